@@ -1,0 +1,139 @@
+"""What a robot must satisfy; every failure names the body and the way out."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dynsys.errors import ModelError
+from dynsys.model.joints import Fixed
+from dynsys.model.spatial import Inertia
+
+if TYPE_CHECKING:
+    from dynsys.model.tree import Body
+
+__all__ = ["check_tree", "inertia_defect", "nearest_name"]
+
+TRIANGLE_TOLERANCE = 1e-3
+"""Relative excess of a principal moment over the sum of the other two that rounding explains."""
+
+
+def nearest_name(name: str, known: Sequence[str]) -> str:
+    """Return ``; did you mean 'x'?`` or the empty string."""
+    close = difflib.get_close_matches(str(name), known, n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def inertia_defect(inertia: Inertia) -> tuple[str, bool] | None:
+    """Return what is wrong with an inertia and whether it is fatal, or None.
+
+    Fatal: not finite, negative mass, not symmetric, indefinite. Not fatal by itself: principal
+    moments that break the triangle inequality, which no mass distribution does.
+    """
+    about = np.asarray(inertia.about_com)
+    if not (np.isfinite(inertia.mass) and np.isfinite(inertia.com).all()):
+        return f"mass {inertia.mass} or centre of mass {inertia.com.tolist()} not finite", True
+    if not np.isfinite(about).all():
+        return "rotational inertia has entries that are not finite", True
+    if inertia.mass < 0:
+        return f"negative mass {inertia.mass:g} kg", True
+    scale = float(np.abs(about).max(initial=0.0))
+    if np.abs(about - about.T).max(initial=0.0) > 1e-9 * scale:
+        return "rotational inertia is not symmetric", True
+    moments = np.linalg.eigvalsh(about)
+    if moments[0] < -1e-9 * scale:
+        return (
+            f"rotational inertia is not positive definite (principal moment {moments[0]:.3g})",
+            True,
+        )
+    if moments[2] > (moments[0] + moments[1]) * (1 + TRIANGLE_TOLERANCE):
+        listed = ", ".join(f"{m:.4g}" for m in moments)
+        return f"principal moments {listed} break the triangle inequality", False
+    return None
+
+
+def check_tree(name: str, bodies: Sequence[Body], *, physical: bool) -> None:
+    """Raise ModelError unless the bodies form a valid tree (see KinematicTree)."""
+    _check_names(name, bodies)
+    for i, body in enumerate(bodies):
+        where = f"robot {name!r}, body {body.name!r}"
+        if not -1 <= body.parent < i:
+            raise ModelError(
+                f"{where}: parent {body.parent} must be -1 (the base) or a body before it"
+                f" (0..{i - 1}); a loop or a wrong order"
+            )
+        _check_placement(where, body)
+        _check_joint_data(where, body)
+        _check_coupling(where, i, bodies)
+        defect = inertia_defect(body.inertia)
+        if defect is not None and (physical or defect[1]):
+            raise ModelError(f"{where}: {defect[0]}")
+
+
+def _check_names(name: str, bodies: Sequence[Body]) -> None:
+    if not bodies:
+        raise ModelError(f"robot {name!r} has no moving body; give a floating base or a joint")
+    for what, names in (
+        ("body", [b.name for b in bodies]),
+        ("joint", [b.joint_name or b.name for b in bodies]),
+    ):
+        repeated = sorted({n for n in names if names.count(n) > 1}) if len(names) > len(
+            set(names)
+        ) else []
+        if repeated:
+            raise ModelError(f"robot {name!r}: {what} name {repeated[0]!r} is used twice")
+
+
+def _check_placement(where: str, body: Body) -> None:
+    E, r = np.asarray(body.placement.E), np.asarray(body.placement.r)
+    if E.shape != (3, 3) or r.shape != (3,):
+        raise ModelError(f"{where}: placement must hold E (3, 3) and r (3,)")
+    if not (np.isfinite(E).all() and np.isfinite(r).all()):
+        raise ModelError(f"{where}: placement has entries that are not finite")
+    if np.abs(E @ E.T - np.eye(3)).max() > 1e-9 or np.linalg.det(E) < 0:
+        raise ModelError(f"{where}: the rotation of its placement is not a rotation matrix")
+
+
+def _check_joint_data(where: str, body: Body) -> None:
+    for key, size in (
+        ("armature", body.joint.nv),
+        ("damping", body.joint.nv),
+        ("friction", body.joint.nv),
+        ("effort_limit", body.joint.nv),
+        ("velocity_limit", body.joint.nv),
+        ("lower", body.joint.nq),
+        ("upper", body.joint.nq),
+    ):
+        value = getattr(body, key)
+        if value is None:
+            continue
+        array = np.asarray(value, dtype=np.float64)
+        if array.shape not in ((), (size,)) or np.isnan(array).any():
+            raise ModelError(f"{where}: {key} must be {size} numbers, got {value!r}")
+        if key not in ("lower", "upper") and (array < 0).any():
+            raise ModelError(f"{where}: {key} must not be negative, got {value!r}")
+    if body.lower is not None and body.upper is not None:
+        if (np.asarray(body.lower) > np.asarray(body.upper)).any():
+            raise ModelError(f"{where}: lower limit {body.lower} above upper {body.upper}")
+
+
+def _check_coupling(where: str, i: int, bodies: Sequence[Body]) -> None:
+    coupling = bodies[i].coupling
+    if coupling is None:
+        return
+    if not 0 <= coupling.leader < len(bodies) or coupling.leader == i:
+        raise ModelError(f"{where}: its joint follows joint {coupling.leader}, which is none")
+    leader, follower = bodies[coupling.leader], bodies[i]
+    if leader.coupling is not None:
+        raise ModelError(
+            f"{where}: its joint follows {leader.name!r}, which follows another joint itself;"
+            " couple both to the same leader"
+        )
+    one = (leader.joint.nq, leader.joint.nv, follower.joint.nq, follower.joint.nv)
+    if isinstance(follower.joint, Fixed) or one != (1, 1, 1, 1):
+        raise ModelError(f"{where}: only joints of one freedom can be coupled")
+    if not (np.isfinite(coupling.ratio) and np.isfinite(coupling.offset)):
+        raise ModelError(f"{where}: coupling ratio and offset must be finite")

@@ -1,0 +1,221 @@
+"""Spatial (6-D) vector algebra over scalars of any kind.
+
+Conventions, those of the papers [RBDA]: angular part first, body coordinates. A
+:class:`Transform` from frame A to frame B holds
+
+    E   (3, 3)   rotation, takes A coordinates to B coordinates
+    r   (3,)     origin of B, in A coordinates
+
+and stands for the motion transform  X = [[E, 0], [-E [r]x, E]]  ([RBDA] eq. 2.24). Forces
+travel back by its transpose. Arrays may hold float64, longdouble or expression-graph nodes:
+nothing here looks at a value.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+
+from dynsys.types import Array, BoolArray, ScalarArray
+
+__all__ = [
+    "Inertia",
+    "Transform",
+    "cross",
+    "cross_force",
+    "cross_motion",
+    "quaternion_to_rotation",
+    "rotation_about",
+    "rotation_from_rpy",
+    "skew",
+    "vector",
+]
+
+ROUNDING = 2.0**-52
+"""Entries of a unit-scale rotation below this are rounding of an exact zero."""
+
+
+def vector(*entries: Any) -> ScalarArray:
+    """Array of the given scalars; object dtype only where one of them needs it."""
+    return np.array(entries)
+
+
+def cross(a: ScalarArray, b: ScalarArray) -> ScalarArray:
+    """a x b for 3-vectors."""
+    return vector(
+        a[1] * b[2] - a[2] * b[1],
+        a[2] * b[0] - a[0] * b[2],
+        a[0] * b[1] - a[1] * b[0],
+    )
+
+
+def skew(v: ScalarArray) -> ScalarArray:
+    """[v]x, the (3, 3) matrix with [v]x u = v x u."""
+    return np.array([[0, -v[2], v[1]], [v[2], 0, -v[0]], [-v[1], v[0], 0]])
+
+
+def cross_motion(v: ScalarArray, m: ScalarArray) -> ScalarArray:
+    """V x m, the rate of a motion vector m fixed in a frame moving at v ([RBDA] eq. 2.31)."""
+    return np.concatenate([cross(v[:3], m[:3]), cross(v[3:], m[:3]) + cross(v[:3], m[3:])])
+
+
+def cross_force(v: ScalarArray, f: ScalarArray) -> ScalarArray:
+    """V x* f, the rate of a force vector f fixed in a frame moving at v ([RBDA] eq. 2.32)."""
+    return np.concatenate([cross(v[:3], f[:3]) + cross(v[3:], f[3:]), cross(v[:3], f[3:])])
+
+
+def rotation_about(axis: Array, cosine: Any, sine: Any) -> ScalarArray:
+    """Coordinate rotation E (3, 3) of a frame turned about ``axis`` (transpose of Rodrigues).
+
+    E = c 1 + (1 - c) a a^T - s [a]x ; an axis of the frame gives exact zeros and ones.
+    """
+    a = axis
+    if np.count_nonzero(a) == 1:
+        return _rotation_about_frame_axis(int(np.flatnonzero(a)[0]), cosine, sine * a.sum())
+    versine = 1 - cosine
+    E = np.empty((3, 3), dtype=np.asarray(cosine).dtype)
+    for i in range(3):
+        E[i, i] = cosine + versine * (a[i] * a[i])
+        j, k = (i + 1) % 3, (i + 2) % 3
+        E[i, j] = versine * (a[i] * a[j]) + sine * a[k]
+        E[j, i] = versine * (a[i] * a[j]) - sine * a[k]
+    return E
+
+
+def _rotation_about_frame_axis(k: int, c: Any, s: Any) -> ScalarArray:
+    if k == 0:
+        return np.array([[1, 0, 0], [0, c, s], [0, -s, c]])
+    if k == 1:
+        return np.array([[c, 0, -s], [0, 1, 0], [s, 0, c]])
+    return np.array([[c, s, 0], [-s, c, 0], [0, 0, 1]])
+
+
+def rotation_from_rpy(rpy: Array) -> Array:
+    """Coordinate rotation E of URDF's fixed-axis roll, pitch, yaw; rounding of zeros removed."""
+    x, y, z = np.eye(3)
+    roll, pitch, yaw = (float(angle) for angle in rpy)
+    E: Array = (
+        rotation_about(x, np.cos(roll), np.sin(roll))
+        @ rotation_about(y, np.cos(pitch), np.sin(pitch))
+        @ rotation_about(z, np.cos(yaw), np.sin(yaw))
+    )
+    return without_rounding(E)
+
+
+def without_rounding(E: Array) -> Array:
+    """E with entries below the rounding of a unit-scale matrix set to exact zeros."""
+    return np.where(np.abs(E) <= ROUNDING, 0.0, E)
+
+
+def quaternion_to_rotation(quaternion: ScalarArray) -> ScalarArray:
+    """Coordinate rotation E of a unit quaternion (x, y, z, w), parent -> body."""
+    x, y, z, w = quaternion
+    xx, yy, zz = 2 * x * x, 2 * y * y, 2 * z * z
+    xy, xz, yz = 2 * x * y, 2 * x * z, 2 * y * z
+    wx, wy, wz = 2 * w * x, 2 * w * y, 2 * w * z
+    return np.array(
+        [
+            [1 - yy - zz, xy + wz, xz - wy],
+            [xy - wz, 1 - xx - zz, yz + wx],
+            [xz + wy, yz - wx, 1 - xx - yy],
+        ]
+    )
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Transform:
+    """Coordinate transform A -> B between frames: ``E`` (3, 3) and ``r`` (3,), see the module."""
+
+    E: ScalarArray
+    r: ScalarArray
+
+    @staticmethod
+    def identity() -> Transform:
+        """Transform of a frame onto itself."""
+        return Transform(np.eye(3), np.zeros(3))
+
+    def motion(self, v: ScalarArray) -> ScalarArray:
+        """X v: a motion vector from A to B coordinates. Cost 24 multiplications at most."""
+        return np.concatenate([self.E @ v[:3], self.E @ (v[3:] - cross(self.r, v[:3]))])
+
+    def force_back(self, f: ScalarArray) -> ScalarArray:
+        """X^T f: a force vector from B to A coordinates."""
+        force = self.E.T @ f[3:]
+        return np.concatenate([self.E.T @ f[:3] + cross(self.r, force), force])
+
+    def matrix(self) -> ScalarArray:
+        """X, the (6, 6) motion transform ([RBDA] eq. 2.24)."""
+        lower = -(self.E @ skew(self.r))
+        return np.block([[self.E, np.zeros((3, 3))], [lower, self.E]])
+
+    def then(self, other: Transform) -> Transform:
+        """Transform A -> C from this one (A -> B) and ``other`` (B -> C)."""
+        return Transform(other.E @ self.E, self.r + self.E.T @ other.r)
+
+    def inverse(self) -> Transform:
+        """Transform B -> A."""
+        return Transform(self.E.T, -(self.E @ self.r))
+
+    def point(self, p: ScalarArray) -> ScalarArray:
+        """Coordinates in A of the point with coordinates ``p`` in B."""
+        return self.r + self.E.T @ p
+
+
+def matrix_pattern(E: BoolArray, r: BoolArray) -> BoolArray:
+    """Worst-case nonzeros (6, 6) of a motion transform from those of its E and r."""
+    r_cross = np.array([[0, r[2], r[1]], [r[2], 0, r[0]], [r[1], r[0], 0]], dtype=bool)
+    empty = np.zeros((3, 3), dtype=bool)
+    return np.block([[E, empty], [E @ r_cross, E]])
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Inertia:
+    """Mass (kg), centre of mass (3,) in body coordinates, rotational inertia (3, 3) about it."""
+
+    mass: float
+    com: Array
+    about_com: Array
+
+    @staticmethod
+    def zero() -> Inertia:
+        """Inertia of a massless body."""
+        return Inertia(0.0, np.zeros(3), np.zeros((3, 3)))
+
+    @property
+    def first_moment(self) -> Array:
+        """M c (3,)."""
+        return self.mass * self.com
+
+    @property
+    def about_origin(self) -> Array:
+        """Rotational inertia (3, 3) about the body's origin: I_C + m [c]x [c]x^T."""
+        c = self.com
+        return self.about_com + self.mass * (float(c @ c) * np.eye(3) - np.outer(c, c))
+
+    def matrix(self) -> Array:
+        """Spatial inertia (6, 6): [[I_O, m [c]x], [m [c]x^T, m 1]] ([NORI] footnote 2)."""
+        mc = skew(self.first_moment)
+        return np.block([[self.about_origin, mc], [mc.T, self.mass * np.eye(3)]])
+
+    def seen_from(self, transform: Transform) -> Inertia:
+        """Return the inertia of this body in frame A, given the transform A -> body."""
+        E = np.asarray(transform.E, dtype=np.float64)
+        com = np.asarray(transform.point(self.com), dtype=np.float64)
+        return Inertia(self.mass, com, E.T @ self.about_com @ E)
+
+    def plus(self, other: Inertia) -> Inertia:
+        """Return the inertia of two bodies welded together, both in the same coordinates."""
+        mass = self.mass + other.mass
+        if mass == 0.0:
+            return Inertia(0.0, np.zeros(3), self.about_com + other.about_com)
+        com = (self.first_moment + other.first_moment) / mass
+        about = sum(
+            part.about_com
+            + part.mass * (float((d := part.com - com) @ d) * np.eye(3) - np.outer(d, d))
+            for part in (self, other)
+        )
+        return Inertia(mass, com, np.asarray(about))

@@ -1,0 +1,155 @@
+"""Articulated-body algorithm: qdd = FD(q, qd, torque, f_ext). O(n).
+
+The accelerations are split into those of the motion with qdd = 0, whose wrenches p the forward
+pass of RNEA gives (velocity products and gravity included), and the remainder a, for which the
+articulated-body equations ([NORI] eq. 12-13, [RBDA] section 7.3) hold without velocity terms:
+
+    a_i = X a_parent + S qdd        f_i = IA_i a_i + pA_i        torque_i = S^T f_i + armature qdd
+
+    Ia = IA - U D^-1 U^T,  U = IA S,  D = S^T U + armature ;  pa = pA + U D^-1 (torque - S^T pA)
+    IA_parent += X^T Ia X                                     pA_parent += X^T pa
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from dynsys.errors import SingularSystemError
+from dynsys.model.congruence import congruence
+from dynsys.model.spatial import Transform
+from dynsys.model.tree import KinematicTree
+from dynsys.recursive.crba import crba_scalars
+from dynsys.recursive.kinematics import WrenchInput, external_wrenches, transforms
+from dynsys.recursive.rnea import net_wrenches, rnea_scalars
+from dynsys.recursive.small_spd import factor_ldl, solve_ldl
+from dynsys.types import Array, ArrayLike, ScalarArray
+
+__all__ = ["aba", "aba_scalars"]
+
+
+def aba(
+    robot: KinematicTree,
+    q: ArrayLike,
+    qd: ArrayLike,
+    torque: ArrayLike,
+    f_ext: WrenchInput = None,
+) -> Array:
+    """Acceleration qdd (nv,) with H qdd + C = torque + sum J^T f_ext: forward dynamics.
+
+    Parameters
+    ----------
+    robot : the robot. Coupled (mimic) joints break the tree's sparsity: H is then formed
+        (CRBA) and solved densely, O(n^3).
+    q, qd, torque : position (nq,), velocity (nv,), joint torque (nv,).
+    f_ext : external wrenches, array (n_bodies, 6) or mapping of names, body coordinates.
+
+    Raises
+    ------
+    StateError
+        if a vector has a wrong length or a value that is not finite.
+    SingularSystemError
+        naming the joint that moves no inertia.
+
+    Examples
+    --------
+    >>> import dynsys, numpy as np
+    >>> robot = dynsys.synthetic.chain(3)
+    >>> q, qd, qdd = np.zeros(3), np.ones(3), np.array([1.0, 2.0, 3.0])
+    >>> dynsys.aba(robot, q, qd, dynsys.rnea(robot, q, qd, qdd)).round(6).tolist()
+    [1.0, 2.0, 3.0]
+    """
+    q, qd = robot.check_q(q), robot.check_v(qd, "qd")
+    torque = robot.check_v(torque, "torque")
+    wrenches = external_wrenches(robot, f_ext)
+    if robot.is_coupled:
+        return _coupled(robot, q, qd, torque, wrenches)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        qdd = aba_scalars(robot, q, qd, torque, wrenches)
+    if not np.isfinite(qdd).all():
+        raise SingularSystemError(_no_inertia(robot, q))
+    return qdd
+
+
+def aba_scalars(
+    robot: KinematicTree,
+    q: ScalarArray,
+    qd: ScalarArray,
+    torque: ScalarArray,
+    f_ext: ScalarArray | None = None,
+) -> ScalarArray:
+    """Acceleration (nv,) over scalars of any kind, for trees without coupling; see :func:`aba`."""
+    X_up = transforms(robot, q)
+    p = net_wrenches(robot, X_up, qd, None, f_ext)
+    return articulated_response(robot, X_up, p, torque)
+
+
+def articulated_response(
+    robot: KinematicTree, X_up: Sequence[Transform], p: list[ScalarArray], torque: ScalarArray
+) -> ScalarArray:
+    """Acceleration (nv,) of the tree at rest under joint torques and bias wrenches p (6,)."""
+    IA: list[ScalarArray] = [body.inertia.matrix() for body in robot.bodies]
+    joints: list[tuple[ScalarArray, ScalarArray, ScalarArray]] = [()] * robot.n_bodies  # type: ignore[list-item]
+    for i in reversed(range(robot.n_bodies)):
+        S, v = robot.motion_subspace[i], robot.v_slices()[i]
+        U = IA[i] @ S
+        D = factor_ldl(S.T @ U + np.diag(robot.armature[v]))
+        u = torque[v] - S.T @ p[i]
+        joints[i] = (U, D, u)
+        if (parent := robot.parent[i]) < 0:
+            continue
+        Ia = without_joint(IA[i], S, U, D, armature=bool(robot.armature[v].any()))
+        pa = p[i] + U @ solve_ldl(D, u)
+        IA[parent] = IA[parent] + congruence(X_up[i], Ia)
+        p[parent] = p[parent] + X_up[i].force_back(pa)
+    qdd = 0 * torque
+    a: list[ScalarArray] = []
+    for i in range(robot.n_bodies):
+        (U, D, u), v, parent = joints[i], robot.v_slices()[i], robot.parent[i]
+        carried = np.zeros(6) if parent < 0 else X_up[i].motion(a[parent])
+        qdd[v] = solve_ldl(D, u - U.T @ carried)  # [NORI] eq. (13 qdd)
+        a.append(carried + robot.motion_subspace[i] @ qdd[v])
+    return qdd
+
+
+def without_joint(
+    IA: ScalarArray, S: Array, U: ScalarArray, D: ScalarArray, *, armature: bool
+) -> ScalarArray:
+    """Ia = IA - U D^-1 U^T (6, 6): the inertia the joint lets through ([NORI] eq. 12 Ia).
+
+    Without armature Ia S = 0 exactly; for joints along frame axes those rows stay out.
+    """
+    nv = S.shape[1]
+    Ia = IA - U @ np.column_stack([solve_ldl(D, U[k]) for k in range(6)]) if nv else IA.copy()
+    if not armature and nv and (np.abs(S).sum(axis=0) == 1).all() and (np.abs(S).max(0) == 1).all():
+        along = np.abs(S).max(axis=1) == 1
+        Ia[along, :] = 0
+        Ia[:, along] = 0
+    return Ia
+
+
+def _coupled(
+    robot: KinematicTree, q: Array, qd: Array, torque: Array, f_ext: Array | None
+) -> Array:
+    bias = rnea_scalars(robot, q, qd, np.zeros(robot.nv), f_ext)
+    try:
+        return np.linalg.solve(crba_scalars(robot, q), torque - bias)
+    except np.linalg.LinAlgError:
+        raise SingularSystemError(_no_inertia(robot, q)) from None
+
+
+def _no_inertia(robot: KinematicTree, q: Array) -> str:
+    """Name the joints along which the robot has no inertia at q."""
+    H = crba_scalars(robot, q)
+    direction = np.abs(np.linalg.eigh(H)[1][:, 0])
+    names = [
+        name
+        for name, v in zip(robot.joint_names, robot.v_slices(), strict=True)
+        if direction[v].max(initial=0.0) > 0.1
+    ]
+    return (
+        f"robot {robot.name!r}: the acceleration of joint {', '.join(map(repr, names))} is not"
+        " determined: the bodies it moves have no inertia about its axis; give them mass or the"
+        " joint armature"
+    )
