@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dynsys.errors import ModelError
-from dynsys.model.joints import Fixed
-from dynsys.model.spatial import Inertia
+from dynsys.model.joints import AbstractJoint, Fixed
+from dynsys.model.spatial import Inertia, Transform
 
 if TYPE_CHECKING:
-    from dynsys.model.tree import Body
+    from dynsys.model.tree import Body, Frame
 
-__all__ = ["check_tree", "inertia_defect", "nearest_name"]
+__all__ = ["check_frames", "check_tree", "inertia_defect", "nearest_name"]
 
 TRIANGLE_TOLERANCE = 1e-3
-"""Relative excess of a principal moment over the sum of the other two that rounding explains."""
+"""Relative excess of a principal moment over the sum of the others that rounding explains."""
+
+MILLIMETRE = 1e-3
+"""Radius of gyration next to which 1e-9 of a moment is rounding: point masses in real files."""
 
 
 def nearest_name(name: str, known: Sequence[str]) -> str:
@@ -30,10 +33,13 @@ def nearest_name(name: str, known: Sequence[str]) -> str:
 def inertia_defect(inertia: Inertia) -> tuple[str, bool] | None:
     """Return what is wrong with an inertia and whether it is fatal, or None.
 
-    Fatal: not finite, negative mass, not symmetric, indefinite. Not fatal by itself: principal
-    moments that break the triangle inequality, which no mass distribution does.
+    Fatal: wrong shape, not finite, negative mass, not symmetric, indefinite. Not fatal by
+    itself: principal moments that break the triangle inequality, which no mass distribution
+    does.
     """
     about = np.asarray(inertia.about_com)
+    if np.shape(inertia.com) != (3,) or about.shape != (3, 3):
+        return "centre of mass must be 3 numbers and rotational inertia 3 x 3", True
     if not (np.isfinite(inertia.mass) and np.isfinite(inertia.com).all()):
         return f"mass {inertia.mass} or centre of mass {inertia.com.tolist()} not finite", True
     if not np.isfinite(about).all():
@@ -44,12 +50,13 @@ def inertia_defect(inertia: Inertia) -> tuple[str, bool] | None:
     if np.abs(about - about.T).max(initial=0.0) > 1e-9 * scale:
         return "rotational inertia is not symmetric", True
     moments = np.linalg.eigvalsh(about)
-    if moments[0] < -1e-9 * scale:
+    rounding = 1e-9 * (scale + inertia.mass * MILLIMETRE**2)
+    if moments[0] < -rounding:
         return (
             f"rotational inertia is not positive definite (principal moment {moments[0]:.3g})",
             True,
         )
-    if moments[2] > (moments[0] + moments[1]) * (1 + TRIANGLE_TOLERANCE):
+    if moments[2] > (moments[0] + moments[1]) * (1 + TRIANGLE_TOLERANCE) + rounding:
         listed = ", ".join(f"{m:.4g}" for m in moments)
         return f"principal moments {listed} break the triangle inequality", False
     return None
@@ -65,12 +72,25 @@ def check_tree(name: str, bodies: Sequence[Body], *, physical: bool) -> None:
                 f"{where}: parent {body.parent} must be -1 (the base) or a body before it"
                 f" (0..{i - 1}); a loop or a wrong order"
             )
-        _check_placement(where, body)
+        if not isinstance(body.joint, AbstractJoint):
+            raise ModelError(f"{where}: joint must be a joint model, got {body.joint!r}")
+        _check_placement(where, body.placement)
         _check_joint_data(where, body)
         _check_coupling(where, i, bodies)
         defect = inertia_defect(body.inertia)
         if defect is not None and (physical or defect[1]):
             raise ModelError(f"{where}: {defect[0]}")
+
+
+def check_frames(name: str, bodies: Sequence[Body], frames: Mapping[str, Frame]) -> None:
+    """Raise ModelError unless every further frame sits on a body or on the base."""
+    for key, frame in frames.items():
+        if not -1 <= frame.body < len(bodies):
+            raise ModelError(
+                f"robot {name!r}: frame {key!r} sits on body {frame.body}; bodies are"
+                f" 0..{len(bodies) - 1}, -1 is the base"
+            )
+        _check_placement(f"robot {name!r}, frame {key!r}", frame.transform)
 
 
 def _check_names(name: str, bodies: Sequence[Body]) -> None:
@@ -80,15 +100,17 @@ def _check_names(name: str, bodies: Sequence[Body]) -> None:
         ("body", [b.name for b in bodies]),
         ("joint", [b.joint_name or b.name for b in bodies]),
     ):
-        repeated = sorted({n for n in names if names.count(n) > 1}) if len(names) > len(
-            set(names)
-        ) else []
+        repeated = (
+            sorted({n for n in names if names.count(n) > 1})
+            if len(names) > len(set(names))
+            else []
+        )
         if repeated:
             raise ModelError(f"robot {name!r}: {what} name {repeated[0]!r} is used twice")
 
 
-def _check_placement(where: str, body: Body) -> None:
-    E, r = np.asarray(body.placement.E), np.asarray(body.placement.r)
+def _check_placement(where: str, placement: Transform) -> None:
+    E, r = np.asarray(placement.E), np.asarray(placement.r)
     if E.shape != (3, 3) or r.shape != (3,):
         raise ModelError(f"{where}: placement must hold E (3, 3) and r (3,)")
     if not (np.isfinite(E).all() and np.isfinite(r).all()):

@@ -1,7 +1,7 @@
 """Joint models: transform, motion subspace, worst-case sparsity, integration.
 
 Every joint chooses its velocity in successor (child) coordinates, so that its motion subspace
-``S`` (6, nv) is constant and its velocity-product bias c_J = dS/dt qd ([RBDA] eq. 3.41) is zero:
+``S`` (6, nv) is constant and its velocity bias c_J = dS/dt qd ([RBDA] eq. 3.41) is zero:
 
     v_child = X v_parent + S qd          a_child = X a_parent + S qdd + v_child x S qd
 
@@ -92,9 +92,13 @@ def _unit(axis: Array, what: str) -> Array:
     axis = np.asarray(axis, dtype=np.float64)
     length = float(np.linalg.norm(axis)) if axis.shape == (3,) else 0.0
     if not np.isfinite(length) or length == 0.0:
-        raise ModelError(f"{what} joint: axis {axis.tolist()} is not a direction; give 3 numbers")
+        raise ModelError(
+            f"{what} joint: axis {axis.tolist()} is not a direction; give 3 numbers"
+        )
     unit = axis / length
-    return np.where(np.abs(unit) <= ROUNDING, 0.0, unit)
+    unit = np.where(np.abs(unit) <= ROUNDING, 0.0, unit)
+    unit.setflags(write=False)
+    return unit
 
 
 class _AxisJoint(AbstractJoint):
@@ -168,6 +172,11 @@ class Helical(_AxisJoint):
     nq: ClassVar[int] = 1
     nv: ClassVar[int] = 1
 
+    def __post_init__(self) -> None:
+        _AxisJoint.__post_init__(self)
+        if not np.isfinite(self.pitch):
+            raise ModelError(f"helical joint: pitch {self.pitch} m/rad is not a finite number")
+
     @property
     def S(self) -> Array:
         return np.concatenate([self.axis, self.pitch * self.axis])[:, None]
@@ -198,10 +207,14 @@ class Cylindrical(_AxisJoint):
         )
 
     def transform(self, q: ScalarArray) -> Transform:
-        return Transform(rotation_about(self.axis, np.cos(q[0]), np.sin(q[0])), self.axis * q[1])
+        E = rotation_about(self.axis, np.cos(q[0]), np.sin(q[0]))
+        return Transform(E, self.axis * q[1])
 
     def pattern(self) -> tuple[BoolArray, BoolArray]:
         return self._rotation_pattern(), self.axis != 0
+
+    def random(self, rng: np.random.Generator, lower: Array, upper: Array) -> Array:
+        return _uniform(rng, lower, upper, np.array([np.pi, 1.0]))
 
 
 @final
@@ -292,7 +305,7 @@ class Spherical(AbstractJoint):
 @final
 @dataclass(frozen=True, eq=False)
 class Free(AbstractJoint):
-    """All six freedoms: q = (position in the parent, quaternion), v = (angular, linear) child."""
+    """Six freedoms: q = (position in parent, quaternion), v = (angular, linear) in child."""
 
     kind: ClassVar[str] = "free"
     nq: ClassVar[int] = 7
@@ -349,7 +362,9 @@ JOINT_TYPES: dict[str, type[AbstractJoint]] = {
 }
 
 
-def _uniform(rng: np.random.Generator, lower: Array, upper: Array, reach: float | Array) -> Array:
+def _uniform(
+    rng: np.random.Generator, lower: Array, upper: Array, reach: float | Array
+) -> Array:
     low = np.where(np.isfinite(lower), lower, -reach)
     high = np.where(np.isfinite(upper), upper, reach)
     return rng.uniform(low, np.maximum(low, high))
@@ -367,10 +382,8 @@ def quaternion_step(quaternion: Array, turn: Array) -> Array:
     xyz = 0.5 * np.sinc(0.5 * angle / np.pi) * turn
     w = np.cos(0.5 * angle)
     u, u0 = quaternion[:3], quaternion[3]
-    product = np.concatenate(
-        [u0 * xyz + w * u + np.cross(u, xyz), [u0 * w - float(u @ xyz)]]
-    )
-    return product / np.linalg.norm(product)
+    product = np.concatenate([u0 * xyz + w * u + np.cross(u, xyz), [u0 * w - float(u @ xyz)]])
+    return np.asarray(product / np.linalg.norm(product))
 
 
 def left_jacobian(turn: Array) -> Array:
@@ -380,9 +393,7 @@ def left_jacobian(turn: Array) -> Array:
     K = np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
     a2 = angle * angle
     if angle < 1e-3:  # series: what follows is below 1e-16
-        return np.eye(3) + (1 / 2 - a2 / 24) * K + (1 / 6 - a2 / 120) * (K @ K)
-    return (
-        np.eye(3)
-        + (1 - np.cos(angle)) / a2 * K
-        + (angle - np.sin(angle)) / (a2 * angle) * (K @ K)
-    )
+        along, square = 1 / 2 - a2 / 24, 1 / 6 - a2 / 120
+    else:
+        along, square = (1 - np.cos(angle)) / a2, (angle - np.sin(angle)) / (a2 * angle)
+    return np.asarray(np.eye(3) + along * K + square * (K @ K))

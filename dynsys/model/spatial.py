@@ -22,6 +22,7 @@ from dynsys.types import Array, BoolArray, ScalarArray
 
 __all__ = [
     "Inertia",
+    "MassMoments",
     "Transform",
     "cross",
     "cross_force",
@@ -93,7 +94,7 @@ def _rotation_about_frame_axis(k: int, c: Any, s: Any) -> ScalarArray:
 
 
 def rotation_from_rpy(rpy: Array) -> Array:
-    """Coordinate rotation E of URDF's fixed-axis roll, pitch, yaw; rounding of zeros removed."""
+    """Coordinate rotation E of URDF's fixed-axis roll, pitch, yaw; exact zeros restored."""
     x, y, z = np.eye(3)
     roll, pitch, yaw = (float(angle) for angle in rpy)
     E: Array = (
@@ -127,7 +128,7 @@ def quaternion_to_rotation(quaternion: ScalarArray) -> ScalarArray:
 @final
 @dataclass(frozen=True, eq=False)
 class Transform:
-    """Coordinate transform A -> B between frames: ``E`` (3, 3) and ``r`` (3,), see the module."""
+    """Coordinate transform A -> B of frames: ``E`` (3, 3) and ``r`` (3,), see the module."""
 
     E: ScalarArray
     r: ScalarArray
@@ -148,8 +149,10 @@ class Transform:
 
     def matrix(self) -> ScalarArray:
         """X, the (6, 6) motion transform ([RBDA] eq. 2.24)."""
-        lower = -(self.E @ skew(self.r))
-        return np.block([[self.E, np.zeros((3, 3))], [lower, self.E]])
+        X = np.zeros((6, 6), dtype=np.result_type(self.E, self.r))
+        X[:3, :3] = X[3:, 3:] = self.E
+        X[3:, :3] = -(self.E @ skew(self.r))
+        return X
 
     def then(self, other: Transform) -> Transform:
         """Transform A -> C from this one (A -> B) and ``other`` (B -> C)."""
@@ -161,7 +164,8 @@ class Transform:
 
     def point(self, p: ScalarArray) -> ScalarArray:
         """Coordinates in A of the point with coordinates ``p`` in B."""
-        return self.r + self.E.T @ p
+        in_a: ScalarArray = self.r + self.E.T @ p
+        return in_a
 
 
 def matrix_pattern(E: BoolArray, r: BoolArray) -> BoolArray:
@@ -174,7 +178,7 @@ def matrix_pattern(E: BoolArray, r: BoolArray) -> BoolArray:
 @final
 @dataclass(frozen=True, eq=False)
 class Inertia:
-    """Mass (kg), centre of mass (3,) in body coordinates, rotational inertia (3, 3) about it."""
+    """Mass (kg), centre of mass (3,) in body coordinates, inertia (3, 3) about that centre."""
 
     mass: float
     com: Array
@@ -195,6 +199,12 @@ class Inertia:
         """Rotational inertia (3, 3) about the body's origin: I_C + m [c]x [c]x^T."""
         c = self.com
         return self.about_com + self.mass * (float(c @ c) * np.eye(3) - np.outer(c, c))
+
+    def moments(self) -> MassMoments:
+        """Mass, first and second moment about the body's origin."""
+        about_origin = self.about_origin
+        second = 0.5 * float(np.trace(about_origin)) * np.eye(3) - about_origin
+        return MassMoments(self.mass, self.first_moment, second)
 
     def matrix(self) -> Array:
         """Spatial inertia (6, 6): [[I_O, m [c]x], [m [c]x^T, m 1]] ([NORI] footnote 2)."""
@@ -219,3 +229,47 @@ class Inertia:
             for part in (self, other)
         )
         return Inertia(mass, com, np.asarray(about))
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class MassMoments:
+    """Moments of a mass distribution about an origin: what the recursions read of a body.
+
+    ``mass``, ``first`` = integral of r dm (3,), ``second`` = integral of r r^T dm (3, 3). They
+    are linear in the distribution, so that parts of it can be taken off and put elsewhere.
+    """
+
+    mass: float
+    first: Array
+    second: Array
+
+    @property
+    def rotational(self) -> Array:
+        """Rotational inertia (3, 3) about the origin: tr(second) 1 - second."""
+        return float(np.trace(self.second)) * np.eye(3) - self.second
+
+    def matrix(self) -> Array:
+        """Spatial inertia (6, 6) about the origin."""
+        h = skew(self.first)
+        return np.block([[self.rotational, h], [h.T, self.mass * np.eye(3)]])
+
+    def plus(self, other: MassMoments) -> MassMoments:
+        """Moments of both distributions together, same coordinates."""
+        return MassMoments(
+            self.mass + other.mass, self.first + other.first, self.second + other.second
+        )
+
+    def minus(self, other: MassMoments) -> MassMoments:
+        """Moments of this distribution without the other one."""
+        return MassMoments(
+            self.mass - other.mass, self.first - other.first, self.second - other.second
+        )
+
+    def seen_from(self, transform: Transform) -> MassMoments:
+        """Moments in frame A of this distribution given in B, for the transform A -> B."""
+        E, r = transform.E, transform.r
+        turned = E.T @ self.first
+        mixed = np.outer(r, turned)
+        second = E.T @ self.second @ E + mixed + mixed.T + self.mass * np.outer(r, r)
+        return MassMoments(self.mass, turned + self.mass * r, second)

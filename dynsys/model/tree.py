@@ -10,19 +10,31 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import final
+from typing import TypeVar, final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dynsys.errors import ModelError, StateError
-from dynsys.model.checks import check_tree, nearest_name
+from dynsys.model.checks import check_frames, check_tree, nearest_name
 from dynsys.model.joints import AbstractJoint, Free, Spherical
-from dynsys.model.spatial import Inertia, Transform, matrix_pattern
+from dynsys.model.spatial import Inertia, MassMoments, Transform, matrix_pattern
 from dynsys.types import Array, ArrayLike, BoolArray, IntArray, ScalarArray
 
 __all__ = ["STANDARD_GRAVITY", "Body", "Coupling", "Frame", "KinematicTree"]
 
 STANDARD_GRAVITY = (0.0, 0.0, -9.81)
+
+_PER_JOINT_VECTORS = (
+    "armature",
+    "damping",
+    "friction",
+    "effort_limit",
+    "velocity_limit",
+    "lower",
+    "upper",
+)
+_Scalar = TypeVar("_Scalar", bound=np.generic)
 
 
 @final
@@ -52,7 +64,7 @@ class Body:
     ``placement`` goes from the parent body to the joint's frame. Per-freedom vectors (nv,):
     ``armature`` (reflected rotor inertia), ``damping``, ``friction``, ``effort_limit``,
     ``velocity_limit``; per-coordinate vectors (nq,): ``lower``, ``upper``. None means zero,
-    respectively unlimited.
+    respectively unlimited. Arrays are copied and become read-only.
     """
 
     name: str
@@ -69,6 +81,27 @@ class Body:
     lower: ArrayLike | None = None
     upper: ArrayLike | None = None
     coupling: Coupling | None = None
+
+    def __post_init__(self) -> None:
+        place, inertia = self.placement, self.inertia
+        E, r = self._own("placement.E", place.E), self._own("placement.r", place.r)
+        com, about = self._own("com", inertia.com), self._own("about_com", inertia.about_com)
+        object.__setattr__(self, "placement", Transform(E, r))
+        object.__setattr__(self, "inertia", Inertia(inertia.mass, com, about))
+        for key in _PER_JOINT_VECTORS:
+            if (value := getattr(self, key)) is not None:
+                object.__setattr__(self, key, self._own(key, value))
+
+    def _own(self, what: str, value: ArrayLike) -> Array:
+        try:
+            return _read_only(np.array(value, dtype=np.float64))
+        except (TypeError, ValueError) as error:
+            raise ModelError(f"body {self.name!r}: {what} is not numeric: {error}") from None
+
+
+def _read_only(array: NDArray[_Scalar]) -> NDArray[_Scalar]:
+    array.setflags(write=False)
+    return array
 
 
 @final
@@ -104,23 +137,28 @@ class KinematicTree:
         gravity: ArrayLike = STANDARD_GRAVITY,
         physical: bool = True,
     ) -> None:
-        vector = np.array(gravity, dtype=np.float64)
+        try:
+            vector = np.array(gravity, dtype=np.float64)
+        except (TypeError, ValueError):
+            vector = np.array([])
         if vector.shape != (3,) or not np.isfinite(vector).all():
-            raise ModelError(f"robot {name!r}: gravity must be 3 finite numbers, got {gravity!r}")
-        vector.setflags(write=False)
+            raise ModelError(
+                f"robot {name!r}: gravity must be 3 finite numbers, got {gravity!r}"
+            )
+        _read_only(vector)
         set_field = object.__setattr__
         set_field(self, "name", name)
         set_field(self, "bodies", tuple(bodies))
         set_field(self, "gravity", vector)
         set_field(self, "physical", physical)
         check_tree(name, self.bodies, physical=physical)
+        check_frames(name, self.bodies, frames or {})
         own = {b.name: Frame(i, Transform.identity()) for i, b in enumerate(self.bodies)}
         set_field(self, "frames", MappingProxyType({**(frames or {}), **own}))
 
     def __repr__(self) -> str:
-        return (
-            f"KinematicTree({self.name!r}, n_bodies={self.n_bodies}, nq={self.nq}, nv={self.nv})"
-        )
+        sizes = f"n_bodies={self.n_bodies}, nq={self.nq}, nv={self.nv}"
+        return f"KinematicTree({self.name!r}, {sizes})"
 
     # ---- names and sizes -----------------------------------------------------------------
 
@@ -176,13 +214,17 @@ class KinematicTree:
                 slices[i] = slices[body.coupling.leader]
         return tuple(slices)
 
+    @cached_property
+    def _columns(self) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
+        return tuple(q for q, _ in self._slices), tuple(v for _, v in self._slices)
+
     def q_slices(self) -> tuple[slice, ...]:
         """Where each joint sits in q, by number; a coupled joint shares its leader's place."""
-        return tuple(q for q, _ in self._slices)
+        return self._columns[0]
 
     def v_slices(self) -> tuple[slice, ...]:
         """Where each joint sits in qd, qdd and torque, by number."""
-        return tuple(v for _, v in self._slices)
+        return self._columns[1]
 
     def q_slice(self, joint: str) -> slice:
         """Where the named joint sits in q."""
@@ -250,8 +292,14 @@ class KinematicTree:
     def motion_subspace(self) -> tuple[Array, ...]:
         """S (6, nv) of each joint; scaled by the ratio where the joint is coupled."""
         return tuple(
-            b.joint.S * (1.0 if b.coupling is None else b.coupling.ratio) for b in self.bodies
+            _read_only(b.joint.S * (1.0 if b.coupling is None else b.coupling.ratio))
+            for b in self.bodies
         )
+
+    @cached_property
+    def moments(self) -> tuple[MassMoments, ...]:
+        """Moments of each body's mass about its origin."""
+        return tuple(body.inertia.moments() for body in self.bodies)
 
     def joint_position(self, i: int, q: ScalarArray) -> ScalarArray:
         """Position (nq_i,) of joint i within q (nq,)."""
@@ -271,9 +319,8 @@ class KinematicTree:
         for body in self.bodies:
             E_joint, r_joint = body.joint.pattern()
             E_place, r_place = body.placement.E != 0, body.placement.r != 0
-            patterns.append(
-                matrix_pattern(E_joint @ E_place, r_place | (E_place.T @ r_joint))
-            )
+            pattern = matrix_pattern(E_joint @ E_place, r_place | (E_place.T @ r_joint))
+            patterns.append(_read_only(pattern))
         return tuple(patterns)
 
     def _per_freedom(self, values: Sequence[ArrayLike | None], default: float) -> Array:
@@ -286,7 +333,7 @@ class KinematicTree:
 
     @cached_property
     def armature(self) -> Array:
-        """Rotor inertia (nv,) reflected at each freedom; a coupled one is seen by its leader."""
+        """Rotor inertia (nv,) reflected at each freedom; a coupled one counts at its leader."""
         out = self._per_freedom([b.armature for b in self.bodies], 0.0).copy()
         for (_, v), body in zip(self._slices, self.bodies, strict=True):
             if body.coupling is not None and body.armature is not None:
@@ -375,6 +422,11 @@ class KinematicTree:
                 found.append((name, slice(where.stop - 4, where.stop)))
         return tuple(found)
 
+    @property
+    def quaternion_slices(self) -> tuple[slice, ...]:
+        """Where unit quaternions sit in q."""
+        return tuple(where for _, where in self._quaternions)
+
     def check_q(self, q: ArrayLike) -> Array:
         """Return q as float64 (nq,); StateError names what is wrong with it."""
         out = self._check(q, self.nq, "q", 0)
@@ -407,7 +459,9 @@ class KinematicTree:
                 for name, places in zip(self.joint_names, self._slices, strict=True)
                 if places[which].start <= k < places[which].stop
             )
-            raise StateError(f"{what}[{k}] of robot {self.name!r} (joint {joint!r}) is {out[k]}")
+            raise StateError(
+                f"{what}[{k}] of robot {self.name!r} (joint {joint!r}) is {out[k]}"
+            )
         return out
 
     # ---- variants ------------------------------------------------------------------------

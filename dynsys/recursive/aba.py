@@ -19,6 +19,7 @@ import numpy as np
 from dynsys.errors import SingularSystemError
 from dynsys.model.congruence import congruence
 from dynsys.model.spatial import Transform
+from dynsys.model.mechanism import Mechanism
 from dynsys.model.tree import KinematicTree
 from dynsys.recursive.crba import crba_scalars
 from dynsys.recursive.kinematics import WrenchInput, external_wrenches, transforms
@@ -73,7 +74,7 @@ def aba(
 
 
 def aba_scalars(
-    robot: KinematicTree,
+    robot: Mechanism,
     q: ScalarArray,
     qd: ScalarArray,
     torque: ScalarArray,
@@ -86,10 +87,10 @@ def aba_scalars(
 
 
 def articulated_response(
-    robot: KinematicTree, X_up: Sequence[Transform], p: list[ScalarArray], torque: ScalarArray
+    robot: Mechanism, X_up: Sequence[Transform], p: list[ScalarArray], torque: ScalarArray
 ) -> ScalarArray:
     """Acceleration (nv,) of the tree at rest under joint torques and bias wrenches p (6,)."""
-    IA: list[ScalarArray] = [body.inertia.matrix() for body in robot.bodies]
+    IA: list[ScalarArray] = [moments.matrix() for moments in robot.moments]
     joints: list[tuple[ScalarArray, ScalarArray, ScalarArray]] = [()] * robot.n_bodies  # type: ignore[list-item]
     for i in reversed(range(robot.n_bodies)):
         S, v = robot.motion_subspace[i], robot.v_slices()[i]

@@ -14,7 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from dynsys.model.congruence import mirrored, rotate_matrix
-from dynsys.model.spatial import Inertia, Transform, cross
+from dynsys.model.spatial import MassMoments, Transform, cross
+from dynsys.model.mechanism import Mechanism
 from dynsys.model.tree import KinematicTree
 from dynsys.recursive.kinematics import transforms
 from dynsys.types import Array, ArrayLike, ScalarArray
@@ -28,8 +29,8 @@ class _Composite(NamedTuple):
     I: ScalarArray  # noqa: E741
 
     @staticmethod
-    def of(inertia: Inertia) -> _Composite:
-        return _Composite(inertia.mass, inertia.first_moment, inertia.about_origin)
+    def of(moments: MassMoments) -> _Composite:
+        return _Composite(moments.mass, moments.first, moments.rotational)
 
     def plus(self, other: _Composite) -> _Composite:
         return _Composite(self.mass + other.mass, self.h + other.h, self.I + other.I)
@@ -71,10 +72,10 @@ def crba(robot: KinematicTree, q: ArrayLike) -> Array:
     return crba_scalars(robot, robot.check_q(q))
 
 
-def crba_scalars(robot: KinematicTree, q: ScalarArray) -> ScalarArray:
+def crba_scalars(robot: Mechanism, q: ScalarArray) -> ScalarArray:
     """H (nv, nv) over scalars of any kind; see :func:`crba`."""
     X_up = transforms(robot, q)
-    composite = [_Composite.of(body.inertia) for body in robot.bodies]
+    composite = [_Composite.of(moments) for moments in robot.moments]
     H = np.zeros((robot.nv, robot.nv), dtype=q.dtype)
     for i in reversed(range(robot.n_bodies)):
         _add_rows(robot, X_up, composite[i], i, H)
@@ -86,7 +87,7 @@ def crba_scalars(robot: KinematicTree, q: ScalarArray) -> ScalarArray:
 
 
 def _add_rows(
-    robot: KinematicTree, X_up: list[Transform], composite: _Composite, i: int, H: ScalarArray
+    robot: Mechanism, X_up: list[Transform], composite: _Composite, i: int, H: ScalarArray
 ) -> None:
     """Add the terms of joint i with itself and with every joint below it to H, in place."""
     S, freedoms = robot.motion_subspace, robot.v_slices()

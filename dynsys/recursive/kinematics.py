@@ -13,19 +13,20 @@ import numpy as np
 
 from dynsys.errors import StateError
 from dynsys.model.spatial import Transform
+from dynsys.model.mechanism import Mechanism
 from dynsys.model.tree import KinematicTree
 from dynsys.types import Array, ArrayLike, ScalarArray
 
 __all__ = ["external_wrenches", "forward_kinematics", "poses", "transforms", "velocities"]
 
 
-def transforms(robot: KinematicTree, q: ScalarArray) -> list[Transform]:
+def transforms(robot: Mechanism, q: ScalarArray) -> list[Transform]:
     """X_up: transform parent -> body of every body at q (nq,)."""
     return [robot.joint_transform(i, q) for i in range(robot.n_bodies)]
 
 
 def velocities(
-    robot: KinematicTree, X_up: Sequence[Transform], qd: ScalarArray
+    robot: Mechanism, X_up: Sequence[Transform], qd: ScalarArray
 ) -> list[ScalarArray]:
     """Spatial velocity (6,) of every body, body coordinates ([NORI] eq. 2)."""
     v: list[ScalarArray] = []
@@ -37,7 +38,7 @@ def velocities(
     return v
 
 
-def poses(robot: KinematicTree, X_up: Sequence[Transform]) -> list[Transform]:
+def poses(robot: Mechanism, X_up: Sequence[Transform]) -> list[Transform]:
     """Transform base -> body of every body."""
     X_base: list[Transform] = []
     for parent, X in zip(robot.parent, X_up, strict=True):

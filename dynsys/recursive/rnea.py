@@ -19,7 +19,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dynsys.model.spatial import Inertia, Transform, cross, vector
+from dynsys.model.spatial import MassMoments, Transform, cross, vector
+from dynsys.model.mechanism import Mechanism
 from dynsys.model.tree import KinematicTree
 from dynsys.recursive.kinematics import WrenchInput, external_wrenches, transforms
 from dynsys.types import Array, ArrayLike, ScalarArray
@@ -64,7 +65,7 @@ def rnea(
 
 
 def rnea_scalars(
-    robot: KinematicTree,
+    robot: Mechanism,
     q: ScalarArray,
     qd: ScalarArray,
     qdd: ScalarArray,
@@ -83,7 +84,7 @@ def rnea_scalars(
 
 
 def net_wrenches(
-    robot: KinematicTree,
+    robot: Mechanism,
     X_up: Sequence[Transform],
     qd: ScalarArray,
     qdd: ScalarArray | None,
@@ -116,7 +117,7 @@ def net_wrenches(
         wd.append(wd_i)
         a.append(a_i)
         U.append(acceleration_tensor(w_i, wd_i))
-        net = newton_euler(robot.bodies[i].inertia, a_i, U[i])
+        net = newton_euler(robot.moments[i], a_i, U[i])
         wrenches.append(net if f_ext is None else net - f_ext[i])
     return wrenches
 
@@ -135,10 +136,9 @@ def acceleration_tensor(w: ScalarArray, wd: ScalarArray) -> ScalarArray:
     )
 
 
-def newton_euler(inertia: Inertia, a: ScalarArray, U: ScalarArray) -> ScalarArray:
+def newton_euler(moments: MassMoments, a: ScalarArray, U: ScalarArray) -> ScalarArray:
     """Net wrench (6,) = (N, F) of a body whose origin accelerates at a; see the module."""
-    h = inertia.first_moment
-    J = second_moment(inertia)
+    h, J = moments.first, moments.second
     # vee(U J - (U J)^T) with equal products gathered: 15m + 15a
     turning = vector(
         U[2, 0] * J[0, 1] - U[1, 0] * J[0, 2] + U[2, 1] * J[1, 1] - U[1, 2] * J[2, 2]
@@ -148,10 +148,4 @@ def newton_euler(inertia: Inertia, a: ScalarArray, U: ScalarArray) -> ScalarArra
         U[1, 2] * J[0, 2] - U[0, 2] * J[1, 2] + U[1, 0] * J[0, 0] - U[0, 1] * J[1, 1]
         + (U[1, 1] - U[0, 0]) * J[0, 1],
     )  # fmt: skip
-    return np.concatenate([turning + cross(h, a), inertia.mass * a + U @ h])
-
-
-def second_moment(inertia: Inertia) -> Array:
-    """J = integral of r r^T dm about the body's origin (3, 3): tr(I_O)/2 1 - I_O."""
-    about_origin = inertia.about_origin
-    return 0.5 * float(np.trace(about_origin)) * np.eye(3) - about_origin
+    return np.concatenate([turning + cross(h, a), moments.mass * a + U @ h])

@@ -1,0 +1,384 @@
+"""Expression graph: a computation recorded once for one robot, as flat arrays.
+
+A :class:`Graph` is written by running an ordinary algorithm on its :class:`Scalar` objects
+(NumPy object arrays of them). Every operation is folded where constants allow, and equal
+operations on equal operands are one node (structural hashing). A finished graph is frozen into a
+:class:`Program`.
+
+References are signed: node k is referred to as k + 1, its negative as -(k + 1), so that
+negation costs nothing. Constants are kept in extended precision, never rounded when interned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynsys.types import ScalarArray
+
+__all__ = ["Graph", "Op", "Program", "Scalar"]
+
+
+class Op(IntEnum):
+    """What a node computes from its operands l and r."""
+
+    CONSTANT = 0
+    INPUT = 1
+    ADD = 2  # l + r
+    MUL = 3  # l * r
+    DIV = 4  # l / r
+    SIN = 5
+    COS = 6
+    SQRT = 7
+    ABS = 8
+    MIN = 9
+    MAX = 10
+
+
+UNARY = (Op.SIN, Op.COS, Op.SQRT, Op.ABS)
+BINARY = (Op.ADD, Op.MUL, Op.DIV, Op.MIN, Op.MAX)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Program:
+    """A straight-line computation: node k is ``op[k]`` of the signed references ``left``, ``right``.
+
+    ``left`` of an INPUT is the input's number, of a CONSTANT its place in ``constants``.
+    Operands come before their users. ``outputs`` are signed references.
+    """
+
+    op: NDArray[np.int8]
+    left: NDArray[np.int32]
+    right: NDArray[np.int32]
+    constants: NDArray[np.longdouble]
+    outputs: NDArray[np.int32]
+    n_inputs: int
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes, constants and inputs included."""
+        return len(self.op)
+
+    def count(self) -> dict[str, int]:
+        """Operations executed per evaluation, exactly: each node is executed once."""
+        kinds = np.bincount(self.op, minlength=len(Op))
+        return {op.name.lower(): int(kinds[op]) for op in Op if op > Op.INPUT}
+
+    def evaluate(self, inputs: ScalarArray) -> ScalarArray:
+        """Outputs (..., n_outputs) from inputs (..., n_inputs), in the dtype of ``inputs``.
+
+        The readable twin of the compiled kernels: one vectorised operation per node.
+        """
+        x = np.moveaxis(np.asarray(inputs), -1, 0)
+        values: list[Any] = []
+
+        def get(ref: int) -> Any:
+            return values[ref - 1] if ref > 0 else -values[-ref - 1]
+
+        for op, left, right in zip(
+            self.op.tolist(), self.left.tolist(), self.right.tolist(), strict=True
+        ):
+            if op == Op.CONSTANT:
+                values.append(np.full(x.shape[1:], self.constants[left], dtype=x.dtype))
+            elif op == Op.INPUT:
+                values.append(x[left])
+            elif op in UNARY:
+                values.append(UFUNC[op](get(left)))
+            else:
+                values.append(UFUNC[op](get(left), get(right)))
+        out = np.empty((*x.shape[1:], len(self.outputs)), dtype=x.dtype)
+        for k, ref in enumerate(self.outputs.tolist()):
+            out[..., k] = 0 if ref == 0 else get(ref)
+        return out
+
+
+UFUNC: dict[int, Any] = {
+    Op.ADD: np.add,
+    Op.MUL: np.multiply,
+    Op.DIV: np.divide,
+    Op.SIN: np.sin,
+    Op.COS: np.cos,
+    Op.SQRT: np.sqrt,
+    Op.ABS: np.abs,
+    Op.MIN: np.minimum,
+    Op.MAX: np.maximum,
+}
+
+
+@final
+class Graph:
+    """Records operations; see the module. Methods take and return signed references."""
+
+    def __init__(self) -> None:
+        self.op: list[int] = []
+        self.left: list[int] = []
+        self.right: list[int] = []
+        self.constants: list[np.longdouble] = []
+        self.n_inputs = 0
+        self._known: dict[tuple[int, int, int], int] = {}
+        self._constant_ref: dict[np.longdouble, int] = {}
+        self._value: dict[int, np.longdouble] = {}  # of constant nodes, by reference
+        self.one = self.constant(1.0)
+
+    # ---- leaves --------------------------------------------------------------------------
+
+    def inputs(self, count: int) -> ScalarArray:
+        """Array (count,) of new input scalars."""
+        out = np.empty(count, dtype=object)
+        for k in range(count):
+            out[k] = Scalar(self, self._node(Op.INPUT, self.n_inputs, 0))
+            self.n_inputs += 1
+        return out
+
+    def constant(self, value: Any) -> int:
+        """Reference of a constant; 0 stands for exact zero."""
+        exact = np.longdouble(value)
+        if exact == 0:
+            return 0
+        magnitude = abs(exact)
+        ref = self._constant_ref.get(magnitude)
+        if ref is None:
+            self.constants.append(magnitude)
+            ref = self._node(Op.CONSTANT, len(self.constants) - 1, 0)
+            self._constant_ref[magnitude] = ref
+            self._value[ref] = magnitude
+        return ref if exact > 0 else -ref
+
+    def value(self, ref: int) -> np.longdouble | None:
+        """Value of a constant reference, or None."""
+        if ref == 0:
+            return np.longdouble(0)
+        found = self._value.get(abs(ref))
+        return found if found is None or ref > 0 else -found
+
+    # ---- operations ----------------------------------------------------------------------
+
+    def add(self, a: int, b: int) -> int:
+        """A + b; x - y and y - x share a node."""
+        if a == 0:
+            return b
+        if b == 0:
+            return a
+        if a == -b:
+            return 0
+        if abs(a) > abs(b):
+            a, b = b, a
+        va, vb = self._value.get(abs(a)), self._value.get(abs(b))
+        if va is not None and vb is not None:
+            return self.constant((va if a > 0 else -va) + (vb if b > 0 else -vb))
+        if a < 0:
+            return -self._node(Op.ADD, -a, -b)
+        return self._node(Op.ADD, a, b)
+
+    def mul(self, a: int, b: int) -> int:
+        """A * b; the sign is kept outside the node."""
+        if a == 0 or b == 0:
+            return 0
+        sign = 1 if (a > 0) == (b > 0) else -1
+        a, b = abs(a), abs(b)
+        if a == self.one:
+            return sign * b
+        if b == self.one:
+            return sign * a
+        va, vb = self._value.get(a), self._value.get(b)
+        if va is not None and vb is not None:
+            return sign * self.constant(va * vb)
+        return sign * self._node(Op.MUL, min(a, b), max(a, b))
+
+    def div(self, a: int, b: int) -> int:
+        """A / b."""
+        if b == 0:
+            raise ZeroDivisionError("the expression graph divides by an exact zero")
+        if a == 0:
+            return 0
+        sign = 1 if (a > 0) == (b > 0) else -1
+        a, b = abs(a), abs(b)
+        if b == self.one:
+            return sign * a
+        if a == b:
+            return sign * self.one
+        vb = self._value.get(b)
+        if vb is not None:
+            return sign * self.mul(a, self.constant(1 / vb))
+        return sign * self._node(Op.DIV, a, b)
+
+    def unary(self, op: Op, a: int) -> int:
+        """Sine, cosine, square root or absolute value of a."""
+        value = self.value(a)
+        if value is not None:
+            return self.constant(UFUNC[op](value))
+        if op == Op.SIN:
+            return self._node(op, abs(a), 0) * (1 if a > 0 else -1)
+        if op in (Op.COS, Op.ABS):
+            a = abs(a)
+        return self._node(op, a, 0)
+
+    def extremum(self, op: Op, a: int, b: int) -> int:
+        """Smaller or larger of a and b."""
+        if a == b:
+            return a
+        a, b = (a or self._zero()), (b or self._zero())
+        return self._node(op, min(a, b), max(a, b))
+
+    def _zero(self) -> int:
+        """A node that holds exact zero, for operations that cannot fold it."""
+        self.constants.append(np.longdouble(0))
+        return self._node(Op.CONSTANT, len(self.constants) - 1, 0)
+
+    def _node(self, op: int, left: int, right: int) -> int:
+        key = (op, left, right)
+        ref = self._known.get(key)
+        if ref is None:
+            self.op.append(op)
+            self.left.append(left)
+            self.right.append(right)
+            ref = len(self.op)
+            self._known[key] = ref
+        return ref
+
+    # ---- results -------------------------------------------------------------------------
+
+    def reference(self, x: Any) -> int:
+        """Signed reference of a scalar of this graph or of a number."""
+        return x.ref if isinstance(x, Scalar) else self.constant(x)
+
+    def program(self, outputs: Sequence[Any]) -> Program:
+        """Freeze what the outputs need; everything else is dropped (dead code)."""
+        refs = np.array([self.reference(x) for x in outputs], dtype=np.int64)
+        return without_dead_code(
+            Program(
+                np.array(self.op, dtype=np.int8),
+                np.array(self.left, dtype=np.int32),
+                np.array(self.right, dtype=np.int32),
+                np.array(self.constants, dtype=np.longdouble),
+                refs.astype(np.int32),
+                self.n_inputs,
+            )
+        )
+
+
+def without_dead_code(program: Program) -> Program:
+    """Keep the nodes that the outputs depend on, in their order."""
+    op, left, right = program.op, program.left.copy(), program.right.copy()
+    unary, binary = np.isin(op, UNARY), np.isin(op, BINARY)
+    needed = np.zeros(program.n_nodes + 1, dtype=bool)
+    needed[np.abs(program.outputs)] = True
+    lefts, rights, is_binary = np.abs(left).tolist(), np.abs(right).tolist(), binary.tolist()
+    has_operand = (unary | binary).tolist()
+    flags = needed.tolist()
+    for k in range(program.n_nodes - 1, -1, -1):
+        if flags[k + 1] and has_operand[k]:
+            flags[lefts[k]] = True
+            if is_binary[k]:
+                flags[rights[k]] = True
+    keep = np.array(flags[1:], dtype=bool)
+    renumber = np.zeros(program.n_nodes + 1, dtype=np.int32)
+    renumber[1:][keep] = np.arange(1, int(keep.sum()) + 1)
+    left[unary | binary] = (np.sign(left) * renumber[np.abs(left) * (unary | binary)])[
+        unary | binary
+    ]
+    right[binary] = (np.sign(right) * renumber[np.abs(right) * binary])[binary]
+    is_constant = keep & (op == Op.CONSTANT)
+    used = program.left[is_constant]
+    left[is_constant] = np.arange(len(used))
+    outputs = np.sign(program.outputs) * renumber[np.abs(program.outputs)]
+    return Program(
+        op[keep],
+        left[keep],
+        right[keep],
+        program.constants[used],
+        outputs.astype(np.int32),
+        program.n_inputs,
+    )
+
+
+@final
+class Scalar:
+    """One value of a graph, usable wherever an algorithm expects a number."""
+
+    __slots__ = ("graph", "ref")
+
+    def __init__(self, graph: Graph, ref: int) -> None:
+        self.graph = graph
+        self.ref = ref
+
+    def _make(self, ref: int) -> Any:
+        return Scalar(self.graph, ref) if ref else 0.0
+
+    def _other(self, x: Any) -> int | None:
+        if isinstance(x, Scalar):
+            return x.ref
+        if isinstance(x, (int, float, np.floating, np.integer)):
+            return self.graph.constant(x)
+        return None
+
+    def __add__(self, x: Any) -> Any:
+        other = self._other(x)
+        return NotImplemented if other is None else self._make(self.graph.add(self.ref, other))
+
+    __radd__ = __add__
+
+    def __sub__(self, x: Any) -> Any:
+        other = self._other(x)
+        return NotImplemented if other is None else self._make(self.graph.add(self.ref, -other))
+
+    def __rsub__(self, x: Any) -> Any:
+        other = self._other(x)
+        return NotImplemented if other is None else self._make(self.graph.add(other, -self.ref))
+
+    def __mul__(self, x: Any) -> Any:
+        other = self._other(x)
+        return NotImplemented if other is None else self._make(self.graph.mul(self.ref, other))
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, x: Any) -> Any:
+        other = self._other(x)
+        return NotImplemented if other is None else self._make(self.graph.div(self.ref, other))
+
+    def __rtruediv__(self, x: Any) -> Any:
+        other = self._other(x)
+        return NotImplemented if other is None else self._make(self.graph.div(other, self.ref))
+
+    def __neg__(self) -> Scalar:
+        return Scalar(self.graph, -self.ref)
+
+    def __pos__(self) -> Scalar:
+        return self
+
+    def __abs__(self) -> Scalar:
+        return Scalar(self.graph, self.graph.unary(Op.ABS, self.ref))
+
+    def sin(self) -> Scalar:
+        """Sine; called by np.sin."""
+        return Scalar(self.graph, self.graph.unary(Op.SIN, self.ref))
+
+    def cos(self) -> Scalar:
+        """Cosine; called by np.cos."""
+        return Scalar(self.graph, self.graph.unary(Op.COS, self.ref))
+
+    def sqrt(self) -> Scalar:
+        """Square root; called by np.sqrt."""
+        return Scalar(self.graph, self.graph.unary(Op.SQRT, self.ref))
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        if method != "__call__" or kwargs:
+            return NotImplemented
+        arrays = []
+        for x in inputs:
+            cell = np.empty(np.shape(x), dtype=object)
+            if isinstance(x, np.ndarray) and x.ndim:
+                cell[...] = x
+            else:  # a NumPy scalar would come back here for ever: make it a node
+                cell[()] = x if isinstance(x, Scalar) else self._make(self.graph.constant(x))
+            arrays.append(cell)
+        return ufunc(*arrays)
+
+    def __repr__(self) -> str:
+        return f"Scalar({self.ref})"

@@ -1,0 +1,130 @@
+"""Small helpers to write LLVM's textual form: types, constants, numbered values."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, final
+
+import numpy as np
+
+__all__ = ["Lines", "VectorType", "literal"]
+
+
+@lru_cache(maxsize=4096)
+def _hex(value: float) -> str:
+    return f"0x{struct.unpack('>Q', struct.pack('>d', value))[0]:016X}"
+
+
+def literal(value: Any, dtype: str) -> str:
+    """A number, rounded once to ``dtype``, as an exact LLVM literal."""
+    rounded = np.float32(value) if dtype == "float32" else value
+    return _hex(float(rounded))
+
+
+@final
+@dataclass(frozen=True)
+class VectorType:
+    """``width`` numbers of ``dtype`` side by side; width 1 is a plain scalar."""
+
+    dtype: str
+    width: int
+
+    @property
+    def bits(self) -> int:
+        """Bits of one number."""
+        return 32 if self.dtype == "float32" else 64
+
+    @property
+    def size(self) -> int:
+        """Bytes of one number."""
+        return self.bits // 8
+
+    @property
+    def element(self) -> str:
+        """LLVM type of one number."""
+        return "float" if self.dtype == "float32" else "double"
+
+    def _of(self, element: str) -> str:
+        return element if self.width == 1 else f"<{self.width} x {element}>"
+
+    def __str__(self) -> str:
+        return self._of(self.element)
+
+    @property
+    def integer(self) -> str:
+        """Integers of the same size."""
+        return self._of(f"i{self.bits}")
+
+    @property
+    def mask(self) -> str:
+        """Results of comparisons."""
+        return self._of("i1")
+
+    @property
+    def suffix(self) -> str:
+        """How intrinsics call the type."""
+        return ("" if self.width == 1 else f"v{self.width}") + f"f{self.bits}"
+
+    def constant(self, value: Any) -> str:
+        """The same number in every lane."""
+        text = literal(value, self.dtype)
+        return text if self.width == 1 else f"splat ({self.element} {text})"
+
+    def integer_constant(self, value: int) -> str:
+        """The same integer in every lane."""
+        return str(value) if self.width == 1 else f"splat (i{self.bits} {value})"
+
+
+@final
+class Lines:
+    """Body of one function: appended instructions and fresh names."""
+
+    def __init__(self, prefix: str = "t") -> None:
+        self.text: list[str] = []
+        self._prefix = prefix
+        self._count = 0
+
+    def let(self, instruction: str) -> str:
+        """Append ``%fresh = instruction``; returns the fresh name."""
+        name = f"%{self._prefix}{self._count}"
+        self._count += 1
+        self.text.append(f"  {name} = {instruction}")
+        return name
+
+    def do(self, instruction: str) -> None:
+        """Append an instruction without a result."""
+        self.text.append("  " + instruction)
+
+    def label(self, name: str) -> None:
+        """Begin a basic block."""
+        self.text.append(f"{name}:")
+
+    def at(self, t: VectorType, pointer: str, index: int) -> str:
+        """Address of number ``index`` of the element type of ``t``."""
+        if index == 0:
+            return pointer
+        return self.let(f"getelementptr {t.element}, ptr {pointer}, i64 {index}")
+
+    def load(self, t: VectorType, address: str, align: int | None = None) -> str:
+        """The vector at an address; ``align`` in bytes, else of one number."""
+        return self.let(f"load {t}, ptr {address}, align {align or t.size}")
+
+    def store(self, t: VectorType, value: str, address: str, align: int | None = None) -> None:
+        """Write a vector to an address; ``align`` in bytes, else of one number."""
+        self.do(f"store {t} {value}, ptr {address}, align {align or t.size}")
+
+    def fused(self, t: VectorType, a: str, b: str, c: str, fma: bool) -> str:
+        """The expression a b + c, rounded once if the processor can, else twice."""
+        if fma:
+            return self.let(f"call {t} @llvm.fma.{t.suffix}({t} {a}, {t} {b}, {t} {c})")
+        product = self.let(f"fmul {t} {a}, {b}")
+        return self.let(f"fadd {t} {product}, {c}")
+
+    def all_true(self, t: VectorType, mask: str) -> str:
+        """Whether a comparison holds in every lane, as i1."""
+        if t.width == 1:
+            return mask
+        packed = self.let(f"bitcast {t.mask} {mask} to i{t.width}")
+        return self.let(f"icmp eq i{t.width} {packed}, -1")

@@ -1,0 +1,67 @@
+"""Signature of a kernel: which named vectors it reads and which it writes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+from dynsys.errors import KernelBuildError
+
+__all__ = ["Signature"]
+
+
+@final
+@dataclass(frozen=True)
+class Signature:
+    """Named groups of inputs and outputs, each a vector of fixed size.
+
+    A program's inputs are the concatenation of the input groups, its outputs the concatenation
+    of the output groups.
+
+    Examples
+    --------
+    >>> s = Signature(inputs=(("q", 7), ("qd", 6)), outputs=(("torque", 6),))
+    >>> s.n_inputs, s.n_outputs, s.input_place(8)
+    (13, 6, (1, 1))
+    """
+
+    inputs: tuple[tuple[str, int], ...]
+    outputs: tuple[tuple[str, int], ...]
+
+    def __post_init__(self) -> None:
+        names = [name for name, _ in self.groups]
+        if len(set(names)) != len(names):
+            raise KernelBuildError(f"kernel signature repeats a name: {names}")
+        if any(size < 0 for _, size in self.groups):
+            raise KernelBuildError(f"kernel signature has a negative size: {self.groups}")
+
+    @property
+    def groups(self) -> tuple[tuple[str, int], ...]:
+        """All groups: inputs, then outputs."""
+        return self.inputs + self.outputs
+
+    @property
+    def n_inputs(self) -> int:
+        """Numbers read per state."""
+        return sum(size for _, size in self.inputs)
+
+    @property
+    def n_outputs(self) -> int:
+        """Numbers written per state."""
+        return sum(size for _, size in self.outputs)
+
+    def input_place(self, number: int) -> tuple[int, int]:
+        """(group, index in it) of an input of the program."""
+        return _place(self.inputs, number)
+
+    def output_place(self, number: int) -> tuple[int, int]:
+        """(group counted among the outputs, index in it) of an output of the program."""
+        return _place(self.outputs, number)
+
+
+def _place(groups: tuple[tuple[str, int], ...], number: int) -> tuple[int, int]:
+    for group, (_, size) in enumerate(groups):
+        if number < size:
+            return group, number
+        number -= size
+    raise KernelBuildError(f"number {number} lies beyond the groups {groups}")

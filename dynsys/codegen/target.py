@@ -1,0 +1,74 @@
+"""Target: the processor that machine code is made for, and its vector width."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+import llvmlite.binding as llvm
+
+__all__ = ["Target", "aarch64", "host", "x86_64"]
+
+
+@final
+@dataclass(frozen=True)
+class Target:
+    """Triple, CPU and features in LLVM's words, and what the emitter must know of them.
+
+    ``vector_bits`` is the width of the registers that batches use, ``fma`` says whether a fused
+    multiply-add is one instruction.
+    """
+
+    triple: str
+    cpu: str
+    features: str
+    vector_bits: int
+    fma: bool
+
+    def width(self, dtype: str) -> int:
+        """States computed side by side in a batch."""
+        return self.vector_bits // (32 if dtype == "float32" else 64)
+
+    @property
+    def key(self) -> str:
+        """Text that differs whenever the machine code may differ (for caches)."""
+        return f"{self.triple}|{self.cpu}|{self.features}|{self.vector_bits}|{self.fma}"
+
+
+def host(*, disable: tuple[str, ...] = ()) -> Target:
+    """The processor this process runs on, without the features named in ``disable``.
+
+    ``host(disable=("avx512f", "avx2", "avx", "fma"))`` is the same processor used as one that
+    has SSE2 only; switching off "avx2" or "avx" switches off all that builds on it.
+    """
+    detected: dict[str, bool] = dict(llvm.get_host_cpu_features())
+    off = set(disable)
+    if off & {"avx", "avx2"}:
+        off |= {name for name in detected if name.startswith(("avx", "fma", "amx", "f16c"))}
+        off |= {"xop", "vaes", "vpclmulqdq"}
+    features = {name: on and name not in off for name, on in detected.items()}
+    triple = llvm.get_process_triple()
+    text = ",".join(("+" if on else "-") + name for name, on in sorted(features.items()))
+    if triple.startswith(("aarch64", "arm64")):
+        return Target(triple, llvm.get_host_cpu_name(), text, 128, True)
+    if features.get("avx512f") and features.get("avx512dq"):
+        bits = 512
+    elif features.get("avx2"):
+        bits = 256
+    else:
+        bits = 128
+    fma = bool(features.get("fma"))
+    return Target(triple, llvm.get_host_cpu_name(), text, bits, fma)
+
+
+def x86_64(level: int) -> Target:
+    """Generic x86-64 of a psABI level: 1 is SSE2, 3 is AVX2 with FMA, 4 is AVX-512."""
+    cpu = {1: "x86-64", 2: "x86-64-v2", 3: "x86-64-v3", 4: "x86-64-v4"}[level]
+    bits = {1: 128, 2: 128, 3: 256, 4: 512}[level]
+    features = "-prefer-256-bit" if level == 4 else ""
+    return Target("x86_64-unknown-linux-gnu", cpu, features, bits, level >= 3)
+
+
+def aarch64() -> Target:
+    """Generic 64-bit ARM with NEON."""
+    return Target("aarch64-unknown-linux-gnu", "generic", "+neon", 128, True)

@@ -1,0 +1,82 @@
+"""LLVM text that turns rows (one state each) into columns (one quantity of W states) and back.
+
+W numbers of each of W rows are loaded as vectors and transposed in registers by log2 W rounds
+of shuffles. Columns left over at the end of a row are covered by a block that overlaps its
+neighbour, or by a narrow block where the whole row is shorter than W.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dynsys.codegen.llvm_text import Lines, VectorType
+
+__all__ = ["column_blocks", "load_columns", "store_columns"]
+
+
+def column_blocks(size: int, width: int) -> Iterator[tuple[int, int]]:
+    """(first column, columns) of blocks that cover a row of ``size`` numbers."""
+    if size >= width:
+        yield from ((first, width) for first in range(0, size - width + 1, width))
+        if size % width:
+            yield size - width, width
+        return
+    first = 0
+    while size:
+        count = 1 << (size.bit_length() - 1)
+        yield first, count
+        first, size = first + count, size - count
+
+
+def load_columns(
+    lines: Lines, t: VectorType, rows: list[str], first: int, count: int
+) -> list[str]:
+    """Columns first .. first + count of W rows (addresses), each a vector over the rows."""
+    narrow = VectorType(t.dtype, count)
+    vectors = []
+    for row in rows:
+        value = lines.load(narrow, lines.at(t, row, first))
+        vectors.append(_resize(lines, narrow, t, value))
+    return _transpose(lines, t, vectors)[:count]
+
+
+def store_columns(
+    lines: Lines, t: VectorType, rows: list[str], first: int, columns: list[str]
+) -> None:
+    """Write columns (vectors over the rows) to W rows (addresses) from column ``first`` on."""
+    narrow = VectorType(t.dtype, len(columns))
+    padding = ["poison"] * (t.width - len(columns))
+    for row, value in zip(rows, _transpose(lines, t, columns + padding), strict=True):
+        lines.store(narrow, _resize(lines, t, narrow, value), lines.at(t, row, first))
+
+
+def _resize(lines: Lines, source: VectorType, result: VectorType, value: str) -> str:
+    if source.width == result.width:
+        return value
+    if result.width == 1:
+        return lines.let(f"extractelement {source} {value}, i32 0")
+    if source.width == 1:
+        return lines.let(f"insertelement {result} poison, {source} {value}, i32 0")
+    lanes = [str(i) if i < source.width else "poison" for i in range(result.width)]
+    return _shuffle(lines, source, value, "poison", lanes)
+
+
+def _shuffle(lines: Lines, t: VectorType, a: str, b: str, lanes: list[str]) -> str:
+    picks = ", ".join(f"i32 {lane}" for lane in lanes)
+    return lines.let(f"shufflevector {t} {a}, {t} {b}, <{len(lanes)} x i32> <{picks}>")
+
+
+def _transpose(lines: Lines, t: VectorType, vectors: list[str]) -> list[str]:
+    """W vectors of W numbers, transposed: blocks of h numbers swap places, h = W/2, ..., 1."""
+    out = list(vectors)
+    h = t.width // 2
+    while h:
+        upper = [str(i if not i & h else t.width + i - h) for i in range(t.width)]
+        lower = [str(i + h if not i & h else t.width + i) for i in range(t.width)]
+        for i in range(t.width):
+            if not i & h:
+                a, b = out[i], out[i + h]
+                out[i] = _shuffle(lines, t, a, b, upper)
+                out[i + h] = _shuffle(lines, t, a, b, lower)
+        h //= 2
+    return out

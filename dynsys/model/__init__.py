@@ -1,0 +1,1 @@
+"""Spatial algebra, joints, kinematic trees, readers and synthetic robots."""

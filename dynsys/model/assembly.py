@@ -1,0 +1,221 @@
+"""What all readers share: folding welded links, composing couplings, collecting warnings."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Literal, TypeAlias, final, get_args
+
+import numpy as np
+
+from dynsys.errors import ModelError, ModelWarning
+from dynsys.model.checks import inertia_defect
+from dynsys.model.spatial import Inertia, Transform, without_rounding
+from dynsys.model.tree import Body, Coupling, Frame, KinematicTree
+from dynsys.types import Array, ArrayLike
+
+__all__ = [
+    "Assembly",
+    "InertiaPolicy",
+    "MimicPolicy",
+    "check_policies",
+    "compose",
+    "emit",
+    "listing",
+    "resolve_couplings",
+]
+
+MimicPolicy: TypeAlias = Literal["independent", "couple"]
+InertiaPolicy: TypeAlias = Literal["warn", "strict"]
+
+
+def check_policies(mimic: str, inertia: str) -> None:
+    """Raise ModelError unless both reading options are known."""
+    for name, value, known in (
+        ("mimic", mimic, get_args(MimicPolicy)),
+        ("inertia", inertia, get_args(InertiaPolicy)),
+    ):
+        if value not in known:
+            raise ModelError(f"{name} must be one of {', '.join(known)}, got {value!r}")
+
+
+def listing(names: Sequence[str], shown: int = 8) -> str:
+    """Names joined by commas, the tail counted."""
+    head = ", ".join(names[:shown])
+    return head if len(names) <= shown else f"{head} and {len(names) - shown} more"
+
+
+def emit(notes: Sequence[str], stacklevel: int) -> None:
+    """Issue one ModelWarning per note, at the caller ``stacklevel`` frames up."""
+    for note in notes:
+        warnings.warn(note, ModelWarning, stacklevel=stacklevel + 1)
+
+
+def compose(first: Transform, second: Transform) -> Transform:
+    """Transform A -> C from A -> B and B -> C, rounding of exact zeros removed."""
+    both = first.then(second)
+    return Transform(without_rounding(np.asarray(both.E)), both.r)
+
+
+def resolve_couplings(
+    couplings: Mapping[int, Coupling], names: Sequence[str], source: str
+) -> dict[int, Coupling]:
+    """Couple every follower to the leader at the end of its chain.
+
+    q_f = a q_l + b and q_l = c q_m + d give q_f = a c q_m + (a d + b).
+    """
+    resolved: dict[int, Coupling] = {}
+    for follower, coupling in couplings.items():
+        passed = {follower}
+        while coupling.leader in couplings:
+            if coupling.leader in passed:
+                raise ModelError(
+                    f"{source}: joint {names[follower]!r} follows itself through its leaders;"
+                    " break the ring, or load with mimic='independent'"
+                )
+            passed.add(coupling.leader)
+            up = couplings[coupling.leader]
+            coupling = Coupling(
+                up.leader,
+                coupling.ratio * up.ratio,
+                coupling.ratio * up.offset + coupling.offset,
+            )
+        resolved[follower] = coupling
+    return resolved
+
+
+@final
+class Assembly:
+    """A robot under construction: bodies in parent-first order, frames, notes for the user."""
+
+    def __init__(self, name: str, source: str) -> None:
+        self.name = name
+        self.source = source
+        self.bodies: list[Body] = []
+        self.frames: dict[str, Frame] = {}
+        self.notes: list[str] = []
+        self._unphysical: list[str] = []
+        self._rotors: list[str] = []
+
+    def note(self, text: str) -> None:
+        """Remember a warning for the user."""
+        self.notes.append(f"{self.source}: {text}")
+
+    def inspect(self, link: str, inertia: Inertia, *, welded: bool = False) -> None:
+        """Raise on an impossible inertia; remember one that no mass distribution has.
+
+        Of a welded link only the sum with its carrier enters the equations of motion: an
+        indefinite rotational inertia is remembered, and the sum is judged by the tree.
+        """
+        if inertia.mass == 0 and inertia.about_com.any():
+            self._rotors.append(link)
+        defect = inertia_defect(inertia)
+        if defect is None:
+            return
+        reason, fatal = defect
+        if fatal and not (welded and _finite(inertia) and inertia.mass >= 0):
+            raise ModelError(f"{self.source}: link {link!r}: {reason}; correct its inertia")
+        self._unphysical.append(f"{link} ({reason})")
+
+    def add(self, body: Body) -> int:
+        """Append a body and return its number."""
+        self.inspect(body.name, body.inertia)
+        self.bodies.append(body)
+        return len(self.bodies) - 1
+
+    def weld(self, body: int, link: str, transform: Transform, inertia: Inertia) -> None:
+        """Fold a link into ``body`` (-1: the base, which has no inertia) and keep its frame."""
+        self.frames[link] = Frame(body, transform)
+        if body < 0:
+            return
+        self.inspect(link, inertia, welded=True)
+        carrier = self.bodies[body]
+        total = carrier.inertia.plus(inertia.seen_from(transform))
+        self.bodies[body] = replace(carrier, inertia=total)
+
+    def couple(self, couplings: Mapping[int, Coupling]) -> None:
+        """Make joints follow others, chains of leaders resolved."""
+        names = [body.joint_name or body.name for body in self.bodies]
+        for i, coupling in resolve_couplings(couplings, names, self.source).items():
+            self.bodies[i] = replace(self.bodies[i], coupling=coupling)
+
+    def finish(self, gravity: ArrayLike, inertia: InertiaPolicy) -> KinematicTree:
+        """Return the validated tree; notes then hold every warning."""
+        self._judge_inertias(inertia)
+        if self._rotors:
+            self.note(
+                f"links {listing(self._rotors)} have no mass but a rotational inertia, which is"
+                " used as it is"
+            )
+        passive = [
+            body.joint_name or body.name
+            for body in self.bodies
+            if _nonzero(body.damping) or _nonzero(body.friction)
+        ]
+        if passive:
+            self.note(
+                f"damping and friction of joints {listing(passive)} are read"
+                " (robot.damping, robot.friction) but not part of the equations of motion"
+            )
+        try:
+            tree = KinematicTree(
+                self.name, self.bodies, self.frames, gravity, physical=not self._unphysical
+            )
+        except ModelError as error:
+            raise ModelError(f"{self.source}: {error}") from None
+        weightless = bodies_without_inertia(self.bodies)
+        if weightless:
+            self.note(
+                f"moving bodies {listing(weightless)} have no inertia against their own joint:"
+                " the joint-space inertia H is singular and forward dynamics has no answer;"
+                " give them mass or armature"
+            )
+        return tree
+
+    def _judge_inertias(self, inertia: InertiaPolicy) -> None:
+        if not self._unphysical:
+            return
+        text = f"no mass distribution has the inertia of {listing(self._unphysical)}"
+        if inertia == "strict":
+            raise ModelError(f"{self.source}: {text}; correct it, or read with inertia='warn'")
+        self.note(f"{text}; used as they are")
+
+
+def _finite(inertia: Inertia) -> bool:
+    parts = (inertia.mass, inertia.com, inertia.about_com)
+    return all(bool(np.isfinite(part).all()) for part in parts)
+
+
+def _nonzero(value: ArrayLike | None) -> bool:
+    return value is not None and bool(np.any(np.asarray(value) != 0))
+
+
+def bodies_without_inertia(bodies: Sequence[Body]) -> list[str]:
+    """Names of the bodies that make H singular at every q.
+
+    A leaf whose S^T I S + armature is singular, and every body that carries only such empty
+    ones and has no inertia itself.
+    """
+    leaf = [True] * len(bodies)
+    empty = [not b.inertia.matrix().any() and not _nonzero(b.armature) for b in bodies]
+    for i in reversed(range(len(bodies))):
+        parent = bodies[i].parent
+        if parent >= 0:
+            leaf[parent] = False
+            empty[parent] = empty[parent] and empty[i]
+    return [
+        body.name
+        for i, body in enumerate(bodies)
+        if body.coupling is None
+        and body.joint.nv > 0
+        and (empty[i] or (leaf[i] and _singular_against_joint(body)))
+    ]
+
+
+def _singular_against_joint(body: Body) -> bool:
+    spatial: Array = body.inertia.matrix()
+    S = body.joint.S
+    armature = np.zeros(body.joint.nv) if body.armature is None else np.asarray(body.armature)
+    H = S.T @ spatial @ S + np.diag(np.broadcast_to(armature, (body.joint.nv,)))
+    return bool(np.linalg.eigvalsh(H)[0] <= 1e-15 * max(np.abs(spatial).max(), 1e-300))

@@ -1,0 +1,67 @@
+"""Loading a robot file of any format dynsys reads."""
+
+from __future__ import annotations
+
+from dynsys.errors import ModelError
+from dynsys.model.assembly import InertiaPolicy, MimicPolicy, check_policies, emit
+from dynsys.model.mjcf import mjcf_from_node
+from dynsys.model.tree import KinematicTree
+from dynsys.model.urdf import urdf_from_node
+from dynsys.model.xml_input import MAX_BYTES, PathLike, read_xml
+from dynsys.types import ArrayLike
+
+__all__ = ["load"]
+
+
+def load(
+    path: PathLike,
+    *,
+    floating_base: bool = False,
+    mimic: MimicPolicy = "independent",
+    gravity: ArrayLike | None = None,
+    inertia: InertiaPolicy = "warn",
+    max_bytes: int = MAX_BYTES,
+) -> KinematicTree:
+    """Read a robot from a URDF or MJCF file; the root element tells which.
+
+    Parameters
+    ----------
+    path : the file (``.urdf``, ``.xml``).
+    floating_base : put the root link on a free joint called "root".
+    mimic : "independent" or "couple", see :func:`dynsys.model.urdf.read_urdf`.
+    gravity : (3,) in base coordinates, m/s^2; None for the file's, or (0, 0, -9.81).
+    inertia : "warn" about or, with "strict", refuse inertias that no mass distribution has.
+    max_bytes : largest file that is read.
+
+    Raises
+    ------
+    ModelError
+        naming file, element and what to do.
+
+    Examples
+    --------
+    >>> import dynsys                                         # doctest: +SKIP
+    >>> robot = dynsys.load("arm.urdf", floating_base=True)   # doctest: +SKIP
+    """
+    check_policies(mimic, inertia)
+    root = read_xml(path, max_bytes)
+    if root.tag == "robot":
+        tree, notes = urdf_from_node(
+            root, floating_base=floating_base, mimic=mimic, gravity=gravity, inertia=inertia
+        )
+    elif root.tag == "mujoco":
+        tree, notes = mjcf_from_node(
+            root,
+            floating_base=floating_base,
+            mimic=mimic,
+            gravity=gravity,
+            inertia=inertia,
+            max_bytes=max_bytes,
+        )
+    else:
+        raise ModelError(
+            f"{root.file}: root element <{root.tag}> is neither URDF (<robot>) nor MJCF"
+            " (<mujoco>); convert the file to one of them"
+        )
+    emit(notes, stacklevel=2)
+    return tree

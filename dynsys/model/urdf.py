@@ -1,0 +1,225 @@
+"""URDF reader: a robot description file to a KinematicTree. No mesh is ever opened.
+
+Reads links (inertial), joints (revolute, continuous, prismatic, planar, floating, fixed),
+limits, dynamics (damping, friction; armature where a file gives it) and mimic. The XML layer
+and the reason for it are in :mod:`dynsys.model.xml_input`.
+
+Fixed joints are folded: the child's inertia goes to the body that carries it, and its frame
+stays in ``robot.frames`` under the link's name and, where no link has that name, under the
+fixed joint's. Links welded to a fixed base sit on body -1 and their inertia is dropped. A
+joint without <limit> is unlimited; a link without <inertial> is massless.
+Joints are numbered depth first, children in the order of their joints' names, as Pinocchio
+and urdfdom number them.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dynsys.errors import ModelError
+from dynsys.model.assembly import (
+    Assembly,
+    InertiaPolicy,
+    MimicPolicy,
+    check_policies,
+    compose,
+    emit,
+    listing,
+)
+from dynsys.model.checks import nearest_name
+from dynsys.model.joints import Free
+from dynsys.model.spatial import Inertia, Transform
+from dynsys.model.tree import STANDARD_GRAVITY, Body, Coupling, Frame, KinematicTree
+from dynsys.model.urdf_elements import (
+    Joint,
+    is_xacro,
+    joint_body,
+    read_joints,
+    read_links,
+)
+from dynsys.model.xml_input import MAX_BYTES, Node, PathLike, read_xml
+from dynsys.types import ArrayLike
+
+__all__ = ["read_urdf", "urdf_from_node"]
+
+ROOT_JOINT = "root"
+
+
+def read_urdf(
+    path: PathLike,
+    *,
+    floating_base: bool = False,
+    mimic: MimicPolicy = "independent",
+    gravity: ArrayLike | None = None,
+    inertia: InertiaPolicy = "warn",
+    max_bytes: int = MAX_BYTES,
+) -> KinematicTree:
+    """Read a URDF file.
+
+    Parameters
+    ----------
+    path : the file.
+    floating_base : put the root link on a free joint called "root"; else it is the base.
+    mimic : "independent" gives mimic joints a freedom of their own (with a warning), "couple"
+        makes them follow their leader.
+    gravity : (3,) in base coordinates, m/s^2; None for (0, 0, -9.81).
+    inertia : "warn" about or, with "strict", refuse inertias that no mass distribution has.
+    max_bytes : largest file that is read.
+
+    Raises
+    ------
+    ModelError
+        naming file, line, element and what to do.
+
+    Warns
+    -----
+    ModelWarning
+        mimic joints, damping and friction, unphysical inertias, bodies without inertia.
+    """
+    check_policies(mimic, inertia)
+    tree, notes = urdf_from_node(
+        read_xml(path, max_bytes),
+        floating_base=floating_base,
+        mimic=mimic,
+        gravity=gravity,
+        inertia=inertia,
+    )
+    emit(notes, stacklevel=2)
+    return tree
+
+
+def urdf_from_node(
+    root: Node,
+    *,
+    floating_base: bool,
+    mimic: MimicPolicy,
+    gravity: ArrayLike | None,
+    inertia: InertiaPolicy,
+) -> tuple[KinematicTree, list[str]]:
+    """Return the tree of a parsed ``<robot>`` and the warnings it deserves."""
+    if root.tag != "robot":
+        raise root.error("a URDF file starts with <robot>; this is another format")
+    links, joints = read_links(root), read_joints(root)
+    base = _root_link(root, links, joints)
+    name = root.attributes.get("name", "").strip() or Path(root.file).stem
+    assembly = Assembly(name, root.file)
+    _note_unread(root, assembly)
+    _assemble(assembly, base, links, joints, floating_base)
+    _follow(assembly, joints, mimic)
+    tree = assembly.finish(STANDARD_GRAVITY if gravity is None else gravity, inertia)
+    return tree, assembly.notes
+
+
+# ---- topology --------------------------------------------------------------------------------
+
+
+def _root_link(root: Node, links: dict[str, Inertia], joints: dict[str, Joint]) -> str:
+    carried: dict[str, str] = {}
+    for joint in joints.values():
+        for role, link in (("parent", joint.parent), ("child", joint.child)):
+            if link not in links:
+                hint = nearest_name(link, tuple(links))
+                raise joint.node.error(f"its {role} link {link!r} does not exist{hint}")
+        if joint.child in carried:
+            raise joint.node.error(
+                f"link {joint.child!r} is already the child of joint {carried[joint.child]!r}:"
+                " a loop; cut it by removing one of the joints"
+            )
+        carried[joint.child] = joint.name
+    roots = [link for link in links if link not in carried]
+    if not roots:
+        raise root.error("every link is the child of a joint: a loop; cut one of its joints")
+    if len(roots) > 1:
+        raise root.error(
+            f"{len(roots)} root links ({listing(roots)}); join them by joints into one tree"
+        )
+    return roots[0]
+
+
+def _assemble(
+    assembly: Assembly,
+    base: str,
+    links: dict[str, Inertia],
+    joints: dict[str, Joint],
+    floating_base: bool,
+) -> None:
+    """Add bodies and frames depth first, children in the order of their joints' names."""
+    carried_by: dict[str, list[Joint]] = {}
+    for name in sorted(joints, reverse=True):
+        carried_by.setdefault(joints[name].parent, []).append(joints[name])
+
+    place: dict[str, Frame] = {base: Frame(-1, Transform.identity())}
+    if floating_base:
+        root = Body(base, -1, Free(), inertia=links[base], joint_name=ROOT_JOINT)
+        place[base] = Frame(assembly.add(root), Transform.identity())
+    else:
+        assembly.weld(-1, base, Transform.identity(), links[base])
+    waiting = list(carried_by.get(base, ()))
+    while waiting:
+        joint = waiting.pop()
+        parent = place[joint.parent]
+        placement = compose(parent.transform, joint.placement)
+        if joint.is_fixed:
+            assembly.weld(parent.body, joint.child, placement, links[joint.child])
+            place[joint.child] = assembly.frames[joint.child]
+            if joint.name not in links:
+                assembly.frames[joint.name] = place[joint.child]
+        else:
+            body = joint_body(joint, parent.body, placement, links[joint.child])
+            place[joint.child] = Frame(assembly.add(body), Transform.identity())
+        waiting.extend(carried_by.get(joint.child, ()))
+    lost = [link for link in links if link not in place]
+    if lost:
+        raise ModelError(
+            f"{assembly.source}: links {listing(lost)} form a loop that the root link"
+            f" {base!r} does not reach; cut one of their joints"
+        )
+
+
+# ---- what needs a word -----------------------------------------------------------------------
+
+
+def _follow(assembly: Assembly, joints: dict[str, Joint], mimic: MimicPolicy) -> None:
+    number = {body.joint_name: i for i, body in enumerate(assembly.bodies)}
+    followers = {
+        number[joint.name]: joint.mimic
+        for joint in joints.values()
+        if joint.mimic is not None and not joint.is_fixed
+    }
+    if mimic == "independent":
+        if followers:
+            names = [assembly.bodies[i].joint_name for i in sorted(followers)]
+            assembly.note(
+                f"mimic joints {listing(names)} are read as independent joints;"
+                " load with mimic='couple' to make them follow their leaders"
+            )
+        return
+    for i, rule in followers.items():
+        if rule.leader not in number:
+            kind = "is fixed" if rule.leader in joints else "does not exist"
+            raise joints[assembly.bodies[i].joint_name].node.error(
+                f"it mimics joint {rule.leader!r}, which {kind}; name a moving joint, or load"
+                " with mimic='independent'"
+            )
+    assembly.couple(
+        {i: Coupling(number[m.leader], m.ratio, m.offset) for i, m in followers.items()}
+    )
+
+
+def _note_unread(root: Node, assembly: Assembly) -> None:
+    if is_xacro(root) and any(node.tag.startswith("xacro:") for node in root.children):
+        raise root.error("the file still holds xacro macros; expand it with xacro first")
+    strange = [n.tag for n in root.children if n.tag.endswith("joint") and n.tag != "joint"]
+    if strange:
+        assembly.note(f"elements {listing(sorted(set(strange)))} are not read")
+    rotors = [
+        actuated.attributes.get("name", "?")
+        for transmission in root.all("transmission")
+        for actuated in transmission.all("joint")
+        if any("rotor_inertia" in node.tag.lower() for node in transmission.walk())
+    ]
+    if rotors:
+        assembly.note(
+            f"rotor inertias in the transmissions of joints {listing(rotors)} are not read;"
+            " add them with robot.with_armature"
+        )

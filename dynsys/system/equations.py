@@ -1,0 +1,98 @@
+"""What an equation of the linear system is: a named block of rows.
+
+    sum over terms  coefficient(kinematics) @ unknown  +  bias(kinematics)  -  y  =  0
+
+A term declares once which unknown it touches and where its coefficient can ever be nonzero
+(the worst-case pattern, for all q); its values are asked for at every state. ``y`` is there
+only for equations that state a known or measured quantity. A physical law, a known torque and
+a sensor are all this and nothing more, so a new sensor adds a block and changes nothing here.
+
+Kinematics and coefficients may hold scalars of any kind (float64, longdouble, nodes of the
+expression graph): nothing here looks at a value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias, final
+
+import numpy as np
+
+from dynsys.system.kinematics import Kinematics
+from dynsys.system.unknowns import UnknownBlock
+from dynsys.types import Array, BoolArray, ScalarArray
+
+__all__ = ["EquationBlock", "Term", "Values"]
+
+Values: TypeAlias = Callable[[Kinematics], ScalarArray]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Term:
+    """One coefficient block: ``pattern`` (rows, size of unknown) and its value.
+
+    ``value`` is an array where the coefficient is the same at every state, else a function of
+    the kinematics that returns one; entries outside the pattern are never read.
+    """
+
+    unknown: UnknownBlock
+    pattern: BoolArray
+    value: Array | Values
+
+    @staticmethod
+    def constant(unknown: UnknownBlock, value: Array) -> Term:
+        """Return a term with the same coefficient (rows, size of unknown) at every state."""
+        return Term(unknown, value != 0, value)
+
+    @property
+    def is_constant(self) -> bool:
+        """True if the coefficient does not depend on the state."""
+        return not callable(self.value)
+
+    def entries(self, kinematics: Kinematics) -> ScalarArray:
+        """Values at the nonzeros of the pattern, row by row."""
+        value = self.value(kinematics) if callable(self.value) else self.value
+        return value[self.pattern]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class EquationBlock:
+    """``size`` rows of D d + b = 0.
+
+    Parameters
+    ----------
+    name : unique name within a system, for messages and look-up.
+    kind : law or kind of measurement, e.g. ``balance`` or ``known_torque``.
+    body : number of the body or joint it belongs to.
+    size : number of rows.
+    terms : coefficient blocks; several on one unknown add up.
+    bias : function of the kinematics giving (size,), None for zero.
+    measured : True if the equation states a known quantity y, which enters b as -y.
+    dual : unknown whose columns pair with these rows in the symmetric form of D: acceleration
+        rows with joint wrenches, balance rows with accelerations, torque rows with qdd.
+    """
+
+    name: str
+    kind: str
+    body: int
+    size: int
+    terms: tuple[Term, ...]
+    bias: Values | None = None
+    measured: bool = False
+    dual: UnknownBlock | None = None
+
+    def __post_init__(self) -> None:
+        for term in self.terms:
+            expected = (self.size, term.unknown.size)
+            if term.pattern.shape != expected:
+                raise ValueError(
+                    f"equation {self.name!r}: the term on the {term.unknown} has a pattern of"
+                    f" shape {term.pattern.shape}, expected {expected}"
+                )
+
+    def bias_at(self, kinematics: Kinematics) -> ScalarArray:
+        """Bias (size,) at a state, without y."""
+        return np.zeros(self.size) if self.bias is None else self.bias(kinematics)

@@ -1,0 +1,156 @@
+"""The physical laws as equations: one function per law, signs of [NORI] eq. (4).
+
+Written for joints of any number of freedoms. S_i of a coupled (mimic) joint holds its ratio,
+and its qdd and torque are those of its leader.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dynsys.model.spatial import cross_force, cross_motion
+from dynsys.model.tree import KinematicTree
+from dynsys.system.equations import EquationBlock, Term, Values
+from dynsys.system.kinematics import Kinematics
+from dynsys.system.unknowns import UnknownLayout
+from dynsys.types import ScalarArray
+
+__all__ = ["acceleration_law", "balance_law", "laws", "net_wrench_law", "torque_law"]
+
+
+def laws(unknowns: UnknownLayout) -> tuple[EquationBlock, ...]:
+    """All laws of a robot, body by body: acceleration, (net wrench), balance, torque."""
+    blocks: list[EquationBlock] = []
+    for i in range(unknowns.robot.n_bodies):
+        blocks.append(acceleration_law(unknowns, i))
+        if unknowns.net_wrench:
+            blocks.append(net_wrench_law(unknowns, i))
+        blocks.append(balance_law(unknowns, i))
+        if i in unknowns.driven:
+            blocks.append(torque_law(unknowns, i))
+    return tuple(blocks)
+
+
+def acceleration_law(unknowns: UnknownLayout, i: int) -> EquationBlock:
+    """Acceleration of body i from its parent's and its joint's.
+
+    - a_i + X_i a_parent + S_i qdd_i + c_i = 0,   c_i = v_i x S_i qd_i      [NORI] (3a), (4a-b)
+
+    The base accelerates by a_0 = -g, so accelerations are proper; it enters the bias.
+    """
+    robot = unknowns.robot
+    parent, S, freedoms = int(robot.parent[i]), robot.motion_subspace[i], unknowns.freedoms[i]
+    terms = [Term.constant(unknowns.block("acceleration", i), -np.eye(6))]
+    if parent >= 0:
+        acceleration = unknowns.block("acceleration", parent)
+        terms.append(Term(acceleration, robot.transform_pattern[i], lambda kin: kin.X_up[i]))
+    if S.shape[1]:
+        terms.append(Term.constant(unknowns.block("qdd", i), S))
+
+    def bias(kin: Kinematics) -> ScalarArray:
+        c = np.zeros(6)
+        if S.shape[1]:
+            c = cross_motion(kin.velocity[i], S @ kin.qd[freedoms])
+        return c if parent >= 0 else kin.transforms[i].motion(kin.base_acceleration) + c
+
+    return EquationBlock(
+        name=f"acceleration({robot.body_names[i]})",
+        kind="acceleration",
+        body=i,
+        size=6,
+        terms=tuple(terms),
+        bias=bias,
+        dual=unknowns.block("joint_wrench", i),
+    )
+
+
+def net_wrench_law(unknowns: UnknownLayout, i: int) -> EquationBlock:
+    """Newton-Euler: the net wrench on body i is the rate of its momentum.
+
+    I_i a_i - f^B_i + nu_i = 0,   nu_i = v_i x* I_i v_i
+    """
+    robot = unknowns.robot
+    inertia = robot.bodies[i].inertia.matrix()
+    return EquationBlock(
+        name=f"net_wrench({robot.body_names[i]})",
+        kind="net_wrench",
+        body=i,
+        size=6,
+        terms=(
+            Term.constant(unknowns.block("acceleration", i), inertia),
+            Term.constant(unknowns.block("net_wrench", i), -np.eye(6)),
+        ),
+        bias=_gyroscopic_wrench(robot, i),
+        dual=unknowns.block("net_wrench", i),
+    )
+
+
+def balance_law(unknowns: UnknownLayout, i: int) -> EquationBlock:
+    """Balance of the wrenches on body i: joint, environment, children, rate of momentum.
+
+    I_i a_i - f_i - f^x_i + sum over children X_j^T f_j + nu_i = 0          [NORI] (3f), (4c-d)
+
+    with f^B_i in place of I_i a_i + nu_i where the layout has net wrenches.
+    """
+    robot = unknowns.robot
+    if unknowns.net_wrench:
+        momentum_rate = Term.constant(unknowns.block("net_wrench", i), np.eye(6))
+        bias = None
+    else:
+        inertia = robot.bodies[i].inertia.matrix()
+        momentum_rate = Term.constant(unknowns.block("acceleration", i), inertia)
+        bias = _gyroscopic_wrench(robot, i)
+    terms = [
+        momentum_rate,
+        Term.constant(unknowns.block("joint_wrench", i), -np.eye(6)),
+        Term.constant(unknowns.block("external_wrench", i), -np.eye(6)),
+        *(_child_wrench(unknowns, j) for j in robot.children[i]),
+    ]
+    return EquationBlock(
+        name=f"balance({robot.body_names[i]})",
+        kind="balance",
+        body=i,
+        size=6,
+        terms=tuple(terms),
+        bias=bias,
+        dual=unknowns.block("acceleration", i),
+    )
+
+
+def torque_law(unknowns: UnknownLayout, i: int) -> EquationBlock:
+    """Torque of joint i: the part of its wrench along its freedoms, and its rotor's inertia.
+
+    sum over driven j  S_j^T f_j - tau_i + armature_i qdd_i = 0             [NORI] (3tau), (4e)
+
+    The sum runs over joint i and the joints coupled to it; the armature is ours.
+    """
+    robot = unknowns.robot
+    torque, qdd = unknowns.block("torque", i), unknowns.block("qdd", i)
+    armature = np.diag(robot.armature[unknowns.freedoms[i]])
+    terms = [
+        Term.constant(unknowns.block("joint_wrench", j), robot.motion_subspace[j].T)
+        for j in unknowns.driven[i]
+    ]
+    terms.append(Term.constant(torque, -np.eye(torque.size)))
+    if armature.any():
+        terms.append(Term.constant(qdd, armature))
+    return EquationBlock(
+        name=f"torque({robot.joint_names[i]})",
+        kind="torque",
+        body=i,
+        size=torque.size,
+        terms=tuple(terms),
+        dual=qdd,
+    )
+
+
+def _child_wrench(unknowns: UnknownLayout, j: int) -> Term:
+    """X_j^T f_j, the wrench through the joint of child j in its parent's coordinates."""
+    pattern = unknowns.robot.transform_pattern[j].T
+    return Term(unknowns.block("joint_wrench", j), pattern, lambda kin: kin.X_up[j].T)
+
+
+def _gyroscopic_wrench(robot: KinematicTree, i: int) -> Values:
+    """Return nu_i = v_i x* I_i v_i (6,) as a function of the kinematics."""
+    inertia = robot.bodies[i].inertia.matrix()
+    return lambda kin: cross_force(kin.velocity[i], inertia @ kin.velocity[i])

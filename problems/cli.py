@@ -1,0 +1,154 @@
+"""The command ``dynsys``. Exit status: 0 done, 1 the answer is "no", 2 bad input."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import os
+import sys
+from collections.abc import Callable, Sequence
+
+__all__ = ["main"]
+
+DONE, NO, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+
+EXAMPLES = """\
+examples:
+  dynsys demo                                  dynamics of a humanoid through one sparse system
+  dynsys info example:humanoid --floating-base
+  dynsys info arm.urdf --json
+  dynsys info synthetic:random_tree:8:seed=3
+  dynsys doctor                                what is installed, what to run for the rest
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit status.
+
+    Errors of the user's input are one line on stderr, without a traceback.
+    """
+    args = _parser().parse_args(arguments)
+    command: Callable[[argparse.Namespace], int] = args.command
+    try:
+        status = command(args)
+        sys.stdout.flush()
+        return status
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:  # the reader (head, less) has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return DONE
+    except Exception as error:
+        message = _explain(error)
+        if message is None:
+            raise
+        sys.stderr.write(f"dynsys: error: {message}\n")
+        return BAD_INPUT
+
+
+def _explain(error: Exception) -> str | None:
+    """Return the message for an error that is not a defect of dynsys itself, else None."""
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        return f"the Python module {error.name!r} is missing; 'dynsys doctor' says what to run"
+    from dynsys.errors import DynsysError
+
+    return str(error) if isinstance(error, DynsysError) else None
+
+
+# ---- commands -----------------------------------------------------------------------------
+# Each imports what it needs when it runs, so that --help is quick and doctor needs nothing.
+
+
+def _info(args: argparse.Namespace) -> int:
+    from problems import info, terminal
+    from problems.robots import read_robot
+
+    description = info.describe(read_robot(args.robot, args.floating_base))
+    if args.json:
+        terminal.show_json(description.to_json())
+    else:
+        info.show(description)
+    return DONE
+
+
+def _doctor(args: argparse.Namespace) -> int:
+    import json
+
+    from problems import doctor
+
+    report = doctor.examine()
+    if args.json:
+        sys.stdout.write(json.dumps(report.to_json(), indent=2) + "\n")
+    else:
+        doctor.show(report)
+    return DONE if report.healthy else NO
+
+
+def _demo(args: argparse.Namespace) -> int:
+    from problems import demo, terminal
+
+    result = demo.run(states=args.states, seed=args.seed)
+    if args.json:
+        terminal.show_json(result.to_json())
+    else:
+        demo.show(result)
+    return DONE if result.agrees else NO
+
+
+# ---- arguments ----------------------------------------------------------------------------
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="dynsys",
+        description="Rigid-body dynamics as one sparse linear system D(q) d + b(q, qd) = 0.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"dynsys {_version()}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+
+    def add(
+        name: str, summary: str, command: Callable[[argparse.Namespace], int]
+    ) -> argparse.ArgumentParser:
+        sub = commands.add_parser(name, help=summary, description=summary)
+        sub.add_argument("--json", action="store_true", help="write JSON instead of tables")
+        sub.set_defaults(command=command)
+        return sub
+
+    info = add("info", "Show bodies, joints, masses and limits of a robot.", _info)
+    info.add_argument(
+        "robot",
+        metavar="ROBOT",
+        help="a robot file (.urdf, .xml), example:humanoid, or synthetic:NAME[:ARGUMENT...]"
+        " such as synthetic:humanoid30, synthetic:chain:10, synthetic:random_tree:8:seed=3",
+    )
+    info.add_argument(
+        "--floating-base",
+        action="store_true",
+        help='let the root link move freely: six freedoms more, joint "root"',
+    )
+    add("doctor", "Report what is installed and the line to run for what is not.", _doctor)
+    demo = add(
+        "demo", "Solve a humanoid's dynamics through D, compare with RNEA and ABA.", _demo
+    )
+    demo.add_argument("--states", type=_positive, default=20, help="random states (default 20)")
+    demo.add_argument("--seed", type=int, default=0, help="of the random states (default 0)")
+    return parser
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number >= 1, got {text!r}")
+    return int(text)
+
+
+def _version() -> str:
+    try:
+        return importlib.metadata.version("dynsys")
+    except importlib.metadata.PackageNotFoundError:
+        return "(not installed)"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

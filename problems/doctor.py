@@ -1,0 +1,219 @@
+"""``dynsys doctor``: what is installed, what is not, what takes its place, what to run."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import shutil
+import sys
+import sysconfig
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, final
+
+__all__ = ["Component", "Report", "examine", "show"]
+
+
+@final
+@dataclass(frozen=True)
+class Component:
+    """One thing dynsys can use.
+
+    ``found`` is a version or a short description, None where it is missing; ``without`` says
+    what happens then and ``remedy`` is the line to run.
+    """
+
+    name: str
+    purpose: str
+    required: bool
+    found: str | None
+    without: str = ""
+    remedy: str = ""
+
+
+@final
+@dataclass(frozen=True)
+class Report:
+    """All components; healthy if nothing required is missing."""
+
+    components: list[Component]
+
+    @property
+    def healthy(self) -> bool:
+        """True if every required component was found."""
+        return all(c.found is not None for c in self.components if c.required)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the report as plain JSON values."""
+        return {"healthy": self.healthy, "components": [asdict(c) for c in self.components]}
+
+
+@dataclass(frozen=True)
+class _Package:
+    """A Python distribution, the module that proves it works (if any), what it is for."""
+
+    distribution: str
+    module: str
+    purpose: str
+    without: str = ""
+    requirement: str = ""
+
+
+REQUIRED = (
+    _Package("numpy", "numpy", "arrays"),
+    _Package("scipy", "scipy.sparse.linalg", "sparse systems, SuperLU"),
+    _Package("networkx", "networkx", "graphs: matching, orderings"),
+    _Package("rich", "rich", "tables on the terminal"),
+    _Package("llvmlite", "llvmlite.binding", "machine code for one robot"),
+    _Package("numba", "numba", "compiled numeric loops"),
+    _Package("pyyaml", "yaml", "YAML files"),
+)
+CHOLMOD = _Package(
+    "scikit-sparse",
+    "sksparse.cholmod",
+    "CHOLMOD: sparse Cholesky",
+    "scipy's SuperLU takes its place, slower",
+    "scikit-sparse>=0.4.16,<0.5",
+)
+PEERS = (
+    _Package("mujoco", "mujoco", "reading MJCF files", "URDF files only", "mujoco>=3.1"),
+    _Package(
+        "pin", "pinocchio", "peer: Pinocchio", "tests against it are skipped", "pin==4.1.0"
+    ),
+    _Package(
+        "example-robot-data",
+        "",
+        "peer: robot files for tests",
+        "tests on real robots are skipped",
+        "example-robot-data==6.0.0",
+    ),
+    _Package("idyntree", "idyntree", "peer: iDynTree", "comparisons leave it out", "idyntree"),
+    _Package("matplotlib", "matplotlib", "plots of experiments", "no plots", "matplotlib"),
+)
+
+
+def examine() -> Report:
+    """Look at Python, packages, tools and CPU. Reads only; installs nothing."""
+    components = [Component("Python", "3.11 or newer", True, platform.python_version())]
+    components += [_package(item, required=True) for item in REQUIRED]
+    components += [
+        _package(CHOLMOD, required=False),
+        _suitesparse_headers(),
+        _compiler(),
+        _python_headers(),
+        _cpu(),
+    ]
+    components += [_package(item, required=False) for item in PEERS]
+    return Report(components)
+
+
+def _package(item: _Package, *, required: bool) -> Component:
+    """Import required ones and CHOLMOD for proof: a broken installation counts as missing."""
+    prove: Callable[[str], object] = (
+        importlib.import_module if required or item is CHOLMOD else importlib.util.find_spec
+    )
+    found: str | None = None
+    without = item.without or "dynsys does not run"
+    try:
+        if not item.module or prove(item.module) is not None:
+            found = importlib.metadata.version(item.distribution)
+    except ModuleNotFoundError:  # PackageNotFoundError among them
+        pass
+    except Exception as error:  # whatever a broken binary raises: that is the finding
+        without = f"installed but broken ({type(error).__name__}: {error}); {without}"
+    wanted = item.requirement or item.distribution
+    remedy = f"{sys.executable} -m pip install '{wanted}'"
+    return Component(item.distribution, item.purpose, required, found, without, remedy)
+
+
+def _suitesparse_headers() -> Component:
+    folders = [
+        os.environ.get("SUITESPARSE_INCLUDE_DIR", ""),
+        "/usr/include/suitesparse",
+        "/usr/local/include/suitesparse",
+        "/usr/local/include",
+        f"{sys.prefix}/include/suitesparse",
+    ]
+    found = next((f for f in folders if f and Path(f, "cholmod.h").exists()), None)
+    return Component(
+        "SuiteSparse headers",
+        "building scikit-sparse",
+        False,
+        found,
+        "scikit-sparse cannot be built here",
+        "sudo apt-get install libsuitesparse-dev",
+    )
+
+
+def _compiler() -> Component:
+    names = [os.environ.get("CC", ""), "cc", "gcc", "clang"]
+    found = next((name for name in names if name and shutil.which(name)), None)
+    return Component(
+        "C compiler",
+        "building scikit-sparse",
+        False,
+        found,
+        "scikit-sparse cannot be built here",
+        "sudo apt-get install gcc libc6-dev",
+    )
+
+
+def _python_headers() -> Component:
+    present = Path(sysconfig.get_path("include"), "Python.h").exists()
+    return Component(
+        "Python headers",
+        "building scikit-sparse",
+        False,
+        "Python.h" if present else None,
+        "scikit-sparse cannot be built here",
+        "sudo apt-get install python3-dev",
+    )
+
+
+def _cpu() -> Component:
+    purpose = "vector instructions"
+    without = "machine code uses narrower vectors"
+    try:
+        from llvmlite import binding
+
+        features = binding.get_host_cpu_features()
+        name = str(binding.get_host_cpu_name())
+    except Exception:  # llvmlite missing or broken: reported on its own line
+        return Component("CPU", purpose, False, platform.machine() or "unknown", without)
+    flags = [f for f in ("avx2", "fma", "avx512f", "neon") if features.get(f, False)]
+    return Component(
+        "CPU", purpose, False, f"{name}: {' '.join(flags) or 'scalar only'}", without
+    )
+
+
+# ---- on the terminal ----------------------------------------------------------------------
+
+
+def show(report: Report) -> None:
+    """Write a table, then one paragraph per missing component."""
+    rows = [
+        (c.name, c.found or ("MISSING" if c.required else "not installed"), c.purpose)
+        for c in report.components
+    ]
+    try:
+        from problems.terminal import show_line, show_table
+    except ModuleNotFoundError:  # rich itself is missing
+        write = sys.stdout.write
+        write("".join(f"{name:22}{found:28}{purpose}\n" for name, found, purpose in rows))
+    else:
+        show_table(("component", "found", "for"), rows)
+
+        def write(text: str) -> int:
+            show_line(text.rstrip("\n"))
+            return len(text)
+
+    write("\n")
+    for c in report.components:
+        if c.found is None:
+            write(f"{c.name}: {c.without}. To have it:\n    {c.remedy}\n")
+    if report.healthy:
+        write("Everything required is here.\n")

@@ -1,0 +1,65 @@
+"""Forward dynamics through the linear system."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from dataclasses import dataclass
+from typing import final
+
+from dynsys.model.tree import KinematicTree
+from dynsys.recursive.kinematics import WrenchInput
+from dynsys.types import ArrayLike
+from problems.problem import AbstractDynamics
+from problems.solution import Solution
+
+__all__ = ["ForwardDynamics"]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class ForwardDynamics(AbstractDynamics):
+    """Accelerations under known torques: laws plus tau_i = y, f^x_i = y ([NORI] eq. 15).
+
+    Examples
+    --------
+    >>> import dynsys, problems
+    >>> robot = dynsys.synthetic.chain(3)
+    >>> problem = problems.ForwardDynamics(robot)
+    >>> problem.solve(robot.neutral(), [0, 0, 0], [1, 0, 0]).qdd.shape
+    (3,)
+    """
+
+    robot: KinematicTree
+
+    @property
+    def accelerated_joints(self) -> Set[int]:
+        return frozenset()
+
+    def solve(
+        self, q: ArrayLike, qd: ArrayLike, torque: ArrayLike, f_ext: WrenchInput = None
+    ) -> Solution:
+        """Accelerations and wrenches at one state.
+
+        Parameters
+        ----------
+        q, qd, torque : position (nq,), velocity (nv,), joint torque (nv,).
+        f_ext : external wrenches: (n_bodies, 6) in body coordinates, or a mapping from body or
+            frame names to wrenches (6,), each in the coordinates of what names it.
+
+        Raises
+        ------
+        StateError
+            if a vector has a wrong length or a value that is not finite.
+        SingularSystemError
+            naming the joints whose acceleration the torques do not determine.
+        """
+        return self._solve(q, qd, torque, "torque", f_ext)
+
+    def solve_batch(
+        self, q: ArrayLike, qd: ArrayLike, torque: ArrayLike, f_ext: WrenchInput = None
+    ) -> Solution:
+        """Solve N states: q (N, nq), qd and torque (N, nv); answers have a leading axis N.
+
+        ``f_ext`` is as in :meth:`solve` for all states, or has a leading axis N itself.
+        """
+        return self._solve_batch(q, qd, torque, "torque", f_ext)

@@ -1,0 +1,97 @@
+"""Hybrid dynamics through the linear system: some accelerations known, the other torques."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from dataclasses import dataclass
+from functools import cached_property
+from typing import final
+
+from dynsys.errors import ModelError
+from dynsys.model.tree import KinematicTree
+from dynsys.recursive.kinematics import WrenchInput
+from dynsys.types import ArrayLike
+from problems.problem import AbstractDynamics
+from problems.solution import Solution
+
+__all__ = ["HybridDynamics"]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class HybridDynamics(AbstractDynamics):
+    """Joints with known acceleration, the others with known torque ([RBDA] section 9.2).
+
+    Parameters
+    ----------
+    robot : the robot.
+    known_acceleration : names of the joints whose acceleration is known (all freedoms of each);
+        of all other joints the torque is known. All joints named: inverse dynamics; none:
+        forward dynamics. A floating base's joint is called ``root``.
+
+    Raises
+    ------
+    ModelError
+        if a name is no joint of the robot, or one that follows another (mimic).
+
+    Examples
+    --------
+    >>> import dynsys, problems
+    >>> robot = dynsys.synthetic.chain(3)
+    >>> problem = problems.HybridDynamics(robot, known_acceleration=robot.joint_names[:1])
+    >>> sol = problem.solve(robot.neutral(), [0, 0, 0], [1.0, 0.0, 0.0])  # qdd_1, tau_2, tau_3
+    >>> sol.qdd[0].item()
+    1.0
+    """
+
+    robot: KinematicTree
+    known_acceleration: Sequence[str]
+
+    def __post_init__(self) -> None:
+        names = self.known_acceleration
+        if isinstance(names, str):
+            raise ModelError(f"known_acceleration must list joint names, got {names!r}")
+        object.__setattr__(self, "known_acceleration", tuple(names))
+        for name in self.known_acceleration:
+            coupling = self.robot.bodies[self.robot.joint_index(name)].coupling
+            if coupling is not None:
+                leader = self.robot.joint_names[coupling.leader]
+                raise ModelError(
+                    f"robot {self.robot.name!r}: joint {name!r} follows joint {leader!r} and"
+                    f" has no acceleration of its own; name {leader!r}"
+                )
+
+    @cached_property
+    def accelerated_joints(self) -> Set[int]:
+        return frozenset(self.robot.joint_index(name) for name in self.known_acceleration)
+
+    def solve(
+        self, q: ArrayLike, qd: ArrayLike, known: ArrayLike, f_ext: WrenchInput = None
+    ) -> Solution:
+        """Torques, accelerations and wrenches at one state.
+
+        Parameters
+        ----------
+        q, qd : position (nq,), velocity (nv,).
+        known : (nv,), each entry what is known of that freedom: its acceleration if its joint
+            is one of ``known_acceleration``, else its torque.
+        f_ext : external wrenches: (n_bodies, 6) in body coordinates, or a mapping from body or
+            frame names to wrenches (6,), each in the coordinates of what names it.
+
+        Raises
+        ------
+        StateError
+            if a vector has a wrong length or a value that is not finite.
+        SingularSystemError
+            naming the joints whose acceleration is not determined.
+        """
+        return self._solve(q, qd, known, "known", f_ext)
+
+    def solve_batch(
+        self, q: ArrayLike, qd: ArrayLike, known: ArrayLike, f_ext: WrenchInput = None
+    ) -> Solution:
+        """Solve N states: q (N, nq), qd and known (N, nv); answers have a leading axis N.
+
+        ``f_ext`` is as in :meth:`solve` for all states, or has a leading axis N itself.
+        """
+        return self._solve_batch(q, qd, known, "known", f_ext)

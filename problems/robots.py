@@ -1,0 +1,118 @@
+"""Robots by the short names of the command line: a file, ``synthetic:...``, ``example:...``."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any, final
+
+from dynsys.errors import ModelError, ModelWarning
+from dynsys.model import synthetic
+from dynsys.model.checks import nearest_name
+from dynsys.model.load import load
+from dynsys.model.tree import KinematicTree
+
+__all__ = ["NamedRobot", "read_robot"]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class NamedRobot:
+    """A robot and what its reader had to say about the file."""
+
+    robot: KinematicTree
+    notes: tuple[str, ...]
+
+
+def read_robot(spec: str, floating_base: bool | None = None) -> NamedRobot:
+    """Return the robot that ``spec`` names.
+
+    Parameters
+    ----------
+    spec : path of a robot file, ``example:NAME`` (bundled) or ``synthetic:NAME[:ARG...]`` with
+        positional or ``key=value`` arguments of the function in ``dynsys.synthetic``.
+    floating_base : True gives the root link six freedoms. None takes the robot as it comes.
+
+    Raises
+    ------
+    ModelError
+        no such robot, bad arguments, or whatever is wrong with the file.
+
+    Examples
+    --------
+    >>> read_robot("synthetic:chain:10").robot.n_bodies
+    10
+    """
+    kind, _, rest = spec.partition(":")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ModelWarning)
+        if kind == "synthetic":
+            if floating_base:
+                raise ModelError(
+                    f"{spec}: synthetic robots have the base they were defined with;"
+                    " leave --floating-base out"
+                )
+            robot = _synthetic(spec, rest)
+        elif kind == "example":
+            robot = _example(spec, rest, bool(floating_base))
+        else:
+            robot = load(spec, floating_base=bool(floating_base))
+    notes = (str(item.message).removeprefix(f"{spec}: ") for item in caught)
+    return NamedRobot(robot, tuple(notes))
+
+
+def _example(spec: str, name: str, floating_base: bool) -> KinematicTree:
+    folder = resources.files("dynsys.model") / "data"
+    known = sorted(
+        item.name.removesuffix(".urdf")
+        for item in folder.iterdir()
+        if item.name.endswith(".urdf")
+    )
+    if name not in known:
+        listed = ", ".join(f"example:{item}" for item in known)
+        raise ModelError(f"{spec}: no such bundled robot; there is {listed}")
+    with resources.as_file(folder / f"{name}.urdf") as path:
+        return load(path, floating_base=floating_base)
+
+
+def _synthetic(spec: str, rest: str) -> KinematicTree:
+    name, *texts = rest.split(":")
+    if name not in synthetic.__all__:
+        hint = nearest_name(name, synthetic.__all__)
+        raise ModelError(
+            f"{spec}: no synthetic robot {name!r} among {', '.join(synthetic.__all__)}{hint}"
+        )
+    build: Callable[..., KinematicTree] = getattr(synthetic, name)
+    signature = inspect.signature(build, eval_str=True)
+    positional: list[Any] = []
+    named: dict[str, Any] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if equals:
+            named[key] = _value(value)
+        else:
+            positional.append(_value(text))
+    try:
+        signature.bind(*positional, **named)
+    except TypeError as error:
+        parameters = ", ".join(map(str, signature.parameters.values()))
+        raise ModelError(f"{spec}: {error}; {name} takes ({parameters})") from None
+    try:
+        return build(*positional, **named)
+    except (TypeError, ValueError) as error:
+        raise ModelError(f"{spec}: {error}") from None
+
+
+def _value(text: str) -> object:
+    """Number, truth value, comma-separated tuple or plain word."""
+    if "," in text:
+        return tuple(_value(part) for part in text.split(","))
+    for convert in (int, float):
+        try:
+            return convert(text)
+        except ValueError:
+            continue
+    return {"true": True, "false": False}.get(text.lower(), text)

@@ -1,0 +1,69 @@
+"""Re-chosen frames and regrouped masses change no torque, acceleration or inertia matrix."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dynsys.codegen.programs import symmetric_dynamics
+from dynsys.codegen.reframe import reframe
+from dynsys.model import synthetic
+from dynsys.recursive.aba import aba
+from dynsys.recursive.crba import crba, crba_scalars
+from dynsys.recursive.rnea import rnea, rnea_scalars
+from tests.strategies import motions, trees
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data(), regroup=st.booleans(), coupled=st.booleans())
+def test_same_robot(data, regroup, coupled) -> None:
+    robot = data.draw(trees(max_bodies=7, coupled=coupled))
+    q, qd, qdd = data.draw(motions(robot))
+    other = reframe(robot, regroup=regroup)
+    torque = rnea(robot, q, qd, qdd)
+    scale = 1.0 + np.abs(torque).max()
+    np.testing.assert_allclose(rnea_scalars(other, q, qd, qdd), torque, atol=1e-12 * scale)
+    H = crba(robot, q)
+    np.testing.assert_allclose(crba_scalars(other, q), H, atol=1e-12 * (1 + np.abs(H).max()))
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data(), coupled=st.booleans())
+def test_symmetric_elimination_answers_any_mix_of_known_joints(data, coupled) -> None:
+    """ID, FD and hybrid, with external wrenches and mimic joints, against RNEA."""
+    robot = data.draw(trees(max_bodies=7, coupled=coupled))
+    q, qd, qdd = data.draw(motions(robot))
+    f_ext = np.random.default_rng(0).normal(size=(robot.n_bodies, 6))
+    torque = rnea(robot, q, qd, qdd, f_ext)
+    known = np.zeros(robot.nv, dtype=bool)
+    for v in robot.v_slices():
+        known[v] = data.draw(st.booleans())
+    inputs = np.where(known, qdd, torque)
+    got_qdd, got_torque = symmetric_dynamics(reframe(robot), q, qd, inputs, known, f_ext)
+    condition = np.linalg.cond(crba(robot, q))
+    np.testing.assert_allclose(got_qdd, qdd, atol=1e-13 * condition * (1 + np.abs(torque).max()))
+    np.testing.assert_allclose(
+        got_torque, torque, atol=1e-13 * condition * (1 + np.abs(torque).max())
+    )
+
+
+def test_forward_dynamics_agrees_with_aba_on_a_humanoid() -> None:
+    robot = synthetic.humanoid30()
+    rng = np.random.default_rng(1)
+    q, qd, torque = robot.random_configuration(1), *rng.normal(size=(2, robot.nv))
+    unknown = np.zeros(robot.nv, dtype=bool)
+    qdd, _ = symmetric_dynamics(reframe(robot), q, qd, torque, unknown)
+    expected = aba(robot, q, qd, torque)
+    np.testing.assert_allclose(qdd, expected, rtol=0, atol=1e-10 * np.abs(expected).max())
+
+
+def test_frames_are_denavit_hartenberg_on_a_generic_chain() -> None:
+    """Every way to the next joint has two components; mass, h_z and J_zz are regrouped."""
+    other = reframe(synthetic.chain(8, generic=True, seed=3))
+    ways = [s.placement.r for s in other.stages[2:] if s.user_body < 0]
+    assert all(np.count_nonzero(r) <= 2 for r in ways)
+    for stage, moments in zip(other.stages, other.moments, strict=True):
+        if stage.user_body >= 0:
+            assert moments.mass == 0.0 and moments.first[2] == 0.0
+            assert moments.second[2, 2] == 0.0

@@ -1,0 +1,24 @@
+"""Shared set-up: hypothesis profiles and the bundled humanoid."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from dynsys.model.tree import KinematicTree
+from problems.robots import read_robot
+
+settings.register_profile(
+    "dynsys",
+    deadline=None,  # machines differ; time is measured elsewhere
+    derandomize=True,  # the same on every run; see profile explore
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile("explore", parent=settings.get_profile("dynsys"), derandomize=False)
+settings.load_profile("dynsys")
+
+
+@pytest.fixture(scope="session")
+def humanoid() -> KinematicTree:
+    """Return the bundled humanoid on a floating base."""
+    return read_robot("example:humanoid", floating_base=True).robot

@@ -1,0 +1,444 @@
+"""URDF reader: every file of example-robot-data, every failure mode, safety."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dynsys.errors import ModelError, ModelWarning
+from dynsys.model import xml_input
+from dynsys.model.load import load
+from dynsys.model.tree import KinematicTree
+from dynsys.model.urdf import read_urdf
+from tests.robots import all_urdf_files, robot_path
+
+DEFECTS = {
+    "romeo_description/urdf/romeo_laas_small.urdf": "not positive definite",
+    "ur_description/urdf/ur3.urdf": "no link",
+}
+"""Files with a real defect, and what the error must say."""
+
+WITHOUT_JOINTS = {
+    "hector_description/robots/quadrotor_base.urdf",
+    "iris_description/robots/iris_simple.urdf",
+}
+"""Files of one rigid body: a robot only on a floating base."""
+
+UNIT = '<inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/>'
+INERTIAL = f'<inertial><mass value="1"/><origin xyz="0 0.1 0"/>{UNIT}</inertial>'
+LIMIT = '<limit lower="-1" upper="2" effort="3" velocity="4"/>'
+
+
+def link(name: str, inertial: str = INERTIAL) -> str:
+    return f'<link name="{name}">{inertial}</link>'
+
+
+def joint(
+    name: str, parent: str, child: str, kind: str = "revolute", extra: str = LIMIT
+) -> str:
+    return (
+        f'<joint name="{name}" type="{kind}"><parent link="{parent}"/><child link="{child}"/>'
+        f"{extra}</joint>"
+    )
+
+
+def write(folder: Path, *parts: str, name: str = "r.urdf") -> Path:
+    path = folder / name
+    path.write_text(f'<robot name="r">{"".join(parts)}</robot>')
+    return path
+
+
+def quiet(path: Path, **options: object) -> KinematicTree:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ModelWarning)
+        return load(path, **options)  # type: ignore[arg-type]
+
+
+# ---- real robots -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("floating_base", [False, True], ids=["fixed", "floating"])
+@pytest.mark.parametrize("file", all_urdf_files())
+def test_every_file_is_read_like_pinocchio_or_its_defect_named(
+    file: str, floating_base: bool
+) -> None:
+    pin = pytest.importorskip("pinocchio")
+    path = robot_path(file)
+    expected = DEFECTS.get(file)
+    if file in WITHOUT_JOINTS and not floating_base:
+        expected = "no moving body"
+    if expected is not None:
+        with pytest.raises(ModelError, match=expected) as caught:
+            quiet(path, floating_base=floating_base)
+        assert str(path) in str(caught.value)
+        return
+    robot = quiet(path, floating_base=floating_base)
+    base = [pin.JointModelFreeFlyer()] if floating_base else []
+    model = pin.buildModelFromUrdf(str(path), *base)
+    names = ["root_joint" if name == "root" else name for name in robot.joint_names]
+    assert names == list(model.names)[1:]
+    assert robot.total_mass == pytest.approx(pin.computeTotalMass(model), rel=1e-12)
+    assert robot.nv == model.nv
+    np.testing.assert_array_equal(robot.parent, np.array(list(model.parents)[1:]) - 1)
+    for i, body in enumerate(robot.bodies):
+        theirs = model.inertias[i + 1]
+        np.testing.assert_allclose(body.inertia.about_com, theirs.inertia, rtol=0, atol=1e-12)
+    for frame in model.frames:
+        if frame.type.name in ("BODY", "FIXED_JOINT") and frame.name != "universe":
+            ours = robot.frame(frame.name)
+            assert ours.body == frame.parentJoint - 1
+            np.testing.assert_allclose(
+                ours.transform.r, frame.placement.translation, atol=1e-12
+            )
+            np.testing.assert_allclose(ours.transform.E.T, frame.placement.rotation, atol=1e-12)
+
+
+def test_there_are_69_files() -> None:
+    if not all_urdf_files():
+        pytest.skip("example-robot-data is not installed")
+    assert len(all_urdf_files()) == 69
+
+
+# ---- what is read ----------------------------------------------------------------------------
+
+
+def test_joint_types_limits_and_dynamics(tmp_path: Path) -> None:
+    dynamics = '<dynamics damping="0.5" friction="0.25" armature="0.125"/>'
+    path = write(
+        tmp_path,
+        *(link(name) for name in ("base", "a", "b", "c", "d", "e")),
+        joint("1", "base", "a", "revolute", f'{LIMIT}{dynamics}<axis xyz="0 0 2"/>'),
+        joint("2", "a", "b", "continuous", LIMIT),
+        joint("3", "b", "c", "prismatic", '<axis xyz="1 1 0"/>'),
+        joint("4", "c", "d", "planar", '<axis xyz="0 0 1"/>'),
+        joint("5", "d", "e", "floating", ""),
+    )
+    with pytest.warns(ModelWarning, match="not part of the equations of motion"):
+        robot = load(path)
+    kinds = [j.kind for j in robot.joints]
+    assert kinds == ["revolute", "revolute", "prismatic", "planar", "free"]
+    assert (robot.nq, robot.nv) == (13, 12)
+    lower, upper = robot.position_limits
+    np.testing.assert_array_equal(lower[:3], [-1, -np.inf, -np.inf])
+    np.testing.assert_array_equal(upper[:3], [2, np.inf, np.inf])
+    np.testing.assert_array_equal(robot.effort_limit[:3], [3, 3, np.inf])
+    np.testing.assert_array_equal(robot.velocity_limit[:3], [4, 4, np.inf])
+    assert (robot.damping[0], robot.friction[0], robot.armature[0]) == (0.5, 0.25, 0.125)
+    np.testing.assert_array_equal(robot.joints[0].S[:, 0], [0, 0, 1, 0, 0, 0])
+
+
+def test_fixed_joints_are_folded_and_their_frames_kept(tmp_path: Path) -> None:
+    up = '<origin xyz="0 0 1" rpy="0 0 1.5707963267948966"/>'
+    path = write(
+        tmp_path,
+        *(link(name) for name in ("world", "stand", "a", "tool", "tip")),
+        joint("bolt", "world", "stand", "fixed", up),
+        joint("j", "stand", "a", "revolute", LIMIT),
+        joint("flange", "a", "tool", "fixed", up),
+        joint("tip", "tool", "tip", "fixed", up),
+    )
+    robot = quiet(path)
+    assert robot.body_names == ("a",)
+    assert robot.total_mass == 3.0
+    assert (
+        robot.frame("world").body == robot.frame("stand").body == robot.frame("bolt").body == -1
+    )
+    assert robot.frame("flange") == robot.frame("tool")
+    tip = robot.frame("tip")
+    assert tip.body == 0
+    np.testing.assert_allclose(tip.transform.r, [0, 0, 2])
+    np.testing.assert_array_equal(tip.transform.E, np.diag([-1.0, -1.0, 1.0]))
+    np.testing.assert_allclose(robot.bodies[0].inertia.com, [-0.1 / 3, 0.0, 1.0], atol=1e-15)
+    np.testing.assert_allclose(robot.bodies[0].placement.r, [0, 0, 1])
+
+
+def test_floating_base_puts_the_root_link_on_the_joint_root(tmp_path: Path) -> None:
+    path = write(tmp_path, link("world"), link("a"), joint("j", "world", "a"))
+    robot = quiet(path, floating_base=True)
+    assert robot.joint_names == ("root", "j")
+    assert robot.body_names == ("world", "a")
+    assert robot.total_mass == 2.0
+    assert robot.q_slice("root") == slice(0, 7)
+
+
+def test_link_without_inertial_is_massless_and_a_massless_leaf_is_named(tmp_path: Path) -> None:
+    path = write(tmp_path, link("base"), link("a", ""), joint("j", "base", "a"))
+    with pytest.warns(ModelWarning, match="moving bodies a have no inertia"):
+        robot = load(path)
+    assert robot.total_mass == 0.0
+
+
+def test_rotational_inertia_without_mass_is_used_and_named(tmp_path: Path) -> None:
+    rotor = f'<inertial><mass value="0"/>{UNIT}</inertial>'
+    path = write(tmp_path, link("base"), link("a", rotor), joint("j", "base", "a"))
+    with pytest.warns(ModelWarning, match="a have no mass but a rotational inertia"):
+        robot = load(path)
+    np.testing.assert_array_equal(robot.bodies[0].inertia.about_com, np.eye(3))
+
+
+def test_rotor_inertia_in_a_transmission_is_named(tmp_path: Path) -> None:
+    drive = '<transmission><joint name="j"/><x:rotor_inertia value="1"/></transmission>'
+    path = write(tmp_path, link("base"), link("a"), joint("j", "base", "a"), drive)
+    with pytest.warns(ModelWarning, match=r"joints j are not read; .*with_armature"):
+        load(path)
+
+
+def test_gravity_and_the_warning_points_at_the_caller(tmp_path: Path) -> None:
+    path = write(tmp_path, link("base"), link("a", ""), joint("j", "base", "a"))
+    for read in (load, read_urdf):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            robot = read(path, gravity=(0, 0, -1.62))
+        assert [w.filename for w in caught] == [__file__]
+        np.testing.assert_array_equal(robot.gravity, [0, 0, -1.62])
+
+
+# ---- mimic -----------------------------------------------------------------------------------
+
+
+def follower(leader: str, multiplier: float, offset: float) -> str:
+    return f'{LIMIT}<mimic joint="{leader}" multiplier="{multiplier}" offset="{offset}"/>'
+
+
+def chain_of_mimics(folder: Path, leader_of_j1: str = "") -> Path:
+    return write(
+        folder,
+        *(link(name) for name in ("base", "a", "b", "c")),
+        joint("j1", "base", "a", extra=leader_of_j1 or LIMIT),
+        joint("j2", "a", "b", extra=follower("j1", 2, 0.5)),
+        joint("j3", "b", "c", extra=follower("j2", -3, 0.25)),
+    )
+
+
+def test_mimic_joints_are_independent_with_one_warning(tmp_path: Path) -> None:
+    with pytest.warns(
+        ModelWarning, match="mimic joints j2, j3 are read as independent"
+    ) as seen:
+        robot = load(chain_of_mimics(tmp_path))
+    assert len(seen) == 1
+    assert robot.nv == 3
+
+
+def test_mimic_joints_are_coupled_to_the_final_leader(tmp_path: Path) -> None:
+    robot = quiet(chain_of_mimics(tmp_path), mimic="couple")
+    assert robot.nv == 1
+    rules = [body.coupling for body in robot.bodies]
+    assert rules[0] is None
+    assert rules[1] is not None and rules[2] is not None
+    assert (rules[1].leader, rules[1].ratio, rules[1].offset) == (0, 2.0, 0.5)
+    assert (rules[2].leader, rules[2].ratio, rules[2].offset) == (0, -6.0, -1.25)
+
+
+def test_ring_of_mimics(tmp_path: Path) -> None:
+    path = chain_of_mimics(tmp_path, follower("j3", 1, 0))
+    with pytest.raises(ModelError, match="follows itself"):
+        quiet(path, mimic="couple")
+
+
+@pytest.mark.parametrize(("leader", "reason"), [("no", "does not exist"), ("f", "is fixed")])
+def test_mimic_of_no_moving_joint(tmp_path: Path, leader: str, reason: str) -> None:
+    path = write(
+        tmp_path,
+        *(link(name) for name in ("base", "a", "b")),
+        joint("f", "base", "b", "fixed", ""),
+        joint("j", "base", "a", extra=follower(leader, 1, 0)),
+    )
+    assert quiet(path).nv == 1
+    with pytest.raises(ModelError, match=f"name='j'.*{reason}"):
+        quiet(path, mimic="couple")
+
+
+# ---- unphysical inertias ---------------------------------------------------------------------
+
+LONG = '<inertia ixx="1" iyy="1" izz="3" ixy="0" ixz="0" iyz="0"/>'
+SADDLE = '<inertia ixx="1" iyy="1" izz="-0.5" ixy="0" ixz="0" iyz="0"/>'
+
+
+def one_joint(folder: Path, moments: str, extra: str = "") -> Path:
+    inertial = f'<inertial><mass value="1"/>{moments}</inertial>'
+    return write(folder, link("base"), link("a", inertial), joint("j", "base", "a"), extra)
+
+
+def test_triangle_inequality_warns_or_raises(tmp_path: Path) -> None:
+    path = one_joint(tmp_path, LONG)
+    with pytest.warns(ModelWarning, match=r"a \(principal moments 1, 1, 3 break"):
+        robot = load(path)
+    assert not robot.physical
+    with pytest.raises(ModelError, match=r"triangle inequality.*inertia='warn'"):
+        load(path, inertia="strict")
+
+
+def test_indefinite_inertia_is_an_error_on_a_body_and_a_warning_on_a_welded_link(
+    tmp_path: Path,
+) -> None:
+    with pytest.raises(ModelError, match=r"link 'a'.*not positive definite"):
+        load(one_joint(tmp_path, SADDLE))
+    welded = link("w", f'<inertial><mass value="1"/>{SADDLE}</inertial>')
+    path = one_joint(tmp_path, UNIT, welded + joint("f", "a", "w", "fixed", ""))
+    with pytest.warns(ModelWarning, match="w .*not positive definite"):
+        load(path)
+
+
+# ---- failure modes ---------------------------------------------------------------------------
+
+BASE_A = link("base") + link("a")
+BROKEN = {
+    "unknown type": (BASE_A + joint("j", "base", "a", "revolut"), "unknown joint type.*mean"),
+    "no type": (BASE_A + '<joint name="j"/>', "'type' is missing"),
+    "no parent": (
+        BASE_A + '<joint name="j" type="fixed"><child link="a"/></joint>',
+        "<parent> is missing",
+    ),
+    "no child": (
+        BASE_A + '<joint name="j" type="fixed"><parent link="base"/></joint>',
+        "<child> is missing",
+    ),
+    "unknown link": (BASE_A + joint("j", "bas", "a"), "parent link 'bas'.*did you mean 'base'"),
+    "loop": (
+        BASE_A + joint("j", "base", "a") + joint("k", "base", "a"),
+        "'a' is already the child of joint 'j': a loop",
+    ),
+    "ring": (BASE_A + joint("j", "base", "a") + joint("k", "a", "base"), "a loop"),
+    "detached ring": (
+        BASE_A + link("b") + joint("j", "b", "a") + joint("k", "a", "b"),
+        "links a, b form a loop",
+    ),
+    "two roots": (BASE_A, "2 root links"),
+    "two links of one name": (link("a") + link("a"), "link name is used twice"),
+    "two joints of one name": (
+        BASE_A + link("b") + joint("j", "base", "a") + joint("j", "a", "b"),
+        "joint name is used twice",
+    ),
+    "no name": ("<link/>", "'name' is missing"),
+    "no link": ("", "the robot has no link"),
+    "no joint": (link("base"), "no moving body"),
+    "negative mass": (
+        link("base", f'<inertial><mass value="-1"/>{UNIT}</inertial>'),
+        "negative mass -1 kg",
+    ),
+    "mass is text": (
+        link("base", f'<inertial><mass value="1,5"/>{UNIT}</inertial>'),
+        "value='1,5' is not a number",
+    ),
+    "mass is nan": (
+        link("base", f'<inertial><mass value="nan"/>{UNIT}</inertial>'),
+        "must be a finite number",
+    ),
+    "no mass": (link("base", f"<inertial>{UNIT}</inertial>"), "<mass> is missing"),
+    "short origin": (
+        BASE_A + joint("j", "base", "a", extra='<origin xyz="0 0"/>'),
+        "must hold 3 numbers",
+    ),
+    "infinite origin": (
+        BASE_A + joint("j", "base", "a", extra='<origin xyz="0 0 inf"/>'),
+        "must be finite",
+    ),
+    "zero axis": (
+        BASE_A + joint("j", "base", "a", extra='<axis xyz="0 0 0"/>'),
+        "axis of joint 'j' has no direction",
+    ),
+    "limits crossed": (
+        BASE_A + joint("j", "base", "a", extra='<limit lower="1" upper="0"/>'),
+        "lower limit 1 above upper 0",
+    ),
+    "negative damping": (
+        BASE_A + joint("j", "base", "a", extra='<dynamics damping="-1"/>'),
+        "damping must not be negative",
+    ),
+    "two origins": (
+        BASE_A + joint("j", "base", "a", extra="<origin/><origin/>"),
+        "second <origin>",
+    ),
+    "xacro": (BASE_A + joint("j", "base", "a") + "<xacro:arm/>", "xacro macros"),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_broken_files_are_refused_by_name(tmp_path: Path, case: str) -> None:
+    content, reason = BROKEN[case]
+    with pytest.raises(ModelError, match=reason) as caught:
+        quiet(write(tmp_path, content))
+    assert "r.urdf" in str(caught.value)
+
+
+def test_missing_file_folder_and_bad_xml(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="no such file"):
+        load(tmp_path / "none.urdf")
+    with pytest.raises(ModelError, match="not a regular file"):
+        load(tmp_path)
+    broken = tmp_path / "broken.urdf"
+    broken.write_text("<robot><link></robot>")
+    with pytest.raises(ModelError, match="not well-formed"):
+        load(broken)
+    broken.write_bytes(b'<?xml version="1.0" encoding="no-such"?><robot/>')
+    with pytest.raises(ModelError, match=r"broken\.urdf"):
+        load(broken)
+    broken.write_text("<sdf/>")
+    with pytest.raises(ModelError, match="<sdf> is neither URDF"):
+        load(broken)
+    with pytest.raises(ModelError, match="starts with <robot>"):
+        read_urdf(broken)
+
+
+def test_unknown_options(tmp_path: Path) -> None:
+    path = write(tmp_path, link("base"))
+    with pytest.raises(ModelError, match="mimic must be one of"):
+        quiet(path, mimic="coupled")
+    with pytest.raises(ModelError, match="inertia must be one of"):
+        quiet(path, inertia="ignore")
+
+
+# ---- files of unknown origin -----------------------------------------------------------------
+
+
+def test_entities_are_refused_before_they_expand(tmp_path: Path) -> None:
+    tenfold = [f"&l{i};" * 10 for i in range(9)]
+    levels = "".join(f'<!ENTITY l{i + 1} "{text}">' for i, text in enumerate(tenfold))
+    bomb = tmp_path / "bomb.urdf"
+    bomb.write_text(f'<!DOCTYPE robot [<!ENTITY l0 "lol">{levels}]><robot name="&l9;"/>')
+    with pytest.raises(ModelError, match="line 1: document type and entity"):
+        load(bomb)
+
+
+def test_external_entities_are_refused(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("secret")
+    path = tmp_path / "external.urdf"
+    path.write_text(
+        f'<!DOCTYPE robot [<!ENTITY x SYSTEM "{secret.as_uri()}">]><robot name="r">&x;</robot>'
+    )
+    with pytest.raises(ModelError, match="refused") as caught:
+        load(path)
+    assert "secret" not in str(caught.value)
+
+
+def test_large_files_are_refused(tmp_path: Path) -> None:
+    path = write(tmp_path, link("base"), " " * 1000)
+    with pytest.raises(ModelError, match="larger than 100 bytes"):
+        load(path, max_bytes=100)
+
+
+def test_deep_nesting_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="nested deeper"):
+        load(write(tmp_path, "<a>" * 5000, "</a>" * 5000))
+
+
+def test_too_many_elements_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(xml_input, "MAX_ELEMENTS", 100)
+    with pytest.raises(ModelError, match="more than 100 elements"):
+        load(write(tmp_path, "<a/>" * 200))
+
+
+def test_a_chain_of_thousands_of_links_is_read(tmp_path: Path) -> None:
+    count = 1500
+    path = write(
+        tmp_path,
+        *(link(f"l{i}") for i in range(count + 1)),
+        *(joint(f"j{i}", f"l{i}", f"l{i + 1}", "fixed", "") for i in range(count)),
+        link("end"),
+        joint("j", f"l{count}", "end"),
+    )
+    assert quiet(path).frame("l1234").body == -1

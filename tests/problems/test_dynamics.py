@@ -1,0 +1,236 @@
+"""Inverse, forward and hybrid dynamics against rnea and aba; names, batches and errors."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dynsys.errors import ModelError, SingularSystemError, StateError
+from dynsys.model import synthetic
+from dynsys.model.joints import Free, Revolute, Spherical
+from dynsys.model.spatial import Inertia, Transform
+from dynsys.model.tree import Body, Coupling, Frame, KinematicTree
+from dynsys.recursive.aba import aba
+from dynsys.recursive.rnea import rnea
+from dynsys.types import Array
+from problems import ForwardDynamics, HybridDynamics, InverseDynamics
+from tests import strategies
+
+
+def close(actual: Array, expected: Array, tolerance: float = 1e-9) -> None:
+    scale = 1.0 + float(np.abs(expected).max(initial=0.0))
+    np.testing.assert_allclose(actual, expected, rtol=tolerance, atol=tolerance * scale)
+
+
+def wrenches(robot: KinematicTree, seed: int) -> Array:
+    return np.random.default_rng(seed).normal(size=(robot.n_bodies, 6))
+
+
+@settings(max_examples=60)
+@given(robot=strategies.trees(coupled=True), data=st.data(), seed=strategies.seeds)
+def test_inverse_and_forward_dynamics(
+    robot: KinematicTree, data: st.DataObject, seed: int
+) -> None:
+    q, qd, qdd = data.draw(strategies.motions(robot))
+    f_ext = wrenches(robot, seed)
+    inverse = InverseDynamics(robot).solve(q, qd, qdd, f_ext)
+    close(inverse.torque, rnea(robot, q, qd, qdd, f_ext))
+    close(inverse.qdd, qdd)
+    forward = ForwardDynamics(robot).solve(q, qd, inverse.torque, f_ext)
+    close(forward.qdd, aba(robot, q, qd, inverse.torque, f_ext))
+    close(forward.qdd, qdd)
+    close(forward.acceleration.array, inverse.acceleration.array)
+    close(forward.joint_wrench.array, inverse.joint_wrench.array)
+    close(forward.external_wrench.array, f_ext)
+    assert max(inverse.residual, forward.residual) < 1e-14
+
+
+@settings(max_examples=40)
+@given(robot=strategies.trees(coupled=True), data=st.data())
+def test_hybrid_dynamics_agrees_with_both(robot: KinematicTree, data: st.DataObject) -> None:
+    q, qd, qdd = data.draw(strategies.motions(robot))
+    torque = rnea(robot, q, qd, qdd)
+    own = [
+        name
+        for name, body in zip(robot.joint_names, robot.bodies, strict=True)
+        if body.coupling is None
+    ]
+    named = data.draw(st.lists(st.sampled_from(own), unique=True))
+    known = torque.copy()
+    for name in named:
+        known[robot.v_slice(name)] = qdd[robot.v_slice(name)]
+    solution = HybridDynamics(robot, known_acceleration=named).solve(q, qd, known)
+    close(solution.qdd, qdd)
+    close(solution.torque, torque)
+
+
+@pytest.mark.parametrize(
+    "robot", [synthetic.asimo(), synthetic.humanoid30()], ids=["asimo", "h30"]
+)
+def test_humanoids(robot: KinematicTree) -> None:
+    rng = np.random.default_rng(0)
+    inverse, forward = InverseDynamics(robot), ForwardDynamics(robot)
+    for _ in range(5):
+        q = robot.random_configuration(rng)
+        qd, qdd = rng.normal(size=(2, robot.nv))
+        solution = inverse.solve(q, qd, qdd)
+        close(solution.torque, rnea(robot, q, qd, qdd))
+        close(forward.solve(q, qd, solution.torque).qdd, qdd)
+
+
+def test_solution_by_name() -> None:
+    tool = Transform(np.array([[0.0, 1, 0], [-1, 0, 0], [0, 0, 1]]), np.array([0.1, 0.2, 0.3]))
+    plain = synthetic.chain(3)
+    bodies = [replace(b, joint_name=f"joint_{i}") for i, b in enumerate(plain.bodies)]
+    frames = {"tool": Frame(2, tool), "wall": Frame(-1, tool)}
+    robot = KinematicTree("arm", bodies, frames)
+    push = np.array([1.0, 2, 3, 4, 5, 6])
+    solution = InverseDynamics(robot).solve(np.ones(3), np.ones(3), np.ones(3), {"tool": push})
+    last = robot.body_names[2]
+    np.testing.assert_allclose(solution.external_wrench["tool"], push)
+    np.testing.assert_allclose(solution.external_wrench[last], tool.force_back(push))
+    a = solution.acceleration[last]
+    np.testing.assert_array_equal(a, solution.acceleration.array[2])
+    np.testing.assert_allclose(solution.acceleration["tool"], tool.motion(a))
+    f = solution.joint_wrench["joint_2"]
+    np.testing.assert_array_equal(f, solution.joint_wrench[last])
+    np.testing.assert_allclose(tool.force_back(solution.joint_wrench["tool"]), f)
+    base = np.concatenate([np.zeros(3), -robot.gravity])
+    np.testing.assert_allclose(solution.acceleration["wall"], tool.motion(base))
+    assert list(solution.joint_wrench) == ["joint_0", "joint_1", "joint_2"]
+    assert "tool" in solution.acceleration and "joint_0" not in solution.acceleration
+    with pytest.raises(ModelError, match="did you mean"):
+        solution.acceleration["tol"]
+    with pytest.raises(ModelError, match="fixed to the base"):
+        solution.external_wrench["wall"]
+    with pytest.raises(ValueError, match="read-only"):
+        solution.torque[0] = 1.0
+
+
+def test_accelerations_are_proper() -> None:
+    """A free body without torque falls: its proper acceleration is zero."""
+    robot = KinematicTree("ball", [Body("ball", -1, Free(), inertia=_ball())])
+    solution = ForwardDynamics(robot).solve(robot.neutral(), np.zeros(6), np.zeros(6))
+    np.testing.assert_allclose(solution.acceleration["ball"], 0.0, atol=1e-12)
+    np.testing.assert_allclose(solution.qdd, [0, 0, 0, *robot.gravity], atol=1e-12)
+
+
+def _ball() -> Inertia:
+    return Inertia(2.0, np.array([0.1, 0.0, 0.2]), 0.05 * np.eye(3))
+
+
+def test_batch_is_the_states_one_by_one() -> None:
+    robot = synthetic.random_tree(6, 4)
+    rng = np.random.default_rng(1)
+    q = np.array([robot.random_configuration(rng) for _ in range(4)])
+    qd, torque = rng.normal(size=(2, 4, robot.nv))
+    name = robot.body_names[3]
+    f_ext = {name: rng.normal(size=(4, 6)), robot.body_names[0]: np.ones(6)}
+    problem = ForwardDynamics(robot)
+    batch = problem.solve_batch(q, qd, torque, f_ext)
+    assert batch.acceleration.array.shape == (4, robot.n_bodies, 6)
+    for k in range(4):
+        one = problem.solve(
+            q[k], qd[k], torque[k], {name: f_ext[name][k], robot.body_names[0]: np.ones(6)}
+        )
+        np.testing.assert_array_equal(batch.qdd[k], one.qdd)
+        np.testing.assert_array_equal(batch.joint_wrench[name][k], one.joint_wrench[name])
+        assert batch.residual[k] == one.residual  # type: ignore[index]
+    fixed = wrenches(robot, 0)
+    both = (
+        problem.solve_batch(q, qd, torque, fixed),
+        problem.solve_batch(q, qd, torque, np.broadcast_to(fixed, (4, *fixed.shape))),
+    )
+    np.testing.assert_array_equal(both[0].qdd, both[1].qdd)
+
+
+def test_batches_of_wrong_shape_are_refused() -> None:
+    robot = synthetic.chain(2)
+    problem = InverseDynamics(robot)
+    two, three = np.zeros((2, 2)), np.zeros((3, 2))
+    with pytest.raises(StateError, match=r"shape \(N, 2\)"):
+        problem.solve_batch(np.zeros(2), two, two)
+    with pytest.raises(StateError, match="qdd has 3 states, but q has 2"):
+        problem.solve_batch(two, two, three)
+    bad = two.copy()
+    bad[1, 0] = np.nan
+    with pytest.raises(StateError, match="state 1 of the batch: qd"):
+        problem.solve_batch(two, bad, two)
+    with pytest.raises(StateError, match="leading axis must be 2"):
+        problem.solve_batch(two, two, two, np.zeros((3, 2, 6)))
+
+
+def test_bad_states_are_named() -> None:
+    problem = ForwardDynamics(synthetic.chain(2))
+    with pytest.raises(StateError, match=r"torque of robot 'chain2' must have shape \(2,\)"):
+        problem.solve([0, 0], [0, 0], [0, 0, 0])
+    with pytest.raises(StateError, match=r"q\[1\] of robot 'chain2'"):
+        problem.solve([0, np.nan], [0, 0], [0, 0])
+    with pytest.raises(StateError, match="f_ext"):
+        problem.solve([0, 0], [0, 0], [0, 0], np.zeros((3, 6)))
+
+
+def test_hybrid_names_are_checked() -> None:
+    robot = synthetic.chain(3)
+    with pytest.raises(ModelError, match="no joint 'elbow'"):
+        HybridDynamics(robot, ["elbow"])
+    with pytest.raises(ModelError, match="list joint names"):
+        HybridDynamics(robot, robot.joint_names[0])
+    bodies = list(robot.bodies)
+    bodies[2] = replace(bodies[2], coupling=Coupling(0, -1.0, 0.0))
+    coupled = KinematicTree("mimic", bodies)
+    with pytest.raises(ModelError, match=f"name {robot.joint_names[0]!r}"):
+        HybridDynamics(coupled, [robot.joint_names[2]])
+
+
+def with_massless_tip(**changes: object) -> KinematicTree:
+    bodies = list(synthetic.chain(3).bodies)
+    bodies.append(Body("tip", 2, Revolute(), inertia=Inertia.zero(), joint_name="wrist"))
+    bodies[-1] = replace(bodies[-1], **changes)  # type: ignore[arg-type]
+    return KinematicTree("arm", bodies)
+
+
+def test_singular_system_names_the_joint() -> None:
+    robot = with_massless_tip()
+    state = (np.ones(4), np.ones(4), np.zeros(4))
+    with pytest.raises(SingularSystemError, match="acceleration of joint 'wrist' is not det"):
+        ForwardDynamics(robot).solve(*state)
+    with pytest.raises(SingularSystemError, match=r"state 0 of the batch: .* 'wrist'"):
+        ForwardDynamics(robot).solve_batch(*(vector[None] for vector in state))
+    assert InverseDynamics(robot).solve(*state).torque[3] == pytest.approx(0.0)
+    assert HybridDynamics(robot, ["wrist"]).solve(*state).qdd[3] == 0.0
+    for repaired in (with_massless_tip(armature=0.1), with_massless_tip(inertia=_ball())):
+        assert ForwardDynamics(repaired).solve(*state).residual < 1e-14
+
+
+def test_singular_to_rounding_names_both_joints() -> None:
+    """Two joints about one axis with a massless link between: no pivot is exactly zero."""
+    axis = Revolute(np.array([0.3, -0.5, 0.8]))
+    bodies = [
+        *synthetic.chain(3, generic=True).bodies,
+        Body("ring", 2, axis, joint_name="inner"),
+        Body("hand", 3, axis, inertia=_ball(), joint_name="outer"),
+    ]
+    robot = KinematicTree("arm", bodies)
+    with pytest.raises(SingularSystemError, match="joints 'inner', 'outer' are not determined"):
+        ForwardDynamics(robot).solve(np.full(5, 0.7), np.ones(5), np.zeros(5))
+
+
+def test_point_mass_on_a_ball_joint_is_singular() -> None:
+    mass = Inertia(1.0, np.array([0.0, 0.0, 1.0]), np.zeros((3, 3)))
+    robot = KinematicTree("pendulum", [Body("bob", -1, Spherical(), inertia=mass)])
+    with pytest.raises(SingularSystemError, match="joint 'bob'"):
+        ForwardDynamics(robot).solve(robot.neutral(), np.zeros(3), np.zeros(3))
+
+
+def test_light_fingers_are_not_singular() -> None:
+    """A link of a tenth of a milligram is small, not massless."""
+    speck = Inertia(1e-7, np.array([0.0, 0.001, 0.0]), 1e-14 * np.eye(3))
+    robot = with_massless_tip(inertia=speck)
+    q, qdd = np.ones(4), np.arange(4.0)
+    torque = rnea(robot, q, np.ones(4), qdd)
+    close(ForwardDynamics(robot).solve(q, np.ones(4), torque).qdd, qdd, 1e-3)

@@ -1,0 +1,242 @@
+"""The command line as a user meets it: tables, JSON, one-line errors, exit status."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from problems import cli, demo, doctor
+from problems.robots import read_robot
+
+BROKEN = {
+    "broken XML": ("<robot name='r'><link name='a'>", "humanoid.urdf"),
+    "negative mass": (
+        "<robot name='r'><link name='a'/><link name='b'><inertial><mass value='-1'/>"
+        "<inertia ixx='1' ixy='0' ixz='0' iyy='1' iyz='0' izz='1'/></inertial></link>"
+        "<joint name='j' type='revolute'><parent link='a'/><child link='b'/>"
+        "<limit effort='1' velocity='1'/></joint></robot>",
+        "negative mass",
+    ),
+    "unknown joint type": (
+        "<robot name='r'><link name='a'/><link name='b'/><joint name='j' type='magic'>"
+        "<parent link='a'/><child link='b'/></joint></robot>",
+        "magic",
+    ),
+    "loop": (
+        "<robot name='r'><link name='a'/><link name='b'/>"
+        "<joint name='j' type='continuous'><parent link='a'/><child link='b'/></joint>"
+        "<joint name='k' type='continuous'><parent link='b'/><child link='a'/></joint></robot>",
+        "humanoid.urdf",
+    ),
+}
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    status = cli.main(arguments)
+    out, err = capsys.readouterr()
+    return status, out, err
+
+
+def run_json(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, Any]:
+    status, out, _ = run(capsys, *arguments, "--json")
+    return status, json.loads(out)
+
+
+# ---- info ---------------------------------------------------------------------------------
+
+
+def test_info_of_the_bundled_humanoid(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, err = run(capsys, "info", "example:humanoid", "--floating-base")
+    assert (status, err) == (0, "")
+    assert out.startswith("humanoid: 30 bodies, nq 36, nv 35, 64.2 kg")
+    for word in ("l_knee", "revolute", "root", "mass [kg]", "range [rad|m]"):
+        assert word in out
+
+
+def test_info_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    status, told = run_json(capsys, "info", "example:humanoid")
+    assert status == 0
+    assert (told["n_bodies"], told["nq"], told["nv"]) == (29, 29, 29)
+    assert told["frames"]["l_sole"] == "l_foot"
+    knee = next(row for row in told["bodies"] if row["joint"] == "l_knee")
+    assert knee["type"] == "revolute"
+    assert knee["lower"] == [0.0]
+    assert knee["effort_limit"] == [250.0]
+
+
+def test_info_marks_what_is_unlimited_as_null(capsys: pytest.CaptureFixture[str]) -> None:
+    _, told = run_json(capsys, "info", "synthetic:chain:2")
+    assert told["bodies"][0]["lower"] == [None]
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 200])
+def test_info_never_writes_beyond_the_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    _, out, _ = run(capsys, "info", "example:humanoid")
+    lines = [
+        line for line in out.splitlines() if not line.startswith(("(", "note", "humanoid:"))
+    ]
+    assert max(map(len, lines)) <= width
+    assert ("no room for" in out) == (width < 90)
+
+
+def test_notes_of_the_reader_are_shown(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    body = (
+        "<inertial><mass value='1'/>"
+        "<inertia ixx='1' ixy='0' ixz='0' iyy='1' iyz='0' izz='1'/></inertial>"
+    )
+    path = tmp_path / "mimic.urdf"
+    path.write_text(
+        f"<robot name='r'><link name='a'/><link name='b'>{body}</link>"
+        f"<link name='c'>{body}</link>"
+        "<joint name='j' type='continuous'><parent link='a'/><child link='b'/></joint>"
+        "<joint name='k' type='continuous'><parent link='b'/><child link='c'/>"
+        "<mimic joint='j'/></joint></robot>"
+    )
+    status, out, _ = run(capsys, "info", str(path))
+    assert status == 0
+    assert "note: mimic" in out
+
+
+@pytest.mark.parametrize(
+    ("spec", "n_bodies"),
+    [
+        ("synthetic:chain:10", 10),
+        ("synthetic:chain:4:generic=true:seed=1", 4),
+        ("synthetic:random_tree:6:3:joint_types=revolute,prismatic", 6),
+    ],
+)
+def test_synthetic_robots_by_name(spec: str, n_bodies: int) -> None:
+    assert read_robot(spec).robot.n_bodies == n_bodies
+
+
+# ---- bad input ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["info", "missing.urdf"], "missing.urdf"),
+        (["info", "synthetic:chian:3"], "did you mean 'chain'?"),
+        (["info", "synthetic:chain"], "chain takes (n: int"),
+        (["info", "synthetic:chain:x"], "whole number"),
+        (["info", "synthetic:chain:3:wrong=1"], "wrong"),
+        (["info", "synthetic:chain:3", "--floating-base"], "--floating-base"),
+        (["info", "example:dog"], "example:humanoid"),
+        (["info", ""], "error"),
+    ],
+)
+def test_bad_robot_is_one_line_and_status_2(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
+) -> None:
+    status, out, err = run(capsys, *arguments)
+    assert (status, out) == (2, "")
+    assert err.startswith("dynsys: error: ")
+    assert words in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("defect", BROKEN)
+def test_broken_file_is_one_line_and_status_2(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, defect: str
+) -> None:
+    text, words = BROKEN[defect]
+    path = tmp_path / "humanoid.urdf"
+    path.write_text(text)
+    status, out, err = run(capsys, "info", str(path))
+    assert (status, out) == (2, "")
+    assert err.startswith("dynsys: error: ")
+    assert words in err
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("arguments", [[], ["info"], ["fly"], ["demo", "--states", "0"]])
+def test_wrong_usage_is_status_2(arguments: list[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        cli.main(arguments)
+    assert caught.value.code == 2
+
+
+def test_interrupt_is_status_130(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(**_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(demo, "run", interrupted)
+    assert cli.main(["demo"]) == 130
+
+
+def test_defects_of_our_own_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    def defective(**_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(demo, "run", defective)
+    with pytest.raises(ZeroDivisionError):
+        cli.main(["demo"])
+
+
+def test_closed_pipe_is_quiet() -> None:
+    command = f"'{sys.executable}' -m problems.cli info synthetic:chain:3000 | head -n 1"
+    done = subprocess.run(
+        ["bash", "-c", command], capture_output=True, text=True, cwd=Path(__file__).parents[1]
+    )
+    assert done.stdout.startswith("chain")
+    assert done.stderr == ""
+
+
+# ---- doctor, demo, version ----------------------------------------------------------------
+
+
+def test_doctor_finds_what_is_required(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = run(capsys, "doctor")
+    assert status == 0
+    assert "Everything required is here." in out
+    status, report = run_json(capsys, "doctor")
+    assert (status, report["healthy"]) == (0, True)
+    assert {"numpy", "scipy", "CPU"} <= {c["name"] for c in report["components"]}
+
+
+def test_doctor_gives_the_line_to_run(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "sksparse.cholmod", None)
+    status, out, _ = run(capsys, "doctor")
+    assert status == 0
+    assert "SuperLU takes its place" in out
+    assert "-m pip install 'scikit-sparse>=0.4.16,<0.5'" in out
+
+
+def test_doctor_answers_no_when_something_required_is_missing(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    assert not doctor.examine().healthy
+    status, out, _ = run(capsys, "doctor")
+    assert status == 1
+    assert "MISSING" in out
+
+
+def test_demo_agrees_with_the_recursive_algorithms(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = run(capsys, "demo", "--states", "2")
+    assert status == 0
+    for word in ("inverse", "forward", "hybrid", "nonzeros", "[ms]"):
+        assert word in out
+    status, told = run_json(capsys, "demo", "--states", "2")
+    assert status == 0
+    assert all(row["difference"] < 1e-9 and row["residual"] < 1e-9 for row in told["rows"])
+
+
+def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
+    for flag, word in (("--version", "dynsys "), ("--help", "examples:")):
+        with pytest.raises(SystemExit) as caught:
+            cli.main([flag])
+        assert caught.value.code == 0
+        assert word in capsys.readouterr().out

@@ -1,0 +1,109 @@
+"""Rules of the project that a reader relies on and no tool checks."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from experiments import make_humanoid
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = ("dynsys", "sensors", "problems")
+MAY_IMPORT = {
+    "dynsys": {"dynsys"},
+    "sensors": {"dynsys", "sensors"},
+    "problems": {"dynsys", "sensors", "problems"},
+}
+WRITERS = {"problems/terminal.py", "problems/cli.py", "problems/doctor.py"}
+CITATION = re.compile(r"\[([A-Z][A-Z0-9]+)\]")
+
+
+def sources(*folders: str) -> list[Path]:
+    return sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
+
+
+def imported(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "absolute imports only"
+            yield node.module or ""
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_imports_run_one_way(package: str) -> None:
+    wrong = []
+    for path in sources(package):
+        for name in imported(ast.parse(path.read_text())):
+            top = name.split(".")[0]
+            if top in {*PACKAGES, "experiments", "tests"} - MAY_IMPORT[package]:
+                wrong.append(f"{path.relative_to(ROOT)} imports {name}")
+    assert not wrong
+
+
+def test_every_citation_key_is_in_the_reference_table() -> None:
+    table = set(re.findall(r"^\| \[([A-Z0-9]+)\]", (ROOT / "README.md").read_text(), re.M))
+    used = {
+        (key, str(path.relative_to(ROOT)))
+        for path in sources(*PACKAGES, "experiments", "tests")
+        for key in CITATION.findall(path.read_text())
+    }
+    assert not {(key, where) for key, where in used if key not in table}
+
+
+def test_library_code_does_not_write() -> None:
+    wrong = []
+    for path in sources(*PACKAGES):
+        if str(path.relative_to(ROOT)) in WRITERS:
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in {
+                "print",
+                "sys.stdout.write",
+                "sys.stderr.write",
+            }:
+                wrong.append(f"{path.relative_to(ROOT)}:{node.lineno}")
+    assert not wrong
+
+
+def test_no_paths_of_one_machine() -> None:
+    pattern = re.compile(r"/(home|root|work|Users)/|/tmp/")
+    files = [*sources(*PACKAGES, "experiments"), ROOT / "README.md", ROOT / "Makefile"]
+    wrong = [
+        f"{path.relative_to(ROOT)}: {line.strip()}"
+        for path in files
+        for line in path.read_text().splitlines()
+        if pattern.search(line)
+    ]
+    assert not wrong
+
+
+@pytest.mark.parametrize("path", sources("experiments"), ids=lambda path: path.stem)
+def test_experiments_import_without_side_effects(
+    path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    importlib.import_module(".".join(parts).removesuffix(".__init__"))
+    assert capsys.readouterr().out == ""
+
+
+def test_bundled_humanoid_is_what_its_script_writes() -> None:
+    stored = ROOT / "dynsys" / "model" / "data" / "humanoid.urdf"
+    assert stored.read_text() == make_humanoid.humanoid()
+
+
+def test_ci_runs_exactly_make_test() -> None:
+    commands = (ROOT / ".ci" / "run").read_text().splitlines()
+    assert commands[-1] == "exec make test"
+    plan = subprocess.run(
+        ["make", "-n", "test"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    for tool in ("ruff check", "ruff format", "mypy", "pytest"):
+        assert tool in plan.stdout
