@@ -21,7 +21,7 @@ MAY_IMPORT = {
     "problems": {"dynsys", "sensors", "problems"},
 }
 WRITERS = {"problems/terminal.py", "problems/cli.py", "problems/doctor.py"}
-CITATION = re.compile(r"\[([A-Z][A-Z0-9]+)\]")
+CITATION = re.compile(r"(?<![\w\])])\[([A-Z][A-Z0-9]+)\]")
 
 
 def sources(*folders: str) -> list[Path]:

@@ -1,0 +1,96 @@
+# `make demo` and `make test` each set everything up first, on a bare Debian or Ubuntu.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.ONESHELL:
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+# Any Python >= 3.11; the first of these that works is taken: make PYTHON=/path/to/python3 test
+PYTHON ?= python3.13 python3.12 python3.11 python3
+# Test processes at a time
+WORKERS ?= auto
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
+
+# Package manager as root, or nothing where that is not allowed.
+APT := $(shell command -v apt-get >/dev/null && { [ "$$(id -u)" = 0 ] && echo apt-get || \
+         { sudo -n true 2>/dev/null && echo sudo -n apt-get; }; })
+# apt_install(packages): try, with fresh package lists at the second attempt.
+define apt_install
+apt_install() { [ -n "$(APT)" ] || return 1
+  echo "dynsys: installing $$* with apt"
+  export DEBIAN_FRONTEND=noninteractive
+  { $(APT) install -y -qq "$$@" || { $(APT) update -qq && $(APT) install -y -qq "$$@"; }; } \
+    >/dev/null 2>&1; }
+endef
+
+.PHONY: help test demo lint format setup clean
+
+help: ## show this list
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
+
+demo: $(VENV)/.installed ## set up, then run the demonstration
+	@$(BIN)/dynsys demo
+
+test: lint ## set up, then ruff, mypy --strict and all tests
+	@$(BIN)/python -m pytest -q -n $(WORKERS)
+
+lint: $(VENV)/.installed-test ## set up, then ruff and mypy --strict only
+	@$(BIN)/ruff check -q .
+	$(BIN)/ruff format -q --check . || { $(BIN)/ruff format --check .; exit 1; }
+	$(BIN)/mypy
+
+format: $(VENV)/.installed-test ## rewrite the sources as ruff wants them
+	@$(BIN)/ruff check -q --fix .
+	$(BIN)/ruff format -q .
+
+setup: $(VENV)/.installed-test ## virtual environment with everything for developers
+
+clean: ## remove the virtual environment and all caches
+	@rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/.created:
+	@$(apt_install)
+	usable() { "$$1" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' \
+	  >/dev/null 2>&1; }
+	choose() { for p in $(PYTHON); do if usable "$$p"; then echo "$$p"; return; fi; done; }
+	python=$$(choose)
+	if [ -z "$$python" ] && apt_install python3 python3-venv; then python=$$(choose); fi
+	if [ -z "$$python" ]; then
+	  echo "dynsys: no Python >= 3.11 with the venv module among: $(PYTHON)" >&2
+	  echo "dynsys: run 'sudo apt-get install python3 python3-venv', or give one:" >&2
+	  echo "dynsys:     make PYTHON=/path/to/python3.11 test" >&2
+	  exit 1
+	fi
+	echo "dynsys: creating $(VENV) with $$("$$python" --version)"
+	rm -rf $(VENV)
+	"$$python" -m venv $(VENV)
+	touch $@
+
+$(VENV)/.installed: pyproject.toml | $(VENV)/.created
+	@echo "dynsys: installing dynsys and what it needs into $(VENV)"
+	$(PIP) install -e .
+	$(apt_install)
+	has_headers() { [ -e /usr/include/suitesparse/cholmod.h ] || [ -n "$${SUITESPARSE_INCLUDE_DIR:-}" ]; }
+	has_python_h() { $(BIN)/python -c 'import pathlib, sys, sysconfig as s; \
+	  sys.exit(not pathlib.Path(s.get_path("include"), "Python.h").exists())'; }
+	missing=()
+	has_headers || missing+=(libsuitesparse-dev)
+	command -v gcc >/dev/null || missing+=(gcc libc6-dev)
+	has_python_h || missing+=(python3-dev)
+	if [ "$${#missing[@]}" -gt 0 ] && ! apt_install "$${missing[@]}"; then
+	  echo "dynsys: CHOLMOD left out, slower fallbacks take its place. To have it:"
+	  echo "dynsys:     sudo apt-get install $${missing[*]} && touch pyproject.toml && make setup"
+	elif ! $(PIP) install -e '.[cholmod]' >$(VENV)/cholmod.log 2>&1; then
+	  echo "dynsys: building scikit-sparse failed (see $(VENV)/cholmod.log); CHOLMOD left out,"
+	  echo "dynsys: slower fallbacks take its place"
+	fi
+	touch $@
+
+$(VENV)/.installed-test: $(VENV)/.installed
+	@echo "dynsys: installing what the tests need (two minutes on a slow line)"
+	$(PIP) install -e '.[test]'
+	touch $@

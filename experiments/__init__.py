@@ -1,0 +1,1 @@
+"""One module per paper and one for the peers: they import the packages, never copy them."""
