@@ -4,6 +4,17 @@ Mechanics and sparse linear systems; sensors and problems are packages of their 
 """
 
 from dynsys import interop
+from dynsys.branch import (
+    ltdl,
+    ltl,
+    mul_L,
+    mul_LT,
+    solve_L,
+    solve_LT,
+    solve_ltdl,
+    solve_ltl,
+)
+from dynsys.codegen.functions import specialise
 from dynsys.errors import (
     DynsysError,
     KernelBuildError,
@@ -18,10 +29,20 @@ from dynsys.errors import (
 from dynsys.model import synthetic
 from dynsys.model.load import load
 from dynsys.model.tree import KinematicTree
+from dynsys.operational import (
+    BodyMotion,
+    CentreOfMass,
+    OperationalSpace,
+    RelativeMotion,
+    operational_space,
+)
+from dynsys.ordering import Plan
 from dynsys.recursive import aba, crba, forward_kinematics, jacobian, rnea
 from dynsys.system.linear_system import LinearSystem
 
 __all__ = [
+    "BodyMotion",
+    "CentreOfMass",
     "DynsysError",
     "KernelBuildError",
     "KinematicTree",
@@ -29,7 +50,10 @@ __all__ = [
     "LinearSystem",
     "ModelError",
     "ModelWarning",
+    "OperationalSpace",
+    "Plan",
     "PlanMismatchError",
+    "RelativeMotion",
     "SingularSystemError",
     "StateError",
     "StructurallySingularError",
@@ -39,6 +63,16 @@ __all__ = [
     "interop",
     "jacobian",
     "load",
+    "ltdl",
+    "ltl",
+    "mul_L",
+    "mul_LT",
+    "operational_space",
     "rnea",
+    "solve_L",
+    "solve_LT",
+    "solve_ltdl",
+    "solve_ltl",
+    "specialise",
     "synthetic",
 ]

@@ -13,6 +13,7 @@ from dynsys.errors import ModelError, ModelWarning
 from dynsys.model.checks import inertia_defect
 from dynsys.model.spatial import Inertia, Transform, without_rounding
 from dynsys.model.tree import Body, Coupling, Frame, KinematicTree
+from dynsys.model.welds import WeldRecorder
 from dynsys.types import Array, ArrayLike
 
 __all__ = [
@@ -95,6 +96,7 @@ class Assembly:
         self.bodies: list[Body] = []
         self.frames: dict[str, Frame] = {}
         self.notes: list[str] = []
+        self.folded = WeldRecorder()
         self._unphysical: list[str] = []
         self._rotors: list[str] = []
 
@@ -160,7 +162,12 @@ class Assembly:
             )
         try:
             tree = KinematicTree(
-                self.name, self.bodies, self.frames, gravity, physical=not self._unphysical
+                self.name,
+                self.bodies,
+                self.frames,
+                gravity,
+                physical=not self._unphysical,
+                welds=self.folded.welds(),
             )
         except ModelError as error:
             raise ModelError(f"{self.source}: {error}") from None

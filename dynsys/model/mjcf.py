@@ -216,6 +216,15 @@ class _Reader:
             return
         if count == 0:
             self.assembly.weld(parent.body, name, here, inertia)
+            self.assembly.folded.fold(
+                name,
+                joint=name,
+                parent=_body_name(model, int(model.body_parentid[i])),
+                body=parent.body,
+                transform=here,
+                parent_transform=parent.transform,
+                inertia=inertia,
+            )
             self.place.append(Frame(parent.body, here))
             return
         carrier, anchor = parent.body, np.zeros(3)
@@ -228,6 +237,9 @@ class _Reader:
             label = name if last else f"{name}/{self.names[j]}"
             carrier = self.assembly.add(self._body(j, label, carrier, joint, placement, own))
             self.number[j] = carrier
+            if j == first:
+                above = _body_name(model, int(model.body_parentid[i]))
+                self.assembly.folded.hang(carrier, above)
             here = Transform.identity()
         self.place.append(Frame(carrier, _shift(-anchor)))
         if anchor.any():

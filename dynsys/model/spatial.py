@@ -200,11 +200,15 @@ class Inertia:
         c = self.com
         return self.about_com + self.mass * (float(c @ c) * np.eye(3) - np.outer(c, c))
 
-    def moments(self) -> MassMoments:
-        """Mass, first and second moment about the body's origin."""
-        about_origin = self.about_origin
-        second = 0.5 * float(np.trace(about_origin)) * np.eye(3) - about_origin
-        return MassMoments(self.mass, self.first_moment, second)
+    def moments(self, dtype: type[np.floating[Any]] = np.float64) -> MassMoments:
+        """Mass, first and second moment about the body's origin, worked out once and rounded.
+
+        ``np.longdouble`` keeps what rounding to float64 takes from nearly massless directions.
+        """
+        mass, com = np.longdouble(self.mass), self.com.astype(np.longdouble)
+        about_com = self.about_com.astype(np.longdouble)
+        second = np.trace(about_com) / 2 * np.eye(3) - about_com + mass * np.outer(com, com)
+        return MassMoments(dtype(mass), (mass * com).astype(dtype), second.astype(dtype))
 
     def matrix(self) -> Array:
         """Spatial inertia (6, 6): [[I_O, m [c]x], [m [c]x^T, m 1]] ([NORI] footnote 2)."""
@@ -240,14 +244,14 @@ class MassMoments:
     are linear in the distribution, so that parts of it can be taken off and put elsewhere.
     """
 
-    mass: float
+    mass: float | np.floating[Any]
     first: Array
     second: Array
 
     @property
     def rotational(self) -> Array:
         """Rotational inertia (3, 3) about the origin: tr(second) 1 - second."""
-        return float(np.trace(self.second)) * np.eye(3) - self.second
+        return np.asarray(np.trace(self.second) * np.eye(3) - self.second)
 
     def matrix(self) -> Array:
         """Spatial inertia (6, 6) about the origin."""

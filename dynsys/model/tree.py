@@ -19,6 +19,7 @@ from dynsys.errors import ModelError, StateError
 from dynsys.model.checks import check_frames, check_tree, nearest_name
 from dynsys.model.joints import AbstractJoint, Free, Spherical
 from dynsys.model.spatial import Inertia, MassMoments, Transform, matrix_pattern
+from dynsys.model.welds import Weld
 from dynsys.types import Array, ArrayLike, BoolArray, IntArray, ScalarArray
 
 __all__ = ["STANDARD_GRAVITY", "Body", "Coupling", "Frame", "KinematicTree"]
@@ -116,6 +117,7 @@ class KinematicTree:
     frames : further named frames; every body's own frame is known by the body's name.
     gravity : acceleration of gravity (3,) in base coordinates, m/s^2.
     physical : False accepts inertias that no mass distribution has (triangle inequality).
+    welds : fixed joints that were folded away, by name, for sensors that sit in one.
 
     Raises
     ------
@@ -128,6 +130,7 @@ class KinematicTree:
     frames: Mapping[str, Frame] = field(default_factory=dict)
     gravity: Array = field(default_factory=lambda: np.array(STANDARD_GRAVITY))
     physical: bool = True
+    welds: Mapping[str, Weld] = field(default_factory=dict)
 
     def __init__(
         self,
@@ -136,6 +139,7 @@ class KinematicTree:
         frames: Mapping[str, Frame] | None = None,
         gravity: ArrayLike = STANDARD_GRAVITY,
         physical: bool = True,
+        welds: Mapping[str, Weld] | None = None,
     ) -> None:
         try:
             vector = np.array(gravity, dtype=np.float64)
@@ -151,6 +155,7 @@ class KinematicTree:
         set_field(self, "bodies", tuple(bodies))
         set_field(self, "gravity", vector)
         set_field(self, "physical", physical)
+        set_field(self, "welds", MappingProxyType(dict(welds or {})))
         check_tree(name, self.bodies, physical=physical)
         check_frames(name, self.bodies, frames or {})
         own = {b.name: Frame(i, Transform.identity()) for i, b in enumerate(self.bodies)}
@@ -468,7 +473,7 @@ class KinematicTree:
 
     def with_gravity(self, gravity: ArrayLike) -> KinematicTree:
         """Return the same robot under another gravity (3,), base coordinates, m/s^2."""
-        return KinematicTree(self.name, self.bodies, self.frames, gravity, self.physical)
+        return self._with(self.bodies, gravity)
 
     def with_armature(self, armature: ArrayLike) -> KinematicTree:
         """Return the same robot with rotor inertias (nv,) at its freedoms."""
@@ -477,4 +482,7 @@ class KinematicTree:
             replace(b, armature=values[v]) if b.coupling is None else b
             for b, (_, v) in zip(self.bodies, self._slices, strict=True)
         ]
-        return KinematicTree(self.name, bodies, self.frames, self.gravity, self.physical)
+        return self._with(bodies, self.gravity)
+
+    def _with(self, bodies: Sequence[Body], gravity: ArrayLike) -> KinematicTree:
+        return KinematicTree(self.name, bodies, self.frames, gravity, self.physical, self.welds)

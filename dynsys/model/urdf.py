@@ -162,11 +162,21 @@ def _assemble(
         if joint.is_fixed:
             assembly.weld(parent.body, joint.child, placement, links[joint.child])
             place[joint.child] = assembly.frames[joint.child]
+            assembly.folded.fold(
+                joint.child,
+                joint=joint.name,
+                parent=joint.parent,
+                body=parent.body,
+                transform=placement,
+                parent_transform=parent.transform,
+                inertia=links[joint.child],
+            )
             if joint.name not in links:
                 assembly.frames[joint.name] = place[joint.child]
         else:
             body = joint_body(joint, parent.body, placement, links[joint.child])
             place[joint.child] = Frame(assembly.add(body), Transform.identity())
+            assembly.folded.hang(place[joint.child].body, joint.parent)
         waiting.extend(carried_by.get(joint.child, ()))
     lost = [link for link in links if link not in place]
     if lost:

@@ -30,6 +30,9 @@ MAX_BYTES = 64 * 2**20
 MAX_DEPTH = 200
 """Deepest nesting of elements that is read."""
 
+MAX_TEXT = 4096
+"""Characters of one element's text that are kept: no robot file needs more."""
+
 MAX_ELEMENTS = 1_000_000
 """Most elements that are read: each takes 200 to 450 bytes, many times its shortest text."""
 
@@ -37,13 +40,14 @@ MAX_ELEMENTS = 1_000_000
 @final
 @dataclass(eq=False, slots=True)
 class Node:
-    """One XML element with the place it was read from."""
+    """One XML element with the place it was read from; ``text`` is stripped."""
 
     tag: str
     attributes: dict[str, str]
     file: str
     line: int
     children: list[Node] = field(default_factory=list)
+    text: str = ""
 
     def error(self, reason: str) -> ModelError:
         """Return the error that names this element and says ``reason``."""
@@ -162,6 +166,8 @@ class _Builder:
         self._parser = expat.ParserCreate()
         self._parser.StartElementHandler = self._start
         self._parser.EndElementHandler = self._end
+        self._parser.CharacterDataHandler = self._characters
+        self._parser.buffer_text = True
         self._parser.StartDoctypeDeclHandler = self._doctype
         self._parser.EntityDeclHandler = self._doctype
 
@@ -190,7 +196,12 @@ class _Builder:
         self._open.append(node)
 
     def _end(self, tag: str) -> None:
-        self._open.pop()
+        node = self._open.pop()
+        node.text = node.text.strip()
+
+    def _characters(self, text: str) -> None:
+        if self._open and not text.isspace() and len(self._open[-1].text) < MAX_TEXT:
+            self._open[-1].text += text[:MAX_TEXT]
 
     def _doctype(self, *_: object) -> None:
         raise ModelError(

@@ -4,7 +4,7 @@ The accelerations are split into those of the motion with qdd = 0, whose wrenche
 pass of RNEA gives (velocity products and gravity included), and the remainder a, for which the
 articulated-body equations ([NORI] eq. 12-13, [RBDA] section 7.3) hold without velocity terms:
 
-    a_i = X a_parent + S qdd        f_i = IA_i a_i + pA_i        torque_i = S^T f_i + armature qdd
+    a_i = X a_parent + S qdd      f_i = IA_i a_i + pA_i      torque_i = S^T f_i + armature qdd
 
     Ia = IA - U D^-1 U^T,  U = IA S,  D = S^T U + armature ;  pa = pA + U D^-1 (torque - S^T pA)
     IA_parent += X^T Ia X                                     pA_parent += X^T pa
@@ -18,8 +18,8 @@ import numpy as np
 
 from dynsys.errors import SingularSystemError
 from dynsys.model.congruence import congruence
-from dynsys.model.spatial import Transform
 from dynsys.model.mechanism import Mechanism
+from dynsys.model.spatial import Transform
 from dynsys.model.tree import KinematicTree
 from dynsys.recursive.crba import crba_scalars
 from dynsys.recursive.kinematics import WrenchInput, external_wrenches, transforms
@@ -80,7 +80,7 @@ def aba_scalars(
     torque: ScalarArray,
     f_ext: ScalarArray | None = None,
 ) -> ScalarArray:
-    """Acceleration (nv,) over scalars of any kind, for trees without coupling; see :func:`aba`."""
+    """Acceleration (nv,) over scalars of any kind, trees without coupling; see :func:`aba`."""
     X_up = transforms(robot, q)
     p = net_wrenches(robot, X_up, qd, None, f_ext)
     return articulated_response(robot, X_up, p, torque)
@@ -123,7 +123,12 @@ def without_joint(
     """
     nv = S.shape[1]
     Ia = IA - U @ np.column_stack([solve_ldl(D, U[k]) for k in range(6)]) if nv else IA.copy()
-    if not armature and nv and (np.abs(S).sum(axis=0) == 1).all() and (np.abs(S).max(0) == 1).all():
+    if (
+        not armature
+        and nv
+        and (np.abs(S).sum(axis=0) == 1).all()
+        and (np.abs(S).max(0) == 1).all()
+    ):
         along = np.abs(S).max(axis=1) == 1
         Ia[along, :] = 0
         Ia[:, along] = 0
@@ -135,7 +140,7 @@ def _coupled(
 ) -> Array:
     bias = rnea_scalars(robot, q, qd, np.zeros(robot.nv), f_ext)
     try:
-        return np.linalg.solve(crba_scalars(robot, q), torque - bias)
+        return np.asarray(np.linalg.solve(crba_scalars(robot, q), torque - bias), np.float64)
     except np.linalg.LinAlgError:
         raise SingularSystemError(_no_inertia(robot, q)) from None
 

@@ -9,44 +9,48 @@ and rotational inertia about the origin (3, 3), ten numbers instead of thirty-si
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dynsys.model.congruence import mirrored, rotate_matrix
-from dynsys.model.spatial import MassMoments, Transform, cross
 from dynsys.model.mechanism import Mechanism
+from dynsys.model.spatial import MassMoments, Transform, cross
 from dynsys.model.tree import KinematicTree
 from dynsys.recursive.kinematics import transforms
 from dynsys.types import Array, ArrayLike, ScalarArray
 
-__all__ = ["crba", "crba_scalars"]
+__all__ = ["Composite", "crba", "crba_scalars"]
 
 
-class _Composite(NamedTuple):
-    mass: float
+class Composite(NamedTuple):
+    """Mass, first moment (3,) and rotational inertia (3, 3) about the origin of a subtree."""
+
+    mass: float | np.floating[Any]
     h: ScalarArray
-    I: ScalarArray  # noqa: E741
+    I: ScalarArray
 
     @staticmethod
-    def of(moments: MassMoments) -> _Composite:
-        return _Composite(moments.mass, moments.first, moments.rotational)
+    def of(moments: MassMoments) -> Composite:
+        return Composite(moments.mass, moments.first, moments.rotational)
 
-    def plus(self, other: _Composite) -> _Composite:
-        return _Composite(self.mass + other.mass, self.h + other.h, self.I + other.I)
+    def plus(self, other: Composite) -> Composite:
+        return Composite(self.mass + other.mass, self.h + other.h, self.I + other.I)
 
-    def seen_by_parent(self, X: Transform) -> _Composite:
+    def seen_by_parent(self, X: Transform) -> Composite:
         """X^T (self) X: rotate, then shift the origin by r ([RBDA] eq. 2.66)."""
         h = X.E.T @ self.h
         moved = h + self.mass * X.r
         # I' = I + (2 h.r + m r.r) 1 - h r^T - r h^T - m r r^T, with moved = h + m r:
-        outer = np.array([[X.r[i] * moved[j] + h[i] * X.r[j] for j in range(3)] for i in range(3)])
+        outer = np.array(
+            [[X.r[i] * moved[j] + h[i] * X.r[j] for j in range(3)] for i in range(3)]
+        )
         trace = outer[0, 0] + outer[1, 1] + outer[2, 2]
         rotated = rotate_matrix(X.E, self.I)
         shift = np.array(
             [[(trace if i == j else 0) - outer[i, j] for j in range(3)] for i in range(3)]
         )
-        return _Composite(self.mass, moved, mirrored(rotated + shift))
+        return Composite(self.mass, moved, mirrored(rotated + shift))
 
     def times(self, motion: ScalarArray) -> ScalarArray:
         """Wrench (6,) = inertia times motion vector (w, v): (I w + h x v, m v - h x w)."""
@@ -75,7 +79,7 @@ def crba(robot: KinematicTree, q: ArrayLike) -> Array:
 def crba_scalars(robot: Mechanism, q: ScalarArray) -> ScalarArray:
     """H (nv, nv) over scalars of any kind; see :func:`crba`."""
     X_up = transforms(robot, q)
-    composite = [_Composite.of(moments) for moments in robot.moments]
+    composite = [Composite.of(moments) for moments in robot.moments]
     H = np.zeros((robot.nv, robot.nv), dtype=q.dtype)
     for i in reversed(range(robot.n_bodies)):
         _add_rows(robot, X_up, composite[i], i, H)
@@ -87,7 +91,7 @@ def crba_scalars(robot: Mechanism, q: ScalarArray) -> ScalarArray:
 
 
 def _add_rows(
-    robot: Mechanism, X_up: list[Transform], composite: _Composite, i: int, H: ScalarArray
+    robot: Mechanism, X_up: list[Transform], composite: Composite, i: int, H: ScalarArray
 ) -> None:
     """Add the terms of joint i with itself and with every joint below it to H, in place."""
     S, freedoms = robot.motion_subspace, robot.v_slices()

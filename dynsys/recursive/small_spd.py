@@ -16,7 +16,7 @@ __all__ = ["factor_ldl", "solve_ldl"]
 
 
 def factor_ldl(M: ScalarArray) -> ScalarArray:
-    """L below the diagonal and the reciprocals 1/d on it, from the lower triangle of M (n, n)."""
+    """L below the diagonal, reciprocals 1/d on it, from the lower triangle of M (n, n)."""
     F = M.copy()
     n = len(F)
     for k in range(n):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import final
 
 import numpy as np
 
 from dynsys.model.spatial import Transform
 from dynsys.model.tree import KinematicTree
-from dynsys.recursive.kinematics import transforms, velocities
+from dynsys.recursive.kinematics import poses, transforms, velocities
 from dynsys.types import Array, ScalarArray
 
 __all__ = ["Kinematics"]
@@ -36,6 +37,19 @@ class Kinematics:
         X = tuple(transforms(robot, q))
         matrices = tuple(transform.matrix() for transform in X)
         return Kinematics(robot, qd, X, matrices, tuple(velocities(robot, X, qd)))
+
+    @cached_property
+    def poses(self) -> tuple[Transform, ...]:
+        """Transform base -> body of every body."""
+        return tuple(poses(self.robot, self.transforms))
+
+    @cached_property
+    def centre_of_mass(self) -> ScalarArray:
+        """Centre of mass (3,) of all bodies, base coordinates."""
+        moment: ScalarArray = np.zeros(3)
+        for pose, body in zip(self.poses, self.robot.bodies, strict=True):
+            moment = moment + body.inertia.mass * pose.point(body.inertia.com)
+        return moment / self.robot.total_mass
 
     @property
     def base_acceleration(self) -> Array:

@@ -10,9 +10,10 @@ are (Gauss's principle):
     pivot  x:          M_yy' -= M_yx M_xx^-1 M_xy',  p_y -= M_yx M_xx^-1 p_x
 
 The only pivots divided by are joint inertias, Schur complements of the positive definite H:
-positive for every physical robot, safe by argument. A joint whose qdd is known has no pivot; its
-torque is read off its wrench. All joints known: the elimination is RNEA; none known: it costs
-what ABA costs. Coupled (mimic) joints share one pivot, taken when the last of them is reached.
+positive for every physical robot, safe by argument. A joint whose qdd is known has no pivot;
+its torque is read off its wrench. All joints known: the elimination is RNEA; none known: it
+costs what ABA costs. Coupled (mimic) joints share one pivot, taken when the last of them is
+reached.
 """
 
 from __future__ import annotations
@@ -38,9 +39,9 @@ __all__ = ["SymmetricStep", "solve_symmetric", "symmetric_steps"]
 class SymmetricStep:
     """One step of the plan.
 
-    kind "joint pair": wrench and acceleration of ``body``, leaving carried acceleration and qdd;
-    "pivot": qdd of its joint (the only division); "link pair": the carried acceleration, leaving
-    the parent's acceleration.
+    kind "joint pair": wrench and acceleration of ``body``, leaving what it is carried with and
+    qdd; "pivot": qdd of its joint (the only division); "link pair": the carried acceleration,
+    leaving the parent's acceleration.
     """
 
     kind: str
@@ -93,7 +94,7 @@ class _QuadraticForm:
 
 @dataclass(frozen=True, eq=False)
 class _Pivot:
-    """Leaves qdd = factors \\ -(p + sum of blocks times neighbours)."""
+    """Leaves qdd = -M_xx^-1 (p + sum of blocks times neighbours)."""
 
     freedoms: slice
     factors: ScalarArray
@@ -117,8 +118,10 @@ def solve_symmetric(
     inputs: ScalarArray,
     known: BoolArray,
     steps: Sequence[SymmetricStep] | None = None,
-) -> tuple[ScalarArray, ScalarArray]:
-    """Accelerations and torques (nv,) from bias wrenches and given inputs.
+) -> tuple[ScalarArray, ScalarArray, dict[int, ScalarArray]]:
+    """Accelerations, torques (nv,) and reciprocal pivots from bias wrenches and given inputs.
+
+    The reciprocals 1/d of each pivot's factors L d L^T come by the first freedom of its joint.
 
     Parameters
     ----------
@@ -146,7 +149,8 @@ def solve_symmetric(
             wrenches[k] = _Wrench(form.M["body", k]["body", k], form.p["body", k], blocks)
         elif v.stop > v.start:
             _let_joint_move(form, k, ("qdd", v.start), mechanism.motion_subspace[k])
-    return _substitute(mechanism, X_up, inputs, known, pivots, wrenches)
+    qdd, torque = _substitute(mechanism, X_up, inputs, known, pivots, wrenches)
+    return qdd, torque, {p.freedoms.start: np.diag(p.factors) for p in pivots.values()}
 
 
 def _let_joint_move(form: _QuadraticForm, k: int, x: Key, S: Array) -> None:
@@ -205,7 +209,7 @@ def _substitute(
     pivots: Mapping[int, _Pivot],
     wrenches: Mapping[int, _Wrench],
 ) -> tuple[ScalarArray, ScalarArray]:
-    """Root to leaf: qdd from the pivots, accelerations from the pairs, torques from wrenches."""
+    """Root to leaf: qdd from pivots, accelerations from pairs, torques from wrenches."""
     qdd, torque = inputs.copy(), inputs.copy()
     torque[known] = mechanism.armature[known] * inputs[known]
     solved: dict[Key, Any] = {("body", -1): np.zeros(6)}
