@@ -1,0 +1,1 @@
+"""Ways to compute Lambda^-1: every module here is one, found by its name."""

@@ -1,0 +1,89 @@
+"""Operations executed by the algorithms of [OSI] section 8, sparse and dense."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from dynsys.branch.counting import OperationCount, Tally
+from dynsys.branch.ltdl import ltdl_in_situ
+from dynsys.branch.pattern import support_mask
+from dynsys.operational.generalised_inverse import (
+    inertia_weighted_inverse,
+    null_space_projection,
+)
+from dynsys.operational.jacobian_products import mul_J, mul_JT
+from dynsys.operational.supports import Supports
+from dynsys.operational.y_factor import lambda_inverse, y_factor, yd_factors
+from dynsys.types import IntArray, ScalarArray
+
+__all__ = ["dense_run", "sparse_run"]
+
+
+def counted(run: Callable[..., Any], *values: ScalarArray) -> OperationCount:
+    """Operations that ``run`` executes on counting copies of the arrays."""
+    tally = Tally()
+    run(*(tally.scalars(array) for array in values))
+    return tally.count
+
+
+def sparse_run(
+    supports: Supports, parent: IntArray, seed: int = 0
+) -> dict[str, OperationCount]:
+    """Operations executed on random matrices of the given pattern, by the names of table 1."""
+    rng, n, m = np.random.default_rng(seed), len(parent), supports.m
+    L = np.where(support_mask(parent), rng.uniform(0.1, 0.3, (n, n)), 0.0) + np.eye(n)
+    J = np.where(supports.mask(n), rng.normal(size=(m, n)), 0.0)
+    diag, Lambda = rng.uniform(1, 2, n), rng.normal(size=(m, m))
+    Jbar = rng.normal(size=(n, m))
+
+    def inverse(unit: bool) -> Callable[..., Any]:
+        return lambda Y, F, A: inertia_weighted_inverse(Y, F, A, supports, parent, unit=unit)
+
+    unsupported = int((~supports.mask(n).any(axis=0)).sum())
+    on_plain_zeros = OperationCount(0, unsupported)  # 1 + 0 in N, which no tally sees
+    return {
+        "LTDL": counted(lambda H: ltdl_in_situ(H, parent), L.T @ L),
+        "J x": counted(lambda A, x: mul_J(A, supports, x), J, np.ones(n)),
+        "J^T x": counted(lambda A, x: mul_JT(A, supports, x), J, np.ones(m)),
+        "Y": counted(lambda A, F, d: yd_factors(A, F, d, supports, parent), J, L, diag),
+        "Y LTL": counted(lambda A, F: y_factor(A, F, supports, parent), J, L),
+        "Lambda^-1": counted(lambda A, B: lambda_inverse(A, B, supports), J, J),
+        "Jbar LTL": counted(inverse(False), J, L, Lambda),
+        "Jbar LTDL": counted(inverse(True), J, L, Lambda),
+        "N": on_plain_zeros
+        + counted(lambda A, B: null_space_projection(A, B, supports), J, Jbar),
+    }
+
+
+def dense_run(m: int, n: int, seed: int = 0) -> dict[str, OperationCount]:
+    """Operations executed by standard matrix arithmetic on full matrices."""
+    rng = np.random.default_rng(seed)
+    chain = np.arange(-1, n - 1)
+    everything = Supports.of_rows(np.full(m, n - 1), chain)
+    L = np.tril(rng.uniform(0.1, 0.3, (n, n))) + np.eye(n)
+    J, Lambda, Jbar = (rng.normal(size=shape) for shape in ((m, n), (m, m), (n, m)))
+
+    def jbar(Y: ScalarArray, F: ScalarArray, A: ScalarArray) -> None:
+        x = np.dot(Y.T, A)
+        for i in range(n):
+            for j in range(i):
+                x[i] = x[i] - F[i, j] * x[j]
+
+    def null_space(A: ScalarArray, B: ScalarArray) -> None:
+        N = -np.dot(B, A)
+        for k in range(n):
+            N[k, k] = 1 + N[k, k]
+
+    dense = sparse_run(everything, chain, seed)
+    return {
+        "LTDL": dense["LTDL"],
+        "J x": counted(np.dot, J, np.ones(n)),
+        "J^T x": counted(lambda A, x: np.dot(A.T, x), J, np.ones(m)),
+        "Y": dense["Y"],
+        "Lambda^-1": dense["Lambda^-1"],
+        "Jbar LTDL": counted(jbar, J, L, Lambda),
+        "N": counted(null_space, J, Jbar),
+    }

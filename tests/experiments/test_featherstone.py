@@ -1,0 +1,89 @@
+"""The experiments on [BIS] and [OSI]: every number as printed, and the pictures get written."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import dynsys
+from dynsys.branch.crba_counts import crba_count, crba_sums
+from dynsys.model import synthetic
+from dynsys.operational import operational_space
+from dynsys.operational.rjk_counts import omega_count, propagator_count, rjk_transforms
+from experiments import featherstone2005, featherstone2010
+from experiments.asimo_variants import Variant
+from experiments.paper_rows import Row
+from experiments.screw_robot import ScrewRobot
+
+
+def test_every_number_of_2005_comes_out() -> None:
+    rows = featherstone2005.rows()
+    assert [row for row in rows if row.agrees is False] == []
+    values = {(row.row, row.quantity): row.ours for row in rows}
+    assert values["humanoid", "via CRBA"] == "6476m + 5597a"
+    assert values["chain", "via CRBA"] == "14555m + 11756a"
+    assert sum(row.agrees is True for row in rows) >= 50
+
+
+def test_every_number_of_2010_comes_out() -> None:
+    rows = featherstone2010.rows()
+    assert [row for row in rows if row.agrees is False] == []
+    values = {(row.row, row.quantity): row.ours for row in rows}
+    assert values["H, C", "formula"] == "7317m + 6219a"
+    assert values["Omega", "blocks needed"] == 67
+    ratios = [row for row in rows if row.quantity == "cost ratio, figure 15 as printed"]
+    assert len(ratios) == 7
+    assert all(abs(float(row.ours) - float(row.paper)) < 0.01 for row in ratios)  # type: ignore[arg-type]
+    full = [row.ours for row in rows if row.quantity == "cost ratio, all needed blocks"]
+    assert full == [*(row.ours for row in ratios[:6]), pytest.approx(1.3135, abs=1e-4)]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_screw_arithmetic_executes_the_cost_models(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    parent = [-1, *(int(rng.integers(0, i)) for i in range(1, 9))]
+    robot = ScrewRobot(parent, base_frames=True, seed=seed)
+    H, count = robot.inertia_matrix()
+    assert_allclose(H, dynsys.crba(robot.tree(), robot.q()), atol=1e-11)
+    assert count == crba_count(crba_sums(parent, floating_base=True))
+    robot = ScrewRobot(parent, base_frames=False, seed=seed)
+    bodies = sorted(int(b) for b in rng.choice(len(parent), 3, replace=False))
+    blocks, first, second = robot.omega(bodies)
+    inverse = operational_space(robot.tree(), robot.q(), bodies, "dense").Lambda_inv
+    for a, i in enumerate(bodies):
+        for b, j in enumerate(bodies[a:], start=a):
+            block = inverse[6 * a : 6 * a + 6, 6 * b : 6 * b + 6]
+            assert_allclose(blocks[i, j], block, atol=1e-9)
+    moves = rjk_transforms(parent, bodies)
+    assert first == propagator_count(len(parent), moves)
+    assert second == omega_count(moves)
+
+
+def test_asimo_of_table_3_is_the_synthetic_one() -> None:
+    def shape(parent: list[int], root: int = -1) -> tuple[object, ...]:
+        return tuple(
+            sorted(shape(parent, i) for i, p in enumerate(parent) if p == root)  # type: ignore[type-var]
+        )
+
+    assert shape(Variant().parent) == shape(synthetic.asimo().parent.tolist())
+
+
+@pytest.mark.parametrize("experiment", [featherstone2005, featherstone2010])
+def test_command_line_prints_rows_and_writes_figures(
+    experiment: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert experiment.main(["--json", "--plot", str(tmp_path)]) == 0  # type: ignore[attr-defined]
+    rows = json.loads(capsys.readouterr().out)
+    assert {tuple(row) for row in rows} == {("table", "row", "quantity", "paper", "ours")}
+    assert len(list(tmp_path.glob("*.png"))) >= 4
+
+
+def test_rows_agree_at_the_digits_of_the_paper() -> None:
+    assert Row("", "", "", 7.8, 7.753).agrees is True
+    assert Row("", "", "", 7.8, 7.86).agrees is False
+    assert Row("", "", "", None, 1).agrees is None
+    assert Row("", "", "", "1m", "2m").agrees is False
