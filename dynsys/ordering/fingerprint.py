@@ -1,0 +1,152 @@
+"""Fingerprints: digests of all that a plan depends on, part by part: a difference has a name.
+
+Digests are SHA-256 over a canonical encoding of the data (numbers as doubles, minus zero as
+zero); they are the same on every machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from functools import cached_property
+from hashlib import sha256
+from typing import Any, final
+
+import numpy as np
+
+from dynsys.model.tree import Body, KinematicTree
+from dynsys.system.linear_system import LinearSystem
+
+__all__ = [
+    "Fingerprint",
+    "canonical_bytes",
+    "fingerprint_parts",
+    "fingerprint_problem",
+    "fingerprint_robot",
+]
+
+
+@final
+@dataclass(frozen=True)
+class Fingerprint:
+    """What is fingerprinted (``subject``, for messages), and the digest of each named part.
+
+    Examples
+    --------
+    >>> old = fingerprint_parts("layout", {"sensor 'imu'": 1, "sensor 'ft'": 2})
+    >>> new = fingerprint_parts("layout", {"sensor 'imu'": 1, "sensor 'ft'": 3})
+    >>> new.differences(old)
+    ["sensor 'ft' has changed"]
+    """
+
+    subject: str
+    parts: Mapping[str, str]
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 over all parts; the subject's name is no part of it."""
+        return sha256(canonical_bytes(dict(self.parts))).hexdigest()
+
+    def differences(self, other: Fingerprint) -> list[str]:
+        """What of this differs from an earlier one, in words; empty if nothing does."""
+        changed = [
+            f"{part} has changed"
+            for part, digest in self.parts.items()
+            if other.parts.get(part, digest) != digest
+        ]
+        new = [f"{part} is new" for part in self.parts if part not in other.parts]
+        gone = [f"{part} is gone" for part in other.parts if part not in self.parts]
+        found = [*changed, *new, *gone]
+        if not found and list(self.parts) != list(other.parts):
+            found = ["the order of its parts has changed"]
+        return found
+
+
+def fingerprint_parts(subject: str, parts: Mapping[str, Any]) -> Fingerprint:
+    """Fingerprint of any data given by named parts.
+
+    Parts may be numbers, strings, arrays, dataclasses, and sequences and mappings of these.
+    """
+    digests = {name: sha256(canonical_bytes(data)).hexdigest() for name, data in parts.items()}
+    return Fingerprint(subject, digests)
+
+
+def fingerprint_robot(robot: KinematicTree) -> Fingerprint:
+    """Fingerprint of all that the dynamics of a robot depend on, four parts per body.
+
+    Limits, damping, friction and further frames do not enter the equations of motion and are
+    left out, and so is the name of the robot.
+    """
+    parts: dict[str, Any] = {"gravity": robot.gravity}
+    for i, body in enumerate(robot.bodies):
+        parts |= _body_parts(robot, i, body)
+    return fingerprint_parts(f"robot {robot.name!r}", parts)
+
+
+def _body_parts(robot: KinematicTree, i: int, body: Body) -> dict[str, Any]:
+    whose = f"body {body.name!r}: "
+    parent = robot.body_names[body.parent] if body.parent >= 0 else None
+    inertia = body.inertia
+    return {
+        f"{whose}parent": [i, parent],
+        f"{whose}joint": [robot.joint_names[i], body.joint.kind, body.joint, body.coupling],
+        f"{whose}placement": [body.placement.E, body.placement.r],
+        f"{whose}inertia": [inertia.mass, inertia.com, inertia.about_com],
+        f"{whose}armature": np.zeros(body.joint.nv) if body.armature is None else body.armature,
+    }
+
+
+def fingerprint_problem(kind: str, system: LinearSystem) -> Fingerprint:
+    """Fingerprint of a problem: its kind, its equations in their order, and their pattern.
+
+    Constant coefficients are part of it, so that a sensor that has moved on its body shows.
+    """
+    parts: dict[str, Any] = {"kind of problem": kind, "unknowns": system.unknowns.net_wrench}
+    for block in system.equations:
+        terms = [
+            [str(t.unknown), t.unknown.start, t.pattern, None if callable(t.value) else t.value]
+            for t in block.terms
+        ]
+        parts[f"equation {block.name!r}"] = [block.kind, block.size, block.measured, terms]
+    return fingerprint_parts(f"problem {kind!r}", parts)
+
+
+def canonical_bytes(data: Any) -> bytes:
+    """Encode data unambiguously: type, length and content of everything, mappings sorted.
+
+    Raises
+    ------
+    TypeError
+        for data that has no canonical form, such as functions.
+    """
+    if data is None or isinstance(data, (bool, np.bool_)):
+        return _tagged(b"b", repr(None if data is None else bool(data)).encode())
+    if isinstance(data, (int, np.integer)):
+        exact = int(data)
+        return _tagged(b"n", _double(exact) if abs(exact) < 2**53 else str(exact).encode())
+    if isinstance(data, (float, np.floating)):
+        return _tagged(b"n", _double(float(data)))
+    if isinstance(data, str):
+        return _tagged(b"s", data.encode())
+    if isinstance(data, bytes):
+        return _tagged(b"y", data)
+    if isinstance(data, np.ndarray):
+        shape = repr(data.shape).encode()
+        return _tagged(b"a", shape + (data.astype("<f8") + 0.0).tobytes())
+    if isinstance(data, Mapping):
+        pairs = sorted((canonical_bytes(key), canonical_bytes(data[key])) for key in data)
+        return _tagged(b"m", b"".join(key + value for key, value in pairs))
+    if is_dataclass(data) and not isinstance(data, type):
+        values = {field.name: getattr(data, field.name) for field in fields(data)}
+        return _tagged(b"d", type(data).__name__.encode() + canonical_bytes(values))
+    if isinstance(data, (list, tuple)):
+        return _tagged(b"l", b"".join(canonical_bytes(item) for item in data))
+    raise TypeError(f"a {type(data).__name__} has no canonical form for a fingerprint")
+
+
+def _double(value: float) -> bytes:
+    return np.array(value + 0.0, dtype="<f8").tobytes()
+
+
+def _tagged(kind: bytes, content: bytes) -> bytes:
+    return kind + len(content).to_bytes(8, "little") + content

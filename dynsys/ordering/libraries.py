@@ -1,0 +1,149 @@
+"""Orders found by other libraries, for comparison like for like.
+
+COLAMD and partial pivoting come with SciPy (SuperLU). AMD and METIS need CHOLMOD
+(scikit-sparse, the extra ``cholmod``); UMFPACK, which the scripts behind [NORI] use, comes
+inside the wheel of cvxopt or with the system. What is missing raises
+:class:`UnavailableOrdering` and says so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Literal, final
+
+import numpy as np
+from scipy.sparse import csc_array, csc_matrix
+from scipy.sparse.linalg import splu
+
+from dynsys.errors import DynsysError, SingularSystemError, StructurallySingularError
+from dynsys.ordering.dulmage_mendelsohn import matching
+from dynsys.ordering.orders import (
+    AbstractOrdering,
+    OrderingContext,
+    Pattern,
+    PivotOrder,
+    require_square,
+)
+from dynsys.ordering.umfpack import UmfpackLibrary
+from dynsys.types import IntArray
+
+__all__ = ["Cholmod", "SuperLU", "Umfpack", "UnavailableOrdering", "sample_matrix"]
+
+
+class UnavailableOrdering(DynsysError, ImportError):
+    """An ordering needs a library that is not installed; the message says which."""
+
+
+def sample_matrix(
+    pattern: Pattern, context: OrderingContext | None, state: int = 0
+) -> csc_array[np.float64]:
+    """Matrix of the pattern at a sampled state, or with random values where none are given."""
+    if context is not None and context.values is not None:
+        data = context.values[state]
+    else:
+        data = np.random.default_rng(state).uniform(0.5, 1.5, pattern.nnz)
+    return csc_array((data, pattern.indices.copy(), pattern.indptr.copy()), pattern.shape)
+
+
+@final
+@dataclass(frozen=True)
+class SuperLU(AbstractOrdering):
+    """SuperLU at one sampled state: columns by ``columns``, rows by partial pivoting.
+
+    "NATURAL" keeps the columns: plain LU with partial pivoting.
+    """
+
+    columns: Literal["COLAMD", "NATURAL", "MMD_ATA", "MMD_AT_PLUS_A"] = "COLAMD"
+    state: int = 0
+
+    @property
+    def name(self) -> str:
+        return "partial pivoting" if self.columns == "NATURAL" else f"SuperLU {self.columns}"
+
+    def order(self, pattern: Pattern, context: OrderingContext | None = None) -> PivotOrder:
+        require_square(pattern)
+        A = sample_matrix(pattern, context, self.state)
+        A.eliminate_zeros()
+        try:
+            factors = splu(A, permc_spec=self.columns, diag_pivot_thresh=1.0)
+        except RuntimeError:
+            raise SingularSystemError(
+                "SuperLU met a zero pivot: the matrix is singular at the sampled state"
+            ) from None
+        return PivotOrder(np.argsort(factors.perm_r), np.argsort(factors.perm_c))
+
+
+@final
+@dataclass(frozen=True)
+class Umfpack(AbstractOrdering):
+    """UMFPACK at one sampled state: permuted LU of [NORI]; its LU with ``fixed_columns``."""
+
+    fixed_columns: bool = False
+    state: int = 0
+
+    @property
+    def name(self) -> str:
+        return "UMFPACK, columns kept" if self.fixed_columns else "UMFPACK"
+
+    def order(self, pattern: Pattern, context: OrderingContext | None = None) -> PivotOrder:
+        require_square(pattern)
+        library = UmfpackLibrary.find()
+        if library is None:
+            raise UnavailableOrdering(
+                "UMFPACK is not installed: pip install cvxopt, or the system's SuiteSparse"
+                " library; SuperLU('COLAMD') is the nearest that is always there"
+            )
+        A = sample_matrix(pattern, context, self.state)
+        A.eliminate_zeros()
+        return PivotOrder(*library.permutations(A, fixed_columns=self.fixed_columns))
+
+
+@final
+@dataclass(frozen=True)
+class Cholmod(AbstractOrdering):
+    """AMD or METIS through CHOLMOD, on the pattern of B + B^T.
+
+    B is the matrix with rows exchanged so that a maximum matching is on its diagonal, where the
+    pivots stay.
+    """
+
+    method: Literal["amd", "metis", "nesdis", "colamd"] = "amd"
+
+    @property
+    def name(self) -> str:
+        return f"CHOLMOD {self.method.upper()}"
+
+    def order(self, pattern: Pattern, context: OrderingContext | None = None) -> PivotOrder:
+        require_square(pattern)
+        cholmod = _cholmod()
+        rows = _matched_rows(pattern)
+        B = csc_array(pattern.tocsr()[rows].astype(np.float64))
+        factor = cholmod.analyze(
+            csc_matrix(B + B.T), mode="simplicial", ordering_method=self.method
+        )
+        order = np.asarray(factor.P(), dtype=np.intp)
+        return PivotOrder(rows[order], order)
+
+
+def _cholmod() -> Any:
+    try:
+        return import_module("sksparse.cholmod")
+    except ImportError as error:
+        raise UnavailableOrdering(
+            "AMD and METIS come through CHOLMOD, which is not installed (pip install"
+            f" 'dynsys[cholmod]', needs a C compiler and SuiteSparse's headers): {error}"
+        ) from None
+
+
+def _matched_rows(pattern: Pattern) -> IntArray:
+    """Row to put at each column's place on the diagonal."""
+    column_of_row = matching(pattern)
+    if (column_of_row < 0).any():
+        raise StructurallySingularError(
+            "some equations cannot be given an unknown of their own: the system is structurally"
+            " singular; coarse_decomposition says where"
+        )
+    rows = np.empty(len(column_of_row), dtype=np.intp)
+    rows[column_of_row] = np.arange(len(column_of_row))
+    return rows

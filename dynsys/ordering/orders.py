@@ -1,0 +1,195 @@
+"""Pivot orders of a sparse matrix, and the interface of everything that finds one.
+
+A pivot order is a pair of permutations: pivot k of the elimination is the entry at row
+``row_order[k]`` and column ``col_order[k]``, the diagonal of ``A[row_order][:, col_order]``.
+Orders are made from the worst-case pattern (all q), so that one order serves every state.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias, final
+
+import numpy as np
+from scipy.sparse import csc_array
+
+from dynsys.errors import StructurallySingularError
+from dynsys.system.kinematics import Kinematics
+from dynsys.system.linear_system import LinearSystem
+from dynsys.types import Array, IntArray
+
+__all__ = [
+    "AbstractOrdering",
+    "Natural",
+    "OrderingContext",
+    "Pattern",
+    "PivotOrder",
+    "require_square",
+]
+
+Pattern: TypeAlias = csc_array[np.bool_]
+"""Nonzeros of a matrix: a sparse matrix of True in compressed columns, rows ascending."""
+
+
+@final
+@dataclass(frozen=True, eq=False, init=False)
+class PivotOrder:
+    """``A[row_order][:, col_order]`` is eliminated along its diagonal.
+
+    Raises
+    ------
+    ValueError
+        if either is not a permutation.
+
+    Examples
+    --------
+    >>> PivotOrder([1, 0], [0, 1]).apply(np.array([[0, 1], [1, 0]]))
+    array([[1, 0],
+           [0, 1]])
+    """
+
+    row_order: IntArray
+    col_order: IntArray
+
+    def __init__(
+        self, row_order: Sequence[int] | IntArray, col_order: Sequence[int] | IntArray
+    ) -> None:
+        for name, given in (("row_order", row_order), ("col_order", col_order)):
+            order = np.array(given, dtype=np.intp)
+            if order.ndim != 1 or not is_permutation(order):
+                raise ValueError(f"{name} is not a permutation of 0..{order.size - 1}")
+            order.setflags(write=False)
+            object.__setattr__(self, name, order)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns of the matrices it orders."""
+        return len(self.row_order), len(self.col_order)
+
+    def apply(self, A: Array) -> Array:
+        """A[row_order][:, col_order] of a dense matrix or array of scalars."""
+        return np.asarray(A)[self.row_order][:, self.col_order]
+
+    def apply_sparse(self, A: csc_array[np.float64]) -> csc_array[np.float64]:
+        """A[row_order][:, col_order] of a sparse matrix."""
+        return csc_array(A.tocsr()[self.row_order].tocsc()[:, self.col_order])
+
+    def apply_pattern(self, pattern: Pattern) -> Pattern:
+        """pattern[row_order][:, col_order], rows ascending in every column."""
+        permuted = csc_array(pattern.tocsr()[self.row_order].tocsc()[:, self.col_order])
+        permuted.sort_indices()
+        return permuted
+
+    def within(self, outer_rows: IntArray, outer_cols: IntArray) -> tuple[IntArray, IntArray]:
+        """Rows and columns of a larger matrix, of which this orders a submatrix."""
+        return outer_rows[self.row_order], outer_cols[self.col_order]
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, PivotOrder)
+            and np.array_equal(self.row_order, other.row_order)
+            and np.array_equal(self.col_order, other.col_order)
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.row_order.tobytes(), self.col_order.tobytes()))
+
+
+def is_permutation(order: IntArray) -> bool:
+    """True if the entries are 0 .. len - 1 in some order."""
+    n = len(order)
+    if n and (order.min() < 0 or order.max() >= n):
+        return False
+    return bool((np.bincount(order, minlength=n) == 1).all())
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class OrderingContext:
+    """What an ordering may know beyond the pattern.
+
+    Parameters
+    ----------
+    system : the system whose pattern is ordered, for orders that follow the robot.
+    values : (states, entries) values of the matrix at sampled states, in the order of the
+        pattern's entries, for orders that look at the size of pivots.
+    seed : how ties are broken, where an ordering breaks ties at random.
+    """
+
+    system: LinearSystem | None = None
+    values: Array | None = None
+    seed: int = 0
+
+    @staticmethod
+    def sampled(system: LinearSystem, states: int = 32, seed: int = 0) -> OrderingContext:
+        """Return a context with the values of D at random states."""
+        return OrderingContext(system, sample_values(system, states, seed), seed)
+
+    def restricted(
+        self, pattern: Pattern, rows: IntArray, cols: IntArray
+    ) -> tuple[Pattern, OrderingContext]:
+        """Submatrix ``pattern[rows][:, cols]`` and the context of its entries."""
+        numbered = csc_array(
+            (np.arange(1, pattern.nnz + 1), pattern.indices, pattern.indptr), pattern.shape
+        )
+        part = csc_array(numbered.tocsr()[rows].tocsc()[:, cols])
+        part.sort_indices()
+        values = None if self.values is None else self.values[:, part.data - 1]
+        inner = csc_array((np.ones(part.nnz, bool), part.indices, part.indptr), part.shape)
+        return inner, replace(self, system=None, values=values)
+
+
+def sample_values(system: LinearSystem, states: int, seed: int = 0) -> Array:
+    """Values (states, entries) of D at random positions, in the order of its pattern."""
+    robot = system.robot
+    rng = np.random.default_rng(seed)
+    out = np.zeros((states, system.nnz))
+    for k in range(states):
+        q = robot.random_configuration(rng)
+        kinematics = Kinematics.at(robot, q, rng.normal(size=robot.nv))
+        out[k] = system.values(kinematics)[0]
+    return out
+
+
+class AbstractOrdering(ABC):
+    """A way to find a pivot order. Concrete orderings are final frozen dataclasses."""
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """Short name for tables."""
+
+    @abstractmethod
+    def order(self, pattern: Pattern, context: OrderingContext | None = None) -> PivotOrder:
+        """Pivot order of a square matrix with this pattern.
+
+        Raises
+        ------
+        StructurallySingularError
+            if no values whatever make a matrix of this pattern regular.
+        """
+
+
+@final
+@dataclass(frozen=True)
+class Natural(AbstractOrdering):
+    """Rows and columns as they come."""
+
+    name: str = "natural"
+
+    def order(self, pattern: Pattern, context: OrderingContext | None = None) -> PivotOrder:
+        n_rows, n_cols = pattern.shape
+        return PivotOrder(np.arange(n_rows), np.arange(n_cols))
+
+
+def require_square(pattern: Pattern) -> int:
+    """Return the number of rows of a square pattern."""
+    n_rows, n_cols = pattern.shape
+    if n_rows != n_cols:
+        raise StructurallySingularError(
+            f"a pivot order needs as many equations as unknowns, got {n_rows} equations and"
+            f" {n_cols} unknowns; see coarse_decomposition for what is determined"
+        )
+    return int(n_rows)

@@ -1,0 +1,196 @@
+"""Which pivots of an order are safe, and how that is known.
+
+By argument, at every state of every physical robot:
+
+- an entry that no state changes and no earlier step touches, such as the -1 of a law;
+- the inertia of a joint: the pivot of qdd_i in its torque law, after the laws of all bodies
+  that the joint moves and nothing else but laws and other joint inertias. It is then a Schur
+  complement of the joint-space inertia of these bodies, which is positive definite.
+
+All others only by sampling: the worst ratio over the sampled states is stated, and a kernel has
+to check them at run time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, final
+
+import numpy as np
+
+from dynsys.errors import SingularSystemError
+from dynsys.ordering.active_matrix import ActiveMatrix
+from dynsys.ordering.orders import OrderingContext, PivotOrder
+from dynsys.ordering.symbolic import symbolic_lu
+from dynsys.system.equations import EquationBlock
+from dynsys.system.linear_system import LinearSystem
+from dynsys.system.symmetric import SymmetricStep
+from dynsys.types import Array, BoolArray
+
+__all__ = ["PlannedPivot", "Safety", "planned_pivots", "sampled_ratios", "symmetric_pivots"]
+
+Safety: TypeAlias = Literal["argument", "sampling"]
+
+_LAW_GIVES = {
+    "balance": "joint_wrench",
+    "acceleration": "acceleration",
+    "net_wrench": "net_wrench",
+}
+_AXES = ("x", "y", "z")
+
+
+@final
+@dataclass(frozen=True)
+class PlannedPivot:
+    """A pivot that depends on the state.
+
+    ``step`` is its place in the order; ``name`` says in words of the robot which unknown is
+    taken from which equation; ``ratio`` is the worst sampled ratio of the pivot to the largest
+    entry of its column or row, None where no states were sampled.
+    """
+
+    step: int
+    name: str
+    safety: Safety
+    ratio: float | None = None
+
+
+def planned_pivots(
+    system: LinearSystem, order: PivotOrder, context: OrderingContext | None = None
+) -> tuple[PlannedPivot, ...]:
+    """Pivots of an order that are not constants, with the reason why they are safe.
+
+    ``context`` brings sampled values; without them ratios are None.
+
+    Raises
+    ------
+    StructurallySingularError, SingularSystemError
+        if a pivot is structurally zero, or vanishes at the sampled states.
+    """
+    symbolic = symbolic_lu(system.pattern(), order)
+    constant = _constant_pivots(system, order) & ~symbolic.touched
+    effective = (symbolic.below > 0) & (symbolic.right > 0)
+    argued = _joint_inertias(system, order, effective, constant)
+    values = None if context is None else context.values
+    ratios = None if values is None else sampled_ratios(system, order, values)
+    equations = _equations_by_row(system)
+    pivots = []
+    for k in np.flatnonzero(~constant).tolist():
+        equation = equations[int(order.row_order[k])][0]
+        name = pivot_name(system, equation, int(order.col_order[k]))
+        ratio = None if ratios is None else float(ratios[k])
+        pivots.append(PlannedPivot(k, name, "argument" if argued[k] else "sampling", ratio))
+    return tuple(pivots)
+
+
+def symmetric_pivots(
+    system: LinearSystem, steps: tuple[SymmetricStep, ...]
+) -> tuple[PlannedPivot, ...]:
+    """Pivots of the elimination in symmetric pairs: joint inertias, safe by argument."""
+    names = system.robot.joint_names
+    return tuple(
+        PlannedPivot(k, f"inertia of joint {names[step.body]!r}", "argument")
+        for k, step in enumerate(steps)
+        if step.kind == "pivot"
+    )
+
+
+def sampled_ratios(system: LinearSystem, order: PivotOrder, values: Array) -> Array:
+    """Worst ratio (n,) over the states of each pivot to its column's or row's largest entry."""
+    active = ActiveMatrix(system.pattern(), values)
+    ratios = np.zeros(len(order.row_order))
+    for k, (r, c) in enumerate(
+        zip(order.row_order.tolist(), order.col_order.tolist(), strict=True)
+    ):
+        if c not in active.rows[r]:
+            name = pivot_name(system, _equations_by_row(system)[r][0], c)
+            raise SingularSystemError(
+                f"the pivot of the {name} is zero at every sampled state; use another order"
+            )
+        ratios[k] = active.ratio(r, c)
+        active.eliminate(r, c)
+    return ratios
+
+
+def pivot_name(system: LinearSystem, equation: EquationBlock, column: int) -> str:
+    """Say in words of the robot which unknown a pivot takes from which equation."""
+    unknown = system.unknowns.at(column)
+    component = column - unknown.start
+    part = ""
+    if unknown.kind not in ("torque", "qdd"):
+        kinds = ("angular", "linear") if unknown.kind == "acceleration" else ("moment", "force")
+        part = f", {kinds[component // 3]} {_AXES[component % 3]},"
+    elif unknown.size > 1:
+        part = f", freedom {component},"
+    return f"{unknown}{part} from equation {equation.name!r}"
+
+
+def _equations_by_row(system: LinearSystem) -> list[tuple[EquationBlock, int]]:
+    """Equation of every row of D, and the row's place in it."""
+    return [(block, i) for block in system.equations for i in range(block.size)]
+
+
+def _constant_pivots(system: LinearSystem, order: PivotOrder) -> BoolArray:
+    """True where the entry of D at a pivot is a nonzero constant."""
+    constant: dict[tuple[int, int], float] = {}
+    varying: set[tuple[int, int]] = set()
+    start = 0
+    for block in system.equations:
+        for term in block.terms:
+            for r, c in np.argwhere(term.pattern).tolist():
+                place = (start + r, term.unknown.start + c)
+                if callable(term.value):
+                    varying.add(place)
+                else:
+                    constant[place] = constant.get(place, 0.0) + float(term.value[r, c])
+        start += block.size
+    pivots = zip(order.row_order.tolist(), order.col_order.tolist(), strict=True)
+    return np.array([p not in varying and constant.get(p, 0.0) != 0.0 for p in pivots], bool)
+
+
+def _joint_inertias(
+    system: LinearSystem, order: PivotOrder, effective: BoolArray, constant: BoolArray
+) -> BoolArray:
+    """True for pivots that are joint inertias by the argument of the module."""
+    laws = _LawsTaken(system)
+    argued = np.zeros(len(effective), dtype=bool)
+    equations = _equations_by_row(system)
+    for k, (r, c) in enumerate(
+        zip(order.row_order.tolist(), order.col_order.tolist(), strict=True)
+    ):
+        (equation, i), unknown = equations[r], system.unknowns.at(c)
+        same_part = equation.body == unknown.body and i == c - unknown.start
+        if same_part and _LAW_GIVES.get(equation.kind) == unknown.kind and constant[k]:
+            laws.take(equation.body)
+        elif same_part and (equation.kind, unknown.kind) == ("torque", "qdd"):
+            argued[k] = all(laws.complete(j) for j in system.unknowns.driven[equation.body])
+            if not argued[k] and effective[k]:
+                break
+        elif effective[k]:
+            break
+    return argued
+
+
+class _LawsTaken:
+    """How many scalar laws of each body have given their unknown."""
+
+    def __init__(self, system: LinearSystem) -> None:
+        robot = system.robot
+        self.children = robot.children
+        self.open = [18 if system.unknowns.net_wrench else 12] * robot.n_bodies
+        self.closed: set[int] = set()  # bodies found complete, with all they carry
+
+    def take(self, body: int) -> None:
+        self.open[body] -= 1
+
+    def complete(self, body: int) -> bool:
+        """True if all laws of a body and of all it carries are taken."""
+        waiting, met = [body], []
+        while waiting:
+            i = waiting.pop()
+            if self.open[i]:
+                return False
+            met.append(i)
+            waiting.extend(child for child in self.children[i] if child not in self.closed)
+        self.closed.update(met)
+        return True

@@ -1,0 +1,152 @@
+"""Plan: how one problem of one robot is solved, decided offline.
+
+A plan holds the order of elimination, what it costs and why its pivots are safe, together with
+fingerprints of what it was made for. It knows no state and no code.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import metadata
+from pathlib import Path
+from types import MappingProxyType
+from typing import Literal, TypeAlias, final
+
+import numpy as np
+
+from dynsys.errors import PlanMismatchError
+from dynsys.model.tree import KinematicTree
+from dynsys.ordering.fingerprint import Fingerprint, fingerprint_robot
+from dynsys.ordering.operations import Operations
+from dynsys.ordering.orders import PivotOrder
+from dynsys.ordering.pivots import PlannedPivot
+from dynsys.ordering.plan_file import read_plan, write_plan
+from dynsys.system.symmetric import SymmetricStep
+
+__all__ = ["Method", "Option", "Plan", "versions"]
+
+Method: TypeAlias = Literal["symmetric", "lu"]
+Option: TypeAlias = bool | int | float | str
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """How to solve a problem.
+
+    Parameters
+    ----------
+    method : "symmetric": the steps of the elimination in symmetric pairs; "lu": the scalar
+        elimination of D along ``order``.
+    robot, problem, layout : fingerprints of what the plan is for; layout None where the problem
+        has no sensors.
+    operations : what one solve executes, exactly.
+    pivots : pivots that depend on the state, each with the reason why it is safe.
+    steps, order : the steps of "symmetric", the pivot order of "lu".
+    options : how the problem is rewritten before elimination, e.g. the choice of frames.
+    ordering : name of the ordering or search that found it.
+    versions : versions of the software that made it.
+    """
+
+    method: Method
+    robot: Fingerprint
+    problem: Fingerprint
+    operations: Operations
+    pivots: tuple[PlannedPivot, ...] = ()
+    layout: Fingerprint | None = None
+    steps: tuple[SymmetricStep, ...] = ()
+    order: PivotOrder | None = None
+    options: Mapping[str, Option] = field(default_factory=dict)
+    ordering: str = ""
+    versions: Mapping[str, str] = field(default_factory=lambda: versions())
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "options", MappingProxyType(dict(self.options)))
+        object.__setattr__(self, "versions", MappingProxyType(dict(self.versions)))
+        if (self.method == "lu") != (self.order is not None):
+            raise ValueError("method 'lu' has a pivot order, method 'symmetric' has steps")
+
+    @property
+    def is_safe_by_argument(self) -> bool:
+        """True if no pivot needs a check at run time."""
+        return all(pivot.safety == "argument" for pivot in self.pivots)
+
+    @property
+    def checked_pivots(self) -> tuple[PlannedPivot, ...]:
+        """Pivots that only sampling supports: a kernel checks them at run time."""
+        return tuple(pivot for pivot in self.pivots if pivot.safety == "sampling")
+
+    def check(
+        self,
+        robot: KinematicTree,
+        problem: Fingerprint | None = None,
+        layout: Fingerprint | None = None,
+    ) -> None:
+        """Make sure that the plan is for this robot, problem and layout of sensors.
+
+        Raises
+        ------
+        PlanMismatchError
+            that says what differs.
+        """
+        self._compare("robot", self.robot, fingerprint_robot(robot))
+        if problem is not None:
+            if problem.subject != self.problem.subject:
+                raise PlanMismatchError(
+                    f"the plan was made for the {self.problem.subject}, not for the"
+                    f" {problem.subject}; make a plan of this problem"
+                )
+            self._compare("problem", self.problem, problem)
+        if layout is not None or self.layout is not None:
+            self._compare("layout", self.layout, layout)
+
+    @staticmethod
+    def _compare(what: str, planned: Fingerprint | None, given: Fingerprint | None) -> None:
+        if planned is None or given is None:
+            there = "without sensors" if planned is None else f"with the {planned.subject}"
+            here = "none is given" if given is None else f"the {given.subject} is given"
+            raise PlanMismatchError(f"the plan was made {there}, but {here}; make a new plan")
+        differences = given.differences(planned)
+        if not differences:
+            return
+        first = "; ".join(differences[:3])
+        more = f" and {len(differences) - 3} more" if len(differences) > 3 else ""
+        now = given.subject if given.subject != planned.subject else f"this {what}"
+        raise PlanMismatchError(
+            f"the plan was made for another {what}: {planned.subject} then, {now} now. Since"
+            f" then {first}{more}. Make a new plan"
+        )
+
+    def save(self, path: str | Path) -> None:
+        """Write the plan as a file of JSON text; an existing file is replaced as a whole."""
+        write_plan(self, Path(path))
+
+    @staticmethod
+    def load(path: str | Path) -> Plan:
+        """Read a plan that :meth:`save` wrote.
+
+        Raises
+        ------
+        PlanFileError
+            if the file is damaged, from another version, or no plan at all.
+        """
+        return read_plan(Path(path))
+
+    def __str__(self) -> str:
+        argued = sum(pivot.safety == "argument" for pivot in self.pivots)
+        return (
+            f"{self.method} plan of the {self.problem.subject} for the {self.robot.subject}:"
+            f" {self.operations}; pivots safe by argument {argued}, by sampling"
+            f" {len(self.pivots) - argued}"
+        )
+
+
+def versions() -> dict[str, str]:
+    """Versions of what makes plans."""
+    try:
+        own = metadata.version("dynsys")
+    except metadata.PackageNotFoundError:
+        own = "unknown"
+    return {"dynsys": own, "numpy": np.__version__, "python": platform.python_version()}

@@ -1,0 +1,47 @@
+"""Systems the ordering tests share."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dynsys.model.tree import KinematicTree
+from dynsys.ordering import Pattern, PivotOrder
+from dynsys.system import LinearSystem, known_external_wrench, known_inputs, known_qdd
+from dynsys.system.equations import EquationBlock, Term
+
+__all__ = ["forward_system", "inverse_system", "load_cell_system", "shuffled"]
+
+SEEN = [0, 1, 3, 4, 5]
+"""Components a load cell on a slippery floor gives: all but the moment about z."""
+
+
+def inverse_system(robot: KinematicTree) -> LinearSystem:
+    laws = LinearSystem(robot)
+    return laws.with_equations(known_inputs(laws.unknowns, set(laws.unknowns.driven)))
+
+
+def forward_system(robot: KinematicTree, *, net_wrench: bool = False) -> LinearSystem:
+    laws = LinearSystem(robot, net_wrench=net_wrench)
+    return laws.with_equations(known_inputs(laws.unknowns, ()))
+
+
+def load_cell_system(robot: KinematicTree) -> LinearSystem:
+    """Load cells at both ends of a chain and four joint accelerations unknown (figure 2)."""
+    laws = LinearSystem(robot)
+    unknowns, n = laws.unknowns, robot.n_bodies
+    cells = []
+    for name, block in (
+        ("base cell", unknowns.block("joint_wrench", 0)),
+        ("tip cell", unknowns.block("external_wrench", n - 1)),
+    ):
+        term = Term.constant(block, np.eye(6)[SEEN])
+        cells.append(EquationBlock(name, "load_cell", block.body, 5, (term,), measured=True))
+    wrenches = [known_external_wrench(unknowns, i) for i in range(n - 1)]
+    accelerations = [known_qdd(unknowns, i) for i in range(2, n - 2)]
+    return laws.with_equations([*wrenches, *accelerations, *cells])
+
+
+def shuffled(pattern: Pattern, seed: int) -> Pattern:
+    rng = np.random.default_rng(seed)
+    rows, cols = rng.permutation(pattern.shape[0]), rng.permutation(pattern.shape[1])
+    return PivotOrder(rows, cols).apply_pattern(pattern)
