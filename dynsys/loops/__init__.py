@@ -1,0 +1,10 @@
+"""Dynamics of robots of hundreds to thousands of bodies as compiled loops over flat arrays.
+
+The algorithms are those of :mod:`dynsys.recursive`; numba is imported and the loops compiled
+when the first kernel is made, not on import.
+"""
+
+from dynsys.loops.choice import prefer_loops
+from dynsys.loops.kernel import LoopInertiaMatrix, LoopKernel, crba
+
+__all__ = ["LoopInertiaMatrix", "LoopKernel", "crba", "prefer_loops"]

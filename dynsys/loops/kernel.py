@@ -1,0 +1,293 @@
+"""LoopKernel: the dynamics of a large robot as compiled loops, called like a Kernel.
+
+Straight-line code grows with the robot and takes its compiler seconds per thousand operations;
+these loops are compiled once for all robots and run over its flat arrays.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynsys.codegen.programs import DYNAMICS_OUTPUTS
+from dynsys.codegen.signature import Signature
+from dynsys.errors import KernelBuildError, StateError
+from dynsys.loops import columns as at
+from dynsys.loops.arrays import Model, Work, workspace
+from dynsys.loops.boundary import FloatArray, input_array, output_target
+from dynsys.loops.flat import flatten
+from dynsys.model.tree import KinematicTree
+from dynsys.types import Array, ArrayLike, BoolArray
+
+__all__ = ["AbstractLoopKernel", "LoopInertiaMatrix", "LoopKernel", "crba"]
+
+_BITS = {
+    "torque": at.TORQUE_OUT,
+    "qdd": at.QDD_OUT,
+    "acceleration": at.ACCELERATION_OUT,
+    "joint_wrench": at.WRENCH_OUT,
+}
+_UNUSED = np.empty((0, 0))
+
+
+class AbstractLoopKernel(ABC):
+    """Loops with a signature: checks arguments, keeps a workspace per thread, splits batches.
+
+    Arithmetic is float64 throughout; ``dtype`` is that of the outputs.
+    """
+
+    def __init__(
+        self, robot: KinematicTree, known: BoolArray, signature: Signature, dtype: str
+    ) -> None:
+        if dtype not in ("float64", "float32"):
+            raise KernelBuildError(f"dtype must be 'float64' or 'float32', got {dtype!r}")
+        self.signature = signature
+        self.dtype = np.dtype(dtype)
+        self._vectors_in = [(name, (size,)) for name, size in signature.inputs]
+        self._vectors_out = [(name, (size,)) for name, size in signature.outputs]
+        self._nq = robot.nq
+        flat = self._flat = flatten(robot, known)
+        unknown = np.flatnonzero(~known).astype(np.int64)
+        self._model = Model(flat.numbers, flat.frames, flat.integers, unknown)
+        self._free: list[Work] = []
+
+    @abstractmethod
+    def _run_rows(self, inputs: list[FloatArray], outputs: list[FloatArray]) -> bool:
+        """Solve all rows in this thread; whether all outputs are finite."""
+
+    @property
+    @abstractmethod
+    def _forms_matrix(self) -> bool: ...
+
+    def _take_work(self) -> Work:
+        """A workspace for one thread, to be put back into ``_free`` after use."""
+        try:
+            return self._free.pop()
+        except IndexError:
+            return workspace(self._flat, self._nq, matrix=self._forms_matrix)
+
+    def fast(self, *_: Any) -> bool | None:
+        """Say that there is no faster way than :meth:`one`."""
+        return None
+
+    def one(
+        self, *inputs: ArrayLike, out: Sequence[FloatArray] | None = None
+    ) -> tuple[tuple[FloatArray, ...], bool]:
+        """Outputs for one state, written into ``out`` if given, and whether all are finite.
+
+        Raises
+        ------
+        StateError
+            If an argument has the wrong length or is not numeric.
+        """
+        self._check_count(inputs, out)
+        arrays = [
+            input_array(value, name, shape)[None]
+            for value, (name, shape) in zip(inputs, self._vectors_in, strict=True)
+        ]
+        if out is None:
+            outputs = tuple([np.empty(shape, self.dtype) for _, shape in self._vectors_out])
+        else:
+            outputs = tuple(out)
+        # inputs are read before outputs are written: overlap does no harm here
+        targets = [
+            output_target(array, name, shape, ())
+            for array, (name, shape) in zip(outputs, self._vectors_out, strict=True)
+        ]
+        finite = self._run_rows(arrays, [target[None] for target in targets])
+        _copy_back(outputs, targets)
+        return outputs, finite
+
+    def batch(
+        self,
+        *inputs: ArrayLike,
+        out: Sequence[FloatArray] | None = None,
+        threads: int = 1,
+    ) -> tuple[tuple[FloatArray, ...], bool]:
+        """Outputs (N, size) from inputs (N, size), rows split over threads; GIL released.
+
+        Raises
+        ------
+        StateError
+            If an argument has the wrong shape or is not numeric.
+        """
+        self._check_count(inputs, out)
+        arrays = [
+            input_array(value, name, (None, size))
+            for value, (name, size) in zip(inputs, self.signature.inputs, strict=True)
+        ]
+        lengths = {
+            name: len(x) for x, (name, _) in zip(arrays, self.signature.inputs, strict=True)
+        }
+        if len(set(lengths.values())) > 1:
+            raise StateError(f"batch: all arguments need as many rows, got {lengths}")
+        n = len(arrays[0])
+        if out is None:
+            outputs = tuple(np.empty((n, *size), self.dtype) for _, size in self._vectors_out)
+        else:
+            outputs = tuple(out)
+        targets: list[FloatArray] = []
+        for array, (name, size) in zip(outputs, self._vectors_out, strict=True):
+            targets.append(output_target(array, name, (n, *size), [*arrays, *targets]))
+        finite = self._run(arrays, targets, threads)
+        _copy_back(outputs, targets)
+        return outputs, finite
+
+    def _check_count(self, inputs: Sequence[Any], out: Sequence[Any] | None) -> None:
+        if len(inputs) != len(self._vectors_in):
+            names = [name for name, _ in self._vectors_in]
+            raise StateError(f"expected {len(names)} arguments {names}, got {len(inputs)}")
+        if out is not None and len(out) != len(self._vectors_out):
+            names = [name for name, _ in self._vectors_out]
+            raise StateError(f"out: expected {len(names)} arrays {names}, got {len(out)}")
+
+    def _run(self, inputs: list[FloatArray], outputs: list[FloatArray], threads: int) -> bool:
+        n = len(inputs[0])
+        chunks = min(max(1, threads), max(1, n))
+        if chunks == 1:
+            return self._run_rows(inputs, outputs)
+        cuts = [slice(n * i // chunks, n * (i + 1) // chunks) for i in range(chunks)]
+        with ThreadPoolExecutor(chunks) as pool:
+            parts = pool.map(
+                lambda rows: self._run_rows(
+                    [x[rows] for x in inputs], [x[rows] for x in outputs]
+                ),
+                cuts,
+            )
+            return all(parts)
+
+
+def _copy_back(outputs: Sequence[FloatArray], targets: Sequence[FloatArray]) -> None:
+    for array, target in zip(outputs, targets, strict=True):
+        if array is not target:
+            array[...] = target
+
+
+@final
+class LoopKernel(AbstractLoopKernel):
+    """Inverse, forward or hybrid dynamics of one robot, O(n_bodies) per state.
+
+    Same inputs, outputs and results as the kernel of
+    :func:`dynsys.codegen.programs.dynamics_program`. With coupled (mimic) joints and an unknown
+    qdd the tree's sparsity is gone: the inertia matrix is formed and solved densely, O(nv^3).
+
+    Parameters
+    ----------
+    robot : the robot.
+    known : (nv,) freedoms whose qdd is given; of the others the torque is.
+    given : name of the input vector (nv,) that holds them.
+    outputs : any of ``torque, qdd, acceleration, joint_wrench``, in the order wanted.
+    wrenches : external wrenches (6 n_bodies,), body coordinates, are a further input.
+    dtype : "float64" or "float32", that of the outputs; arithmetic is float64.
+
+    Raises
+    ------
+    ModelError
+        if only some freedoms of a joint are known.
+    KernelBuildError
+        if an output is none of those above.
+
+    Examples
+    --------
+    >>> import dynsys, numpy as np
+    >>> robot = dynsys.synthetic.chain(200)
+    >>> kernel = LoopKernel(robot, np.ones(200, dtype=bool), "qdd", ("torque",))
+    >>> (torque,), finite = kernel.one(np.zeros(200), np.zeros(200), np.zeros(200))
+    >>> torque.shape, finite
+    ((200,), True)
+    """
+
+    def __init__(
+        self,
+        robot: KinematicTree,
+        known: ArrayLike,
+        given: str,
+        outputs: Sequence[str],
+        wrenches: bool = False,
+        dtype: str = "float64",
+    ) -> None:
+        mask = np.asarray(known)
+        if mask.shape != (robot.nv,) or mask.dtype != np.bool_:
+            raise KernelBuildError(f"known: expected {robot.nv} booleans, got {known!r}")
+        wrong = [name for name in outputs if name not in _BITS]
+        if wrong:
+            raise KernelBuildError(f"unknown outputs {wrong}; choose from {DYNAMICS_OUTPUTS}")
+        groups = [("q", robot.nq), ("qd", robot.nv), (given, robot.nv)]
+        if wrenches:
+            groups.append(("f_ext", 6 * robot.n_bodies))
+        bodies = 6 * robot.n_bodies
+        sizes = {"acceleration": bodies, "joint_wrench": bodies}
+        results = tuple((name, sizes.get(name, robot.nv)) for name in outputs)
+        super().__init__(robot, mask, Signature(tuple(groups), results), dtype)
+        self._want = sum(_BITS[name] for name in outputs)
+        self._push = bool(wrenches)
+        self._places = [
+            list(outputs).index(n) if n in outputs else -1 for n in DYNAMICS_OUTPUTS
+        ]
+        self._dense = robot.is_coupled and not mask.all()
+        self._states = _dynamics_loop(all_known=bool(mask.all()), coupled=robot.is_coupled)
+
+    @property
+    def _forms_matrix(self) -> bool:
+        return self._dense
+
+    def _run_rows(self, inputs: list[FloatArray], outputs: list[FloatArray]) -> bool:
+        f_ext = inputs[3] if self._push else inputs[0]
+        results = [outputs[k] if k >= 0 else _UNUSED for k in self._places]
+        work = self._take_work()
+        finite = self._states(
+            *self._model, *work, self._want, self._push, *inputs[:3], f_ext, *results
+        )
+        self._free.append(work)
+        return bool(finite)
+
+
+def _dynamics_loop(*, all_known: bool, coupled: bool) -> Callable[..., Any]:
+    """The loop for a problem; numba is imported and the loop compiled here, on first use."""
+    from dynsys.loops import states
+
+    if all_known:
+        return states.inverse_states()
+    return states.coupled_states() if coupled else states.forward_states()
+
+
+@final
+class LoopInertiaMatrix(AbstractLoopKernel):
+    """Joint-space inertia matrix: input q (nq,), output H (nv nv,) by rows. O(n depth)."""
+
+    def __init__(self, robot: KinematicTree, dtype: str = "float64") -> None:
+        from dynsys.loops import states
+
+        signature = Signature((("q", robot.nq),), (("H", robot.nv**2),))
+        super().__init__(robot, np.ones(robot.nv, dtype=bool), signature, dtype)
+        self._states = states.inertia_states()
+
+    @property
+    def _forms_matrix(self) -> bool:
+        return True
+
+    def _run_rows(self, inputs: list[FloatArray], outputs: list[FloatArray]) -> bool:
+        work = self._take_work()
+        finite = self._states(*self._model, *work, inputs[0], outputs[0])
+        self._free.append(work)
+        return bool(finite)
+
+
+def crba(robot: KinematicTree, q: ArrayLike) -> Array:
+    """Joint-space inertia matrix H (nv, nv) at q (nq,) by loops, armature included.
+
+    Examples
+    --------
+    >>> import dynsys, numpy as np
+    >>> robot = dynsys.synthetic.chain(5)
+    >>> bool(np.allclose(crba(robot, robot.neutral()), dynsys.crba(robot, robot.neutral())))
+    True
+    """
+    (H,), _ = LoopInertiaMatrix(robot).one(robot.check_q(q))
+    matrix: NDArray[np.float64] = H.reshape(robot.nv, robot.nv)
+    return matrix

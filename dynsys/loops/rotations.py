@@ -1,0 +1,139 @@
+"""Sines and cosines of all joint angles, quaternions as elementary turns, ways between origins.
+
+The sines are the branch-free ones of :mod:`dynsys.codegen.sincos` (Cody-Waite reduction, same
+polynomials), written so that LLVM takes several joints at a time.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from dynsys.loops.columns import (
+    ADVANCE,
+    ADVANCE0,
+    AXIAL,
+    COS_T,
+    COS_X,
+    CYLINDRICAL,
+    FREE,
+    JOINT_E,
+    JOINT_R,
+    KIND,
+    OFFSET,
+    PLANAR,
+    Q0,
+    SIN_T,
+    SIN_X,
+    SLIDE,
+    SLOPE,
+    WAY,
+)
+from dynsys.loops.jit import inlined, loop
+from dynsys.types import Array, IntArray
+
+__all__ = ["place_bodies"]
+
+_LIMIT = 1e5
+_TWO_OVER_PI = 0.6366197723675814
+_MAGIC = 1.5 * 2.0**52
+_PI1, _PI2, _PI3 = 1.5707963267341256, 6.077100506303966e-11, 2.0222662487959506e-21
+_G0, _G1, _G2 = -0.16666666666666666, 0.008333333333330946, -0.0001984126983675497
+_G3, _G4, _G5 = 2.755731610068303e-06, -2.5051131455427946e-08, 1.591810123027412e-10
+_H0, _H1, _H2 = 0.041666666666666664, -0.0013888888888887395, 2.4801587298763433e-05
+_H3, _H4, _H5 = -2.7557317270560326e-07, 2.0876146024689747e-09, -1.1382614868556325e-11
+
+
+@loop
+def place_bodies(
+    numbers: Array, frames: Array, integers: IntArray, q: Array, angles: Array, motion: Array
+) -> None:
+    """Cosines and sines in angles[1], angles[2]; turns and ways of moving origins in motion."""
+    n = len(integers)
+    for i in range(1, n):
+        angles[0, i] = numbers[i, SLOPE] * q[integers[i, Q0]] + numbers[i, OFFSET]
+    _sincos(angles[0], angles[1], angles[2])
+    for i in range(1, n):
+        kind = integers[i, KIND]
+        if kind == AXIAL:
+            if numbers[i, SLIDE] != 0.0:
+                advance = numbers[i, ADVANCE] * q[integers[i, Q0]] + numbers[i, ADVANCE0]
+                _set_way(frames[i], motion[i], 0.0, 0.0, advance)
+        else:
+            _place_block(kind, integers[i, Q0], frames[i], q, motion[i], angles, i)
+
+
+@inlined
+def _sincos(x: Array, cosine: Array, sine: Array) -> None:
+    for i in range(len(x)):
+        shifted = x[i] * _TWO_OVER_PI + _MAGIC
+        j = shifted - _MAGIC
+        r = ((x[i] - j * _PI1) - j * _PI2) - j * _PI3
+        z = r * r
+        g = _G0 + z * (_G1 + z * (_G2 + z * (_G3 + z * (_G4 + z * _G5))))
+        h = _H0 + z * (_H1 + z * (_H2 + z * (_H3 + z * (_H4 + z * _H5))))
+        s = r + r * z * g
+        c = (1.0 - 0.5 * z) + z * z * h
+        quadrant = np.int32(j)
+        odd = (quadrant & 1) != 0
+        sin_, cos_ = (c if odd else s), (s if odd else c)
+        sine[i] = -sin_ if (quadrant & 2) != 0 else sin_
+        cosine[i] = -cos_ if ((quadrant + 1) & 2) != 0 else cos_
+    for i in range(len(x)):
+        if not abs(x[i]) <= _LIMIT:
+            sine[i], cosine[i] = math.sin(x[i]), math.cos(x[i])
+
+
+@inlined
+def _set_way(frame: Array, row: Array, x: float, y: float, z: float) -> None:
+    """r = r_joint + E_joint^T (x, y, z)."""
+    for k in range(3):
+        row[WAY + k] = frame[JOINT_R + k] + (
+            frame[JOINT_E + k] * x + frame[JOINT_E + 3 + k] * y + frame[JOINT_E + 6 + k] * z
+        )
+
+
+@inlined
+def _place_block(
+    kind: int, q0: int, frame: Array, q: Array, row: Array, angles: Array, i: int
+) -> None:
+    """Joints of several freedoms."""
+    if kind == CYLINDRICAL:
+        _set_way(frame, row, 0.0, 0.0, q[q0 + 1])
+    elif kind == PLANAR:
+        _set_way(frame, row, q[q0 + 1], q[q0 + 2], 0.0)
+    else:
+        if kind == FREE:
+            _set_way(frame, row, q[q0], q[q0 + 1], q[q0 + 2])
+            q0 += 3
+        _turn_by_quaternion(frame, q[q0], q[q0 + 1], q[q0 + 2], q[q0 + 3], row, angles, i)
+
+
+@inlined
+def _turn_by_quaternion(
+    frame: Array, x: float, y: float, z: float, w: float, row: Array, angles: Array, i: int
+) -> None:
+    """E(x, y, z, w) E_joint taken apart into Rz Rx Rz; what theta misses, the first Rz has."""
+    q0x, q0y, q0z = 1.0 - 2.0 * (y * y + z * z), 2.0 * (x * y + w * z), 2.0 * (x * z - w * y)
+    q2x, q2y, q2z = 2.0 * (x * z + w * y), 2.0 * (y * z - w * x), 1.0 - 2.0 * (x * x + y * y)
+    e = frame[JOINT_E:]
+    e00 = q0x * e[0] + q0y * e[3] + q0z * e[6]
+    e01 = q0x * e[1] + q0y * e[4] + q0z * e[7]
+    e02 = q0x * e[2] + q0y * e[5] + q0z * e[8]
+    e20 = q2x * e[0] + q2y * e[3] + q2z * e[6]
+    e21 = q2x * e[1] + q2y * e[4] + q2z * e[7]
+    e22 = q2x * e[2] + q2y * e[5] + q2z * e[8]
+    sa = math.sqrt(e20 * e20 + e21 * e21)
+    sa = -sa if e21 > 0.0 else sa  # then ct >= 0, and st = 0 means no turn
+    scale = 1.0 / math.sqrt(sa * sa + e22 * e22)
+    ct, st = 1.0, 0.0
+    if abs(sa) > 1e-150:
+        ct, st = -e21 / sa, e20 / sa
+    sa, ca = sa * scale, e22 * scale
+    # first row of E (Rx Rz)^T is (c, s, 0)
+    c = e00 * ct + e01 * st
+    s = (e01 * ct - e00 * st) * ca + e02 * sa
+    scale = 1.0 / math.sqrt(c * c + s * s)
+    row[COS_X], row[SIN_X], row[COS_T], row[SIN_T] = ca, sa, ct, st
+    angles[1, i], angles[2, i] = c * scale, s * scale
