@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Set
 from dataclasses import dataclass
-from typing import final
+from typing import ClassVar, final
+
+import numpy as np
 
 from dynsys.model.tree import KinematicTree
 from dynsys.recursive.kinematics import WrenchInput
-from dynsys.types import ArrayLike
-from problems.problem import AbstractDynamics
+from dynsys.types import Array, ArrayLike
+from problems.problem import AbstractDynamics, Backend
 from problems.solution import Solution
 
 __all__ = ["ForwardDynamics"]
@@ -30,21 +32,31 @@ class ForwardDynamics(AbstractDynamics):
     """
 
     robot: KinematicTree
+    backend: Backend = "auto"
+    given: ClassVar[str] = "torque"
+    answers: ClassVar[tuple[str, ...]] = ("qdd",)
 
     @property
     def accelerated_joints(self) -> Set[int]:
         return frozenset()
 
     def solve(
-        self, q: ArrayLike, qd: ArrayLike, torque: ArrayLike, f_ext: WrenchInput = None
+        self,
+        q: ArrayLike,
+        qd: ArrayLike,
+        torque: ArrayLike,
+        f_ext: WrenchInput = None,
+        *,
+        out: Array | None = None,
     ) -> Solution:
-        """Accelerations and wrenches at one state.
+        """Torques, accelerations and wrenches at one state; compiles on first use.
 
         Parameters
         ----------
         q, qd, torque : position (nq,), velocity (nv,), joint torque (nv,).
         f_ext : external wrenches: (n_bodies, 6) in body coordinates, or a mapping from body or
             frame names to wrenches (6,), each in the coordinates of what names it.
+        out : qdd (nv,) to write into.
 
         Raises
         ------
@@ -53,13 +65,25 @@ class ForwardDynamics(AbstractDynamics):
         SingularSystemError
             naming the joints whose acceleration the torques do not determine.
         """
-        return self._solve(q, qd, torque, "torque", f_ext)
+        if f_ext is None and out is None:
+            qdd = np.empty(self.robot.nv)
+            if self._fast(q, qd, torque, qdd):
+                return Solution(self, (q.copy(), qd.copy(), None), torque.copy(), qdd)  # type: ignore[union-attr]
+        return self._solve(q, qd, torque, f_ext, None if out is None else (out,))
 
     def solve_batch(
-        self, q: ArrayLike, qd: ArrayLike, torque: ArrayLike, f_ext: WrenchInput = None
+        self,
+        q: ArrayLike,
+        qd: ArrayLike,
+        torque: ArrayLike,
+        f_ext: WrenchInput = None,
+        *,
+        threads: int = 1,
+        out: Array | None = None,
     ) -> Solution:
         """Solve N states: q (N, nq), qd and torque (N, nv); answers have a leading axis N.
 
-        ``f_ext`` is as in :meth:`solve` for all states, or has a leading axis N itself.
+        ``f_ext`` is as in :meth:`solve` for all states, or has a leading axis N itself. Rows
+        are shared among ``threads``.
         """
-        return self._solve_batch(q, qd, torque, "torque", f_ext)
+        return self._solve_batch(q, qd, torque, f_ext, threads, None if out is None else (out,))

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
-from typing import final
+from typing import ClassVar, final
+
+import numpy as np
 
 from dynsys.errors import ModelError
 from dynsys.model.tree import KinematicTree
 from dynsys.recursive.kinematics import WrenchInput
-from dynsys.types import ArrayLike
-from problems.problem import AbstractDynamics
+from dynsys.types import Array, ArrayLike
+from problems.problem import AbstractDynamics, Backend
 from problems.solution import Solution
 
 __all__ = ["HybridDynamics"]
@@ -45,7 +47,10 @@ class HybridDynamics(AbstractDynamics):
     """
 
     robot: KinematicTree
+    given: ClassVar[str] = "known"
+    answers: ClassVar[tuple[str, ...]] = ("torque", "qdd")
     known_acceleration: Sequence[str]
+    backend: Backend = "auto"
 
     def __post_init__(self) -> None:
         names = self.known_acceleration
@@ -66,9 +71,15 @@ class HybridDynamics(AbstractDynamics):
         return frozenset(self.robot.joint_index(name) for name in self.known_acceleration)
 
     def solve(
-        self, q: ArrayLike, qd: ArrayLike, known: ArrayLike, f_ext: WrenchInput = None
+        self,
+        q: ArrayLike,
+        qd: ArrayLike,
+        known: ArrayLike,
+        f_ext: WrenchInput = None,
+        *,
+        out: tuple[Array, Array] | None = None,
     ) -> Solution:
-        """Torques, accelerations and wrenches at one state.
+        """Torques, accelerations and wrenches at one state; compiles on first use.
 
         Parameters
         ----------
@@ -77,6 +88,7 @@ class HybridDynamics(AbstractDynamics):
             is one of ``known_acceleration``, else its torque.
         f_ext : external wrenches: (n_bodies, 6) in body coordinates, or a mapping from body or
             frame names to wrenches (6,), each in the coordinates of what names it.
+        out : torque and qdd (nv,) each to write into.
 
         Raises
         ------
@@ -85,13 +97,25 @@ class HybridDynamics(AbstractDynamics):
         SingularSystemError
             naming the joints whose acceleration is not determined.
         """
-        return self._solve(q, qd, known, "known", f_ext)
+        if f_ext is None and out is None:
+            torque, qdd = np.empty(self.robot.nv), np.empty(self.robot.nv)
+            if self._fast(q, qd, known, torque, qdd):
+                return Solution(self, (q.copy(), qd.copy(), None), torque, qdd)  # type: ignore[union-attr]
+        return self._solve(q, qd, known, f_ext, out)
 
     def solve_batch(
-        self, q: ArrayLike, qd: ArrayLike, known: ArrayLike, f_ext: WrenchInput = None
+        self,
+        q: ArrayLike,
+        qd: ArrayLike,
+        known: ArrayLike,
+        f_ext: WrenchInput = None,
+        *,
+        threads: int = 1,
+        out: tuple[Array, Array] | None = None,
     ) -> Solution:
         """Solve N states: q (N, nq), qd and known (N, nv); answers have a leading axis N.
 
-        ``f_ext`` is as in :meth:`solve` for all states, or has a leading axis N itself.
+        ``f_ext`` is as in :meth:`solve` for all states, or has a leading axis N itself. Rows
+        are shared among ``threads``.
         """
-        return self._solve_batch(q, qd, known, "known", f_ext)
+        return self._solve_batch(q, qd, known, f_ext, threads, out)

@@ -3,21 +3,41 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Set
+from collections.abc import Sequence, Set
 from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from dynsys.errors import SingularSystemError, StateError
+from dynsys.codegen.build import dynamics_kernel, guarded_dynamics
+from dynsys.codegen.c_source import export_c
+from dynsys.codegen.interface import AbstractKernel
+from dynsys.codegen.programs import DYNAMICS_OUTPUTS, dynamics_program, sample_states
+from dynsys.errors import KernelBuildError, SingularSystemError
+from dynsys.loops import LoopKernel, prefer_loops
 from dynsys.model.tree import KinematicTree
+from dynsys.ordering import (
+    Fingerprint,
+    Plan,
+    PlannedPivot,
+    fingerprint_problem,
+    fingerprint_robot,
+    program_operations,
+)
 from dynsys.recursive.kinematics import WrenchInput, external_wrenches
 from dynsys.system.known import known_inputs
 from dynsys.system.linear_system import LinearSystem
-from dynsys.types import Array, ArrayLike, IntArray
-from problems.reference import residual, solve_square
-from problems.solution import Solution
+from dynsys.system.pivot_safety import pivot_safety
+from dynsys.system.symmetric import symmetric_steps
+from dynsys.types import Array, ArrayLike, BoolArray
+from problems.inputs import matrix, wrench_rows
+from problems.reference import ReferenceKernel, residuals
+from problems.solution import Details, Solution, State
 
-__all__ = ["AbstractDynamics", "AbstractProblem"]
+__all__ = ["AbstractDynamics", "AbstractProblem", "Backend"]
+
+Backend = Literal["auto", "llvm", "loops", "reference"]
 
 
 class AbstractProblem(ABC):
@@ -34,6 +54,12 @@ class AbstractProblem(ABC):
 class AbstractDynamics(AbstractProblem):
     """Dynamics with every external wrench known and, per joint, its acceleration or torque."""
 
+    backend: Backend
+    given: ClassVar[str]
+    """Name of the third argument of ``solve``: what is known of the joints."""
+    answers: ClassVar[tuple[str, ...]]
+    """What the kernel computes by default: ``torque``, ``qdd`` or both."""
+
     @property
     @abstractmethod
     def accelerated_joints(self) -> Set[int]:
@@ -45,86 +71,277 @@ class AbstractDynamics(AbstractProblem):
         laws = LinearSystem(self.robot)
         return laws.with_equations(known_inputs(laws.unknowns, self.accelerated_joints))
 
-    def _solve(
-        self, q: ArrayLike, qd: ArrayLike, inputs: ArrayLike, what: str, f_ext: WrenchInput
-    ) -> Solution:
-        d, error = self._unknowns(q, qd, inputs, what, f_ext)
-        return Solution.of_unknowns(self.system.unknowns, d, error)
+    @cached_property
+    def known(self) -> BoolArray:
+        """Freedoms (nv,) whose acceleration is known."""
+        known = np.zeros(self.robot.nv, dtype=bool)
+        for joint in self.accelerated_joints:
+            known[self.robot.v_slices()[joint]] = True
+        return known
 
-    def _solve_batch(
-        self, q: ArrayLike, qd: ArrayLike, inputs: ArrayLike, what: str, f_ext: WrenchInput
-    ) -> Solution:
-        given = (
-            ("q", q, self.robot.nq),
-            ("qd", qd, self.robot.nv),
-            (what, inputs, self.robot.nv),
+    # ---- kernels -------------------------------------------------------------------------
+
+    def plan(self, search_seconds: float = 0.0, workers: int = 1) -> Plan:
+        """Order of elimination with its exact operation count and the safety of its pivots.
+
+        The laws with known wrenches and, per joint, a known qdd or torque are eliminated in
+        symmetric pairs, leaves first: no other order needs fewer divisions, and every pivot is
+        a joint inertia. There is nothing to search; the arguments are those of problems whose
+        sensors leave more open.
+        """
+        program = guarded_dynamics(self.robot, self.known, self.given, self.answers)
+        steps = symmetric_steps(self.robot, self.known)
+        pivots = {pivot.joint: pivot for pivot in pivot_safety(self.robot, self.known)}
+        names = self.robot.joint_names
+        planned = []
+        for k, step in enumerate(steps):
+            if step.kind == "pivot":
+                pivot = pivots[names[_leader(self.robot, step.body)]]
+                name = f"inertia of joint {pivot.joint!r}"
+                planned.append(PlannedPivot(k, name, pivot.safe_by, pivot.worst_share))
+        return Plan(
+            method="symmetric",
+            robot=fingerprint_robot(self.robot),
+            problem=self._fingerprint,
+            operations=program_operations(program),
+            pivots=tuple(planned),
+            steps=steps,
+            options={"frames": "re-chosen", "masses": "regrouped where accuracy allows"},
+            ordering="symmetric pairs, leaf to root",
         )
-        states = [_matrix(*item) for item in given]
-        n = len(states[0])
-        for (name, _, _), array in zip(given, states, strict=True):
-            if len(array) != n:
-                raise StateError(f"{name} has {len(array)} states, but q has {n}")
-        d = np.zeros((n, self.system.unknowns.size))
-        errors = np.zeros(n)
-        for k, (q_k, qd_k, inputs_k) in enumerate(zip(*states, strict=True)):
-            try:
-                wrenches = _wrenches_of_state(f_ext, k, n)
-                d[k], errors[k] = self._unknowns(q_k, qd_k, inputs_k, what, wrenches)
-            except (StateError, SingularSystemError) as error:
-                raise type(error)(f"state {k} of the batch: {error}") from None
-        return Solution.of_unknowns(self.system.unknowns, d, errors)
-
-    def _unknowns(
-        self, q: ArrayLike, qd: ArrayLike, inputs: ArrayLike, what: str, f_ext: WrenchInput
-    ) -> tuple[Array, float]:
-        """All unknowns d (columns,) at a state, and the residual."""
-        wrench_places, input_places = self._y_places
-        y = np.zeros(len(self.system.measured_rows))
-        y[input_places] = self.robot.check_v(inputs, what)
-        wrenches = external_wrenches(self.robot, f_ext)
-        if wrenches is not None:
-            y[wrench_places] = wrenches
-        D, b = self.system.assemble(q, qd, y)
-        d = solve_square(self.system, D, b)
-        return d, residual(D, d, b)
 
     @cached_property
-    def _y_places(self) -> tuple[IntArray, IntArray]:
-        """Places in y of the external wrenches (n_bodies, 6) and of the joint inputs (nv,)."""
-        system, robot = self.system, self.robot
-        rows = {(block.kind, block.body): system.rows(block) for block in system.equations}
-        wrenches = np.array([rows["known_external_wrench", i] for i in range(robot.n_bodies)])
-        inputs = np.zeros(robot.nv, dtype=np.intp)
-        for joint in system.unknowns.driven:
-            kind = "known_qdd" if joint in self.accelerated_joints else "known_torque"
-            inputs[system.unknowns.freedoms[joint]] = rows[kind, joint]
-        order = system.measured_rows  # ascending
-        return np.searchsorted(order, wrenches), np.searchsorted(order, inputs)
+    def _fingerprint(self) -> Fingerprint:
+        return fingerprint_problem(type(self).__name__, self.system)
+
+    def compile(
+        self,
+        plan: Plan | None = None,
+        *,
+        backend: Backend | None = None,
+        dtype: str = "float64",
+        outputs: Sequence[str] | None = None,
+        wrenches: bool = False,
+    ) -> AbstractKernel:
+        """Kernel for this robot and problem, from the cache if it has been compiled before.
+
+        Parameters
+        ----------
+        plan : a plan made for this robot and problem, checked; by default the one that
+            :meth:`plan` makes.
+        backend : ``llvm`` machine code specialised to the robot; ``loops`` compiled loops for
+            any robot, better above some hundred bodies; ``reference`` SuperLU on the assembled
+            D; ``auto`` (default) one of the first two by size, the last where H is singular at
+            every state (it then names the joints that move no inertia).
+        dtype : ``float64``, or ``float32`` (``llvm`` only).
+        outputs : any of ``torque``, ``qdd``, ``acceleration``, ``joint_wrench``; the last two
+            are (6 n_bodies,) in body coordinates. Default: what the problem asks for.
+        wrenches : True makes external wrenches (6 n_bodies,) the last input.
+
+        Returns
+        -------
+        kernel with ``kernel.one(q, qd, given, [f_ext], out=None)`` and ``kernel.batch(...)``.
+        """
+        if plan is not None:
+            plan.check(self.robot, self._fingerprint)
+        names = tuple(self.answers if outputs is None else outputs)
+        unknown = set(names) - set(DYNAMICS_OUTPUTS)
+        if unknown or not names:
+            raise KernelBuildError(
+                f"outputs {sorted(unknown)} are none of {', '.join(DYNAMICS_OUTPUTS)}"
+            )
+        wanted = backend or self.backend
+        chosen = self._choose(wanted, dtype)
+        question = (self.robot, self.known, self.given, names)
+        if chosen == "loops":
+            return LoopKernel(*question, wrenches=wrenches)
+        if chosen == "llvm":
+            try:
+                return dynamics_kernel(*question, wrenches=wrenches, dtype=dtype)
+            except SingularSystemError:
+                if wanted == "llvm":
+                    raise
+        return ReferenceKernel(self.system, self.given, names, wrenches=wrenches)
+
+    def _choose(self, backend: Backend, dtype: str) -> Backend:
+        if backend not in ("auto", "llvm", "loops", "reference"):
+            raise KernelBuildError(f"there is no backend {backend!r}: llvm, loops or reference")
+        if backend == "auto":
+            backend = "loops" if prefer_loops(self.robot) else "llvm"
+        if dtype not in ("float64", "float32") or (dtype == "float32" and backend != "llvm"):
+            raise KernelBuildError(f"backend {backend!r} has no kernels of dtype {dtype!r}")
+        return backend
+
+    def export_c(
+        self,
+        folder: str | Path,
+        *,
+        name: str | None = None,
+        outputs: Sequence[str] | None = None,
+        wrenches: bool = False,
+        dtype: Literal["float64", "float32"] = "float64",
+        overwrite: bool = False,
+    ) -> list[Path]:
+        """Write this problem as dependency-free C99 with header, self-test and CMake file.
+
+        ``name`` is that of the C function (default: the problem's). Returns the files written.
+        """
+        names = tuple(self.answers if outputs is None else outputs)
+        program, signature = dynamics_program(
+            self.robot, self.known, self.given, names, wrenches=wrenches
+        )
+        extra = signature.n_inputs - self.robot.nq - self.robot.nv
+        freedoms = freedom_names(self.robot)
+        return export_c(
+            folder,
+            name or type(self).__name__.lower(),
+            program,
+            signature,
+            sample_states(self.robot, 5, 11, extra),
+            dtype=dtype,
+            labels={"qd": freedoms, self.given: freedoms}
+            | {output: freedoms for output in names if output in ("torque", "qdd")},
+            description=f"{type(self).__name__} of robot {self.robot.name}",
+            overwrite=overwrite,
+        )
+
+    @cached_property
+    def _kernel(self) -> AbstractKernel:
+        return self.compile()
+
+    @cached_property
+    def _kernel_with_wrenches(self) -> AbstractKernel:
+        return self.compile(wrenches=True)
+
+    @cached_property
+    def _fast(self) -> Any:
+        """f(q, qd, given, *outputs): True if done; anything else asks for the careful way."""
+        return self._kernel.fast
+
+    # ---- solving -------------------------------------------------------------------------
+
+    def _solve(
+        self,
+        q: ArrayLike,
+        qd: ArrayLike,
+        inputs: ArrayLike,
+        f_ext: WrenchInput,
+        out: Sequence[Array] | None = None,
+    ) -> Solution:
+        """Solve one state with all checks."""
+        robot = self.robot
+        state = [robot.check_q(q), robot.check_v(qd, "qd"), robot.check_v(inputs, self.given)]
+        wrenches = external_wrenches(robot, f_ext)
+        kernel = self._kernel if wrenches is None else self._kernel_with_wrenches
+        given = state if wrenches is None else [*state, wrenches.ravel()]
+        answers, finite = kernel.one(*given, out=out)
+        if not finite:
+            answers = self._by_reference(state, wrenches, out)
+        return self._solution(state, wrenches, answers, fallback=not finite)
+
+    def _solve_batch(
+        self,
+        q: ArrayLike,
+        qd: ArrayLike,
+        inputs: ArrayLike,
+        f_ext: WrenchInput,
+        threads: int,
+        out: Sequence[Array] | None = None,
+    ) -> Solution:
+        """Solve N states; a state the kernel cannot answer is named or solved by pivoting."""
+        states = matrix(self.robot, (("q", q), ("qd", qd), (self.given, inputs)))
+        wrenches = wrench_rows(self.robot, f_ext, len(states[0]))
+        kernel = self._kernel if wrenches is None else self._kernel_with_wrenches
+        given = list(states)
+        if wrenches is not None:
+            given.append(wrenches.reshape(len(wrenches), -1))
+        answers, finite = kernel.batch(*given, out=out, threads=threads)
+        if not finite:
+            bad = ~np.all([np.isfinite(answer).all(axis=1) for answer in answers], axis=0)
+            for k in np.flatnonzero(bad):
+                row, one = [x[k] for x in states], None if wrenches is None else wrenches[k]
+                self._by_reference(row, one, [answer[k] for answer in answers], f"state {k}: ")
+        return self._solution(states, wrenches, answers, fallback=not finite)
+
+    def _by_reference(
+        self,
+        state: Sequence[Array],
+        wrenches: Array | None,
+        out: Sequence[Array] | None,
+        where: str = "",
+    ) -> tuple[Array, ...]:
+        """Pivoting solve of one state, or the error that says what is wrong with it."""
+        acting = wrenches is not None
+        kernel = ReferenceKernel(self.system, self.given, self.answers, wrenches=acting)
+        given = state if wrenches is None else [*state, wrenches.ravel()]
+        return kernel.one(*given, out=out, where=where)[0]
+
+    def _solution(
+        self,
+        state: Sequence[Array],
+        wrenches: Array | None,
+        answers: Sequence[Array],
+        fallback: bool,
+    ) -> Solution:
+        q, qd, given = (x.copy() for x in state)
+        found = dict(zip(self.answers, answers, strict=True))
+        acting = None if wrenches is None else wrenches.copy()
+        return Solution(
+            self,
+            (q, qd, acting),
+            found.get("torque", given),
+            found.get("qdd", given),
+            fallback,
+        )
+
+    def details(self, state: State, torque: Array, qdd: Array) -> Details:
+        """Body quantities and residual that belong to torque and qdd, at one state or N."""
+        q, qd, wrenches = state
+        shape = (*q.shape[:-1], self.robot.n_bodies, 6)
+        f_ext = np.zeros(shape) if wrenches is None else wrenches
+        third = np.where(self.known, qdd, torque) if self.backend == "reference" else qdd
+        given = (q, qd, third, f_ext.reshape(*q.shape[:-1], -1))
+        kernel = self._body_kernel
+        (acceleration, wrench), _ = kernel.batch(*given) if q.ndim == 2 else kernel.one(*given)
+        quantities = {
+            "torque": torque,
+            "qdd": qdd,
+            "acceleration": acceleration.reshape(shape),
+            "joint_wrench": wrench.reshape(shape),
+            "external_wrench": f_ext,
+        }
+        return Details(
+            quantities["acceleration"],
+            quantities["joint_wrench"],
+            f_ext,
+            residuals(self.system, q, qd, quantities),
+        )
+
+    @cached_property
+    def _body_kernel(self) -> AbstractKernel:
+        """Accelerations and joint wrenches from q, qd, qdd and external wrenches.
+
+        The reference backend reads them off D, from what is given instead of qdd.
+        """
+        everything = np.ones(self.robot.nv, dtype=bool)
+        outputs = ("acceleration", "joint_wrench")
+        if self.backend == "reference":
+            return ReferenceKernel(self.system, self.given, outputs, wrenches=True)
+        if self._choose(self.backend, "float64") == "loops":
+            return LoopKernel(self.robot, everything, "qdd", outputs, wrenches=True)
+        return dynamics_kernel(self.robot, everything, "qdd", outputs, wrenches=True)
 
 
-def _matrix(what: str, x: ArrayLike, size: int) -> Array:
-    try:
-        out = np.asarray(x, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise StateError(f"{what} is not numeric: {error}") from None
-    if out.ndim != 2 or out.shape[1] != size:
-        raise StateError(f"{what} of a batch must have shape (N, {size}), got {out.shape}")
-    return out
+def _leader(robot: KinematicTree, joint: int) -> int:
+    coupling = robot.bodies[joint].coupling
+    return joint if coupling is None else coupling.leader
 
 
-def _wrenches_of_state(f_ext: WrenchInput, k: int, n: int) -> WrenchInput:
-    """External wrenches of state k; what has no leading axis N holds for all states."""
-    if f_ext is None:
-        return None
-    if isinstance(f_ext, Mapping):
-        return {name: _of_state(value, k, n, 1) for name, value in f_ext.items()}
-    return _of_state(f_ext, k, n, 2)
-
-
-def _of_state(value: ArrayLike, k: int, n: int, ndim: int) -> Array:
-    array = np.asarray(value, dtype=np.float64)
-    if array.ndim == ndim:
-        return array
-    if array.ndim != ndim + 1 or len(array) != n:
-        raise StateError(f"f_ext has shape {array.shape}; its leading axis must be {n} states")
-    return np.asarray(array[k])
+def freedom_names(robot: KinematicTree) -> list[str]:
+    """Name of every freedom (nv,): its joint's, with a number where the joint has several."""
+    names = [""] * robot.nv
+    for joint, v, body in zip(robot.joint_names, robot.v_slices(), robot.bodies, strict=True):
+        if body.coupling is None:
+            for k in range(v.start, v.stop):
+                names[k] = joint if v.stop - v.start == 1 else f"{joint}[{k - v.start}]"
+    return names

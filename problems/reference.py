@@ -5,16 +5,22 @@ Readable and general rather than fast; the other backends are compared with it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import final
+
 import numpy as np
 from scipy.sparse import csc_array
 from scipy.sparse.linalg import SuperLU, splu
 
-from dynsys.errors import SingularSystemError
+from dynsys.codegen.programs import dynamics_signature
+from dynsys.codegen.signature import Signature
+from dynsys.errors import SingularSystemError, StateError
 from dynsys.system.diagnosis import describe_singularity, null_vector
 from dynsys.system.linear_system import LinearSystem
-from dynsys.types import Array
+from dynsys.types import Array, ArrayLike, IntArray
 
-__all__ = ["residual", "solve_square"]
+__all__ = ["ReferenceKernel", "residual", "residuals", "solve_square"]
 
 SUSPECT_PIVOT = 1e-10
 """Pivots below this part of their column are looked into: D may be singular to rounding."""
@@ -60,3 +66,117 @@ def residual(D: csc_array[np.float64], d: Array, b: Array) -> float:
     """
     scale = float(np.max(abs(D) @ np.abs(d) + np.abs(b), initial=0.0))
     return float(np.max(np.abs(D @ d + b), initial=0.0)) / scale if scale > 0 else 0.0
+
+
+def residuals(
+    system: LinearSystem, q: Array, qd: Array, quantities: Mapping[str, Array]
+) -> float | Array:
+    """:func:`residual` of named quantities at one state, or (N,) of them at N states."""
+    d = np.empty((*q.shape[:-1], system.unknowns.size))
+    for kind in ("torque", "qdd", "acceleration", "joint_wrench", "external_wrench"):
+        d[..., system.unknowns.columns(kind)] = quantities[kind]
+    inputs = _Inputs(system)
+
+    def of_state(q: Array, qd: Array, d: Array) -> float:
+        D, b = system.assemble(q, qd, inputs.measured_from(d))
+        return residual(D, d, b)
+
+    if q.ndim == 1:
+        return of_state(q, qd, d)
+    return np.array([of_state(*state) for state in zip(q, qd, d, strict=True)])
+
+
+@final
+class _Inputs:
+    """Places of known quantities among the measured rows of a dynamics problem."""
+
+    def __init__(self, system: LinearSystem) -> None:
+        self.system = system
+        robot, unknowns = system.robot, system.unknowns
+        blocks = {(e.kind, e.body): system.rows(e) for e in system.equations}
+        order = system.measured_rows  # ascending
+        rows = [blocks["known_external_wrench", i] for i in range(robot.n_bodies)]
+        self.wrenches: IntArray = np.searchsorted(order, np.array(rows))
+        self.joints: IntArray = np.zeros(robot.nv, dtype=np.intp)
+        columns: IntArray = np.zeros(robot.nv, dtype=np.intp)
+        for joint in unknowns.driven:
+            kind = "qdd" if ("known_qdd", joint) in blocks else "torque"
+            v = robot.v_slices()[joint]
+            self.joints[v] = np.searchsorted(order, blocks[f"known_{kind}", joint])
+            columns[v] = unknowns.columns("qdd" if kind == "qdd" else "torque")[v]
+        self._joint_columns = columns
+
+    def measured_from(self, d: Array) -> Array:
+        """Return the y (rows,) that the unknowns d (columns,) say was measured."""
+        y = np.zeros(len(self.system.measured_rows))
+        y[self.joints] = d[self._joint_columns]
+        y[self.wrenches] = d[self.system.unknowns.columns("external_wrench")]
+        return y
+
+
+@final
+class ReferenceKernel:
+    """The interface of a compiled kernel over SuperLU: slow, pivoting, with named errors."""
+
+    def __init__(
+        self,
+        system: LinearSystem,
+        given: str,
+        outputs: tuple[str, ...],
+        *,
+        wrenches: bool = False,
+    ) -> None:
+        self.system = system
+        self.outputs = outputs
+        self.signature: Signature = dynamics_signature(system.robot, given, outputs, wrenches)
+        self._given = given
+
+    @cached_property
+    def _inputs(self) -> _Inputs:
+        return _Inputs(self.system)
+
+    def fast(self, *_: object) -> bool | None:
+        """Say that there is no faster way than :meth:`one`."""
+        return None
+
+    def one(
+        self, *inputs: ArrayLike, out: Sequence[Array] | None = None, where: str = ""
+    ) -> tuple[tuple[Array, ...], bool]:
+        """Outputs at one state, and True.
+
+        Raises
+        ------
+        SingularSystemError
+            naming the unknowns that the equations leave open, ``where`` in front.
+        """
+        robot = self.system.robot
+        try:
+            q, qd = robot.check_q(inputs[0]), robot.check_v(inputs[1], "qd")
+            y = np.zeros(len(self.system.measured_rows))
+            y[self._inputs.joints] = robot.check_v(inputs[2], self._given)
+            if len(inputs) > 3:
+                y[self._inputs.wrenches] = np.reshape(inputs[3], (-1, 6))
+            D, b = self.system.assemble(q, qd, y)
+            d = solve_square(self.system, D, b)
+        except (StateError, SingularSystemError) as error:
+            raise type(error)(f"{where}{error}") from None
+        unknowns = self.system.unknowns
+        found = tuple(np.ravel(d[unknowns.columns(kind)]) for kind in self.outputs)  # type: ignore[arg-type]
+        if out is None:
+            return found, True
+        for target, value in zip(out, found, strict=True):
+            target[...] = value
+        return tuple(out), True
+
+    def batch(
+        self, *inputs: ArrayLike, out: Sequence[Array] | None = None, threads: int = 1
+    ) -> tuple[tuple[Array, ...], bool]:
+        """Outputs (N, size) at N states, one after the other; ``threads`` changes nothing."""
+        arrays = [np.asarray(x, dtype=np.float64) for x in inputs]
+        n = len(arrays[0])
+        if out is None:
+            out = [np.empty((n, size)) for _, size in self.signature.outputs]
+        for k in range(n):
+            rows = [target[k] for target in out]
+            self.one(*(x[k] for x in arrays), out=rows, where=f"state {k}: ")
+        return tuple(out), True

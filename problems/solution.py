@@ -1,19 +1,24 @@
-"""Solution of a problem: torques, accelerations and wrenches by name. Read-only."""
+"""Solution of a problem: torques, accelerations and wrenches by name."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, final
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, final
 
 import numpy as np
 
 from dynsys.errors import ModelError
 from dynsys.model.tree import Frame, KinematicTree
-from dynsys.system.unknowns import UnknownKind, UnknownLayout
 from dynsys.types import Array
 
-__all__ = ["NamedVectors", "Solution"]
+if TYPE_CHECKING:
+    from problems.problem import AbstractDynamics
+
+__all__ = ["Details", "NamedVectors", "Solution", "State"]
+
+State: TypeAlias = tuple[Array, Array, Array | None]
+"""q, qd and external wrenches (or None for none), of one state or N."""
 
 
 @final
@@ -28,7 +33,7 @@ class NamedVectors:
 
     Attributes
     ----------
-    array : all vectors (n_bodies, 6), or (N, n_bodies, 6), in body coordinates (read-only).
+    array : all vectors (n_bodies, 6), or (N, n_bodies, 6), in body coordinates.
     is_wrench : True for wrenches, False for accelerations.
     per : ``joint`` if the names of joints come first (then those of bodies and frames).
     """
@@ -75,42 +80,74 @@ class NamedVectors:
         return f"NamedVectors({what} per {self.per}, array of shape {self.array.shape})"
 
 
+class Details(NamedTuple):
+    """What a solution has beyond torque and qdd: (..., n_bodies, 6) each, and the residual."""
+
+    acceleration: Array
+    joint_wrench: Array
+    external_wrench: Array
+    residual: float | Array
+
+
 @final
-@dataclass(frozen=True, eq=False)
 class Solution:
     """What a problem answers; with a leading axis N where a batch was asked for.
+
+    Torque and qdd are there at once. Body accelerations, wrenches and the residual follow from
+    them through the equations of D and are computed when first asked for.
 
     Attributes
     ----------
     torque, qdd : joint torques and accelerations (nv,), in the order of qd.
-    acceleration : proper spatial acceleration of each body (gravity as motion of the base).
-    joint_wrench : wrench each joint transmits from its parent, by joint (or body) name.
-    external_wrench : wrench of the environment on each body.
-    residual : largest |D d + b|, relative to the largest (|D| |d| + |b|) of any equation.
+    fallback : True if the compiled kernel met a state it could not answer and the pivoting
+        solver of the `reference` backend did.
     """
 
-    torque: Array
-    qdd: Array
-    acceleration: NamedVectors
-    joint_wrench: NamedVectors
-    external_wrench: NamedVectors
-    residual: float | Array
+    __slots__ = ("_details", "_problem", "_state", "fallback", "qdd", "torque")
 
-    @staticmethod
-    def of_unknowns(unknowns: UnknownLayout, d: Array, residual: float | Array) -> Solution:
-        """Sort the unknowns d (columns,) or (N, columns) of a system by name."""
+    def __init__(
+        self,
+        problem: AbstractDynamics,
+        state: State,
+        torque: Array,
+        qdd: Array,
+        fallback: bool = False,
+    ) -> None:
+        self._problem = problem
+        self._state = state
+        self._details: Details | None = None
+        self.torque = torque
+        self.qdd = qdd
+        self.fallback = fallback
 
-        def part(kind: UnknownKind) -> Array:
-            values = d[..., unknowns.columns(kind)]
-            values.setflags(write=False)
-            return values
+    def _all(self) -> Details:
+        if self._details is None:
+            self._details = self._problem.details(self._state, self.torque, self.qdd)
+        return self._details
 
-        robot = unknowns.robot
-        return Solution(
-            torque=part("torque"),
-            qdd=part("qdd"),
-            acceleration=NamedVectors(robot, part("acceleration"), is_wrench=False),
-            joint_wrench=NamedVectors(robot, part("joint_wrench"), is_wrench=True, per="joint"),
-            external_wrench=NamedVectors(robot, part("external_wrench"), is_wrench=True),
-            residual=residual,
-        )
+    @property
+    def _robot(self) -> KinematicTree:
+        return self._problem.robot
+
+    @property
+    def acceleration(self) -> NamedVectors:
+        """Proper spatial acceleration of each body (gravity as motion of the base)."""
+        return NamedVectors(self._robot, self._all().acceleration, is_wrench=False)
+
+    @property
+    def joint_wrench(self) -> NamedVectors:
+        """Wrench each joint transmits from its parent, by joint (or body) name."""
+        return NamedVectors(self._robot, self._all().joint_wrench, is_wrench=True, per="joint")
+
+    @property
+    def external_wrench(self) -> NamedVectors:
+        """Wrench of the environment on each body."""
+        return NamedVectors(self._robot, self._all().external_wrench, is_wrench=True)
+
+    @property
+    def residual(self) -> float | Array:
+        """Largest |D d + b|, relative to the largest (|D| |d| + |b|) of any equation."""
+        return self._all().residual
+
+    def __repr__(self) -> str:
+        return f"Solution({self._robot.name!r}, torque and qdd of shape {self.torque.shape})"

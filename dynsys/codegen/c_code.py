@@ -1,8 +1,8 @@
 """Statements of a program in C, cut into segments of at most :data:`SEGMENT` operations.
 
-A value used in its own segment is a local variable; one used later also has a slot of a scratch
-array. A slot read last in segment s is free again in segment s + 1, so that within a segment the
-statements may stand in any order.
+A value used in its own segment is a local variable; one used later also has a slot of a
+scratch array. A slot read last in segment s is free again in segment s + 1, so that within a
+segment no slot is both read and written anew.
 """
 
 from __future__ import annotations
@@ -56,6 +56,8 @@ class Code:
                 f"the signature has {sizes[0]} inputs and {sizes[1]} outputs, the program "
                 f"{program.n_inputs} and {len(program.outputs)}"
             )
+        if not self._outputs:
+            raise KernelBuildError("a program without outputs computes nothing to export")
         self.program = without_dead_code(program)
         self.real = REAL[dtype]
         self.scratch = _unused("w", listed)

@@ -30,11 +30,11 @@ _KEYWORDS = frozenset(
 _LIBRARY = frozenset(
     """
     abort abs acos acosh asin asinh atan atan2 atanh atexit atof atoi calloc cbrt ceil copysign
-    cos cosh div erf erfc exit exp exp2 expm1 fabs fdim floor fma fmax fmin fmod fopen free frexp
-    getenv hypot ilogb isfinite isinf isnan ldexp lgamma llrint llround log log10 log1p log2 logb
-    lrint lround malloc memcpy memset modf nan nearbyint nextafter nexttoward pow printf puts
-    rand realloc remainder remquo rint round scalbln scalbn signbit sin sincos sinh sqrt srand
-    strlen system tan tanh tgamma time trunc
+    cos cosh div erf erfc exit exp exp2 expm1 fabs fdim floor fma fmax fmin fmod fopen free
+    frexp getenv hypot ilogb isfinite isinf isnan ldexp lgamma llrint llround log log10 log1p
+    log2 logb lrint lround malloc memcpy memset modf nan nearbyint nextafter nexttoward pow
+    printf puts rand realloc remainder remquo rint round scalbln scalbn signbit sin sincos sinh
+    sqrt srand strlen system tan tanh tgamma time trunc
     """.split()
 )
 _FILES_AND_TARGETS = frozenset(
@@ -115,9 +115,9 @@ def arguments(
 def _check_identifier(name: str, what: str) -> None:
     if not _IDENTIFIER.fullmatch(name):
         raise KernelBuildError(
-            f"{what} {name!r} is not usable in C: a letter, then letters, digits and underscores"
+            f"{what} {name!r} is not usable in C: take a letter, then letters, digits and _"
         )
-    if name in _KEYWORDS or name in _LIBRARY or name.rstrip("fl") in _LIBRARY:
+    if name in _KEYWORDS or {name, name[: -1 if name[-1] in "fl" else None]} & _LIBRARY:
         raise KernelBuildError(f"{what} {name!r} is reserved in C or C++; choose another")
 
 

@@ -23,7 +23,7 @@ _MARGIN = 100.0
 def reference(
     program: Program, inputs: ArrayLike, dtype: CType
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Inputs (n_states, n_inputs) in the dtype; outputs in extended precision, then in the dtype.
+    """Inputs (n_states, n_inputs) in the dtype, outputs in extended precision, outputs in it.
 
     Raises
     ------

@@ -108,27 +108,34 @@ def c_header(
         f" * Stack: {code.n_slots} x {real} of scratch, plus what the compiler spills.",
         f" * Operations: {counts or 'none'}.",
         " */",
-        f"#ifndef {name}_H",
-        f"#define {name}_H",
-        "",
-        *(f"#define {name.upper()}_{a.name.upper()}_SIZE {a.size}" for a in listed),
-        "",
-        "#ifdef __cplusplus",
-        f"#define {name}_RESTRICT",
-        'extern "C" {',
-        "#else",
-        f"#define {name}_RESTRICT restrict",
-        "#endif",
-        "",
-        _prototype(f"void {name}", listed, real, f"{name}_RESTRICT") + ";",
-        "",
-        "#ifdef __cplusplus",
-        "}",
-        "#endif",
-        "",
-        "#endif",
     ]
-    return "\n".join(lines) + "\n"
+    sizes = [f"#define {name.upper()}_{a.name.upper()}_SIZE {a.size}" for a in listed]
+    declaration = _prototype(f"void {name}", listed, real, f"{name}_RESTRICT")
+    guarded = _GUARDED.format(name=name, sizes="\n".join(sizes), declaration=declaration)
+    return "\n".join(lines) + "\n" + guarded
+
+
+_GUARDED = """\
+#ifndef {name}_H
+#define {name}_H
+
+{sizes}
+
+#ifdef __cplusplus
+#define {name}_RESTRICT
+extern "C" {{
+#else
+#define {name}_RESTRICT restrict
+#endif
+
+{declaration};
+
+#ifdef __cplusplus
+}}
+#endif
+
+#endif
+"""
 
 
 def c_source(

@@ -121,10 +121,8 @@ class KernelCache:
         """Entry of a key, checked, or None; marks it as used now."""
         path = self._path(key)
         entry = self._read(path, key) if path is not None else None
-        if entry is None:
-            self._misses += 1
-        else:
-            self._hits += 1
+        self._hits += entry is not None
+        self._misses += entry is None
         return entry
 
     def put(
@@ -215,8 +213,7 @@ class KernelCache:
             _remove_same(path, info)
         else:
             with contextlib.suppress(OSError):
-                now = time.time_ns()
-                os.utime(path, ns=(now, now))
+                os.utime(path, ns=(time.time_ns(),) * 2)
         return entry
 
     def _folder_is_private(self, folder: Path) -> bool:
@@ -278,8 +275,7 @@ def _write_whole(path: Path, data: bytes) -> None:
             file.write(data)
             file.flush()
             os.fsync(descriptor)
-        now = time.time_ns()
-        os.utime(temporary, ns=(now, now))
+        os.utime(temporary, ns=(time.time_ns(),) * 2)
         os.replace(temporary, path)
     except BaseException:
         with contextlib.suppress(OSError):

@@ -3,13 +3,14 @@
 States are taken in blocks of T tiles of W. Scratch holds, per tile, vectors over W states:
 inputs | outputs | arguments | sines, cosines | slots. A block is loaded (transposed), its sines
 and cosines are evaluated, every segment runs over its tiles, and the outputs are transposed
-back. The last tile is filled up with copies of the last state; they are stored over that state.
+back. The rows that fill no tile are copied in and out one by one.
 """
 
 from __future__ import annotations
 
 from typing import final
 
+from dynsys.codegen.batch_driver import emit_driver
 from dynsys.codegen.body import write_segment
 from dynsys.codegen.graph import Op, Program
 from dynsys.codegen.llvm_text import Lines, VectorType
@@ -21,7 +22,13 @@ from dynsys.codegen.transpose import column_blocks, load_columns, store_columns
 
 __all__ = ["batch_scratch_bytes", "emit_batch"]
 
-TILES = 8
+_FEWEST_TILES, _MOST_TILES = 4, 8
+_BLOCK_BYTES = 65536
+"""Scratch of a block: tiles share the fetched instructions of a segment as long as their data
+stays in fast memory."""
+
+MOST_UNROLLED = 128
+"""Longer outputs are written by a loop."""
 
 
 @final
@@ -36,6 +43,9 @@ class _Memory:
         self.temporaries = self.trig + 2 * schedule.n_arguments
         size = self.temporaries + schedule.n_slots
         self.size = size | 1  # an odd number of vectors: tiles fall into different cache sets
+        bytes_per_tile = self.size * t.width * t.size
+        self.tiles = max(_FEWEST_TILES, min(_MOST_TILES, _BLOCK_BYTES // bytes_per_tile))
+        self.block_bytes = self.tiles * bytes_per_tile
 
     def address(self, lines: Lines, slot: int) -> str:
         return lines.at(self.t, "%tile", slot * self.t.width)
@@ -67,13 +77,18 @@ class _Memory:
 
 def batch_scratch_bytes(signature: Signature, schedule: Schedule, t: VectorType) -> int:
     """Bytes of scratch memory that one call of ``batch`` needs."""
-    return _Memory(t, signature, schedule).size * t.width * t.size * TILES
+    return _Memory(t, signature, schedule).block_bytes
 
 
 def emit_batch(
-    program: Program, schedule: Schedule, signature: Signature, dtype: str, target: Target
+    program: Program,
+    schedule: Schedule,
+    signature: Signature,
+    dtype: str,
+    target: Target,
+    name: str = "batch",
 ) -> str:
-    """Text of ``i64 @batch(n, scratch, in0, stride0, ..., out0, stride, ...)``.
+    """Text of ``i64 @name(n, scratch, in0, stride0, ..., out0, stride, ...)``.
 
     Strides count numbers from row to row. Returns 1 if every output is finite, else 0.
     """
@@ -81,30 +96,32 @@ def emit_batch(
     memory = _Memory(t, signature, schedule)
     functions = [_load_function(t, signature, memory), _store_function(t, signature, memory)]
     if schedule.n_arguments:
-        functions.append(_sincos_function(t, target))
+        functions += [_sincos_function(t, target, together) for together in (1, 2)]
     calls: list[str] = []
     for number, stage in enumerate(schedule.stages):
         for segment in stage.segments:
             if segment.nodes or segment.copies:
-                name = f"@segment_{len(functions)}"
-                functions.append(
-                    _segment_function(name, t, program, schedule, segment, memory)
-                )
-                calls.append(name)
+                part = f"@segment_{len(functions)}"
+                functions.append(_segment_function(part, t, program, schedule, segment, memory))
+                calls.append(part)
         if stage.arguments:
-            name = f"@trig_{number}"
-            functions.append(_trig_function(name, t, schedule, stage, memory))
-            calls.append(name)
-    return "".join(functions) + _driver(t, signature, calls)
+            part = f"@trig_{number}"
+            functions.append(_trig_function(part, t, schedule, stage, memory))
+            calls.append(part)
+    driver = emit_driver(t, signature, calls, memory.outputs, memory.tiles, name)
+    return "".join(functions) + driver
 
 
-def _loop(name: str, parameters: str, lines: Lines, memory: _Memory, *, result: str = "") -> str:
+def _loop(
+    name: str, parameters: str, lines: Lines, memory: _Memory, *, result: str = ""
+) -> str:
     """A function that runs ``lines`` for %t = 0 .. %tiles, with %tile the address of tile t."""
     t = memory.t
     body = "\n".join(lines.text)
     carried = f"  %sum = phi {t} [ zeroinitializer, %start ], [ {result}, %loop ]\n"
+    kind = t if result else "void"
     return f"""
-define internal {t if result else "void"} {name}(ptr %scratch, i64 %tiles{parameters}) noinline {{
+define internal {kind} {name}(ptr %scratch, i64 %tiles{parameters}) noinline {{
 start:
   br label %loop
 loop:
@@ -134,37 +151,28 @@ def _segment_function(
     return _loop(name, "", lines, memory)
 
 
-def _row_numbers(lines: Lines, width: int) -> list[str]:
-    """Rows 0 .. W of tile %t, never beyond the last of the %rows rows of the block."""
-    first = lines.let(f"mul i64 %t, {width}")
-    last = lines.let("sub i64 %rows, 1")
-    numbers = [first]
-    for k in range(1, width):
-        row = lines.let(f"add i64 {first}, {k}")
-        inside = lines.let(f"icmp slt i64 {row}, %rows")
-        numbers.append(lines.let(f"select i1 {inside}, i64 {row}, i64 {last}"))
-    return numbers
-
-
-def _row_addresses(lines: Lines, t: VectorType, numbers: list[str], group: int) -> list[str]:
-    rows = []
-    for number in numbers:
-        offset = lines.let(f"mul i64 {number}, %s{group}")
-        rows.append(lines.let(f"getelementptr {t.element}, ptr %p{group}, i64 {offset}"))
+def _row_addresses(lines: Lines, t: VectorType, group: int) -> list[str]:
+    """Addresses of the W rows of tile %t in a group."""
+    stride = f"i64 %s{group}"
+    number = lines.let(f"mul i64 %t, {t.width}")
+    offset = lines.let(f"mul i64 {number}, %s{group}")
+    rows = [lines.let(f"getelementptr {t.element}, ptr %p{group}, i64 {offset}")]
+    for _ in range(1, t.width):
+        rows.append(lines.let(f"getelementptr {t.element}, ptr {rows[-1]}, {stride}"))
     return rows
 
 
 def _group_parameters(count: int) -> str:
-    return ", i64 %rows" + "".join(f", ptr %p{g}, i64 %s{g}" for g in range(count))
+    return "".join(f", ptr %p{g}, i64 %s{g}" for g in range(count))
 
 
 def _load_function(t: VectorType, signature: Signature, memory: _Memory) -> str:
     """Text of ``@load``: input rows to vectors of the tiles."""
     lines = Lines("v")
-    numbers = _row_numbers(lines, t.width)
     start = 0
     for group, (_, size) in enumerate(signature.inputs):
-        rows = _row_addresses(lines, t, numbers, group) if size else []
+        rows = _row_addresses(lines, t, group) if size else []
+        _prefetch_next_block(lines, t, rows, group, size, memory.tiles)
         for first, count in column_blocks(size, t.width):
             for i, value in enumerate(load_columns(lines, t, rows, first, count)):
                 memory.store_slot(lines, value, start + first + i)
@@ -172,14 +180,34 @@ def _load_function(t: VectorType, signature: Signature, memory: _Memory) -> str:
     return _loop("@load", _group_parameters(len(signature.inputs)), lines, memory)
 
 
+def _prefetch_next_block(
+    lines: Lines, t: VectorType, rows: list[str], group: int, size: int, tiles: int
+) -> None:
+    """Ask for the rows that the same tile of the next block will read, line by line."""
+    if not size:
+        return
+    far = lines.let(f"mul i64 %s{group}, {tiles * t.width}")
+    for row in rows:
+        start = lines.let(f"getelementptr {t.element}, ptr {row}, i64 {far}")
+        for first in range(0, size, 64 // t.size):
+            address = lines.at(t, start, first)
+            lines.do(f"call void @llvm.prefetch.p0(ptr {address}, i32 0, i32 2, i32 1)")
+
+
 def _store_function(t: VectorType, signature: Signature, memory: _Memory) -> str:
     """Text of ``@save``: vectors of the tiles to output rows; returns 0 or NaN per lane."""
     lines = Lines("v")
-    numbers = _row_numbers(lines, t.width)
     start = memory.outputs
     total = "%sum"
     for group, (_, size) in enumerate(signature.outputs):
-        rows = _row_addresses(lines, t, numbers, group) if size else []
+        rows = _row_addresses(lines, t, group) if size else []
+        if size > MOST_UNROLLED:
+            slots = memory.address(lines, start)
+            arguments = f"ptr {slots}, ptr {rows[0]}, i64 %s{group}, i64 {size}"
+            zero = lines.let(f"call {t} @save_long({arguments})")
+            total = lines.let(f"fadd contract {t} {zero}, {total}")
+            start += size
+            continue
         for first, count in column_blocks(size, t.width):
             columns = [memory.load_slot(lines, start + first + i) for i in range(count)]
             store_columns(lines, t, rows, first, columns)
@@ -190,34 +218,81 @@ def _store_function(t: VectorType, signature: Signature, memory: _Memory) -> str
     if total == "%sum":
         total = lines.let(f"fadd {t} %sum, zeroinitializer")
     parameters = _group_parameters(len(signature.outputs))
-    return _loop("@save", parameters, lines, memory, result=total)
+    return _save_long(t) + _loop("@save", parameters, lines, memory, result=total)
 
 
-def _sincos_function(t: VectorType, target: Target) -> str:
-    """Text of ``@sincos(args, out, count)``: out = sine, cosine, sine, ... of count vectors."""
+def _save_long(t: VectorType) -> str:
+    """Text of ``@save_long(slots, row, stride, size)``: W rows of a long output, by a loop."""
+    lines = Lines("v")
+    rows = ["%to"]
+    for _ in range(1, t.width):
+        rows.append(lines.let(f"getelementptr {t.element}, ptr {rows[-1]}, i64 %stride"))
+    align = t.size * t.width
+    columns = [lines.load(t, lines.at(t, "%from", i * t.width), align) for i in range(t.width)]
+    store_columns(lines, t, rows, 0, columns)
+    total = "%sum"
+    for value in columns:  # 0 * x is NaN exactly if x is not finite
+        zero = lines.let(f"fmul contract {t} {value}, zeroinitializer")
+        total = lines.let(f"fadd contract {t} {zero}, {total}")
+    return f"""
+define internal {t} @save_long(ptr %slots, ptr %row, i64 %stride, i64 %size) noinline {{
+start:
+  %last = sub i64 %size, {t.width}
+  br label %loop
+loop:
+  %k = phi i64 [ 0, %start ], [ %next, %loop ]
+  %sum = phi {t} [ zeroinitializer, %start ], [ {total}, %loop ]
+  %place = mul i64 %k, {t.width}
+  %from = getelementptr {t.element}, ptr %slots, i64 %place
+  %to = getelementptr {t.element}, ptr %row, i64 %k
+{chr(10).join(lines.text)}
+  %far = add i64 %k, {t.width}
+  %beyond = icmp sgt i64 %far, %last
+  %next = select i1 %beyond, i64 %last, i64 %far
+  %more = icmp slt i64 %k, %last
+  br i1 %more, label %loop, label %done
+done:
+  ret {t} {total}
+}}
+"""
+
+
+def _sincos_function(t: VectorType, target: Target, together: int) -> str:
+    """Text of ``@sincos1`` or ``@sincos2`` (args, out, count): out = sine, cosine, sine, ...
+
+    ``together`` vectors per round hide each other's latency; count is at least that, and the
+    last round repeats a vector where it does not divide count.
+    """
     lines = Lines("v")
     align = t.size * t.width
-    x_at = lines.let(f"getelementptr {t}, ptr %args, i64 %k")
-    x = lines.load(t, x_at, align)
-    sine, cosine, inside = sincos(lines, t, x, fma=target.fma)
-    twice = lines.let("shl i64 %k, 1")
-    out = lines.let(f"getelementptr {t}, ptr %out, i64 {twice}")
-    lines.store(t, sine, out, align)
-    lines.store(t, cosine, lines.at(t, out, t.width), align)
-    both = lines.let(f"and {t.mask} %mask, {inside}")
+    mask = "%mask"
+    numbers = [lines.let(f"add i64 %k, {i}") for i in range(together)]
+    sources = [lines.let(f"getelementptr {t}, ptr %args, i64 {k}") for k in numbers]
+    xs = [lines.load(t, address, align) for address in sources]
+    results = sincos(lines, t, xs, fma=target.fma)
+    for k, (sine, cosine, inside) in zip(numbers, results, strict=True):
+        twice = lines.let(f"shl i64 {k}, 1")
+        out = lines.let(f"getelementptr {t}, ptr %out, i64 {twice}")
+        lines.store(t, sine, out, align)
+        lines.store(t, cosine, lines.at(t, out, t.width), align)
+        wide = lines.let(f"sext {t.mask} {inside} to {t.integer}")
+        mask = lines.let(f"and {t.integer} {mask}, {wide}")
     done = Lines("d")
-    fine = done.all_true(t, both)
-    ones = "splat (i1 true)" if t.width > 1 else "true"
+    all_inside = done.let(f"icmp ne {t.integer} {mask}, zeroinitializer")
+    fine = done.all_true(t, all_inside)
     return f"""
-define internal void @sincos(ptr %args, ptr %out, i64 %count) noinline {{
+define internal void @sincos{together}(ptr %args, ptr %out, i64 %count) noinline {{
 start:
+  %last = sub i64 %count, {together}
   br label %loop
 loop:
   %k = phi i64 [ 0, %start ], [ %k_next, %loop ]
-  %mask = phi {t.mask} [ {ones}, %start ], [ {both}, %loop ]
+  %mask = phi {t.integer} [ {t.integer_constant(-1)}, %start ], [ {mask}, %loop ]
 {chr(10).join(lines.text)}
-  %k_next = add i64 %k, 1
-  %more = icmp ult i64 %k_next, %count
+  %k_far = add i64 %k, {together}
+  %beyond = icmp sgt i64 %k_far, %last
+  %k_next = select i1 %beyond, i64 %last, i64 %k_far
+  %more = icmp slt i64 %k, %last
   br i1 %more, label %loop, label %check
 check:
 {chr(10).join(done.text)}
@@ -248,51 +323,5 @@ def _trig_function(
     for slot, number, count in runs:
         args = memory.address(lines, slot)
         out = memory.address(lines, memory.trig + 2 * number)
-        lines.do(f"call void @sincos(ptr {args}, ptr {out}, i64 {count})")
+        lines.do(f"call void @sincos{min(count, 2)}(ptr {args}, ptr {out}, i64 {count})")
     return _loop(name, "", lines, memory)
-
-
-def _driver(t: VectorType, signature: Signature, calls: list[str]) -> str:
-    n_in = len(signature.inputs)
-    groups = range(len(signature.groups))
-    block = TILES * t.width
-    lines = Lines("v")
-    arguments: list[str] = []
-    for g in groups:
-        offset = lines.let(f"mul i64 %first, %s{g}")
-        address = lines.let(f"getelementptr {t.element}, ptr %p{g}, i64 {offset}")
-        arguments.append(f", ptr {address}, i64 %s{g}")
-    common = "ptr %scratch, i64 %tiles"
-    lines.do(f"call void @load({common}, i64 %rows{''.join(arguments[:n_in])})")
-    for name in calls:
-        lines.do(f"call void {name}({common})")
-    zero = lines.let(f"call {t} @save({common}, i64 %rows{''.join(arguments[n_in:])})")
-    total = lines.let(f"fadd {t} %sum, {zero}")
-    end = Lines("d")
-    mask = end.let(f"fcmp ord {t} %sum, zeroinitializer")
-    fine = end.all_true(t, mask)
-    parameters = "".join(f", ptr %p{g}, i64 %s{g}" for g in groups)
-    return f"""
-define i64 @batch(i64 %n, ptr %scratch{parameters}) {{
-start:
-  br label %head
-head:
-  %first = phi i64 [ 0, %start ], [ %next, %loop ]
-  %sum = phi {t} [ zeroinitializer, %start ], [ {total}, %loop ]
-  %next = add i64 %first, {block}
-  %more = icmp slt i64 %first, %n
-  br i1 %more, label %loop, label %done
-loop:
-  %left = sub i64 %n, %first
-  %whole = icmp slt i64 %left, {block}
-  %rows = select i1 %whole, i64 %left, i64 {block}
-  %padded = add i64 %rows, {t.width - 1}
-  %tiles = udiv i64 %padded, {t.width}
-{chr(10).join(lines.text)}
-  br label %head
-done:
-{chr(10).join(end.text)}
-  %flag = zext i1 {fine} to i64
-  ret i64 %flag
-}}
-"""

@@ -95,9 +95,14 @@ class _Memory:
 
 
 def emit_one(
-    program: Program, schedule: Schedule, signature: Signature, dtype: str, target: Target
+    program: Program,
+    schedule: Schedule,
+    signature: Signature,
+    dtype: str,
+    target: Target,
+    name: str = "one",
 ) -> str:
-    """Text of ``void @one(in0, in1, ..., out0, ...)``, one pointer per group."""
+    """Text of ``void @name(in0, in1, ..., out0, ...)``, one pointer per group."""
     t = VectorType(dtype, 1)
     memory = _Memory(t, signature, schedule, target.width(dtype))
     names = [f"%in{g}" for g in range(len(signature.inputs))]
@@ -116,16 +121,16 @@ def emit_one(
                 continue
             part = Lines()
             write_segment(part, t, program, schedule, segment, memory)
-            name = f"@one_{len(functions)}"
+            part_name = f"@{name}_{len(functions)}"
             functions.append(
-                f"define internal void {name}(ptr %scratch, {parameters}) noinline {{\n"
+                f"define internal void {part_name}(ptr %scratch, {parameters}) noinline {{\n"
                 + "\n".join(part.text)
                 + "\n  ret void\n}\n"
             )
-            main.do(f"call void {name}(ptr %scratch, {parameters})")
+            main.do(f"call void {part_name}(ptr %scratch, {parameters})")
         _write_sincos(main, t, schedule, memory, memory.packs[number], target, number)
     body = "\n".join(main.text)
-    return "".join(functions) + f"define void @one({parameters}) {{\n{body}\n  ret void\n}}\n"
+    return "".join(functions) + f"define void @{name}({parameters}) {{\n{body}\n  ret void\n}}\n"
 
 
 def _write_sincos(
@@ -139,16 +144,17 @@ def _write_sincos(
 ) -> None:
     """Sines and cosines of all packs, then one test whether any argument was too large."""
     fine = ""
-    for pack in packs:
-        wide = VectorType(t.dtype, pack.width)
-        x = _gather(lines, t, schedule, memory, pack)
-        sine, cosine, inside = sincos(lines, wide, x, fma=target.fma)
-        at = memory.n_arguments + 2 * pack.offset
-        lines.store(wide, x, lines.at(t, "%scratch", pack.offset))
-        lines.store(wide, sine, lines.at(t, "%scratch", at))
-        lines.store(wide, cosine, lines.at(t, "%scratch", at + pack.width))
-        ok = lines.all_true(wide, inside)
-        fine = lines.let(f"and i1 {fine}, {ok}") if fine else ok
+    for together in _alike(packs):
+        wide = VectorType(t.dtype, together[0].width)
+        xs = [_gather(lines, t, schedule, memory, pack) for pack in together]
+        results = sincos(lines, wide, xs, fma=target.fma)
+        for pack, x, (sine, cosine, inside) in zip(together, xs, results, strict=True):
+            at = memory.n_arguments + 2 * pack.offset
+            lines.store(wide, x, lines.at(t, "%scratch", pack.offset))
+            lines.store(wide, sine, lines.at(t, "%scratch", at))
+            lines.store(wide, cosine, lines.at(t, "%scratch", at + pack.width))
+            ok = lines.all_true(wide, inside)
+            fine = lines.let(f"and i1 {fine}, {ok}") if fine else ok
     if not packs:
         return
     lines.do(f"br i1 {fine}, label %trig_done{number}, label %trig_repair{number}")
@@ -159,6 +165,17 @@ def _write_sincos(
         lines.do(f"call void @repair(ptr {args}, ptr {out}, i64 1, i64 {pack.width})")
     lines.do(f"br label %trig_done{number}")
     lines.label(f"trig_done{number}")
+
+
+def _alike(packs: list[_Pack]) -> list[list[_Pack]]:
+    """Packs in pairs of equal width, evaluated together."""
+    pairs: list[list[_Pack]] = []
+    for pack in packs:
+        if pairs and len(pairs[-1]) == 1 and pairs[-1][0].width == pack.width:
+            pairs[-1].append(pack)
+        else:
+            pairs.append([pack])
+    return pairs
 
 
 def _gather(

@@ -14,26 +14,26 @@ and leaves conversion and error messages to the slow path in Python. The GIL is 
 
 from __future__ import annotations
 
-import ctypes
-import sys
-from collections.abc import Callable
-from typing import Any, TypeAlias
+from collections.abc import Iterable
 
-import numpy as np
-
+from dynsys.codegen.finite import finite_function
 from dynsys.codegen.llvm_text import Lines, VectorType
 from dynsys.codegen.signature import Signature
 
-__all__ = ["FastCall", "builtin_function", "emit_call", "runtime_addresses"]
-
-FastCall: TypeAlias = Callable[..., bool | None]
+__all__ = ["emit_call"]
 
 # Offsets in PyArrayObject_fields after a 16-byte object header.
-_DATA, _ND, _DIMENSIONS, _DESCR, _FLAGS = 16, 24, 32, 56, 64
-_C_CONTIGUOUS, _ALIGNED, _WRITEABLE = 0x1, 0x100, 0x400
-_METH_FASTCALL = 0x80
+DATA, ND, DIMENSIONS, STRIDES, DESCR, FLAGS = 16, 24, 32, 40, 56, 64
+C_CONTIGUOUS, ALIGNED, WRITEABLE = 0x1, 0x100, 0x400
+# Offsets in PyArray_Descr; compared by number: a pickled dtype is not the usual object.
+_BYTE_ORDER, _TYPE_NUMBER = 26, 28
+_NUMBER = {"float64": 12, "float32": 11}
 # Places in @runtime; 0 and 1 are sin and cos (sincos.py).
-_NDARRAY, _DTYPE, _TRUE, _FALSE, _NONE, _INCREF = range(2, 8)
+NDARRAY, TRUE, FALSE, NONE, INCREF = range(2, 7)
+
+
+MOST_UNROLLED = 64
+"""Longer outputs are tested for finiteness by a loop."""
 
 
 def emit_call(signature: Signature, dtype: str) -> str:
@@ -41,12 +41,12 @@ def emit_call(signature: Signature, dtype: str) -> str:
     t = VectorType(dtype, 1)
     n, n_in = len(signature.groups), len(signature.inputs)
     first, second, run = Lines("a"), Lines("b"), Lines("c")
-    objects, ok = _check_types(first, n)
+    objects, ok = check_types(first, n, NDARRAY)
     data, fine = _check_arrays(second, t, signature, objects)
     run.do("call void @one(" + ", ".join(f"ptr {p}" for p in data) + ")")
     finite = _all_finite(run, t, signature, data[n_in:])
-    result = run.let(f"select i1 {finite}, i64 {_TRUE}, i64 {_FALSE}")
-    return f"""
+    result = run.let(f"select i1 {finite}, i64 {TRUE}, i64 {FALSE}")
+    return f"""{finite_function(dtype)}
 define ptr @call(ptr %self, ptr %args, i64 %count) {{
 start:
   %right_count = icmp eq i64 %count, {n}
@@ -60,14 +60,7 @@ arrays:
 run:
 {_join(run)}
   br label %leave
-leave:
-  %which = phi i64 [ {_NONE}, %start ], [ {_NONE}, %types ], [ {_NONE}, %arrays ], [ {result}, %run ]
-  %at = getelementptr ptr, ptr @runtime, i64 %which
-  %object = load ptr, ptr %at
-  %incref_at = getelementptr ptr, ptr @runtime, i64 {_INCREF}
-  %incref = load ptr, ptr %incref_at
-  call void %incref(ptr %object)
-  ret ptr %object
+{leave(("start", "types", "arrays"), result, "run")}
 }}
 """
 
@@ -76,52 +69,89 @@ def _join(lines: Lines) -> str:
     return "\n".join(lines.text)
 
 
-def _runtime(lines: Lines, place: int) -> str:
-    return lines.let(f"load ptr, ptr {lines.let(f'getelementptr ptr, ptr @runtime, i64 {place}')}")
+# ---- pieces shared with rowcall.py -----------------------------------------------------------
 
 
-def _field(lines: Lines, kind: str, pointer: str, offset: int) -> str:
-    return lines.let(
-        f"load {kind}, ptr {lines.let(f'getelementptr i8, ptr {pointer}, i64 {offset}')}"
-    )
+def leave(refused: Iterable[str], result: str, source: str) -> str:
+    """Text of the last block: a new reference to None, or to the object at place ``result``."""
+    nothing = ", ".join(f"[ {NONE}, %{block} ]" for block in refused)
+    return f"""leave:
+  %which = phi i64 {nothing}, [ {result}, %{source} ]
+  %at = getelementptr ptr, ptr @runtime, i64 %which
+  %object = load ptr, ptr %at
+  %incref_at = getelementptr ptr, ptr @runtime, i64 {INCREF}
+  %incref = load ptr, ptr %incref_at
+  call void %incref(ptr %object)
+  ret ptr %object"""
 
 
-def _both(lines: Lines, a: str, b: str) -> str:
+def runtime(lines: Lines, place: int) -> str:
+    """What @runtime holds at a place."""
+    address = lines.let(f"getelementptr ptr, ptr @runtime, i64 {place}")
+    return lines.let(f"load ptr, ptr {address}")
+
+
+def field(lines: Lines, kind: str, pointer: str, offset: int) -> str:
+    """Value of type ``kind`` some bytes behind a pointer."""
+    address = lines.let(f"getelementptr i8, ptr {pointer}, i64 {offset}")
+    return lines.let(f"load {kind}, ptr {address}")
+
+
+def both(lines: Lines, a: str, b: str) -> str:
+    """Whether both hold."""
     return lines.let(f"and i1 {a}, {b}")
 
 
-def _check_types(lines: Lines, count: int) -> tuple[list[str], str]:
-    """Arguments as object addresses, and whether each is exactly a numpy.ndarray."""
-    wanted = _runtime(lines, _NDARRAY)
+def check_types(lines: Lines, count: int, place: int) -> tuple[list[str], str]:
+    """Arguments as object addresses, and whether each has exactly the type at ``place``."""
+    wanted = runtime(lines, place)
     objects, ok = [], "true"
     for k in range(count):
-        objects.append(_field(lines, "ptr", "%args", 8 * k))
-        kind = _field(lines, "ptr", objects[-1], 8)
-        ok = _both(lines, ok, lines.let(f"icmp eq ptr {kind}, {wanted}"))
+        objects.append(field(lines, "ptr", "%args", 8 * k))
+        kind = field(lines, "ptr", objects[-1], 8)
+        ok = both(lines, ok, lines.let(f"icmp eq ptr {kind}, {wanted}"))
     return objects, ok
+
+
+def dimensions_of(lines: Lines, array: str, count: int) -> tuple[str, str]:
+    """Address of the shape and whether it has ``count`` numbers; if not, of a shape of -1."""
+    ok = lines.let(f"icmp eq i32 {field(lines, 'i32', array, ND)}, {count}")
+    shape = field(lines, "ptr", array, DIMENSIONS)
+    return lines.let(f"select i1 {ok}, ptr {shape}, ptr @no_dimension"), ok
+
+
+def check_dtype(lines: Lines, t: VectorType, array: str, fine: str) -> str:
+    """Whether also the numbers of an array are of the kernel's dtype, in native byte order."""
+    descr = field(lines, "ptr", array, DESCR)
+    number = field(lines, "i32", descr, _TYPE_NUMBER)
+    fine = both(lines, fine, lines.let(f"icmp eq i32 {number}, {_NUMBER[t.dtype]}"))
+    order = field(lines, "i8", descr, _BYTE_ORDER)
+    return both(lines, fine, lines.let(f"icmp eq i8 {order}, {ord('=')}"))
+
+
+def check_flags(lines: Lines, array: str, flags: int, fine: str) -> str:
+    """Whether also all ``flags`` of an array are set."""
+    found = lines.let(f"and i32 {field(lines, 'i32', array, FLAGS)}, {flags}")
+    return both(lines, fine, lines.let(f"icmp eq i32 {found}, {flags}"))
+
+
+# ---- one state -------------------------------------------------------------------------------
 
 
 def _check_arrays(
     lines: Lines, t: VectorType, signature: Signature, objects: list[str]
 ) -> tuple[list[str], str]:
     """Data addresses, and whether all arrays can be used as they are."""
-    wanted = _runtime(lines, _DTYPE)
     data, fine = [], "true"
     for k, ((_, size), array) in enumerate(zip(signature.groups, objects, strict=True)):
         output = k >= len(signature.inputs)
-        flags = _C_CONTIGUOUS | _ALIGNED | (_WRITEABLE if output else 0)
-        nd = _field(lines, "i32", array, _ND)
-        # a 0-dimensional array has no dimensions to read: ask one array of length -1 instead
-        is_vector = lines.let(f"icmp eq i32 {nd}, 1")
-        dimensions = _field(lines, "ptr", array, _DIMENSIONS)
-        minus_one = lines.let(f"select i1 {is_vector}, ptr {dimensions}, ptr @no_dimension")
-        length = _field(lines, "i64", minus_one, 0)
-        fine = _both(lines, fine, lines.let(f"icmp eq i64 {length}, {size}"))
-        descr = _field(lines, "ptr", array, _DESCR)
-        fine = _both(lines, fine, lines.let(f"icmp eq ptr {descr}, {wanted}"))
-        found = lines.let(f"and i32 {_field(lines, 'i32', array, _FLAGS)}, {flags}")
-        fine = _both(lines, fine, lines.let(f"icmp eq i32 {found}, {flags}"))
-        data.append(_field(lines, "ptr", array, _DATA))
+        shape, _ = dimensions_of(lines, array, 1)
+        length = field(lines, "i64", shape, 0)
+        fine = both(lines, fine, lines.let(f"icmp eq i64 {length}, {size}"))
+        fine = check_dtype(lines, t, array, fine)
+        flags = C_CONTIGUOUS | ALIGNED | (WRITEABLE if output else 0)
+        fine = check_flags(lines, array, flags, fine)
+        data.append(field(lines, "ptr", array, DATA))
     return data, _check_apart(lines, t, signature, data, fine)
 
 
@@ -136,7 +166,7 @@ def _check_apart(
             if size[out] and size[other]:
                 for a, b in ((out, other), (other, out)):
                     gap = lines.let(f"sub i64 {integers[b]}, {integers[a]}")
-                    fine = _both(lines, fine, lines.let(f"icmp uge i64 {gap}, {size[a]}"))
+                    fine = both(lines, fine, lines.let(f"icmp uge i64 {gap}, {size[a]}"))
     return fine
 
 
@@ -144,7 +174,12 @@ def _all_finite(lines: Lines, t: VectorType, signature: Signature, data: list[st
     """Whether every output is finite: the sum of 0 * output is then 0, else NaN."""
     sums = [t.constant(0.0)] * 4
     number = 0
+    fine = "true"
     for (_, size), pointer in zip(signature.outputs, data, strict=True):
+        if size > MOST_UNROLLED:
+            finite = lines.let(f"call i1 @finite(ptr {pointer}, i64 {size})")
+            fine = both(lines, fine, finite)
+            continue
         for index in range(size):
             value = lines.load(t, lines.at(t, pointer, index))
             zero = lines.let(f"fmul contract {t} {value}, {t.constant(0.0)}")
@@ -152,37 +187,4 @@ def _all_finite(lines: Lines, t: VectorType, signature: Signature, data: list[st
             number += 1
     a = lines.let(f"fadd {t} {sums[0]}, {sums[1]}")
     b = lines.let(f"fadd {t} {sums[2]}, {sums[3]}")
-    return lines.let(f"fcmp ord {t} {a}, {b}")
-
-
-def runtime_addresses(dtype: str) -> list[int]:
-    """What ``call`` must know of this process, in the order of its places in @runtime."""
-    increment = ctypes.cast(ctypes.pythonapi.Py_IncRef, ctypes.c_void_p).value or 0
-    objects = (np.ndarray, np.dtype(dtype), True, False, None)
-    return [*(id(x) for x in objects), increment]
-
-
-class _MethodDef(ctypes.Structure):
-    _fields_ = (
-        ("name", ctypes.c_char_p),
-        ("function", ctypes.c_void_p),
-        ("flags", ctypes.c_int),
-        ("doc", ctypes.c_char_p),
-    )
-
-
-def builtin_function(address: int, keep: Any) -> FastCall | None:
-    """The function ``call`` at an address as a Python built-in that keeps ``keep`` alive.
-
-    None where the interpreter lays out objects differently (PyPy, free-threaded builds).
-    """
-    if sys.implementation.name != "cpython" or object.__basicsize__ != 16:
-        return None
-    definition = _MethodDef(
-        b"kernel", address, _METH_FASTCALL, b"Compiled kernel; see dynsys.codegen.fastcall."
-    )
-    create = ctypes.pythonapi.PyCFunction_NewEx
-    create.restype = ctypes.py_object
-    create.argtypes = (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
-    function: FastCall = create(ctypes.addressof(definition), (keep, definition), None)
-    return function
+    return both(lines, fine, lines.let(f"fcmp ord {t} {a}, {b}"))

@@ -2,8 +2,8 @@
 
 A :class:`Graph` is written by running an ordinary algorithm on its :class:`Scalar` objects
 (NumPy object arrays of them). Every operation is folded where constants allow, and equal
-operations on equal operands are one node (structural hashing). A finished graph is frozen into a
-:class:`Program`.
+operations on equal operands are one node (structural hashing). A finished graph is frozen
+into a :class:`Program`.
 
 References are signed: node k is referred to as k + 1, its negative as -(k + 1), so that
 negation costs nothing. Constants are kept in extended precision, never rounded when interned.
@@ -47,7 +47,7 @@ BINARY = (Op.ADD, Op.MUL, Op.DIV, Op.MIN, Op.MAX)
 @final
 @dataclass(frozen=True, eq=False)
 class Program:
-    """A straight-line computation: node k is ``op[k]`` of the signed references ``left``, ``right``.
+    """A straight-line computation: node k is ``op[k]`` of its signed references.
 
     ``left`` of an INPUT is the input's number, of a CONSTANT its place in ``constants``.
     Operands come before their users. ``outputs`` are signed references.

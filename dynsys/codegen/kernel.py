@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeAlias, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dynsys.codegen.batch_driver import CHUNK
+from dynsys.codegen.builtin import builtin_function
+from dynsys.codegen.computation import AbstractComputation
 from dynsys.codegen.emit import emit_module
-from dynsys.codegen.fastcall import builtin_function
 from dynsys.codegen.graph import Program
 from dynsys.codegen.machine_code import compile_object, load_object
 from dynsys.codegen.signature import Signature
 from dynsys.codegen.target import Target, host
+from dynsys.codegen.workers import Workers
 from dynsys.errors import StateError
 
 __all__ = ["Kernel", "build_kernel", "compile_kernel"]
@@ -23,20 +25,27 @@ __all__ = ["Kernel", "build_kernel", "compile_kernel"]
 FloatArray: TypeAlias = NDArray[Any]
 
 _HEADER = 16
-_CHUNK = 256
-"""Threads take whole multiples of this many states."""
 
 
 def compile_kernel(
-    program: Program,
+    program: Program | AbstractComputation,
     signature: Signature,
     *,
     dtype: str = "float64",
     target: Target | None = None,
+    segment: int | None = None,
 ) -> bytes:
-    """Object code of a program, to be stored or handed to :meth:`Kernel.from_object`."""
+    """Object code of a program, to be stored or handed to :meth:`Kernel.from_object`.
+
+    ``segment`` is the largest number of operations in one function, by default a tuned one.
+    """
     target = target or host()
-    module = emit_module(program, signature, dtype, target)
+    if isinstance(program, Program):
+        module = emit_module(
+            program, signature, dtype, target, segment_one=segment, segment_batch=segment
+        )
+    else:
+        module = program.module(signature, dtype, target)
     header = module.scratch_bytes.to_bytes(_HEADER, "little")
     return header + compile_object(module.text, target)
 
@@ -47,9 +56,10 @@ def build_kernel(
     *,
     dtype: str = "float64",
     target: Target | None = None,
+    segment: int | None = None,
 ) -> Kernel:
-    """Compile a program for this machine and load it."""
-    code = compile_kernel(program, signature, dtype=dtype, target=target)
+    """Compile a program for this machine and load it; arguments as :func:`compile_kernel`."""
+    code = compile_kernel(program, signature, dtype=dtype, target=target, segment=segment)
     return Kernel.from_object(code, signature, dtype=dtype)
 
 
@@ -65,20 +75,23 @@ class Kernel:
         self.signature = signature
         self.dtype = np.dtype(dtype)
         self._scratch_bytes = int.from_bytes(code[:_HEADER], "little")
-        loaded = load_object(code[_HEADER:], dtype)
+        loaded = load_object(code[_HEADER:])
         self._loaded = loaded
         pointer, integer = ctypes.c_void_p, ctypes.c_int64
         n = len(signature.groups)
         self._one = ctypes.CFUNCTYPE(None, *[pointer] * n)(loaded.one)
-        self._batch = ctypes.CFUNCTYPE(integer, integer, pointer, *[pointer, integer] * n)(
-            loaded.batch
-        )
-        self._fast = builtin_function(loaded.call, loaded) or _never
-        self._n_in = len(signature.inputs)
+        rows = [integer, pointer, *[pointer, integer] * n]
+        self._batch = ctypes.CFUNCTYPE(integer, *rows)(loaded.batch)
+        self._share = ctypes.CFUNCTYPE(integer, pointer, *rows)(loaded.share)
+        self._workers = Workers()
+        self.fast = builtin_function(loaded.call, loaded) or _never
+        self._rows_fast = builtin_function(loaded.rows, loaded) or _never
         self._sizes = tuple(size for _, size in signature.outputs)
 
     @classmethod
-    def from_object(cls, code: bytes, signature: Signature, *, dtype: str = "float64") -> Kernel:
+    def from_object(
+        cls, code: bytes, signature: Signature, *, dtype: str = "float64"
+    ) -> Kernel:
         """Load what :func:`compile_kernel` made for the same signature and dtype."""
         return cls(code, signature, dtype)
 
@@ -99,7 +112,7 @@ class Kernel:
             outputs = tuple([np.empty(size, dtype) for size in self._sizes])
         else:
             outputs = tuple(out)
-        finite = self._fast(*inputs, *outputs)
+        finite = self.fast(*inputs, *outputs)
         if finite is None:
             finite = self._one_slowly(inputs, outputs)
         return outputs, finite
@@ -116,16 +129,20 @@ class Kernel:
         for array, (name, size) in zip(outputs, self.signature.outputs, strict=True):
             _check_output(array, name, (size,))
         results = [np.empty(size, self.dtype) for size in self._sizes]
-        self._one(*(array.ctypes.data for array in (*arrays, *results)))
+        finite = self.fast(*arrays, *results)
+        if finite is None:
+            self._one(*(_address(array) for array in (*arrays, *results)))
+            finite = all(bool(np.isfinite(result).all()) for result in results)
         for array, result in zip(outputs, results, strict=True):
             array[...] = result
-        return all(bool(np.isfinite(result).all()) for result in results)
+        return finite
 
     def _vector(self, value: ArrayLike, name: str, size: int) -> FloatArray:
         array = _numeric(value, name, self.dtype)
         if array.shape != (size,):
             raise StateError(f"{name}: expected {size} numbers, got an array {array.shape}")
-        return np.require(array, self.dtype, ["C", "A"])
+        usable = array.flags.c_contiguous and array.flags.aligned
+        return array if usable else array.copy()
 
     def _check_count(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         names = [name for name, _ in self.signature.inputs]
@@ -153,6 +170,29 @@ class Kernel:
         StateError
             If an argument has the wrong shape or is not numeric.
         """
+        first = inputs[0] if inputs else None
+        if out is None and isinstance(first, np.ndarray) and first.ndim == 2:
+            n, dtype = len(first), self.dtype
+            outputs = tuple([np.empty((n, size), dtype) for size in self._sizes])
+        else:
+            outputs = () if out is None else tuple(out)
+        finite = self._share_rows((*inputs, *outputs), threads)
+        if finite is None:
+            return self._batch_slowly(inputs, out, threads)
+        return outputs, finite
+
+    def _share_rows(self, arrays: tuple[Any, ...], threads: int) -> bool | None:
+        """All rows, if the arrays can be used as they are; None if not."""
+        counter = np.zeros(1, np.int64)
+        if threads > 1 and isinstance(arrays[0], np.ndarray) and len(arrays[0]) > CHUNK:
+            useful = min(threads, -(-len(arrays[0]) // CHUNK))
+            return self._workers.run(lambda: self._rows_fast(counter, *arrays), useful)
+        return self._rows_fast(counter, *arrays)
+
+    def _batch_slowly(
+        self, inputs: tuple[ArrayLike, ...], out: Sequence[FloatArray] | None, threads: int
+    ) -> tuple[tuple[FloatArray, ...], bool]:
+        """Validate and convert what the fast path refused; copy only what cannot be used."""
         self._check_count(inputs, self.signature.outputs if out is None else out)
         arrays = [
             self._rows(value, name, size)
@@ -175,7 +215,7 @@ class Kernel:
         array = _numeric(value, name, self.dtype)
         if array.ndim != 2 or array.shape[1] != size:
             raise StateError(f"{name}: expected shape (N, {size}), got {array.shape}")
-        return array if self._in_place(array) else np.require(array, self.dtype, ["C", "A"])
+        return array if self._in_place(array) else array.copy()
 
     def _in_place(self, array: FloatArray) -> bool:
         item = self.dtype.itemsize
@@ -210,24 +250,31 @@ class Kernel:
         return targets
 
     def _run(self, arrays: list[FloatArray], n: int, threads: int) -> bool:
-        chunks = min(max(1, threads), max(1, n // _CHUNK))
-        if chunks == 1:
-            return self._run_rows(arrays, 0, n)
-        cuts = [n * i // chunks // _CHUNK * _CHUNK for i in range(chunks)] + [n]
-        with ThreadPoolExecutor(chunks) as pool:
-            parts = pool.map(
-                lambda i: self._run_rows(arrays, cuts[i], cuts[i + 1]), range(chunks)
-            )
-            return all(parts)
-
-    def _run_rows(self, arrays: list[FloatArray], start: int, stop: int) -> bool:
-        scratch = np.empty(self._scratch_bytes + 64, np.uint8)
-        address = -(-scratch.ctypes.data // 64) * 64
+        item = self.dtype.itemsize
         arguments: list[int] = []
         for array in arrays:
-            arguments.append(array.ctypes.data + start * array.strides[0])
-            arguments.append(array.strides[0] // self.dtype.itemsize)
-        return bool(self._batch(stop - start, address, *arguments))
+            arguments += [_address(array), array.strides[0] // item]
+        useful = min(threads, -(-n // CHUNK))
+        if useful <= 1:
+            _memory, address = self._scratch()
+            return bool(self._batch(n, address, *arguments))
+        counter = ctypes.c_int64(0)
+
+        def task() -> bool:
+            _memory, address = self._scratch()
+            return bool(self._share(ctypes.addressof(counter), n, address, *arguments))
+
+        return bool(self._workers.run(task, useful))
+
+    def _scratch(self) -> tuple[NDArray[np.uint8], int]:
+        """Scratch memory for one call, and its first address that a cache line begins at."""
+        memory = np.empty(self._scratch_bytes + 64, np.uint8)
+        return memory, -(-_address(memory) // 64) * 64
+
+
+def _address(array: NDArray[Any]) -> int:
+    address: int = array.__array_interface__["data"][0]
+    return address
 
 
 def _never(*_: object) -> bool | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dynsys.codegen.graph import UFUNC, BINARY, UNARY, Op, Program
+from dynsys.codegen.graph import BINARY, UFUNC, UNARY, Op, Program
 from dynsys.types import IntArray, ScalarArray
 
 __all__ = ["evaluate_nodes", "node_levels"]
@@ -29,7 +29,7 @@ def node_levels(program: Program) -> IntArray:
 
 
 def evaluate_nodes(program: Program, inputs: ScalarArray) -> ScalarArray:
-    """Values (n_nodes, n_states) of all nodes for inputs (n_states, n_inputs), in their dtype."""
+    """Values (n_nodes, n_states) of all nodes for inputs (n_states, n_inputs), same dtype."""
     values = np.zeros((program.n_nodes, len(inputs)), dtype=inputs.dtype)
     op, left, right = program.op, program.left, program.right
     is_input, is_constant = op == Op.INPUT, op == Op.CONSTANT

@@ -10,13 +10,13 @@ from typing import Any, final
 
 import llvmlite.binding as llvm
 
-from dynsys.codegen.fastcall import runtime_addresses
+from dynsys.codegen.builtin import runtime_addresses
 from dynsys.codegen.target import Target
 from dynsys.errors import KernelBuildError
 
 __all__ = ["LoadedCode", "compile_object", "load_object"]
 
-_FUNCTIONS = ("one", "batch", "call", "runtime")
+_FUNCTIONS = ("one", "batch", "share", "call", "rows", "runtime")
 
 
 def compile_object(text: str, target: Target, *, level: int = 1) -> bytes:
@@ -56,11 +56,13 @@ class LoadedCode:
 
     one: int
     batch: int
+    share: int
     call: int
+    rows: int
     keep: Any  # the JIT library and its tracker
 
 
-def load_object(code: bytes, dtype: str) -> LoadedCode:
+def load_object(code: bytes) -> LoadedCode:
     """Load object code made by :func:`compile_object` into this process.
 
     Raises
@@ -77,11 +79,15 @@ def load_object(code: bytes, dtype: str) -> LoadedCode:
             builder.export_symbol(name)
         tracker = builder.link(jit, "kernel")
     except RuntimeError as error:
-        raise KernelBuildError(f"object code of a kernel could not be loaded: {error}") from error
-    addresses = [*_libm_addresses(), *runtime_addresses(dtype)]
+        raise KernelBuildError(
+            f"object code of a kernel could not be loaded ({error}); build it anew"
+        ) from error
+    addresses = [*_libm_addresses(), *runtime_addresses()]
     table = (ctypes.c_void_p * len(addresses)).from_address(tracker["runtime"])
-    table[:] = addresses
-    return LoadedCode(tracker["one"], tracker["batch"], tracker["call"], (tracker, jit))
+    for place, address in enumerate(addresses):
+        table[place] = address
+    one, batch, share, call, rows = (tracker[name] for name in _FUNCTIONS[:-1])
+    return LoadedCode(one, batch, share, call, rows, (tracker, jit))
 
 
 def _libm_addresses() -> list[int]:

@@ -23,9 +23,17 @@ from dynsys.recursive.rnea import net_wrenches
 from dynsys.system.symmetric import solve_symmetric
 from dynsys.types import BoolArray, ScalarArray
 
-__all__ = ["DYNAMICS_OUTPUTS", "dynamics_program", "robot_program", "sample_states"]
+__all__ = [
+    "DYNAMICS_OUTPUTS",
+    "dynamics_program",
+    "dynamics_signature",
+    "robot_program",
+    "sample_states",
+]
 
 SAMPLES = 12
+ACCURATE = 1e-13
+"""Relative error at random states that no well-conditioned elimination exceeds."""
 DYNAMICS_OUTPUTS = ("torque", "qdd", "acceleration", "joint_wrench")
 
 
@@ -61,7 +69,7 @@ def dynamics_program(
     outputs: tuple[str, ...],
     *,
     wrenches: bool = False,
-    regroup: bool = True,
+    watch: tuple[str, ...] = (),
 ) -> tuple[Program, Signature]:
     """Program of the symmetric elimination of D at given inputs.
 
@@ -71,24 +79,63 @@ def dynamics_program(
     given : name of the input vector (nv,) that holds them.
     outputs : any of :data:`DYNAMICS_OUTPUTS`, in the order wanted.
     wrenches : external wrenches (n_bodies, 6) are a further input, else they are zero.
-    regroup : move mass moments towards the base (fewer operations, same results).
+    watch : joints whose reciprocal pivots are further outputs behind those of the signature.
+
+    Regrouped masses cost least, but where a pivot cancels almost all of a link's inertia (links
+    that are nearly point masses) they cost digits; then the masses stay where they are.
     """
+    signature = dynamics_signature(robot, given, outputs, wrenches)
+    samples = sample_states(robot, SAMPLES, 0, signature.n_inputs - robot.nq - robot.nv)
+    question = (robot, known, outputs, watch, samples, wrenches)
+    program = _recorded_dynamics(*question, regroup=True)
+    if not known.all() and not _is_accurate(program, samples):
+        program = _recorded_dynamics(*question, regroup=False)
+    return program, signature
+
+
+def _is_accurate(program: Program, samples: NDArray[np.longdouble]) -> bool:
+    """Whether double precision loses no more than a few digits at the sampled states."""
+    rounded = samples.astype(np.float64)
+    exact = program.evaluate(rounded.astype(np.longdouble))
+    scale = np.abs(exact).max(axis=1)
+    errors = np.abs(program.evaluate(rounded) - exact).max(axis=1)
+    return bool((errors <= ACCURATE * scale).all())
+
+
+def _recorded_dynamics(
+    robot: KinematicTree,
+    known: BoolArray,
+    outputs: tuple[str, ...],
+    watch: tuple[str, ...],
+    samples: NDArray[np.longdouble],
+    wrenches: bool,
+    *,
+    regroup: bool,
+) -> Program:
     graph = Graph()
     q, qd, inputs = graph.inputs(robot.nq), graph.inputs(robot.nv), graph.inputs(robot.nv)
     f_ext = graph.inputs(6 * robot.n_bodies).reshape(-1, 6) if wrenches else None
     mechanism = reframe(robot, regroup=regroup)
-    qdd, torque = symmetric_dynamics(mechanism, q, qd, inputs, known, f_ext)
+    qdd, torque, reciprocals = symmetric_dynamics(mechanism, q, qd, inputs, known, f_ext)
     results: dict[str, ScalarArray] = {"qdd": qdd, "torque": torque}
     if not set(outputs) <= set(results):
         results |= body_quantities(robot, q, qd, qdd, f_ext)
-    program = graph.program([x for name in outputs for x in np.ravel(results[name])])
-    n_wrenches = 6 * robot.n_bodies if wrenches else 0
-    samples = sample_states(robot, SAMPLES, 0, robot.nv + n_wrenches)
-    groups = [("q", robot.nq), ("qd", robot.nv), (given, robot.nv)]
+    answers = [x for name in outputs for x in np.ravel(results[name])]
+    watched = [x for joint in watch for x in reciprocals[robot.v_slice(joint).start]]
+    return simplify(graph.program([*answers, *watched]), samples)
+
+
+def dynamics_signature(
+    robot: KinematicTree, given: str, outputs: tuple[str, ...], wrenches: bool
+) -> Signature:
+    """Inputs and outputs of :func:`dynamics_program`."""
+    size = {"torque": robot.nv, "qdd": robot.nv}
+    inputs = [("q", robot.nq), ("qd", robot.nv), (given, robot.nv)]
     if wrenches:
-        groups.append(("f_ext", n_wrenches))
-    sizes = tuple((name, len(np.ravel(results[name]))) for name in outputs)
-    return simplify(program, samples), Signature(tuple(groups), sizes)
+        inputs.append(("f_ext", 6 * robot.n_bodies))
+    return Signature(
+        tuple(inputs), tuple((name, size.get(name, 6 * robot.n_bodies)) for name in outputs)
+    )
 
 
 def symmetric_dynamics(
@@ -98,8 +145,8 @@ def symmetric_dynamics(
     inputs: ScalarArray,
     known: BoolArray,
     f_ext: ScalarArray | None = None,
-) -> tuple[ScalarArray, ScalarArray]:
-    """qdd and torque (nv,) over scalars of any kind; ``f_ext`` in the robot's own frames."""
+) -> tuple[ScalarArray, ScalarArray, dict[int, ScalarArray]]:
+    """qdd, torque (nv,) and reciprocal pivots; ``f_ext`` in the robot's own frames."""
     X_up = transforms(mechanism, q)
     imposed = inputs.copy()
     imposed[~known] = 0

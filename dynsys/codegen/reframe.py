@@ -6,6 +6,8 @@ next joint is (a, 0, d). Joints come apart into elementary stages, each a body w
 fixed joint: shift and rotation about z, rotation about x, joint motion. The recursions then pay
 for elementary rotations only.
 
+All constants are computed in extended precision and rounded once, when code is emitted.
+
 Masses: moments that a joint cannot tell from moments of its parent move to the parent. About a
 revolute axis these are all point masses on the axis (mass, h_z, J_zz); torque, qdd and H do not
 change, body wrenches do. What reaches the fixed base is gone.
@@ -15,7 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import final
+from typing import TypeAlias, final
 
 import numpy as np
 
@@ -29,7 +31,13 @@ from dynsys.model.joints import (
     Revolute,
     Spherical,
 )
-from dynsys.model.spatial import ROUNDING, MassMoments, Transform, rotation_about, without_rounding
+from dynsys.model.spatial import (
+    ROUNDING,
+    MassMoments,
+    Transform,
+    rotation_about,
+    without_rounding,
+)
 from dynsys.model.tree import KinematicTree
 from dynsys.types import Array, IntArray, ScalarArray
 
@@ -37,6 +45,11 @@ __all__ = ["Reframed", "reframe"]
 
 Z_AXIS = np.array([0.0, 0.0, 1.0])
 X_AXIS = np.array([1.0, 0.0, 0.0])
+EXTENDED = 2.0**-56
+"""Rounding after some operations in extended precision, well below that of float64."""
+Turn: TypeAlias = tuple[np.longdouble, np.longdouble]
+"""Cosine and sine of an angle."""
+AHEAD: Turn = (np.longdouble(1), np.longdouble(0))
 
 
 @final
@@ -48,7 +61,7 @@ class _Stage:
     placement: Transform
     joint: AbstractJoint
     user_body: int  # -1 for a stage in between
-    offset: tuple[float, float]  # cos, sin of the constant turn about z behind the joint
+    offset: Turn  # cos, sin of the constant turn about z behind the joint
 
 
 @final
@@ -106,7 +119,9 @@ class Reframed:
         subspaces = []
         for stage in self.stages:
             S = stage.joint.S
-            coupling = None if stage.user_body < 0 else self.robot.bodies[stage.user_body].coupling
+            coupling = (
+                None if stage.user_body < 0 else self.robot.bodies[stage.user_body].coupling
+            )
             subspaces.append(S if coupling is None else S * coupling.ratio)
         return tuple(subspaces)
 
@@ -126,7 +141,7 @@ class Reframed:
 def _joint_motion(stage: _Stage, position: ScalarArray) -> Transform:
     """Motion of an axis joint turned further by the constant offset about z."""
     joint, (c0, s0) = stage.joint, stage.offset
-    if (c0, s0) == (1.0, 0.0):
+    if stage.offset == AHEAD:
         return joint.transform(position)
     if isinstance(joint, Prismatic):
         moved = joint.transform(position)
@@ -135,13 +150,18 @@ def _joint_motion(stage: _Stage, position: ScalarArray) -> Transform:
         c, s = np.cos(position[0]), np.sin(position[0])
         c, s = c * c0 - s * s0, s * c0 + c * s0
     else:
-        angle = position[0] + float(np.arctan2(s0, c0))
+        angle = position[0] + np.arctan2(s0, c0)
         c, s = np.cos(angle), np.sin(angle)
     return Transform(rotation_about(Z_AXIS, c, s), joint.transform(position).r)
 
 
-def reframe(robot: KinematicTree, *, regroup: bool = True) -> Reframed:
-    """Choose frames and, if ``regroup``, move mass moments towards the base. O(n)."""
+def reframe(
+    robot: KinematicTree, *, regroup: bool = True, own_frames: bool = False
+) -> Reframed:
+    """Choose frames and, if ``regroup``, move mass moments towards the base. O(n).
+
+    ``own_frames`` keeps the robot's frames and masses and only takes its joints apart.
+    """
     weight = _subtree_sizes(robot)
     to_new: list[Transform] = []
     stages: list[_Stage] = []
@@ -150,10 +170,10 @@ def reframe(robot: KinematicTree, *, regroup: bool = True) -> Reframed:
     for i, body in enumerate(robot.bodies):
         parent = body.parent
         before = Transform.identity() if parent < 0 else to_new[parent]
-        to_joint = before.inverse().then(body.placement)
+        to_joint = before.inverse().then(_extended(body.placement))
         at = -1 if parent < 0 else place[parent]
-        frame, joint, offset = to_joint, body.joint, (1.0, 0.0)
-        if _has_axis(joint):
+        frame, joint, offset = to_joint, body.joint, AHEAD
+        if _has_axis(joint) and not own_frames:
             frame = _joint_frame(to_joint, joint)
             joint = _along_z(joint)
             constant = to_joint.inverse().then(frame)
@@ -162,18 +182,17 @@ def reframe(robot: KinematicTree, *, regroup: bool = True) -> Reframed:
             to_new.append(_clean(turned))
         else:
             to_new.append(Transform.identity())
-        for placement in _elementary(frame)[:-1]:
-            stages.append(_Stage(at, placement, Fixed(), -1, (1.0, 0.0)))
+        for placement in [frame] if own_frames else _elementary(frame):
+            stages.append(_Stage(at, placement, Fixed(), -1, AHEAD))
             at = len(stages) - 1
-        last = _elementary(frame)[-1]
-        stages.append(_Stage(at, last, Fixed(), -1, (1.0, 0.0)))
-        stages.append(_Stage(len(stages) - 1, Transform.identity(), joint, i, offset))
+        stages.append(_Stage(at, Transform.identity(), joint, i, offset))
         place.append(len(stages) - 1)
         joint_frame.append(frame)
     moments = [
-        m.seen_from(X.inverse()) for m, X in zip(robot.moments, to_new, strict=True)
+        _snapped_moments(body.inertia.moments(np.longdouble).seen_from(X.inverse()))
+        for body, X in zip(robot.bodies, to_new, strict=True)
     ]
-    if regroup:
+    if regroup and not own_frames:
         _regroup(robot, stages, place, moments, joint_frame)
     nothing = MassMoments(0.0, np.zeros(3), np.zeros((3, 3)))
     by_stage = [nothing] * len(stages)
@@ -198,67 +217,84 @@ def _subtree_sizes(robot: KinematicTree) -> list[int]:
     return size
 
 
+def _extended(X: Transform) -> Transform:
+    return Transform(X.E.astype(np.longdouble), X.r.astype(np.longdouble))
+
+
+def _unit(z: ScalarArray) -> ScalarArray:
+    """Direction z (3,) without rounding of zeros and of exactly unit length."""
+    z = without_rounding(z)
+    return z / np.sqrt(z @ z)
+
+
 def _clean(X: Transform) -> Transform:
     return Transform(without_rounding(X.E), _snapped(X.r))
 
 
-def _snapped(r: Array) -> Array:
+def _snapped(r: ScalarArray, rounding: float = ROUNDING) -> ScalarArray:
     """R with components that are rounding of the largest one set to zero."""
-    return np.where(np.abs(r) <= 4 * ROUNDING * np.abs(r).max(initial=0.0), 0.0, r)
+    return np.where(np.abs(r) <= rounding * np.abs(r).max(initial=0.0), 0.0, r)
 
 
-def _normal(z: Array, to: Array) -> Array | None:
+def _snapped_moments(m: MassMoments) -> MassMoments:
+    """M without what extended precision leaves of entries that the frames were to remove."""
+    return MassMoments(m.mass, _snapped(m.first, EXTENDED), _snapped(m.second, EXTENDED))
+
+
+def _normal(z: ScalarArray, to: ScalarArray) -> ScalarArray | None:
     """Unit common normal (3,) of e_z and direction z, or None where they are parallel."""
     x = np.array([-z[1], z[0], 0.0])  # e_z x z
-    length = float(np.hypot(z[0], z[1]))
+    length = np.hypot(z[0], z[1])
     if length <= ROUNDING:
         x = np.array([to[0], to[1], 0.0])  # parallel axes: along the way between them
-        length = float(np.hypot(to[0], to[1]))
-        if length <= 4 * ROUNDING * max(1.0, float(np.abs(to).max())):
+        length = np.hypot(to[0], to[1])
+        if length <= 4 * ROUNDING * max(1.0, np.abs(to).max()):
             return None
-    return x / length
+    return np.asarray(x / length)
 
 
 def _joint_frame(to_joint: Transform, joint: AbstractJoint) -> Transform:
     """Joint's new frame on the parent: z along the axis, x the common normal, way (a, 0, d)."""
     axis: Array = joint.axis  # type: ignore[attr-defined]
-    z = without_rounding(to_joint.E.T @ axis)
+    z = _unit(to_joint.E.T @ axis)
     o = to_joint.r
     x = _normal(z, o)
     if x is None:
         x = X_AXIS
-    y = np.array([z[1] * x[2] - z[2] * x[1], z[2] * x[0] - z[0] * x[2], z[0] * x[1] - z[1] * x[0]])
+    y = np.array(
+        [z[1] * x[2] - z[2] * x[1], z[2] * x[0] - z[0] * x[2], z[0] * x[1] - z[1] * x[0]]
+    )
     E = without_rounding(np.array([x, y, z]))
     if isinstance(joint, Prismatic):  # any point will do
         return Transform(E, np.zeros(3))
     across = np.array([-x[1], x[0], 0.0])  # e_z x x: the direction the way should not have
-    slope = float(z @ across)
-    t = -float(o @ across) / slope if abs(slope) > 0.5 else -float(o[2]) / float(z[2])
+    slope = z @ across
+    t = -(o @ across) / slope if abs(slope) > 0.5 else -o[2] / z[2]
     return Transform(E, _snapped(o + t * z))
 
 
 def _turn_towards_child(
     robot: KinematicTree, i: int, constant: Transform, weight: list[int]
-) -> tuple[float, float]:
+) -> Turn:
     """Cosine and sine of the turn about z that puts x of body i on the next common normal."""
-    x: Array | None = None
+    x: ScalarArray | None = None
     children = [c for c in robot.children[i] if _has_axis(robot.joints[c])]
     if children:
         child = max(children, key=lambda c: weight[c])
-        to_joint = constant.inverse().then(robot.bodies[child].placement)
+        to_joint = constant.inverse().then(_extended(robot.bodies[child].placement))
         axis: Array = robot.joints[child].axis  # type: ignore[attr-defined]
-        x = _normal(without_rounding(to_joint.E.T @ axis), to_joint.r)
+        x = _normal(_unit(to_joint.E.T @ axis), to_joint.r)
     elif not robot.children[i]:  # a leaf: x towards its centre of mass
-        h = robot.moments[i].seen_from(constant.inverse()).first
+        h = robot.bodies[i].inertia.moments(np.longdouble).seen_from(constant.inverse()).first
         x = _normal(Z_AXIS, _snapped(h))
     if x is None or isinstance(robot.joints[i], Prismatic):
-        return 1.0, 0.0
+        return AHEAD
     return _exact(x[0]), _exact(x[1])
 
 
-def _exact(x: float) -> float:
+def _exact(x: np.longdouble) -> np.longdouble:
     """X, with rounding of 0 and +-1 removed."""
-    return float(np.round(x)) if abs(x - np.round(x)) <= 2 * ROUNDING else float(x)
+    return np.round(x) if abs(x - np.round(x)) <= 2 * ROUNDING else x
 
 
 def _elementary(frame: Transform) -> list[Transform]:
@@ -275,9 +311,9 @@ def _elementary(frame: Transform) -> list[Transform]:
     return [Transform(about_z, r), Transform(about_x, np.zeros(3))]
 
 
-def _sine_x(E: Array) -> float:
+def _sine_x(E: ScalarArray) -> np.longdouble:
     """Minus the sine of alpha in E = Rx(alpha) Rz(beta): z = (s_b s_a, -c_b s_a, c_a)."""
-    return float(E[2, 1] * E[0, 0] - E[2, 0] * E[0, 1])
+    return np.longdouble(E[2, 1] * E[0, 0] - E[2, 0] * E[0, 1])
 
 
 def _regroup(
@@ -290,7 +326,7 @@ def _regroup(
     """Move what each joint cannot see from its body to its parent, leaves first, in place."""
     for i in reversed(range(robot.n_bodies)):
         moved = invisible_moments(robot.joints[i], moments[i])
-        moments[i] = moments[i].minus(moved)
+        moments[i] = _snapped_moments(moments[i].minus(moved))
         parent = robot.bodies[i].parent
         if parent >= 0:
             moments[parent] = moments[parent].plus(moved.seen_from(joint_frame[i]))
@@ -299,10 +335,10 @@ def _regroup(
 def invisible_moments(joint: AbstractJoint, m: MassMoments) -> MassMoments:
     """Part of a body's moments that moves with the parent just as well (axis along z).
 
-    Revolute: point masses on the axis. Cylindrical, helical, planar: those with neither mass nor
+    Revolute: point masses on the axis. Cylindrical, helical, planar: those without mass or
     first moment. Spherical: a point mass at the centre. Prismatic: pure second moments.
     """
-    nothing, zz = np.zeros((3, 3)), np.zeros((3, 3))
+    nothing, zz = np.zeros_like(m.second), np.zeros_like(m.second)
     zz[2, 2] = m.second[2, 2]
     if isinstance(joint, Revolute):
         return MassMoments(m.mass, np.array([0.0, 0.0, m.first[2]]), zz)

@@ -10,6 +10,7 @@ as the last reader is past.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Literal, TypeAlias, final
 
 from dynsys.codegen.graph import BINARY, UNARY, Op, Program
@@ -122,7 +123,7 @@ def _cut(nodes: list[int], size: int) -> list[Segment]:
     """Segments of nearly equal length, none longer than ``size``."""
     count = max(1, -(-len(nodes) // size))
     cuts = [len(nodes) * i // count for i in range(count + 1)]
-    return [Segment(nodes[a:b]) for a, b in zip(cuts, cuts[1:], strict=False)]
+    return [Segment(nodes[a:b]) for a, b in pairwise(cuts)]
 
 
 def _place_results(s: Schedule) -> None:

@@ -67,66 +67,113 @@ _COEFFICIENTS = {
 _TWO_OVER_PI = 0.6366197723675814
 
 
-def sincos(lines: Lines, t: VectorType, x: str, *, fma: bool) -> tuple[str, str, str]:
-    """Append sine and cosine of the vector ``x``; returns (sine, cosine, in-range mask)."""
+def sincos(
+    lines: Lines, t: VectorType, xs: list[str], *, fma: bool
+) -> list[tuple[str, str, str]]:
+    """Append sine and cosine of vectors ``xs``; a list of (sine, cosine, in-range mask).
+
+    The vectors are taken through the steps together, so that they share constants in registers
+    and hide each other's latency.
+    """
     c = _COEFFICIENTS[t.dtype]
-    shifted = lines.fused(t, x, t.constant(_TWO_OVER_PI), t.constant(c.magic), fma)
-    j = lines.let(f"fsub {t} {shifted}, {t.constant(c.magic)}")
-    minus_j = lines.let(f"fneg {t} {j}")
-    r = x
+    steps = _Together(lines, t, fma)
+    magic, one = t.constant(c.magic), t.constant(1.0)
+    shifted = steps.fused(xs, t.constant(_TWO_OVER_PI), magic)
+    j = steps.each("fsub {t} {}, {}", shifted, magic)
+    r = xs
     for term in c.fused if fma else c.exact:
-        r = lines.fused(t, minus_j, t.constant(term), r, fma)
-    z = lines.let(f"fmul {t} {r}, {r}")
-    rz = lines.let(f"fmul {t} {r}, {z}")
-    sine = lines.fused(t, rz, _horner(lines, t, z, c.g, fma), r, fma)
-    zz = lines.let(f"fmul {t} {z}, {z}")
-    top = lines.fused(t, z, t.constant(-0.5), t.constant(1.0), fma)
-    cosine = lines.fused(t, zz, _horner(lines, t, z, c.h, fma), top, fma)
-    quadrant = lines.let(f"bitcast {t} {shifted} to {t.integer}")
-    swapped_sine, swapped_cosine = _swap(lines, t, quadrant, sine, cosine)
-    size = lines.let(f"call {t} @llvm.fabs.{t.suffix}({t} {x})")
-    inside = lines.let(f"fcmp ole {t} {size}, {t.constant(LIMIT[t.dtype])}")
-    return swapped_sine, swapped_cosine, inside
+        r = steps.fused(j, t.constant(-term), r)
+    z = steps.each("fmul {t} {}, {}", r, r)
+    zz = steps.each("fmul {t} {}, {}", z, z)
+    g = steps.polynomial(z, zz, c.g)
+    h = steps.polynomial(z, zz, c.h)
+    rz = steps.each("fmul {t} {}, {}", r, z)
+    sine = steps.fused(rz, g, r)
+    top = steps.fused(z, t.constant(-0.5), one)
+    cosine = steps.fused(zz, h, top)
+    sine, cosine = steps.to_quadrant(shifted, sine, cosine)
+    size = steps.each("call {t} @llvm.fabs.{suffix}({t} {})", xs)
+    inside = steps.each("fcmp ole {t} {}, {}", size, t.constant(LIMIT[t.dtype]))
+    return list(zip(sine, cosine, inside, strict=True))
 
 
-def _horner(lines: Lines, t: VectorType, z: str, c: tuple[float, ...], fma: bool) -> str:
-    value = t.constant(c[-1])
-    for coefficient in reversed(c[:-1]):
-        value = lines.fused(t, value, z, t.constant(coefficient), fma)
-    return value
+@final
+@dataclass(frozen=True)
+class _Together:
+    """Writes each step for several vectors in turn; operands are lists or shared constants."""
 
+    lines: Lines
+    t: VectorType
+    fma: bool
 
-def _swap(
-    lines: Lines, t: VectorType, quadrant: str, sine: str, cosine: str
-) -> tuple[str, str]:
-    """Sine and cosine of r + quadrant pi/2: bit 0 swaps them, bit 1 gives the signs."""
-    i, top = t.integer, t.bits - 1
-    odd_sign = lines.let(f"shl {i} {quadrant}, {t.integer_constant(top)}")
-    odd = lines.let(f"icmp slt {i} {odd_sign}, zeroinitializer")
-    high = lines.let(f"shl {i} {quadrant}, {t.integer_constant(top - 1)}")
-    sign_s = lines.let(f"and {i} {high}, {t.integer_constant(-(2**top))}")
-    sign_c = lines.let(f"xor {i} {sign_s}, {odd_sign}")
-    out = []
-    for yes, no, sign in ((cosine, sine, sign_s), (sine, cosine, sign_c)):
-        chosen = lines.let(f"select {t.mask} {odd}, {t} {yes}, {t} {no}")
-        bits = lines.let(f"bitcast {t} {chosen} to {i}")
-        signed = lines.let(f"xor {i} {bits}, {sign}")
-        out.append(lines.let(f"bitcast {i} {signed} to {t}"))
-    return out[0], out[1]
+    def each(self, pattern: str, first: list[str], *rest: list[str] | str) -> list[str]:
+        """The instruction ``pattern`` for every vector."""
+        out = []
+        for i, x in enumerate(first):
+            others = [o if isinstance(o, str) else o[i] for o in rest]
+            text = pattern.format(
+                x, *others, t=self.t, i=self.t.integer, mask=self.t.mask, suffix=self.t.suffix
+            )
+            out.append(self.lines.let(text))
+        return out
+
+    def fused(self, a: list[str], b: list[str] | str, c: list[str] | str) -> list[str]:
+        """The expression a b + c for every vector."""
+        out = []
+        for i, x in enumerate(a):
+            y, z = (o if isinstance(o, str) else o[i] for o in (b, c))
+            out.append(self.lines.fused(self.t, x, y, z, self.fma))
+        return out
+
+    def polynomial(self, z: list[str], zz: list[str], c: tuple[float, ...]) -> list[str]:
+        """Sum of c_k z^k: pairs c_k + c_k+1 z, then Horner's rule in z^2 (short dependency)."""
+        pairs: list[list[str] | str] = []
+        for k in range(0, len(c), 2):
+            low = self.t.constant(c[k])
+            pair = k + 1 < len(c)
+            pairs.append(self.fused(z, self.t.constant(c[k + 1]), low) if pair else low)
+        value = pairs[-1]
+        for lower in reversed(pairs[:-1]):
+            value = self.fused(zz, value, lower)
+        return value if isinstance(value, list) else [value] * len(z)
+
+    def to_quadrant(
+        self, shifted: list[str], sine: list[str], cosine: list[str]
+    ) -> tuple[list[str], list[str]]:
+        """Sine and cosine of r + j pi/2: bit 0 of j swaps them, bit 1 gives the signs."""
+        top, n = self.t.bits - 1, self.t.integer_constant
+        j = self.each("bitcast {t} {} to {i}", shifted)
+        odd_sign = self.each("shl {i} {}, {}", j, n(top))
+        odd = self.each("icmp slt {i} {}, zeroinitializer", odd_sign)
+        high = self.each("shl {i} {}, {}", j, n(top - 1))
+        sine_sign = self.each("and {i} {}, {}", high, n(-(2**top)))
+        cosine_sign = self.each("xor {i} {}, {}", sine_sign, odd_sign)
+        return (
+            self._signed(odd, cosine, sine, sine_sign),
+            self._signed(odd, sine, cosine, cosine_sign),
+        )
+
+    def _signed(
+        self, choose: list[str], yes: list[str], no: list[str], sign: list[str]
+    ) -> list[str]:
+        chosen = self.each("select {mask} {}, {t} {}, {t} {}", choose, yes, no)
+        bits = self.each("bitcast {t} {} to {i}", chosen)
+        flipped = self.each("xor {i} {}, {}", bits, sign)
+        return self.each("bitcast {i} {} to {t}", flipped)
 
 
 def repair_function(dtype: str) -> str:
     """Text of ``@repair(args, out, count, width)``: the C library's values where |x| is large.
 
     ``args`` holds count packs of ``width`` arguments, ``out`` for every pack the sines, then
-    the cosines. ``@runtime`` begins with the addresses of sin and cos, written when the code is loaded.
+    the cosines. ``@runtime`` begins with the addresses of sin and cos, written on loading.
     """
     t = VectorType(dtype, 1)
     widen = "fpext float %x to double" if dtype == "float32" else "fadd double %x, -0.0"
     narrow = "fptrunc double {} to float" if dtype == "float32" else "fadd double {}, -0.0"
     return f"""
-@runtime = global [8 x ptr] zeroinitializer
-@no_dimension = internal constant i64 -1
+@runtime = global [11 x ptr] zeroinitializer
+@no_dimension = internal constant [2 x i64] [i64 -1, i64 -1]
 
 define internal void @repair(ptr %args, ptr %out, i64 %count, i64 %width) noinline {{
 start:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from dynsys.codegen.llvm_text import Lines, VectorType
 
-__all__ = ["column_blocks", "load_columns", "store_columns"]
+__all__ = ["column_blocks", "load_columns", "store_columns", "transposed"]
 
 
 def column_blocks(size: int, width: int) -> Iterator[tuple[int, int]]:
@@ -31,13 +31,23 @@ def column_blocks(size: int, width: int) -> Iterator[tuple[int, int]]:
 def load_columns(
     lines: Lines, t: VectorType, rows: list[str], first: int, count: int
 ) -> list[str]:
-    """Columns first .. first + count of W rows (addresses), each a vector over the rows."""
-    narrow = VectorType(t.dtype, count)
-    vectors = []
-    for row in rows:
-        value = lines.load(narrow, lines.at(t, row, first))
-        vectors.append(_resize(lines, narrow, t, value))
-    return _transpose(lines, t, vectors)[:count]
+    """Columns first .. first + count of W rows (addresses), each a vector over the rows.
+
+    The first round of shuffles is done by loading: half a vector of row i, then half of row
+    i + W/2 into its other half.
+    """
+    half = t.width // 2
+    narrow = VectorType(t.dtype, min(count, half))
+    vectors = [""] * t.width
+    for i in range(half):
+        for side in range(2):
+            at = first + side * half
+            if side * half >= count:
+                vectors[i + side * half] = "poison"
+                continue
+            parts = [lines.load(narrow, lines.at(t, rows[row], at)) for row in (i, i + half)]
+            vectors[i + side * half] = _concatenate(lines, narrow, t, parts)
+    return _transpose(lines, t, vectors, half // 2)[:count]
 
 
 def store_columns(
@@ -46,8 +56,27 @@ def store_columns(
     """Write columns (vectors over the rows) to W rows (addresses) from column ``first`` on."""
     narrow = VectorType(t.dtype, len(columns))
     padding = ["poison"] * (t.width - len(columns))
-    for row, value in zip(rows, _transpose(lines, t, columns + padding), strict=True):
+    vectors = _transpose(lines, t, columns + padding, t.width // 2)
+    for row, value in zip(rows, vectors, strict=True):
         lines.store(narrow, _resize(lines, t, narrow, value), lines.at(t, row, first))
+
+
+def transposed(lines: Lines, t: VectorType, rows: list[str]) -> list[str]:
+    """Columns of a (W, W) matrix whose rows are given."""
+    return _transpose(lines, t, rows, t.width // 2)
+
+
+def _concatenate(lines: Lines, part: VectorType, t: VectorType, parts: list[str]) -> str:
+    """Two parts of at most W/2 numbers as the beginnings of the two halves of a vector."""
+    half = t.width // 2
+    if part.width == 1:
+        first = lines.let(f"insertelement {t} poison, {part} {parts[0]}, i32 0")
+        return lines.let(f"insertelement {t} {first}, {part} {parts[1]}, i32 {half}")
+    lanes = [
+        str(i % half + (part.width if i >= half else 0)) if i % half < part.width else "poison"
+        for i in range(t.width)
+    ]
+    return _shuffle(lines, part, parts[0], parts[1], lanes)
 
 
 def _resize(lines: Lines, source: VectorType, result: VectorType, value: str) -> str:
@@ -66,10 +95,12 @@ def _shuffle(lines: Lines, t: VectorType, a: str, b: str, lanes: list[str]) -> s
     return lines.let(f"shufflevector {t} {a}, {t} {b}, <{len(lanes)} x i32> <{picks}>")
 
 
-def _transpose(lines: Lines, t: VectorType, vectors: list[str]) -> list[str]:
-    """W vectors of W numbers, transposed: blocks of h numbers swap places, h = W/2, ..., 1."""
+def _transpose(lines: Lines, t: VectorType, vectors: list[str], h: int) -> list[str]:
+    """W vectors of W numbers: blocks of h numbers swap places, then of h/2, ..., 1.
+
+    From h = W/2 on this is the transpose.
+    """
     out = list(vectors)
-    h = t.width // 2
     while h:
         upper = [str(i if not i & h else t.width + i - h) for i in range(t.width)]
         lower = [str(i + h if not i & h else t.width + i) for i in range(t.width)]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
-
 from dynsys.codegen.graph import Graph, Program
 from dynsys.codegen.programs import sample_states
 from dynsys.model.tree import KinematicTree
@@ -18,7 +16,7 @@ def recorded(
     robot: KinematicTree,
     algorithm: Callable[[ScalarArray, ScalarArray, ScalarArray], ScalarArray],
 ) -> Program:
-    """Program of ``algorithm(q, qd, third)``, a third vector of length nv being the last input."""
+    """Program of ``algorithm(q, qd, third)``; the third input has length nv."""
     graph = Graph()
     x = graph.inputs(robot.nq + 2 * robot.nv)
     n, m = robot.nq, robot.nv

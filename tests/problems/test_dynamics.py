@@ -18,6 +18,7 @@ from dynsys.recursive.aba import aba
 from dynsys.recursive.rnea import rnea
 from dynsys.types import Array
 from problems import ForwardDynamics, HybridDynamics, InverseDynamics
+from problems.problem import Backend
 from tests import strategies
 
 
@@ -30,17 +31,31 @@ def wrenches(robot: KinematicTree, seed: int) -> Array:
     return np.random.default_rng(seed).normal(size=(robot.n_bodies, 6))
 
 
-@settings(max_examples=60)
+@settings(max_examples=50)
 @given(robot=strategies.trees(coupled=True), data=st.data(), seed=strategies.seeds)
 def test_inverse_and_forward_dynamics(
     robot: KinematicTree, data: st.DataObject, seed: int
 ) -> None:
+    check_both_ways(robot, data, seed, "reference")
+
+
+@settings(max_examples=12)
+@given(robot=strategies.trees(6, coupled=True), data=st.data(), seed=strategies.seeds)
+def test_compiled_inverse_and_forward_dynamics(
+    robot: KinematicTree, data: st.DataObject, seed: int
+) -> None:
+    check_both_ways(robot, data, seed, "llvm")
+
+
+def check_both_ways(
+    robot: KinematicTree, data: st.DataObject, seed: int, backend: Backend
+) -> None:
     q, qd, qdd = data.draw(strategies.motions(robot))
     f_ext = wrenches(robot, seed)
-    inverse = InverseDynamics(robot).solve(q, qd, qdd, f_ext)
+    inverse = InverseDynamics(robot, backend).solve(q, qd, qdd, f_ext)
     close(inverse.torque, rnea(robot, q, qd, qdd, f_ext))
     close(inverse.qdd, qdd)
-    forward = ForwardDynamics(robot).solve(q, qd, inverse.torque, f_ext)
+    forward = ForwardDynamics(robot, backend).solve(q, qd, inverse.torque, f_ext)
     close(forward.qdd, aba(robot, q, qd, inverse.torque, f_ext))
     close(forward.qdd, qdd)
     close(forward.acceleration.array, inverse.acceleration.array)
@@ -49,9 +64,19 @@ def test_inverse_and_forward_dynamics(
     assert max(inverse.residual, forward.residual) < 1e-14
 
 
-@settings(max_examples=40)
+@settings(max_examples=30)
 @given(robot=strategies.trees(coupled=True), data=st.data())
 def test_hybrid_dynamics_agrees_with_both(robot: KinematicTree, data: st.DataObject) -> None:
+    check_hybrid(robot, data, "reference")
+
+
+@settings(max_examples=12)
+@given(robot=strategies.trees(max_bodies=6, coupled=True), data=st.data())
+def test_compiled_hybrid_dynamics(robot: KinematicTree, data: st.DataObject) -> None:
+    check_hybrid(robot, data, "llvm")
+
+
+def check_hybrid(robot: KinematicTree, data: st.DataObject, backend: Backend) -> None:
     q, qd, qdd = data.draw(strategies.motions(robot))
     torque = rnea(robot, q, qd, qdd)
     own = [
@@ -63,7 +88,7 @@ def test_hybrid_dynamics_agrees_with_both(robot: KinematicTree, data: st.DataObj
     known = torque.copy()
     for name in named:
         known[robot.v_slice(name)] = qdd[robot.v_slice(name)]
-    solution = HybridDynamics(robot, known_acceleration=named).solve(q, qd, known)
+    solution = HybridDynamics(robot, named, backend).solve(q, qd, known)
     close(solution.qdd, qdd)
     close(solution.torque, torque)
 
@@ -107,8 +132,6 @@ def test_solution_by_name() -> None:
         solution.acceleration["tol"]
     with pytest.raises(ModelError, match="fixed to the base"):
         solution.external_wrench["wall"]
-    with pytest.raises(ValueError, match="read-only"):
-        solution.torque[0] = 1.0
 
 
 def test_accelerations_are_proper() -> None:
@@ -137,9 +160,9 @@ def test_batch_is_the_states_one_by_one() -> None:
         one = problem.solve(
             q[k], qd[k], torque[k], {name: f_ext[name][k], robot.body_names[0]: np.ones(6)}
         )
-        np.testing.assert_array_equal(batch.qdd[k], one.qdd)
-        np.testing.assert_array_equal(batch.joint_wrench[name][k], one.joint_wrench[name])
-        assert batch.residual[k] == one.residual  # type: ignore[index]
+        close(batch.qdd[k], one.qdd, 1e-13)
+        close(batch.joint_wrench[name][k], one.joint_wrench[name], 1e-13)
+        assert batch.residual[k] < 1e-14  # type: ignore[index]
     fixed = wrenches(robot, 0)
     both = (
         problem.solve_batch(q, qd, torque, fixed),
@@ -158,9 +181,9 @@ def test_batches_of_wrong_shape_are_refused() -> None:
         problem.solve_batch(two, two, three)
     bad = two.copy()
     bad[1, 0] = np.nan
-    with pytest.raises(StateError, match="state 1 of the batch: qd"):
+    with pytest.raises(StateError, match="state 1: qd"):
         problem.solve_batch(two, bad, two)
-    with pytest.raises(StateError, match="leading axis must be 2"):
+    with pytest.raises(StateError, match=r"shape \(2, 2, 6\)"):
         problem.solve_batch(two, two, two, np.zeros((3, 2, 6)))
 
 
@@ -199,7 +222,7 @@ def test_singular_system_names_the_joint() -> None:
     state = (np.ones(4), np.ones(4), np.zeros(4))
     with pytest.raises(SingularSystemError, match="acceleration of joint 'wrist' is not det"):
         ForwardDynamics(robot).solve(*state)
-    with pytest.raises(SingularSystemError, match=r"state 0 of the batch: .* 'wrist'"):
+    with pytest.raises(SingularSystemError, match=r"state 0: .* 'wrist'"):
         ForwardDynamics(robot).solve_batch(*(vector[None] for vector in state))
     assert InverseDynamics(robot).solve(*state).torque[3] == pytest.approx(0.0)
     assert HybridDynamics(robot, ["wrist"]).solve(*state).qdd[3] == 0.0

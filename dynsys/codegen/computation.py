@@ -1,0 +1,78 @@
+"""What kernels are made of: a program of the expression graph, or loops of its own."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from dynsys.codegen.batch_driver import emit_share
+from dynsys.codegen.emit import Module
+from dynsys.codegen.fastcall import emit_call
+from dynsys.codegen.llvm_text import VectorType
+from dynsys.codegen.rowcall import emit_rows
+from dynsys.codegen.signature import Signature
+from dynsys.codegen.sincos import repair_function
+from dynsys.codegen.target import Target
+from dynsys.types import ScalarArray
+
+__all__ = ["AbstractComputation", "around", "one_by_one"]
+
+
+class AbstractComputation(Protocol):
+    """Outputs from inputs: evaluated, slowly, or written as LLVM text."""
+
+    def evaluate(self, inputs: ScalarArray) -> ScalarArray:
+        """Outputs (..., n_outputs) from inputs (..., n_inputs), in the dtype of ``inputs``."""
+        ...
+
+    def module(self, signature: Signature, dtype: str, target: Target) -> Module:
+        """Text of the functions of a kernel."""
+        ...
+
+
+def around(signature: Signature, t: VectorType, target: Target, scratch_bytes: int) -> str:
+    """Beginning of a kernel's text, all but ``one`` and ``batch``."""
+    return "".join(
+        (
+            f'target triple = "{target.triple}"\n',
+            repair_function(t.dtype),
+            emit_share(t, signature),
+            emit_call(signature, t.dtype),
+            emit_rows(signature, t.dtype, scratch_bytes),
+        )
+    )
+
+
+def one_by_one(signature: Signature, t: VectorType) -> str:
+    """Text of ``batch`` that calls ``one`` for every row.
+
+    The first output, of at least ``finite.FEWEST`` numbers, tells whether all is finite.
+    """
+    groups = range(len(signature.groups))
+    out = len(signature.inputs)
+    parameters = "".join(f", ptr %p{g}, i64 %s{g}" for g in groups)
+    rows = "".join(
+        f"  %o{g} = mul i64 %k, %s{g}\n"
+        f"  %a{g} = getelementptr {t.element}, ptr %p{g}, i64 %o{g}\n"
+        for g in groups
+    )
+    arguments = ", ".join(f"ptr %a{g}" for g in groups)
+    return f"""
+define i64 @batch(i64 %n, ptr %scratch{parameters}) {{
+start:
+  br label %head
+head:
+  %k = phi i64 [ 0, %start ], [ %next, %row ]
+  %fine = phi i64 [ 1, %start ], [ %both, %row ]
+  %more = icmp ult i64 %k, %n
+  br i1 %more, label %row, label %done
+row:
+{rows}  call void @one({arguments})
+  %finite = call i1 @finite(ptr %a{out}, i64 {signature.outputs[0][1]})
+  %flag = zext i1 %finite to i64
+  %both = and i64 %fine, %flag
+  %next = add i64 %k, 1
+  br label %head
+done:
+  ret i64 %fine
+}}
+"""

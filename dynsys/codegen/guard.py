@@ -1,0 +1,95 @@
+"""Guards: outputs turn NaN at inputs the program must not answer. Free of branches.
+
+    first output += 0 * sqrt(margin),      margin >= 0 exactly where the guarded value is fine
+
+Quaternions must have unit norm: margin = tolerance^2 - (|quaternion|^2 - 1)^2. Pivots that are
+safe by sampling only must stay away from zero: with x = 1 / pivot, margin = x (limit - x).
+Guards are added after simplification, which would rightly find that they change nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from dynsys.codegen.graph import Op, Program
+
+__all__ = ["guarded"]
+
+TOLERANCE = {"float64": 2e-6, "float32": 1e-3}
+"""Allowed error of a quaternion's squared norm."""
+
+
+class _Appender:
+    """Nodes added behind those of a program."""
+
+    def __init__(self, program: Program) -> None:
+        self.op, self.left = program.op.tolist(), program.left.tolist()
+        self.right = program.right.tolist()
+        self.constants = list(program.constants)
+        self._inputs = {
+            left: k + 1
+            for k, (op, left) in enumerate(zip(self.op, self.left, strict=True))
+            if op == Op.INPUT
+        }
+
+    def node(self, op: Op, left: int, right: int = 0) -> int:
+        self.op.append(int(op))
+        self.left.append(left)
+        self.right.append(right)
+        return len(self.op)
+
+    def constant(self, value: float) -> int:
+        self.constants.append(np.longdouble(value))
+        return self.node(Op.CONSTANT, len(self.constants) - 1)
+
+    def input(self, number: int) -> int:
+        if number not in self._inputs:
+            self._inputs[number] = self.node(Op.INPUT, number)
+        return self._inputs[number]
+
+    def program(self, outputs: Sequence[int], n_inputs: int) -> Program:
+        return Program(
+            np.array(self.op, dtype=np.int8),
+            np.array(self.left, dtype=np.int32),
+            np.array(self.right, dtype=np.int32),
+            np.array(self.constants, dtype=np.longdouble),
+            np.array(outputs, dtype=np.int32),
+            n_inputs,
+        )
+
+
+def guarded(
+    program: Program,
+    quaternions: Sequence[slice],
+    dtype: str = "float64",
+    reciprocal_limits: Sequence[float] = (),
+) -> Program:
+    """Guard the quaternions among the inputs, and reciprocal pivots that end the outputs.
+
+    The last ``len(reciprocal_limits)`` outputs are reciprocals of pivots; each gets a guard
+    with its limit and is then no output any more.
+    """
+    n_pivots = len(reciprocal_limits)
+    outputs = program.outputs.tolist()[: len(program.outputs) - n_pivots]
+    reciprocals = program.outputs.tolist()[len(outputs) :]
+    if not outputs or not (quaternions or n_pivots):
+        return program
+    add = _Appender(program)
+    margins = [_unit_norm(add, where, TOLERANCE[dtype]) for where in quaternions]
+    for x, limit in zip(reciprocals, reciprocal_limits, strict=True):
+        margins.append(add.node(Op.MUL, x, add.node(Op.ADD, add.constant(limit), -x)))
+    zero = add.constant(0.0)
+    first = outputs[0] or zero
+    for margin in margins:
+        first = add.node(Op.ADD, first, add.node(Op.MUL, zero, add.node(Op.SQRT, margin)))
+    return add.program([first, *outputs[1:]], program.n_inputs)
+
+
+def _unit_norm(add: _Appender, where: slice, tolerance: float) -> int:
+    parts = [add.input(k) for k in range(where.start, where.stop)]
+    squares = [add.node(Op.MUL, x, x) for x in parts]
+    halves = (add.node(Op.ADD, *squares[:2]), add.node(Op.ADD, *squares[2:]))
+    defect = add.node(Op.ADD, add.node(Op.ADD, *halves), -add.constant(1.0))
+    return add.node(Op.ADD, add.constant(tolerance**2), -add.node(Op.MUL, defect, defect))

@@ -1,0 +1,115 @@
+"""dynsys as a contender: the kernels of one robot, one state at a time and in batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import final
+
+import numpy as np
+
+from dynsys.codegen.functions import specialise
+from dynsys.codegen.interface import AbstractKernel
+from dynsys.codegen.kernel import Kernel
+from dynsys.types import Array
+from experiments.peer_loop import StateLoop
+from experiments.peer_robots import PeerRobot, States
+from experiments.peer_timing import TWO_THREADS, Contender
+from problems import ForwardDynamics, InverseDynamics
+
+__all__ = ["Ours"]
+
+OURS = "ours"
+
+
+@final
+class Ours:
+    """The kernels of one robot, compiled once or from the cache.
+
+    ID and FD are the problems a user solves, with all their run-time checks. Symmetric matrices
+    are written in full, where Pinocchio and CasADi write the upper triangle.
+    """
+
+    def __init__(self, peer: PeerRobot) -> None:
+        robot = peer.robot
+        inverse, forward = InverseDynamics(robot), ForwardDynamics(robot)
+        self._nv = robot.nv
+        self._kernels: Mapping[str, AbstractKernel] = {
+            "ID": inverse.compile(backend="llvm"),
+            "FD": forward.compile(backend="llvm"),
+            "CRBA": specialise(robot, "inertia"),
+            "Minverse": specialise(robot, "inverse_inertia"),
+        }
+        self._calls: Mapping[str, Callable[..., Array]] = {
+            "ID": lambda q, v, qdd: inverse.solve(q, v, qdd).torque,
+            "FD": lambda q, v, torque: forward.solve(q, v, torque).qdd,
+        }
+
+    def contenders(self, states: States, modes: Sequence[str]) -> list[Contender]:
+        """Every task in every mode asked for; see :class:`Contender`."""
+        return [
+            self._contender(task, kernel, states, mode)
+            for task, kernel in self._kernels.items()
+            for mode in modes
+        ]
+
+    def _contender(
+        self, task: str, kernel: AbstractKernel, states: States, mode: str
+    ) -> Contender:
+        inputs = _inputs(task, states)
+        out = np.zeros((len(states), kernel.signature.n_outputs))
+        if mode == "one state":
+            run = _machine_loop(kernel, inputs, out)
+        elif mode == "python":
+            run = _python_loop(self._calls.get(task, _first_output(kernel)), inputs, out)
+        else:
+            run = _batch(kernel, inputs, out, threads=2 if mode == TWO_THREADS else 1)
+
+        def result() -> Array:
+            return out if task in ("ID", "FD") else out.reshape(-1, self._nv, self._nv)
+
+        return Contender(OURS, task, mode, len(states), run, result)
+
+
+def _first_output(kernel: AbstractKernel) -> Callable[..., Array]:
+    return lambda q: kernel.one(q)[0][0]
+
+
+def _inputs(task: str, states: States) -> tuple[Array, ...]:
+    if task == "ID":
+        return states.q, states.v, states.qdd
+    if task == "FD":
+        return states.q, states.v, states.torque
+    return (states.q,)
+
+
+def _machine_loop(
+    kernel: AbstractKernel, inputs: tuple[Array, ...], out: Array
+) -> Callable[[int], None]:
+    if not isinstance(kernel, Kernel):
+        raise TypeError(f"no machine code to time in {type(kernel).__name__}")
+    return StateLoop(kernel._loaded.one, [*map(np.ascontiguousarray, inputs), out])
+
+
+def _python_loop(
+    call: Callable[..., Array], inputs: tuple[Array, ...], out: Array
+) -> Callable[[int], None]:
+    rows = list(zip(*inputs, strict=True))
+    for k, row in enumerate(rows):
+        out[k] = call(*row)
+
+    def run(repeats: int) -> None:
+        for _ in range(repeats):
+            for row in rows:
+                call(*row)
+
+    return run
+
+
+def _batch(
+    kernel: AbstractKernel, inputs: tuple[Array, ...], out: Array, threads: int
+) -> Callable[[int], None]:
+    def run(repeats: int) -> None:
+        for _ in range(repeats):
+            kernel.batch(*inputs, out=(out,), threads=threads)
+
+    return run

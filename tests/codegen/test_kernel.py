@@ -1,0 +1,272 @@
+"""Kernels called with NumPy arrays: shapes, strides, dtypes, threads, errors, lifetimes."""
+
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+from dynsys.codegen.graph import Graph, Program
+from dynsys.codegen.kernel import Kernel, build_kernel, compile_kernel
+from dynsys.codegen.signature import Signature
+from dynsys.errors import KernelBuildError, StateError
+
+NQ, NV = 7, 3
+SIGNATURE = Signature((("q", NQ), ("qd", NV)), (("torque", NV), ("energy", 1)))
+
+
+def small_program() -> Program:
+    g = Graph()
+    x = g.inputs(NQ + NV)
+    q, qd = x[:NQ], x[NQ:]
+    torque = [np.sin(q[k]) * qd[k] + q[k + 3] / (qd[k] * qd[k] + 1.0) for k in range(NV)]
+    return g.program([*torque, qd @ qd / q[6]])
+
+
+@pytest.fixture(scope="module")
+def program() -> Program:
+    return small_program()
+
+
+@pytest.fixture(scope="module")
+def kernel(program: Program) -> Kernel:
+    return build_kernel(program, SIGNATURE)
+
+
+def states(n: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(n)
+    return rng.uniform(0.5, 2, (n, NQ)), rng.normal(size=(n, NV))
+
+
+def expect(program: Program, q: np.ndarray, qd: np.ndarray) -> list[np.ndarray]:
+    out = program.evaluate(np.concatenate([q, qd], axis=-1).astype(np.float64))
+    return [out[..., :NV], out[..., NV:]]
+
+
+def check(got: tuple[np.ndarray, ...], expected: list[np.ndarray], rtol: float = 1e-13) -> None:
+    for a, b in zip(got, expected, strict=True):
+        assert a.shape == b.shape
+        np.testing.assert_allclose(a, b, rtol=rtol, atol=rtol)
+
+
+@pytest.mark.parametrize("n", [*range(10), 31, 32, 33, 100, 259])
+def test_every_number_of_states(kernel: Kernel, program: Program, n: int) -> None:
+    q, qd = states(n)
+    guarded = [np.full((n + 2, size), 7.5) for size in (NV, 1)]
+    got, finite = kernel.batch(q, qd, out=[g[1:-1] for g in guarded])
+    assert finite
+    check(got, expect(program, q, qd))
+    for g in guarded:  # nothing is written before or behind
+        assert np.all(g[[0, -1]] == 7.5)
+
+
+def test_one_state(kernel: Kernel, program: Program) -> None:
+    q, qd = (x[0] for x in states(1))
+    got, finite = kernel.one(q, qd)
+    assert finite is True
+    check(got, expect(program, q, qd))
+    out = (np.empty(NV), np.empty(1))
+    again, _ = kernel.one(q, qd, out=out)
+    assert again[0] is out[0]
+    check(out, expect(program, q, qd))
+
+
+def test_what_the_fast_path_refuses_is_converted(kernel: Kernel, program: Program) -> None:
+    q, qd = (x[0] for x in states(1))
+    expected = expect(program, q, qd)
+    subclass = q.view(np.recarray)
+    spread = np.zeros(2 * NQ)
+    spread[::2] = q
+    out = (np.empty(NV), np.empty(1))
+    assert kernel.fast(q, qd, *out) is True
+    refused = [
+        list(q),
+        tuple(q),
+        q.astype(">f8"),
+        q.astype(np.longdouble),
+        spread[::2],
+        q[::-1].copy()[::-1],
+        np.frombuffer(b"\0" + q.tobytes(), np.uint8)[1:].view(np.float64),
+    ]
+    for value in refused:
+        check(kernel.one(value, qd)[0], expected)
+    assert kernel.fast(subclass, qd, *out) is None
+    for bad in (1.0, None, "q", np.float64(1), np.array(1.0), object(), q[:-1], q[None]):
+        assert kernel.fast(bad, qd, *out) is None
+    assert kernel.fast() is None
+    assert kernel.fast(q, qd, *out, out[0]) is None
+
+
+def test_unpickled_arrays_take_the_fast_path(kernel: Kernel) -> None:
+    q, qd = (pickle.loads(pickle.dumps(x[0].copy())) for x in states(1))
+    assert kernel.fast(q, qd, np.empty(NV), np.empty(1)) is True
+
+
+def test_outputs_may_overlap_inputs_and_have_any_layout(
+    kernel: Kernel, program: Program
+) -> None:
+    q, qd = (x[0].copy() for x in states(1))
+    expected = expect(program, q, qd)
+    check(kernel.one(q, qd, out=(qd, np.empty(1)))[0], expected)
+    _, qd = (x[0].copy() for x in states(1))
+    spread = np.zeros((NV, 2))
+    check(kernel.one(q, qd, out=(spread[:, 1], np.empty(1, np.float32)))[0], expected, 1e-6)
+    assert not spread[:, 0].any()
+    many_q, many_qd = states(20)
+    expected = expect(program, many_q, many_qd)
+    check(kernel.batch(many_q, many_qd, out=(many_qd, np.empty((20, 1))))[0], expected)
+    _, many_qd = states(20)
+    out = (np.empty((20, NV), order="F"), np.empty((20, 1)))
+    check(kernel.batch(many_q, many_qd, out=out)[0], expected)
+
+
+def test_rows_of_any_stride(kernel: Kernel, program: Program) -> None:
+    both = np.concatenate(states(37), axis=1)
+    q, qd = both[:, :NQ], both[:, NQ:]
+    expected = expect(program, q, qd)
+    check(kernel.batch(q, qd)[0], expected)
+    check(kernel.batch(q[::2], qd[::2])[0], [e[::2] for e in expected])
+    check(kernel.batch(q[::-1], qd[::-1])[0], [e[::-1] for e in expected])
+    check(kernel.batch(np.asfortranarray(q), qd)[0], expected)
+    check(kernel.batch(q.tolist(), qd.astype(">f8"))[0], expected)
+    same = np.broadcast_to(q[0], (37, NQ))
+    check(kernel.batch(same, qd)[0], expect(program, same, qd))
+    table = np.zeros((37, 10))
+    check(kernel.batch(q, qd, out=(table[:, 2:5], table[:, 7:8]))[0], expected)
+    assert not table[:, [0, 1, 5, 6, 8, 9]].any()
+
+
+def test_single_precision(program: Program) -> None:
+    kernel = build_kernel(program, SIGNATURE, dtype="float32")
+    q, qd = states(21)
+    got, _ = kernel.batch(q.astype(np.float32), qd.astype(np.float32))
+    assert got[0].dtype == np.float32
+    check(got, expect(program, q, qd), rtol=1e-5)
+    check(kernel.batch(q, qd)[0], expect(program, q, qd), rtol=1e-5)
+    check(kernel.one(q[3], qd[3])[0], expect(program, q[3], qd[3]), rtol=1e-5)
+
+
+@pytest.mark.parametrize("n", [1, 256, 257, 5000])
+def test_threads_change_nothing(kernel: Kernel, n: int) -> None:
+    q, qd = states(n)
+    alone, _ = kernel.batch(q, qd)
+    for threads in (2, 3, 16):
+        together, finite = kernel.batch(q, qd, threads=threads)
+        assert finite
+        strided, _ = kernel.batch(q[::-1], qd[::-1], threads=threads)
+        for a, b, c in zip(alone, together, strided, strict=True):
+            np.testing.assert_array_equal(a, b)
+            np.testing.assert_array_equal(a[::-1], c)
+
+
+def test_worker_threads_end_with_the_kernel(program: Program) -> None:
+    before = threading.active_count()
+    kernel = build_kernel(program, SIGNATURE)
+    kernel.batch(*states(1000), threads=3)
+    new = threading.enumerate()[before:]
+    assert len(new) == 2
+    del kernel
+    gc.collect()
+    for thread in new:
+        thread.join(timeout=10)
+        assert not thread.is_alive()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_threads_work_after_fork(kernel: Kernel) -> None:
+    q, qd = states(1000)
+    expected, _ = kernel.batch(q, qd, threads=2)
+    child = os.fork()
+    if child == 0:
+        got, _ = kernel.batch(q, qd, threads=2)
+        os._exit(0 if np.array_equal(got[0], expected[0]) else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_it_says_whether_all_is_finite(kernel: Kernel) -> None:
+    q, qd = states(70)
+    for row in (0, 35, 69):
+        for value in (0.0, np.nan):
+            bad = q.copy()
+            bad[row, 6] = value
+            for threads in (1, 2):
+                assert kernel.batch(bad, qd, threads=threads)[1] is False
+            assert kernel.one(bad[row], qd[row])[1] is False
+            assert kernel.one(bad[row].tolist(), qd[row])[1] is False
+
+
+@pytest.mark.parametrize(
+    ("q", "qd", "message"),
+    [
+        (np.zeros(NQ), np.zeros(NV + 1), "qd: expected 3"),
+        (np.zeros(NQ - 1), np.zeros(NV), "q: expected 7"),
+        (np.zeros((1, NQ)), np.zeros(NV), "q: expected 7"),
+        (np.zeros(NQ), 0.0, "qd: expected 3"),
+        (np.zeros(NQ, complex), np.zeros(NV), "q: expected an array of real"),
+        (["a"] * NQ, np.zeros(NV), "q: expected an array of real"),
+        ([[1, 2], [3]], np.zeros(NV), "q: expected an array of real"),
+    ],
+)
+def test_wrong_arguments_of_one(kernel: Kernel, q: object, qd: object, message: str) -> None:
+    with pytest.raises(StateError, match=message):
+        kernel.one(q, qd)  # type: ignore[arg-type]
+
+
+def test_wrong_arguments(kernel: Kernel) -> None:
+    q, qd = states(4)
+    with pytest.raises(StateError, match=r"qd: expected shape \(N, 3\)"):
+        kernel.batch(q, q)
+    with pytest.raises(StateError, match="as many rows"):
+        kernel.batch(q, qd[:3])
+    with pytest.raises(StateError, match="q: expected shape"):
+        kernel.batch(q[0], qd)
+    with pytest.raises(StateError, match="2 arguments"):
+        kernel.batch(q)
+    with pytest.raises(StateError, match="2 arguments"):
+        kernel.one(q[0])
+    with pytest.raises(StateError, match="2 arguments"):
+        kernel.batch()
+    with pytest.raises(StateError, match="torque"):
+        kernel.batch(q, qd, out=(np.empty((3, NV)), np.empty((4, 1))))
+    with pytest.raises(StateError, match="2 arrays"):
+        kernel.one(q[0], qd[0], out=(np.empty(NV),))
+    frozen = np.empty(NV)
+    frozen.flags.writeable = False
+    with pytest.raises(StateError, match="read-only"):
+        kernel.one(q[0], qd[0], out=(frozen, np.empty(1)))
+
+
+def test_code_lives_as_long_as_its_function(program: Program) -> None:
+    fast = build_kernel(program, SIGNATURE).fast
+    gc.collect()
+    q, qd = (x[0].copy() for x in states(1))
+    out = (np.empty(NV), np.empty(1))
+    assert fast(q, qd, *out) is True
+    check(out, expect(program, q, qd))
+
+
+def test_calls_leave_reference_counts_alone(kernel: Kernel) -> None:
+    q, qd = (x[0].copy() for x in states(1))
+    out = (np.empty(NV), np.empty(1))
+    counted = (q, qd, *out, None, True)
+    before = [sys.getrefcount(x) for x in counted]
+    for _ in range(1000):
+        kernel.fast(q, qd, *out)
+        kernel.fast(q)
+    after = [sys.getrefcount(x) for x in counted]
+    assert all(abs(a - b) < 100 for a, b in zip(after, before, strict=True))
+
+
+def test_stored_object_code(program: Program) -> None:
+    code = compile_kernel(program, SIGNATURE)
+    kernel = Kernel.from_object(code, SIGNATURE)
+    q, qd = states(5)
+    check(kernel.batch(q, qd)[0], expect(program, q, qd))
+    with pytest.raises(KernelBuildError, match="loaded"):
+        Kernel.from_object(code[:16] + b"nonsense" * 100, SIGNATURE)
