@@ -1,0 +1,206 @@
+"""The external wrench of a body: known, zero, or any linear part of it.
+
+A frame within the body may be named: the wrench is then the body's, with its moment about the
+frame's origin and in the frame's coordinates. All links folded into one body share one wrench.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, final
+
+import numpy as np
+
+from dynsys.system.unknowns import UnknownLayout
+from dynsys.types import Array
+from sensors.force_torque import wrench_units
+from sensors.parameters import AXES, Components, Direction, FrameName, Values, Vector3
+from sensors.placement import Mount
+from sensors.sensor import AbstractSensor, SensorRows
+
+__all__ = [
+    "ExternalWrench",
+    "FiveAxisPlate",
+    "ForceAlongDirection",
+    "LoadCellPlate",
+    "PureForce",
+    "load_cell_sums",
+]
+
+ZERO = (0.0, 0.0, 0.0)
+
+
+def _part(mount: Mount, unknowns: UnknownLayout, components: Sequence[str]) -> SensorRows:
+    """Rows that see some components of the wrench at ``mount``."""
+    names = tuple(components)
+    select = np.eye(6)[[AXES.index(name) for name in names]]
+    term = mount.external_wrench(unknowns, select)
+    dual = term.unknown if len(names) == 6 else None
+    return SensorRows(names, wrench_units(names), mount.body, (term,), dual=dual)
+
+
+@final
+@dataclass(frozen=True)
+class ExternalWrench(AbstractSensor):
+    """Components of the wrench that the environment exerts on a body.
+
+    y = (X^-T f^x) at the chosen components
+
+    Parameters
+    ----------
+    frame : body or frame within it.
+    components : which of tx ty tz fx fy fz.
+    xyz, rpy : pose of the measuring frame within ``frame``, m and rad.
+    value : what it is known to be (one number for all, or one each), so that no data are
+        needed; zero states that nothing touches the body. Exact unless ``std`` is given.
+    """
+
+    kind: ClassVar[str] = "external_wrench"
+    frame: FrameName
+    components: Components = AXES
+    xyz: Vector3 = ZERO
+    rpy: Vector3 = ZERO
+    value: Values = None
+
+    def rows(self, unknowns: UnknownLayout) -> SensorRows:
+        size = len(self.components)
+        if np.ndim(self.value or 0.0) and np.size(self.value or 0.0) != size:
+            raise ValueError(f"value has {np.size(self.value or 0.0)} numbers, not {size}")
+        mount = Mount.of(unknowns.robot, self.frame, self.xyz, self.rpy)
+        return _part(mount, unknowns, self.components)
+
+    def constant(self, size: int) -> Array | None:
+        return None if self.value is None else np.broadcast_to(self.value, (size,)).copy()
+
+
+@final
+@dataclass(frozen=True)
+class LoadCellPlate(AbstractSensor):
+    """Plate or sole on load cells: force normal to it and the two moments in its plane.
+
+    y = (tx, ty, fz) of X^-T f^x                                              [NORI] eq. (18)
+
+    z is the normal. Single cells are summed by :func:`load_cell_sums`. The wrench is the one
+    the ground exerts on the body.
+
+    Parameters
+    ----------
+    frame, xyz, rpy : frame of the plate on the body that stands on it.
+    """
+
+    kind: ClassVar[str] = "load_cell_plate"
+    frame: FrameName
+    xyz: Vector3 = ZERO
+    rpy: Vector3 = ZERO
+
+    def rows(self, unknowns: UnknownLayout) -> SensorRows:
+        mount = Mount.of(unknowns.robot, self.frame, self.xyz, self.rpy)
+        return _part(mount, unknowns, ("tx", "ty", "fz"))
+
+
+def load_cell_sums(positions: Sequence[Sequence[float]]) -> Array:
+    """M (3, n) with  (tx, ty, fz) = M (normal force of each of n cells).
+
+    tx = sum y_k f_k,   ty = -sum x_k f_k,   fz = sum f_k
+
+    Independent cells of standard deviation s give the plate the covariance s^2 M M^T.
+
+    Parameters
+    ----------
+    positions : x and y (n, 2) of the cells in the frame of the plate, m.
+    """
+    xy = np.asarray(positions, dtype=np.float64)
+    if xy.ndim != 2 or xy.shape[1] != 2:
+        raise ValueError(f"positions must have shape (n, 2), got {xy.shape}")
+    return np.stack([xy[:, 1], -xy[:, 0], np.ones(len(xy))])
+
+
+@final
+@dataclass(frozen=True)
+class FiveAxisPlate(AbstractSensor):
+    """All of a contact wrench but its torsion about the normal z.
+
+    y = (tx, ty, fx, fy, fz) of X^-T f^x                                      [NORI] eq. (23)
+
+    On a slippery floor fx and fy are zero, and the other three come from load cells.
+
+    Parameters
+    ----------
+    frame, xyz, rpy : frame of the plate on the body that stands on it.
+    """
+
+    kind: ClassVar[str] = "five_axis_plate"
+    frame: FrameName
+    xyz: Vector3 = ZERO
+    rpy: Vector3 = ZERO
+
+    def rows(self, unknowns: UnknownLayout) -> SensorRows:
+        mount = Mount.of(unknowns.robot, self.frame, self.xyz, self.rpy)
+        return _part(mount, unknowns, ("tx", "ty", "fx", "fy", "fz"))
+
+
+@final
+@dataclass(frozen=True)
+class PureForce(AbstractSensor):
+    """Contact at a known point: an unknown force, no moment about the point.
+
+    y = moment of f^x about the point = 0
+
+    Parameters
+    ----------
+    frame, xyz : the point.
+    """
+
+    kind: ClassVar[str] = "pure_force"
+    aliases: ClassVar[tuple[str, ...]] = ("point_contact",)
+    frame: FrameName
+    xyz: Vector3 = ZERO
+
+    def rows(self, unknowns: UnknownLayout) -> SensorRows:
+        mount = Mount.of(unknowns.robot, self.frame, self.xyz)
+        return _part(mount, unknowns, AXES[:3])
+
+    def constant(self, size: int) -> Array:
+        return np.zeros(size)
+
+
+@final
+@dataclass(frozen=True)
+class ForceAlongDirection(AbstractSensor):
+    """Contact at a known point whose force has a known line of action.
+
+    y = (moment of f^x about the point, two components of force across the direction) = 0
+
+    Parameters
+    ----------
+    frame, xyz : the point.
+    direction : along the force, in coordinates of ``frame``; its sign does not matter.
+    """
+
+    kind: ClassVar[str] = "force_along_direction"
+    frame: FrameName
+    direction: Direction
+    xyz: Vector3 = ZERO
+
+    def rows(self, unknowns: UnknownLayout) -> SensorRows:
+        mount = Mount.of(unknowns.robot, self.frame, self.xyz)
+        across = np.zeros((2, 6))
+        across[:, 3:] = _perpendicular(np.asarray(self.direction))
+        term = mount.external_wrench(unknowns, np.vstack([np.eye(6)[:3], across]))
+        labels = ("tx", "ty", "tz", "f_across_1", "f_across_2")
+        return SensorRows(labels, wrench_units(labels), mount.body, (term,))
+
+    def constant(self, size: int) -> Array:
+        return np.zeros(size)
+
+
+def _perpendicular(direction: Array) -> Array:
+    """Two unit vectors (2, 3) across a direction; frame axes where it is one."""
+    d = direction / np.linalg.norm(direction)
+    k = int(np.argmax(np.abs(d)))
+    first = np.eye(3)[(k + 1) % 3]
+    first = first - d * float(d @ first)
+    first = first / np.linalg.norm(first)
+    second = np.cross(d, first)
+    return np.stack([first, second])

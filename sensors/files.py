@@ -1,0 +1,220 @@
+"""Layout files: YAML in and out, checked against the robot, errors with file and line.
+
+about: {description: ..., source: ...}     # optional, any text
+sensors:
+  - {kind: imu, name: chest_imu, frame: chest, std: [0.05, 0.01]}
+  - all_joint_accelerations: {std: 0.2}
+  - zero_external_wrench_except: [l_sole, r_sole]
+correlations:
+  - {between: [chest_imu, head_imu], covariance: [[...], ...]}
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, Field, fields
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from dynsys.errors import LayoutError
+from dynsys.model.checks import nearest_name
+from dynsys.model.tree import KinematicTree
+from dynsys.model.xml_input import PathLike
+from sensors.correlations import Correlation
+from sensors.groups import (
+    all_joint_accelerations,
+    all_joint_torques,
+    zero_external_wrench_except,
+)
+from sensors.layout import Layout
+from sensors.parameters import parameters, plain
+from sensors.sensor import AbstractSensor, sensor_kinds
+from sensors.yaml_input import Item, read_yaml
+
+__all__ = [
+    "SECTIONS",
+    "SHORTHANDS",
+    "is_required",
+    "load_layout",
+    "save_layout",
+    "sensor_record",
+]
+
+SECTIONS = ("about", "sensors", "correlations")
+Shorthand = Callable[..., Sequence[AbstractSensor]]
+SHORTHANDS: Mapping[str, Shorthand] = {
+    "all_joint_accelerations": all_joint_accelerations,
+    "all_joint_torques": all_joint_torques,
+    "zero_external_wrench_except": zero_external_wrench_except,
+}
+
+
+# ---- reading ---------------------------------------------------------------------------------
+
+
+def load_layout(path: PathLike, robot: KinematicTree) -> Layout:
+    """Read a layout file for a robot; see the module for its form.
+
+    Raises
+    ------
+    LayoutError
+        naming file, line, what is wrong, and the nearest valid name.
+    """
+    root = read_yaml(path)
+    sections = root.mapping("a layout file")
+    _check_keys(sections, SECTIONS, "section")
+    if "sensors" not in sections:
+        raise root.error("the section 'sensors' is missing; add it")
+    sensors: list[AbstractSensor] = []
+    lines: dict[str, Item] = {}
+    for item in sections["sensors"].listed("sensors"):
+        for sensor in _read_entry(item, robot):
+            if sensor.name in lines:
+                first = lines[sensor.name].line
+                raise item.error(
+                    f"two sensors are called {sensor.name!r}, the other one in line {first};"
+                    " rename one"
+                )
+            lines[sensor.name] = item
+            sensors.append(sensor)
+    correlations = _read_correlations(sections.get("correlations"), lines)
+    about = sections["about"].mapping("about") if "about" in sections else {}
+
+    def where(name: str) -> str:
+        return f"{lines[name].file}, line {lines[name].line}: " if name in lines else ""
+
+    texts = {key: item.plain() for key, item in about.items()}
+    return Layout(robot, sensors, correlations, texts, where=where)
+
+
+def _check_keys(given: Mapping[str, Item], known: Sequence[str], what: str) -> None:
+    for key, item in given.items():
+        if key not in known:
+            hint = nearest_name(key, known)
+            raise item.error(f"unknown {what} {key!r}; use {', '.join(known)}{hint}")
+
+
+def _read_entry(item: Item, robot: KinematicTree) -> Sequence[AbstractSensor]:
+    if isinstance(item.value, str):
+        return _read_shorthand(item, item.value, None, robot)
+    entry = item.mapping("a sensor")
+    if "kind" in entry:
+        return [_read_sensor(item, entry, robot)]
+    if len(entry) == 1:
+        word, options = next(iter(entry.items()))
+        return _read_shorthand(item, word, options, robot)
+    raise item.error("the sensor has no kind; add kind: " + ", ".join(sensor_kinds()))
+
+
+def _read_shorthand(
+    item: Item, word: str, options: Item | None, robot: KinematicTree
+) -> Sequence[AbstractSensor]:
+    if word not in SHORTHANDS:
+        hint = nearest_name(word, tuple(SHORTHANDS))
+        raise item.error(
+            f"{word!r} is no shorthand ({', '.join(SHORTHANDS)}); a sensor needs kind and"
+            f" name{hint}"
+        )
+    given: dict[str, Any] = {}
+    list_key = "touched" if word == "zero_external_wrench_except" else "exclude"
+    if options is not None and isinstance(options.value, list):
+        given = {list_key: options.plain()}
+    elif options is not None and options.value is not None:
+        mapping = options.mapping(word)
+        _check_keys(mapping, (list_key, "std"), f"option of {word}")
+        given = {key: value.plain() for key, value in mapping.items()}
+    try:
+        return SHORTHANDS[word](robot, **given)
+    except (LayoutError, TypeError) as error:
+        raise (options or item).error(f"{word}: {error}") from None
+
+
+def _read_sensor(item: Item, entry: dict[str, Item], robot: KinematicTree) -> AbstractSensor:
+    kind = entry["kind"]
+    known = sensor_kinds()
+    if kind.value not in known:
+        hint = nearest_name(str(kind.value), tuple(known))
+        raise kind.error(f"unknown kind of sensor {kind.value!r}{hint}; use {', '.join(known)}")
+    sensor = known[kind.value]
+    allowed = parameters(sensor)
+    given = {key: value for key, value in entry.items() if key != "kind"}
+    _check_keys(given, tuple(allowed), f"parameter of {kind.value}")
+    for field in fields(sensor):
+        if is_required(field) and field.name not in given:
+            raise item.error(f"{kind.value} needs {field.name!r}; add it")
+    arguments: dict[str, Any] = {}
+    for key, value in given.items():
+        try:
+            arguments[key] = allowed[key].check(value.plain())
+            allowed[key].check_names(arguments[key], robot)
+        except (TypeError, ValueError) as error:
+            raise value.error(f"{key} {error}") from None
+    try:
+        return sensor(**arguments)
+    except LayoutError as error:
+        raise item.error(str(error)) from None
+
+
+def is_required(field: Field[Any]) -> bool:
+    """Tell whether a field has no default."""
+    return field.default is MISSING and field.default_factory is MISSING
+
+
+def _read_correlations(section: Item | None, sensors: Mapping[str, Item]) -> list[Correlation]:
+    found: list[Correlation] = []
+    for item in [] if section is None else section.listed("correlations"):
+        entry = item.mapping("a correlation")
+        _check_keys(entry, ("between", "covariance"), "key of a correlation")
+        if len(entry) < 2:
+            raise item.error("a correlation needs 'between' and 'covariance'; add it")
+        names = entry["between"].plain()
+        if not (isinstance(names, list) and len(names) == 2):
+            raise entry["between"].error("between must name two sensors")
+        for name in names:
+            if name not in sensors:
+                hint = nearest_name(str(name), tuple(sensors))
+                raise entry["between"].error(f"no sensor is called {name!r}{hint}")
+        found.append((names[0], names[1], entry["covariance"].plain()))
+    return found
+
+
+# ---- writing ---------------------------------------------------------------------------------
+
+
+def sensor_record(sensor: AbstractSensor) -> dict[str, Any]:
+    """Return a sensor as a layout file writes it: kind, name, what differs from defaults."""
+    record: dict[str, Any] = {"kind": sensor.kind}
+    for field in fields(sensor):
+        value = getattr(sensor, field.name)
+        if field.name in parameters(type(sensor)) and (
+            is_required(field) or value != field.default
+        ):
+            record[field.name] = plain(value)
+    return record
+
+
+def save_layout(layout: Layout, path: PathLike) -> None:
+    """Write a layout file: complete or not at all."""
+    content: dict[str, Any] = {}
+    if layout.about:
+        content["about"] = dict(layout.about)
+    content["sensors"] = [sensor_record(sensor) for sensor in layout.sensors]
+    if layout.correlations:
+        content["correlations"] = [
+            {"between": [first, second], "covariance": matrix.tolist()}
+            for first, second, matrix in layout.correlations
+        ]
+    text = yaml.safe_dump(content, sort_keys=False, default_flow_style=None, width=96)
+    target = Path(path)
+    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=target.name, suffix=".part")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            stream.write(text)
+        os.replace(temporary, target)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise

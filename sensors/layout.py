@@ -1,0 +1,321 @@
+"""Layout: the sensors of one robot, in order, with their noise."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+from scipy.sparse import csc_array
+
+from dynsys.errors import LayoutError
+from dynsys.model.checks import nearest_name
+from dynsys.model.fingerprint import robot_fingerprint
+from dynsys.model.tree import KinematicTree
+from dynsys.system.equations import EquationBlock
+from dynsys.system.unknowns import UnknownLayout
+from dynsys.types import Array, ArrayLike, BoolArray
+from sensors.correlations import Correlation, check_correlations, sparse_blocks
+from sensors.sensor import AbstractSensor, SensorRows
+
+if TYPE_CHECKING:
+    from dynsys.model.xml_input import PathLike
+
+__all__ = ["Layout"]
+
+
+@final
+@dataclass(frozen=True, eq=False, init=False, repr=False)
+class Layout:
+    """The sensors of a robot, validated against it.
+
+    Parameters
+    ----------
+    robot : the robot.
+    sensors : their order is the order of y.
+    correlations : covariances between the noise of two different sensors.
+    about : free text kept with the layout: ``description``, ``model``, ``source`` ...
+
+    Attributes
+    ----------
+    covariances : noise (size, size) of each sensor by itself.
+
+    Raises
+    ------
+    LayoutError
+        naming the sensor, what is wrong, and the nearest valid name.
+
+    Examples
+    --------
+    >>> import dynsys, sensors
+    >>> robot = dynsys.synthetic.chain(2)
+    >>> layout = sensors.Layout(
+    ...     robot,
+    ...     [
+    ...         sensors.JointTorque("knee", robot.joint_names[1], std=0.5),
+    ...         sensors.Accelerometer("tip", robot.body_names[1], std=0.1),
+    ...     ],
+    ... )
+    >>> layout.pack({"knee": 2.0, "tip": [0.0, 0.0, 9.81]})
+    array([2.  , 0.  , 0.  , 9.81])
+    """
+
+    robot: KinematicTree
+    sensors: tuple[AbstractSensor, ...]
+    correlations: tuple[tuple[str, str, Array], ...]
+    about: Mapping[str, Any]
+    covariances: tuple[Array, ...]
+    _rows: tuple[SensorRows, ...]
+
+    def __init__(
+        self,
+        robot: KinematicTree,
+        sensors: Sequence[AbstractSensor],
+        correlations: Sequence[Correlation] = (),
+        about: Mapping[str, Any] | None = None,
+        *,
+        where: Callable[[str], str] = lambda name: "",
+    ) -> None:
+        set_field = object.__setattr__
+        set_field(self, "robot", robot)
+        set_field(self, "sensors", tuple(sensors))
+        set_field(self, "about", MappingProxyType(dict(about or {})))
+        self._check(where)
+        set_field(self, "correlations", check_correlations(self, correlations, where))
+
+    def __repr__(self) -> str:
+        return f"Layout({self.robot.name!r}, {len(self.sensors)} sensors, {self.size} rows)"
+
+    def __len__(self) -> int:
+        return len(self.sensors)
+
+    def __iter__(self) -> Iterator[AbstractSensor]:
+        return iter(self.sensors)
+
+    def __getitem__(self, name: str) -> AbstractSensor:
+        return self.sensors[self._index(name)]
+
+    @staticmethod
+    def load(path: PathLike, robot: KinematicTree) -> Layout:
+        """Read a layout file (YAML) for a robot.
+
+        Raises
+        ------
+        LayoutError
+            naming file, line, what is wrong, and the nearest valid name.
+        """
+        from sensors.files import load_layout
+
+        return load_layout(path, robot)
+
+    def save(self, path: PathLike) -> None:
+        """Write a layout file that :meth:`load` reads back to the same sensors."""
+        from sensors.files import save_layout
+
+        save_layout(self, path)
+
+    # ---- checks --------------------------------------------------------------------------
+
+    def _check(self, where: Callable[[str], str]) -> None:
+        seen: set[str] = set()
+        for sensor in self.sensors:
+            if not isinstance(sensor, AbstractSensor):
+                raise LayoutError(f"a layout holds sensors, got {sensor!r}")
+            if sensor.name in seen:
+                raise LayoutError(
+                    f"{where(sensor.name)}two sensors are called {sensor.name!r}; rename one"
+                )
+            seen.add(sensor.name)
+        unknowns = UnknownLayout(self.robot, net_wrench=True)
+        rows: list[SensorRows] = []
+        covariances: list[Array] = []
+        for sensor in self.sensors:
+            try:
+                rows.append(sensor.on(unknowns))
+                covariances.append(sensor.noise(rows[-1]))
+            except LayoutError as error:
+                raise LayoutError(f"{where(sensor.name)}{error}") from None
+        object.__setattr__(self, "_rows", tuple(rows))
+        object.__setattr__(self, "covariances", tuple(covariances))
+
+    # ---- names, sizes, places ------------------------------------------------------------
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Names of the sensors, in the order of y."""
+        return tuple(sensor.name for sensor in self.sensors)
+
+    @cached_property
+    def sizes(self) -> Mapping[str, int]:
+        """Number of rows of each sensor, by name."""
+        sizes = (rows.size for rows in self._rows)
+        return MappingProxyType(dict(zip(self.names, sizes, strict=True)))
+
+    @property
+    def size(self) -> int:
+        """Length of y."""
+        return sum(self.sizes.values())
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """Name of every row of y: ``sensor.component``."""
+        return tuple(
+            f"{name}.{label}"
+            for name, rows in zip(self.names, self._rows, strict=True)
+            for label in rows.labels
+        )
+
+    @cached_property
+    def units(self) -> tuple[str, ...]:
+        """Unit of every row of y."""
+        return tuple(unit for rows in self._rows for unit in rows.units)
+
+    @cached_property
+    def _slices(self) -> dict[str, slice]:
+        slices: dict[str, slice] = {}
+        start = 0
+        for name, size in self.sizes.items():
+            slices[name] = slice(start, start + size)
+            start += size
+        return slices
+
+    def slice(self, name: str) -> slice:
+        """Where a sensor sits in y."""
+        return self._slices[self.names[self._index(name)]]
+
+    def _index(self, name: str) -> int:
+        if name not in self.names:
+            hint = nearest_name(str(name), self.names)
+            raise LayoutError(f"the layout has no sensor {name!r}{hint}")
+        return self.names.index(name)
+
+    # ---- equations and noise -------------------------------------------------------------
+
+    def equations(self, unknowns: UnknownLayout) -> tuple[EquationBlock, ...]:
+        """Equations  Y d + b_Y - y = 0, one block per sensor, in the order of y."""
+        if unknowns.robot is not self.robot:
+            same = robot_fingerprint(unknowns.robot) == robot_fingerprint(self.robot)
+            if not same:
+                raise LayoutError(
+                    f"the layout was made for robot {self.robot.name!r}, the unknowns are those"
+                    f" of {unknowns.robot.name!r}; make a layout for it"
+                )
+        return tuple(block for sensor in self.sensors for block in sensor.blocks(unknowns))
+
+    def covariance(self) -> csc_array[np.float64]:
+        """Covariance (size, size) of y's noise: sparse; a zero diagonal marks exact rows."""
+        blocks = [
+            (self.slice(name), self.slice(name), block)
+            for name, block in zip(self.names, self.covariances, strict=True)
+        ]
+        for first, second, block in self.correlations:
+            blocks.append((self.slice(first), self.slice(second), block))
+            blocks.append((self.slice(second), self.slice(first), block.T))
+        return sparse_blocks(blocks, self.size)
+
+    @cached_property
+    def std(self) -> Array:
+        """Standard deviation (size,) of every row."""
+        return np.sqrt(self.covariance().diagonal())
+
+    @cached_property
+    def exact(self) -> BoolArray:
+        """Rows (size,) without noise."""
+        return np.asarray(self.std == 0)
+
+    # ---- data ----------------------------------------------------------------------------
+
+    @cached_property
+    def constants(self) -> Array:
+        """Values (size,) that rows without data have; NaN where data are needed."""
+        y = np.full(self.size, np.nan)
+        for sensor in self.sensors:
+            where = self.slice(sensor.name)
+            known = sensor.constant(where.stop - where.start)
+            if known is not None:
+                y[where] = known
+        return y
+
+    def pack(
+        self, values: Mapping[str, ArrayLike], *, missing: ArrayLike | None = None
+    ) -> Array:
+        """Return y (size,), or (N, size), from readings by sensor name.
+
+        Sensors left out take their known value (constraints: zero). NaN marks a missing
+        reading, or a constraint that does not hold now.
+
+        Parameters
+        ----------
+        values : sensor name to (size,) or (N, size); a sensor of one row also takes a number
+            or (N,).
+        missing : what sensors without a known value get when left out, e.g. ``numpy.nan``;
+            None makes that an error.
+
+        Raises
+        ------
+        LayoutError
+            unknown or missing name, wrong length.
+        """
+        for name in values:
+            self._index(name)
+        given = {name: self._reading(name, value) for name, value in values.items()}
+        counts = {len(value) for value in given.values() if value.ndim == 2}
+        if len(counts) > 1:
+            raise LayoutError(f"readings have different numbers of samples: {sorted(counts)}")
+        y = np.empty((*counts, self.size))
+        y[...] = self.constants
+        for sensor in self.sensors:
+            where = self.slice(sensor.name)
+            if sensor.name in given:
+                y[..., where] = given[sensor.name]
+            elif sensor.constant(1) is None:
+                if missing is None:
+                    raise LayoutError(
+                        f"no reading of {sensor}; give it, or missing=numpy.nan to go without"
+                    )
+                y[..., where] = missing
+        return y
+
+    def _reading(self, name: str, value: ArrayLike) -> Array:
+        size = self.sizes[name]
+        try:
+            out = np.asarray(value, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise LayoutError(f"reading of sensor {name!r} is not numeric: {error}") from None
+        if size == 1 and (out.ndim == 0 or (out.ndim == 1 and len(out) != 1)):
+            out = out[..., None]
+        if out.ndim not in (1, 2) or out.shape[-1] != size:
+            raise LayoutError(
+                f"reading of sensor {name!r} must have {size} numbers (per sample), got shape"
+                f" {np.shape(value)}"
+            )
+        return out
+
+    def unpack(self, y: ArrayLike) -> dict[str, Array]:
+        """Readings by sensor name from y (..., size)."""
+        array = np.asarray(y, dtype=np.float64)
+        if array.ndim == 0 or array.shape[-1] != self.size:
+            raise LayoutError(f"y must have {self.size} numbers, got shape {array.shape}")
+        return {name: array[..., self.slice(name)] for name in self.names}
+
+    def fingerprint(self) -> str:
+        """SHA-256 (hex), equal exactly if robot, equations and noise are equal."""
+        digest = hashlib.sha256(b"dynsys layout 1" + robot_fingerprint(self.robot).encode())
+        for frame in self.robot.frames.values():
+            digest.update(_bytes(frame.body, frame.transform.E, frame.transform.r))
+        for weld in self.robot.welds.values():
+            digest.update(_bytes(weld.body, weld.inertia.matrix(), weld.children))
+        for sensor in self.sensors:
+            digest.update(repr(sensor).encode())
+        for first, second, matrix in self.correlations:
+            digest.update(f"{first}\0{second}\0".encode() + _bytes(matrix))
+        return digest.hexdigest()
+
+
+def _bytes(*arrays: ArrayLike) -> bytes:
+    parts = [np.ravel(np.asarray(array, dtype=np.float64)) for array in arrays]
+    return np.concatenate(parts).astype("<f8").tobytes()

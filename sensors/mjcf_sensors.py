@@ -1,0 +1,160 @@
+"""Sensors found in an MJCF file, read through MuJoCo."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+
+from dynsys.errors import LayoutError, ModelError
+from dynsys.model.assembly import emit
+from dynsys.model.mjcf import joint_names
+from dynsys.model.mjcf_files import check_referenced_files
+from dynsys.model.spatial import Transform, quaternion_to_rotation, without_rounding
+from dynsys.model.tree import KinematicTree
+from dynsys.model.xml_input import MAX_BYTES, PathLike, read_xml
+from sensors.force_torque import ForceTorque
+from sensors.inertial import Accelerometer, Gyroscope
+from sensors.joint import MotorTorque
+from sensors.placement import rpy_of
+from sensors.sensor import AbstractSensor
+
+__all__ = ["from_mjcf"]
+
+
+def from_mjcf(
+    path: PathLike, robot: KinematicTree, *, max_bytes: int = MAX_BYTES
+) -> list[AbstractSensor]:
+    """Sensors of an MJCF file, on a robot loaded from it; needs the ``mujoco`` package.
+
+    | MuJoCo            | here                                                        |
+    |-------------------|-------------------------------------------------------------|
+    | accelerometer     | Accelerometer                                               |
+    | gyro              | Gyroscope                                                   |
+    | force, torque     | ForceTorque, three components, between the body and parent  |
+    | jointactuatorfrc  | MotorTorque of ratio 1 with the joint's damping and friction|
+
+    ``noise`` becomes the standard deviation.
+
+    Warns
+    -----
+    ModelWarning
+        naming each sensor that is not supported.
+    """
+    root = read_xml(path, max_bytes)
+    if root.tag != "mujoco":
+        raise LayoutError(f"{root.file}: an MJCF file starts with <mujoco>")
+    try:
+        import mujoco
+    except ImportError as error:
+        raise ModelError(
+            f"{root.file}: reading MJCF needs the mujoco package ({error});"
+            " run: pip install dynsys[mujoco]"
+        ) from None
+    check_referenced_files(root, max_bytes)
+    try:
+        model = mujoco.MjModel.from_xml_path(root.file)
+    except (ValueError, mujoco.FatalError) as error:
+        raise ModelError(f"{root.file}: MuJoCo cannot compile it: {error}") from None
+    reader = _Reader(model, robot)
+    readers: dict[int, Callable[[int, str], AbstractSensor]] = {
+        int(mujoco.mjtSensor.mjSENS_ACCELEROMETER): reader.accelerometer,
+        int(mujoco.mjtSensor.mjSENS_GYRO): reader.gyroscope,
+        int(mujoco.mjtSensor.mjSENS_FORCE): reader.force,
+        int(mujoco.mjtSensor.mjSENS_TORQUE): reader.torque,
+        int(mujoco.mjtSensor.mjSENS_JOINTACTFRC): reader.joint_force,
+    }
+    found: list[AbstractSensor] = []
+    notes: list[str] = []
+    for s in range(model.nsensor):
+        name = model.sensor(s).name or f"sensor{s}"
+        kind = mujoco.mjtSensor(int(model.sensor_type[s]))
+        if int(kind) not in readers:
+            word = kind.name.removeprefix("mjSENS_").lower()
+            notes.append(
+                f"{root.file}: sensor {name!r}: type {word!r} is not supported; left out"
+            )
+            continue
+        try:
+            sensor = readers[int(kind)](s, name.replace("(", "[").replace(")", "]"))
+            sensor.validate(robot)
+            found.append(sensor)
+        except LayoutError as error:
+            notes.append(f"{root.file}: {error}; left out")
+    emit(notes, stacklevel=2)
+    return found
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Reader:
+    model: Any
+    robot: KinematicTree
+
+    def _std(self, s: int) -> float | None:
+        noise = float(self.model.sensor_noise[s])
+        return noise if noise > 0 else None
+
+    def _site(self, s: int) -> tuple[str, Transform]:
+        """Name of the site's MuJoCo body, and the transform from that body to the site."""
+        site = int(self.model.sensor_objid[s])
+        body = int(self.model.site_bodyid[site])
+        w, x, y, z = (float(value) for value in self.model.site_quat[site])
+        E = without_rounding(np.asarray(quaternion_to_rotation(np.array([x, y, z, w]))))
+        name = "world" if body == 0 else self.model.body(body).name or f"body{body}"
+        return name, Transform(E, np.array(self.model.site_pos[site]))
+
+    def _frame(self, body: str) -> str:
+        origin = f"{body}/origin"
+        return origin if origin in self.robot.frames else body
+
+    def accelerometer(self, s: int, name: str) -> AbstractSensor:
+        body, at = self._site(s)
+        xyz, rpy = at.r.tolist(), rpy_of(at.E)
+        return Accelerometer(name, self._frame(body), xyz=xyz, rpy=rpy, std=self._std(s))
+
+    def gyroscope(self, s: int, name: str) -> AbstractSensor:
+        body, at = self._site(s)
+        xyz, rpy = at.r.tolist(), rpy_of(at.E)
+        return Gyroscope(name, self._frame(body), xyz=xyz, rpy=rpy, std=self._std(s))
+
+    def force(self, s: int, name: str) -> AbstractSensor:
+        return self._wrench(s, name, ("fx", "fy", "fz"))
+
+    def torque(self, s: int, name: str) -> AbstractSensor:
+        return self._wrench(s, name, ("tx", "ty", "tz"))
+
+    def _wrench(self, s: int, name: str, components: tuple[str, ...]) -> AbstractSensor:
+        """Wrench between the site's body and its parent, in the site's coordinates."""
+        body, at = self._site(s)
+        joint = body
+        if body not in self.robot.welds:
+            if self.robot.frames.get(body) is None:
+                raise LayoutError(f"sensor {name!r} sits on {body!r}, which has no joint")
+            number = self.robot.frame(body).body
+            joint = self.robot.joint_names[number]
+            at = self.robot.frame(self._frame(body)).transform.then(at)
+        return ForceTorque(
+            name,
+            joint,
+            components=components,
+            xyz=at.r.tolist(),
+            rpy=rpy_of(np.asarray(at.E)),
+            std=self._std(s),
+        )
+
+    def joint_force(self, s: int, name: str) -> AbstractSensor:
+        j = int(self.model.sensor_objid[s])
+        joint, dof = joint_names(self.model)[j], int(self.model.jnt_dofadr[j])
+        if self.model.jnt_stiffness[j]:
+            raise LayoutError(f"sensor {name!r}: joint {joint!r} has a spring")
+        return MotorTorque(
+            name,
+            joint,
+            gear_ratio=1.0,
+            viscous=float(self.model.dof_damping[dof]),
+            coulomb=float(self.model.dof_frictionloss[dof]),
+            std=self._std(s),
+        )

@@ -1,0 +1,140 @@
+"""Where a sensor sits, and the terms that come with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from dynsys.model.spatial import Transform, cross, rotation_from_rpy, without_rounding
+from dynsys.model.tree import KinematicTree
+from dynsys.system.equations import Term, Values
+from dynsys.system.kinematics import Kinematics
+from dynsys.system.unknowns import UnknownBlock, UnknownLayout
+from dynsys.types import Array, ScalarArray
+
+__all__ = [
+    "Mount",
+    "add_bias",
+    "generic_states",
+    "offset",
+    "rpy_of",
+    "varying_term",
+    "wrench_matrix",
+]
+
+
+def offset(xyz: Sequence[float], rpy: Sequence[float] = (0.0, 0.0, 0.0)) -> Transform:
+    """Transform of a frame to the one at ``xyz`` in it, turned by roll, pitch, yaw."""
+    return Transform(rotation_from_rpy(np.asarray(rpy)), np.asarray(xyz, dtype=np.float64))
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Mount:
+    """A frame fixed to ``body`` (-1: the base); ``transform`` goes body -> frame."""
+
+    body: int
+    transform: Transform
+
+    @staticmethod
+    def of(
+        robot: KinematicTree,
+        frame: str | int,
+        xyz: Sequence[float] = (0.0, 0.0, 0.0),
+        rpy: Sequence[float] = (0.0, 0.0, 0.0),
+    ) -> Mount:
+        """Frame (or body) of the robot, moved by ``xyz`` and turned by ``rpy`` within it."""
+        found = robot.frame(frame)
+        moved = found.transform.then(offset(xyz, rpy))
+        return Mount(found.body, Transform(without_rounding(np.asarray(moved.E)), moved.r))
+
+    def velocity(self, kin: Kinematics) -> ScalarArray:
+        """Spatial velocity (6,) of the frame, in its own coordinates."""
+        if self.body < 0:
+            return np.zeros(6)
+        return self.transform.motion(kin.velocity[self.body])
+
+    def pose(self, kin: Kinematics) -> Transform:
+        """Transform base -> frame."""
+        return self.transform if self.body < 0 else kin.poses[self.body].then(self.transform)
+
+    def centripetal(self, kin: Kinematics) -> ScalarArray:
+        """Omega x v (3,): classical minus spatial acceleration of the frame's origin."""
+        v = self.velocity(kin)
+        return cross(v[:3], v[3:])
+
+    def acceleration(
+        self, unknowns: UnknownLayout, coefficient: Array
+    ) -> tuple[tuple[Term, ...], Values | None]:
+        """Term and bias of  coefficient @ (proper spatial acceleration of the frame).
+
+        The base accelerates by -g, known: it gives a bias and touches no unknown.
+        """
+        M = coefficient @ self.transform.matrix()
+        if self.body < 0:
+            return (), lambda kin: M @ kin.base_acceleration
+        return (Term.constant(unknowns.block("acceleration", self.body), M),), None
+
+    def external_wrench(self, unknowns: UnknownLayout, coefficient: Array) -> Term:
+        """Term  coefficient @ (external wrench on the body, moved to the frame)."""
+        if self.body < 0:
+            raise ValueError(
+                "it sits on the fixed base, whose external wrench moves nothing and is no"
+                " unknown; name a moving body"
+            )
+        M = coefficient @ wrench_matrix(self.transform)
+        return Term.constant(unknowns.block("external_wrench", self.body), M)
+
+
+def wrench_matrix(transform: Transform) -> Array:
+    """X^-T (6, 6): a wrench from A to B coordinates, for the transform A -> B."""
+    return np.asarray(transform.inverse().matrix().T, dtype=np.float64)
+
+
+def add_bias(*parts: Values | None) -> Values | None:
+    """Sum of biases, None for zero."""
+    given = [part for part in parts if part is not None]
+    if not given:
+        return None
+
+    def bias(kin: Kinematics) -> ScalarArray:
+        total = given[0](kin)
+        for part in given[1:]:
+            total = total + part(kin)
+        return total
+
+    return bias
+
+
+def generic_states(robot: KinematicTree) -> tuple[Kinematics, ...]:
+    """Two random positions, joint limits ignored, for :func:`varying_term`."""
+    rng = np.random.default_rng(0)
+    states = []
+    for _ in range(2):
+        q = np.zeros(robot.nq)
+        for where, body in zip(robot.q_slices(), robot.bodies, strict=True):
+            if body.coupling is None:
+                unlimited = np.full(body.joint.nq, np.inf)
+                q[where] = body.joint.random(rng, -unlimited, unlimited)
+        states.append(Kinematics.at(robot, q, np.zeros(robot.nv)))
+    return tuple(states)
+
+
+def varying_term(states: Sequence[Kinematics], unknown: UnknownBlock, value: Values) -> Term:
+    """Term whose coefficient depends on q alone, analytically; its pattern is found here.
+
+    An entry that is not identically zero is nonzero at almost every q, so the nonzeros at
+    random positions (``states``) are the worst-case pattern.
+    """
+    return Term(unknown, np.any([value(kin) != 0 for kin in states], axis=0), value)
+
+
+def rpy_of(E: Array) -> tuple[float, float, float]:
+    """Roll, pitch, yaw of a coordinate rotation E (3, 3): inverse of ``rotation_from_rpy``."""
+    pitch = float(np.arctan2(-E[0, 2], np.hypot(E[0, 0], E[0, 1])))
+    if np.hypot(E[0, 0], E[0, 1]) < 1e-9:  # looking straight up or down: yaw is free
+        return float(np.arctan2(-E[2, 1], E[1, 1])), pitch, 0.0
+    return float(np.arctan2(E[1, 2], E[2, 2])), pitch, float(np.arctan2(E[0, 1], E[0, 0]))

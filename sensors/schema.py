@@ -1,0 +1,108 @@
+"""JSON schema of layout files, for editors: generated from the sensor classes."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from typing import Any
+
+from dynsys.model.tree import KinematicTree
+from sensors.files import SECTIONS, SHORTHANDS, is_required
+from sensors.parameters import Parameter, parameters
+from sensors.sensor import AbstractSensor, sensor_kinds
+
+__all__ = ["layout_schema", "layout_schema_text"]
+
+_STD: dict[str, Any] = {"anyOf": [{"type": "number"}, {"type": "array"}]}
+
+
+def layout_schema(robot: KinematicTree | None = None) -> dict[str, Any]:
+    """Schema of a layout file.
+
+    Parameters
+    ----------
+    robot : if given, frames and joints complete to those of this robot and no others.
+    """
+    sensors = [_sensor_schema(kind, sensor, robot) for kind, sensor in sensor_kinds().items()]
+    correlation = {
+        "type": "object",
+        "properties": {
+            "between": {"type": "array", "items": {"type": "string"}},
+            "covariance": {"type": "array"},
+        },
+        "required": ["between", "covariance"],
+        "additionalProperties": False,
+    }
+    sections: dict[str, Any] = {
+        "about": {"type": "object"},
+        "sensors": {
+            "type": "array",
+            "items": {"anyOf": [*sensors, *_shorthand_schemas(robot)]},
+        },
+        "correlations": {"type": "array", "items": correlation},
+    }
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "dynsys sensor layout",
+        "type": "object",
+        "properties": {section: sections[section] for section in SECTIONS},
+        "required": ["sensors"],
+        "additionalProperties": False,
+    }
+
+
+def layout_schema_text() -> str:
+    """Return the schema as ``sensors/schema.json`` holds it."""
+    return json.dumps(layout_schema(), indent=1) + "\n"
+
+
+def _sensor_schema(
+    kind: str, sensor: type[AbstractSensor], robot: KinematicTree | None
+) -> dict[str, Any]:
+    allowed = parameters(sensor)
+    properties: dict[str, Any] = {"kind": {"const": kind}}
+    for field in fields(sensor):
+        if field.name in allowed:
+            properties[field.name] = _value_schema(allowed[field.name], robot)
+    required = [field.name for field in fields(sensor) if is_required(field)]
+    return {
+        "type": "object",
+        "description": (sensor.__doc__ or "").strip().splitlines()[0],
+        "properties": properties,
+        "required": ["kind", *required],
+        "additionalProperties": False,
+    }
+
+
+def _value_schema(parameter: Parameter, robot: KinematicTree | None) -> dict[str, Any]:
+    if robot is None or parameter.known is None:
+        return parameter.schema
+    names: list[Any] = list(parameter.known(robot))
+    return {"enum": [*names, -1] if "integer" in parameter.schema["type"] else names}
+
+
+def _shorthand_schemas(robot: KinematicTree | None) -> list[dict[str, Any]]:
+    schemas: list[dict[str, Any]] = [{"enum": list(SHORTHANDS)}]
+    for word in SHORTHANDS:
+        key = "touched" if word == "zero_external_wrench_except" else "exclude"
+        known = None
+        if robot is not None:
+            known = list(robot.frames) if key == "touched" else list(robot.joint_names)
+        names = {
+            "type": "array",
+            "items": {"type": "string"} if known is None else {"enum": known},
+        }
+        options = {
+            "type": "object",
+            "properties": {key: names, "std": _STD},
+            "additionalProperties": False,
+        }
+        schemas.append(
+            {
+                "type": "object",
+                "properties": {word: {"anyOf": [names, options, {"type": "null"}]}},
+                "required": [word],
+                "additionalProperties": False,
+            }
+        )
+    return schemas

@@ -1,0 +1,241 @@
+"""Layout: names, sizes, noise, data; and every way to get it wrong."""
+
+from __future__ import annotations
+
+from importlib import resources
+
+import numpy as np
+import pytest
+
+from dynsys.errors import LayoutError
+from dynsys.model import synthetic
+from dynsys.model.tree import KinematicTree
+from dynsys.system import LinearSystem, UnknownLayout
+from experiments.example_robots import robot_path, robots_folder
+from problems.robots import read_robot
+from sensors import (
+    AbstractSensor,
+    Accelerometer,
+    ExternalWrench,
+    Imu,
+    JointTorque,
+    Layout,
+    all_joint_accelerations,
+    all_joint_torques,
+    catalogue,
+    published,
+    zero_external_wrench_except,
+)
+
+ROBOT = synthetic.chain(3)
+JOINTS, BODIES = ROBOT.joint_names, ROBOT.body_names
+
+
+def small() -> Layout:
+    sensors: list[AbstractSensor] = [
+        JointTorque("knee", JOINTS[1], std=2.0),
+        Imu("imu", BODIES[2], std=(0.1, 0.2)),
+        ExternalWrench("free", BODIES[0], value=0.0),
+    ]
+    return Layout(ROBOT, sensors)
+
+
+def test_places_names_and_units() -> None:
+    layout = small()
+    assert len(layout) == 3 and layout.size == 13
+    assert layout.names == ("knee", "imu", "free")
+    assert dict(layout.sizes) == {"knee": 1, "imu": 6, "free": 6}
+    assert layout.slice("imu") == slice(1, 7)
+    assert layout.labels[:3] == ("knee.torque", "imu.ax", "imu.ay")
+    assert layout.units[:5] == ("N m", "m/s^2", "m/s^2", "m/s^2", "rad/s")
+    assert layout["knee"] is layout.sensors[0]
+    with pytest.raises(LayoutError, match="did you mean 'knee'"):
+        layout.slice("kneee")
+
+
+def test_standard_deviations_per_unit_group() -> None:
+    layout = small()
+    np.testing.assert_allclose(layout.std, [2.0] + [0.1] * 3 + [0.2] * 3 + [0.0] * 6)
+    np.testing.assert_array_equal(layout.exact, [False] * 7 + [True] * 6)
+
+
+def test_covariance_with_correlations() -> None:
+    a, b = Accelerometer("a", BODIES[1], std=0.5), Accelerometer("b", BODIES[2], std=0.5)
+    between = 0.1 * np.eye(3)
+    dense = Layout(ROBOT, [a, b], [("a", "b", between)]).covariance().toarray()
+    np.testing.assert_allclose(dense[:3, 3:], between)
+    np.testing.assert_allclose(dense, dense.T)
+    np.testing.assert_allclose(np.diag(dense), 0.25)
+
+
+@pytest.mark.parametrize(
+    ("correlation", "message"),
+    [
+        (("a", "c", np.eye(3)), "no sensor is called 'c'"),
+        (("a", "a", np.eye(3)), "one sensor"),
+        (("a", "b", np.eye(2)), "3 x 3"),
+        (("a", "b", 9.0 * np.eye(3)), "negative eigenvalue"),
+    ],
+)
+def test_bad_correlations(correlation: tuple[str, str, np.ndarray], message: str) -> None:
+    sensors = [Accelerometer("a", BODIES[1]), Accelerometer("b", BODIES[2])]
+    with pytest.raises(LayoutError, match=message):
+        Layout(ROBOT, sensors, [correlation])
+
+
+def test_a_pair_is_correlated_once() -> None:
+    sensors = [Accelerometer("a", BODIES[1]), Accelerometer("b", BODIES[2])]
+    twice = [("a", "b", 0.1 * np.eye(3)), ("b", "a", 0.1 * np.eye(3))]
+    with pytest.raises(LayoutError, match="twice"):
+        Layout(ROBOT, sensors, twice)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"std": -1.0}, "negative"),
+        ({"std": (1.0, 2.0)}, "std has 2 numbers; give one, 1"),
+        ({"std": 1.0, "covariance": np.eye(3)}, "not both"),
+        ({"covariance": np.eye(2)}, "3 x 3"),
+        ({"covariance": np.diag([1.0, 1.0, -1.0])}, "negative eigenvalue"),
+        ({"covariance": np.triu(np.ones((3, 3)))}, "not symmetric"),
+        ({"xyz": (1.0, 2.0)}, "must hold 3 numbers"),
+        ({"xyz": (1.0, 2.0, np.nan)}, "finite"),
+        ({"rpy": "up"}, "must be a list"),
+        ({"frame": "chain_body_9"}, "has no 'chain_body_9'"),
+        ({"frame": 7}, "no body 7"),
+        ({"name": "f(x)"}, "parentheses"),
+        ({"name": ""}, "must be a name"),
+    ],
+)
+def test_bad_parameters(arguments: dict[str, object], message: str) -> None:
+    given = {"name": "a", "frame": BODIES[0]} | arguments
+    with pytest.raises(LayoutError, match=message):
+        Layout(ROBOT, [Accelerometer(**given)])  # type: ignore[arg-type]
+
+
+def test_nearest_name_and_duplicates() -> None:
+    with pytest.raises(LayoutError, match=rf"did you mean '{JOINTS[1]}'"):
+        Layout(ROBOT, [JointTorque("t", JOINTS[1] + "x")])
+    with pytest.raises(LayoutError, match="two sensors are called 't'"):
+        Layout(ROBOT, [JointTorque("t", JOINTS[1]), JointTorque("t", JOINTS[2])])
+    with pytest.raises(LayoutError, match="holds sensors"):
+        Layout(ROBOT, ["knee"])  # type: ignore[list-item]
+    with pytest.raises(LayoutError, match="no component 1"):
+        Layout(ROBOT, [JointTorque("t", JOINTS[1], 1)])
+    with pytest.raises(LayoutError, match="unknowns are those"):
+        small().equations(UnknownLayout(synthetic.chain(4)))
+
+
+# ---- data ------------------------------------------------------------------------------------
+
+
+def test_pack_and_unpack() -> None:
+    layout = small()
+    y = layout.pack({"knee": 1.0, "imu": np.arange(6.0)})
+    np.testing.assert_array_equal(y, [1.0, 0, 1, 2, 3, 4, 5, 0, 0, 0, 0, 0, 0])
+    np.testing.assert_array_equal(layout.unpack(y)["imu"], np.arange(6.0))
+    many = layout.pack({"knee": np.arange(4.0), "imu": np.ones(6), "free": np.full(6, np.nan)})
+    assert many.shape == (4, 13)
+    np.testing.assert_array_equal(many[:, 0], np.arange(4.0))
+    assert np.isnan(many[:, 7:]).all()
+    gone = layout.pack({"knee": 1.0}, missing=np.nan)
+    assert np.isnan(gone[1:7]).all() and not np.isnan(gone[7:]).any()
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"knee": 1.0}, "no reading of sensor 'imu'"),
+        ({"knee": 1.0, "imu": np.ones(5)}, "must have 6 numbers"),
+        ({"knee": 1.0, "imu": "x"}, "not numeric"),
+        ({"knee": np.ones(3), "imu": np.ones((2, 6))}, "different numbers of samples"),
+        ({"nee": 1.0, "imu": np.ones(6)}, "did you mean 'knee'"),
+    ],
+)
+def test_bad_data(values: dict[str, object], message: str) -> None:
+    with pytest.raises(LayoutError, match=message):
+        small().pack(values)  # type: ignore[arg-type]
+
+
+def test_y_of_a_wrong_length_is_refused() -> None:
+    with pytest.raises(LayoutError, match="13 numbers"):
+        small().unpack(np.zeros(12))
+
+
+def test_fingerprint_sees_noise_frames_and_sensors() -> None:
+    base = Layout(ROBOT, [JointTorque("t", JOINTS[0])])
+    assert base.fingerprint() == Layout(ROBOT, [JointTorque("t", JOINTS[0])]).fingerprint()
+    others = [
+        Layout(ROBOT, [JointTorque("t", JOINTS[0], std=2.0)]),
+        Layout(ROBOT, [JointTorque("t", JOINTS[1])]),
+        Layout(ROBOT.with_gravity((0, 0, 1)), [JointTorque("t", JOINTS[0])]),
+    ]
+    assert len({layout.fingerprint() for layout in [base, *others]}) == 4
+
+
+# ---- shorthands, published sets, catalogue ---------------------------------------------------
+
+
+def test_shorthands(humanoid: KinematicTree) -> None:
+    accelerations = all_joint_accelerations(humanoid, std=0.1, exclude=["root"])
+    assert len(accelerations) == humanoid.n_bodies - 1
+    torques = all_joint_torques(humanoid, std=0.5)
+    assert torques[0].name == "root/torque" and torques[0].value == 0.0
+    free = zero_external_wrench_except(humanoid, ["l_sole", "r_foot"])
+    assert len(free) == humanoid.n_bodies - 2
+    assert {"l_foot/no_contact", "r_foot/no_contact"}.isdisjoint(s.name for s in free)
+    with pytest.raises(LayoutError, match="did you mean 'l_sole'"):
+        zero_external_wrench_except(humanoid, ["l_soles"])
+    with pytest.raises(LayoutError, match="did you mean 'l_knee'"):
+        all_joint_torques(humanoid, exclude=["l_kneee"])
+
+
+def rank(robot: KinematicTree, layout: Layout, seed: int, *, net_wrench: bool) -> int:
+    rng = np.random.default_rng(seed)
+    system = LinearSystem(robot, net_wrench=net_wrench)
+    system = system.with_equations(layout.equations(system.unknowns))
+    q = robot.random_configuration(rng)
+    D, _ = system.assemble(q, rng.normal(size=robot.nv))
+    return int(np.linalg.matrix_rank(D.toarray(), tol=1e-9))
+
+
+@pytest.mark.parametrize(
+    ("make", "missing"),
+    [(published.sie, 1), (published.sie_friction, 0), (published.sie_friction_fy, 1)],
+)
+@pytest.mark.parametrize("n", [6, 8])
+def test_ranks_of_the_published_sets(make: object, missing: int, n: int) -> None:
+    robot = synthetic.auto_tree(n, 1, 1.5, 1)
+    layout = make(robot)  # type: ignore[operator]
+    assert layout.size == 7 * n
+    for seed in range(3):
+        assert rank(robot, layout, seed, net_wrench=True) == 26 * n - missing
+
+
+def test_published_sets_are_for_chains(humanoid: KinematicTree) -> None:
+    with pytest.raises(LayoutError, match="unbranched chains"):
+        published.sie(humanoid)
+
+
+@pytest.mark.parametrize("name", catalogue.names())
+def test_catalogue(name: str) -> None:
+    """Every layout fits its robot and, but for the NAO's, determines everything."""
+    about = catalogue.about(name)
+    assert set(about) == {"description", "model", "floating_base", "source"}
+    if "/" in about["model"] and robots_folder() is None:
+        pytest.skip("example-robot-data is not installed")
+    path = str(robot_path(about["model"])) if "/" in about["model"] else "example:humanoid"
+    robot = read_robot(path, floating_base=about["floating_base"]).robot
+    layout = catalogue.load(name, robot)
+    missing = 1 if name == "nao" else 0  # the internal force between the feet
+    unknowns = UnknownLayout(robot).size
+    assert rank(robot, layout, 0, net_wrench=False) == unknowns - missing
+
+
+def test_catalogue_files_state_their_source() -> None:
+    for name in catalogue.names():
+        text = (resources.files("sensors.catalogue") / f"{name}.yaml").read_text()
+        assert text.startswith("#") and text.index("#   ") < text.index("about:")
+    with pytest.raises(LayoutError, match="did you mean 'icub'"):
+        catalogue.about("icup")
