@@ -68,7 +68,8 @@ class ForwardDynamics(AbstractDynamics):
         if f_ext is None and out is None:
             qdd = np.empty(self.robot.nv)
             if self._fast(q, qd, torque, qdd):
-                return Solution(self, (q.copy(), qd.copy(), None), torque.copy(), qdd)  # type: ignore[union-attr]
+                state = (q.tobytes(), qd.tobytes(), None)  # type: ignore[union-attr]
+                return Solution(self, state, torque.tobytes(), None, qdd)  # type: ignore[union-attr]
         return self._solve(q, qd, torque, f_ext, None if out is None else (out,))
 
     def solve_batch(

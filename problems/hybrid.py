@@ -100,7 +100,8 @@ class HybridDynamics(AbstractDynamics):
         if f_ext is None and out is None:
             torque, qdd = np.empty(self.robot.nv), np.empty(self.robot.nv)
             if self._fast(q, qd, known, torque, qdd):
-                return Solution(self, (q.copy(), qd.copy(), None), torque, qdd)  # type: ignore[union-attr]
+                state = (q.tobytes(), qd.tobytes(), None)  # type: ignore[union-attr]
+                return Solution(self, state, b"", torque, qdd)
         return self._solve(q, qd, known, f_ext, out)
 
     def solve_batch(

@@ -66,7 +66,8 @@ class InverseDynamics(AbstractDynamics):
         if f_ext is None and out is None:
             torque = np.empty(self.robot.nv)
             if self._fast(q, qd, qdd, torque):
-                return Solution(self, (q.copy(), qd.copy(), None), torque, qdd.copy())  # type: ignore[union-attr]
+                state = (q.tobytes(), qd.tobytes(), None)  # type: ignore[union-attr]
+                return Solution(self, state, qdd.tobytes(), torque, None)  # type: ignore[union-attr]
         return self._solve(q, qd, qdd, f_ext, None if out is None else (out,))
 
     def solve_batch(

@@ -287,11 +287,7 @@ class AbstractDynamics(AbstractProblem):
         found = dict(zip(self.answers, answers, strict=True))
         acting = None if wrenches is None else wrenches.copy()
         return Solution(
-            self,
-            (q, qd, acting),
-            found.get("torque", given),
-            found.get("qdd", given),
-            fallback,
+            self, (q, qd, acting), given, found.get("torque"), found.get("qdd"), fallback
         )
 
     def details(self, state: State, torque: Array, qdd: Array) -> Details:

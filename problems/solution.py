@@ -19,6 +19,12 @@ __all__ = ["Details", "NamedVectors", "Solution", "State"]
 
 State: TypeAlias = tuple[Array, Array, Array | None]
 """q, qd and external wrenches (or None for none), of one state or N."""
+RawState: TypeAlias = tuple[bytes, bytes, None]
+"""q and qd of one state as their bytes: the cheapest copy there is."""
+
+
+def _numbers(x: Array | bytes) -> Array:
+    return np.frombuffer(x).copy() if isinstance(x, bytes) else x
 
 
 @final
@@ -98,31 +104,48 @@ class Solution:
 
     Attributes
     ----------
-    torque, qdd : joint torques and accelerations (nv,), in the order of qd.
     fallback : True if the compiled kernel met a state it could not answer and the pivoting
         solver of the `reference` backend did.
     """
 
-    __slots__ = ("_details", "_problem", "_state", "fallback", "qdd", "torque")
+    __slots__ = ("_details", "_given", "_problem", "_qdd", "_state", "_torque", "fallback")
 
     def __init__(
         self,
         problem: AbstractDynamics,
-        state: State,
-        torque: Array,
-        qdd: Array,
+        state: State | RawState,
+        given: Array | bytes,
+        torque: Array | None,
+        qdd: Array | None,
         fallback: bool = False,
     ) -> None:
         self._problem = problem
         self._state = state
+        self._given = given
+        self._torque = torque
+        self._qdd = qdd
         self._details: Details | None = None
-        self.torque = torque
-        self.qdd = qdd
         self.fallback = fallback
+
+    @property
+    def torque(self) -> Array:
+        """Joint torques (nv,), in the order of qd."""
+        if self._torque is None:
+            self._torque = _numbers(self._given)
+        return self._torque
+
+    @property
+    def qdd(self) -> Array:
+        """Joint accelerations (nv,), in the order of qd."""
+        if self._qdd is None:
+            self._qdd = _numbers(self._given)
+        return self._qdd
 
     def _all(self) -> Details:
         if self._details is None:
-            self._details = self._problem.details(self._state, self.torque, self.qdd)
+            q, qd, wrenches = self._state
+            state = (_numbers(q), _numbers(qd), wrenches)
+            self._details = self._problem.details(state, self.torque, self.qdd)
         return self._details
 
     @property
