@@ -227,7 +227,7 @@ def test_doctor_answers_no_when_something_required_is_missing(
 def test_demo_agrees_with_the_recursive_algorithms(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = run(capsys, "demo", "--states", "2")
     assert status == 0
-    for word in ("inverse", "forward", "hybrid", "nonzeros", "[ms]"):
+    for word in ("inverse", "forward", "hybrid", "operations", "[us]"):
         assert word in out
     status, told = run_json(capsys, "demo", "--states", "2")
     assert status == 0
