@@ -129,7 +129,7 @@ def _inverse(robot: KinematicTree) -> _Case:
     reference = InverseDynamics(robot, backend="reference")
     return _Case(
         problem,
-        "inverse dynamics",
+        "inverse",
         "rnea",
         solve,
         lambda s: reference.solve(s.q, s.qd, s.qdd),
@@ -147,7 +147,7 @@ def _forward(robot: KinematicTree) -> _Case:
     reference = ForwardDynamics(robot, backend="reference")
     return _Case(
         problem,
-        "forward dynamics",
+        "forward",
         "aba",
         solve,
         lambda s: reference.solve(s.q, s.qd, s.torque),
@@ -174,7 +174,7 @@ def _hybrid(robot: KinematicTree) -> _Case:
     reference = HybridDynamics(robot, legs, backend="reference")
     return _Case(
         problem,
-        "hybrid dynamics",
+        "hybrid",
         "rnea + aba",
         solve,
         lambda s: reference.solve(s.q, s.qd, np.where(told, s.qdd, s.torque)),
@@ -224,8 +224,8 @@ def _measure(case: _Case, sample: list[_State]) -> DemoRow:
 
 COLUMNS = (
     "problem",
-    "unknowns",
-    "compared with",
+    "size",
+    "twin",
     "difference",
     "residual",
     "operations",
@@ -234,6 +234,7 @@ COLUMNS = (
 )
 
 LEGEND = (
+    "size:       unknowns of D; twin: the recursive algorithm it is compared with.",
     "difference: largest over the states, relative to the largest value.",
     "residual:   backward error of the solve.",
     "operations: exact number executed per solve by the kernel compiled for this robot.",
@@ -262,9 +263,7 @@ def show(result: DemoResult) -> None:
         )
         for row in result.rows
     ]
-    show_table(
-        COLUMNS, rows, right=[c for c in COLUMNS if c not in ("problem", "compared with")]
-    )
+    show_table(COLUMNS, rows, right=[c for c in COLUMNS if c not in ("problem", "twin")])
     show_line()
     for line in LEGEND:
         show_line(line)
