@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 import dynsys
 from dynsys.codegen.cache import KernelCache, fingerprint
 from dynsys.codegen.computation import AbstractComputation
-from dynsys.codegen.graph import Program
 from dynsys.codegen.guard import guarded
 from dynsys.codegen.kernel import Kernel, compile_kernel
+from dynsys.codegen.program import Program
 from dynsys.codegen.programs import (
     dynamics_program,
     dynamics_signature,

@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias, final
 import numpy as np
 
 from dynsys.codegen.c_names import Argument
-from dynsys.codegen.graph import BINARY, UNARY, Op, Program, without_dead_code
+from dynsys.codegen.program import BINARY, UNARY, Op, Program, without_dead_code
 from dynsys.errors import KernelBuildError
 
 __all__ = ["REAL", "SEGMENT", "CType", "Code", "Part"]

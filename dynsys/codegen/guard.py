@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dynsys.codegen.graph import Op, Program
+from dynsys.codegen.program import Op, Program
 
 __all__ = ["guarded"]
 

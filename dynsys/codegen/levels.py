@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dynsys.codegen.graph import BINARY, UFUNC, UNARY, Op, Program
+from dynsys.codegen.program import BINARY, UFUNC, UNARY, Op, Program
 from dynsys.types import IntArray, ScalarArray
 
 __all__ = ["evaluate_nodes", "node_levels"]

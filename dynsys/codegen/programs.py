@@ -12,7 +12,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from dynsys.codegen.graph import Graph, Program
+from dynsys.codegen.graph import Graph
+from dynsys.codegen.program import Program
 from dynsys.codegen.reframe import Reframed, reframe
 from dynsys.codegen.signature import Signature
 from dynsys.codegen.simplify import simplify

@@ -21,15 +21,14 @@ from typing import TypeAlias, final
 
 import numpy as np
 
+from dynsys.codegen.regroup import regroup_moments, snapped, snapped_moments
 from dynsys.model.joints import (
     AbstractJoint,
     Cylindrical,
     Fixed,
     Helical,
-    Planar,
     Prismatic,
     Revolute,
-    Spherical,
 )
 from dynsys.model.spatial import (
     ROUNDING,
@@ -45,8 +44,6 @@ __all__ = ["Reframed", "reframe"]
 
 Z_AXIS = np.array([0.0, 0.0, 1.0])
 X_AXIS = np.array([1.0, 0.0, 0.0])
-EXTENDED = 2.0**-56
-"""Rounding after some operations in extended precision, well below that of float64."""
 Turn: TypeAlias = tuple[np.longdouble, np.longdouble]
 """Cosine and sine of an angle."""
 AHEAD: Turn = (np.longdouble(1), np.longdouble(0))
@@ -189,11 +186,11 @@ def reframe(
         place.append(len(stages) - 1)
         joint_frame.append(frame)
     moments = [
-        _snapped_moments(body.inertia.moments(np.longdouble).seen_from(X.inverse()))
+        snapped_moments(body.inertia.moments(np.longdouble).seen_from(X.inverse()))
         for body, X in zip(robot.bodies, to_new, strict=True)
     ]
     if regroup and not own_frames:
-        _regroup(robot, stages, place, moments, joint_frame)
+        regroup_moments(robot, moments, joint_frame)
     nothing = MassMoments(0.0, np.zeros(3), np.zeros((3, 3)))
     by_stage = [nothing] * len(stages)
     for i, k in enumerate(place):
@@ -228,17 +225,7 @@ def _unit(z: ScalarArray) -> ScalarArray:
 
 
 def _clean(X: Transform) -> Transform:
-    return Transform(without_rounding(X.E), _snapped(X.r))
-
-
-def _snapped(r: ScalarArray, rounding: float = ROUNDING) -> ScalarArray:
-    """R with components that are rounding of the largest one set to zero."""
-    return np.where(np.abs(r) <= rounding * np.abs(r).max(initial=0.0), 0.0, r)
-
-
-def _snapped_moments(m: MassMoments) -> MassMoments:
-    """M without what extended precision leaves of entries that the frames were to remove."""
-    return MassMoments(m.mass, _snapped(m.first, EXTENDED), _snapped(m.second, EXTENDED))
+    return Transform(without_rounding(X.E), snapped(X.r))
 
 
 def _normal(z: ScalarArray, to: ScalarArray) -> ScalarArray | None:
@@ -270,7 +257,7 @@ def _joint_frame(to_joint: Transform, joint: AbstractJoint) -> Transform:
     across = np.array([-x[1], x[0], 0.0])  # e_z x x: the direction the way should not have
     slope = z @ across
     t = -(o @ across) / slope if abs(slope) > 0.5 else -o[2] / z[2]
-    return Transform(E, _snapped(o + t * z))
+    return Transform(E, snapped(o + t * z))
 
 
 def _turn_towards_child(
@@ -286,7 +273,7 @@ def _turn_towards_child(
         x = _normal(_unit(to_joint.E.T @ axis), to_joint.r)
     elif not robot.children[i]:  # a leaf: x towards its centre of mass
         h = robot.bodies[i].inertia.moments(np.longdouble).seen_from(constant.inverse()).first
-        x = _normal(Z_AXIS, _snapped(h))
+        x = _normal(Z_AXIS, snapped(h))
     if x is None or isinstance(robot.joints[i], Prismatic):
         return AHEAD
     return _exact(x[0]), _exact(x[1])
@@ -314,40 +301,3 @@ def _elementary(frame: Transform) -> list[Transform]:
 def _sine_x(E: ScalarArray) -> np.longdouble:
     """Minus the sine of alpha in E = Rx(alpha) Rz(beta): z = (s_b s_a, -c_b s_a, c_a)."""
     return np.longdouble(E[2, 1] * E[0, 0] - E[2, 0] * E[0, 1])
-
-
-def _regroup(
-    robot: KinematicTree,
-    stages: list[_Stage],
-    place: list[int],
-    moments: list[MassMoments],
-    joint_frame: list[Transform],
-) -> None:
-    """Move what each joint cannot see from its body to its parent, leaves first, in place."""
-    for i in reversed(range(robot.n_bodies)):
-        moved = invisible_moments(robot.joints[i], moments[i])
-        moments[i] = _snapped_moments(moments[i].minus(moved))
-        parent = robot.bodies[i].parent
-        if parent >= 0:
-            moments[parent] = moments[parent].plus(moved.seen_from(joint_frame[i]))
-
-
-def invisible_moments(joint: AbstractJoint, m: MassMoments) -> MassMoments:
-    """Part of a body's moments that moves with the parent just as well (axis along z).
-
-    Revolute: point masses on the axis. Cylindrical, helical, planar: those without mass or
-    first moment. Spherical: a point mass at the centre. Prismatic: pure second moments.
-    """
-    nothing, zz = np.zeros_like(m.second), np.zeros_like(m.second)
-    zz[2, 2] = m.second[2, 2]
-    if isinstance(joint, Revolute):
-        return MassMoments(m.mass, np.array([0.0, 0.0, m.first[2]]), zz)
-    if isinstance(joint, (Cylindrical, Helical)):
-        return MassMoments(0.0, np.zeros(3), zz)
-    if isinstance(joint, Planar) and joint.axis[2] == 1.0:
-        return MassMoments(0.0, np.zeros(3), zz)
-    if isinstance(joint, Spherical):
-        return MassMoments(m.mass, np.zeros(3), nothing)
-    if isinstance(joint, Prismatic):
-        return MassMoments(0.0, np.zeros(3), m.second)
-    return MassMoments(0.0, np.zeros(3), nothing)

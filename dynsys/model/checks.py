@@ -13,7 +13,7 @@ from dynsys.model.joints import AbstractJoint, Fixed
 from dynsys.model.spatial import Inertia, Transform
 
 if TYPE_CHECKING:
-    from dynsys.model.tree import Body, Frame
+    from dynsys.model.body import Body, Frame
 
 __all__ = ["check_frames", "check_tree", "inertia_defect", "nearest_name"]
 

@@ -10,99 +10,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import TypeVar, final
+from typing import final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dynsys.errors import ModelError, StateError
+from dynsys.model.body import Body, Coupling, Frame, read_only
 from dynsys.model.checks import check_frames, check_tree, nearest_name
 from dynsys.model.joints import AbstractJoint, Free, Spherical
-from dynsys.model.spatial import Inertia, MassMoments, Transform, matrix_pattern
+from dynsys.model.spatial import MassMoments, Transform, matrix_pattern
 from dynsys.model.welds import Weld
 from dynsys.types import Array, ArrayLike, BoolArray, IntArray, ScalarArray
 
 __all__ = ["STANDARD_GRAVITY", "Body", "Coupling", "Frame", "KinematicTree"]
 
 STANDARD_GRAVITY = (0.0, 0.0, -9.81)
-
-_PER_JOINT_VECTORS = (
-    "armature",
-    "damping",
-    "friction",
-    "effort_limit",
-    "velocity_limit",
-    "lower",
-    "upper",
-)
-_Scalar = TypeVar("_Scalar", bound=np.generic)
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class Frame:
-    """A named frame fixed to a body (-1: the base); ``transform`` goes body -> frame."""
-
-    body: int
-    transform: Transform
-
-
-@final
-@dataclass(frozen=True)
-class Coupling:
-    """Mimic joint: position = ratio * (position of joint ``leader``) + offset."""
-
-    leader: int
-    ratio: float
-    offset: float
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class Body:
-    """One body with the joint that carries it: what builders and readers hand to a tree.
-
-    ``placement`` goes from the parent body to the joint's frame. Per-freedom vectors (nv,):
-    ``armature`` (reflected rotor inertia), ``damping``, ``friction``, ``effort_limit``,
-    ``velocity_limit``; per-coordinate vectors (nq,): ``lower``, ``upper``. None means zero,
-    respectively unlimited. Arrays are copied and become read-only.
-    """
-
-    name: str
-    parent: int
-    joint: AbstractJoint
-    placement: Transform = field(default_factory=Transform.identity)
-    inertia: Inertia = field(default_factory=Inertia.zero)
-    joint_name: str = ""
-    armature: ArrayLike | None = None
-    damping: ArrayLike | None = None
-    friction: ArrayLike | None = None
-    effort_limit: ArrayLike | None = None
-    velocity_limit: ArrayLike | None = None
-    lower: ArrayLike | None = None
-    upper: ArrayLike | None = None
-    coupling: Coupling | None = None
-
-    def __post_init__(self) -> None:
-        place, inertia = self.placement, self.inertia
-        E, r = self._own("placement.E", place.E), self._own("placement.r", place.r)
-        com, about = self._own("com", inertia.com), self._own("about_com", inertia.about_com)
-        object.__setattr__(self, "placement", Transform(E, r))
-        object.__setattr__(self, "inertia", Inertia(inertia.mass, com, about))
-        for key in _PER_JOINT_VECTORS:
-            if (value := getattr(self, key)) is not None:
-                object.__setattr__(self, key, self._own(key, value))
-
-    def _own(self, what: str, value: ArrayLike) -> Array:
-        try:
-            return _read_only(np.array(value, dtype=np.float64))
-        except (TypeError, ValueError) as error:
-            raise ModelError(f"body {self.name!r}: {what} is not numeric: {error}") from None
-
-
-def _read_only(array: NDArray[_Scalar]) -> NDArray[_Scalar]:
-    array.setflags(write=False)
-    return array
 
 
 @final
@@ -149,7 +71,7 @@ class KinematicTree:
             raise ModelError(
                 f"robot {name!r}: gravity must be 3 finite numbers, got {gravity!r}"
             )
-        _read_only(vector)
+        read_only(vector)
         set_field = object.__setattr__
         set_field(self, "name", name)
         set_field(self, "bodies", tuple(bodies))
@@ -297,7 +219,7 @@ class KinematicTree:
     def motion_subspace(self) -> tuple[Array, ...]:
         """S (6, nv) of each joint; scaled by the ratio where the joint is coupled."""
         return tuple(
-            _read_only(b.joint.S * (1.0 if b.coupling is None else b.coupling.ratio))
+            read_only(b.joint.S * (1.0 if b.coupling is None else b.coupling.ratio))
             for b in self.bodies
         )
 
@@ -325,7 +247,7 @@ class KinematicTree:
             E_joint, r_joint = body.joint.pattern()
             E_place, r_place = body.placement.E != 0, body.placement.r != 0
             pattern = matrix_pattern(E_joint @ E_place, r_place | (E_place.T @ r_joint))
-            patterns.append(_read_only(pattern))
+            patterns.append(read_only(pattern))
         return tuple(patterns)
 
     def _per_freedom(self, values: Sequence[ArrayLike | None], default: float) -> Array:

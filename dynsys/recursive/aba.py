@@ -91,7 +91,7 @@ def articulated_response(
 ) -> ScalarArray:
     """Acceleration (nv,) of the tree at rest under joint torques and bias wrenches p (6,)."""
     IA: list[ScalarArray] = [moments.matrix() for moments in robot.moments]
-    joints: list[tuple[ScalarArray, ScalarArray, ScalarArray]] = [()] * robot.n_bodies  # type: ignore[list-item]
+    joints: dict[int, tuple[ScalarArray, ScalarArray, ScalarArray]] = {}
     for i in reversed(range(robot.n_bodies)):
         S, v = robot.motion_subspace[i], robot.v_slices()[i]
         U = IA[i] @ S

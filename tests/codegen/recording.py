@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dynsys.codegen.graph import Graph, Program
+from dynsys.codegen.graph import Graph
+from dynsys.codegen.program import Program
 from dynsys.codegen.programs import sample_states
 from dynsys.model.tree import KinematicTree
 from dynsys.types import ScalarArray

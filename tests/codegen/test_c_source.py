@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from dynsys.codegen.c_code import Code
 from dynsys.codegen.c_names import arguments
 from dynsys.codegen.c_source import c_header, c_source, export_c
-from dynsys.codegen.graph import Graph, Op, Program, Scalar
+from dynsys.codegen.graph import Graph, Scalar
+from dynsys.codegen.program import Op, Program
 from dynsys.codegen.signature import Signature
 from dynsys.errors import KernelBuildError, StateError
 from dynsys.model import synthetic

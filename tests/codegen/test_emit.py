@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 
 from dynsys.codegen.emit import emit_module
-from dynsys.codegen.graph import Graph, Op, Program
+from dynsys.codegen.graph import Graph
 from dynsys.codegen.kernel import build_kernel
+from dynsys.codegen.program import Op, Program
 from dynsys.codegen.schedule import make_schedule
 from dynsys.codegen.signature import Signature
 from dynsys.codegen.target import host

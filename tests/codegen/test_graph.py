@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dynsys.codegen.graph import Graph, Op, Scalar
+from dynsys.codegen.graph import Graph, Scalar
 from dynsys.codegen.levels import evaluate_nodes, node_levels
+from dynsys.codegen.program import Op
 from dynsys.codegen.simplify import simplify
 from dynsys.model import synthetic
 from dynsys.recursive.aba import aba_scalars

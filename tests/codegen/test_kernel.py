@@ -11,8 +11,9 @@ import threading
 import numpy as np
 import pytest
 
-from dynsys.codegen.graph import Graph, Program
+from dynsys.codegen.graph import Graph
 from dynsys.codegen.kernel import Kernel, build_kernel, compile_kernel
+from dynsys.codegen.program import Program
 from dynsys.codegen.signature import Signature
 from dynsys.errors import KernelBuildError, StateError
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from dynsys.codegen.emit import emit_module
-from dynsys.codegen.graph import Program
 from dynsys.codegen.kernel import build_kernel, compile_kernel
 from dynsys.codegen.machine_code import compile_object
+from dynsys.codegen.program import Program
 from dynsys.codegen.signature import Signature
 from dynsys.codegen.target import Target, aarch64, host, x86_64
 from dynsys.errors import KernelBuildError

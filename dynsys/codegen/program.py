@@ -1,0 +1,140 @@
+"""Program: a computation as straight-line code over flat arrays, with its plain evaluator.
+
+References are signed: node k is referred to as k + 1, its negative as -(k + 1), so that
+negation costs nothing; 0 is exact zero.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynsys.types import ScalarArray
+
+__all__ = ["BINARY", "UFUNC", "UNARY", "Op", "Program", "without_dead_code"]
+
+
+class Op(IntEnum):
+    """What a node computes from its operands l and r."""
+
+    CONSTANT = 0
+    INPUT = 1
+    ADD = 2  # l + r
+    MUL = 3  # l * r
+    DIV = 4  # l / r
+    SIN = 5
+    COS = 6
+    SQRT = 7
+    ABS = 8
+    MIN = 9
+    MAX = 10
+
+
+UNARY = (Op.SIN, Op.COS, Op.SQRT, Op.ABS)
+BINARY = (Op.ADD, Op.MUL, Op.DIV, Op.MIN, Op.MAX)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Program:
+    """A straight-line computation: node k is ``op[k]`` of its signed references.
+
+    ``left`` of an INPUT is the input's number, of a CONSTANT its place in ``constants``.
+    Operands come before their users. ``outputs`` are signed references.
+    """
+
+    op: NDArray[np.int8]
+    left: NDArray[np.int32]
+    right: NDArray[np.int32]
+    constants: NDArray[np.longdouble]
+    outputs: NDArray[np.int32]
+    n_inputs: int
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes, constants and inputs included."""
+        return len(self.op)
+
+    def count(self) -> dict[str, int]:
+        """Operations executed per evaluation, exactly: each node is executed once."""
+        kinds = np.bincount(self.op, minlength=len(Op))
+        return {op.name.lower(): int(kinds[op]) for op in Op if op > Op.INPUT}
+
+    def evaluate(self, inputs: ScalarArray) -> ScalarArray:
+        """Outputs (..., n_outputs) from inputs (..., n_inputs), in the dtype of ``inputs``.
+
+        The readable twin of the compiled kernels: one vectorised operation per node.
+        """
+        x = np.moveaxis(np.asarray(inputs), -1, 0)
+        values: list[Any] = []
+
+        def get(ref: int) -> Any:
+            return values[ref - 1] if ref > 0 else -values[-ref - 1]
+
+        for op, left, right in zip(
+            self.op.tolist(), self.left.tolist(), self.right.tolist(), strict=True
+        ):
+            if op == Op.CONSTANT:
+                values.append(np.full(x.shape[1:], self.constants[left], dtype=x.dtype))
+            elif op == Op.INPUT:
+                values.append(x[left])
+            elif op in UNARY:
+                values.append(UFUNC[op](get(left)))
+            else:
+                values.append(UFUNC[op](get(left), get(right)))
+        out = np.empty((*x.shape[1:], len(self.outputs)), dtype=x.dtype)
+        for k, ref in enumerate(self.outputs.tolist()):
+            out[..., k] = 0 if ref == 0 else get(ref)
+        return out
+
+
+UFUNC: dict[int, Any] = {
+    Op.ADD: np.add,
+    Op.MUL: np.multiply,
+    Op.DIV: np.divide,
+    Op.SIN: np.sin,
+    Op.COS: np.cos,
+    Op.SQRT: np.sqrt,
+    Op.ABS: np.abs,
+    Op.MIN: np.minimum,
+    Op.MAX: np.maximum,
+}
+
+
+def without_dead_code(program: Program) -> Program:
+    """Keep the nodes that the outputs depend on, in their order."""
+    op, left, right = program.op, program.left.copy(), program.right.copy()
+    unary, binary = np.isin(op, UNARY), np.isin(op, BINARY)
+    needed = np.zeros(program.n_nodes + 1, dtype=bool)
+    needed[np.abs(program.outputs)] = True
+    lefts, rights, is_binary = np.abs(left).tolist(), np.abs(right).tolist(), binary.tolist()
+    has_operand = (unary | binary).tolist()
+    flags = needed.tolist()
+    for k in range(program.n_nodes - 1, -1, -1):
+        if flags[k + 1] and has_operand[k]:
+            flags[lefts[k]] = True
+            if is_binary[k]:
+                flags[rights[k]] = True
+    keep = np.array(flags[1:], dtype=bool)
+    renumber = np.zeros(program.n_nodes + 1, dtype=np.int32)
+    renumber[1:][keep] = np.arange(1, int(keep.sum()) + 1)
+    left[unary | binary] = (np.sign(left) * renumber[np.abs(left) * (unary | binary)])[
+        unary | binary
+    ]
+    right[binary] = (np.sign(right) * renumber[np.abs(right) * binary])[binary]
+    is_constant = keep & (op == Op.CONSTANT)
+    used = program.left[is_constant]
+    left[is_constant] = np.arange(len(used))
+    outputs = np.sign(program.outputs) * renumber[np.abs(program.outputs)]
+    return Program(
+        op[keep],
+        left[keep],
+        right[keep],
+        program.constants[used],
+        outputs.astype(np.int32),
+        program.n_inputs,
+    )

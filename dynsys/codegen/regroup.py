@@ -1,0 +1,73 @@
+"""Mass moments that a joint cannot tell from moments of its parent, and where they go.
+
+About a revolute axis these are all point masses on the axis: they move with the parent just as
+well. Moving them changes no torque, qdd or H, and what reaches the fixed base is gone.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dynsys.model.joints import (
+    AbstractJoint,
+    Cylindrical,
+    Helical,
+    Planar,
+    Prismatic,
+    Revolute,
+    Spherical,
+)
+from dynsys.model.spatial import ROUNDING, MassMoments, Transform
+from dynsys.model.tree import KinematicTree
+from dynsys.types import ScalarArray
+
+__all__ = ["invisible_moments", "regroup_moments", "snapped", "snapped_moments"]
+
+EXTENDED = 2.0**-56
+"""Rounding after some operations in extended precision, well below that of float64."""
+
+
+def snapped(r: ScalarArray, rounding: float = ROUNDING) -> ScalarArray:
+    """R with components that are rounding of the largest one set to zero."""
+    return np.where(np.abs(r) <= rounding * np.abs(r).max(initial=0.0), 0.0, r)
+
+
+def snapped_moments(m: MassMoments) -> MassMoments:
+    """M without what extended precision leaves of entries that the frames were to remove."""
+    return MassMoments(m.mass, snapped(m.first, EXTENDED), snapped(m.second, EXTENDED))
+
+
+def regroup_moments(
+    robot: KinematicTree, moments: list[MassMoments], joint_frame: list[Transform]
+) -> None:
+    """Move what each joint cannot see from its body to its parent, leaves first, in place.
+
+    ``joint_frame`` goes from the parent's frame to the joint's, axis along z.
+    """
+    for i in reversed(range(robot.n_bodies)):
+        moved = invisible_moments(robot.joints[i], moments[i])
+        moments[i] = snapped_moments(moments[i].minus(moved))
+        parent = robot.bodies[i].parent
+        if parent >= 0:
+            moments[parent] = moments[parent].plus(moved.seen_from(joint_frame[i]))
+
+
+def invisible_moments(joint: AbstractJoint, m: MassMoments) -> MassMoments:
+    """Part of a body's moments that moves with the parent just as well (axis along z).
+
+    Revolute: point masses on the axis. Cylindrical, helical, planar: those without mass or
+    first moment. Spherical: a point mass at the centre. Prismatic: pure second moments.
+    """
+    nothing, zz = np.zeros_like(m.second), np.zeros_like(m.second)
+    zz[2, 2] = m.second[2, 2]
+    if isinstance(joint, Revolute):
+        return MassMoments(m.mass, np.array([0.0, 0.0, m.first[2]]), zz)
+    if isinstance(joint, (Cylindrical, Helical)):
+        return MassMoments(0.0, np.zeros(3), zz)
+    if isinstance(joint, Planar) and joint.axis[2] == 1.0:
+        return MassMoments(0.0, np.zeros(3), zz)
+    if isinstance(joint, Spherical):
+        return MassMoments(m.mass, np.zeros(3), nothing)
+    if isinstance(joint, Prismatic):
+        return MassMoments(0.0, np.zeros(3), m.second)
+    return MassMoments(0.0, np.zeros(3), nothing)
