@@ -22,7 +22,8 @@ from rich.progress import track
 from rich.table import Table
 
 import problems
-from dynsys.codegen.graph import Graph, Program
+from dynsys.codegen.graph import Graph
+from dynsys.codegen.program import Program
 from dynsys.codegen.programs import sample_states
 from dynsys.codegen.reframe import reframe
 from dynsys.model.tree import KinematicTree

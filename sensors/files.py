@@ -40,6 +40,7 @@ __all__ = [
     "SHORTHANDS",
     "is_required",
     "load_layout",
+    "read_layout",
     "save_layout",
     "sensor_record",
 ]
@@ -64,8 +65,12 @@ def load_layout(path: PathLike, robot: KinematicTree) -> Layout:
     LayoutError
         naming file, line, what is wrong, and the nearest valid name.
     """
-    root = read_yaml(path)
-    sections = root.mapping("a layout file")
+    return read_layout(read_yaml(path), robot)
+
+
+def read_layout(root: Item, robot: KinematicTree) -> Layout:
+    """Layout from the content of a layout file, wherever that was written."""
+    sections = root.mapping("a layout")
     _check_keys(sections, SECTIONS, "section")
     if "sensors" not in sections:
         raise root.error("the section 'sensors' is missing; add it")

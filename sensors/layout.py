@@ -14,8 +14,8 @@ from scipy.sparse import csc_array
 
 from dynsys.errors import LayoutError
 from dynsys.model.checks import nearest_name
-from dynsys.model.fingerprint import robot_fingerprint
 from dynsys.model.tree import KinematicTree
+from dynsys.ordering.fingerprint import fingerprint_robot
 from dynsys.system.equations import EquationBlock
 from dynsys.system.unknowns import UnknownLayout
 from dynsys.types import Array, ArrayLike, BoolArray
@@ -198,7 +198,9 @@ class Layout:
     def equations(self, unknowns: UnknownLayout) -> tuple[EquationBlock, ...]:
         """Equations  Y d + b_Y - y = 0, one block per sensor, in the order of y."""
         if unknowns.robot is not self.robot:
-            same = robot_fingerprint(unknowns.robot) == robot_fingerprint(self.robot)
+            same = (
+                fingerprint_robot(unknowns.robot).digest == fingerprint_robot(self.robot).digest
+            )
             if not same:
                 raise LayoutError(
                     f"the layout was made for robot {self.robot.name!r}, the unknowns are those"
@@ -304,7 +306,9 @@ class Layout:
 
     def fingerprint(self) -> str:
         """SHA-256 (hex), equal exactly if robot, equations and noise are equal."""
-        digest = hashlib.sha256(b"dynsys layout 1" + robot_fingerprint(self.robot).encode())
+        digest = hashlib.sha256(
+            b"dynsys layout 1" + fingerprint_robot(self.robot).digest.encode()
+        )
         for frame in self.robot.frames.values():
             digest.update(_bytes(frame.body, frame.transform.E, frame.transform.r))
         for weld in self.robot.welds.values():

@@ -9,8 +9,8 @@ from dynsys.codegen.batch_driver import emit_share
 from dynsys.codegen.emit_batch import batch_scratch_bytes, emit_batch
 from dynsys.codegen.emit_one import emit_one
 from dynsys.codegen.fastcall import emit_call
-from dynsys.codegen.graph import Program
 from dynsys.codegen.llvm_text import VectorType
+from dynsys.codegen.program import Program
 from dynsys.codegen.rowcall import emit_rows
 from dynsys.codegen.schedule import make_schedule
 from dynsys.codegen.signature import Signature

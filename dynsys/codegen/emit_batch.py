@@ -12,8 +12,8 @@ from typing import final
 
 from dynsys.codegen.batch_driver import emit_driver
 from dynsys.codegen.body import write_segment
-from dynsys.codegen.graph import Op, Program
 from dynsys.codegen.llvm_text import Lines, VectorType
+from dynsys.codegen.program import Op, Program
 from dynsys.codegen.schedule import Place, Schedule, Segment, Stage
 from dynsys.codegen.signature import Signature
 from dynsys.codegen.sincos import sincos

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import final
 
 from dynsys.codegen.body import write_segment
-from dynsys.codegen.graph import Op, Program
 from dynsys.codegen.llvm_text import Lines, VectorType
+from dynsys.codegen.program import Op, Program
 from dynsys.codegen.schedule import Place, Schedule, Stage
 from dynsys.codegen.signature import Signature
 from dynsys.codegen.sincos import sincos
@@ -130,7 +130,8 @@ def emit_one(
             main.do(f"call void {part_name}(ptr %scratch, {parameters})")
         _write_sincos(main, t, schedule, memory, memory.packs[number], target, number)
     body = "\n".join(main.text)
-    return "".join(functions) + f"define void @{name}({parameters}) {{\n{body}\n  ret void\n}}\n"
+    functions.append(f"define void @{name}({parameters}) {{\n{body}\n  ret void\n}}\n")
+    return "".join(functions)
 
 
 def _write_sincos(

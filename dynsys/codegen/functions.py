@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from typing import Literal, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dynsys.codegen.build import kernel_from
 from dynsys.codegen.cache import KernelCache
 from dynsys.codegen.computation import AbstractComputation
 from dynsys.codegen.emit import check_dtype
-from dynsys.codegen.graph import Program
 from dynsys.codegen.kernel import Kernel
 from dynsys.codegen.ltdl_code import ltdl_computation
 from dynsys.codegen.matrices import (
@@ -25,17 +25,18 @@ from dynsys.codegen.matrices import (
     operational_matrix,
     recorded,
 )
+from dynsys.codegen.program import Program
 from dynsys.codegen.programs import sample_states
 from dynsys.codegen.signature import Signature
 from dynsys.codegen.target import host
+from dynsys.codegen.tiles import own_supports
 from dynsys.errors import KernelBuildError
 from dynsys.model.expanded import expanded_parent
-from dynsys.model.fingerprint import robot_fingerprint
 from dynsys.model.spatial import Transform
 from dynsys.model.tree import KinematicTree
-from dynsys.recursive.crba import crba_scalars
+from dynsys.ordering.fingerprint import fingerprint_robot
 from dynsys.recursive.jacobian import jacobian_scalars
-from dynsys.types import ScalarArray
+from dynsys.types import IntArray, ScalarArray
 
 __all__ = ["QUANTITIES", "Quantity", "quantity_computation", "specialise"]
 
@@ -74,6 +75,8 @@ def specialise(
     ------
     KernelBuildError
         for an unknown quantity or dtype, or if the bodies it needs are not named.
+    SingularSystemError
+        if H has no inverse because a joint moves no inertia, naming the joint.
     ModelError
         for an unknown body, and for robots with coupled joints where H has no tree sparsity.
 
@@ -90,10 +93,11 @@ def specialise(
     check_dtype(dtype)
     signature = _signature(robot, quantity, len(wanted))
     places = [repr((robot.frame(name).body, name)) for name in wanted]
-    question = ("quantity", robot_fingerprint(robot), quantity, *places)
-    states = sample_states(robot, CHECK_STATES, 7, 0)[:, : robot.nq]
+    question = ("quantity", fingerprint_robot(robot).digest, quantity, *places)
     if quantity == "ltdl":
-        states = np.array([np.ravel(crba_scalars(robot, q)) for q in states])
+        states = _sample_matrices(expanded_parent(robot))
+    else:
+        states = sample_states(robot, CHECK_STATES, 7, 0)[:, : robot.nq]
     return kernel_from(
         lambda: quantity_computation(robot, quantity, wanted, dtype),
         signature,
@@ -133,6 +137,17 @@ def _pose(robot: KinematicTree, q: ScalarArray, body: str | int) -> ScalarArray:
         X = X.then(robot.joint_transform(i, q))
     X = X.then(frame.transform)
     return np.concatenate([np.ravel(X.E), X.r])
+
+
+def _sample_matrices(parent: IntArray) -> NDArray[np.longdouble]:
+    """Random positive definite matrices (count, n n) with the sparsity of a tree's H."""
+    n = len(parent)
+    L = np.random.default_rng(7).normal(size=(CHECK_STATES, n, n)) / n
+    for i, support in enumerate(own_supports(parent)):
+        L[:, i, sorted(set(range(n)) - support)] = 0.0
+    unit: NDArray[np.longdouble] = L.astype(np.longdouble) + np.eye(n, dtype=np.longdouble)
+    H: NDArray[np.longdouble] = unit.transpose(0, 2, 1) @ unit
+    return H.reshape(CHECK_STATES, -1)
 
 
 def _signature(robot: KinematicTree, quantity: Quantity, n_bodies: int) -> Signature:

@@ -16,17 +16,19 @@ from dataclasses import dataclass
 from typing import final
 
 from dynsys.branch.inverse import inverse_from_articulated, operational_inverse
+from dynsys.codegen.gram_products import call_products, product_functions
 from dynsys.codegen.llvm_text import Lines, VectorType
 from dynsys.codegen.tail_text import (
     Tables,
     broadcast,
-    dot,
+    internal_function,
+    join,
     masked,
     multiply_add,
     multiply_subtract,
+    tail_function,
 )
 from dynsys.codegen.tiles import Supports, block_starts, union
-from dynsys.codegen.transpose import store_columns
 from dynsys.recursive.common_frame import Freedoms
 from dynsys.types import IntArray, ScalarArray
 
@@ -38,8 +40,8 @@ __all__ = ["GramTail"]
 class GramTail:
     """G (m, m) of m columns; ``supports`` names the freedoms that support each column.
 
-    The head gives D (n,), S (6, n), U (6, n) and, unless the columns are the freedoms
-    themselves, the columns x (6, m).
+    The head gives the columns x (6, m), unless they are the freedoms themselves, then D (n,),
+    S (6, n) and U (6, n).
     """
 
     parent: IntArray  # expanded
@@ -59,7 +61,7 @@ class GramTail:
     @property
     def n_head(self) -> int:
         """Numbers that the head computes."""
-        return 13 * self.n + (0 if self.own else 6 * self.m)
+        return self._D + 13 * self.n
 
     @property
     def n_work(self) -> int:
@@ -72,7 +74,11 @@ class GramTail:
 
     @property
     def _x(self) -> int:
-        return 13 * self.n
+        return 13 * self.n if self.own else 0
+
+    @property
+    def _D(self) -> int:
+        return 0 if self.own else 6 * self.m
 
     @property
     def _V(self) -> int:
@@ -85,11 +91,12 @@ class GramTail:
     def evaluate(self, head: ScalarArray) -> ScalarArray:
         """G (m, m) from the numbers of the head, without vectors."""
         n = self.n
-        matrix = head[n : 13 * n].reshape(2, 6, n)
-        bodies = Freedoms(head[:n], matrix[0], matrix[1])
+        wrenches, numbers = head[: self._D], head[self._D :]
+        matrix = numbers[n:].reshape(2, 6, n)
+        bodies = Freedoms(numbers[:n], matrix[0], matrix[1])
         if self.own:
             return inverse_from_articulated(bodies, self.parent)
-        return operational_inverse(bodies, head[13 * n :].reshape(6, -1), self.supports)
+        return operational_inverse(bodies, wrenches.reshape(6, -1), self.supports)
 
     def text(self, dtype: str, width: int) -> str:
         """Text of ``void @tail(ptr head, ptr work, ptr out)``."""
@@ -101,22 +108,19 @@ class GramTail:
             self._call_sweep(main, tables, t, first)
         if self.own:
             main.do("call void @gram_diagonal(ptr %work)")
-        for b in block_starts(self.m, 2 * width):
-            for a in (a for a in block_starts(self.m, width) if a < b + 2 * width):
-                self._call_tile(main, tables, t, a, b)
-        body = "\n".join(main.text)
-        functions = [self._scale(t), self._sweep(t), self._tile(t)]
+        call_products(main, tables, t, self.supports, self._V)
+        functions = [self._scale(t), self._sweep(t), product_functions(t, self.m)]
         if self.own:
             functions.append(self._diagonal(t))
-        tail = f"define internal void @tail(ptr %head, ptr %work, ptr %out) {{\n{body}\n  ret void\n}}\n"
-        return tables.text() + "".join(functions) + tail
+        return tables.text() + "".join(functions) + tail_function(main)
 
     # ---- scaling -------------------------------------------------------------------------
 
     def _scale(self, t: VectorType) -> str:
         """Text of ``@gram_scale(head, work, first)``: r, S', U' (and x) of W freedoms."""
         lines = Lines("t")
-        lines.do(f"%given = getelementptr {t.element}, ptr %head, i64 %first")
+        column = lines.let(f"getelementptr {t.element}, ptr %head, i64 %first")
+        lines.do(f"%given = getelementptr {t.element}, ptr {column}, i64 {self._D}")
         lines.do(f"%at = getelementptr {t.element}, ptr %work, i64 %first")
         D = lines.load(t, "%given")
         inverse = lines.let(f"fdiv {t} {t.constant(1.0)}, {D}")
@@ -129,7 +133,7 @@ class GramTail:
             if self.own and k >= 6:
                 x = lines.let(f"fmul {t} {scaled}, {r}")
                 lines.store(t, x, lines.at(t, "%at", self._x + (k - 6) * self.n))
-        return _function("@gram_scale(ptr %head, ptr %work, i64 %first)", lines)
+        return internal_function("gram_scale", "ptr %head, ptr %work, i64 %first", lines)
 
     def _diagonal(self, t: VectorType) -> str:
         """Text of ``@gram_diagonal(work)``: V_ii = -r_i."""
@@ -183,10 +187,9 @@ done:
             for h in range(2)
         ]
         names = [f"%x{k}" for k in range(12)]
-        S = [self._of_freedom(loop, t, k * self.n) for k in range(6)]
         rows = []
-        for h in range(2):
-            total = dot(loop, t, S, names[h::2])
+        for h in range(2):  # S' is read again for the second vector: registers are scarce
+            total = self._dot(loop, t, names[h::2])
             mask_at = loop.at(t, "%mask_at", h * t.width)
             mask = loop.let(f"load {t.integer}, ptr {mask_at}, align {t.size}")
             rows.append(masked(loop, t, total, mask))
@@ -205,7 +208,7 @@ done:
         return f"""
 define internal void @gram_sweep({parameters}) noinline {{
 start:
-{_join(start)}
+{join(start)}
   br label %loop
 loop:
   %step = phi i64 [ 0, %start ], [ %next, %loop ]
@@ -219,7 +222,7 @@ loop:
   %row = mul i64 %j, {self.m}
   %row_far = add i64 %row, {self._V}
   %row_at = getelementptr {t.element}, ptr %column, i64 %row_far
-{_join(loop)}
+{join(loop)}
   %next = add i64 %step, 1
   %more = icmp ult i64 %next, %count
   br i1 %more, label %loop, label %done
@@ -228,81 +231,17 @@ done:
 }}
 """
 
+    def _dot(self, lines: Lines, t: VectorType, x: list[str]) -> str:
+        """x . S'_j, in two sums that do not wait for each other."""
+        sums = ["", ""]
+        for k in (0, 3, 1, 4, 2, 5):
+            S = self._of_freedom(lines, t, k * self.n)
+            before = sums[k // 3]
+            if before:
+                sums[k // 3] = multiply_add(lines, t, S, x[k], before)
+            else:
+                sums[k // 3] = lines.let(f"fmul contract {t} {S}, {x[k]}")
+        return lines.let(f"fadd contract {t} {sums[0]}, {sums[1]}")
+
     def _of_freedom(self, lines: Lines, t: VectorType, place: int) -> str:
         return broadcast(lines, t, lines.at(t, "%freedom", place))
-
-    # ---- products ------------------------------------------------------------------------
-
-    def _call_tile(self, main: Lines, tables: Tables, t: VectorType, a: int, b: int) -> None:
-        shared = union(self.supports, a, t.width) & union(self.supports, b, 2 * t.width)
-        rows = tables.integers(self._V + self.m * k for k in sorted(shared))
-        main.do(
-            f"call void @gram_tile(ptr %work, ptr %out, i64 {a}, i64 {b}, i64 {len(shared)}, "
-            f"ptr {rows})"
-        )
-
-    def _tile(self, t: VectorType) -> str:
-        """Text of ``@gram_tile``: W rows from a, 2 W columns from b, and their mirror."""
-        loop, done = Lines("t"), Lines("d")
-        names = [f"%g{i}" for i in range(2 * t.width)]
-        columns = [loop.load(t, loop.at(t, "%from_b", h * t.width)) for h in range(2)]
-        after = []
-        for i in range(t.width):
-            x = broadcast(loop, t, loop.at(t, "%from_a", i))
-            for h in range(2):
-                after.append(multiply_add(loop, t, x, columns[h], names[2 * i + h]))
-        finals = [f"%f{i}" for i in range(2 * t.width)]
-        for i in range(t.width):
-            row = done.at(t, "%out_ab", i * self.m)
-            for h in range(2):
-                done.store(t, finals[2 * i + h], done.at(t, row, h * t.width))
-        for h in range(2):
-            rows = [done.at(t, "%out_ba", (h * t.width + i) * self.m) for i in range(t.width)]
-            store_columns(done, t, rows, 0, finals[h::2])
-        phis = "\n".join(
-            f"  {name} = phi {t} [ zeroinitializer, %start ], [ {b}, %loop ]"
-            for name, b in zip(names, after, strict=True)
-        )
-        results = "\n".join(
-            f"  {name} = phi {t} [ zeroinitializer, %start ], [ {b}, %loop ]"
-            for name, b in zip(finals, after, strict=True)
-        )
-        return f"""
-define internal void @gram_tile(ptr %work, ptr %out, i64 %a, i64 %b, i64 %count, ptr %rows) noinline {{
-start:
-  %at_a = getelementptr {t.element}, ptr %work, i64 %a
-  %at_b = getelementptr {t.element}, ptr %work, i64 %b
-  %some = icmp ne i64 %count, 0
-  br i1 %some, label %loop, label %done
-loop:
-  %k = phi i64 [ 0, %start ], [ %next, %loop ]
-{phis}
-  %row_at = getelementptr i32, ptr %rows, i64 %k
-  %row32 = load i32, ptr %row_at
-  %row = zext i32 %row32 to i64
-  %from_a = getelementptr {t.element}, ptr %at_a, i64 %row
-  %from_b = getelementptr {t.element}, ptr %at_b, i64 %row
-{_join(loop)}
-  %next = add i64 %k, 1
-  %more = icmp ult i64 %next, %count
-  br i1 %more, label %loop, label %done
-done:
-{results}
-  %row_a = mul i64 %a, {self.m}
-  %place_ab = add i64 %row_a, %b
-  %out_ab = getelementptr {t.element}, ptr %out, i64 %place_ab
-  %row_b = mul i64 %b, {self.m}
-  %place_ba = add i64 %row_b, %a
-  %out_ba = getelementptr {t.element}, ptr %out, i64 %place_ba
-{_join(done)}
-  ret void
-}}
-"""
-
-
-def _join(lines: Lines) -> str:
-    return "\n".join(lines.text)
-
-
-def _function(head: str, lines: Lines) -> str:
-    return f"\ndefine internal void {head} noinline {{\n{_join(lines)}\n  ret void\n}}\n"

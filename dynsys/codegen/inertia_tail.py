@@ -11,7 +11,14 @@ from typing import final
 
 from dynsys.branch.inverse import inertia_from_composites
 from dynsys.codegen.llvm_text import Lines, VectorType
-from dynsys.codegen.tail_text import Tables, broadcast, masked, multiply_add
+from dynsys.codegen.tail_text import (
+    Tables,
+    broadcast,
+    internal_function,
+    masked,
+    multiply_add,
+    tail_function,
+)
 from dynsys.codegen.tiles import Supports, block_starts, own_supports
 from dynsys.codegen.transpose import store_columns, transposed
 from dynsys.recursive.common_frame import Freedoms
@@ -62,10 +69,8 @@ class InertiaTail:
                 self._call(main, tables, t, supports, a, b)
         for a in starts:
             self._call(main, tables, t, supports, a, a)
-        body = "\n".join(main.text)
-        tail = f"define internal void @tail(ptr %head, ptr %work, ptr %out) {{\n{body}\n  ret void\n}}\n"
         functions = (self._tile(t), self._zero_tile(t), self._diagonal_tile(t))
-        return tables.text() + "".join(functions) + tail
+        return tables.text() + "".join(functions) + tail_function(main)
 
     def _call(
         self, main: Lines, tables: Tables, t: VectorType, supports: Supports, a: int, b: int
@@ -114,7 +119,7 @@ class InertiaTail:
         for row, address in zip(rows, self._out_rows(lines, t, "%a", "%b"), strict=True):
             lines.store(t, row, address)
         store_columns(lines, t, self._out_rows(lines, t, "%b", "%a"), 0, rows)
-        return _function(
+        return internal_function(
             "inertia_tile", "ptr %head, ptr %out, i64 %a, i64 %b, ptr %masks", lines
         )
 
@@ -123,7 +128,7 @@ class InertiaTail:
         for first, second in (("%a", "%b"), ("%b", "%a")):
             for address in self._out_rows(lines, t, first, second):
                 lines.store(t, "zeroinitializer", address)
-        return _function("inertia_zero_tile", "ptr %out, i64 %a, i64 %b", lines)
+        return internal_function("inertia_zero_tile", "ptr %out, i64 %a, i64 %b", lines)
 
     def _diagonal_tile(self, t: VectorType) -> str:
         """Lower triangle, its mirror, and the diagonal that the head knows."""
@@ -138,9 +143,4 @@ class InertiaTail:
             value = lines.load(scalar, lines.at(t, "%at_a", i))
             lines.store(scalar, value, lines.at(t, address, i))
         parameters = "ptr %head, ptr %out, i64 %a, i64 %b, ptr %masks"
-        return _function("inertia_diagonal_tile", parameters, lines)
-
-
-def _function(name: str, parameters: str, lines: Lines) -> str:
-    body = "\n".join(lines.text)
-    return f"\ndefine internal void @{name}({parameters}) noinline {{\n{body}\n  ret void\n}}\n"
+        return internal_function("inertia_diagonal_tile", parameters, lines)

@@ -13,8 +13,8 @@ from dynsys.codegen.batch_driver import CHUNK
 from dynsys.codegen.builtin import builtin_function
 from dynsys.codegen.computation import AbstractComputation
 from dynsys.codegen.emit import emit_module
-from dynsys.codegen.graph import Program
 from dynsys.codegen.machine_code import compile_object, load_object
+from dynsys.codegen.program import Program
 from dynsys.codegen.signature import Signature
 from dynsys.codegen.target import Target, host
 from dynsys.codegen.workers import Workers

@@ -16,8 +16,9 @@ import numpy as np
 from dynsys.branch.ltdl import ltdl_scalars
 from dynsys.codegen.computation import around, one_by_one
 from dynsys.codegen.emit import Module, check_dtype
-from dynsys.codegen.graph import Graph, Program
+from dynsys.codegen.graph import Graph
 from dynsys.codegen.llvm_text import Lines, VectorType
+from dynsys.codegen.program import Program
 from dynsys.codegen.signature import Signature
 from dynsys.codegen.tail_text import multiply_subtract
 from dynsys.codegen.target import Target

@@ -11,10 +11,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from dynsys.branch.inverse import inverse_scalars, operational_inverse
-from dynsys.codegen.graph import Graph, Program
 from dynsys.codegen.gram_tail import GramTail
+from dynsys.codegen.graph import Graph
 from dynsys.codegen.guard import guarded
 from dynsys.codegen.inertia_tail import InertiaTail
+from dynsys.codegen.program import Program
 from dynsys.codegen.programs import SAMPLES, sample_states
 from dynsys.codegen.reframe import Reframed, reframe
 from dynsys.codegen.simplify import simplify
@@ -29,6 +30,7 @@ from dynsys.recursive.common_frame import (
     composite_freedoms,
 )
 from dynsys.recursive.crba import crba_scalars
+from dynsys.system.pivot_safety import pivot_safety
 from dynsys.types import ScalarArray
 
 __all__ = ["inertia_matrix", "inverse_inertia_matrix", "operational_matrix", "recorded"]
@@ -39,7 +41,7 @@ MOST_PAIRS = 300
 """Joints on joints; above, forces carried from joint to joint cost more than any tile."""
 TILE, ZERO_TILE = 35, 12
 """What a tile of H costs, in operations of straight-line code (measured)."""
-ACCURATE = 1e-11
+ACCURATE = 1e-12
 """Relative error of pivots above which mass moments stay with their bodies."""
 
 
@@ -55,7 +57,7 @@ def recorded(
 
 
 def inertia_matrix(robot: KinematicTree, dtype: str, width: int) -> Program | TailedProgram:
-    """H (nv, nv) of q: local frames where limbs are short, a common frame where they are long."""
+    """H (nv, nv) of q: local frames for short limbs, a common frame for long ones."""
 
     def local() -> Program:
         return recorded(robot, lambda q: crba_scalars(reframe(robot), q), dtype)
@@ -75,8 +77,15 @@ def inertia_matrix(robot: KinematicTree, dtype: str, width: int) -> Program | Ta
 def inverse_inertia_matrix(
     robot: KinematicTree, dtype: str, width: int
 ) -> Program | TailedProgram:
-    """H^-1 (nv, nv) of q."""
+    """H^-1 (nv, nv) of q.
+
+    Raises
+    ------
+    SingularSystemError
+        if some joint moves no inertia at any state, naming it.
+    """
     parent = expanded_parent(robot)
+    require_inertia(robot)
     if robot.nv < max(FEWEST_FREEDOMS, 2 * width):
         return recorded(
             robot, lambda q: inverse_scalars(crba_scalars(reframe(robot), q), parent), dtype
@@ -93,8 +102,15 @@ def inverse_inertia_matrix(
 def operational_matrix(
     robot: KinematicTree, bodies: Sequence[str | int], dtype: str, width: int
 ) -> Program | TailedProgram:
-    """Lambda^-1 (6 m, 6 m) = J H^-1 J^T of q for bodies and frames, each in its own frame."""
+    """Lambda^-1 (6 m, 6 m) = J H^-1 J^T of q for bodies and frames, each in its own frame.
+
+    Raises
+    ------
+    SingularSystemError
+        if some joint moves no inertia at any state, naming it.
+    """
     parent, last = expanded_parent(robot), last_freedom(robot)
+    require_inertia(robot)
     own = own_supports(parent)
     ends = [
         last[robot.frame(body).body] if robot.frame(body).body >= 0 else -1 for body in bodies
@@ -114,11 +130,16 @@ def operational_matrix(
     def head(mechanism: Reframed) -> Program:
         def numbers(q: ScalarArray) -> ScalarArray:
             articulated, wrenches = freedoms(mechanism, q)
-            return np.concatenate([_flat(articulated), np.ravel(wrenches)])
+            return np.concatenate([np.ravel(wrenches), _flat(articulated)])
 
         return recorded(robot, numbers, dtype)
 
     return TailedProgram(_accurate(head, robot), GramTail(parent, supports, own=False))
+
+
+def require_inertia(robot: KinematicTree) -> None:
+    """Refuse robots whose H is singular everywhere."""
+    pivot_safety(robot, np.zeros(robot.nv, dtype=np.bool_))
 
 
 def _rows(
@@ -140,8 +161,9 @@ def _accurate(head: Callable[[Reframed], Program], robot: KinematicTree) -> Prog
     """A head on regrouped masses, unless that costs accuracy in its pivots."""
     program = head(reframe(robot))
     states = sample_states(robot, SAMPLES, 5, 0)[:, : robot.nq].astype(np.float64)
-    exact = program.evaluate(states.astype(np.longdouble))[:, : robot.nv]
-    error = np.abs(program.evaluate(states)[:, : robot.nv] / exact - 1)
+    pivots = slice(len(program.outputs) - 13 * robot.nv, len(program.outputs) - 12 * robot.nv)
+    exact = program.evaluate(states.astype(np.longdouble))[:, pivots]
+    error = np.abs(program.evaluate(states)[:, pivots] / exact - 1)
     return program if (error <= ACCURATE).all() else head(reframe(robot, regroup=False))
 
 

@@ -1,12 +1,21 @@
-"""Words of the matrix tails in LLVM text: constant tables, broadcasts, loops."""
+"""Words of the matrix tails in LLVM text: constant tables, broadcasts, functions."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from dynsys.codegen.llvm_text import Lines, VectorType
 
-__all__ = ["Tables", "broadcast", "masked", "multiply_add", "multiply_subtract"]
+__all__ = [
+    "Tables",
+    "broadcast",
+    "internal_function",
+    "join",
+    "masked",
+    "multiply_add",
+    "multiply_subtract",
+    "tail_function",
+]
 
 
 class Tables:
@@ -59,23 +68,24 @@ def multiply_subtract(lines: Lines, t: VectorType, a: str, b: str, c: str) -> st
     return lines.let(f"fsub contract {t} {c}, {product}")
 
 
-def dot(lines: Lines, t: VectorType, a: Sequence[str], b: Sequence[str]) -> str:
-    """Sum of a_k b_k by two halves that do not wait for each other."""
-    half = (len(a) + 1) // 2
-    sums = []
-    for part in (range(half), range(half, len(a))):
-        total = ""
-        for k in part:
-            if total:
-                total = multiply_add(lines, t, a[k], b[k], total)
-            else:
-                total = lines.let(f"fmul contract {t} {a[k]}, {b[k]}")
-        sums.append(total)
-    return lines.let(f"fadd contract {t} {sums[0]}, {sums[1]}")
-
-
 def masked(lines: Lines, t: VectorType, value: str, mask: str) -> str:
     """Lanes of a value where the mask (integers) is all ones, zero elsewhere."""
     bits = lines.let(f"bitcast {t} {value} to {t.integer}")
     kept = lines.let(f"and {t.integer} {bits}, {mask}")
     return lines.let(f"bitcast {t.integer} {kept} to {t}")
+
+
+def join(lines: Lines) -> str:
+    """The lines as text."""
+    return "\n".join(lines.text)
+
+
+def internal_function(name: str, parameters: str, lines: Lines) -> str:
+    """A function without result, not inlined: it is called many times."""
+    head = f"define internal void @{name}({parameters}) noinline {{"
+    return f"\n{head}\n{join(lines)}\n  ret void\n}}\n"
+
+
+def tail_function(main: Lines) -> str:
+    """Text of ``@tail``; see ``dynsys.codegen.tailed``."""
+    return internal_function("tail", "ptr %head, ptr %work, ptr %out", main)

@@ -16,8 +16,8 @@ from dynsys.codegen.computation import around
 from dynsys.codegen.emit import SEGMENT_BATCH, SEGMENT_ONE, Module, check_dtype
 from dynsys.codegen.emit_batch import batch_scratch_bytes, emit_batch
 from dynsys.codegen.emit_one import emit_one
-from dynsys.codegen.graph import Program
 from dynsys.codegen.llvm_text import VectorType
+from dynsys.codegen.program import Program
 from dynsys.codegen.schedule import make_schedule
 from dynsys.codegen.signature import Signature
 from dynsys.codegen.target import Target
@@ -107,6 +107,7 @@ def _batch(tail: AbstractTail, signature: Signature, t: VectorType, head_bytes: 
         for g in groups
     )
     inputs = "".join(f", ptr %a{g}, i64 %s{g}" for g in range(out))
+    heads = f", ptr %heads, i64 {tail.n_head}"
     return f"""
 define i64 @batch(i64 %n, ptr %scratch{parameters}) {{
 start:
@@ -123,7 +124,7 @@ heads_of_block:
   %left = sub i64 %n, %first
   %few = icmp ult i64 %left, {ROWS}
   %rows = select i1 %few, i64 %left, i64 {ROWS}
-{rows}  %ignored = call i64 @head_batch(i64 %rows, ptr %scratch{inputs}, ptr %heads, i64 {tail.n_head})
+{rows}  %ignored = call i64 @head_batch(i64 %rows, ptr %scratch{inputs}{heads})
   br label %row
 row:
   %k = phi i64 [ 0, %heads_of_block ], [ %k_next, %row ]

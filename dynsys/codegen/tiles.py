@@ -1,7 +1,7 @@
 """Tiles of a matrix over freedoms, and which freedoms support the columns of a tile.
 
-Columns (freedoms, or rows of a Jacobian) are taken in blocks of the vector width; the last block
-overlaps its neighbour instead of reaching beyond the matrix, so that nothing needs padding.
+Columns (freedoms, or rows of a Jacobian) are taken in blocks of the vector width; the last
+block overlaps its neighbour instead of reaching beyond the matrix: nothing needs padding.
 """
 
 from __future__ import annotations

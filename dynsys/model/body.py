@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dynsys.errors import ModelError
 from dynsys.model.joints import AbstractJoint
 from dynsys.model.spatial import Inertia, Transform
-from dynsys.types import ArrayLike
+from dynsys.types import Array, ArrayLike
 
 __all__ = ["Body", "Coupling", "Frame", "read_only"]
 
@@ -90,5 +90,6 @@ class Body:
 
 
 def read_only(array: NDArray[_Scalar]) -> NDArray[_Scalar]:
+    """Make an array immutable and return it."""
     array.setflags(write=False)
     return array

@@ -41,7 +41,7 @@ from dynsys.types import Array
 ROBOTS: dict[str, Callable[[], KinematicTree]] = {
     "chain3": lambda: synthetic.chain(3),
     "chain17": lambda: synthetic.chain(17, generic=True),
-    "chain31": lambda: synthetic.chain(31),
+    "chain21": lambda: synthetic.chain(21),
     "humanoid30": synthetic.humanoid30,
     "balanced": lambda: synthetic.balanced_tree(4),
     "mixed joints": lambda: synthetic.random_tree(14, 3),
@@ -118,14 +118,21 @@ def test_ltdl(robot: KinematicTree, cache: KernelCache) -> None:
 
 
 def test_operational_space_inverse(robot: KinematicTree, cache: KernelCache) -> None:
-    ends: list[str | int] = [robot.body_names[-1], robot.body_names[0], robot.n_bodies // 2]
-    for bodies in (ends, ends[:1]):
-        kernel = specialise(robot, "operational_space_inverse", bodies=bodies, cache=cache)
-        q = states(robot)
-        expected = np.array(
-            [operational_space(robot, x, bodies, "dense").Lambda_inv for x in q]
-        )
-        close(evaluated(kernel, q), expected, 1e-9)
+    bodies: list[str | int] = [robot.body_names[-1], robot.body_names[0], robot.n_bodies // 2]
+    check_operational_space(robot, bodies, cache)
+
+
+def test_operational_space_of_one_body(cache: KernelCache) -> None:
+    check_operational_space(synthetic.chain(17, generic=True), [12], cache)
+
+
+def check_operational_space(
+    robot: KinematicTree, bodies: list[str | int], cache: KernelCache
+) -> None:
+    kernel = specialise(robot, "operational_space_inverse", bodies=bodies, cache=cache)
+    q = states(robot)
+    expected = [operational_space(robot, x, bodies, "dense").Lambda_inv for x in q]
+    close(evaluated(kernel, q), np.array(expected), 1e-9)
 
 
 def test_operational_space_of_frames_and_of_the_base(cache: KernelCache) -> None:
@@ -206,16 +213,19 @@ def test_every_width_and_dtype(
 
 @pytest.mark.parametrize("target", [x86_64(1), x86_64(3), x86_64(4), aarch64()])
 def test_object_code_for_other_processors(target: Target) -> None:
-    robot = synthetic.chain(26)
-    for quantity in ("inertia", "inverse_inertia"):
-        made = inverse_inertia_matrix(robot, "float64", target.width("float64"))
-        signature = Signature((("q", robot.nq),), ((quantity, robot.nv**2),))
-        assert isinstance(made, TailedProgram)
+    robot, n, width = synthetic.chain(18, generic=True), 18, target.width("float64")
+    q, H = (("q", n),), (("H", n * n),)
+    computations = (
+        (inertia_matrix(robot, "float64", width), Signature(q, H)),
+        (inverse_inertia_matrix(robot, "float64", width), Signature(q, H)),
+        (
+            ltdl_computation(expanded_parent(robot), width),
+            Signature(H, (("L", n * n), ("d", n))),
+        ),
+    )
+    for made, signature in computations:
+        assert isinstance(made, (TailedProgram, LtdlCode))
         assert compile_object(made.module(signature, "float64", target).text, target)
-    made_ltdl = ltdl_computation(expanded_parent(robot), target.width("float64"))
-    assert isinstance(made_ltdl, LtdlCode)
-    signature = Signature((("H", 26 * 26),), (("L", 26 * 26), ("diagonal", 26)))
-    assert compile_object(made_ltdl.module(signature, "float64", target).text, target)
 
 
 @pytest.mark.parametrize("n", [8, 9, 10, 11])
