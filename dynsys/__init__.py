@@ -14,6 +14,11 @@ from dynsys.branch import (
     solve_ltdl,
     solve_ltl,
 )
+from dynsys.branch.inverse_inertia import (
+    InverseInertia,
+    inverse_inertia,
+    inverse_inertia_times,
+)
 from dynsys.codegen.functions import specialise
 from dynsys.errors import (
     DynsysError,
@@ -44,6 +49,7 @@ __all__ = [
     "BodyMotion",
     "CentreOfMass",
     "DynsysError",
+    "InverseInertia",
     "KernelBuildError",
     "KinematicTree",
     "LayoutError",
@@ -61,6 +67,8 @@ __all__ = [
     "crba",
     "forward_kinematics",
     "interop",
+    "inverse_inertia",
+    "inverse_inertia_times",
     "jacobian",
     "load",
     "ltdl",

@@ -6,18 +6,21 @@ on body j, for the bodies that an operational space depends on.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import final
 
 import numpy as np
 
 from dynsys.branch.articulated import TreeArrays, motion_matrices
-from dynsys.branch.packed_joints import Poses
+from dynsys.branch.compiled import Loop
 from dynsys.errors import SingularSystemError
+from dynsys.model.spatial import Transform
 from dynsys.operational.rjk import propagators
 from dynsys.operational.space import TaskSpace
-from dynsys.types import Array
+from dynsys.operational.state import TreeState
+from dynsys.types import Array, IntArray
 
-__all__ = ["gather", "propagators_at", "wanted_bodies"]
+__all__ = ["Gathering", "compiled_state", "propagators_at", "wanted_bodies"]
 
 
 def wanted_bodies(space: TaskSpace) -> list[int]:
@@ -25,37 +28,95 @@ def wanted_bodies(space: TaskSpace) -> list[int]:
     return sorted({body for bodies in space.bodies for body in bodies})
 
 
-def propagators_at(arrays: TreeArrays, q: Array) -> tuple[Array, Array, Poses]:
-    """Force propagators, S D^-1 S^T (both (N, 6, 6)) and poses of all bodies at q.
+def compiled_state(arrays: TreeArrays, q: Array) -> TreeState:
+    """State of a robot at q with its transforms and poses computed by compiled loops."""
+    state = TreeState(arrays.robot, q, arrays.tree)
+    E_up, r_up = arrays.joints.transforms(q)
+    vars(state).update(  # what the state would otherwise compute, slowly, when first asked
+        X=motion_matrices(E_up, r_up), poses=arrays.joints.poses(E_up, r_up)
+    )
+    return state
 
-    Steps 1 and 2 of [CK] table 1.
+
+def propagators_at(state: TreeState) -> tuple[Array, Array]:
+    """Force propagators and S D^-1 S^T of all bodies (N, 6, 6): steps 1, 2 of [CK] table 1.
 
     Raises
     ------
     SingularSystemError
         naming the joint that moves no inertia.
     """
-    E_up, r_up = arrays.joints.transforms(q)
-    psi, mobility = propagators(arrays.tree, motion_matrices(E_up, r_up))
+    psi, mobility = propagators(state.tree, state.X)
     if not np.isfinite(mobility).all():
         body = int(np.argwhere(~np.isfinite(mobility))[-1][0])
-        robot = arrays.robot
         raise SingularSystemError(
-            f"robot {robot.name!r}: the bodies that joint {robot.joint_names[body]!r} moves"
-            " have no inertia along it; give them mass or the joint armature"
+            f"robot {state.robot.name!r}: the bodies that joint"
+            f" {state.robot.joint_names[body]!r} moves have no inertia along it; give them"
+            " mass or the joint armature"
         )
-    return psi, mobility, arrays.joints.poses(E_up, r_up)
+    return psi, mobility
 
 
-def gather(space: TaskSpace, poses: Poses, block: Callable[[int, int], Array]) -> Array:
-    """R Omega R^T (m, m); ``block(a, b)`` is Omega_ab (6, 6) of two wanted bodies."""
-    pieces = space.coefficients(poses)
-    out = np.zeros((space.m, space.m))
-    for g, rows_g in enumerate(pieces):
-        for h in range(g + 1):
-            part = out[space.rows(g), space.rows(h)]
-            for a, R_a in zip(space.bodies[g], rows_g, strict=True):
-                for b, R_b in zip(space.bodies[h], pieces[h], strict=True):
-                    part += R_a @ block(a, b) @ R_b.T
-            out[space.rows(h), space.rows(g)] = part.T
-    return out
+@final
+class Gathering:
+    """R Omega R^T of one operational space, its places of blocks found once.
+
+    ``place(a, b)`` says where Omega_ab of two wanted bodies is stored: k for block k, -2 - k
+    for its transpose, -1 if it is zero.
+    """
+
+    def __init__(self, space: TaskSpace, place: Callable[[int, int], int]) -> None:
+        self.space = space
+        pieces = [(task, body) for task, bodies in enumerate(space.bodies) for body in bodies]
+        self._task = np.array([task for task, _ in pieces], dtype=np.intp)
+        sizes = [space.rows(task).stop - space.rows(task).start for task, _ in pieces]
+        self._start = np.cumsum([0, *sizes]).astype(np.intp)
+        found = [[place(a, b) for _, b in pieces] for _, a in pieces]
+        self._block = np.array(found, dtype=np.intp).reshape(len(pieces), len(pieces))
+
+    def __call__(self, poses: Sequence[Transform], blocks: Array) -> Array:
+        """Lambda^-1 (m, m) from the blocks (n_blocks, 6, 6)."""
+        space = self.space
+        pieces = [R for rows in space.coefficients(poses) for R in rows]
+        R = np.concatenate([np.zeros((0, 6)), *pieces])
+        out = np.zeros((space.m, space.m))
+        multiply_blocks(self._task, space.first_row, self._start, R, self._block, blocks, out)
+        return out
+
+
+@Loop
+def multiply_blocks(
+    task: IntArray,
+    first_row: IntArray,
+    start: IntArray,
+    R: Array,
+    block: IntArray,
+    blocks: Array,
+    out: Array,
+) -> None:
+    """Add R_a Omega_ab R_b^T of all pieces a, b into out (m, m), then mirror it.
+
+    Piece p belongs to task[p] and has rows start[p] .. start[p + 1] - 1 of R (.., 6).
+    """
+    half = np.empty(6)
+    for a in range(len(task)):
+        for i in range(start[a], start[a + 1]):
+            row = first_row[task[a]] + i - start[a]
+            for b in range(len(task)):
+                k = block[a, b]
+                if k == -1 or task[b] > task[a]:
+                    continue
+                for c in range(6):
+                    half[c] = 0.0
+                    for r in range(6):
+                        if k >= 0:
+                            half[c] += R[i, r] * blocks[k, r, c]
+                        else:
+                            half[c] += R[i, r] * blocks[-2 - k, c, r]
+                for j in range(start[b], start[b + 1]):
+                    column = first_row[task[b]] + j - start[b]
+                    for c in range(6):
+                        out[row, column] += half[c] * R[j, c]
+    for row in range(len(out)):
+        for column in range(row):
+            out[column, row] = out[row, column]

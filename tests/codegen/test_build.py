@@ -38,6 +38,10 @@ def expected() -> np.ndarray:
     return rnea(ROBOT, np.ones(4), np.ones(4), np.ones(4))
 
 
+def assert_right(cache: KernelCache) -> None:
+    np.testing.assert_allclose(torque(cache), expected(), rtol=1e-12)
+
+
 def only_entry(cache: KernelCache) -> Path:
     assert cache.folder is not None
     (entry,) = cache.folder.glob("*.kernel")
@@ -47,7 +51,7 @@ def only_entry(cache: KernelCache) -> Path:
 def test_second_use_comes_from_the_cache(tmp_path: Path) -> None:
     for hits in (0, 1):
         cache = KernelCache(tmp_path / "kernels")
-        np.testing.assert_allclose(torque(cache), expected(), rtol=1e-12)
+        assert_right(cache)
         assert cache.status().hits == hits
 
 
@@ -64,7 +68,7 @@ def test_damaged_entries_are_rebuilt(tmp_path: Path, damage: str) -> None:
     else:
         data.clear()
     entry.write_bytes(bytes(data))
-    np.testing.assert_allclose(torque(KernelCache(tmp_path / "kernels")), expected(), rtol=1e-12)
+    assert_right(KernelCache(tmp_path / "kernels"))
     again = KernelCache(tmp_path / "kernels")
     torque(again)
     assert again.status().hits == 1
@@ -79,16 +83,15 @@ def test_code_that_computes_something_else_is_not_used(tmp_path: Path) -> None:
     assert stored is not None
     wrong = {**stored.arrays, "outputs": stored.arrays["outputs"] + 1.0}
     cache.put(entry.stem, stored.payload, {}, wrong)
-    np.testing.assert_allclose(torque(KernelCache(tmp_path / "kernels")), expected(), rtol=1e-12)
+    assert_right(KernelCache(tmp_path / "kernels"))
 
 
 COMPILE = """
 import sys
-from tests.codegen.test_build import expected, torque
+from tests.codegen.test_build import assert_right
 from dynsys.codegen.cache import KernelCache
-import numpy as np
 cache = KernelCache(sys.argv[1])
-np.testing.assert_allclose(torque(cache), expected(), rtol=1e-12)
+assert_right(cache)
 sys.exit(0 if cache.status().hits >= int(sys.argv[2]) else 3)
 """
 
@@ -109,7 +112,7 @@ def test_killed_compilers_leave_nothing_that_harms(tmp_path: Path) -> None:
         time.sleep(delay)
         os.kill(process.pid, signal.SIGKILL)
         process.wait(60)
-    np.testing.assert_allclose(torque(KernelCache(tmp_path / "kernels")), expected(), rtol=1e-12)
+    assert_right(KernelCache(tmp_path / "kernels"))
 
 
 def test_bad_quaternions_and_nan_come_out_as_not_finite(tmp_path: Path) -> None:

@@ -21,7 +21,12 @@ import numpy as np
 from dynsys.branch.articulated import TreeArrays
 from dynsys.branch.compiled import Loop
 from dynsys.model.tree import KinematicTree
-from dynsys.operational.gather import gather, propagators_at, wanted_bodies
+from dynsys.operational.gather import (
+    Gathering,
+    compiled_state,
+    propagators_at,
+    wanted_bodies,
+)
 from dynsys.operational.method import AbstractMethod
 from dynsys.operational.space import TaskSpace
 from dynsys.operational.state import TreeState
@@ -39,21 +44,17 @@ class Method(AbstractMethod):
         super().__init__(robot, space)
         self.arrays = TreeArrays(robot)
         self.plan = plan_recursion(robot.parent, wanted_bodies(space))
+        self.gather = Gathering(space, self.plan.find)
+
+    def state(self, q: Array) -> TreeState:
+        return compiled_state(self.arrays, q)
 
     def lambda_inv(self, state: TreeState) -> Array:
-        propagator, mobility, poses = propagators_at(self.arrays, state.q)
+        propagator, mobility = propagators_at(state)
         plan = self.plan
         blocks = np.zeros((len(plan.body), 6, 6))
         propagate_outward(plan.body, plan.source, plan.square, propagator, mobility, blocks)
-
-        def block(a: int, b: int) -> Array:
-            place = plan.place.get((a, b))
-            if place is not None:
-                return np.asarray(blocks[place])
-            back = plan.place.get((b, a))
-            return np.zeros((6, 6)) if back is None else np.asarray(blocks[back].T)
-
-        return gather(self.space, poses, block)
+        return self.gather(state.poses, blocks)
 
 
 @final
@@ -70,6 +71,12 @@ class Recursion:
     source: IntArray
     square: BoolArray
     place: dict[tuple[int, int], int]
+
+    def find(self, i: int, j: int) -> int:
+        """Place of Omega_ij, -2 - the place of Omega_ji, or -1 where it is zero."""
+        if (i, j) in self.place:
+            return self.place[i, j]
+        return -2 - self.place[j, i] if (j, i) in self.place else -1
 
 
 def plan_recursion(parent: Sequence[int] | IntArray, bodies: Sequence[int]) -> Recursion:

@@ -5,7 +5,7 @@ propagators compose. This is our own derivation from that idea, not their listin
 bodies that matter - operational bodies, and bodies where ways to them part - a chain of joints
 acts on wrenches and motions like one joint with
 
-    Psi = L_1 L_2 .. L_k          omega = sum over the chain of (L_i+1 .. L_k)^T S_i D_i^-1 S_i^T (..)
+    Psi = L_1 L_2 .. L_k        omega = sum_i P_i^T (S_i D_i^-1 S_i^T) P_i,  P_i = L_i+1 .. L_k
 
 found once per chain, O(n) in all. On the reduced tree, which has at most 2 m bodies, each new
 body j costs one product per body before it, O(m^2) in all:
@@ -24,7 +24,12 @@ import numpy as np
 from dynsys.branch.articulated import TreeArrays
 from dynsys.branch.compiled import Loop
 from dynsys.model.tree import KinematicTree
-from dynsys.operational.gather import gather, propagators_at, wanted_bodies
+from dynsys.operational.gather import (
+    Gathering,
+    compiled_state,
+    propagators_at,
+    wanted_bodies,
+)
 from dynsys.operational.method import AbstractMethod
 from dynsys.operational.space import TaskSpace
 from dynsys.operational.state import TreeState
@@ -41,20 +46,22 @@ class Method(AbstractMethod):
         super().__init__(robot, space)
         self.arrays = TreeArrays(robot)
         self.reduced = reduce_tree(robot.parent, wanted_bodies(space))
+        place, size = self.reduced.place, len(self.reduced.body)
+        self.gather = Gathering(space, lambda a, b: place[a] * size + place[b])
+
+    def state(self, q: Array) -> TreeState:
+        return compiled_state(self.arrays, q)
 
     def lambda_inv(self, state: TreeState) -> Array:
-        propagator, mobility, poses = propagators_at(self.arrays, state.q)
+        propagator, mobility = propagators_at(state)
         tree = self.reduced
         size = len(tree.body)
         psi, omega = np.empty((size, 6, 6)), np.empty((size, 6, 6))
-        compose_chains(tree.start, tree.chain, propagator, mobility, psi, omega)
+        compose_chains(tree.parent, tree.start, tree.chain, propagator, mobility, psi, omega)
         blocks = np.zeros((size, size, 6, 6))
         fill_reduced(tree.parent, psi, omega, blocks)
 
-        def block(a: int, b: int) -> Array:
-            return np.asarray(blocks[tree.place[a], tree.place[b]])
-
-        return gather(self.space, poses, block)
+        return self.gather(state.poses, blocks.reshape(-1, 6, 6))
 
 
 @final
@@ -113,6 +120,7 @@ def reduce_tree(parent: Sequence[int] | IntArray, bodies: Sequence[int]) -> Redu
 
 @Loop
 def compose_chains(
+    parent: IntArray,
     start: IntArray,
     chain: IntArray,
     propagator: Array,
@@ -120,7 +128,10 @@ def compose_chains(
     psi: Array,
     omega: Array,
 ) -> None:
-    """Psi and omega (size, 6, 6) of every chain from the propagators of its joints."""
+    """Psi and omega (size, 6, 6) of every chain from the propagators of its joints.
+
+    Psi of a chain on the base is never asked for and is left as its first joint's.
+    """
     half, new = np.empty((6, 6)), np.empty((6, 6))
     for b in range(len(start) - 1):
         psi[b] = propagator[chain[start[b]]]
@@ -129,11 +140,16 @@ def compose_chains(
             i = chain[p]
             for r in range(6):
                 for c in range(6):
-                    new[r, c] = half[r, c] = 0.0
+                    half[r, c] = 0.0
                     for k in range(6):
-                        new[r, c] += psi[b, r, k] * propagator[i, k, c]
                         half[r, c] += omega[b, r, k] * propagator[i, k, c]
-            psi[b] = new
+            if parent[b] >= 0:
+                for r in range(6):
+                    for c in range(6):
+                        new[r, c] = 0.0
+                        for k in range(6):
+                            new[r, c] += psi[b, r, k] * propagator[i, k, c]
+                psi[b] = new
             for r in range(6):
                 for c in range(6):
                     omega[b, r, c] = mobility[i, r, c]

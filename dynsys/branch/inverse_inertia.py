@@ -1,0 +1,185 @@
+"""dynsys.inverse_inertia: M^-1, and M^-1 R without forming it, by any method.
+
+| method     | how                                                 | cost of M^-1 R, m columns |
+|------------|-----------------------------------------------------|---------------------------|
+| drumwright | articulated bodies, column by column ([DRUM])       | n m                       |
+| ltdl       | CRBA, sparse factors H = L^T D L and solves ([BIS]) | n d^2 + n d m             |
+| dense      | CRBA, LAPACK's Cholesky factorisation and solves    | n^3 + n^2 m               |
+| auto       | the one expected to be fastest (`.inverse_costs`)   |                           |
+
+d is the depth of the tree. Robots with coupled (mimic) joints have no tree sparsity: "dense".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Literal, final, get_args
+
+import numpy as np
+from scipy.linalg import lapack
+
+from dynsys.branch import drumwright
+from dynsys.branch.articulated import TreeArrays
+from dynsys.branch.columns import as_columns
+from dynsys.branch.inertia_matrix import inertia_matrix
+from dynsys.branch.inverse_costs import Sizes, choose
+from dynsys.branch.ltdl import ltdl_in_situ
+from dynsys.branch.solves import solve_L_in_situ, solve_LT_in_situ
+from dynsys.errors import ModelError, SingularSystemError, StateError
+from dynsys.model.checks import nearest_name
+from dynsys.model.tree import KinematicTree
+from dynsys.recursive.crba import crba_scalars
+from dynsys.types import Array, ArrayLike
+
+__all__ = ["InverseInertia", "inverse_inertia", "inverse_inertia_times"]
+
+Method = Literal["auto", "drumwright", "ltdl", "dense"]
+
+
+def inverse_inertia(
+    robot: KinematicTree, q: ArrayLike, method: Method = "auto", threads: int = 1
+) -> Array:
+    """M^-1 (nv, nv), the inverse of the joint-space inertia matrix at q.
+
+    Parameters
+    ----------
+    robot : the robot.
+    q : position (nq,).
+    method : "drumwright", "ltdl", "dense", or "auto" for the one expected to be fastest.
+    threads : over columns, for "drumwright".
+
+    Raises
+    ------
+    StateError
+        if q has a wrong length or a value that is not finite.
+    ModelError
+        for an unknown method, or a sparse one and a robot with coupled joints.
+    SingularSystemError
+        naming a joint that moves no inertia.
+
+    Examples
+    --------
+    >>> import dynsys, numpy as np
+    >>> from dynsys.branch.inverse_inertia import inverse_inertia
+    >>> robot = dynsys.synthetic.humanoid30()
+    >>> q = robot.random_configuration(0)
+    >>> bool(np.allclose(inverse_inertia(robot, q) @ dynsys.crba(robot, q), np.eye(30)))
+    True
+    """
+    return InverseInertia(robot, method, threads).matrix(q)
+
+
+def inverse_inertia_times(
+    robot: KinematicTree,
+    q: ArrayLike,
+    R: ArrayLike,
+    method: Method = "auto",
+    threads: int = 1,
+) -> Array:
+    """M^-1 R for R (nv,) or (nv, m): velocity changes by joint impulses, without M^-1.
+
+    Parameters and errors are those of :func:`inverse_inertia`.
+
+    Examples
+    --------
+    >>> import dynsys, numpy as np
+    >>> from dynsys.branch.inverse_inertia import inverse_inertia_times
+    >>> robot = dynsys.synthetic.chain(3)
+    >>> q, impulse = robot.neutral(), np.array([0.0, 0.0, 1.0])
+    >>> step = inverse_inertia_times(robot, q, impulse)
+    >>> (dynsys.crba(robot, q) @ step).round(9).tolist()
+    [0.0, 0.0, 1.0]
+    """
+    return InverseInertia(robot, method, threads).times(q, R)
+
+
+@final
+class InverseInertia:
+    """M^-1 of one robot, its arrays made once, at any q."""
+
+    def __init__(self, robot: KinematicTree, method: Method = "auto", threads: int = 1) -> None:
+        known = get_args(Method)
+        if method not in known:
+            raise ModelError(
+                f"no method {method!r} for the inverse inertia{nearest_name(method, known)};"
+                f" there are: {', '.join(known)}"
+            )
+        if threads < 1:
+            raise ModelError(f"threads must be a whole number >= 1, got {threads!r}")
+        self.robot, self.method, self.threads = robot, method, threads
+        coupled = robot.is_coupled and method in ("auto", "dense")
+        self._arrays = None if coupled else TreeArrays(robot)
+        self._base = self._arrays is not None and drumwright.floating_base(
+            self._arrays.tree.freedom_parent, self._arrays.tree.S, self._arrays.tree.first
+        )
+
+    @cached_property
+    def _sizes(self) -> Sizes:
+        return Sizes.of(self.robot)
+
+    def matrix(self, q: ArrayLike) -> Array:
+        """M^-1 (nv, nv) at q (nq,)."""
+        state = self.robot.check_q(q)
+        n = self.robot.nv
+        method = self._chosen(n, inverse=True)
+        if method == "drumwright" and self._arrays is not None:
+            return drumwright.inverse(self._arrays.freedoms(state), self._base, self.threads)
+        if method == "ltdl":
+            return self._by_ltdl(state, np.eye(n))
+        return self._densely(state, lambda L: _symmetric(lapack.dpotri(L, lower=1)[0]))
+
+    def times(self, q: ArrayLike, R: ArrayLike) -> Array:
+        """M^-1 R (nv,) or (nv, m) at q (nq,)."""
+        state = self.robot.check_q(q)
+        columns, shape = as_columns(R, self.robot.nv, "R")
+        B = np.array(columns, dtype=np.float64)
+        if not np.isfinite(B).all():
+            i, j = (int(k) for k in np.argwhere(~np.isfinite(B))[0])
+            raise StateError(f"R[{i}, {j}] is {B[i, j]}: finite numbers are wanted")
+        method = self._chosen(B.shape[1], inverse=False)
+        if method == "drumwright" and self._arrays is not None:
+            freedoms = self._arrays.freedoms(state)
+            x = drumwright.multiply_inverse(freedoms, B, self._base, self.threads)
+        elif method == "ltdl":
+            x = self._by_ltdl(state, B)
+        else:
+            x = self._densely(state, lambda L: lapack.dpotrs(L, B, lower=1)[0])
+        return x.reshape(shape)
+
+    def _chosen(self, columns: int, *, inverse: bool) -> str:
+        if self.method != "auto":
+            return self.method
+        if self._arrays is None:
+            return "dense"
+        return choose(self._sizes, columns, inverse=inverse)
+
+    def _inertia_matrix(self, q: Array) -> Array:
+        if self._arrays is None:
+            return np.asarray(crba_scalars(self.robot, q), dtype=np.float64)
+        return inertia_matrix(self._arrays.tree, self._arrays.motion_matrices(q))
+
+    def _by_ltdl(self, q: Array, B: Array) -> Array:
+        """Replace B (nv, m) by H^-1 B with the factors H = L^T D L."""
+        assert self._arrays is not None
+        H, parent = self._inertia_matrix(q), self._arrays.tree.freedom_parent
+        ltdl_in_situ(H, parent)
+        diag = np.diagonal(H).copy()
+        self._arrays.require_positive(diag)
+        solve_LT_in_situ(H, parent, B, True)
+        B /= diag[:, None]
+        solve_L_in_situ(H, parent, B, True)
+        return B
+
+    def _densely(self, q: Array, finish: Callable[[Array], Array]) -> Array:
+        L, failed = lapack.dpotrf(self._inertia_matrix(q), lower=1)
+        if failed:
+            raise SingularSystemError(
+                f"robot {self.robot.name!r}: its inertia matrix is not positive definite here;"
+                " some joint moves no inertia: give its bodies mass or the joint armature"
+            )
+        return np.ascontiguousarray(finish(L))
+
+
+def _symmetric(lower: Array) -> Array:
+    return np.asarray(np.tril(lower) + np.tril(lower, -1).T)

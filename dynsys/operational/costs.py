@@ -1,0 +1,94 @@
+"""What Lambda^-1 is expected to take, by method: seconds from counts.
+
+A count times the time one unit of it took: fitted by ``python -m experiments.calibrate`` on one
+core of a Zen 3. Only ratios matter, and only near a crossing: there the methods are equally
+good and a wrong choice costs little. RJK does what Chang and Khatib's recursion does with more
+blocks and is never expected to win.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dynsys.branch.counts import tree_sums
+from dynsys.model.expanded import expanded_parent
+from dynsys.operational.counts import sparse_counts
+from dynsys.operational.gather import wanted_bodies
+from dynsys.operational.methods.chang_khatib import plan_recursion
+from dynsys.operational.methods.pv_osimr import reduce_tree
+from dynsys.operational.space import TaskSpace
+
+__all__ = ["UNITS", "choose", "features"]
+
+UNITS: dict[str, dict[str, float]] = {
+    "y_factor": {
+        "call": 8.1e-5,
+        "body": 5.5e-7,
+        "task": 1.9e-5,
+        "D1": 2.2e-8,
+        "D2": 1.9e-9,
+        "row x body": 1.5e-8,
+        "Y": 2.5e-9,
+        "product": 1.4e-9,
+    },
+    "chang_khatib": {
+        "call": 4.6e-5,
+        "body": 9.4e-7,
+        "task": 1.7e-5,
+        "element": 5.5e-9,
+        "block": 9.0e-8,
+    },
+    "pv_osimr": {
+        "call": 5.0e-5,
+        "body": 9.4e-7,
+        "task": 1.7e-5,
+        "element": 5.5e-9,
+        "block": 9.5e-8,
+    },
+}
+"""Seconds per unit; features of :func:`features`."""
+
+
+def features(space: TaskSpace) -> dict[str, dict[str, float]]:
+    """Counts that the time of each method grows with, for a robot without coupled joints."""
+    robot = space.robot
+    parent = expanded_parent(robot)
+    sums, counts = tree_sums(parent), sparse_counts(space.supports, parent)
+    same = {"call": 1.0, "body": float(robot.n_bodies), "task": float(len(space.tasks))}
+    bodies = wanted_bodies(space)
+    recursion = plan_recursion(robot.parent, bodies)
+    products = len(recursion.body) + int(recursion.square.sum())
+    reduced = reduce_tree(robot.parent, bodies)
+    below = np.diff(reduced.start)[reduced.parent >= 0].sum()
+    size = len(reduced.body)
+    recursive = {**same, "element": float(space.m * _pieces(space) * 6)}
+    return {
+        "y_factor": {
+            **same,
+            "D1": float(sums.n + sums.D1),
+            "D2": float(sums.D2),
+            "row x body": float(space.m * robot.n_bodies),
+            "Y": float(counts["Y"].multiplications),
+            "product": float(counts["Lambda^-1"].multiplications),
+        },
+        "chang_khatib": {**recursive, "block": float(products)},
+        "pv_osimr": {
+            **recursive,
+            "block": float(2 * len(reduced.chain) + below + size * (size - 1) / 2),
+        },
+    }
+
+
+def _pieces(space: TaskSpace) -> int:
+    return sum(len(bodies) for bodies in space.bodies)
+
+
+def choose(space: TaskSpace) -> str:
+    """Name of the method expected to be fastest for an operational space."""
+    if space.robot.is_coupled:
+        return "dense"
+    seconds = {
+        method: sum(UNITS[method][unit] * count for unit, count in counts.items())
+        for method, counts in features(space).items()
+    }
+    return min(seconds, key=seconds.__getitem__)

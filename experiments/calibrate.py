@@ -1,0 +1,149 @@
+"""Times per unit of the cost models behind ``method="auto"``, fitted on this machine.
+
+    python -m experiments.calibrate
+
+Prints, per method, the seconds per unit that fit the measured times best (non-negative least
+squares of relative errors), the tables to put into ``dynsys/branch/inverse_costs.py`` and
+``dynsys/operational/costs.py``, and how much the choice they lead to loses.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, get_args
+
+import numpy as np
+from scipy.optimize import nnls
+
+from dynsys.branch import inverse_costs
+from dynsys.branch.inverse_inertia import InverseInertia, Method
+from dynsys.model import synthetic
+from dynsys.model.tree import KinematicTree
+from dynsys.operational import OperationalSpace, costs
+from dynsys.operational.method import AbstractMethod
+from dynsys.types import Array
+
+__all__ = ["Case", "fit", "inverse_cases", "loss", "main", "operational_cases", "seconds"]
+
+Case = tuple[dict[str, dict[str, float]], dict[str, float]]
+"""Features and measured seconds by method, of one computation."""
+
+
+def seconds(
+    run: Callable[[], Any],
+    repeats: int = 5,
+    at_least: float = 2e-3,
+    clock: Callable[[], float] = time.perf_counter,
+) -> float:
+    """Shortest mean time of a call over ``repeats`` runs of ``at_least`` seconds each.
+
+    ``clock=time.process_time`` counts CPU time: less noise on a busy machine, one thread only.
+    """
+    run()
+    start = time.perf_counter()
+    run()
+    calls = max(1, int(at_least / max(1e-7, time.perf_counter() - start)))
+    best = np.inf
+    for _ in range(repeats):
+        start = clock()
+        for _ in range(calls):
+            run()
+        best = min(best, (clock() - start) / calls)
+    return float(best)
+
+
+def robots(largest: int) -> list[KinematicTree]:
+    """Chains, trees and centipedes up to about ``largest`` freedoms."""
+    made = [
+        *(synthetic.chain(n) for n in (7, 30, 100, 300)),
+        synthetic.humanoid30(),
+        synthetic.asimo(),
+        *(synthetic.balanced_tree(m) for m in (5, 7, 9)),
+        *(synthetic.centipede(k) for k in (3, 12, 40)),
+        synthetic.side_branches(80),
+    ]
+    return [robot for robot in made if robot.nv <= largest]
+
+
+def inverse_cases(largest: int = 600) -> list[Case]:
+    """M^-1, and M^-1 R for 1 to 150 columns."""
+    cases = []
+    for robot in robots(largest):
+        q, sizes = robot.random_configuration(0), inverse_costs.Sizes.of(robot)
+        for columns in (0, 1, 6, 30, 150):
+            inverse = columns == 0
+            R = np.random.default_rng(0).normal(size=(robot.nv, columns))
+            taken = {}
+            for method in get_args(Method)[1:]:
+                solver = InverseInertia(robot, method)
+                run = partial(solver.matrix, q) if inverse else partial(solver.times, q, R)
+                taken[method] = seconds(run)
+            count = inverse_costs.features(sizes, columns or robot.nv, inverse=inverse)
+            cases.append((count, taken))
+    return cases
+
+
+def operational_cases(largest: int = 600) -> list[Case]:
+    """Lambda^-1 of 1 to 60 bodies spread over the robot."""
+    cases = []
+    for robot in robots(largest):
+        q = robot.random_configuration(0)
+        for wanted in (1, 2, 4, 12, 60):
+            if wanted > robot.n_bodies:
+                continue
+            bodies = np.unique(np.linspace(0, robot.n_bodies - 1, wanted + 1).astype(int))[1:]
+            space = OperationalSpace(robot, bodies.tolist(), "auto")
+            taken = {}
+            for method in costs.UNITS:
+                other = OperationalSpace(robot, bodies.tolist(), method).method
+                taken[method] = seconds(partial(_lambda_inv, other, space.method, q))
+            cases.append((costs.features(space.space), taken))
+    return cases
+
+
+def _lambda_inv(method: AbstractMethod, states: AbstractMethod, q: Array) -> Array:
+    return method.lambda_inv(states.state(q))
+
+
+def fit(cases: Sequence[Case]) -> dict[str, dict[str, float]]:
+    """Seconds per unit of every method."""
+    units = {}
+    for method in cases[0][1]:
+        names = list(cases[0][0][method])
+        A = np.array([[count[method][name] for name in names] for count, _ in cases])
+        taken = np.array([times[method] for _, times in cases])
+        x, _ = nnls(A / taken[:, None], np.ones(len(taken)))
+        units[method] = {name: float(f"{v:.2g}") for name, v in zip(names, x, strict=True)}
+    return units
+
+
+def loss(cases: Sequence[Case], units: dict[str, dict[str, float]]) -> tuple[float, float]:
+    """Mean and worst of (time of the chosen method) / (time of the fastest)."""
+    ratios = []
+    for counts, times in cases:
+        expected = {m: sum(units[m][u] * c for u, c in counts[m].items()) for m in times}
+        ratios.append(times[min(expected, key=expected.__getitem__)] / min(times.values()))
+    return float(np.mean(ratios)), float(np.max(ratios))
+
+
+def main() -> int:
+    """Fit and print both tables."""
+    for title, cases, stored in (
+        ("dynsys/branch/inverse_costs.py", inverse_cases(), inverse_costs.UNITS),
+        ("dynsys/operational/costs.py", operational_cases(), costs.UNITS),
+    ):
+        units = fit(cases)
+        print(title)
+        for method, table in units.items():
+            print(f"    {method!r}: {table},")
+        for name, table_of in (("stored", stored), ("fitted", units)):
+            mean, worst = loss(cases, table_of)
+            print(f"  {name}: chosen / fastest = {mean:.3f} on average, {worst:.2f} at worst")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,213 @@
+"""Runs behind ``experiments.drumwright2012``: executed operations, errors, times."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+from scipy.linalg import lapack
+
+from dynsys.branch import drumwright
+from dynsys.branch.articulated import Freedoms, TreeArrays, articulate_globally
+from dynsys.branch.counting import OperationCount, Tally
+from dynsys.branch.drumwright_loops import gather_impulses, update_velocities
+from dynsys.branch.inertia_matrix import inertia_matrix
+from dynsys.branch.ltl import ltl_in_situ
+from dynsys.model import synthetic
+from dynsys.model.expanded import depths
+from dynsys.model.spatial import Transform
+from dynsys.model.tree import KinematicTree
+from dynsys.types import Array, ScalarArray
+from experiments.calibrate import seconds
+
+__all__ = [
+    "as_printed",
+    "branched",
+    "crossing",
+    "executed_counts",
+    "global_frame",
+    "inverse_times",
+    "relative_error",
+    "thread_times",
+]
+
+
+def global_frame(robot: KinematicTree, q: Array) -> tuple[Array, Array]:
+    """Spatial axes (n, 6) and isolated inertias (n, 6, 6) of one-freedom joints, base frame."""
+    arrays = TreeArrays(robot)
+    poses = arrays.joints.poses(*arrays.joints.transforms(q))
+    s, inertia = np.empty((robot.nv, 6)), np.empty((robot.nv, 6, 6))
+    for i, pose in enumerate(poses):
+        back = Transform(pose.E.T, -(pose.E @ pose.r)).matrix()  # body -> base
+        s[i] = back @ arrays.tree.S[i]
+        X = pose.matrix()
+        inertia[i] = X.T @ arrays.tree.inertia[i] @ X
+    return s, inertia
+
+
+def solve_globally(
+    robot: KinematicTree, q: Array, scalars: Callable[[Any], ScalarArray] = np.array
+) -> tuple[ScalarArray, ScalarArray, ScalarArray]:
+    """Axes, gains and D in the global frame, as [DRUM] computes them."""
+    s, inertia = (scalars(x) for x in global_frame(robot, q))
+    gain, D = np.empty_like(s), scalars(robot.armature)
+    articulate_globally(robot.parent, inertia, s, gain, D)
+    return s, gain, D
+
+
+def executed_counts(n: int) -> tuple[dict[str, OperationCount], float]:
+    """Operations executed for M^-1 of a chain, by step, and the relative error of the result.
+
+    Columns go one by one, each from its own freedom on; rows of one triangle are computed.
+    """
+    robot = synthetic.chain(n)
+    q, parent = robot.random_configuration(0), np.array(robot.parent)
+    tally = Tally()
+    s, gain, D = solve_globally(robot, q, tally.scalars)
+    inverse = np.zeros((n, n))
+    on_plain_zeros = OperationCount(0, 6 * (n - 1))  # Y_parent + Y_k = 0 + 0: no tally sees it
+    steps = {
+        "articulated inertias": tally.count,
+        "impulse propagation": on_plain_zeros,
+        "velocity updates": OperationCount(),
+    }
+    for k in range(n):
+        R = np.zeros((n, 1), dtype=object)
+        R[k] = 1.0
+        Y, v = np.zeros((n, 6, 1), dtype=object), np.zeros((k + 1, 6, 1), dtype=object)
+        x, before = np.zeros((k + 1, 1), dtype=object), tally.count
+        gather_impulses(parent, s, gain, R, Y, np.arange(n) == k, 0)
+        between = tally.count
+        update_velocities(parent, s, gain, D, R, v, x, 0)
+        steps["impulse propagation"] += between - before
+        steps["velocity updates"] += tally.count - between
+        inverse[: k + 1, k] = inverse[k, : k + 1] = x[:, 0].astype(np.float64)
+    H = inertia_matrix_of(robot, q)
+    return steps, relative_error(inverse, H)
+
+
+def inertia_matrix_of(robot: KinematicTree, q: Array) -> Array:
+    """Joint-space inertia matrix by the compiled loop."""
+    arrays = TreeArrays(robot)
+    return inertia_matrix(arrays.tree, arrays.motion_matrices(q))
+
+
+def relative_error(inverse: Array, H: Array) -> float:
+    """Largest element of (inverse H - 1), relative to the sizes of its products."""
+    size = np.abs(inverse) @ np.abs(H)
+    return float(np.max(np.abs(inverse @ H - np.eye(len(H))) / size))
+
+
+def as_printed(robot: KinematicTree, q: Array) -> Array:
+    """M^-1 by [DRUM] algorithm 1 to the letter: line 5 without Y_i."""
+    s, gain, D = solve_globally(robot, q)
+    n, parent, out = len(D), robot.parent, np.empty((robot.nv, robot.nv))
+    for k in range(n):
+        Y, v = np.zeros((n + 1, 6)), np.zeros((n + 1, 6))
+        R = np.eye(n)[:, k]
+        for i in reversed(range(n)):
+            Y[parent[i]] += gain[i] * (R[i] - s[i] @ Y[i])
+        v[-1] = 0.0
+        for i in range(n):
+            out[i, k] = (R[i] - s[i] @ Y[i]) / D[i] - gain[i] @ v[parent[i]]
+            v[i] = v[parent[i]] + s[i] * out[i, k]
+    return out
+
+
+def frame_errors(n: int) -> dict[str, float]:
+    """Error of M^-1 of a chain, inertias gathered in the global frame or in body frames."""
+    robot = synthetic.chain(n)
+    q = robot.random_configuration(0)
+    H, arrays = inertia_matrix_of(robot, q), TreeArrays(robot)
+    s, gain, D = solve_globally(robot, q)
+    parent = arrays.tree.freedom_parent
+    return {
+        "global frame": relative_error(
+            drumwright.inverse(Freedoms(parent, s, gain, D, np.zeros(3)), base=False), H
+        ),
+        "body frames": relative_error(drumwright.inverse(arrays.freedoms(q), base=False), H),
+        "LAPACK": relative_error(_lapack_inverse(H), H),
+    }
+
+
+# ---- times -------------------------------------------------------------------------------
+
+
+def branched(n: int, seed: int = 0) -> KinematicTree:
+    """Chain of expected depth n/2 ([DRUM] section 6.1).
+
+    A link is added, with probability 1/2, as sibling of another one instead of at the end of
+    the chain; no link has more than two children.
+    """
+    rng, parents, tip = np.random.default_rng(seed), [-1], 0
+    single: list[int] = []  # links with one child
+    for i in range(1, n):
+        if single and rng.random() < 0.5:
+            parents.append(single.pop(int(rng.integers(len(single)))))
+        else:
+            parents.append(tip)
+            single.append(tip)
+            tip = i
+    links = zip(synthetic.chain(n).bodies, parents, strict=True)
+    return KinematicTree(f"branched{n}", [replace(body, parent=p) for body, p in links])
+
+
+def _lapack_inverse(H: Array) -> Array:
+    L, _ = lapack.dpotrf(H, lower=1)
+    lower, _ = lapack.dpotri(L, lower=1)
+    return np.asarray(np.tril(lower) + np.tril(lower, -1).T)
+
+
+@cache
+def inverse_times(n: int, repeats: int = 5) -> dict[str, float]:
+    """CPU seconds per state, kinematics included, for the curves of figure 2 and one more."""
+    robot, tree = synthetic.chain(n), branched(n)
+    q, arrays, branches = robot.random_configuration(0), TreeArrays(robot), TreeArrays(tree)
+
+    def form(a: TreeArrays) -> Array:
+        return inertia_matrix(a.tree, a.motion_matrices(q))
+
+    runs: dict[str, Callable[[], Any]] = {
+        "LAPACK Cholesky": lambda: lapack.dpotrf(form(arrays), lower=1),
+        "LTL, serial": lambda: ltl_in_situ(form(arrays), arrays.tree.freedom_parent),
+        "LTL, branched": lambda: ltl_in_situ(form(branches), branches.tree.freedom_parent),
+        "Theta(n^2) inverse": lambda: drumwright.inverse(arrays.freedoms(q), base=False),
+        "LAPACK inverse": lambda: _lapack_inverse(form(arrays)),
+    }
+    return {name: seconds(run, repeats, clock=time.process_time) for name, run in runs.items()}
+
+
+@cache
+def thread_times(n: int, repeats: int = 5) -> dict[int, float]:
+    """Seconds for M^-1 of a chain with one and two threads."""
+    arrays = TreeArrays(synthetic.chain(n))
+    q = arrays.robot.random_configuration(0)
+    return {
+        threads: seconds(
+            lambda t=threads: drumwright.inverse(arrays.freedoms(q), False, t),  # type: ignore[misc]
+            repeats,
+        )
+        for threads in (1, 2)
+    }
+
+
+def crossing(sizes: list[int], slow: list[float], fast: list[float]) -> float | None:
+    """Size from which ``fast`` stays below ``slow``, interpolated; None: it does not."""
+    ratio = np.log(np.array(fast) / np.array(slow))
+    above = np.flatnonzero(ratio > 0)
+    if len(above) == 0:
+        return float(sizes[0])
+    k = int(above[-1])
+    if k == len(sizes) - 1:
+        return None
+    part = ratio[k] / (ratio[k] - ratio[k + 1])
+    return float(np.exp(np.log(sizes[k]) + part * np.log(sizes[k + 1] / sizes[k])))
+
+
+def mean_depth(robot: KinematicTree) -> float:
+    """Largest depth over number of joints."""
+    return float(depths(robot.parent).max() / robot.n_bodies)

@@ -1,0 +1,202 @@
+"""M^-1 and M^-1 R: all methods against dense algebra; compiled kinematics; counts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+
+import dynsys
+from dynsys.branch import drumwright
+from dynsys.branch.articulated import TreeArrays, motion_matrices
+from dynsys.branch.drumwright_counts import TABLE_1, TABLE_2, TABLE_3, inverse_count, total
+from dynsys.branch.inverse_costs import Sizes, choose
+from dynsys.branch.inverse_inertia import (
+    InverseInertia,
+    Method,
+    inverse_inertia,
+    inverse_inertia_times,
+)
+from dynsys.branch.packed_joints import PackedJoints
+from dynsys.errors import ModelError, SingularSystemError, StateError
+from dynsys.model import synthetic
+from dynsys.model.joints import Revolute
+from dynsys.model.tree import Body, KinematicTree
+from dynsys.recursive.kinematics import poses, transforms
+from tests import oracles
+from tests.strategies import seeds, trees
+
+METHODS: tuple[Method, ...] = ("drumwright", "ltdl", "dense", "auto")
+
+
+# ---- the inverse -------------------------------------------------------------------------
+
+
+@given(robot=trees(max_bodies=8), seed=seeds, columns=st.integers(0, 5))
+@settings(deadline=None, max_examples=40)
+def test_all_methods_agree_with_dense_algebra(
+    robot: KinematicTree, seed: int, columns: int
+) -> None:
+    q = robot.random_configuration(seed)
+    exact = np.linalg.inv(oracles.mass_matrix(robot, q))
+    R = np.random.default_rng(seed).normal(size=(robot.nv, columns))
+    R[::2, ::2] = 0.0
+    scale = float(np.abs(exact).max(initial=1.0))
+    for method in METHODS:
+        found = inverse_inertia(robot, q, method)
+        assert_allclose(found, exact, atol=1e-10 * scale)
+        assert_allclose(found, found.T, atol=1e-12 * scale)
+        times = inverse_inertia_times(robot, q, R, method)
+        assert_allclose(times, exact @ R, atol=1e-9 * scale)
+
+
+@pytest.mark.parametrize(
+    "robot",
+    [
+        synthetic.chain(70),
+        synthetic.humanoid30(),
+        synthetic.centipede(8),
+        synthetic.balanced_tree(6),
+        synthetic.humanoid30().with_armature(np.linspace(0.0, 0.2, 30)),
+    ],
+    ids=lambda robot: robot.name,
+)
+def test_blocks_and_threads_change_nothing(robot: KinematicTree) -> None:
+    q = robot.random_configuration(3)
+    H = dynsys.crba(robot, q)
+    exact = np.linalg.inv(H)
+    scale = float(np.abs(exact).max())
+    R = np.random.default_rng(0).normal(size=(robot.nv, 2 * drumwright.BLOCK + 5))
+    for threads in (1, 2, 3):
+        found = inverse_inertia(robot, q, "drumwright", threads)
+        assert_allclose(found, exact, atol=1e-10 * scale)
+        times = inverse_inertia_times(robot, q, R, "drumwright", threads)
+        assert_allclose(times, np.linalg.solve(H, R), atol=1e-9 * scale)
+
+
+def test_the_floating_base_may_be_inverted_at_once_or_freedom_by_freedom() -> None:
+    robot = synthetic.humanoid30()
+    arrays = TreeArrays(robot)
+    tree, freedoms = arrays.tree, arrays.freedoms(robot.random_configuration(1))
+    assert drumwright.floating_base(tree.freedom_parent, tree.S, tree.first)
+    once, singly = (drumwright.inverse(freedoms, base) for base in (True, False))
+    assert_allclose(once, singly, atol=1e-12 * np.abs(once).max())
+
+
+def test_two_robots_on_one_base_have_no_floating_base() -> None:
+    free = synthetic.humanoid30().bodies[0]
+    other = Body("second", -1, Revolute(), inertia=free.inertia)
+    tree = TreeArrays(KinematicTree("two", [free, other])).tree
+    assert not drumwright.floating_base(tree.freedom_parent, tree.S, tree.first)
+
+
+def test_a_vector_gives_a_vector_and_leaves_its_input_alone() -> None:
+    robot = synthetic.chain(5)
+    q, r = robot.random_configuration(0), np.arange(5.0)
+    for method in METHODS:
+        x = inverse_inertia_times(robot, q, r, method)
+        assert x.shape == (5,)
+        assert_allclose(dynsys.crba(robot, q) @ x, np.arange(5.0), atol=1e-10)
+    assert r.tolist() == [0.0, 1.0, 2.0, 3.0, 4.0]
+
+
+def test_far_from_the_origin_digits_are_kept() -> None:
+    robot = synthetic.humanoid30()
+    q = robot.random_configuration(2)
+    near = inverse_inertia(robot, q, "drumwright")
+    q[:3] = 1e5
+    assert_allclose(inverse_inertia(robot, q, "drumwright"), near, atol=1e-9)
+
+
+def test_auto_follows_size_and_shape() -> None:
+    assert choose(Sizes.of(synthetic.chain(300)), 300, inverse=True) == "drumwright"
+    assert choose(Sizes.of(synthetic.chain(7)), 1, inverse=False) == "dense"
+    assert choose(Sizes.of(synthetic.balanced_tree(6)), 63, inverse=True) == "ltdl"
+
+
+# ---- failures ----------------------------------------------------------------------------
+
+
+@given(
+    robot=trees(max_bodies=5, joint_types=("revolute", "prismatic"), coupled=True), seed=seeds
+)
+@settings(deadline=None, max_examples=40)
+def test_coupled_joints_take_the_dense_way(robot: KinematicTree, seed: int) -> None:
+    q = robot.random_configuration(seed)
+    exact = np.linalg.inv(oracles.mass_matrix(robot, q))
+    scale = float(np.abs(exact).max(initial=1.0))
+    assert_allclose(inverse_inertia(robot, q), exact, atol=1e-9 * scale)
+    if robot.is_coupled:
+        with pytest.raises(ModelError, match="dense"):
+            inverse_inertia(robot, q, "drumwright")
+
+
+@pytest.mark.parametrize("method", ["drumwright", "ltdl"])
+def test_a_joint_without_inertia_is_named(method: Method) -> None:
+    rod = synthetic.chain(2).bodies
+    robot = KinematicTree("broken", [*rod, Body("tip", 1, Revolute(), joint_name="wrist")])
+    with pytest.raises(SingularSystemError, match="wrist"):
+        inverse_inertia(robot, np.zeros(3), method)
+    with pytest.raises(SingularSystemError, match="broken"):
+        inverse_inertia(robot, np.zeros(3), "dense")
+
+
+def test_bad_arguments_are_refused() -> None:
+    robot = synthetic.chain(3)
+    q = robot.neutral()
+    with pytest.raises(ModelError, match="did you mean 'drumwright'"):
+        inverse_inertia(robot, q, "drumwrigth")  # type: ignore[arg-type]
+    with pytest.raises(ModelError, match="threads"):
+        InverseInertia(robot, threads=0)
+    with pytest.raises(StateError, match="3 rows"):
+        inverse_inertia_times(robot, q, np.ones(4))
+    with pytest.raises(StateError, match=r"R\[1, 0\] is nan"):
+        inverse_inertia_times(robot, q, np.array([1.0, np.nan, 0.0]))
+    with pytest.raises(StateError, match="shape"):
+        inverse_inertia(robot, q[:-1])
+
+
+# ---- compiled kinematics -----------------------------------------------------------------
+
+
+@given(robot=trees(max_bodies=8), seed=seeds, dt=st.sampled_from([1e-6, 0.01, 2.0]))
+@settings(deadline=None, max_examples=40)
+def test_compiled_kinematics_are_the_joints_own(
+    robot: KinematicTree, seed: int, dt: float
+) -> None:
+    q, v = robot.random_configuration(seed), np.random.default_rng(seed).normal(size=robot.nv)
+    joints = PackedJoints.of(robot)
+    E, r = joints.transforms(q)
+    X_up = transforms(robot, q)
+    for found, exact in zip(motion_matrices(E, r), X_up, strict=True):
+        assert_allclose(found, exact.matrix(), atol=1e-13)
+    for found_pose, pose in zip(joints.poses(E, r), poses(robot, X_up), strict=True):
+        assert_allclose(found_pose.E, pose.E, atol=1e-12)
+        assert_allclose(found_pose.r, pose.r, atol=1e-12)
+    assert_allclose(joints.integrate(q, v, dt), robot.integrate(q, v, dt), atol=1e-12)
+
+
+def test_poses_are_a_sequence() -> None:
+    robot = synthetic.chain(4)
+    joints = PackedJoints.of(robot)
+    found = joints.poses(*joints.transforms(robot.random_configuration(0)))
+    assert len(found) == 4
+    assert [pose.r.tolist() for pose in found[1:3]] == found.r[1:3].tolist()
+
+
+# ---- counts ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [1, 10, 77])
+def test_printed_totals_are_the_sums_of_their_rows(n: int) -> None:
+    assert [2 * x for x in total(TABLE_1, n)] == [45 * n**2 + 432 * n, 52 * n**2 + 340 * n]
+    cubic = n**3 + 7 * n**2 + 290 * n, n**3 + 5 * n**2 + 200 * n - 26
+    assert [2 * x for x in total(TABLE_2, n)] == list(cubic)
+    assert [2 * x for x in total(TABLE_3, n)] == [261 * n + 216, 266 * n + 126]
+
+
+def test_counts_need_a_joint() -> None:
+    with pytest.raises(ModelError, match="at least one joint"):
+        inverse_count(0)

@@ -1,0 +1,92 @@
+"""[DRUM] and [CK]: counts exact, small versions of the measurements run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dynsys.branch.drumwright_counts import inverse_count
+from dynsys.model import synthetic
+from experiments import calibrate, chang_khatib2001, drumwright2012, drumwright_runs
+
+
+def test_executed_operations_are_those_of_the_formulas() -> None:
+    for n in (1, 2, 7):
+        executed, error = drumwright_runs.executed_counts(n)
+        assert executed == inverse_count(n)
+        assert error < 1e-13
+
+
+def test_the_printed_algorithm_is_not_the_inverse() -> None:
+    robot = synthetic.chain(3)
+    q = robot.random_configuration(0)
+    H = drumwright_runs.inertia_matrix_of(robot, q)
+    assert np.abs(drumwright_runs.as_printed(robot, q) @ H - np.eye(3)).max() > 1e-3
+
+
+def test_figure_1_crosses_where_the_formulas_do() -> None:
+    found = {r.row: r.ours for r in drumwright2012.figure_1_rows() if r.quantity == "from n ="}
+    assert found == {
+        "Theta(n^2) below Cholesky factorisation": 53,
+        "Theta(n^2) below formation and Cholesky": 42,
+    }
+
+
+def test_printed_totals() -> None:
+    assert all(entry.agrees for entry in drumwright2012.table_rows())
+
+
+def test_branched_bodies_are_half_as_deep() -> None:
+    robot = drumwright_runs.branched(400)
+    assert 0.4 < drumwright_runs.mean_depth(robot) < 0.6
+    assert max(len(children) for children in robot.children) <= 2
+
+
+def test_crossings_are_interpolated() -> None:
+    sizes = [1, 10, 100]
+    assert drumwright_runs.crossing(sizes, [1, 1, 1], [10, 1 + 1e-12, 0.1]) == pytest.approx(10)
+    assert drumwright_runs.crossing(sizes, [1, 1, 1], [9, 9, 9]) is None
+    assert drumwright_runs.crossing(sizes, [1, 1, 1], [0.5, 0.5, 0.5]) == 1
+
+
+def test_humanoid_has_24_links_and_all_methods_agree_on_it() -> None:
+    rows = chang_khatib2001.humanoid_rows(quick=True)
+    assert [r.ours for r in rows if r.quantity == "links n"] == [24]
+    errors = [r.ours for r in rows if r.quantity == "error against dense"]
+    assert len(errors) == 5
+    assert all(isinstance(e, float) and e < 1e-10 for e in errors)
+
+
+def test_hands_follow_and_posture_does_not_disturb_them() -> None:
+    motion = chang_khatib2001.box_motion(quick=True)
+    assert motion.error.max() < 5e-3
+    assert motion.coupling < 1e-9
+
+
+def test_linear_fit_of_a_line() -> None:
+    slope, exponent, fit = chang_khatib2001.linear_fit([10, 20, 40, 80], [1.0, 2.0, 4.0, 8.0])
+    assert (slope, exponent, fit) == pytest.approx((0.1, 1.0, 1.0))
+
+
+@pytest.mark.parametrize("experiment", [drumwright2012, chang_khatib2001])
+def test_command_line_prints_rows_and_writes_figures(
+    experiment: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["--quick", "--json", "--plot", str(tmp_path)]
+    assert experiment.main(arguments) == 0  # type: ignore[attr-defined]
+    rows = json.loads(capsys.readouterr().out)
+    assert {tuple(row) for row in rows} == {("table", "row", "quantity", "paper", "ours")}
+    assert len(list(tmp_path.glob("*.png"))) >= 3
+
+
+def test_units_are_recovered_from_exact_times() -> None:
+    units = {"a": {"call": 2.0, "n": 0.5}, "b": {"call": 1.0, "n": 1.0}}
+    cases: list[calibrate.Case] = []
+    for n in (1.0, 2.0, 3.0, 10.0):
+        counts = {m: {"call": 1.0, "n": n} for m in units}
+        cases.append((counts, {m: u["call"] + u["n"] * n for m, u in units.items()}))
+    assert calibrate.fit(cases) == units
+    assert calibrate.loss(cases, units) == (1.0, 1.0)

@@ -1,0 +1,161 @@
+"""Simulation: physics of a step, energy, drives, and a walking centipede."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import dynsys
+from dynsys.errors import ModelError, StateError
+from dynsys.model import synthetic
+from dynsys.model.joints import Free
+from dynsys.model.tree import Body, KinematicTree
+from dynsys.simulation import ROUTES, ContactPoints, Drives, Ground, Simulation
+from dynsys.simulation.centipede import Gait, feet, standing
+
+G = 9.81
+
+
+def brick() -> KinematicTree:
+    """Return a box of 1 kg with its centre at the origin."""
+    inertia = synthetic.box_inertia(1.0, (0.2, 0.2, 0.1), (0, 0, 0))
+    return KinematicTree("brick", [Body("box", -1, Free(), inertia=inertia)])
+
+
+def brick_on_corners(dt: float, friction: float) -> Simulation:
+    robot = brick()
+    corners = [(x, y, -0.05) for x in (-0.1, 0.1) for y in (-0.1, 0.1)]
+    points = ContactPoints(robot, ["box"] * 4, corners)
+    return Simulation(robot, points, dt, Ground(friction=friction))
+
+
+AT_REST = [0.0, 0.0, 0.05, 0.0, 0.0, 0.0, 1.0]
+
+
+def test_free_fall_of_a_box() -> None:
+    sim = brick_on_corners(1e-3, 0.5)
+    state, record = sim.run(sim.start([0, 0, 10.0, 0, 0, 0, 1]), 100)
+    assert_allclose(state.v[5], -G * 0.1, rtol=1e-12)
+    assert_allclose(state.q[2], 10 - 0.5 * G * 0.1**2 - 0.5 * G * 0.1 * 1e-3, rtol=1e-12)
+    assert record.contacts == [0] * 100 and max(record.penetration) == 0.0
+
+
+def test_a_box_at_rest_stays_and_weighs_what_it_weighs() -> None:
+    sim = brick_on_corners(1e-3, 0.5)
+    state, record = sim.run(sim.start(AT_REST), 200)
+    assert_allclose(state.v, 0.0, atol=1e-5)
+    assert_allclose(state.q, AT_REST, atol=1e-6)
+    assert_allclose(state.impulses[:, 0].sum(), G * 1e-3, rtol=1e-3)
+    assert max(record.penetration) < 1e-6
+
+
+@pytest.mark.parametrize("friction", [0.2, 0.6])
+def test_a_sliding_box_decelerates_at_mu_g(friction: float) -> None:
+    sim = brick_on_corners(1e-4, friction)
+    start = sim.start(AT_REST, [0, 0, 0, 1.0, 0, 0])
+    state, record = sim.run(start, 500)
+    assert_allclose(state.v[3], 1.0 - friction * G * 0.05, rtol=1e-3)
+    # what friction took is what the energy lost
+    lost = 0.5 * (state.v[3] ** 2 - 1.0)
+    assert_allclose(sum(record.contact_work), lost, rtol=1e-3)
+
+
+def test_a_dropped_box_does_not_sink() -> None:
+    sim = brick_on_corners(1e-3, 0.5)
+    state, record = sim.run(sim.start([0, 0, 0.2, 0.1, 0.05, 0, 0.9875**0.5]), 600)
+    assert max(record.penetration) < 1e-3
+    assert abs(state.q[2] - 0.05) < 1e-3
+    assert np.abs(state.v).max() < 1e-2
+
+
+# ---- energy ------------------------------------------------------------------------------
+
+
+def test_energy_is_that_of_the_inertia_matrix() -> None:
+    robot = synthetic.random_tree(8, 3).with_gravity([0.3, -0.2, -9.0])
+    sim = Simulation(robot, ContactPoints(robot, [], np.zeros((0, 3))), 1e-3)
+    q, v = robot.random_configuration(0), np.random.default_rng(0).normal(size=robot.nv)
+    moving, still = sim.energy(sim.start(q, v)), sim.energy(sim.start(q))
+    assert_allclose(moving - still, 0.5 * v @ dynsys.crba(robot, q) @ v, rtol=1e-10)
+    h = 1e-6  # dE/dq v = -v . torque of gravity
+    ends = [sim.energy(sim.start(robot.integrate(q, v, s * h))) for s in (1, -1)]
+    gravity = dynsys.rnea(robot, q, np.zeros(robot.nv), np.zeros(robot.nv))
+    assert_allclose((ends[0] - ends[1]) / (2 * h), v @ gravity, rtol=1e-6)
+
+
+@pytest.mark.parametrize("integrator", ["semi_implicit", "explicit"])
+def test_energy_drift_is_of_first_order(integrator: str) -> None:
+    robot = synthetic.centipede(2)
+    spin, drift = np.random.default_rng(0).normal(size=robot.nv), []
+    for dt in (1e-3, 1e-4):
+        sim = Simulation(robot, feet(robot), dt, integrator=integrator)  # type: ignore[arg-type]
+        q = standing(robot)
+        q[2] = 5.0
+        start = sim.start(q, spin)
+        end, _ = sim.run(start, round(0.02 / dt))
+        drift.append(sim.energy(end) - sim.energy(start))
+        for where in robot.quaternion_slices:
+            assert_allclose(np.linalg.norm(end.q[where]), 1.0, atol=1e-12)
+    assert 8 < drift[0] / drift[1] < 12
+
+
+# ---- centipede ---------------------------------------------------------------------------
+
+
+def test_a_centipede_walks_by_every_route() -> None:
+    robot, ends = synthetic.centipede(3), []
+    for route in ROUTES:
+        drives = Drives(robot, 10.0, 0.1)
+        sim = Simulation(robot, feet(robot), 1e-3, route=route, drives=drives)
+        state, record = sim.run(sim.start(standing(robot)), 700, Gait(robot))
+        ends.append(state.q)
+        assert max(record.penetration) < 1e-4
+        assert abs(record.drift[-1]) < 5e-3 * record.energy[0]
+        assert abs(state.q[2] - 0.08) < 0.02
+    assert ends[0][0] > 0.01
+    assert_allclose(ends[1], ends[0], atol=1e-6)
+    assert_allclose(ends[2], ends[0], atol=1e-6)
+
+
+def test_drives_hold_a_pose_against_gravity_at_any_gain() -> None:
+    robot = synthetic.chain(3)
+    wanted = np.array([0.3, -0.2, 0.5])
+    for kp in (1e3, 1e7):
+        none = ContactPoints(robot, [], np.zeros((0, 3)))
+        sim = Simulation(robot, none, 1e-3, drives=Drives(robot, kp, 0.1 * kp))
+        state, _ = sim.run(sim.start(np.zeros(3)), 3000, lambda time: wanted)
+        assert_allclose(state.q, wanted, atol=50 / kp + 1e-6)
+
+
+def test_drive_errors_of_ball_joints_are_rotation_vectors() -> None:
+    robot = synthetic.random_tree(4, 0, ["spherical"])
+    q, rng = robot.random_configuration(0), np.random.default_rng(1)
+    turn = rng.uniform(-1.5, 1.5, robot.nv)
+    drives = Drives(robot, 1.0, 0.0)
+    target = robot.integrate(q, turn, 1.0)
+    assert_allclose(drives.error(q, target), turn, atol=1e-12)
+    assert_allclose(drives.error(q, -target), turn, atol=1e-12)
+    assert_allclose(drives.error(q, q), 0.0, atol=1e-12)
+
+
+# ---- failures ----------------------------------------------------------------------------
+
+
+def test_bad_arguments_are_refused() -> None:
+    robot = synthetic.centipede(1)
+    with pytest.raises(ModelError, match="dt"):
+        Simulation(robot, feet(robot), 0.0)
+    with pytest.raises(ModelError, match="no integrator"):
+        Simulation(robot, feet(robot), 1e-3, integrator="rk4")  # type: ignore[arg-type]
+    with pytest.raises(ModelError, match="gains"):
+        Drives(robot, -1.0, 0.0)
+
+
+def test_an_explosion_is_reported() -> None:
+    robot = synthetic.centipede(1)
+    sim = Simulation(robot, feet(robot), 1.0)
+    q = standing(robot)
+    q[2] = 5.0
+    with pytest.raises(StateError, match="shorten dt"):
+        sim.run(sim.start(q, np.full(robot.nv, 1e160)), 5)
