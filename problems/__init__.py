@@ -1,17 +1,34 @@
-"""Problems on the linear system D(q) d + b(q, qd) = 0: inverse, forward, hybrid dynamics."""
+"""Problems on the linear system D(q) d + b(q, qd) = 0: dynamics, estimation from sensors."""
 
+from problems.calibration import Calibration, calibrate_offsets
+from problems.estimate import Estimate, Suspect
+from problems.estimation import ContradictionError, Estimation
 from problems.forward import ForwardDynamics
 from problems.hybrid import HybridDynamics
 from problems.inverse import InverseDynamics
+from problems.placement import Candidate, Placement, place_sensors
+from problems.prior import Prior
 from problems.problem import AbstractDynamics, AbstractProblem
 from problems.solution import NamedVectors, Solution
+from problems.verdict import Verdict
 
 __all__ = [
     "AbstractDynamics",
     "AbstractProblem",
+    "Calibration",
+    "Candidate",
+    "ContradictionError",
+    "Estimate",
+    "Estimation",
     "ForwardDynamics",
     "HybridDynamics",
     "InverseDynamics",
     "NamedVectors",
+    "Placement",
+    "Prior",
     "Solution",
+    "Suspect",
+    "Verdict",
+    "calibrate_offsets",
+    "place_sensors",
 ]

@@ -8,6 +8,15 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
+from problems import (
+    check_command,
+    compare_command,
+    place_command,
+    plan_command,
+    simulate_command,
+    solve_command,
+)
+
 __all__ = ["main"]
 
 DONE, NO, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
@@ -18,6 +27,12 @@ examples:
   dynsys info example:humanoid --floating-base
   dynsys info arm.urdf --json
   dynsys info synthetic:random_tree:8:seed=3
+  dynsys check catalogue:nao                   what a layout of sensors determines, and what not
+  dynsys simulate catalogue:panda -o log.npz   a noisy synthetic log
+  dynsys solve problem.yaml log.mcap -o out.parquet
+  dynsys place catalogue:nao --budget 2 --picture curve.png
+  dynsys plan synthetic:chain:8 --problem published:sie_friction --search-seconds 20
+  dynsys compare example:humanoid --problem fd --plot pictures
   dynsys doctor                                what is installed, what to run for the rest
 """
 
@@ -128,6 +143,15 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help='let the root link move freely: six freedoms more, joint "root"',
     )
+    for name, summary, module in (
+        ("check", "Say what a layout determines; exit 1 if not all.", check_command),
+        ("solve", "Estimate every sample of a log, with uncertainty.", solve_command),
+        ("place", "Choose sensors to add within a budget.", place_command),
+        ("plan", "Find, price and save the order in which a problem is solved.", plan_command),
+        ("compare", "Compare orders of elimination with RNEA, ABA and CRBA.", compare_command),
+        ("simulate", "Write a noisy synthetic log for a layout.", simulate_command),
+    ):
+        module.add_arguments(add(name, summary, module.run))
     add("doctor", "Report what is installed and the line to run for what is not.", _doctor)
     demo = add(
         "demo", "Solve a humanoid's dynamics through D, compare with RNEA and ABA.", _demo

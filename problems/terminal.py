@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from rich import box
 from rich.console import Console
-from rich.progress import track
+from rich.progress import Progress, track
 from rich.table import Table
 from rich.text import Text
 
-__all__ = ["number", "progress", "show_json", "show_line", "show_table"]
+__all__ = ["number", "progress", "progress_bar", "show_json", "show_line", "show_table"]
 
 T = TypeVar("T")
 
@@ -22,10 +23,17 @@ WIDTH_WHEN_PIPED = 160
 """Columns of a table that goes to a file or a pipe, unless COLUMNS is set."""
 
 
+class _PlainConsole(Console):
+    """Console that leaves a reader who has seen enough to the caller (rich would exit 1)."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
 def _console(*, error: bool = False) -> Console:
     stream = sys.stderr if error else sys.stdout
     free = not stream.isatty() and "COLUMNS" not in os.environ
-    return Console(
+    return _PlainConsole(
         file=stream, highlight=False, markup=False, width=WIDTH_WHEN_PIPED if free else None
     )
 
@@ -81,6 +89,22 @@ def show_line(text: str = "") -> None:
 def show_json(value: object) -> None:
     """Write ``value`` as JSON, indented. Not-a-number is an error, never written."""
     sys.stdout.write(json.dumps(value, indent=2, allow_nan=False) + "\n")
+
+
+@contextmanager
+def progress_bar(what: str) -> Iterator[Callable[[int, int], Callable[[int], None]]]:
+    """Show a bar on stderr (on a terminal only) while the block runs.
+
+    Yields a function of (done, total) that returns what is told of each further advance.
+    """
+    console = _console(error=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+
+        def start(done: int, total: int) -> Callable[[int], None]:
+            task = bar.add_task(what, total=total, completed=done)
+            return lambda more: bar.advance(task, more)
+
+        yield start
 
 
 def progress(items: Sequence[T], what: str) -> Iterable[T]:

@@ -1,0 +1,37 @@
+"""``dynsys check``: what a layout determines, before any data."""
+
+from __future__ import annotations
+
+import argparse
+
+__all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument(
+        "problem", metavar="PROBLEM", help="a problem file (.yaml) or catalogue:NAME"
+    )
+    parser.add_argument(
+        "--samples", type=int, default=24, help="random postures to judge at (default 24)"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of the postures (default 0)")
+    parser.add_argument(
+        "--quick", action="store_true", help="do not search for postures where the rank drops"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Show the verdict; 1 if something is not determined."""
+    from problems import terminal
+    from problems.problem_file import load_problem
+
+    verdict = load_problem(args.problem).estimation.verdict(
+        samples=args.samples, seed=args.seed, search=not args.quick
+    )
+    if args.json:
+        terminal.show_json(verdict.to_json())
+    else:
+        for line in str(verdict).splitlines():
+            terminal.show_line(line)
+    return 0 if verdict.is_well_posed else 1

@@ -1,0 +1,238 @@
+"""Estimate: what the readings say, by name, with its uncertainty and its consistency."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, final
+
+import numpy as np
+
+from dynsys.types import Array, ArrayLike, IntArray
+from problems.named_quantity import (
+    QUANTITIES,
+    ByQuantity,
+    NamedQuantity,
+    Quantity,
+    deviations,
+    is_determined,
+    values,
+)
+
+if TYPE_CHECKING:
+    from problems.estimation import Estimation
+    from problems.posterior import AbstractPosterior
+
+__all__ = ["QUANTITIES", "Estimate", "Quantity", "Suspect"]
+
+SIGNIFICANCE = 0.01
+"""Readings that would disagree this much in fewer than one of a hundred cases disagree."""
+
+UNCHECKED = 1e-9
+"""Part of a reading's information that the others must be able to check."""
+
+
+@final
+@dataclass(frozen=True)
+class Suspect:
+    """A sensor whose removal explains the disagreement.
+
+    ``explains`` of the chi-square go with it, ``degrees_of_freedom`` with its rows; what is
+    left over would be as large by chance with probability ``p_value``.
+    """
+
+    sensor: str
+    explains: float
+    degrees_of_freedom: int
+    p_value: float
+
+    def __str__(self) -> str:
+        return (
+            f"sensor {self.sensor!r} disagrees with the others (chi-square {self.explains:.3g})"
+        )
+
+
+@final
+class Estimate:
+    """What the readings say at one state, or at N states with a leading axis N.
+
+    Attributes
+    ----------
+    problem : the estimation problem.
+    torque, qdd, acceleration, joint_wrench, external_wrench : by name; NaN where undetermined.
+    std : standard deviations, computed when asked for: ``std.torque["l_knee"]``.
+    determined : truth values, by quantity and name.
+    residual : residual of each sensor's rows in standard deviations *of the residual*, by
+        sensor name; NaN where a reading is missing or no other reading checks it.
+    chi_square, degrees_of_freedom, p_value : how well the readings agree: a small p-value (one
+        in a hundred) says that they do not, or that the noise is larger than stated.
+    suspects : the sensors whose removal would explain a disagreement, worst first.
+    method : ``superlu``, ``cholmod`` or ``dense``: the way that found the answer.
+    """
+
+    __slots__ = (
+        "_facts",
+        "_last",
+        "_posterior_of",
+        "_residuals",
+        "_values",
+        "determined",
+        "method",
+        "problem",
+        "shape",
+        "std",
+    )
+
+    def __init__(
+        self,
+        problem: Estimation,
+        posterior_of: Callable[[int], AbstractPosterior],
+        n: int | None,
+        method: str | tuple[str, ...],
+        facts: tuple[float | Array, int | IntArray] | None = None,
+    ) -> None:
+        self.problem = problem
+        self._posterior_of = posterior_of
+        self._last: tuple[int, AbstractPosterior] | None = None
+        self._facts = facts
+        self._residuals: Array | None = None
+        self.shape: tuple[int, ...] = () if n is None else (n,)
+        self.method = method
+        self._values = ByQuantity(self, values)
+        self.std = ByQuantity(self, deviations)
+        self.determined = ByQuantity(self, is_determined)
+
+    @staticmethod
+    def of_one(problem: Estimation, posterior: AbstractPosterior) -> Estimate:
+        """Estimate of one state."""
+        facts = posterior.chi_square, posterior.degrees_of_freedom
+        return Estimate(problem, lambda _: posterior, None, posterior.method, facts)
+
+    @staticmethod
+    def of_many(
+        problem: Estimation,
+        posterior_of: Callable[[int], AbstractPosterior],
+        n: int,
+        uncertainty: tuple[Quantity, ...],
+    ) -> Estimate:
+        """Estimates of N states; what is asked for later is solved for again."""
+        chi_square, dof, methods = np.empty(n), np.empty(n, dtype=np.intp), []
+        found: dict[Quantity, list[Array]] = {kind: [] for kind in QUANTITIES}
+        stds: dict[Quantity, list[Array]] = {kind: [] for kind in uncertainty}
+        for k in range(n):
+            posterior = posterior_of(k)
+            one = Estimate.of_one(problem, posterior)
+            chi_square[k], dof[k] = posterior.chi_square, posterior.degrees_of_freedom
+            methods.append(posterior.method)
+            for kind in QUANTITIES:
+                found[kind].append(one._values[kind].array)
+            for kind in uncertainty:
+                stds[kind].append(one.std[kind].array)
+        e = Estimate(problem, posterior_of, n, tuple(methods), (chi_square, dof))
+        return e.keep(
+            {kind: np.array(arrays) for kind, arrays in found.items()},
+            {kind: np.array(arrays) for kind, arrays in stds.items()},
+        )
+
+    def keep(
+        self,
+        quantities: Mapping[Quantity, Array],
+        deviations: Mapping[Quantity, Array] | None = None,
+    ) -> Estimate:
+        """Take values, and standard deviations, that have been computed already.
+
+        (nv,) for torque and qdd, (n_bodies, 6) for the others, N in front for a batch. A kernel
+        that computes some quantities hands them in here; all others are found by the posterior
+        when they are asked for.
+        """
+        for kind, array in quantities.items():
+            self._values.keep(kind, array)
+        for kind, array in (deviations or {}).items():
+            self.std.keep(kind, array)
+        return self
+
+    def _posterior(self, k: int) -> AbstractPosterior:
+        if self._last is None or self._last[0] != k:
+            self._last = k, self._posterior_of(k)
+        return self._last[1]
+
+    def each(self, of: Callable[[AbstractPosterior], Array]) -> Array:
+        """Result of a function at the state, or those of all states stacked."""
+        if not self.shape:
+            return of(self._posterior(0))
+        return np.stack([of(self._posterior(k)) for k in range(self.shape[0])])
+
+    def _agreement(self) -> tuple[float | Array, int | IntArray]:
+        if self._facts is None:
+            found = self.each(lambda p: np.array([p.chi_square, p.degrees_of_freedom]))
+            chi_square, dof = found[..., 0], found[..., 1].astype(np.intp)
+            self._facts = (chi_square, dof) if self.shape else (float(chi_square), int(dof))
+        return self._facts
+
+    @property
+    def chi_square(self) -> float | Array:
+        """Sum of squared residuals in standard deviations."""
+        return self._agreement()[0]
+
+    @property
+    def degrees_of_freedom(self) -> int | IntArray:
+        """What the chi-square is expected to be: readings beyond those that are needed."""
+        return self._agreement()[1]
+
+    @property
+    def torque(self) -> NamedQuantity:
+        """Joint torques, by joint."""
+        return self._values.torque
+
+    @property
+    def qdd(self) -> NamedQuantity:
+        """Joint accelerations, by joint."""
+        return self._values.qdd
+
+    @property
+    def acceleration(self) -> NamedQuantity:
+        """Proper spatial accelerations, by body or frame."""
+        return self._values.acceleration
+
+    @property
+    def joint_wrench(self) -> NamedQuantity:
+        """Wrenches that joints transmit from their parents, by joint, body or frame."""
+        return self._values.joint_wrench
+
+    @property
+    def external_wrench(self) -> NamedQuantity:
+        """Wrenches of the environment on bodies, by body or frame."""
+        return self._values.external_wrench
+
+    @property
+    def residual(self) -> dict[str, Array]:
+        """Normalised residuals (size,) by sensor name."""
+        if self._residuals is None:
+            from problems.consistency import normalised_residuals
+
+            self._residuals = self.each(lambda p: normalised_residuals(self.problem, p))
+        layout, found = self.problem.layout, self._residuals
+        return {name: found[..., layout.slice(name)] for name in layout.names}
+
+    @property
+    def p_value(self) -> float | Array:
+        """Probability that readings with the stated noise disagree as much; 1 without check."""
+        from scipy.stats import chi2
+
+        dof: ArrayLike = self.degrees_of_freedom
+        tail = chi2.sf(self.chi_square, np.maximum(dof, 1))
+        p = np.where(np.asarray(dof) > 0, tail, 1.0)
+        return p if self.shape else float(p)
+
+    @property
+    def suspects(self) -> list[Suspect] | list[list[Suspect]]:
+        """Sensors whose removal explains the disagreement, worst first; a list per state."""
+        from problems.consistency import suspects
+
+        if not self.shape:
+            return suspects(self.problem, self._posterior(0))
+        return [suspects(self.problem, self._posterior(k)) for k in range(self.shape[0])]
+
+    def __repr__(self) -> str:
+        what = f"{self.shape[0]} states" if self.shape else "one state"
+        return f"Estimate({self.problem.robot.name!r}, {what}, by {self.method})"

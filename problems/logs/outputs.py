@@ -1,0 +1,162 @@
+"""What a solved log holds: quantities of the robot by name, and how well the readings agree.
+
+torque                   all joints; also qdd
+torque.l_knee            one joint
+external_wrench.l_sole   one body or frame; also acceleration, joint_wrench; all if not named
+std.torque ...           standard deviation of any of these
+chi_square  degrees_of_freedom  p_value
+residual                 of every reading, in standard deviations; residual.SENSOR for one
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, cast, final
+
+import numpy as np
+
+from dynsys.errors import LayoutError
+from dynsys.model.checks import nearest_name
+from dynsys.types import Array
+from problems.estimate import QUANTITIES, Estimate, Quantity
+from problems.estimation import Estimation
+from problems.logs.columns import numbered, own_joints
+from problems.logs.write import Group
+
+__all__ = ["AGREEMENT", "Output", "parse_outputs", "rows_of", "uncertain"]
+
+AGREEMENT = ("chi_square", "degrees_of_freedom", "p_value")
+WRENCH = ("tx", "ty", "tz", "fx", "fy", "fz")
+ACCELERATION = ("wdx", "wdy", "wdz", "ax", "ay", "az")
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Output:
+    """One group of columns and how to take it (N, columns) from an estimate."""
+
+    group: Group
+    take: Callable[[Estimate], Array]
+    std_of: Quantity | None = None
+
+
+def parse_outputs(estimation: Estimation, wanted: Sequence[str]) -> list[Output]:
+    """Outputs by the names of the module.
+
+    Raises
+    ------
+    LayoutError
+        for a name that is none, with the nearest one.
+    """
+    outputs: list[Output] = []
+    for text in dict.fromkeys(wanted):
+        outputs += _parse(estimation, text)
+    if not outputs:
+        raise LayoutError("no outputs are asked for; name at least one, such as torque")
+    return outputs
+
+
+def _parse(estimation: Estimation, text: str) -> list[Output]:
+    is_std = text.startswith("std.")
+    kind, _, name = text.removeprefix("std.").partition(".")
+    if text in AGREEMENT:
+        return [Output(Group(text, (text,)), lambda e: _column(getattr(e, text)))]
+    if kind == "residual" and not is_std:
+        return _residuals(estimation, name)
+    if kind not in QUANTITIES:
+        known = (*QUANTITIES, *AGREEMENT, "residual")
+        raise LayoutError(
+            f"output {text!r}: there is no quantity {kind!r}{nearest_name(kind, known)}; use"
+            f" {', '.join(known)}, with std. in front for standard deviations"
+        )
+    if kind in ("torque", "qdd"):
+        return [_of_joints(estimation, kind, name, is_std)]
+    return _of_bodies(estimation, kind, name, is_std)
+
+
+def _column(values: Any) -> Array:
+    return np.asarray(values, dtype=np.float64).reshape(-1, 1)
+
+
+def _residuals(estimation: Estimation, name: str) -> list[Output]:
+    layout = estimation.layout
+    names = [layout[name].name] if name else list(layout.names)
+
+    def output(sensor: str) -> Output:
+        columns = tuple(f"residual.{label}" for label in layout.labels[layout.slice(sensor)])
+        group = Group(f"residual.{sensor}", columns)
+        return Output(group, lambda e: np.asarray(e.residual[sensor]))
+
+    return [output(sensor) for sensor in names if layout[sensor].constant(1) is None]
+
+
+def _values(e: Estimate, kind: str, is_std: bool) -> Any:
+    return e.std[cast("Quantity", kind)] if is_std else getattr(e, kind)
+
+
+def _of_joints(estimation: Estimation, kind: str, name: str, is_std: bool) -> Output:
+    robot = estimation.robot
+    joints = own_joints(robot)
+    prefix = f"std.{kind}" if is_std else kind
+    place: slice = slice(None)
+    if name:
+        joints = [robot.joint_index(name)]
+        place = robot.v_slice(name)
+    columns = [
+        column
+        for i in joints
+        for column in numbered(f"{prefix}.{robot.joint_names[i]}", robot.joints[i].nv)
+    ]
+    group = Group(f"{prefix}.{name}" if name else prefix, tuple(columns))
+    return Output(
+        group,
+        lambda e: _values(e, kind, is_std).array[:, place],
+        cast("Quantity", kind) if is_std else None,
+    )
+
+
+def _of_bodies(estimation: Estimation, kind: str, name: str, is_std: bool) -> list[Output]:
+    robot = estimation.robot
+    labels = ACCELERATION if kind == "acceleration" else WRENCH
+    prefix = f"std.{kind}" if is_std else kind
+    own = robot.joint_names if kind == "joint_wrench" else robot.body_names
+
+    def output(part: str) -> Output:
+        group = Group(f"{prefix}.{part}", tuple(f"{prefix}.{part}.{x}" for x in labels))
+        return Output(
+            group,
+            lambda e: _vectors(e, kind, part, is_std),
+            cast("Quantity", kind) if is_std else None,
+        )
+
+    if name and name not in own:
+        frame = robot.frame(name)  # ModelError with the nearest name
+        if frame.body < 0:
+            raise LayoutError(f"output {prefix}.{name}: {name!r} is fixed to the base")
+    return [output(part) for part in ([name] if name else own)]
+
+
+def _vectors(e: Estimate, kind: str, name: str, is_std: bool) -> Array:
+    """(N, 6) at a body, joint or frame; a frame's values are the body's, moved."""
+    values, robot = _values(e, kind, is_std), e.problem.robot
+    if kind == "joint_wrench" and name in robot.joint_names:
+        return np.asarray(values.array[:, robot.joint_index(name)])
+    frame = robot.frame(name)
+    X = frame.transform.matrix()
+    if np.array_equal(X, np.eye(6)):
+        return np.asarray(values.array[:, frame.body])
+    if is_std:
+        return np.asarray(values[name])
+    M = X if kind == "acceleration" else np.linalg.inv(X).T
+    return np.asarray(values.array[:, frame.body] @ M.T)
+
+
+def uncertain(outputs: Sequence[Output]) -> list[Quantity]:
+    """Quantities whose standard deviations are wanted."""
+    return list(dict.fromkeys(o.std_of for o in outputs if o.std_of is not None))
+
+
+def rows_of(outputs: Sequence[Output], e: Estimate) -> Array:
+    """All outputs of an estimate of N states, side by side (N, columns)."""
+    return np.hstack([output.take(e) for output in outputs])

@@ -1,0 +1,243 @@
+"""From a log to what an estimator takes: q, qd and y, stretch by stretch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import final
+
+import numpy as np
+
+from dynsys.model.checks import nearest_name
+from dynsys.model.tree import KinematicTree
+from dynsys.types import Array
+from problems.logs.columns import Source, numbered, own_joints, source_of
+from problems.logs.differentiate import Differentiation, local_fit
+from problems.logs.source import AbstractLog, LogError, check_time
+from problems.motion import continuous_quaternions, rates, unit_quaternions
+from sensors import AbstractSensor, JointAcceleration, JointTorque, Layout
+
+__all__ = ["SampleReader", "Samples"]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """A stretch of a log: time (N,), q (N, nq), qd (N, nv) and y (N, rows); NaN is missing."""
+
+    time: Array
+    q: Array
+    qd: Array
+    y: Array
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class SampleReader:
+    """Reads a robot's samples from a log; what is missing and can be made is made.
+
+    Velocities that are not logged are derivatives of q, joint accelerations that a layout's
+    :class:`JointAcceleration` wants are derivatives of qd if that is logged, else second
+    derivatives of q (:mod:`problems.logs.differentiate`). A :class:`JointTorque` without
+    readings of its own takes ``effort``.
+
+    Parameters
+    ----------
+    allow_missing : True lets sensors go without data (NaN) that the log knows nothing of.
+
+    Raises
+    ------
+    LogError
+        naming the joint or sensor the log has no data for, and the nearest name it has.
+    """
+
+    layout: Layout
+    log: AbstractLog
+    method: Differentiation = field(default_factory=Differentiation)
+    allow_missing: bool = False
+
+    def __post_init__(self) -> None:
+        for part in (self._positions, self._velocities, self._readings):
+            assert part is not None
+        if self.derived and "time" not in self.log.widths:
+            raise LogError(
+                f"{self.log.path}: {self.derived[0]} must be made by differentiation, which"
+                " needs 'time' (s); add it"
+            )
+
+    @property
+    def robot(self) -> KinematicTree:
+        """The robot of the layout."""
+        return self.layout.robot
+
+    # ---- where things are ----------------------------------------------------------------
+
+    def _joint_source(self, quantity: str, joint: int) -> Source | None:
+        robot = self.robot
+        name = f"{quantity}.{robot.joint_names[joint]}"
+        if quantity == "q":
+            size, total, place = robot.joints[joint].nq, robot.nq, robot.q_slices()[joint]
+        else:
+            size, total, place = robot.joints[joint].nv, robot.nv, robot.v_slices()[joint]
+        within = (quantity, total, place)
+        return source_of(self.log.widths, name, numbered(name, size), within)
+
+    @cached_property
+    def _positions(self) -> dict[int, Source]:
+        found: dict[int, Source] = {}
+        for i in own_joints(self.robot):
+            source = self._joint_source("q", i)
+            if source is None:
+                name = self.robot.joint_names[i]
+                hint = nearest_name(f"q.{name}", tuple(self.log.widths))
+                raise LogError(
+                    f"{self.log.path}: no position of joint {name!r}; add an array q of"
+                    f" {self.robot.nq} numbers per sample, or 'q.{name}'{hint}"
+                )
+            found[i] = source
+        return found
+
+    @cached_property
+    def _velocities(self) -> dict[int, Source]:
+        sources = {i: self._joint_source("qd", i) for i in own_joints(self.robot)}
+        return {i: source for i, source in sources.items() if source is not None}
+
+    @cached_property
+    def _accelerations(self) -> dict[int, Source]:
+        sources = {i: self._joint_source("qdd", i) for i in own_joints(self.robot)}
+        return {i: source for i, source in sources.items() if source is not None}
+
+    @cached_property
+    def _readings(self) -> dict[str, Source]:
+        found: dict[str, Source] = {}
+        for sensor in self.layout:
+            place = self.layout.slice(sensor.name)
+            within = ("y", self.layout.size, place)
+            source = source_of(
+                self.log.widths, sensor.name, self.layout.labels[place], within
+            ) or self._effort(sensor)
+            if source is not None:
+                found[sensor.name] = source
+            elif not self._needs_none(sensor):
+                hint = nearest_name(sensor.name, tuple(self.log.widths))
+                raise LogError(
+                    f"{self.log.path}: no readings of {sensor}; add an array {sensor.name!r},"
+                    f" or columns {', '.join(self.layout.labels[place])}{hint}; or say that"
+                    " readings may be missing"
+                )
+        return found
+
+    def _effort(self, sensor: AbstractSensor) -> Source | None:
+        if not isinstance(sensor, JointTorque) or sensor.value is not None:
+            return None
+        source = self._joint_source("effort", self.robot.joint_index(sensor.joint))
+        return source if source is None or sensor.component is None else None
+
+    def _needs_none(self, sensor: AbstractSensor) -> bool:
+        known = sensor.constant(1) is not None
+        return known or self.allow_missing or isinstance(sensor, JointAcceleration)
+
+    @cached_property
+    def _wanted_accelerations(self) -> dict[str, int]:
+        """Joint of each acceleration sensor that has no readings of its own."""
+        return {
+            sensor.name: self.robot.joint_index(sensor.joint)
+            for sensor in self.layout
+            if isinstance(sensor, JointAcceleration)
+            and sensor.value is None
+            and sensor.name not in self._readings
+        }
+
+    @cached_property
+    def derived(self) -> tuple[str, ...]:
+        """What is made by differentiation, in words."""
+        names = self.robot.joint_names
+        speeds = [i for i in self._positions if i not in self._velocities]
+        turns = set(self._wanted_accelerations.values()) - set(self._accelerations)
+        return (
+            *(f"velocity of joint {names[i]!r}" for i in speeds),
+            *(f"acceleration of joint {names[i]!r}" for i in sorted(turns)),
+        )
+
+    @cached_property
+    def not_measured(self) -> tuple[str, ...]:
+        """Sensors that go without data."""
+        have = {*self._readings, *self._wanted_accelerations}
+        return tuple(
+            s.name for s in self.layout if s.name not in have and s.constant(1) is None
+        )
+
+    # ---- reading -------------------------------------------------------------------------
+
+    def read(self, start: int, stop: int) -> Samples:
+        """Samples start : stop."""
+        halo = self.method.window if self.derived else 1  # one: time must ascend across
+        first, last = max(start - halo, 0), min(stop + halo, self.log.n_samples)
+        content = self.log.read(self._names, first, last)
+        time: Array = np.arange(first, last, dtype=np.float64)
+        if "time" in content:
+            time = content["time"][:, 0]
+            check_time(time, lambda k: f"{self.log.path}, sample {first + k}")
+        wanted = slice(start - first, stop - first)
+        q, qd, qdd = self._motion(content, time, wanted, first == 0, last == self.log.n_samples)
+        y = np.broadcast_to(self.layout.constants, (stop - start, self.layout.size)).copy()
+        for name, source in self._readings.items():
+            y[:, self.layout.slice(name)] = _rows(content, source)[wanted]
+        for name, joint in self._wanted_accelerations.items():
+            sensor = self.layout[name]
+            assert isinstance(sensor, JointAcceleration)
+            values = qdd[:, self.robot.v_slices()[joint]]
+            if sensor.component is not None:
+                values = values[:, [sensor.component]]
+            y[:, self.layout.slice(name)] = values
+        return Samples(time[wanted], q, qd, y)
+
+    @cached_property
+    def _names(self) -> list[str]:
+        names = {"time": None} if "time" in self.log.widths else {}
+        accelerations = {
+            i: s
+            for i, s in self._accelerations.items()
+            if i in self._wanted_accelerations.values()
+        }
+        for sources in (self._positions, self._velocities, accelerations, self._readings):
+            for source in sources.values():
+                names |= dict.fromkeys(source.names)
+        return list(names)
+
+    def _motion(
+        self,
+        content: dict[str, Array],
+        time: Array,
+        wanted: slice,
+        at_start: bool,
+        at_end: bool,
+    ) -> tuple[Array, Array, Array]:
+        robot = self.robot
+        q = np.zeros((len(time), robot.nq))
+        for i, source in self._positions.items():
+            q[:, robot.q_slices()[i]] = _rows(content, source)
+        logged = np.full((len(time), robot.nv), np.nan)
+        for i, source in self._velocities.items():
+            logged[:, robot.v_slices()[i]] = _rows(content, source)
+        if not self.derived:
+            q, qd = unit_quaternions(robot, q[wanted]), logged[wanted]
+            qdd = np.full_like(qd, np.nan)
+        else:
+            ends = (wanted, at_start, at_end)
+            fit = local_fit(self.method, time, continuous_quaternions(robot, q), *ends)
+            fitted_q, qd, qdd = rates(robot, *fit)
+            q = fitted_q if self.method.smooth else unit_quaternions(robot, q[wanted])
+            slopes = local_fit(self.method, time, logged, *ends)[1]
+            for i in self._velocities:
+                place = robot.v_slices()[i]
+                qd[:, place], qdd[:, place] = logged[wanted, place], slopes[:, place]
+        for i, source in self._accelerations.items():
+            if all(name in content for name in source.names):
+                qdd[:, robot.v_slices()[i]] = _rows(content, source)[wanted]
+        return q, qd, qdd
+
+
+def _rows(content: dict[str, Array], source: Source) -> Array:
+    rows = np.hstack([content[name] for name in source.names])
+    return rows if source.part is None else rows[:, source.part]

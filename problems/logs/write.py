@@ -1,0 +1,139 @@
+"""Logs out: npz, CSV, Parquet, MCAP, from chunks of rows; the file is complete or absent.
+
+The same rows give the same bytes: no dates, no names of machines.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import zipfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+
+from dynsys.model.xml_input import PathLike
+from dynsys.types import Array
+from problems.logs.source import LogError, missing_library
+
+__all__ = ["Group", "check_output", "table_groups", "write_log"]
+
+
+@final
+@dataclass(frozen=True)
+class Group:
+    """Numbers that belong together: an array of an .npz file, columns of a table.
+
+    Parameters
+    ----------
+    name : of the array.
+    columns : of its numbers.
+    """
+
+    name: str
+    columns: tuple[str, ...]
+
+
+def table_groups(groups: Sequence[Group]) -> list[str]:
+    """All columns, side by side."""
+    return [column for group in groups for column in group.columns]
+
+
+def check_output(path: PathLike) -> None:
+    """Raise early where :func:`write_log` could not write."""
+    file = Path(path)
+    if file.suffix not in _WRITERS:
+        raise LogError(f"{file}: unknown kind of log; use {', '.join(_WRITERS)}")
+    if not file.parent.is_dir():
+        raise LogError(f"{file}: there is no folder {file.parent}; make it")
+    for library, extra in _NEEDS.get(file.suffix, ()):
+        try:
+            __import__(library)
+        except ModuleNotFoundError:
+            raise missing_library(file, library, extra) from None
+
+
+def write_log(path: PathLike, groups: Sequence[Group], chunks: Iterable[Array]) -> None:
+    """Write rows, chunk by chunk, as the kind of log that the name of the file asks for.
+
+    Parameters
+    ----------
+    groups : what the columns of the rows are.
+    chunks : rows (n, columns), iterated over more than once.
+    """
+    check_output(path)
+    file = Path(path)
+    part = file.with_name(f"{file.name}.{os.getpid()}.part")
+    try:
+        _WRITERS[file.suffix](part, groups, chunks)
+        with part.open("rb") as stream:
+            os.fsync(stream.fileno())
+        os.replace(part, file)
+    except OSError as error:
+        raise LogError(f"{file}: cannot be written: {error}") from None
+    finally:
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+
+
+def _write_npz(path: Path, groups: Sequence[Group], chunks: Iterable[Array]) -> None:
+    n = sum(len(rows) for rows in chunks)
+    start = 0
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
+        for group in groups:
+            width = len(group.columns)
+            part = slice(start, start := start + width)
+            shape = (n,) if (group.name,) == group.columns else (n, width)
+            header = io.BytesIO()
+            description = {"descr": "<f8", "fortran_order": False, "shape": shape}
+            np.lib.format.write_array_header_2_0(header, description)
+            entry = zipfile.ZipInfo(f"{group.name}.npy")
+            with archive.open(entry, "w", force_zip64=True) as stream:
+                stream.write(header.getvalue())
+                for rows in chunks:
+                    stream.write(np.ascontiguousarray(rows[:, part], dtype="<f8").data)
+
+
+def _write_csv(path: Path, groups: Sequence[Group], chunks: Iterable[Array]) -> None:
+    columns = table_groups(groups)
+    line = ",".join(["%.17g"] * len(columns)) + "\n"
+    with path.open("w", encoding="utf-8", newline="") as stream:
+        stream.write(",".join(_quoted(name) for name in columns) + "\n")
+        for rows in chunks:
+            text = "".join([line % tuple(row) for row in rows.tolist()])
+            stream.write(text.replace("nan", ""))
+
+
+def _quoted(name: str) -> str:
+    return f'"{name}"' if "," in name or '"' in name else name
+
+
+def _write_parquet(path: Path, groups: Sequence[Group], chunks: Iterable[Array]) -> None:
+    import pyarrow
+    import pyarrow.parquet as parquet
+
+    columns = table_groups(groups)
+    schema = pyarrow.schema([(name, pyarrow.float64()) for name in columns])
+    with parquet.ParquetWriter(path, schema) as writer:
+        for rows in chunks:
+            arrays = [np.ascontiguousarray(rows[:, k]) for k in range(len(columns))]
+            writer.write_table(pyarrow.Table.from_arrays(arrays, schema=schema))
+
+
+def _write_mcap(path: Path, groups: Sequence[Group], chunks: Iterable[Array]) -> None:
+    from problems.logs.ros_write import write_messages
+
+    write_messages(path, [(group.name, group.columns) for group in groups], chunks)
+
+
+_WRITERS: Mapping[str, Callable[[Path, Sequence[Group], Iterable[Array]], Any]] = {
+    ".npz": _write_npz,
+    ".csv": _write_csv,
+    ".parquet": _write_parquet,
+    ".mcap": _write_mcap,
+}
+_NEEDS = {".parquet": (("pyarrow", "logs"),), ".mcap": (("mcap_ros2", "ros"),)}

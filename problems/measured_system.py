@@ -1,0 +1,207 @@
+"""The laws and the readings of a layout on the same unknowns: D d + b_D = 0, y = Y d + b_Y."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias, final
+
+import numpy as np
+from scipy.sparse import block_diag, csc_array
+
+from dynsys.errors import LayoutError, StateError
+from dynsys.model.tree import KinematicTree
+from dynsys.system.equations import EquationBlock
+from dynsys.system.kinematics import Kinematics
+from dynsys.system.linear_system import LinearSystem
+from dynsys.system.unknowns import UnknownLayout
+from dynsys.types import Array, ArrayLike, BoolArray, IntArray
+from problems.law_response import LawResponse
+from problems.least_squares import Rows
+from problems.least_squares_noise import WhitenedRows, whiten
+from problems.posterior import Equations
+from problems.prior import Prior, PriorRows
+from sensors.layout import Layout
+
+__all__ = ["Active", "MeasuredSystem", "Readings"]
+
+Readings: TypeAlias = Mapping[str, ArrayLike] | ArrayLike
+"""Readings by sensor name, or all of them in the order of the layout."""
+
+Active: TypeAlias = Mapping[str, ArrayLike]
+"""Sensor name to truth value: False where a contact or constraint does not hold."""
+
+KEPT = 16
+"""Sets of missing readings whose whitening is kept."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class MeasuredSystem:
+    """Laws, then one block of rows per sensor, then the prior; everything found once.
+
+    Attributes
+    ----------
+    robot, layout, prior
+        what it was made from.
+    """
+
+    robot: KinematicTree
+    layout: Layout
+    prior: Prior | None
+
+    @cached_property
+    def laws(self) -> LinearSystem:
+        """The laws; net wrenches are unknowns only if a sensor or the prior names them."""
+        unknowns = UnknownLayout(self.robot, net_wrench=True)
+        touched: set[str] = {
+            term.unknown.kind
+            for block in self.layout.equations(unknowns)
+            for term in block.terms
+        }
+        if self.prior is not None:
+            touched |= set(self.prior.std)
+        return LinearSystem(self.robot, net_wrench="net_wrench" in touched)
+
+    @cached_property
+    def prior_rows(self) -> PriorRows:
+        """Rows of the prior, none if there is none."""
+        if self.prior is None:
+            return PriorRows((), np.zeros(0), np.zeros(0))
+        return self.prior.rows(self.laws.unknowns)
+
+    @cached_property
+    def readings(self) -> tuple[EquationBlock, ...]:
+        """Equations of the sensors and of the prior."""
+        return (*self.layout.equations(self.laws.unknowns), *self.prior_rows.equations)
+
+    @cached_property
+    def whole(self) -> LinearSystem:
+        """Laws and readings."""
+        return self.laws.with_equations(self.readings)
+
+    @cached_property
+    def response(self) -> LawResponse:
+        """The laws solved for what they determine."""
+        return LawResponse(self.laws)
+
+    @property
+    def needed(self) -> int:
+        """Number of readings that the laws leave room for."""
+        return len(self.response.open_columns)
+
+    # ---- noise ---------------------------------------------------------------------------
+
+    @cached_property
+    def covariance(self) -> csc_array[np.float64]:
+        """Covariance of all readings: sensors, then prior."""
+        prior = np.diag(self.prior_rows.std**2)
+        return csc_array(block_diag([self.layout.covariance(), prior], format="csc"))
+
+    @cached_property
+    def variance(self) -> Array:
+        """Variance (m,) of every reading."""
+        return np.asarray(self.covariance.diagonal())
+
+    @cached_property
+    def _whitenings(self) -> dict[bytes, WhitenedRows]:
+        return {}
+
+    def whitened(self, present: BoolArray) -> WhitenedRows:
+        """Exact rows and rows of unit noise among the readings that are present."""
+        key = present.tobytes()
+        if key not in self._whitenings:
+            if len(self._whitenings) >= KEPT:
+                self._whitenings.clear()
+            self._whitenings[key] = whiten(self.covariance, present)
+        return self._whitenings[key]
+
+    # ---- values at a state ---------------------------------------------------------------
+
+    @cached_property
+    def _entries(
+        self,
+    ) -> tuple[BoolArray, tuple[IntArray, IntArray], tuple[IntArray, IntArray]]:
+        """Which entries of the pattern belong to laws; patterns of D and of Y."""
+        whole, n_laws = self.whole, self.laws.shape[0]
+        is_law = whole.indices < n_laws
+        law_ptr = np.concatenate([[0], np.cumsum(is_law)])[whole.indptr]
+        of_laws = (whole.indices[is_law], law_ptr)
+        of_readings = (whole.indices[~is_law] - n_laws, whole.indptr - law_ptr)
+        return is_law, of_laws, of_readings
+
+    def at(self, kinematics: Kinematics) -> tuple[Equations, Equations]:
+        """(D, b_D) and (Y, b_Y) at a state."""
+        return self.parts(*self.whole.values(kinematics))
+
+    def parts(self, data: Array, b: Array) -> tuple[Equations, Equations]:
+        """(D, b_D) and (Y, b_Y) from the values of the whole system."""
+        is_law, of_laws, of_readings = self._entries
+        n_laws, n = self.laws.shape
+        D = csc_array((data[is_law], *of_laws), shape=(n_laws, n))
+        Y = csc_array((data[~is_law], *of_readings), shape=(len(b) - n_laws, n))
+        return (D, b[:n_laws]), (Y, b[n_laws:])
+
+    def reduced(
+        self, kinematics: Kinematics, Y: csc_array[np.float64], c: Array
+    ) -> tuple[Rows, Array]:
+        """Rows  Y d = c  as functions of the open unknowns z, and [T, d_0]."""
+        response = self.response.at(kinematics)
+        B = np.asarray(Y @ response)
+        magnitude = np.asarray(abs(Y) @ np.abs(response[:, :-1]))
+        return Rows.from_terms(B[:, :-1], magnitude, c - B[:, -1]), response
+
+    def seen(self, kinematics: Kinematics, directions: Array) -> Array:
+        """What the readings see (m, k) of directions Z (size of z, k): Y T Z."""
+        d = self.response.at(kinematics, directions, bias=False)[:, :-1]
+        parts = []
+        for block in self.readings:
+            part = np.zeros((block.size, d.shape[1]))
+            for term in block.terms:
+                value = term.value(kinematics) if callable(term.value) else term.value
+                part += value @ d[term.unknown.slice]
+            parts.append(part)
+        return np.concatenate(parts) if parts else np.zeros((0, d.shape[1]))
+
+    # ---- data ----------------------------------------------------------------------------
+
+    def pack(self, y: Readings, active: Active | None, n: int | None) -> Array:
+        """Readings and prior means (m,), or (n, m): NaN for what is missing or not active.
+
+        Raises
+        ------
+        LayoutError
+            a sensor or a reading is missing, unknown, or of wrong size.
+        StateError
+            a reading is not numeric or infinite.
+        """
+        packed = self._packed(y)
+        size = self.layout.size
+        expected = (size,) if n is None else (n, size)
+        if packed.shape not in (expected, (size,)):
+            raise LayoutError(
+                f"y must have shape {expected} for the {len(self.layout)} sensors of the"
+                f" layout, got {packed.shape}"
+            )
+        if np.isinf(packed).any():
+            label = self.layout.labels[int(np.argwhere(np.isinf(packed))[0, -1])]
+            raise StateError(f"y: the reading {label!r} is infinite")
+        rows = np.empty((*expected[:-1], self.covariance.shape[0]))
+        rows[..., :size], rows[..., size:] = packed, self.prior_rows.mean
+        for name, on in (active or {}).items():
+            off = ~np.broadcast_to(np.asarray(on, dtype=bool), rows.shape[:-1])
+            rows[off, self.layout.slice(name)] = np.nan
+        return rows
+
+    def _packed(self, y: Readings) -> Array:
+        if isinstance(y, Mapping):
+            return self.layout.pack(y)
+        try:
+            return np.array(y, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise StateError(f"y is not numeric: {error}") from None
+
+    def labels(self, rows: IntArray) -> list[str]:
+        """Names ``sensor.component`` of readings; those of the prior left out."""
+        return [self.layout.labels[k] for k in rows.tolist() if k < self.layout.size]

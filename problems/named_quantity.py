@@ -1,0 +1,199 @@
+"""Quantities of an estimate, looked up by the names of the robot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, final
+
+import numpy as np
+
+from dynsys.errors import ModelError
+from dynsys.model.checks import nearest_name
+from dynsys.model.tree import KinematicTree
+from dynsys.types import Array, IntArray
+
+if TYPE_CHECKING:
+    from problems.estimate import Estimate
+    from problems.posterior import AbstractPosterior
+
+__all__ = [
+    "QUANTITIES",
+    "ByQuantity",
+    "NamedQuantity",
+    "Quantity",
+    "deviations",
+    "is_determined",
+    "values",
+]
+
+Quantity: TypeAlias = Literal[
+    "torque", "qdd", "acceleration", "joint_wrench", "external_wrench"
+]
+QUANTITIES: tuple[Quantity, ...] = (
+    "torque",
+    "qdd",
+    "acceleration",
+    "joint_wrench",
+    "external_wrench",
+)
+Of: TypeAlias = Callable[["AbstractPosterior", Array, IntArray], Array]
+"""Values (rows,) of ``matrix @ d[columns]``, or of something about it."""
+
+
+def values(posterior: AbstractPosterior, matrix: Array, columns: IntArray) -> Array:
+    """Values of combination @ d[columns]; NaN where undetermined."""
+    value = np.asarray(matrix @ posterior.d[columns])
+    return np.where(posterior.determined(matrix, columns), value, np.nan)
+
+
+def deviations(posterior: AbstractPosterior, matrix: Array, columns: IntArray) -> Array:
+    """Standard deviations of combination @ d[columns]; NaN where undetermined."""
+    variance = np.einsum("ij,jk,ik->i", matrix, posterior.covariance(columns), matrix)
+    std = np.sqrt(np.maximum(variance, 0.0))
+    return np.where(posterior.determined(matrix, columns), std, np.nan)
+
+
+def is_determined(posterior: AbstractPosterior, matrix: Array, columns: IntArray) -> Array:
+    """Tell which rows of combination @ d[columns] are determined."""
+    return np.asarray(posterior.determined(matrix, columns))
+
+
+@final
+class NamedQuantity:
+    """One quantity of an estimate: values, standard deviations, or whether determined.
+
+    ``quantity["l_knee"]`` is a number for a joint of one freedom, else (size,); wrenches and
+    accelerations may be asked at any frame of the robot and are then moved there. Undetermined
+    values are NaN. A batch adds a leading axis N. ``array`` and NumPy's functions see all of
+    them: (nv,) or (n_bodies, 6).
+    """
+
+    __slots__ = ("_array", "_estimate", "_kind", "_of")
+
+    def __init__(
+        self, estimate: Estimate, kind: Quantity, of: Of, array: Array | None = None
+    ) -> None:
+        self._estimate = estimate
+        self._kind = kind
+        self._of = of
+        self._array = array
+
+    @property
+    def _robot(self) -> KinematicTree:
+        return self._estimate.problem.robot
+
+    @property
+    def _is_spatial(self) -> bool:
+        return self._kind not in ("torque", "qdd")
+
+    @property
+    def array(self) -> Array:
+        """All values: (nv,), or (n_bodies, 6) in body coordinates; with N in front."""
+        if self._array is None:
+            columns = self._estimate.problem.system.unknowns.columns(self._kind)
+            flat = self._estimate.each(lambda post: self._all(post, columns))
+            self._array = flat.reshape(*flat.shape[:-1], *columns.shape)
+        return self._array
+
+    def _all(self, posterior: AbstractPosterior, columns: IntArray) -> Array:
+        """All values of one state, joint by joint or body by body."""
+        if self._of is values and posterior.is_complete:
+            return np.ravel(posterior.d[columns])
+        if columns.ndim == 1:
+            return self._of(posterior, np.eye(len(columns)), columns)
+        return np.concatenate([self._of(posterior, np.eye(6), block) for block in columns])
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        return np.array(self.array, dtype=dtype, copy=copy)
+
+    def __getitem__(self, name: str | int) -> Any:
+        if not self._is_spatial:
+            value = self.array[..., self._robot.v_slice(self._joint(name))]
+            return value[..., 0] if value.shape[-1] == 1 else value
+        is_joint = self._kind == "joint_wrench" and name in self._robot.joint_names
+        at = self._robot.joint_index(str(name)) if is_joint else name
+        frame = self._robot.frame(at)
+        if frame.body < 0:
+            raise ModelError(
+                f"robot {self._robot.name!r}: {name!r} is fixed to the base, whose"
+                f" {self._kind} is no unknown"
+            )
+        X = frame.transform.matrix()
+        if np.array_equal(X, np.eye(6)):
+            return self.array[..., frame.body, :]
+        matrix = X if self._kind == "acceleration" else np.linalg.inv(X).T
+        columns = self._estimate.problem.system.unknowns.block(self._kind, frame.body).columns
+        return self._estimate.each(lambda post: self._of(post, matrix, columns))
+
+    def _joint(self, name: str | int) -> str:
+        if isinstance(name, (int, np.integer)):
+            return self._robot.joint_names[name]
+        return name
+
+    def __iter__(self) -> Iterator[str]:
+        of_bodies = self._kind in ("acceleration", "external_wrench")
+        return iter(self._robot.body_names if of_bodies else self._names())
+
+    def _names(self) -> tuple[str, ...]:
+        if self._is_spatial:
+            return self._robot.joint_names
+        return tuple(
+            name
+            for name, body in zip(self._robot.joint_names, self._robot.bodies, strict=True)
+            if body.joint.nv and body.coupling is None
+        )
+
+    def __len__(self) -> int:
+        return self._robot.n_bodies if self._is_spatial else len(self._names())
+
+    def __repr__(self) -> str:
+        return f"NamedQuantity({self._kind}, array of shape {self.array.shape})"
+
+
+@final
+class ByQuantity:
+    """The same about every quantity: ``.torque["l_knee"]`` or ``["torque"]["l_knee"]``."""
+
+    __slots__ = ("_estimate", "_known", "_of")
+
+    def __init__(self, estimate: Estimate, of: Of) -> None:
+        self._estimate = estimate
+        self._of = of
+        self._known: dict[str, NamedQuantity] = {}
+
+    def __getitem__(self, quantity: Quantity) -> NamedQuantity:
+        if quantity not in QUANTITIES:
+            hint = nearest_name(str(quantity), QUANTITIES)
+            raise ModelError(f"an estimate has no quantity {quantity!r}{hint}")
+        if quantity not in self._known:
+            self._known[quantity] = NamedQuantity(self._estimate, quantity, self._of)
+        return self._known[quantity]
+
+    def keep(self, quantity: Quantity, array: Array) -> None:
+        """Take an array that has been computed already."""
+        self._known[quantity] = NamedQuantity(self._estimate, quantity, self._of, array)
+
+    @property
+    def torque(self) -> NamedQuantity:
+        """About joint torques, by joint."""
+        return self["torque"]
+
+    @property
+    def qdd(self) -> NamedQuantity:
+        """About joint accelerations, by joint."""
+        return self["qdd"]
+
+    @property
+    def acceleration(self) -> NamedQuantity:
+        """About proper spatial accelerations, by body or frame."""
+        return self["acceleration"]
+
+    @property
+    def joint_wrench(self) -> NamedQuantity:
+        """About wrenches through joints, by joint, body or frame."""
+        return self["joint_wrench"]
+
+    @property
+    def external_wrench(self) -> NamedQuantity:
+        """About wrenches of the environment, by body or frame."""
+        return self["external_wrench"]

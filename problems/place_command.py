@@ -1,0 +1,108 @@
+"""``dynsys place``: which sensors to add."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from problems.placement import Placement
+
+__all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument(
+        "problem", metavar="PROBLEM", help="a problem file (.yaml) or catalogue:NAME"
+    )
+    parser.add_argument(
+        "--candidates",
+        metavar="FILE",
+        help="YAML list of sensors as in a layout, each with cost: (1 without); by default"
+        " any torque, acceleration, wrench or inertial unit at the cost of one per row",
+    )
+    parser.add_argument(
+        "--goal",
+        default="torque",
+        metavar="NAME[,NAME...]",
+        help="what is to be known: torque, torque.JOINT, external_wrench.BODY ... (torque)",
+    )
+    parser.add_argument(
+        "--budget", type=float, help="most to spend; by default what determines the goals"
+    )
+    parser.add_argument("--picture", metavar="FILE", help="trade-off curve as .png, .svg, .pdf")
+    parser.add_argument("--states", type=int, default=3, help="random postures (default 3)")
+    parser.add_argument("--seed", type=int, default=0, help="of the postures (default 0)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Show the sensors to add; 1 if the goals stay undetermined."""
+    from problems import terminal
+    from problems.candidates import load_candidates
+    from problems.placement import place_sensors
+    from problems.placement_figure import save_curve
+    from problems.problem_file import load_problem
+
+    problem = load_problem(args.problem)
+    candidates = load_candidates(args.candidates, problem.tree) if args.candidates else None
+    placement = place_sensors(
+        problem.tree,
+        problem.sensors,
+        candidates,
+        goal=[name.strip() for name in args.goal.split(",") if name.strip()],
+        budget=args.budget,
+        states=args.states,
+        seed=args.seed,
+    )
+    if args.picture:
+        save_curve(placement, args.picture)
+    if args.json:
+        terminal.show_json(placement.to_json())
+    else:
+        _show(placement)
+    return 0 if placement.determines_goals else 1
+
+
+def _show(placement: Placement) -> None:
+    import yaml
+
+    from problems import terminal
+    from sensors.files import sensor_record
+
+    if not placement.chosen:
+        terminal.show_line("nothing to add")
+    else:
+        terminal.show_line(f"add, at a cost of {placement.cost:g}:")
+    for candidate in placement.chosen:
+        record = yaml.safe_dump(
+            sensor_record(candidate.sensor),
+            sort_keys=False,
+            default_flow_style=True,
+            width=1000,
+        )
+        terminal.show_line(f"  - {record.strip()}")
+    if placement.determines_goals:
+        terminal.show_line(f"rms standard deviation of the goals: {placement.std:.4g}")
+    else:
+        terminal.show_line(
+            f"{placement.open_goals} combinations of the goals stay undetermined"
+        )
+    if placement.is_best:
+        terminal.show_line("proved: no set within the budget is better")
+    else:
+        terminal.show_line(
+            f"certified: no set within the budget is below {placement.least_std:.4g}"
+        )
+    if placement.determines_goals:
+        terminal.show_line(
+            f"certified: determining the goals costs at least {placement.least_cost:g}"
+        )
+    terminal.show_table(
+        ("cost", "open goals", "rms std", "sensors"),
+        [
+            (f"{p.cost:g}", str(p.open_goals), terminal.number(p.std), ", ".join(p.sensors))
+            for p in placement.curve
+        ],
+        right=("cost", "open goals", "rms std"),
+    )

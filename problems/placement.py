@@ -1,0 +1,234 @@
+"""Where to put sensors: the set within a budget that determines the goals best.
+
+What is counted is in :mod:`problems.placement_score`, how sets are searched and the result is
+proved in :mod:`problems.placement_search`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+
+from dynsys.errors import LayoutError
+from dynsys.model.tree import KinematicTree
+from problems.measured_system import MeasuredSystem
+from problems.placement_score import ScoreBoard, parse_goals
+from problems.placement_search import Search
+from sensors import AbstractSensor, Layout
+from sensors.files import sensor_record
+
+__all__ = ["Candidate", "CurvePoint", "Placement", "place_sensors"]
+
+EVALUATIONS = 1500
+"""Sets that branch and bound looks at, unless told otherwise."""
+
+
+@final
+@dataclass(frozen=True)
+class Candidate:
+    """A sensor that could be bought."""
+
+    sensor: AbstractSensor
+    cost: float = 1.0
+
+
+@final
+@dataclass(frozen=True)
+class CurvePoint:
+    """The best set found for a cost: names, open goals, and deviation of the goals."""
+
+    cost: float
+    sensors: tuple[str, ...]
+    open_goals: int
+    std: float
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Placement:
+    """Which sensors to add.
+
+    Attributes
+    ----------
+    chosen : the candidates to take.
+    cost : what they cost together.
+    open_goals : independent combinations of the goals that stay undetermined.
+    std : root mean square standard deviation of the goals, SI units; infinite if one is open.
+    stds : the same by goal.
+    least_open_goals, least_std : certified: no set within the budget does better.
+    is_best : True if it is proved that no set within the budget is better.
+    least_cost : certified: no cheaper set determines all goals (infinite if none does).
+    curve : best sets found for growing cost.
+    layout : the layout with the chosen sensors added.
+    """
+
+    chosen: tuple[Candidate, ...]
+    cost: float
+    open_goals: int
+    std: float
+    stds: Mapping[str, float]
+    least_open_goals: int
+    least_std: float
+    is_best: bool
+    least_cost: float
+    curve: tuple[CurvePoint, ...]
+    layout: Layout
+
+    @property
+    def determines_goals(self) -> bool:
+        """True if every goal is determined."""
+        return self.open_goals == 0
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the placement as plain lists, mappings, numbers and strings."""
+
+        def finite(x: float) -> float | None:
+            return x if math.isfinite(x) else None
+
+        return {
+            "chosen": [
+                {"cost": c.cost, "sensor": sensor_record(c.sensor)} for c in self.chosen
+            ],
+            "cost": self.cost,
+            "determines_goals": self.determines_goals,
+            "open_goals": self.open_goals,
+            "std": finite(self.std),
+            "stds": {name: finite(std) for name, std in self.stds.items()},
+            "certified": {
+                "is_best": self.is_best,
+                "least_open_goals": self.least_open_goals,
+                "least_std": finite(self.least_std),
+                "least_cost": finite(self.least_cost),
+            },
+            "curve": [
+                {
+                    "cost": p.cost,
+                    "sensors": list(p.sensors),
+                    "open_goals": p.open_goals,
+                    "std": finite(p.std),
+                }
+                for p in self.curve
+            ],
+        }
+
+
+def place_sensors(
+    robot: KinematicTree,
+    layout: Layout,
+    candidates: Sequence[Candidate | AbstractSensor] | None = None,
+    *,
+    goal: str | Sequence[str] = "torque",
+    budget: float | None = None,
+    states: int = 3,
+    seed: int = 0,
+    evaluations: int = EVALUATIONS,
+) -> Placement:
+    """Choose sensors that determine the goals with least uncertainty within a budget.
+
+    Parameters
+    ----------
+    layout : the sensors that are there already.
+    candidates : sensors to choose from, with costs (1 without). None: every joint's torque,
+        acceleration and wrench, every body's contact wrench and inertial unit, at the cost of
+        one per row.
+    goal : quantities that matter: ``torque``, ``torque.l_knee``, ``external_wrench.l_sole`` ...
+    budget : most that the chosen may cost together; None: as little as determines all goals.
+    states, seed : random states at which sets are compared.
+    evaluations : sets that are looked at in the search for proof.
+
+    Raises
+    ------
+    LayoutError
+        if a candidate does not fit the robot, or no candidate is left.
+
+    Examples
+    --------
+    >>> import dynsys, sensors, problems
+    >>> robot = dynsys.synthetic.chain(2)
+    >>> layout = sensors.Layout(robot, sensors.zero_external_wrench_except(robot))
+    >>> shoulder, elbow = (sensors.JointTorque(f"{j}/torque", j) for j in robot.joint_names)
+    >>> problems.place_sensors(robot, layout, [shoulder, elbow], budget=2).open_goals
+    0
+    """
+    offered = _offered(robot, layout, candidates)
+    names = [c.sensor.name for c in offered]
+    both = Layout(
+        robot,
+        [*layout.sensors, *(c.sensor for c in offered)],
+        layout.correlations,
+        layout.about,
+    )
+    measured = MeasuredSystem(robot, both, None)
+    rng = np.random.default_rng(seed)
+    positions = [robot.random_configuration(rng) for _ in range(max(states, 1))]
+    board = ScoreBoard(measured, parse_goals(measured, goal), len(layout), positions)
+    search = Search(board, [c.cost for c in offered], evaluations)
+    if budget is None:
+        budget = search.cheapest_budget()
+    chosen, curve = search.best(budget)
+    bound, proved = search.prove(chosen, budget)
+    score = board.score(chosen)
+    taken = tuple(offered[c] for c in sorted(chosen))
+    return Placement(
+        chosen=taken,
+        cost=search.cost(chosen),
+        open_goals=score.open_goals,
+        std=score.std,
+        stds=board.stds(chosen),
+        least_open_goals=bound.open_goals,
+        least_std=bound.std,
+        is_best=proved,
+        least_cost=search.least_cost(),
+        curve=tuple(
+            CurvePoint(
+                search.cost(s),
+                tuple(names[c] for c in sorted(s)),
+                board.score(s).open_goals,
+                board.score(s).std,
+            )
+            for s in curve
+        ),
+        layout=Layout(
+            robot,
+            [*layout.sensors, *(c.sensor for c in taken)],
+            layout.correlations,
+            layout.about,
+        ),
+    )
+
+
+def _offered(
+    robot: KinematicTree,
+    layout: Layout,
+    candidates: Sequence[Candidate | AbstractSensor] | None,
+) -> list[Candidate]:
+    if candidates is None:
+        offered = _default_candidates(robot, layout)
+    else:
+        offered = [c if isinstance(c, Candidate) else Candidate(c) for c in candidates]
+    if not offered:
+        raise LayoutError("placement: there are no candidates to choose from")
+    for c in offered:
+        if not (np.isfinite(c.cost) and c.cost > 0):
+            raise LayoutError(f"placement: the cost of {c.sensor} must be positive: {c.cost}")
+    return offered
+
+
+def _default_candidates(robot: KinematicTree, layout: Layout) -> list[Candidate]:
+    from problems.estimation import Estimation
+    from problems.verdict_repairs import candidate_sensors
+
+    problem = Estimation(robot, layout)
+    unknowns = problem.system.unknowns
+    found = []
+    for sensor in candidate_sensors(problem):
+        if sensor.name not in layout.names:
+            try:
+                found.append(Candidate(sensor, float(sensor.on(unknowns).size)))
+            except LayoutError:
+                continue
+    return found

@@ -1,0 +1,99 @@
+"""What is believed of the unknowns before any reading."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias, final, get_args
+
+import numpy as np
+
+from dynsys.errors import LayoutError
+from dynsys.model.checks import nearest_name
+from dynsys.system.equations import EquationBlock
+from dynsys.system.known import known
+from dynsys.system.unknowns import UnknownBlock, UnknownKind, UnknownLayout
+from dynsys.types import Array, ArrayLike
+
+__all__ = ["Prior", "PriorRows"]
+
+QUANTITIES: tuple[UnknownKind, ...] = get_args(UnknownKind)
+PerName: TypeAlias = ArrayLike | Mapping[str, ArrayLike]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class PriorRows:
+    """The rows  d_k = mean + noise  of a prior on the unknowns of a robot."""
+
+    equations: tuple[EquationBlock, ...]
+    mean: Array
+    std: Array
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Prior:
+    """Independent normal beliefs about named quantities: maximum a posteriori estimation.
+
+    d_k = mean_k + noise of standard deviation std_k
+
+    Parameters
+    ----------
+    std : quantity (torque, qdd, external_wrench, joint_wrench, acceleration, net_wrench) to
+        one number, one per component, or a mapping from joint or body names to those.
+    mean : the same for the means; zero where not given.
+
+    Examples
+    --------
+    >>> Prior(std={"external_wrench": 100.0, "qdd": {"l_knee": 50.0}})
+    Prior(std={'external_wrench': 100.0, 'qdd': {'l_knee': 50.0}}, mean={})
+    """
+
+    std: Mapping[str, PerName]
+    mean: Mapping[str, PerName] = field(default_factory=dict)
+
+    def rows(self, unknowns: UnknownLayout) -> PriorRows:
+        """Rows on the unknowns; LayoutError if names or sizes do not fit."""
+        equations: list[EquationBlock] = []
+        means, stds = [np.zeros(0)], [np.zeros(0)]
+        for kind in self.std:
+            for block in _blocks(unknowns, kind, self.std[kind]):
+                equation = known(unknowns, block.kind, block.body)
+                equations.append(replace(equation, name=f"prior({equation.name})"))
+                std = _value(self.std[kind], block)
+                if not (np.isfinite(std).all() and (std > 0).all()):
+                    raise LayoutError(f"prior: std of the {block} must be positive, got {std}")
+                stds.append(std)
+                means.append(_value(self.mean.get(kind, 0.0), block))
+        for kind in self.mean:
+            if kind not in self.std:
+                raise LayoutError(f"prior: {kind!r} has a mean but no std; give both")
+        return PriorRows(tuple(equations), np.concatenate(means), np.concatenate(stds))
+
+
+def _blocks(unknowns: UnknownLayout, kind: str, given: PerName) -> list[UnknownBlock]:
+    if kind not in QUANTITIES:
+        hint = nearest_name(kind, QUANTITIES)
+        raise LayoutError(
+            f"prior: unknown quantity {kind!r}{hint}; use {', '.join(QUANTITIES)}"
+        )
+    blocks = [block for block in unknowns.blocks if block.kind == kind]
+    if not isinstance(given, Mapping):
+        return blocks
+    names = [block.name for block in blocks]
+    for name in given:
+        if name not in names:
+            hint = nearest_name(name, names)
+            raise LayoutError(f"prior: no {kind} of {name!r} is unknown{hint}")
+    return [block for block in blocks if block.name in given]
+
+
+def _value(given: PerName, block: UnknownBlock) -> Array:
+    value = given.get(block.name, 0.0) if isinstance(given, Mapping) else given
+    try:
+        return np.array(np.broadcast_to(np.asarray(value, dtype=np.float64), (block.size,)))
+    except (TypeError, ValueError):
+        raise LayoutError(
+            f"prior: the {block} takes one number or {block.size}, got {value!r}"
+        ) from None

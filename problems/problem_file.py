@@ -1,0 +1,285 @@
+"""Problem files: robot, base, layout, outputs and prior of an estimation, in YAML.
+
+robot: nao.urdf              # a file beside this one, example:NAME or synthetic:NAME[:ARG...]
+base: floating               # or fixed, the default
+layout: nao_layout.yaml      # a file, catalogue:NAME, or the sections of a layout file in place
+outputs: [torque, std.torque, external_wrench.l_sole]         # see problems.logs.outputs
+prior: {std: {external_wrench: 100}, mean: {}}                # optional
+log:                                                          # optional
+  differentiate: {window: 21, order: 3, causal: false, smooth: false}
+  topics: {trunk_imu: /imu/data}
+
+``catalogue:NAME`` in place of a file is the catalogue's layout on the robot it was made for.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, fields
+from functools import cached_property
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import files as distribution_files
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, final
+
+import numpy as np
+import yaml
+
+from dynsys.errors import DynsysError, LayoutError, ModelError
+from dynsys.model.checks import nearest_name
+from dynsys.model.tree import KinematicTree
+from dynsys.model.xml_input import PathLike
+from problems.estimation import Estimation
+from problems.logs.differentiate import Differentiation
+from problems.logs.outputs import parse_outputs
+from problems.prior import Prior
+from problems.robots import read_robot
+from sensors import Layout, catalogue
+from sensors.files import read_layout
+from sensors.yaml_input import Item, parse_yaml, read_yaml
+
+__all__ = ["ProblemFile", "load_problem", "save_problem"]
+
+SECTIONS = ("robot", "base", "layout", "outputs", "prior", "log")
+DEFAULT_OUTPUTS = ("torque", "std.torque", "chi_square")
+CATALOGUE = "catalogue:"
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class ProblemFile:
+    """An estimation problem as its file says it.
+
+    Parameters
+    ----------
+    robot : file (absolute, or relative to ``folder``), ``example:...`` or ``synthetic:...``.
+    layout : file, ``catalogue:NAME``, or the content of a layout file.
+    floating : True if the root link moves freely.
+    outputs : names, see :mod:`problems.logs.outputs`.
+    prior : beliefs, or None.
+    differentiation, topics : how logs are read.
+    path : where it was read, for messages.
+    lines : line of each section in that file.
+    """
+
+    robot: str
+    layout: str | Mapping[str, Any] | Item
+    floating: bool = False
+    outputs: tuple[str, ...] = DEFAULT_OUTPUTS
+    prior: Prior | None = None
+    differentiation: Differentiation = field(default_factory=Differentiation)
+    topics: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    path: str = ""
+    lines: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+
+    def _error(self, section: str, error: Exception | str) -> LayoutError:
+        place = f"{self.path}, line {self.lines[section]}: " if section in self.lines else ""
+        return LayoutError(f"{place}{section}: {error}")
+
+    def _beside(self, name: str) -> Path:
+        return Path(self.path).parent / name if self.path else Path(name)
+
+    @cached_property
+    def tree(self) -> KinematicTree:
+        """The robot itself."""
+        spec = self.robot
+        if not spec.startswith(("synthetic:", "example:")):
+            spec = str(self._beside(spec))
+        try:
+            return read_robot(spec, self.floating or None).robot
+        except ModelError as error:
+            raise self._error("robot", error) from None
+
+    @cached_property
+    def sensors(self) -> Layout:
+        """The layout on the robot."""
+        if not isinstance(self.layout, str):
+            return self._inline_layout(self.layout)
+        try:
+            if self.layout.startswith(CATALOGUE):
+                return catalogue.load(self.layout.removeprefix(CATALOGUE), self.tree)
+            return Layout.load(self._beside(self.layout), self.tree)
+        except LayoutError as error:
+            raise self._error("layout", error) from None
+
+    def _inline_layout(self, content: Mapping[str, Any] | Item) -> Layout:
+        if not isinstance(content, Item):
+            content = parse_yaml(yaml.safe_dump(_plain(content)), self.path or "layout")
+        return read_layout(content, self.tree)
+
+    @cached_property
+    def estimation(self) -> Estimation:
+        """The problem, its outputs and prior checked against the robot."""
+        robot, layout = self.tree, self.sensors
+        try:
+            found = Estimation(robot, layout, self.prior)
+        except LayoutError as error:
+            raise self._error("prior" if self.prior else "layout", error) from None
+        try:
+            parse_outputs(found, self.outputs)
+        except DynsysError as error:
+            raise self._error("outputs", error) from None
+        return found
+
+
+# ---- reading ---------------------------------------------------------------------------------
+
+
+def load_problem(spec: PathLike) -> ProblemFile:
+    """Read a problem file, or make the problem that ``catalogue:NAME`` names.
+
+    Raises
+    ------
+    LayoutError
+        naming file, line, what is wrong, and the nearest valid name. What the robot decides
+        (frames, joints, outputs) is checked when the problem is built.
+    """
+    if str(spec).startswith(CATALOGUE):
+        return _from_catalogue(str(spec))
+    root = read_yaml(spec)
+    sections = root.mapping("a problem file")
+    _check_keys(sections, SECTIONS, "section")
+    for needed in ("robot", "layout"):
+        if needed not in sections:
+            raise root.error(f"the section {needed!r} is missing; add it")
+    log = sections["log"].mapping("log") if "log" in sections else {}
+    _check_keys(log, ("differentiate", "topics"), "key of log")
+    return ProblemFile(
+        robot=_text(sections["robot"], "robot"),
+        layout=_layout(sections["layout"]),
+        floating=_base(sections.get("base")),
+        outputs=_outputs(sections.get("outputs")),
+        prior=_prior(sections.get("prior")),
+        differentiation=_differentiation(log.get("differentiate")),
+        topics=_topics(log.get("topics")),
+        path=str(spec),
+        lines={key: item.line for key, item in sections.items()},
+    )
+
+
+def _from_catalogue(spec: str) -> ProblemFile:
+    about = catalogue.about(spec.removeprefix(CATALOGUE))
+    return ProblemFile(_model(str(about["model"])), spec, bool(about["floating_base"]))
+
+
+def _model(model: str) -> str:
+    """Robot of a catalogue entry: a bundled one, or a file of example-robot-data."""
+    if not model.endswith((".urdf", ".xml")):
+        return f"example:{model}"
+    if Path(model).is_file():
+        return model
+    with suppress(PackageNotFoundError):
+        for file in distribution_files("example-robot-data") or ():
+            if file.as_posix().endswith(f"/robots/{model}"):
+                return str(Path(str(file.locate())).resolve())
+    raise ModelError(
+        f"the layout is for {model} of the package example-robot-data, which is not installed;"
+        " run: pip install example-robot-data"
+    )
+
+
+def _check_keys(given: Mapping[str, Item], known: Sequence[str], what: str) -> None:
+    for key, item in given.items():
+        if key not in known:
+            hint = nearest_name(key, known)
+            raise item.error(f"unknown {what} {key!r}; use {', '.join(known)}{hint}")
+
+
+def _text(item: Item, what: str) -> str:
+    if not isinstance(item.value, str) or not item.value:
+        raise item.error(f"{what} must be a name, got {item.plain()!r}")
+    return item.value
+
+
+def _base(item: Item | None) -> bool:
+    if item is not None and item.value not in ("fixed", "floating"):
+        raise item.error(f"base must be fixed or floating, got {item.plain()!r}")
+    return item is not None and item.value == "floating"
+
+
+def _layout(item: Item) -> str | Item:
+    if isinstance(item.value, dict):
+        return item
+    return _text(item, "layout")
+
+
+def _outputs(item: Item | None) -> tuple[str, ...]:
+    if item is None:
+        return DEFAULT_OUTPUTS
+    return tuple(_text(entry, "an output") for entry in item.listed("outputs"))
+
+
+def _prior(item: Item | None) -> Prior | None:
+    if item is None:
+        return None
+    entry = item.mapping("prior")
+    _check_keys(entry, ("std", "mean"), "key of prior")
+    if "std" not in entry:
+        raise item.error("a prior needs 'std'; add it")
+    mean = entry["mean"].plain() if "mean" in entry else {}
+    return Prior(entry["std"].plain(), mean)
+
+
+def _differentiation(item: Item | None) -> Differentiation:
+    entry = {} if item is None else item.mapping("differentiate")
+    kinds = {f.name: type(f.default) for f in fields(Differentiation)}
+    _check_keys(entry, tuple(kinds), "key of differentiate")
+    for key, value in entry.items():
+        if type(value.value) is not kinds[key]:
+            kind = "true or false" if kinds[key] is bool else "a whole number"
+            raise value.error(f"{key} must be {kind}, got {value.plain()!r}")
+    try:
+        return Differentiation(**{key: value.value for key, value in entry.items()})
+    except DynsysError as error:
+        assert item is not None
+        raise item.error(str(error)) from None
+
+
+def _topics(item: Item | None) -> Mapping[str, str]:
+    entry = {} if item is None else item.mapping("topics")
+    return {key: _text(value, f"topic of {key}") for key, value in entry.items()}
+
+
+# ---- writing ---------------------------------------------------------------------------------
+
+
+def save_problem(problem: ProblemFile, path: PathLike) -> None:
+    """Write a problem file that :func:`load_problem` reads back: complete or not at all."""
+    content: dict[str, Any] = {"robot": problem.robot}
+    if problem.floating:
+        content["base"] = "floating"
+    content["layout"] = problem.layout
+    content["outputs"] = list(problem.outputs)
+    if problem.prior is not None:
+        content["prior"] = {"std": dict(problem.prior.std), "mean": dict(problem.prior.mean)}
+    log: dict[str, Any] = {}
+    if problem.differentiation != Differentiation():
+        log["differentiate"] = asdict(problem.differentiation)
+    if problem.topics:
+        log["topics"] = dict(problem.topics)
+    if log:
+        content["log"] = log
+    text = yaml.safe_dump(_plain(content), sort_keys=False, default_flow_style=None, width=96)
+    target = Path(path)
+    part = target.with_name(f"{target.name}.{os.getpid()}.part")
+    try:
+        part.write_text(text, encoding="utf-8")
+        os.replace(part, target)
+    except OSError as error:
+        raise LayoutError(f"{target}: cannot be written: {error}") from None
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _plain(content: object) -> Any:
+    """Tuples, items and mappings of any kind as plain lists and dictionaries."""
+    if isinstance(content, Item):
+        return content.plain()
+    if isinstance(content, Mapping):
+        return {key: _plain(value) for key, value in content.items()}
+    if isinstance(content, (list, tuple, np.ndarray)):
+        return [_plain(value) for value in content]
+    return content.item() if isinstance(content, np.generic) else content

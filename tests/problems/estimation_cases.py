@@ -1,0 +1,114 @@
+"""Robots in known motion, what their sensors read, and the dense answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import null_space
+
+from dynsys.model.tree import KinematicTree
+from dynsys.system.kinematics import Kinematics
+from dynsys.types import Array
+from problems import Estimation, InverseDynamics
+from problems.estimate import QUANTITIES, Estimate
+
+
+@dataclass(frozen=True, eq=False)
+class Truth:
+    """A state with all unknowns d of a problem's system."""
+
+    q: Array
+    qd: Array
+    d: Array
+
+
+def truth(problem: Estimation, seed: int, touched: Sequence[str] = ()) -> Truth:
+    """Random state and motion; random wrenches on the ``touched`` bodies only."""
+    rng = np.random.default_rng(seed)
+    robot = problem.robot
+    q, qd = robot.random_configuration(rng), rng.normal(size=robot.nv)
+    qdd = rng.normal(size=robot.nv)
+    wrenches = np.zeros((robot.n_bodies, 6))
+    for name in touched:
+        wrenches[robot.body_index(name)] = 30 * rng.normal(size=6)
+    return moving(problem, q, qd, qdd, wrenches)
+
+
+def moving(problem: Estimation, q: Array, qd: Array, qdd: Array, wrenches: Array) -> Truth:
+    """All unknowns of a motion."""
+    solution = InverseDynamics(problem.robot, backend="reference").solve(q, qd, qdd, wrenches)
+    unknowns = problem.system.unknowns
+    d = np.zeros(unknowns.size)
+    d[unknowns.columns("torque")] = solution.torque
+    d[unknowns.columns("qdd")] = qdd
+    d[unknowns.columns("acceleration")] = solution.acceleration.array
+    d[unknowns.columns("joint_wrench")] = solution.joint_wrench.array
+    d[unknowns.columns("external_wrench")] = wrenches
+    return Truth(q, qd, d)
+
+
+def readings(problem: Estimation, state: Truth) -> Array:
+    """Exact readings y of all sensors."""
+    kinematics = Kinematics.at(problem.robot, state.q, state.qd)
+    _, (Y, b) = problem.measured.at(kinematics)
+    return np.asarray(Y @ state.d + b)[: problem.layout.size]
+
+
+def standing(robot: KinematicTree, seed: int, feet: Sequence[str]) -> tuple[Array, ...]:
+    """Random motion of a floating robot with wrenches on its feet that carry it.
+
+    The first foot takes what the others leave: the root has no drive.
+    """
+    rng = np.random.default_rng(seed)
+    q, qd = robot.random_configuration(rng), 0.3 * rng.normal(size=robot.nv)
+    qdd = rng.normal(size=robot.nv)
+    wrenches = np.zeros((robot.n_bodies, 6))
+    for name in feet[1:]:
+        wrenches[robot.body_index(name)] = 30 * rng.normal(size=6)
+    free = InverseDynamics(robot, backend="reference").solve(q, qd, qdd, wrenches).torque[:6]
+    foot = robot.body_index(feet[0])
+    root, here = Kinematics.at(robot, q, qd).poses[0], Kinematics.at(robot, q, qd).poses[foot]
+    to_foot = root.inverse().then(here).matrix()
+    wrenches[foot] = np.linalg.solve(to_foot.T.astype(float), free)
+    return q, qd, qdd, wrenches
+
+
+def values(problem: Estimation, estimate: Estimate) -> Array:
+    """All unknowns d of an estimate; NaN where undetermined."""
+    unknowns = problem.system.unknowns
+    d = np.full(unknowns.size, np.nan)
+    for kind in QUANTITIES:
+        d[unknowns.columns(kind)] = getattr(estimate, kind).array
+    return d
+
+
+@dataclass(frozen=True, eq=False)
+class Dense:
+    """Minimiser d and its covariance by the null-space method, everything dense."""
+
+    d: Array
+    covariance: Array
+    chi_square: float
+
+
+def dense(problem: Estimation, q: Array, qd: Array, y: Array) -> Dense:
+    """Constrained weighted least squares, as a textbook has it; NaN rows left out."""
+    measured = problem.measured
+    (D, b), (Y, b_y) = measured.at(Kinematics.at(problem.robot, q, qd))
+    rows = np.concatenate([y, measured.prior_rows.mean])
+    present = np.isfinite(rows)
+    C = measured.covariance.toarray()[np.ix_(present, present)]
+    M, c = Y.toarray()[present], (rows - b_y)[present]
+    exact = np.diag(C) == 0
+    A, a = np.vstack([D.toarray(), M[exact]]), np.concatenate([-b, c[exact]])
+    start = np.linalg.lstsq(A, a, rcond=None)[0]
+    free = null_space(A, rcond=1e-12)
+    W = np.linalg.inv(np.linalg.cholesky(C[np.ix_(~exact, ~exact)]))
+    B, target = W @ M[~exact] @ free, W @ (c[~exact] - M[~exact] @ start)
+    Q, R = np.linalg.qr(B)
+    spread = free @ np.linalg.inv(R)
+    d = start + free @ np.linalg.solve(R, Q.T @ target)
+    residual = W @ (c[~exact] - M[~exact] @ d)
+    return Dense(d, spread @ spread.T, float(residual @ residual))

@@ -1,0 +1,129 @@
+"""Placement: the best set by exhaustion, certified bounds, and the biped's smallest repair."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dynsys
+import problems
+import sensors
+from dynsys.errors import LayoutError
+from problems.candidates import load_candidates
+from problems.placement import Candidate, place_sensors
+from problems.placement_figure import save_curve
+from problems.problem_file import load_problem
+
+
+def rms_std(layout: sensors.Layout, states: int, seed: int) -> float:
+    """Deviation of the torques by the estimator itself, at the states placement uses."""
+    robot, rng = layout.robot, np.random.default_rng(seed)
+    est = problems.Estimation(robot, layout)
+    y = np.nan_to_num(layout.constants)
+    squares = []
+    for _ in range(states):
+        q = robot.random_configuration(rng)
+        std = est.solve(q, np.zeros(robot.nv), y).std.torque.array
+        squares.append(np.mean(std**2) if np.isfinite(std).all() else np.inf)
+    return float(np.sqrt(np.mean(squares)))
+
+
+def arm() -> tuple[sensors.Layout, list[Candidate]]:
+    robot = dynsys.synthetic.random_tree(4, 5, joint_types=("revolute",))
+    tip = robot.body_names[-1]
+    layout = sensors.Layout(
+        robot,
+        [
+            *sensors.all_joint_accelerations(robot, std=0.3),
+            *sensors.zero_external_wrench_except(robot, [tip]),
+        ],
+    )
+    offers = [Candidate(s, 1.0) for s in sensors.all_joint_torques(robot, std=0.4)]
+    offers += [
+        Candidate(sensors.ForceTorque("ft", robot.joint_names[-1], std=0.5), 3.0),
+        Candidate(sensors.ExternalWrench("glove", tip, std=1.0), 2.0),
+        Candidate(sensors.PureForce("point", tip, std=0.1), 1.0),
+    ]
+    return layout, offers
+
+
+@pytest.mark.parametrize("budget", [1.0, 2.0, 3.0, 4.0])
+def test_the_result_is_the_best_of_all_sets(budget: float) -> None:
+    layout, offers = arm()
+    result = place_sensors(layout.robot, layout, offers, budget=budget, states=2, seed=1)
+    best = np.inf
+    for size in range(len(offers) + 1):
+        for chosen in itertools.combinations(offers, size):
+            if sum(c.cost for c in chosen) <= budget:
+                added = sensors.Layout(layout.robot, [*layout, *(c.sensor for c in chosen)])
+                best = min(best, rms_std(added, 2, 1))
+    assert result.is_best
+    assert result.cost <= budget
+    np.testing.assert_allclose(result.std, best, rtol=1e-6)
+    np.testing.assert_allclose(result.least_std, best, rtol=1e-6)
+
+
+def test_bounds_hold_when_there_is_no_time_for_proof() -> None:
+    layout, offers = arm()
+    kept = {"budget": 4.0, "states": 2, "seed": 1}
+    best = place_sensors(layout.robot, layout, offers, **kept)  # type: ignore[arg-type]
+    hasty = place_sensors(layout.robot, layout, offers, evaluations=0, **kept)  # type: ignore[arg-type]
+    assert not hasty.is_best
+    assert hasty.least_std <= best.std <= hasty.std * (1 + 1e-9)
+
+
+def test_the_bipeds_smallest_repair_is_one_the_verdict_names() -> None:
+    problem = load_problem("catalogue:nao")
+    result = place_sensors(problem.tree, problem.sensors, states=2)
+    assert (result.cost, result.least_cost, result.open_goals) == (1.0, 1.0, 0)
+    named = {
+        sensor.name
+        for repair in problem.estimation.verdict(samples=4, search=False).repairs
+        for sensor in repair.sensors
+        if len(repair.sensors) == 1
+    }
+    (chosen,) = result.chosen
+    assert chosen.sensor.name in named
+    assert problems.Estimation(problem.tree, result.layout).verdict(samples=3, search=False)
+
+
+def test_goals_that_no_candidate_can_determine() -> None:
+    robot = dynsys.synthetic.chain(2)
+    layout = sensors.Layout(robot, [])
+    offer = [sensors.JointTorque("t", robot.joint_names[0])]
+    result = place_sensors(robot, layout, offer, goal=f"torque.{robot.joint_names[1]}")
+    assert result.open_goals == 1
+    assert np.isinf(result.std) and np.isinf(result.least_cost)
+    done = place_sensors(robot, layout, offer, goal=f"torque.{robot.joint_names[0]}", budget=1)
+    np.testing.assert_allclose(done.std, 1.0)
+
+
+def test_bad_input_is_refused(tmp_path: Path) -> None:
+    robot = dynsys.synthetic.chain(2)
+    layout = sensors.Layout(robot, [])
+    offer = sensors.JointTorque("t", robot.joint_names[0])
+    with pytest.raises(LayoutError, match="no candidates"):
+        place_sensors(robot, layout, [])
+    with pytest.raises(LayoutError, match="must be positive"):
+        place_sensors(robot, layout, [Candidate(offer, 0.0)])
+    with pytest.raises(LayoutError, match="did you mean 'torque'"):
+        place_sensors(robot, layout, [offer], goal="torqe")
+    file = tmp_path / "c.yaml"
+    file.write_text("candidates:\n  - {cost: -1, kind: imu, name: x, frame: y}\n")
+    with pytest.raises(LayoutError, match=r"line 2: cost must be positive"):
+        load_candidates(file, robot)
+    file.write_text("candidates:\n  - {cost: 2, all_joint_torques: {std: 1}}\n")
+    assert [c.cost for c in load_candidates(file, robot)] == [2.0, 2.0]
+
+
+def test_the_curve_becomes_a_picture(tmp_path: Path) -> None:
+    layout, offers = arm()
+    result = place_sensors(layout.robot, layout, offers, budget=3.0, states=1)
+    assert [p.cost for p in result.curve] == sorted(p.cost for p in result.curve)
+    save_curve(result, tmp_path / "curve.png")
+    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
+    with pytest.raises(LayoutError, match="cannot be written"):
+        save_curve(result, tmp_path / "curve.what")

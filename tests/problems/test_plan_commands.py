@@ -1,0 +1,141 @@
+"""``dynsys plan`` and ``dynsys compare``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from dynsys.errors import LayoutError
+from dynsys.model import synthetic
+from dynsys.ordering import Plan
+from problems.cli import main
+from problems.planning import read_request
+from sensors import Layout, published
+
+CELLS = ["synthetic:auto_tree:5:1:1.5:1", "--problem", "published:sie_friction"]
+
+
+def output(capsys: pytest.CaptureFixture[str]) -> dict[str, object]:
+    told: dict[str, object] = json.loads(capsys.readouterr().out)
+    return told
+
+
+def test_dynamics_need_no_search(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    assert (
+        main(["plan", "synthetic:chain:4", "--problem", "id", "-o", str(path), "--json"]) == 0
+    )
+    told = output(capsys)
+    assert (
+        told["method"] == "symmetric" and told["operations"] == Plan.load(path).operations.total
+    )
+
+
+def test_search_is_repeatable_and_saved(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    told = []
+    for name in ("a", "b"):
+        path = tmp_path / name
+        search = ["--evaluations", "300", "--seed", "2", "-o", str(path), "--json"]
+        assert main(["plan", *CELLS, *search]) == 0
+        told.append(output(capsys))
+    assert told[0] == told[1]
+    assert told[0]["method"] == "lu" and told[0]["evaluations"] == 300
+    first, second = (Plan.load(tmp_path / name) for name in ("a", "b"))
+    assert first.order == second.order and first.layout is not None
+
+
+def test_plan_for_people_and_pictures(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    pytest.importorskip("matplotlib")
+    assert main(["plan", *CELLS, "--plot", str(tmp_path)]) == 0
+    assert "best constructive order" in capsys.readouterr().out
+    assert (tmp_path / "plan.png").stat().st_size > 10_000
+
+
+def test_layout_files_are_problems(tmp_path: Path) -> None:
+    robot = synthetic.auto_tree(5, 1, 1.5, 1.0)
+    path = tmp_path / "layout.yaml"
+    published.sie_friction(robot).save(path)
+    request = read_request("synthetic:auto_tree:5:1:1.5:1", str(path))
+    assert request.system.shape == (100, 100) and request.dynamics is None
+    few = Layout(robot, published.sie_friction(robot).sensors[:-1])
+    few.save(path)
+    with pytest.raises(LayoutError, match="95 equations for 100 unknowns"):
+        read_request("synthetic:auto_tree:5:1:1.5:1", str(path))
+
+
+@pytest.mark.parametrize(
+    ("problem", "message"),
+    [
+        ("nonsense", "no problem 'nonsense'"),
+        ("published:sie_frictio", "did you mean"),
+        ("hybrid:nojoint", "nojoint"),
+    ],
+)
+def test_bad_problems_are_one_line(
+    problem: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["plan", "synthetic:chain:5", "--problem", problem]) == 2
+    error = capsys.readouterr().err
+    assert message in error and error.count("\n") == 1
+
+
+def test_campaign_resumes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    asked = [
+        "plan", "synthetic:auto_tree:5:1:1.5:1", "synthetic:auto_tree:6:1:1.5:1", "--problem",
+        "published:sie_friction", "--problem", "fd", "--seeds", "2", "--evaluations", "60",
+        "--campaign", str(tmp_path), "--json",
+    ]  # fmt: skip
+    assert main(asked) == 0
+    told = output(capsys)
+    summary = told["summary"]
+    assert isinstance(summary, dict) and (summary["before"], summary["computed"]) == (0, 8)
+    assert main(asked) == 0
+    again = output(capsys)["summary"]
+    assert isinstance(again, dict) and (again["before"], again["computed"]) == (8, 0)
+    assert len(list(tmp_path.glob("*.json"))) == 8
+    assert main([*asked[:-2], str(tmp_path)]) == 0
+    assert "8 known before" in capsys.readouterr().out
+
+
+def test_several_problems_need_a_campaign(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", "synthetic:chain:3", "synthetic:chain:4"]) == 2
+    assert "--campaign" in capsys.readouterr().err
+    assert main(["plan", "synthetic:chain:3", "--campaign", "x"]) == 2
+    assert "--evaluations" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("problem", "beside"),
+    [("id", ["RNEA, the recursion"]), ("fd", ["ABA, the recursion", "CRBA + LTDL"])],
+)
+def test_compare_beside_the_recursions(
+    problem: str, beside: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    pytest.importorskip("matplotlib")
+    asked = ["compare", "synthetic:chain:3", "--problem", problem, "--no-time", "--json"]
+    assert main([*asked, "--plot", str(tmp_path)]) == 0
+    told = output(capsys)
+    rows = told["rows"]
+    assert isinstance(rows, list)
+    by_name = {row["name"]: row for row in rows}
+    assert set(beside) <= set(by_name)
+    assert by_name["peeled, Markowitz (fill)"]["fill"] is not None
+    if problem == "id":
+        assert by_name["leaf to root"]["fill"] == 0
+    ours = by_name["symmetric pairs (ours)"]["executed"]
+    assert ours <= min(by_name[name]["executed"] for name in beside[:1])
+    pictures = told["pictures"]
+    assert isinstance(pictures, list) and pictures
+    assert all(Path(picture).stat().st_size > 5000 for picture in pictures)
+
+
+def test_compare_for_people_with_times(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", "synthetic:chain:2", "--problem", "id"]) == 0
+    text = capsys.readouterr().out
+    assert "published rules" in text and "worst pivot" in text

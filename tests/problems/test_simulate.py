@@ -1,0 +1,122 @@
+"""Simulated logs: readings by plain evaluation, exact statements, noise, motion."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import chi2
+
+import dynsys
+import sensors
+from dynsys.errors import DynsysError
+from problems.motion import rates
+from problems.problem_file import load_problem
+from problems.simulate import Simulation
+from problems.trajectory import Trajectory
+
+
+@pytest.mark.parametrize("name", ["nao", "nao_slippery", "panda", "solo12"])
+def test_readings_are_those_of_the_equations(name: str) -> None:
+    problem = load_problem(f"catalogue:{name}")
+    motion = Trajectory.random(problem.tree, 1.0, seed=1)
+    simulation = Simulation(problem.sensors, motion, rate=20)
+    _, q, qd, qdd, f = simulation.motion(0, 20)
+    torque, y = simulation.readings.at(q, qd, qdd, f)
+    for k in (0, 19):
+        plain_torque, plain_y = simulation.readings.reference(q[k], qd[k], qdd[k], f[k])
+        np.testing.assert_allclose(torque[k], plain_torque, rtol=0, atol=1e-10)
+        np.testing.assert_allclose(y[k], plain_y, rtol=0, atol=1e-10)
+    known = np.isfinite(problem.sensors.constants) & problem.sensors.exact
+    expected = np.broadcast_to(problem.sensors.constants[known], y[:, known].shape)
+    np.testing.assert_allclose(y[:, known], expected, atol=1e-8)
+
+
+def test_rigid_contacts_and_loops_hold() -> None:
+    robot = dynsys.synthetic.chain(4)
+    layout = sensors.Layout(
+        robot,
+        [
+            sensors.RigidContact("held", robot.body_names[3], holds="point"),
+            *sensors.all_joint_torques(robot),
+            *sensors.zero_external_wrench_except(robot, [robot.body_names[3]]),
+        ],
+    )
+    simulation = Simulation(layout, Trajectory.random(robot, 1.0), rate=10)
+    _, q, qd, qdd, f = simulation.motion(0, 10)
+    y = simulation.readings.at(q, qd, qdd, f)[1]
+    assert np.abs(y[:, layout.slice("held")]).max() < 1e-8
+
+
+def test_what_cannot_hold_is_refused() -> None:
+    robot = dynsys.synthetic.chain(1)
+    name = robot.body_names[0]
+    layout = sensors.Layout(
+        robot,
+        [
+            sensors.ExternalWrench("a", name, value=0.0),
+            sensors.LinearMeasurement("b", {"qdd": {robot.joint_names[0]: [1]}}, value=1.0),
+            sensors.JointAcceleration("c", robot.joint_names[0], value=0.0),
+            sensors.JointTorque("d", robot.joint_names[0], value=1e6),
+        ],
+    )
+    with pytest.raises(DynsysError, match="no motion near this trajectory meets"):
+        Simulation(layout, Trajectory.random(robot, 1.0), rate=10).rows(0, 10)
+
+
+def test_noise_has_the_stated_covariance() -> None:
+    problem = load_problem("catalogue:nao_slippery")
+    simulation = Simulation(problem.sensors, Trajectory.random(problem.tree, 2.0), rate=1000)
+    _, q, qd, qdd, f = simulation.motion(0, 2000)
+    truth = simulation.readings.at(q, qd, qdd, f)[1]
+    rows = simulation.rows(0, 2000)
+    columns = [c for g in simulation.groups() for c in g.columns]
+    plate = problem.sensors.slice("l_sole_cells")
+    where = [columns.index(label) for label in problem.sensors.labels[plate]]
+    noise = rows[:, where] - truth[:, plate]
+    expected = problem.sensors.covariances[0]
+    normalised = np.einsum("ni,ij,nj->n", noise, np.linalg.inv(expected), noise)
+    assert chi2.ppf(1e-4, 6000) < normalised.sum() < chi2.ppf(1 - 1e-4, 6000)
+
+
+def test_the_same_seed_gives_the_same_log_and_parts_of_it_lost() -> None:
+    problem = load_problem("catalogue:panda")
+    motion = Trajectory.random(problem.tree, 1.0, seed=4)
+    one, two = (Simulation(problem.sensors, motion, 100, seed, missing=0.1) for seed in (1, 1))
+    np.testing.assert_array_equal(one.rows(0, 50), two.rows(0, 50))
+    other = Simulation(problem.sensors, motion, 100, 2, missing=0.1).rows(0, 50)
+    assert not np.array_equal(other, one.rows(0, 50))
+    assert 0.05 < np.isnan(other[:, 15:]).mean() < 0.15
+
+
+def test_random_motions_stay_within_limits(humanoid: dynsys.KinematicTree) -> None:
+    q, _, _ = Trajectory.random(humanoid, 20.0, seed=2).at(np.linspace(0, 20, 500))
+    lower, upper = humanoid.position_limits
+    joints = slice(humanoid.q_slice("root").stop, None)
+    assert (q[:, joints] >= lower[joints] - 1e-12).all()
+    assert (q[:, joints] <= upper[joints] + 1e-12).all()
+    for row in q[::50]:
+        humanoid.check_q(row)
+
+
+def test_rates_are_those_of_integrate() -> None:
+    kinds = ("free", "spherical", "planar", "cylindrical", "helical", "revolute")
+    robot = dynsys.synthetic.random_tree(8, 3, joint_types=kinds)
+    rng = np.random.default_rng(0)
+    q0, v, a = robot.random_configuration(1), *rng.normal(size=(2, robot.nv))
+    h = 1e-3
+    q = [robot.integrate(q0, v * t + 0.5 * a * t * t, 1.0) for t in h * np.arange(-2.0, 3.0)]
+    dq = (q[0] - 8 * q[1] + 8 * q[3] - q[4]) / (12 * h)
+    ddq = (-q[0] + 16 * q[1] - 30 * q[2] + 16 * q[3] - q[4]) / (12 * h * h)
+    _, qd, qdd = rates(robot, q[2][None], dq[None], ddq[None])
+    np.testing.assert_allclose(qd[0], v, atol=1e-9)
+    np.testing.assert_allclose(qdd[0], a, atol=1e-6)
+
+
+def test_a_motion_through_positions_passes_them(humanoid: dynsys.KinematicTree) -> None:
+    time = np.linspace(0, 1, 40)
+    q, qd, _ = Trajectory.random(humanoid, 1.0, seed=2).at(time)
+    again = Trajectory.through(humanoid, time, q)
+    np.testing.assert_allclose(again.at(time)[0], q, atol=1e-12)
+    np.testing.assert_allclose(again.at(time)[1], qd, atol=1e-3)
+    with pytest.raises(DynsysError, match="ascending times"):
+        Trajectory.through(humanoid, time[::-1], q)
