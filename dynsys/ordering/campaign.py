@@ -1,0 +1,272 @@
+"""Campaigns: many independent tasks whose results are files; interrupted ones go on.
+
+One folder holds a campaign: ``KEY.json`` per finished task, written by whoever computed it and
+moved into place as a whole; ``KEY.lock`` is locked by the process that computes the task, and
+the lock dies with it. So a killed worker or coordinator loses the task in flight and no other,
+and no task is computed twice, also if two coordinators share the folder. Workers on other
+machines must see the folder under the same path.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError, Executor, Future, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, TypeAlias, final
+
+from dynsys.errors import DynsysError
+from dynsys.ordering.search_workers import executor
+
+__all__ = ["Campaign", "CampaignError", "CampaignTask", "Outcome", "Summary"]
+
+Json: TypeAlias = Mapping[str, Any]
+Function: TypeAlias = Callable[[Json], Json]
+
+PATIENCE = 3
+"""Times in a row that workers may die without any task being finished."""
+POLL = 0.2
+"""Seconds between looks at a task that another process computes."""
+
+
+class CampaignError(DynsysError):
+    """A folder belongs to another campaign, or workers die again and again."""
+
+
+@final
+@dataclass(frozen=True)
+class CampaignTask:
+    """What to compute: JSON data; ``key`` names its file."""
+
+    payload: Json
+
+    @property
+    def key(self) -> str:
+        """Name made from the payload: readable words, then a digest that tells them apart."""
+        text = json.dumps(self.payload, sort_keys=True, allow_nan=False)
+        words = [str(self.payload[k]) for k in sorted(self.payload)]
+        plain = "_".join("".join(c if c.isalnum() else "-" for c in word) for word in words)
+        return f"{plain[:80]}_{sha256(text.encode()).hexdigest()[:12]}"
+
+
+@final
+@dataclass(frozen=True)
+class Outcome:
+    """A finished task: ``result``, or the ``error`` that the function raised."""
+
+    task: CampaignTask
+    result: Json | None
+    error: str | None
+    seconds: float
+    process: int
+
+
+@final
+@dataclass(frozen=True)
+class Summary:
+    """How a run of a campaign ended: tasks finished before it, by it, and still open."""
+
+    before: int
+    computed: int
+    open: int
+    failed: int
+    interrupted: bool
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Campaign:
+    """Tasks, and the folder that keeps their results.
+
+    Raises
+    ------
+    CampaignError
+        if two tasks are the same.
+    """
+
+    folder: Path
+    tasks: tuple[CampaignTask, ...]
+
+    def __post_init__(self) -> None:
+        keys = [task.key for task in self.tasks]
+        if len(set(keys)) < len(keys):
+            twice = next(key for key in keys if keys.count(key) > 1)
+            raise CampaignError(f"the campaign has task {twice!r} twice; leave one out")
+
+    def run(
+        self,
+        function: Function,
+        *,
+        workers: int = 1,
+        scheduler: str | None = None,
+        progress: Callable[[Outcome], None] | None = None,
+    ) -> Summary:
+        """Compute what is open; Ctrl-C returns with what is finished.
+
+        ``function`` is importable, takes the payload of a task and returns JSON data. An
+        exception it raises is the outcome of its task and does not stop the others.
+
+        Raises
+        ------
+        CampaignError
+            if the folder holds results of other tasks, or workers keep dying.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        before = len(self.outcomes())
+        interrupted = False
+        try:
+            self._run_open(function, workers, scheduler, progress)
+        except KeyboardInterrupt:
+            interrupted = True
+        found = self.outcomes()
+        for outcome in found:  # whoever still waits for one of these locks finds the result
+            (self.folder / f"{outcome.task.key}.lock").unlink(missing_ok=True)
+        failed = sum(outcome.error is not None for outcome in found)
+        still_open = len(self.tasks) - len(found)
+        return Summary(before, len(found) - before, still_open, failed, interrupted)
+
+    def outcomes(self) -> list[Outcome]:
+        """Finished tasks, in the order of the campaign."""
+        found = (read_outcome(self.folder, task) for task in self.tasks)
+        return [outcome for outcome in found if outcome is not None]
+
+    def open_tasks(self) -> list[CampaignTask]:
+        """Tasks without a result."""
+        return [task for task in self.tasks if read_outcome(self.folder, task) is None]
+
+    def _run_open(
+        self,
+        function: Function,
+        workers: int,
+        scheduler: str | None,
+        progress: Callable[[Outcome], None] | None,
+    ) -> None:
+        deaths = 0
+        while left := self.open_tasks():
+            finished = 0
+            try:
+                with executor(workers, scheduler) as pool:
+                    for outcome in _outcomes(pool, function, self.folder, left):
+                        finished += 1
+                        if progress is not None:
+                            progress(outcome)
+            except BrokenProcessPool:
+                deaths = 1 if finished else deaths + 1
+                if deaths >= PATIENCE:
+                    keys = ", ".join(task.key for task in self.open_tasks()[:workers])
+                    raise CampaignError(
+                        f"workers died {deaths} times without finishing a task; look at {keys}"
+                        " (memory?); what is finished is kept"
+                    ) from None
+
+
+def _outcomes(
+    pool: Executor, function: Function, folder: Path, tasks: Sequence[CampaignTask]
+) -> Iterator[Outcome]:
+    """Outcomes as they come."""
+    where = str(folder.resolve())
+    futures: dict[Future[Outcome], CampaignTask] = {}
+    try:
+        for task in tasks:
+            futures[pool.submit(compute, function, where, task)] = task
+            # a serial pool has computed it by now
+            for future in [f for f in futures if f.done()]:
+                del futures[future]
+                yield future.result()
+        for future in as_completed(futures):
+            yield future.result()
+    except Exception as error:
+        # the function's own errors are outcomes: this is a cluster that gave up a task
+        if isinstance(error, CancelledError) or type(error).__name__ == "KilledWorker":
+            raise BrokenProcessPool("the cluster gave up a task") from None
+        raise
+    finally:
+        for future in futures:
+            future.cancel()
+
+
+def compute(function: Function, folder: str, task: CampaignTask) -> Outcome:
+    """Compute one task and write its file, unless another process does: then wait for it."""
+    place = Path(folder)
+    while True:
+        with _locked(place / f"{task.key}.lock") as mine:
+            found = read_outcome(place, task)
+            if found is not None:
+                return found
+            if mine:
+                outcome = _computed(function, task)
+                _write(place, task, outcome)
+                return outcome
+        time.sleep(POLL)
+
+
+def _computed(function: Function, task: CampaignTask) -> Outcome:
+    start = time.perf_counter()
+    result: Json | None = None
+    error: str | None = None
+    try:
+        result = function(task.payload)
+        json.dumps(result, allow_nan=False)
+    except Exception as problem:
+        result, error = None, f"{type(problem).__name__}: {problem}"
+    return Outcome(task, result, error, time.perf_counter() - start, os.getpid())
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[bool]:
+    """True while this process holds the lock; it is given back however the process ends."""
+    try:
+        import fcntl
+    except ImportError:  # no such locks here: one coordinator per folder
+        yield True
+        return
+    with path.open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        yield True
+
+
+def _write(folder: Path, task: CampaignTask, outcome: Outcome) -> None:
+    document = {
+        "payload": dict(task.payload),
+        "result": outcome.result,
+        "error": outcome.error,
+        "seconds": outcome.seconds,
+        "process": outcome.process,
+    }
+    temporary = folder / f".{task.key}.{os.getpid()}.tmp"
+    with temporary.open("w", encoding="utf-8") as file:
+        file.write(json.dumps(document, allow_nan=False, indent=1) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, folder / f"{task.key}.json")
+
+
+def read_outcome(folder: Path, task: CampaignTask) -> Outcome | None:
+    """Outcome of a task, None if it is open or its file is damaged.
+
+    Raises
+    ------
+    CampaignError
+        if the file is of another task.
+    """
+    path = folder / f"{task.key}.json"
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        return None
+    fields = ("payload", "result", "error", "seconds", "process")
+    if not isinstance(document, dict) or any(field not in document for field in fields):
+        return None
+    if document["payload"] != json.loads(json.dumps(dict(task.payload))):
+        raise CampaignError(f"{str(path)!r} is the result of another task; use another folder")
+    return Outcome(task, *(document[field] for field in fields[1:]))

@@ -1,0 +1,130 @@
+"""[NORI] in its quick version: ABA exactly, LU within 15%, ours below; accuracy of ours."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import dynsys
+from dynsys.codegen.programs import body_quantities
+from dynsys.ordering.operations import aba_operations
+from dynsys.ordering.umfpack import UmfpackLibrary
+from experiments import nori2017
+from experiments.nori2017_counts import (
+    chain,
+    forward_operations,
+    forward_system,
+    load_cell_operations,
+    load_cell_system,
+    lu_counts,
+    permuted_lu,
+)
+from experiments.nori2017_notes import holds, notes
+from experiments.nori2017_posedness import PLATE, SLIPPERY, feet_ranks, published_ranks
+from experiments.nori2017_recursion import load_cell_parameters, open_recursion_program
+from experiments.nori2017_scripts import SCRIPT_CELLS_PERMUTED, SCRIPT_PERMUTED
+from experiments.nori2017_search import mixed_system
+from experiments.paper_rows import Row
+from sensors import published
+
+umfpack = pytest.mark.skipif(UmfpackLibrary.find() is None, reason="UMFPACK (cvxopt) missing")
+
+
+@pytest.mark.parametrize("n", [2, 3, 5, 10, 30])
+def test_forward_dynamics_is_at_or_below_aba(n: int) -> None:
+    ours, aba = forward_operations(n), aba_operations(n)
+    assert ours.additions <= aba.additions == 205 * n - 248
+    assert ours.multiplications + ours.divisions <= aba.multiplications == 224 * n - 259
+
+
+@umfpack
+@pytest.mark.parametrize("n", [5, 10])
+def test_permuted_lu_counts_as_published(n: int) -> None:
+    found = lu_counts(forward_system(chain(n)), permuted_lu(), 10, discount_units=True)
+    additions, multiplications = SCRIPT_PERMUTED[n]
+    assert_allclose(found.published.additions, additions, rtol=0.15)
+    assert_allclose(found.published.multiplications, multiplications, rtol=0.15)
+
+
+@umfpack
+@pytest.mark.parametrize("n", [8, 12])
+def test_load_cells_are_twice_below_permuted_lu(n: int) -> None:
+    found = lu_counts(load_cell_system(chain(n, taper=1.0)), permuted_lu(), 10)
+    additions, multiplications = SCRIPT_CELLS_PERMUTED[n]
+    assert_allclose(found.published.additions, additions, rtol=0.15)
+    assert_allclose(found.published.multiplications, multiplications, rtol=0.15)
+    assert found.true.total >= 2 * load_cell_operations(n).total
+    assert found.true.total >= 2 * load_cell_operations(n, everything=True).total or n < 12
+
+
+@pytest.mark.parametrize("n", [4, 5, 9])
+def test_open_recursion_gives_the_torques(n: int) -> None:
+    robot = chain(n, taper=1.0)
+    given = load_cell_parameters(robot)
+    rng = np.random.default_rng(n)
+    q, qd, qdd = rng.uniform(0, 10, n), rng.normal(size=n), rng.normal(size=n)
+    f_ext = rng.normal(size=(n, 6))
+    torque = dynsys.rnea(robot, q, qd, qdd, f_ext)
+    bodies = body_quantities(robot, q, qd, qdd, f_ext)
+    cell = bodies["joint_wrench"][0][[c for _, c in given.measured]]
+    hidden_qdd, hidden_wrench = qdd.copy(), f_ext.copy()
+    hidden_qdd[list(given.joints)] = np.nan  # what is open is never read
+    for body, component in given.external:
+        hidden_wrench[body, component] = np.nan
+    x = np.concatenate([q, qd, hidden_wrench.ravel(), hidden_qdd, cell])
+    program = open_recursion_program(robot, given, everything=True)
+    found = program.evaluate(x)
+    scale = np.abs(torque).max()
+    assert_allclose(found[:n], torque, atol=1e-9 * scale)
+    assert_allclose(found[n : n + 4], qdd[list(given.joints)], atol=1e-9)
+    accelerations = found[n + 5 : 7 * n + 5].reshape(n, 6)
+    assert_allclose(accelerations, bodies["acceleration"], atol=1e-8)
+
+
+def test_load_cell_system_is_the_published_layout() -> None:
+    robot = chain(6, taper=1.0)
+    ours = load_cell_system(robot, net_wrench=False)
+    laws = dynsys.LinearSystem(robot)
+    theirs = laws.with_equations(published.sie_friction(robot).equations(laws.unknowns))
+    q, qd = np.linspace(0, 1, 6), np.ones(6)
+    D, D_theirs = (system.assemble(q, qd)[0].toarray() for system in (ours, theirs))
+    assert sorted(map(tuple, D)) == sorted(map(tuple, D_theirs))
+
+
+def test_posedness_of_the_published_sets() -> None:
+    assert feet_ranks(PLATE) == (6, {5})
+    assert feet_ranks(SLIPPERY) == (2, {2})
+    assert published_ranks(6, states=2) == {
+        "autoSensSIE": {1},
+        "autoSensSIEfriction": {0},
+        "autoSensSIEfriction_fy": {1},
+    }
+
+
+def test_mixed_system_is_regular() -> None:
+    system = mixed_system(chain(6, 1.5, 1.0))
+    D, _ = system.assemble(np.linspace(0.3, 2, 6), np.ones(6))
+    assert system.shape[0] == system.shape[1]
+    assert np.linalg.matrix_rank(D.toarray()) == system.shape[1]
+
+
+def test_claims_are_checked() -> None:
+    assert not holds([Row("figure 1", "N = 2", "ours / ABA", None, 1.2)])
+    assert not holds([Row("", "N = 8", "permuted LU, true / ours", None, 1.9)])
+    assert holds([Row("", "N = 5", "permuted LU, true / ours", None, 1.9)])
+
+
+@umfpack
+def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert nori2017.main(["--quick", "--json", "--plot", str(tmp_path)]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert {tuple(row) for row in rows} == {("table", "row", "quantity", "paper", "ours")}
+    assert len(list(tmp_path.glob("*.png"))) == 2
+    found = [Row(**row) for row in rows]
+    aba = [row for row in found if row.quantity.startswith("ABA, closed form")]
+    assert aba and all(row.agrees for row in aba)
+    assert any("do not hold" in note for note in notes(found))
