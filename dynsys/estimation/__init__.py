@@ -1,0 +1,11 @@
+"""Estimators as machine code: exact laws, noisy measurements, one elimination in tree order.
+
+The package knows nothing of sensors: measurements are equations on the robot's unknowns with a
+covariance. See :func:`estimation_kernel`.
+"""
+
+from dynsys.estimation.kernel import estimation_kernel
+from dynsys.estimation.program import estimation_program
+from dynsys.estimation.question import ESTIMATES, Question
+
+__all__ = ["ESTIMATES", "Question", "estimation_kernel", "estimation_program"]
