@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Executor, Future, as_completed
@@ -200,10 +202,27 @@ def compute(function: Function, folder: str, task: CampaignTask) -> Outcome:
             if found is not None:
                 return found
             if mine:
-                outcome = _computed(function, task)
-                _write(place, task, outcome)
+                with _finishing_first():
+                    outcome = _computed(function, task)
+                    _write(place, task, outcome)
                 return outcome
         time.sleep(POLL)
+
+
+@contextmanager
+def _finishing_first() -> Iterator[None]:
+    """Let a SIGTERM wait: a pool that lost one worker ends the others, whose tasks count."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    asked: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, _: asked.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        if asked:
+            os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _computed(function: Function, task: CampaignTask) -> Outcome:
