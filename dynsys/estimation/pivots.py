@@ -15,7 +15,7 @@ group waits for a later one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import final
 
@@ -39,13 +39,16 @@ class Safety:
     multiplier : largest ratio of an entry of the pivot's row to the pivot.
     """
 
-    steady: float = 1e-3
-    kept: float = 1e-6
-    multiplier: float = 1e6
+    steady: float
+    kept: float
+    multiplier: float
 
 
 def eliminate_all(
-    system: Elimination, group: Mapping[int, int], safeties: Sequence[Safety]
+    system: Elimination,
+    group: Mapping[int, int],
+    safeties: Sequence[Safety],
+    avoided: Set[tuple[int, int]] = frozenset(),
 ) -> list[int]:
     """Eliminate every unknown that has a safe pivot; return those that have none.
 
@@ -53,20 +56,21 @@ def eliminate_all(
     ----------
     group : number of each unknown's group; the largest is worked off first.
     safeties : what is safe; what the first leaves over is tried with the next.
+    avoided : pairs to take only where there is nothing else.
     """
-    _peel(system, safeties[0])
+    _peel(system, safeties[0], avoided)
     left: list[int] = []
     by_group: dict[int, list[int]] = {}
     for u in system.rows:
         by_group.setdefault(group[u], []).append(u)
     for number in sorted(by_group, reverse=True):
-        left = _eliminate_group(system, [*left, *by_group[number]], safeties[0])
+        left = _eliminate_group(system, [*left, *by_group[number]], safeties[0], avoided)
     for safety in safeties[1:]:
-        left = _eliminate_group(system, left, safety)
+        left = _eliminate_group(system, left, safety, avoided)
     return left
 
 
-def _peel(system: Elimination, safety: Safety) -> None:
+def _peel(system: Elimination, safety: Safety, avoided: Set[tuple[int, int]]) -> None:
     """Take pairs whose row holds nothing but the pivot, until there are none."""
     pending = list(system.rows)
     while pending:
@@ -78,16 +82,23 @@ def _peel(system: Elimination, safety: Safety) -> None:
         if len(others) != 1:
             continue
         u = others[0]
-        if not system.record.is_switched(row[u]) and _is_safe(system, (u, v), safety):
+        if (u, v) in avoided or system.record.is_switched(row[u]):
+            continue
+        if _is_safe(system, (u, v), safety):
             pending.extend(k for k in system.rows[u] if k != RIGHT and k not in (u, v))
             system.pair(u, v)
 
 
-def _eliminate_group(system: Elimination, unknowns: list[int], safety: Safety) -> list[int]:
+def _eliminate_group(
+    system: Elimination,
+    unknowns: list[int],
+    safety: Safety,
+    avoided: Set[tuple[int, int]],
+) -> list[int]:
     """Take the cheapest safe pivots among ``unknowns``; return what has none."""
     left = dict.fromkeys(u for u in unknowns if u in system.rows)
     while left:
-        pivot = _cheapest(system, left, safety)
+        pivot = _cheapest(system, left, safety, avoided)
         if pivot is None:
             break
         if len(pivot) == 1:
@@ -100,18 +111,21 @@ def _eliminate_group(system: Elimination, unknowns: list[int], safety: Safety) -
 
 
 def _cheapest(
-    system: Elimination, left: Mapping[int, None], safety: Safety
+    system: Elimination,
+    left: Mapping[int, None],
+    safety: Safety,
+    avoided: Set[tuple[int, int]],
 ) -> tuple[int, ...] | None:
-    for *_, pivot in sorted(_candidates(system, left)):
+    for *_, pivot in sorted(_candidates(system, left, avoided)):
         if _is_safe(system, pivot, safety):
             return pivot
     return None
 
 
 def _candidates(
-    system: Elimination, left: Mapping[int, None]
+    system: Elimination, left: Mapping[int, None], avoided: Set[tuple[int, int]]
 ) -> Iterator[tuple[bool, bool, int, tuple[int, ...]]]:
-    """(switched, varying, number of updates, pivot) of all pivots among ``left``."""
+    """(last resort, varying, number of updates, pivot) of all pivots among ``left``."""
     rows, record = system.rows, system.record
 
     def rank(p: Ref) -> tuple[bool, bool]:
@@ -131,7 +145,8 @@ def _candidates(
                     updates = (n - 1) * (n + m - 3) if n > 1 else 0
                 else:
                     updates = (n - 1) * (m - 1)
-                yield *rank(p), updates, (v, u)
+                last, varying = rank(p)
+                yield last or (v, u) in avoided, varying, updates, (v, u)
 
 
 def _is_safe(system: Elimination, pivot: tuple[int, ...], safety: Safety) -> bool:

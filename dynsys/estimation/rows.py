@@ -34,11 +34,15 @@ __all__ = ["LinearRow", "Unknowns", "equation_rows", "law_rows"]
 @final
 @dataclass(frozen=True, eq=False)
 class LinearRow:
-    """sum over columns  coefficient * unknown  +  constant  =  0, at ``body``."""
+    """sum over columns  coefficient * unknown  +  constant  =  0, at ``body``.
+
+    ``not_for`` are columns that the row should not be solved for: another one defines them.
+    """
 
     body: int
     coefficients: dict[int, Any]
     constant: Any
+    not_for: tuple[int, ...] = ()
 
 
 @final
@@ -115,8 +119,8 @@ def _value(term: Term, kin: Kinematics) -> ScalarArray:
 class _Rows:
     """Rows being collected for one law: coefficients add up."""
 
-    def __init__(self, body: int, constant: ScalarArray) -> None:
-        self._rows = [LinearRow(body, {}, x) for x in constant]
+    def __init__(self, body: int, constant: ScalarArray, not_for: Sequence[int] = ()) -> None:
+        self._rows = [LinearRow(body, {}, x, tuple(not_for)) for x in constant]
 
     def add(self, columns: Sequence[int], matrix: ScalarArray) -> None:
         for row, entries in zip(self._rows, matrix, strict=True):
@@ -180,9 +184,12 @@ def _balance(
 ) -> Iterator[LinearRow]:
     robot = kin.robot
     inertia = robot.bodies[i].inertia.matrix()
-    law = _Rows(i, cross_force(kin.velocity[i], inertia @ kin.velocity[i]))
+    f = unknowns.block("joint_wrench", i)
+    turned = i in unknowns.passed_on and ("joint_wrench", i) in unknowns.turned
+    gyroscopic = cross_force(kin.velocity[i], inertia @ kin.velocity[i])
+    law = _Rows(i, gyroscopic, f if turned else ())
     law.add(unknowns.block("acceleration", i), inertia)
-    law.add(unknowns.block("joint_wrench", i), -np.eye(6))
+    law.add(f, -np.eye(6))
     law.add(unknowns.block("external_wrench", i), -np.eye(6))
     for j in robot.children[i]:
         if j in unknowns.passed_on:
@@ -191,9 +198,9 @@ def _balance(
             law.add(unknowns.block("joint_wrench", j), kin.X_up[j].T)
     yield from law
     if i in unknowns.passed_on:
-        stage, f = _Rows(i, np.zeros(6)), unknowns.block("joint_wrench", i)
+        stage = _Rows(i, np.zeros(6))
         motion = _motion(kin, q, i)
-        if ("joint_wrench", i) in unknowns.turned:
+        if turned:
             stage.add(f, -np.eye(6))
             stage.add(unknowns.passed_on[i], motion.inverse().matrix().T)
         else:

@@ -33,8 +33,8 @@ def saddle_point(
     measurements: Sequence[LinearRow],
     noise: coo_array[np.float64],
     weights: Mapping[int, Any],
-) -> tuple[dict[int, Row], dict[int, int]]:
-    """Rows of the symmetric system, and the group of every unknown and multiplier.
+) -> tuple[dict[int, Row], dict[int, int], set[tuple[int, int]]]:
+    """Rows of the symmetric system, groups of all unknowns and multipliers, pairs to avoid.
 
     Parameters
     ----------
@@ -46,8 +46,10 @@ def saddle_point(
     rows: dict[int, Row] = {u: {} for u in body}
     group = dict(body)
     record.include([x for row in (*laws, *measurements) for x in _scalars(row)])
+    avoided: set[tuple[int, int]] = set()
     for law in laws:
-        _add_multiplier(record, rows, group, law, record.one)
+        m = _add_multiplier(record, rows, group, law, record.one)
+        avoided |= {pair for column in law.not_for for pair in ((m, column), (column, m))}
     given = record.include(list(weights.values()), switched=True)
     factor = dict(zip(weights, given, strict=True))
     diagonal = csr_array(noise).diagonal()
@@ -67,7 +69,7 @@ def saddle_point(
                 value = record.mul(value, factor.get(r, record.one))
                 value = record.mul(value, factor.get(s, record.one))
             _set(rows, multiplier[r], multiplier[s], value)
-    return rows, group
+    return rows, group, avoided
 
 
 def _add_multiplier(
