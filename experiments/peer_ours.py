@@ -87,7 +87,7 @@ def _machine_loop(
 ) -> Callable[[int], None]:
     if not isinstance(kernel, Kernel):
         raise TypeError(f"no machine code to time in {type(kernel).__name__}")
-    return StateLoop(kernel._loaded.one, [*map(np.ascontiguousarray, inputs), out])
+    return StateLoop(kernel.address, [*map(np.ascontiguousarray, inputs), out])
 
 
 def _python_loop(

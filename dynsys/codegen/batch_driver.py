@@ -1,17 +1,13 @@
-"""LLVM text of ``batch`` itself: the loop over blocks of tiles, and the rows left over.
-
-``share`` is what a thread runs: it takes chunks of rows from a common counter until none is
-left, so that a thread that wakes late does less instead of being waited for.
-"""
+"""LLVM text of ``batch`` itself: the loop over blocks of tiles, and the rows left over."""
 
 from __future__ import annotations
 
 from dynsys.codegen.llvm_text import Lines, VectorType
 from dynsys.codegen.signature import Signature
 
-__all__ = ["CHUNK", "emit_driver", "emit_share"]
+__all__ = ["CHUNK", "emit_driver"]
 
-CHUNK = 256
+CHUNK = 128
 """Rows that a thread takes at a time; a multiple of every vector width."""
 
 
@@ -156,33 +152,3 @@ def _rest(
             fine = lines.let(f"and i1 {fine}, {ordered}")
         slot += size
     return lines, fine
-
-
-def emit_share(t: VectorType, signature: Signature) -> str:
-    """Text of ``i64 @share(counter, n, scratch, in0, stride0, ...)``; 1 if all is finite."""
-    groups = range(len(signature.groups))
-    lines = Lines("c")
-    addresses = _addresses(lines, t, "%first", groups)
-    arguments = "".join(f", ptr {p}, i64 %s{g}" for g, p in zip(groups, addresses, strict=True))
-    fine = lines.let(f"call i64 @batch(i64 %rows, ptr %scratch{arguments})")
-    parameters = "".join(f", ptr %p{g}, i64 %s{g}" for g in groups)
-    return f"""
-define i64 @share(ptr %counter, i64 %n, ptr %scratch{parameters}) {{
-start:
-  br label %head
-head:
-  %fine = phi i64 [ 1, %start ], [ %both, %loop ]
-  %first = atomicrmw add ptr %counter, i64 {CHUNK} monotonic
-  %more = icmp slt i64 %first, %n
-  br i1 %more, label %loop, label %done
-loop:
-  %left = sub i64 %n, %first
-  %few = icmp slt i64 %left, {CHUNK}
-  %rows = select i1 %few, i64 %left, i64 {CHUNK}
-{chr(10).join(lines.text)}
-  %both = and i64 %fine, {fine}
-  br label %head
-done:
-  ret i64 %fine
-}}
-"""

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-__all__ = ["FastCall", "builtin_function", "runtime_addresses"]
+__all__ = ["RUNTIME_PLACES", "FastCall", "builtin_function", "runtime_addresses"]
 
 FastCall: TypeAlias = Callable[..., bool | None]
 
@@ -21,12 +21,17 @@ _FUNCTIONS = (
     "PyMem_RawMalloc",
     "PyMem_RawFree",
 )
+RUNTIME_PLACES = 12
+"""Length of @runtime: sin and cos, four objects, the functions above, and yield."""
 
 
 def runtime_addresses() -> list[int]:
     """Objects and functions of this process, in the order of their places in @runtime."""
     objects = (np.ndarray, True, False, None)
-    functions = (getattr(ctypes.pythonapi, name) for name in _FUNCTIONS)
+    windows = sys.platform == "win32"
+    system = ctypes.CDLL("kernel32" if windows else None)
+    functions = [getattr(ctypes.pythonapi, name) for name in _FUNCTIONS]
+    functions.append(system.SwitchToThread if windows else system.sched_yield)
     return [
         *(id(x) for x in objects),
         *(ctypes.cast(f, ctypes.c_void_p).value or 0 for f in functions),

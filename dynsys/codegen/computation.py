@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from dynsys.codegen.batch_driver import emit_share
-from dynsys.codegen.emit import Module
-from dynsys.codegen.fastcall import emit_call
 from dynsys.codegen.llvm_text import VectorType
-from dynsys.codegen.rowcall import emit_rows
 from dynsys.codegen.signature import Signature
-from dynsys.codegen.sincos import repair_function
 from dynsys.codegen.target import Target
 from dynsys.types import ScalarArray
 
-__all__ = ["AbstractComputation", "around", "one_by_one"]
+__all__ = ["AbstractComputation", "one_by_one"]
 
 
 class AbstractComputation(Protocol):
@@ -24,22 +19,9 @@ class AbstractComputation(Protocol):
         """Outputs (..., n_outputs) from inputs (..., n_inputs), in the dtype of ``inputs``."""
         ...
 
-    def module(self, signature: Signature, dtype: str, target: Target) -> Module:
+    def module(self, signature: Signature, dtype: str, target: Target) -> str:
         """Text of the functions of a kernel."""
         ...
-
-
-def around(signature: Signature, t: VectorType, target: Target, scratch_bytes: int) -> str:
-    """Beginning of a kernel's text, all but ``one`` and ``batch``."""
-    return "".join(
-        (
-            f'target triple = "{target.triple}"\n',
-            repair_function(t.dtype),
-            emit_share(t, signature),
-            emit_call(signature, t.dtype),
-            emit_rows(signature, t.dtype, scratch_bytes),
-        )
-    )
 
 
 def one_by_one(signature: Signature, t: VectorType) -> str:

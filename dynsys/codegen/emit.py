@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import final
-
-from dynsys.codegen.batch_driver import emit_share
 from dynsys.codegen.emit_batch import batch_scratch_bytes, emit_batch
 from dynsys.codegen.emit_one import emit_one
 from dynsys.codegen.fastcall import emit_call
@@ -16,9 +12,10 @@ from dynsys.codegen.schedule import make_schedule
 from dynsys.codegen.signature import Signature
 from dynsys.codegen.sincos import repair_function
 from dynsys.codegen.target import Target
+from dynsys.codegen.team import emit_team
 from dynsys.errors import KernelBuildError
 
-__all__ = ["DTYPES", "Module", "emit_module"]
+__all__ = ["DTYPES", "around", "emit_module"]
 
 DTYPES = ("float64", "float32")
 
@@ -26,15 +23,6 @@ SEGMENT_ONE = 1000
 SEGMENT_BATCH = 800
 """Operations per function. Compile time stays linear, and a block of tiles reuses a segment
 while its instructions are in the fastest cache."""
-
-
-@final
-@dataclass(frozen=True)
-class Module:
-    """LLVM text and the scratch bytes that a call of ``batch`` needs."""
-
-    text: str
-    scratch_bytes: int
 
 
 def check_dtype(dtype: str) -> None:
@@ -51,7 +39,7 @@ def emit_module(
     *,
     segment_one: int | None = None,
     segment_batch: int | None = None,
-) -> Module:
+) -> str:
     """LLVM text of all functions of a kernel; segments of so many operations at most.
 
     Raises
@@ -75,15 +63,20 @@ def emit_module(
     schedule = make_schedule(program, segment_batch or SEGMENT_BATCH)
     batch = emit_batch(program, schedule, signature, dtype, target)
     scratch_bytes = batch_scratch_bytes(signature, schedule, t)
-    text = "".join(
+    return around(one + batch, signature, t, target, scratch_bytes)
+
+
+def around(
+    text: str, signature: Signature, t: VectorType, target: Target, scratch_bytes: int
+) -> str:
+    """Text of a kernel from that of ``one`` and ``batch``, which needs so much scratch."""
+    return "".join(
         (
             f'target triple = "{target.triple}"\n',
-            repair_function(dtype),
-            one,
-            batch,
-            emit_share(t, signature),
-            emit_call(signature, dtype),
-            emit_rows(signature, dtype, scratch_bytes),
+            repair_function(t.dtype),
+            text,
+            emit_team(t, signature, target, scratch_bytes),
+            emit_call(signature, t.dtype),
+            emit_rows(signature, t.dtype),
         )
     )
-    return Module(text, scratch_bytes)

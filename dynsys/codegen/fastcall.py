@@ -29,7 +29,9 @@ C_CONTIGUOUS, ALIGNED, WRITEABLE = 0x1, 0x100, 0x400
 _BYTE_ORDER, _TYPE_NUMBER = 26, 28
 _NUMBER = {"float64": 12, "float32": 11}
 # Places in @runtime; 0 and 1 are sin and cos (sincos.py).
-NDARRAY, TRUE, FALSE, NONE, INCREF = range(2, 7)
+NDARRAY, TRUE, FALSE, NONE, INCREF, SAVE_THREAD, RESTORE_THREAD, MALLOC, FREE, YIELD = range(
+    2, 12
+)
 
 
 MOST_UNROLLED = 64
@@ -69,7 +71,7 @@ def _join(lines: Lines) -> str:
     return "\n".join(lines.text)
 
 
-# ---- pieces shared with rowcall.py -----------------------------------------------------------
+# ---- pieces shared with rowcall.py and team.py -----------------------------------------------
 
 
 def leave(refused: Iterable[str], result: str, source: str) -> str:

@@ -24,8 +24,6 @@ __all__ = ["Kernel", "build_kernel", "compile_kernel"]
 
 FloatArray: TypeAlias = NDArray[Any]
 
-_HEADER = 16
-
 
 def compile_kernel(
     program: Program | AbstractComputation,
@@ -41,13 +39,12 @@ def compile_kernel(
     """
     target = target or host()
     if isinstance(program, Program):
-        module = emit_module(
+        text = emit_module(
             program, signature, dtype, target, segment_one=segment, segment_batch=segment
         )
     else:
-        module = program.module(signature, dtype, target)
-    header = module.scratch_bytes.to_bytes(_HEADER, "little")
-    return header + compile_object(module.text, target)
+        text = program.module(signature, dtype, target)
+    return compile_object(text, target)
 
 
 def build_kernel(
@@ -74,16 +71,14 @@ class Kernel:
     def __init__(self, code: bytes, signature: Signature, dtype: str) -> None:
         self.signature = signature
         self.dtype = np.dtype(dtype)
-        self._scratch_bytes = int.from_bytes(code[:_HEADER], "little")
-        loaded = load_object(code[_HEADER:])
+        loaded = load_object(code)
         self._loaded = loaded
         pointer, integer = ctypes.c_void_p, ctypes.c_int64
         n = len(signature.groups)
         self._one = ctypes.CFUNCTYPE(None, *[pointer] * n)(loaded.one)
-        rows = [integer, pointer, *[pointer, integer] * n]
-        self._batch = ctypes.CFUNCTYPE(integer, *rows)(loaded.batch)
-        self._share = ctypes.CFUNCTYPE(integer, pointer, *rows)(loaded.share)
-        self._workers = Workers()
+        team = [pointer, integer, integer, *[pointer, integer] * n]
+        self._team = ctypes.CFUNCTYPE(integer, *team)(loaded.team)
+        self._workers = Workers(loaded)
         self.fast = builtin_function(loaded.call, loaded) or _never
         self._rows_fast = builtin_function(loaded.rows, loaded) or _never
         self._sizes = tuple(size for _, size in signature.outputs)
@@ -94,6 +89,11 @@ class Kernel:
     ) -> Kernel:
         """Load what :func:`compile_kernel` made for the same signature and dtype."""
         return cls(code, signature, dtype)
+
+    @property
+    def address(self) -> int:
+        """Address of ``void one(in0, ..., out0, ...)``; valid while this object lives."""
+        return self._loaded.one
 
     # ---- one state -----------------------------------------------------------------------
 
@@ -183,11 +183,13 @@ class Kernel:
 
     def _share_rows(self, arrays: tuple[Any, ...], threads: int) -> bool | None:
         """All rows, if the arrays can be used as they are; None if not."""
-        counter = np.zeros(1, np.int64)
-        if threads > 1 and isinstance(arrays[0], np.ndarray) and len(arrays[0]) > CHUNK:
-            useful = min(threads, -(-len(arrays[0]) // CHUNK))
-            return self._workers.run(lambda: self._rows_fast(counter, *arrays), useful)
-        return self._rows_fast(counter, *arrays)
+        first = arrays[0] if arrays else None
+        rows = len(first) if isinstance(first, np.ndarray) and first.ndim else 0
+        return self._rows_fast(self._board(rows, threads), *arrays)
+
+    def _board(self, rows: int, threads: int) -> NDArray[np.int64]:
+        """Lines of the threads that help the caller with so many rows; they are awake."""
+        return self._workers.awake(min(threads, -(-rows // CHUNK)) - 1)
 
     def _batch_slowly(
         self, inputs: tuple[ArrayLike, ...], out: Sequence[FloatArray] | None, threads: int
@@ -254,22 +256,11 @@ class Kernel:
         arguments: list[int] = []
         for array in arrays:
             arguments += [_address(array), array.strides[0] // item]
-        useful = min(threads, -(-n // CHUNK))
-        if useful <= 1:
-            _memory, address = self._scratch()
-            return bool(self._batch(n, address, *arguments))
-        counter = ctypes.c_int64(0)
-
-        def task() -> bool:
-            _memory, address = self._scratch()
-            return bool(self._share(ctypes.addressof(counter), n, address, *arguments))
-
-        return bool(self._workers.run(task, useful))
-
-    def _scratch(self) -> tuple[NDArray[np.uint8], int]:
-        """Scratch memory for one call, and its first address that a cache line begins at."""
-        memory = np.empty(self._scratch_bytes + 64, np.uint8)
-        return memory, -(-_address(memory) // 64) * 64
+        board = self._board(n, threads)
+        flag = self._team(_address(board), len(board), n, *arguments)
+        if flag < 0:
+            raise MemoryError("no memory is left for the scratch of a batch")
+        return bool(flag)
 
 
 def _address(array: NDArray[Any]) -> int:

@@ -14,8 +14,8 @@ from typing import final
 import numpy as np
 
 from dynsys.branch.ltdl import ltdl_scalars
-from dynsys.codegen.computation import around, one_by_one
-from dynsys.codegen.emit import Module, check_dtype
+from dynsys.codegen.computation import one_by_one
+from dynsys.codegen.emit import around, check_dtype
 from dynsys.codegen.graph import Graph
 from dynsys.codegen.llvm_text import Lines, VectorType
 from dynsys.codegen.program import Program
@@ -76,13 +76,12 @@ class LtdlCode:
         ]
         return np.array(rows).reshape(*inputs.shape[:-1], -1)
 
-    def module(self, signature: Signature, dtype: str, target: Target) -> Module:
+    def module(self, signature: Signature, dtype: str, target: Target) -> str:
         """LLVM text of all functions of a kernel."""
         check_dtype(dtype)
         t = VectorType(dtype, target.width(dtype))
         one = _Writer(self.parent, t).text()
-        text = around(signature, t, target, 64) + one + one_by_one(signature, t)
-        return Module(text, 64)
+        return around(one + one_by_one(signature, t), signature, t, target, 0)
 
 
 class _Writer:

@@ -10,13 +10,13 @@ from typing import Any, final
 
 import llvmlite.binding as llvm
 
-from dynsys.codegen.builtin import runtime_addresses
+from dynsys.codegen.builtin import RUNTIME_PLACES, runtime_addresses
 from dynsys.codegen.target import Target
 from dynsys.errors import KernelBuildError
 
 __all__ = ["LoadedCode", "compile_object", "load_object"]
 
-_FUNCTIONS = ("one", "batch", "share", "call", "rows", "runtime")
+_FUNCTIONS = ("one", "team", "serve", "call", "rows", "runtime")
 
 
 def compile_object(text: str, target: Target, *, level: int = 1) -> bytes:
@@ -55,8 +55,8 @@ class LoadedCode:
     """Addresses of the functions of a kernel; the code lives as long as this object."""
 
     one: int
-    batch: int
-    share: int
+    team: int
+    serve: int
     call: int
     rows: int
     keep: Any  # the JIT library and its tracker
@@ -83,11 +83,11 @@ def load_object(code: bytes) -> LoadedCode:
             f"object code of a kernel could not be loaded ({error}); build it anew"
         ) from error
     addresses = [*_libm_addresses(), *runtime_addresses()]
-    table = (ctypes.c_void_p * len(addresses)).from_address(tracker["runtime"])
-    for place, address in enumerate(addresses):
+    table = (ctypes.c_void_p * RUNTIME_PLACES).from_address(tracker["runtime"])
+    for place, address in zip(range(RUNTIME_PLACES), addresses, strict=True):
         table[place] = address
-    one, batch, share, call, rows = (tracker[name] for name in _FUNCTIONS[:-1])
-    return LoadedCode(one, batch, share, call, rows, (tracker, jit))
+    one, team, serve, call, rows = (tracker[name] for name in _FUNCTIONS[:-1])
+    return LoadedCode(one, team, serve, call, rows, (tracker, jit))
 
 
 def _libm_addresses() -> list[int]:

@@ -1,8 +1,8 @@
 """The batch function as a built-in Python function: checks in machine code, GIL released.
 
-``rows(counter, inputs..., outputs...)`` works like ``call`` (fastcall.py) on arrays (N, size)
-with contiguous rows at any positive distance. ``counter`` is an int64 array of one number, the
-next row to take; threads that are handed the same counter share the work.
+``rows(board, inputs..., outputs...)`` works like ``call`` (fastcall.py) on arrays (N, size)
+with contiguous rows at any positive distance. ``board`` (helpers, 8) is an int64 array with a
+line for each thread that helps (team.py); without lines the caller does all rows.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from dynsys.codegen.fastcall import (
     FALSE,
     NDARRAY,
     NONE,
+    RESTORE_THREAD,
+    SAVE_THREAD,
     STRIDES,
     TRUE,
     WRITEABLE,
@@ -30,33 +32,23 @@ from dynsys.codegen.signature import Signature
 
 __all__ = ["emit_rows"]
 
-SAVE_THREAD, RESTORE_THREAD, MALLOC, FREE = range(7, 11)
-"""Places in @runtime, after those of fastcall.py."""
 
-
-def emit_rows(signature: Signature, dtype: str, scratch_bytes: int) -> str:
+def emit_rows(signature: Signature, dtype: str) -> str:
     """Text of ``ptr @rows(self, arguments, count)``; see the module."""
     t = VectorType(dtype, 1)
-    first, second, run, work = Lines("a"), Lines("b"), Lines("c"), Lines("d")
+    first, second, run = Lines("a"), Lines("b"), Lines("c")
     objects, ok = check_types(first, 1 + len(signature.groups), NDARRAY)
     arguments, fine = _check_arrays(second, t, signature, objects[1:])
-    counter = run.let(
-        f"load ptr, ptr {run.let(f'getelementptr i8, ptr {objects[0]}, i64 {DATA}')}"
-    )
+    board = field(run, "ptr", objects[0], DATA)
+    helpers = field(run, "i64", dimensions_of(run, objects[0], 2)[0], 0)
     state = run.let(f"call ptr {runtime(run, SAVE_THREAD)}()")
-    memory = run.let(f"call ptr {runtime(run, MALLOC)}(i64 {scratch_bytes + 64})")
-    enough = run.let(f"icmp ne ptr {memory}, null")
-    start = work.let(f"ptrtoint ptr {memory} to i64")
-    padded = work.let(f"add i64 {start}, 63")
-    aligned = work.let(f"and i64 {padded}, -64")
-    scratch = work.let(f"inttoptr i64 {aligned} to ptr")
-    flag = work.let(f"call i64 @share(ptr {counter}, i64 %n, ptr {scratch}{arguments})")
-    work.do(f"call void {runtime(work, FREE)}(ptr {memory})")
-    finite = work.let(f"icmp ne i64 {flag}, 0")
-    answer = work.let(f"select i1 {finite}, i64 {TRUE}, i64 {FALSE}")
-    parts = ["\n".join(lines.text) for lines in (first, second, run, work)]
-    restore = Lines("e")
-    restore.do(f"call void {runtime(restore, RESTORE_THREAD)}(ptr {state})")
+    flag = run.let(f"call i64 @team(ptr {board}, i64 {helpers}, i64 %n{arguments})")
+    run.do(f"call void {runtime(run, RESTORE_THREAD)}(ptr {state})")
+    finite = run.let(f"icmp ne i64 {flag}, 0")
+    short = run.let(f"icmp slt i64 {flag}, 0")
+    done = run.let(f"select i1 {finite}, i64 {TRUE}, i64 {FALSE}")
+    answer = run.let(f"select i1 {short}, i64 {NONE}, i64 {done}")
+    parts = ["\n".join(lines.text) for lines in (first, second, run)]
     refused = ("start", "types", "arrays")
     return f"""
 define ptr @rows(ptr %self, ptr %args, i64 %count) {{
@@ -71,15 +63,8 @@ arrays:
   br i1 {fine}, label %run, label %leave
 run:
 {parts[2]}
-  br i1 {enough}, label %work, label %restore
-work:
-{parts[3]}
-  br label %restore
-restore:
-  %answer = phi i64 [ {NONE}, %run ], [ {answer}, %work ]
-{chr(10).join(restore.text)}
   br label %leave
-{leave(refused, "%answer", "restore")}
+{leave(refused, answer, "run")}
 }}
 """
 
@@ -87,7 +72,7 @@ restore:
 def _check_arrays(
     lines: Lines, t: VectorType, signature: Signature, objects: list[str]
 ) -> tuple[str, str]:
-    """Arguments of ``share`` (address and stride each), and whether all arrays are usable."""
+    """Arguments of ``team`` (address and stride each), and whether all arrays are usable."""
     fine, arguments = "true", ""
     spans: list[tuple[str, str]] = []
     for k, ((_, size), array) in enumerate(zip(signature.groups, objects, strict=True)):

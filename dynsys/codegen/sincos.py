@@ -16,6 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
+from dynsys.codegen.builtin import RUNTIME_PLACES
 from dynsys.codegen.llvm_text import Lines, VectorType
 
 __all__ = ["LIMIT", "repair_function", "sincos"]
@@ -172,7 +173,7 @@ def repair_function(dtype: str) -> str:
     widen = "fpext float %x to double" if dtype == "float32" else "fadd double %x, -0.0"
     narrow = "fptrunc double {} to float" if dtype == "float32" else "fadd double {}, -0.0"
     return f"""
-@runtime = global [11 x ptr] zeroinitializer
+@runtime = global [{RUNTIME_PLACES} x ptr] zeroinitializer
 @no_dimension = internal constant [2 x i64] [i64 -1, i64 -1]
 
 define internal void @repair(ptr %args, ptr %out, i64 %count, i64 %width) noinline {{

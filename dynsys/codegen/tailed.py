@@ -12,8 +12,7 @@ from typing import Protocol, final
 
 import numpy as np
 
-from dynsys.codegen.computation import around
-from dynsys.codegen.emit import SEGMENT_BATCH, SEGMENT_ONE, Module, check_dtype
+from dynsys.codegen.emit import SEGMENT_BATCH, SEGMENT_ONE, around, check_dtype
 from dynsys.codegen.emit_batch import batch_scratch_bytes, emit_batch
 from dynsys.codegen.emit_one import emit_one
 from dynsys.codegen.llvm_text import VectorType
@@ -62,7 +61,7 @@ class TailedProgram:
         entries = np.array([np.ravel(self.tail.evaluate(state)) for state in states])
         return entries.reshape(*numbers.shape[:-1], -1)
 
-    def module(self, signature: Signature, dtype: str, target: Target) -> Module:
+    def module(self, signature: Signature, dtype: str, target: Target) -> str:
         """LLVM text of all functions of a kernel; ``signature`` has one output."""
         check_dtype(dtype)
         tail, t = self.tail, VectorType(dtype, target.width(dtype))
@@ -78,8 +77,7 @@ class TailedProgram:
             _one(tail, signature, t),
             _batch(tail, signature, t, head_bytes),
         )
-        text = around(signature, t, target, scratch_bytes) + "".join(functions)
-        return Module(text, scratch_bytes)
+        return around("".join(functions), signature, t, target, scratch_bytes)
 
 
 def _one(tail: AbstractTail, signature: Signature, t: VectorType) -> str:

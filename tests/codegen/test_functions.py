@@ -225,7 +225,7 @@ def test_object_code_for_other_processors(target: Target) -> None:
     )
     for made, signature in computations:
         assert isinstance(made, (TailedProgram, LtdlCode))
-        assert compile_object(made.module(signature, "float64", target).text, target)
+        assert compile_object(made.module(signature, "float64", target), target)
 
 
 @pytest.mark.parametrize("n", [8, 9, 10, 11])

@@ -64,8 +64,8 @@ def test_object_code_for_other_processors(
     program: Program, dtype: str, target: Target, width: int, machine: int
 ) -> None:
     assert target.width(dtype) == (width if dtype == "float64" else 2 * width)
-    module = emit_module(program, SIGNATURE, dtype, target)
-    code = compile_object(module.text, target)
+    text = emit_module(program, SIGNATURE, dtype, target)
+    code = compile_object(text, target)
     assert code[:4] == b"\x7fELF"
     assert int.from_bytes(code[18:20], "little") == machine
 

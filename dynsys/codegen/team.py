@@ -1,0 +1,324 @@
+"""LLVM text of a batch shared among threads that wait for it in machine code.
+
+A board has a line of eight int64 for each helper; the first number of a line is its state:
+
+    0         asleep: the thread waits in Python and must be woken there (workers.py)
+    1         watching its line for work, for a tenth of a millisecond or a few
+    2         being woken, or passed over: looks at its line next
+    3         working
+    address   work offered: the caller's block, below
+
+Helpers and callers change a state only by compare-and-exchange. ``team`` offers its block to
+the helpers that are awake, takes chunks of rows itself until none is left, takes back what
+nobody has begun, and waits for the others: a thread that wakes late does less instead of being
+waited for. ``serve`` is what a helper runs. Neither touches Python.
+"""
+
+from __future__ import annotations
+
+from dynsys.codegen.batch_driver import CHUNK
+from dynsys.codegen.fastcall import FREE, MALLOC, YIELD, runtime
+from dynsys.codegen.llvm_text import Lines, VectorType
+from dynsys.codegen.signature import Signature
+from dynsys.codegen.target import Target
+
+__all__ = ["ASLEEP", "LINE", "WAKING", "emit_team"]
+
+ASLEEP, WATCHING, WAKING, WORKING = range(4)
+LINE = 8
+"""Numbers of a line: 64 bytes, so that no two threads write to one cache line."""
+
+_PATIENCE = 20_000
+"""Looks at a line before its thread goes to sleep, each a pause of 10 to 50 ns."""
+_LOOKS_BEFORE_YIELD = 2_000
+"""Looks of a caller that waits, before it leaves its core to others now and then."""
+
+_FUNCTION, _PENDING, _FINE, _NEXT_ROW, _ROWS, _ARRAYS = range(6)
+"""Places in a block: what to call with it, helpers at work, whether all numbers are finite,
+the next row to take, the number of rows, then address and stride of each array."""
+
+
+def emit_team(t: VectorType, signature: Signature, target: Target, scratch_bytes: int) -> str:
+    """Text of ``i64 @team(board, helpers, n, in0, stride0, ...)`` and ``void @serve(line)``.
+
+    ``team`` returns 1 if all outputs are finite, 0 if not, -1 if memory is short.
+    """
+    return "".join(
+        (
+            _pause(target),
+            _share(t, signature),
+            _work(signature, scratch_bytes),
+            _offer(),
+            _take_back(),
+            _team(signature),
+            _serve(),
+        )
+    )
+
+
+def _pause(target: Target) -> str:
+    """Text of ``@pause``: tells the core that it waits for another one."""
+    if target.triple.startswith(("x86", "i686")):
+        intrinsic, call = "@llvm.x86.sse2.pause()", "@llvm.x86.sse2.pause()"
+    elif target.triple.startswith(("aarch64", "arm64")):
+        intrinsic, call = "@llvm.aarch64.hint(i32)", "@llvm.aarch64.hint(i32 1)"
+    else:
+        return "\ndefine internal void @pause() {\n  ret void\n}\n"
+    return f"""
+declare void {intrinsic}
+define internal void @pause() {{
+  call void {call}
+  ret void
+}}
+"""
+
+
+def _share(t: VectorType, signature: Signature) -> str:
+    """Text of ``@share``: chunks of rows from a common counter until none is left."""
+    lines = Lines("c")
+    arguments = ""
+    for g in range(len(signature.groups)):
+        offset = lines.let(f"mul i64 %first, %s{g}")
+        address = lines.let(f"getelementptr {t.element}, ptr %p{g}, i64 {offset}")
+        arguments += f", ptr {address}, i64 %s{g}"
+    fine = lines.let(f"call i64 @batch(i64 %rows, ptr %scratch{arguments})")
+    return f"""
+define internal i64 @share(ptr %counter, i64 %n, ptr %scratch{_parameters(signature)}) {{
+start:
+  br label %head
+head:
+  %fine = phi i64 [ 1, %start ], [ %both, %loop ]
+  %first = atomicrmw add ptr %counter, i64 {CHUNK} monotonic
+  %more = icmp slt i64 %first, %n
+  br i1 %more, label %loop, label %done
+loop:
+  %left = sub i64 %n, %first
+  %few = icmp slt i64 %left, {CHUNK}
+  %rows = select i1 %few, i64 %left, i64 {CHUNK}
+{_join(lines)}
+  %both = and i64 %fine, {fine}
+  br label %head
+done:
+  ret i64 %fine
+}}
+"""
+
+
+def _work(signature: Signature, scratch_bytes: int) -> str:
+    """Text of ``i64 @work(block)``: a share of the rows; -1, and no row, if memory is short."""
+    lines = Lines("w")
+    memory = lines.let(f"call ptr {runtime(lines, MALLOC)}(i64 {scratch_bytes + 64})")
+    enough = lines.let(f"icmp ne ptr {memory}, null")
+    some = Lines("v")
+    start = some.let(f"ptrtoint ptr {memory} to i64")
+    aligned = some.let(f"and i64 {some.let(f'add i64 {start}, 63')}, -64")
+    scratch = some.let(f"inttoptr i64 {aligned} to ptr")
+    arguments = ""
+    for g in range(len(signature.groups)):
+        data = _load(some, "ptr", "%block", _ARRAYS + 2 * g)
+        stride = _load(some, "i64", "%block", _ARRAYS + 2 * g + 1)
+        arguments += f", ptr {data}, i64 {stride}"
+    rows = _load(some, "i64", "%block", _ROWS)
+    counter = _place(some, "%block", _NEXT_ROW)
+    fine = some.let(f"call i64 @share(ptr {counter}, i64 {rows}, ptr {scratch}{arguments})")
+    some.do(f"call void {runtime(some, FREE)}(ptr {memory})")
+    return f"""
+define internal i64 @work(ptr %block) {{
+{_join(lines)}
+  br i1 {enough}, label %some, label %short
+some:
+{_join(some)}
+  ret i64 {fine}
+short:
+  ret i64 -1
+}}
+"""
+
+
+def _offer() -> str:
+    """Text of ``@offer(block, line)``: to a helper that is awake, or about to be."""
+    lines = Lines("o")
+    pending = _place(lines, "%block", _PENDING)
+    return f"""
+define internal void @offer(ptr %block, ptr %line) {{
+start:
+  %state = load atomic i64, ptr %line monotonic, align 8
+  %watching = icmp eq i64 %state, {WATCHING}
+  %waking = icmp eq i64 %state, {WAKING}
+  %awake = or i1 %watching, %waking
+  br i1 %awake, label %try, label %done
+try:
+{_join(lines)}
+  atomicrmw add ptr {pending}, i64 1 monotonic
+  %offer = ptrtoint ptr %block to i64
+  %pair = cmpxchg ptr %line, i64 %state, i64 %offer acq_rel monotonic
+  %taken = extractvalue {{ i64, i1 }} %pair, 1
+  br i1 %taken, label %done, label %undo
+undo:
+  atomicrmw sub ptr {pending}, i64 1 monotonic
+  br label %done
+done:
+  ret void
+}}
+"""
+
+
+def _take_back() -> str:
+    """Text of ``@take_back(block, line)``: an offer that nobody has begun."""
+    lines = Lines("o")
+    pending = _place(lines, "%block", _PENDING)
+    return f"""
+define internal void @take_back(ptr %block, ptr %line) {{
+  %offer = ptrtoint ptr %block to i64
+  %pair = cmpxchg ptr %line, i64 %offer, i64 {WAKING} acq_rel monotonic
+  %back = extractvalue {{ i64, i1 }} %pair, 1
+  br i1 %back, label %undo, label %done
+undo:
+{_join(lines)}
+  atomicrmw sub ptr {pending}, i64 1 monotonic
+  br label %done
+done:
+  ret void
+}}
+"""
+
+
+def _team(signature: Signature) -> str:
+    groups = range(len(signature.groups))
+    fill, finish, wait = Lines("f"), Lines("g"), Lines("h")
+    _store(fill, "ptr @work", "%block", _FUNCTION)
+    _store(fill, "i64 0", "%block", _PENDING)
+    _store(fill, "i64 1", "%block", _FINE)
+    _store(fill, "i64 0", "%block", _NEXT_ROW)
+    _store(fill, "i64 %n", "%block", _ROWS)
+    for g in groups:
+        _store(fill, f"ptr %p{g}", "%block", _ARRAYS + 2 * g)
+        _store(fill, f"i64 %s{g}", "%block", _ARRAYS + 2 * g + 1)
+    pending = wait.let(
+        f"load atomic i64, ptr {_place(wait, '%block', _PENDING)} acquire, align 8"
+    )
+    others = finish.let(
+        f"load atomic i64, ptr {_place(finish, '%block', _FINE)} monotonic, align 8"
+    )
+    leave = Lines("y")
+    leave.do(f"call i32 {runtime(leave, YIELD)}()")
+    return f"""
+define i64 @team(ptr %board, i64 %helpers, i64 %n{_parameters(signature)}) {{
+start:
+  %block = alloca [{_ARRAYS + 2 * len(groups)} x i64], align 64
+{_join(fill)}
+  br label %offers
+{_for_each_line("offer", "offers", "own")}
+own:
+  %fine = call i64 @work(ptr %block)
+  br label %take_backs
+{_for_each_line("take_back", "take_backs", "wait")}
+wait:
+  %looks = phi i64 [ 0, %take_backs ], [ %more_looks, %again ], [ 0, %leave ]
+{_join(wait)}
+  %all_done = icmp eq i64 {pending}, 0
+  br i1 %all_done, label %finish, label %look
+look:
+  %impatient = icmp ugt i64 %looks, {_LOOKS_BEFORE_YIELD}
+  br i1 %impatient, label %leave, label %again
+again:
+  call void @pause()
+  %more_looks = add i64 %looks, 1
+  br label %wait
+leave:
+{_join(leave)}
+  br label %wait
+finish:
+{_join(finish)}
+  %short = icmp slt i64 %fine, 0
+  %all_fine = and i64 %fine, {others}
+  %result = select i1 %short, i64 -1, i64 %all_fine
+  ret i64 %result
+}}
+"""
+
+
+def _for_each_line(function: str, label: str, then: str) -> str:
+    """Text that calls ``function(block, line)`` for each helper's line."""
+    before = {"offers": "start", "take_backs": "own"}[label]
+    return f"""{label}:
+  %{label}_k = phi i64 [ 0, %{before} ], [ %{label}_next, %{label}_one ]
+  %{label}_more = icmp ult i64 %{label}_k, %helpers
+  br i1 %{label}_more, label %{label}_one, label %{then}
+{label}_one:
+  %{label}_first = mul i64 %{label}_k, {LINE}
+  %{label}_line = getelementptr i64, ptr %board, i64 %{label}_first
+  call void @{function}(ptr %block, ptr %{label}_line)
+  %{label}_next = add i64 %{label}_k, 1
+  br label %{label}"""
+
+
+def _serve() -> str:
+    """Text of ``@serve(line)``: do what is offered, until nothing is for a while."""
+    lines, after = Lines("s"), Lines("u")
+    function = _load(lines, "ptr", "%block", _FUNCTION)
+    result = lines.let(f"call i64 {function}(ptr %block)")
+    after.do(f"atomicrmw and ptr {_place(after, '%block', _FINE)}, i64 {result} monotonic")
+    after.do(f"atomicrmw sub ptr {_place(after, '%block', _PENDING)}, i64 1 release")
+    return f"""
+define void @serve(ptr %line) {{
+start:
+  br label %head
+head:
+  %looks = phi i64 [ 0, %start ], [ %more_looks, %rest ], [ 0, %woken ], [ 0, %work ],
+                   [ %looks, %offered ], [ %looks, %tired ]
+  %state = load atomic i64, ptr %line acquire, align 8
+  switch i64 %state, label %offered [ i64 {ASLEEP}, label %done
+                                      i64 {WATCHING}, label %watching
+                                      i64 {WAKING}, label %woken ]
+woken:
+  cmpxchg ptr %line, i64 {WAKING}, i64 {WATCHING} acq_rel monotonic
+  br label %head
+watching:
+  %more_looks = add i64 %looks, 1
+  %enough = icmp ugt i64 %more_looks, {_PATIENCE}
+  br i1 %enough, label %tired, label %rest
+rest:
+  call void @pause()
+  br label %head
+tired:
+  %asleep = cmpxchg ptr %line, i64 {WATCHING}, i64 {ASLEEP} acq_rel monotonic
+  %slept = extractvalue {{ i64, i1 }} %asleep, 1
+  br i1 %slept, label %done, label %head
+offered:
+  %taking = cmpxchg ptr %line, i64 %state, i64 {WORKING} acq_rel monotonic
+  %taken = extractvalue {{ i64, i1 }} %taking, 1
+  br i1 %taken, label %work, label %head
+work:
+  %block = inttoptr i64 %state to ptr
+{_join(lines)}
+{_join(after)}
+  store atomic i64 {WATCHING}, ptr %line release, align 8
+  br label %head
+done:
+  ret void
+}}
+"""
+
+
+# ---- small pieces ----------------------------------------------------------------------------
+
+
+def _join(lines: Lines) -> str:
+    return "\n".join(lines.text)
+
+
+def _parameters(signature: Signature) -> str:
+    return "".join(f", ptr %p{g}, i64 %s{g}" for g in range(len(signature.groups)))
+
+
+def _place(lines: Lines, block: str, place: int) -> str:
+    return lines.let(f"getelementptr i64, ptr {block}, i64 {place}")
+
+
+def _load(lines: Lines, kind: str, block: str, place: int) -> str:
+    return lines.let(f"load {kind}, ptr {_place(lines, block, place)}")
+
+
+def _store(lines: Lines, value: str, block: str, place: int) -> None:
+    lines.do(f"store {value}, ptr {_place(lines, block, place)}")
