@@ -10,7 +10,6 @@ last (N,)            last freedom that moves each body, -1 if none does
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -18,11 +17,10 @@ import numpy as np
 
 from dynsys.errors import ModelError
 from dynsys.model.expanded import expanded_parent, last_freedom
-from dynsys.model.spatial import Transform
 from dynsys.model.tree import KinematicTree
 from dynsys.types import Array, IntArray
 
-__all__ = ["PackedTree", "motion_matrices"]
+__all__ = ["PackedTree"]
 
 
 @final
@@ -63,16 +61,3 @@ class PackedTree:
             freedom_parent=expanded_parent(robot),
             last=last_freedom(robot),
         )
-
-
-def motion_matrices(X_up: Sequence[Transform]) -> Array:
-    """X (N, 6, 6) from transforms parent -> body, in one vectorised pass ([RBDA] eq. 2.24)."""
-    E = np.array([transform.E for transform in X_up], dtype=np.float64).reshape(-1, 3, 3)
-    r = np.array([transform.r for transform in X_up], dtype=np.float64).reshape(-1, 3)
-    r_cross = np.zeros_like(E)
-    r_cross[:, [2, 0, 1], [1, 2, 0]] = r
-    r_cross[:, [1, 2, 0], [2, 0, 1]] = -r
-    X = np.zeros((len(E), 6, 6))
-    X[:, :3, :3] = X[:, 3:, 3:] = E
-    X[:, 3:, :3] = -(E @ r_cross)
-    return X

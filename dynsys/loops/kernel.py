@@ -230,7 +230,7 @@ class LoopKernel(AbstractLoopKernel):
             list(outputs).index(n) if n in outputs else -1 for n in DYNAMICS_OUTPUTS
         ]
         self._dense = robot.is_coupled and not mask.all()
-        self._states = _dynamics_loop(all_known=bool(mask.all()), coupled=robot.is_coupled)
+        self._states = _dynamics_loop(all_known=bool(mask.all()))
 
     @property
     def _forms_matrix(self) -> bool:
@@ -247,13 +247,11 @@ class LoopKernel(AbstractLoopKernel):
         return bool(finite)
 
 
-def _dynamics_loop(*, all_known: bool, coupled: bool) -> Callable[..., Any]:
+def _dynamics_loop(*, all_known: bool) -> Callable[..., Any]:
     """The loop for a problem; numba is imported and the loop compiled here, on first use."""
     from dynsys.loops import states
 
-    if all_known:
-        return states.inverse_states()
-    return states.coupled_states() if coupled else states.forward_states()
+    return states.inverse_states() if all_known else states.forward_states()
 
 
 @final

@@ -13,16 +13,24 @@ from typing import Any
 import numba
 from numba import types
 
-from dynsys.loops.articulated import gather_inertias, respond
-from dynsys.loops.columns import ARMATURE, GIVEN, QDD, TORQUE
-from dynsys.loops.composite import fill_inertia_matrix, solve_unknown
+from dynsys.loops.arrays import Model, Work
 from dynsys.loops.jit import compiled
-from dynsys.loops.passes import bias, read, read_state, wrenches_of_solution, write, write_state
-from dynsys.loops.rotations import place_bodies
-from dynsys.loops.wrenches import gather_wrenches
+from dynsys.loops.passes import (
+    bias,
+    form_matrix,
+    gather,
+    place,
+    read,
+    read_state,
+    solve_matrix,
+    solve_tree,
+    wrenches_of_solution,
+    write,
+    write_state,
+)
 from dynsys.types import Array, IntArray
 
-__all__ = ["coupled_states", "forward_states", "inertia_states", "inverse_states"]
+__all__ = ["forward_states", "inertia_states", "inverse_states"]
 
 
 def _inverse(
@@ -50,40 +58,16 @@ def _inverse(
     wrench: Array,
 ) -> bool:
     """Every qdd known: recursive Newton-Euler."""
+    model = Model(numbers, frames, integers, unknown)
+    work = Work(motion, inertia, freedoms, angles, vectors, position, small, H)
     finite = True
     for state in range(len(q)):
-        read_state(
-            numbers,
-            frames,
-            integers,
-            unknown,
-            motion,
-            angles,
-            vectors,
-            position,
-            q[state],
-            qd[state],
-            given[state],
-        )
         f = f_ext[state] if push else f_ext[0]
-        bias(numbers, frames, integers, motion, angles, vectors, small, push, f)
-        gather_wrenches(numbers, integers, angles, vectors, motion)
-        good = write_state(
-            numbers,
-            frames,
-            integers,
-            unknown,
-            motion,
-            inertia,
-            angles,
-            vectors,
-            want,
-            torque[state],
-            qdd[state],
-            acceleration[state],
-            wrench[state],
-        )
-        finite = finite and good
+        read_state(model, work, q[state], qd[state], given[state])
+        bias(model, work, push, f)
+        gather(model, work)
+        outputs = torque[state], qdd[state], acceleration[state], wrench[state]
+        finite = write_state(model, work, want, *outputs) and finite
     return finite
 
 
@@ -111,135 +95,21 @@ def _forward(
     acceleration: Array,
     wrench: Array,
 ) -> bool:
-    """Some qdd unknown: articulated bodies."""
+    """Some qdd unknown: articulated bodies, or H where joints are coupled and H has room."""
+    model = Model(numbers, frames, integers, unknown)
+    work = Work(motion, inertia, freedoms, angles, vectors, position, small, H)
     finite = True
     for state in range(len(q)):
-        read_state(
-            numbers,
-            frames,
-            integers,
-            unknown,
-            motion,
-            angles,
-            vectors,
-            position,
-            q[state],
-            qd[state],
-            given[state],
-        )
         f = f_ext[state] if push else f_ext[0]
-        bias(numbers, frames, integers, motion, angles, vectors, small, push, f)
-        gather_inertias(numbers, integers, angles, vectors, motion, inertia, freedoms)
-        respond(numbers, integers, angles, motion, inertia, freedoms, vectors[QDD])
-        wrenches_of_solution(
-            numbers,
-            frames,
-            integers,
-            unknown,
-            motion,
-            angles,
-            vectors,
-            small,
-            want,
-            push,
-            f,
-        )
-        good = write_state(
-            numbers,
-            frames,
-            integers,
-            unknown,
-            motion,
-            inertia,
-            angles,
-            vectors,
-            want,
-            torque[state],
-            qdd[state],
-            acceleration[state],
-            wrench[state],
-        )
-        finite = finite and good
-    return finite
-
-
-def _coupled(
-    numbers: Array,
-    frames: Array,
-    integers: IntArray,
-    unknown: IntArray,
-    motion: Array,
-    inertia: Array,
-    freedoms: Array,
-    angles: Array,
-    vectors: Array,
-    position: Array,
-    small: Array,
-    H: Array,
-    want: int,
-    push: bool,
-    q: Array,
-    qd: Array,
-    given: Array,
-    f_ext: Array,
-    torque: Array,
-    qdd: Array,
-    acceleration: Array,
-    wrench: Array,
-) -> bool:
-    """Some qdd unknown and joints coupled: the inertia matrix, solved densely."""
-    finite = True
-    for state in range(len(q)):
-        read_state(
-            numbers,
-            frames,
-            integers,
-            unknown,
-            motion,
-            angles,
-            vectors,
-            position,
-            q[state],
-            qd[state],
-            given[state],
-        )
-        f = f_ext[state] if push else f_ext[0]
-        bias(numbers, frames, integers, motion, angles, vectors, small, push, f)
-        gather_wrenches(numbers, integers, angles, vectors, motion)
-        armature = vectors[ARMATURE]
-        fill_inertia_matrix(numbers, integers, armature, angles, motion, inertia, small, H)
-        for v in unknown:
-            vectors[QDD, v] = vectors[GIVEN, v] - vectors[TORQUE, v]
-        solve_unknown(H, unknown, vectors[QDD])
-        wrenches_of_solution(
-            numbers,
-            frames,
-            integers,
-            unknown,
-            motion,
-            angles,
-            vectors,
-            small,
-            want,
-            push,
-            f,
-        )
-        good = write_state(
-            numbers,
-            frames,
-            integers,
-            unknown,
-            motion,
-            inertia,
-            angles,
-            vectors,
-            want,
-            torque[state],
-            qdd[state],
-            acceleration[state],
-            wrench[state],
-        )
-        finite = finite and good
+        read_state(model, work, q[state], qd[state], given[state])
+        bias(model, work, push, f)
+        if len(H) > 0:
+            solve_matrix(model, work)
+        else:
+            solve_tree(model, work)
+        wrenches_of_solution(model, work, want, push, f)
+        outputs = torque[state], qdd[state], acceleration[state], wrench[state]
+        finite = write_state(model, work, want, *outputs) and finite
     return finite
 
 
@@ -260,14 +130,14 @@ def _inertia(
     out: Array,
 ) -> bool:
     """Inertia matrices, by rows in ``out`` (N, nv nv)."""
+    model = Model(numbers, frames, integers, unknown)
+    work = Work(motion, inertia, freedoms, angles, vectors, position, small, H)
     finite = True
     for state in range(len(q)):
         read(q[state], position)
-        place_bodies(numbers, frames, integers, position, angles, motion)
-        armature = vectors[ARMATURE]
-        fill_inertia_matrix(numbers, integers, armature, angles, motion, inertia, small, H)
-        good = write(H.reshape(-1), out[state])
-        finite = finite and good
+        place(model, work)
+        form_matrix(model, work)
+        finite = write(H.reshape(-1), out[state]) and finite
     return finite
 
 
@@ -289,14 +159,8 @@ def inverse_states() -> Callable[..., Any]:
 
 @cache
 def forward_states() -> Callable[..., Any]:
-    """Compiled forward and hybrid dynamics of trees."""
+    """Compiled forward and hybrid dynamics."""
     return compiled(_forward, _DYNAMICS)
-
-
-@cache
-def coupled_states() -> Callable[..., Any]:
-    """Compiled forward and hybrid dynamics with coupled joints."""
-    return compiled(_coupled, _DYNAMICS)
 
 
 @cache

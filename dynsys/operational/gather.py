@@ -1,4 +1,4 @@
-"""Lambda^-1 = R Omega R^T from blocks of Omega, and transforms by compiled loops.
+"""Lambda^-1 = R Omega R^T from blocks of Omega.
 
 Shared by the recursions that give Omega_ij (6, 6), the velocity of body i per impulsive wrench
 on body j, for the bodies that an operational space depends on.
@@ -11,7 +11,6 @@ from typing import final
 
 import numpy as np
 
-from dynsys.branch.articulated import TreeArrays, motion_matrices
 from dynsys.branch.compiled import Loop
 from dynsys.errors import SingularSystemError
 from dynsys.model.spatial import Transform
@@ -20,22 +19,12 @@ from dynsys.operational.space import TaskSpace
 from dynsys.operational.state import TreeState
 from dynsys.types import Array, IntArray
 
-__all__ = ["Gathering", "compiled_state", "propagators_at", "wanted_bodies"]
+__all__ = ["Gathering", "propagators_at", "wanted_bodies"]
 
 
 def wanted_bodies(space: TaskSpace) -> list[int]:
     """Bodies that the coordinates depend on, ascending."""
     return sorted({body for bodies in space.bodies for body in bodies})
-
-
-def compiled_state(arrays: TreeArrays, q: Array) -> TreeState:
-    """State of a robot at q with its transforms and poses computed by compiled loops."""
-    state = TreeState(arrays.robot, q, arrays.tree)
-    E_up, r_up = arrays.joints.transforms(q)
-    vars(state).update(  # what the state would otherwise compute, slowly, when first asked
-        X=motion_matrices(E_up, r_up), poses=arrays.joints.poses(E_up, r_up)
-    )
-    return state
 
 
 def propagators_at(state: TreeState) -> tuple[Array, Array]:

@@ -12,7 +12,7 @@ from importlib import import_module
 
 import numpy as np
 
-from dynsys.branch.packed import PackedTree
+from dynsys.branch.articulated import TreeArrays
 from dynsys.errors import ModelError
 from dynsys.model.checks import nearest_name
 from dynsys.model.tree import KinematicTree
@@ -35,7 +35,8 @@ class AbstractMethod(ABC):
     def __init__(self, robot: KinematicTree, space: TaskSpace) -> None:
         self.robot = robot
         self.space = space
-        self.tree = PackedTree.of(robot)
+        self.arrays = TreeArrays(robot)
+        self.tree = self.arrays.tree
 
     @abstractmethod
     def lambda_inv(self, state: TreeState) -> Array:
@@ -43,7 +44,7 @@ class AbstractMethod(ABC):
 
     def state(self, q: Array) -> TreeState:
         """State of the robot at q (nq,), for the other calls."""
-        return TreeState(self.robot, q, self.tree)
+        return TreeState(self.robot, q, self.arrays)
 
     def jacobian(self, state: TreeState) -> Array:
         """Task Jacobian J (m, nv)."""

@@ -40,7 +40,22 @@ def operational_space(
     bodies : what the operational coordinates are, in order: names (or numbers) of bodies and
         frames, six coordinates each, in their own frame and angular first; or tasks:
         ``BodyMotion``, ``RelativeMotion(a, b)``, ``CentreOfMass()``.
-    method : "y_factor", "rjk", "dense", or any other module of ``dynsys.operational.methods``.
+    method : all give the same numbers; which is fastest depends on n freedoms, depth d of the
+        tree and m operational bodies:
+
+        - "y_factor" ([OSI]): O(n d^2 + m d^2 + m^2 d). Robots of up to a hundred or so
+          freedoms, and larger ones with short branches. Its factors also serve Jbar and N.
+        - "chang_khatib" ([CK]): O(n m). Long chains with few operational bodies.
+        - "pv_osimr" (PV-OSIMr): O(n + m^2). Long chains with any number of them.
+        - "auto": one of these three, whichever is expected to be fastest here by measured
+          costs ("dense" with coupled joints). Robots whose size you do not know.
+        - "rjk" ([ROD], [OSI] appendix B): O(n + m^2 d). For comparison; never the fastest.
+        - "dense": J H^-1 J^T with plain matrices, O(n^3). The reference, and the only one that
+          takes coupled (mimic) joints.
+
+        Modules put into ``dynsys.operational.methods`` are found by name, too. For one robot
+        and fixed bodies, thousands of times per second, machine code is faster than any:
+        ``dynsys.specialise(robot, "operational_space_inverse", bodies=[...])``.
 
     Returns
     -------

@@ -7,13 +7,14 @@ from typing import final
 
 import numpy as np
 
+from dynsys.branch.articulated import TreeArrays, motion_matrices
 from dynsys.branch.inertia_matrix import inertia_matrix
 from dynsys.branch.ltdl import ltdl_in_situ
-from dynsys.branch.packed import PackedTree, motion_matrices
-from dynsys.errors import SingularSystemError
+from dynsys.branch.packed import PackedTree
+from dynsys.branch.packed_joints import Poses
 from dynsys.model.spatial import Transform
 from dynsys.model.tree import KinematicTree
-from dynsys.recursive.kinematics import poses, transforms
+from dynsys.recursive.kinematics import transforms
 from dynsys.types import Array
 
 __all__ = ["TreeState"]
@@ -21,32 +22,44 @@ __all__ = ["TreeState"]
 
 @final
 class TreeState:
-    """Transforms, inertia matrix and its factors of ``robot`` at q (nq,)."""
+    """Transforms, inertia matrix and its factors of ``robot`` at q (nq,).
 
-    def __init__(self, robot: KinematicTree, q: Array, tree: PackedTree | None = None) -> None:
+    Computed by compiled loops, except ``X_up``, which is there for coupled joints, too.
+    ``arrays`` are the robot's, made once for many q.
+    """
+
+    def __init__(
+        self, robot: KinematicTree, q: Array, arrays: TreeArrays | None = None
+    ) -> None:
         self.robot = robot
         self.q = q
-        self._tree = tree
+        if arrays is not None:
+            self.arrays = arrays
 
     @cached_property
+    def arrays(self) -> TreeArrays:
+        """The robot as flat arrays; an error if it has coupled joints."""
+        return TreeArrays(self.robot)
+
+    @property
     def tree(self) -> PackedTree:
-        """The robot's arrays; an error if it has coupled joints."""
-        return PackedTree.of(self.robot) if self._tree is None else self._tree
+        """Topology and inertias of the robot."""
+        return self.arrays.tree
 
     @cached_property
     def X_up(self) -> list[Transform]:
-        """Transform parent -> body of every body."""
+        """Transform parent -> body of every body, by the readable recursion."""
         return transforms(self.robot, self.q)
 
     @cached_property
     def X(self) -> Array:
-        """The same as matrices (N, 6, 6)."""
-        return motion_matrices(self.X_up)
+        """Motion transforms (N, 6, 6) parent -> body."""
+        return motion_matrices(*self._up)
 
     @cached_property
-    def poses(self) -> list[Transform]:
+    def poses(self) -> Poses:
         """Transform base -> body of every body."""
-        return poses(self.robot, self.X_up)
+        return self.arrays.joints.poses(*self._up)
 
     @cached_property
     def H(self) -> Array:
@@ -59,13 +72,10 @@ class TreeState:
         F = self.H.copy()
         ltdl_in_situ(F, self.tree.freedom_parent)
         diag = np.diagonal(F).copy()
-        bad = np.flatnonzero(~(diag > 0))
-        if len(bad):
-            freedom = int(bad[-1])
-            body = int(np.searchsorted(self.tree.first, freedom, side="right")) - 1
-            raise SingularSystemError(
-                f"robot {self.robot.name!r}: the bodies that joint"
-                f" {self.robot.joint_names[body]!r} moves have no inertia along it; give them"
-                " mass or the joint armature"
-            )
+        self.arrays.require_positive(diag)
         return F, diag
+
+    @cached_property
+    def _up(self) -> tuple[Array, Array]:
+        """E (N, 3, 3) and r (N, 3) of the transforms parent -> body."""
+        return self.arrays.joints.transforms(self.q)

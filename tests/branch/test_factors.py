@@ -21,18 +21,17 @@ from dynsys.branch import (
     solve_ltdl,
     solve_ltl,
 )
+from dynsys.branch.articulated import TreeArrays
 from dynsys.branch.compiled import Loop
 from dynsys.branch.counting import Tally
 from dynsys.branch.inertia_matrix import inertia_matrix
 from dynsys.branch.ltdl import ltdl_in_situ, ltdl_scalars
 from dynsys.branch.ltl import ltl_scalars
-from dynsys.branch.packed import PackedTree, motion_matrices
 from dynsys.branch.pattern import support_mask
 from dynsys.errors import ModelError, SingularSystemError, StateError
 from dynsys.model import synthetic
 from dynsys.model.expanded import expanded_parent
 from dynsys.model.tree import KinematicTree
-from dynsys.recursive.kinematics import transforms
 from dynsys.types import IntArray
 from tests.branch.trees import parents, random_factor, random_inertia
 from tests.strategies import seeds, trees
@@ -96,7 +95,8 @@ def test_source_and_machine_code_are_one_algorithm(parent: IntArray, seed: int) 
 @given(robot=trees(max_bodies=8), seed=seeds)
 def test_compiled_inertia_matrix_is_that_of_crba(robot: KinematicTree, seed: int) -> None:
     q = robot.random_configuration(seed)
-    H = inertia_matrix(PackedTree.of(robot), motion_matrices(transforms(robot, q)))
+    arrays = TreeArrays(robot)
+    H = inertia_matrix(arrays.tree, arrays.motion_matrices(q))
     assert_allclose(H, dynsys.crba(robot, q), atol=1e-11)
 
 

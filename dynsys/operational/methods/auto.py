@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from typing import final
 
-from dynsys.branch.articulated import TreeArrays
 from dynsys.model.tree import KinematicTree
 from dynsys.operational.costs import choose
-from dynsys.operational.gather import compiled_state
 from dynsys.operational.method import AbstractMethod, make_method
 from dynsys.operational.space import TaskSpace
 from dynsys.operational.state import TreeState
@@ -21,18 +19,15 @@ __all__ = ["Method"]
 
 @final
 class Method(AbstractMethod):
-    """The method ``chosen``, on transforms computed by compiled loops."""
+    """The method ``chosen`` for this robot and space."""
 
     def __init__(self, robot: KinematicTree, space: TaskSpace) -> None:
         self.robot, self.space = robot, space
         self.chosen = choose(space)
         self._method = make_method(self.chosen, robot, space)
-        self._arrays = None if robot.is_coupled else TreeArrays(robot)
 
     def state(self, q: Array) -> TreeState:
-        if self._arrays is None:
-            return self._method.state(q)
-        return compiled_state(self._arrays, q)
+        return self._method.state(q)
 
     def jacobian(self, state: TreeState) -> Array:
         return self._method.jacobian(state)

@@ -18,15 +18,9 @@ from typing import final
 
 import numpy as np
 
-from dynsys.branch.articulated import TreeArrays
 from dynsys.branch.compiled import Loop
 from dynsys.model.tree import KinematicTree
-from dynsys.operational.gather import (
-    Gathering,
-    compiled_state,
-    propagators_at,
-    wanted_bodies,
-)
+from dynsys.operational.gather import Gathering, propagators_at, wanted_bodies
 from dynsys.operational.method import AbstractMethod
 from dynsys.operational.space import TaskSpace
 from dynsys.operational.state import TreeState
@@ -42,12 +36,8 @@ class Method(AbstractMethod):
 
     def __init__(self, robot: KinematicTree, space: TaskSpace) -> None:
         super().__init__(robot, space)
-        self.arrays = TreeArrays(robot)
         self.plan = plan_recursion(robot.parent, wanted_bodies(space))
         self.gather = Gathering(space, self.plan.find)
-
-    def state(self, q: Array) -> TreeState:
-        return compiled_state(self.arrays, q)
 
     def lambda_inv(self, state: TreeState) -> Array:
         propagator, mobility = propagators_at(state)
