@@ -10,10 +10,9 @@ squares of relative errors), the tables to put into ``dynsys/branch/inverse_cost
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any, get_args
+from typing import get_args
 
 import numpy as np
 from scipy.optimize import nnls
@@ -25,34 +24,12 @@ from dynsys.model.tree import KinematicTree
 from dynsys.operational import OperationalSpace, costs
 from dynsys.operational.method import AbstractMethod
 from dynsys.types import Array
+from experiments.stopwatch import seconds, with_one_blas_thread
 
-__all__ = ["Case", "fit", "inverse_cases", "loss", "main", "operational_cases", "seconds"]
+__all__ = ["Case", "fit", "inverse_cases", "loss", "main", "operational_cases"]
 
 Case = tuple[dict[str, dict[str, float]], dict[str, float]]
 """Features and measured seconds by method, of one computation."""
-
-
-def seconds(
-    run: Callable[[], Any],
-    repeats: int = 5,
-    at_least: float = 2e-3,
-    clock: Callable[[], float] = time.perf_counter,
-) -> float:
-    """Shortest mean time of a call over ``repeats`` runs of ``at_least`` seconds each.
-
-    ``clock=time.process_time`` counts CPU time: less noise on a busy machine, one thread only.
-    """
-    run()
-    start = time.perf_counter()
-    run()
-    calls = max(1, int(at_least / max(1e-7, time.perf_counter() - start)))
-    best = np.inf
-    for _ in range(repeats):
-        start = clock()
-        for _ in range(calls):
-            run()
-        best = min(best, (clock() - start) / calls)
-    return float(best)
 
 
 def robots(largest: int) -> list[KinematicTree]:
@@ -76,13 +53,14 @@ def inverse_cases(largest: int = 600) -> list[Case]:
         for columns in (0, 1, 6, 30, 150):
             inverse = columns == 0
             R = np.random.default_rng(0).normal(size=(robot.nv, columns))
-            taken = {}
+            runs = {}
             for method in get_args(Method)[1:]:
                 solver = InverseInertia(robot, method)
-                run = partial(solver.matrix, q) if inverse else partial(solver.times, q, R)
-                taken[method] = seconds(run)
+                runs[method] = (
+                    partial(solver.matrix, q) if inverse else partial(solver.times, q, R)
+                )
             count = inverse_costs.features(sizes, columns or robot.nv, inverse=inverse)
-            cases.append((count, taken))
+            cases.append((count, seconds(runs)))
     return cases
 
 
@@ -95,17 +73,15 @@ def operational_cases(largest: int = 600) -> list[Case]:
             if wanted > robot.n_bodies:
                 continue
             bodies = np.unique(np.linspace(0, robot.n_bodies - 1, wanted + 1).astype(int))[1:]
-            space = OperationalSpace(robot, bodies.tolist(), "auto")
-            taken = {}
-            for method in costs.UNITS:
-                other = OperationalSpace(robot, bodies.tolist(), method).method
-                taken[method] = seconds(partial(_lambda_inv, other, space.method, q))
-            cases.append((costs.features(space.space), taken))
+            spaces = {m: OperationalSpace(robot, bodies.tolist(), m) for m in costs.UNITS}
+            runs = {m: partial(_lambda_inv, space.method, q) for m, space in spaces.items()}
+            count = costs.features(spaces["y_factor"].space)
+            cases.append((count, seconds(runs)))
     return cases
 
 
-def _lambda_inv(method: AbstractMethod, states: AbstractMethod, q: Array) -> Array:
-    return method.lambda_inv(states.state(q))
+def _lambda_inv(method: AbstractMethod, q: Array) -> Array:
+    return method.lambda_inv(method.state(q))
 
 
 def fit(cases: Sequence[Case]) -> dict[str, dict[str, float]]:
@@ -146,4 +122,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(with_one_blas_thread("experiments.calibrate", main))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from functools import cache
 from typing import final
@@ -13,6 +12,7 @@ from dynsys.model import synthetic
 from dynsys.simulation import Drives, Record, Route, Simulation, SimulationState
 from dynsys.simulation.centipede import Gait, feet, standing
 from dynsys.types import Array
+from experiments.stopwatch import seconds
 
 __all__ = ["Walk", "flight_drift", "paper_run", "step_seconds", "walk"]
 
@@ -23,7 +23,7 @@ KP, KD = 10.0, 0.1
 
 @cache
 def step_seconds(segments: int, route: Route, steps: int) -> float:
-    """CPU seconds per step of the paper's simulation, all operations included."""
+    """CPU seconds per step of the paper's simulation, all included; median of three runs."""
     robot = synthetic.centipede(segments)
     sim = Simulation(
         robot,
@@ -35,9 +35,8 @@ def step_seconds(segments: int, route: Route, steps: int) -> float:
     )
     gait = Gait(robot)
     state, _ = sim.run(sim.start(standing(robot)), 2, gait)
-    start = time.process_time()
-    sim.run(state, steps, gait)
-    return (time.process_time() - start) / steps
+    run = {"steps": lambda: sim.run(state, steps, gait)}
+    return seconds(run, passes=3)["steps"] / steps
 
 
 @cache

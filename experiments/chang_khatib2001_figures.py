@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from dynsys.operational.methods.chang_khatib import plan_recursion
-from experiments.chang_khatib2001 import (
+from experiments.chang_khatib_runs import (
     HANDS,
     box_motion,
     humanoid24,
@@ -54,7 +54,7 @@ def _axes(xlabel: str) -> tuple[Figure, Any]:
     figure = Figure(figsize=(7, 5), layout="constrained")
     axes = figure.subplots()
     axes.set_xlabel(xlabel)
-    axes.set_ylabel("ms for Lambda^-1 (over n: CPU), kinematics included")
+    axes.set_ylabel("CPU ms for Lambda^-1, kinematics included")
     axes.grid(True, which="both", alpha=0.3)
     return figure, axes
 
@@ -81,7 +81,7 @@ def _over_links(quick: bool) -> Figure:
         slope, _, fit = linear_fit(found.sizes, times)
         label = f"{name}: {1e6 * slope:.2f} us per link, R^2 = {fit:.4f}"
         axes.loglog(found.sizes, [1e3 * t for t in times], ".-", label=label)
-    axes.loglog(found.dense_sizes, [1e3 * t for t in found.dense], "k.-", label="dense, O(n^3)")
+    axes.loglog(found.sizes, [1e3 * t for t in found.dense], "k.-", label="dense, O(n^3)")
     axes.legend(fontsize=8)
     return figure
 

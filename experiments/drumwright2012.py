@@ -8,12 +8,10 @@ column "paper". Times are of this machine, one BLAS thread; ``--quick`` takes sm
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +30,7 @@ from dynsys.model import synthetic
 from dynsys.simulation import ROUTES
 from experiments import centipede_runs, drumwright_runs, paper_rows
 from experiments.paper_rows import Row, row
+from experiments.stopwatch import with_one_blas_thread
 
 __all__ = ["Sizes", "figures", "main", "rows"]
 
@@ -55,7 +54,7 @@ class Sizes:
             [10, 20, 40] if quick else [10, 20, 50, 100, 150, 200, 300, 500, 700, 1000]
         )
         self.threads = [40, 80] if quick else [50, 100, 200, 300, 500, 700, 1000]
-        self.repeats = 1 if quick else 5
+        self.passes = 1 if quick else 11
         self.segments = [2, 4] if quick else [2, 5, 10, 25, 50, 100, 175, 250]
         self.counted = [3, 8] if quick else [3, 10, 30]
         self.error = [10, 40] if quick else [10, 100, 300, 1000]
@@ -180,7 +179,7 @@ def figure_1_rows() -> list[Row]:
 
 def figure_2_rows(sizes: Sizes) -> list[Row]:
     """Figure 2: one thread, chains (and branched bodies for LTL)."""
-    measured = [drumwright_runs.inverse_times(n, sizes.repeats) for n in sizes.joints]
+    measured = [drumwright_runs.inverse_times(n, sizes.passes) for n in sizes.joints]
     out = [
         row("figure 2", f"{name}, n = {n}", "CPU ms", None, 1e3 * value)
         for n, times in zip(sizes.joints, measured, strict=True)
@@ -202,14 +201,24 @@ def figure_2_rows(sizes: Sizes) -> list[Row]:
 
 def figure_3_rows(sizes: Sizes) -> list[Row]:
     """Figure 3: threads. This machine has two cores, hence no curve for four threads."""
-    out = []
-    for n in sizes.threads:
-        times = drumwright_runs.thread_times(n, sizes.repeats)
-        out += [
-            row("figure 3", f"Theta(n^2), {threads} threads, n = {n}", "ms", None, 1e3 * value)
-            for threads, value in times.items()
-        ]
-    gain = 100 * (times[1] / times[2] - 1)
+    measured = [drumwright_runs.thread_times(n, sizes.passes) for n in sizes.threads]
+    out = [
+        row("figure 3", f"{name}, n = {n}", "ms", None, 1e3 * value)
+        for n, times in zip(sizes.threads, measured, strict=True)
+        for name, value in times.items()
+    ]
+    one, two, lapack = (
+        [times[name] for times in measured]
+        for name in (drumwright_runs.ONE, drumwright_runs.TWO, "LAPACK Cholesky")
+    )
+    for name, slow, fast in (
+        ("Theta(n^2), 1 thread, faster than LAPACK Cholesky", lapack, one),
+        ("Theta(n^2), 2 threads, faster than LAPACK Cholesky", lapack, two),
+        ("2 threads faster than 1", one, two),
+    ):
+        found = drumwright_runs.crossing(sizes.threads, slow, fast)
+        out.append(row("figure 3", name, "from n =", None, found and round(found)))
+    gain = 100 * (one[-1] / two[-1] - 1)
     where = f"two threads over one, n = {sizes.threads[-1]}"
     out.append(row("figure 3", where, "percent faster", "34", gain))
     out.append(row("figure 3", "cores of this machine", "number", "4 virtual", os.cpu_count()))
@@ -280,18 +289,8 @@ def figures(folder: Path, quick: bool = False) -> list[Path]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the experiment from the command line."""
-    parser = argparse.ArgumentParser(add_help=False)
-    parser.add_argument("--quick", action="store_true")
-    options, rest = parser.parse_known_args(argv)
-    quick = bool(options.quick)
-    return paper_rows.main(
-        TITLE, partial(rows, quick), partial(figures, quick=quick), NOTES, rest
-    )
+    return paper_rows.main_of_measurements(TITLE, rows, figures, NOTES, argv)
 
 
 if __name__ == "__main__":
-    if "OPENBLAS_NUM_THREADS" not in os.environ:  # BLAS reads it when it is loaded
-        os.environ["OPENBLAS_NUM_THREADS"] = "1"
-        module = "experiments.drumwright2012"
-        os.execv(sys.executable, [sys.executable, "-m", module, *sys.argv[1:]])
-    sys.exit(main())
+    sys.exit(with_one_blas_thread("experiments.drumwright2012", main))

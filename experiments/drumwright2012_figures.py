@@ -55,7 +55,7 @@ def _figure_1() -> Figure:
 
 def _figure_2(sizes: Sizes) -> Figure:
     figure, axes = _axes("joints n", "CPU ms per state, kinematics included")
-    measured = [drumwright_runs.inverse_times(n, sizes.repeats) for n in sizes.joints]
+    measured = [drumwright_runs.inverse_times(n, sizes.passes) for n in sizes.joints]
     for name in measured[0]:
         axes.loglog(sizes.joints, [1e3 * times[name] for times in measured], ".-", label=name)
     axes.legend()
@@ -63,14 +63,10 @@ def _figure_2(sizes: Sizes) -> Figure:
 
 
 def _figure_3(sizes: Sizes) -> Figure:
-    figure, axes = _axes("joints n", "ms per state")
-    for threads in (1, 2):
-        times = [drumwright_runs.thread_times(n, sizes.repeats)[threads] for n in sizes.threads]
-        label = f"Theta(n^2), {threads} thread{'s' * (threads > 1)}"
-        axes.loglog(sizes.threads, [1e3 * t for t in times], ".-", label=label)
-    measured = [drumwright_runs.inverse_times(n, sizes.repeats) for n in sizes.joints]
-    times = [1e3 * t["LAPACK Cholesky"] for t in measured]
-    axes.loglog(sizes.joints, times, ".-", label="LAPACK Cholesky")
+    figure, axes = _axes("joints n", "ms per state on the wall, kinematics included")
+    measured = [drumwright_runs.thread_times(n, sizes.passes) for n in sizes.threads]
+    for name in measured[0]:
+        axes.loglog(sizes.threads, [1e3 * times[name] for times in measured], ".-", label=name)
     axes.legend()
     return figure
 
@@ -93,25 +89,26 @@ def _figure_4(sizes: Sizes) -> Figure:
 
 def draw_walk(walk: centipede_runs.Walk) -> Figure:
     """Snapshots of a walk, feet on the ground in red, on common axes."""
-    count, width, band = len(walk.states), 10.0, 2.4
-    figure = Figure(figsize=(width, band * count))
+    count, width, band, margin = len(walk.states), 10.0, 2.1, 0.5  # inches
+    height = band * count + margin
+    figure = Figure(figsize=(width, height))
     clouds = [walk.points(state) for state in walk.states]
     low = np.min([points.min(axis=0) for points in clouds], axis=0) - 0.03
     high = np.max([points.max(axis=0) for points in clouds], axis=0) + 0.03
     for k, (state, points) in enumerate(zip(walk.states, clouds, strict=True)):
-        side = width / (band * count)  # square axes, overlapping: what they show is a band
-        middle = 1 - (k + 0.5) / count
+        side = width / height  # square axes, overlapping: what they show is a band
+        middle = 1 - ((k + 0.5) * band + 0.6 * margin) / height
         axes: Any = figure.add_axes((0.0, middle - side / 2, 1.0, side), projection="3d")
         axes.patch.set_alpha(0.0)
         _draw_body(axes, walk, state, points)
         axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), zlim=(0.0, high[2]))
-        axes.set_box_aspect((high[0] - low[0], high[1] - low[1], high[2]), zoom=0.93)
-        axes.view_init(elev=25, azim=-75)
+        axes.set_box_aspect((high[0] - low[0], high[1] - low[1], high[2]), zoom=0.86)
+        axes.view_init(elev=25, azim=-80)
         axes.tick_params(labelsize=7)
         axes.set_yticks([-0.1, 0.1])
         axes.set_zticks([0.0, 0.08])
         title = f"t = {state.time:.2f} s, head at x = {state.q[0]:.2f} m"
-        figure.text(0.66, middle + 0.36 / count, title, fontsize=10)
+        figure.text(0.66, middle + 0.32 * band / height, title, fontsize=10)
     return figure
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -22,9 +21,11 @@ from dynsys.model.expanded import depths
 from dynsys.model.spatial import Transform
 from dynsys.model.tree import KinematicTree
 from dynsys.types import Array, ScalarArray
-from experiments.calibrate import seconds
+from experiments.stopwatch import seconds
 
 __all__ = [
+    "ONE",
+    "TWO",
     "as_printed",
     "branched",
     "crossing",
@@ -34,6 +35,8 @@ __all__ = [
     "relative_error",
     "thread_times",
 ]
+
+ONE, TWO = "Theta(n^2), 1 thread", "Theta(n^2), 2 threads"
 
 
 def global_frame(robot: KinematicTree, q: Array) -> tuple[Array, Array]:
@@ -156,14 +159,19 @@ def branched(n: int, seed: int = 0) -> KinematicTree:
     return KinematicTree(f"branched{n}", [replace(body, parent=p) for body, p in links])
 
 
+def _lapack_factor(H: Array) -> Array:
+    """Cholesky factor in the place of H, which is symmetric: its transpose is no copy."""
+    L, _ = lapack.dpotrf(H.T, lower=1, clean=0, overwrite_a=1)
+    return np.asarray(L)
+
+
 def _lapack_inverse(H: Array) -> Array:
-    L, _ = lapack.dpotrf(H, lower=1)
-    lower, _ = lapack.dpotri(L, lower=1)
+    lower, _ = lapack.dpotri(_lapack_factor(H), lower=1, overwrite_c=1)
     return np.asarray(np.tril(lower) + np.tril(lower, -1).T)
 
 
 @cache
-def inverse_times(n: int, repeats: int = 5) -> dict[str, float]:
+def inverse_times(n: int, passes: int) -> dict[str, float]:
     """CPU seconds per state, kinematics included, for the curves of figure 2 and one more."""
     robot, tree = synthetic.chain(n), branched(n)
     q, arrays, branches = robot.random_configuration(0), TreeArrays(robot), TreeArrays(tree)
@@ -172,40 +180,54 @@ def inverse_times(n: int, repeats: int = 5) -> dict[str, float]:
         return inertia_matrix(a.tree, a.motion_matrices(q))
 
     runs: dict[str, Callable[[], Any]] = {
-        "LAPACK Cholesky": lambda: lapack.dpotrf(form(arrays), lower=1),
+        "LAPACK Cholesky": lambda: _lapack_factor(form(arrays)),
         "LTL, serial": lambda: ltl_in_situ(form(arrays), arrays.tree.freedom_parent),
         "LTL, branched": lambda: ltl_in_situ(form(branches), branches.tree.freedom_parent),
         "Theta(n^2) inverse": lambda: drumwright.inverse(arrays.freedoms(q), base=False),
         "LAPACK inverse": lambda: _lapack_inverse(form(arrays)),
     }
-    return {name: seconds(run, repeats, clock=time.process_time) for name, run in runs.items()}
+    return seconds(runs, passes)
 
 
 @cache
-def thread_times(n: int, repeats: int = 5) -> dict[int, float]:
-    """Seconds for M^-1 of a chain with one and two threads."""
+def thread_times(n: int, passes: int) -> dict[str, float]:
+    """Seconds on the wall per state for the curves of figure 3, a chain."""
     arrays = TreeArrays(synthetic.chain(n))
     q = arrays.robot.random_configuration(0)
-    return {
-        threads: seconds(
-            lambda t=threads: drumwright.inverse(arrays.freedoms(q), False, t),  # type: ignore[misc]
-            repeats,
-        )
-        for threads in (1, 2)
+
+    def invert(threads: int) -> Array:
+        return drumwright.inverse(arrays.freedoms(q), False, threads)
+
+    def factor() -> Array:
+        return _lapack_factor(inertia_matrix(arrays.tree, arrays.motion_matrices(q)))
+
+    runs = {
+        "LAPACK Cholesky": factor,
+        ONE: partial(invert, 1),
+        TWO: partial(invert, 2),
     }
+    return seconds(runs, passes, wall=True)
 
 
 def crossing(sizes: list[int], slow: list[float], fast: list[float]) -> float | None:
-    """Size from which ``fast`` stays below ``slow``, interpolated; None: it does not."""
+    """Size from which ``fast`` stays below ``slow``; None: within these sizes it does not.
+
+    The split of the sizes that the log ratios contradict least, so that one outlier does not
+    move it; there interpolated between the two sizes, both logarithmic.
+    """
     ratio = np.log(np.array(fast) / np.array(slow))
-    above = np.flatnonzero(ratio > 0)
-    if len(above) == 0:
+    contradiction = [
+        np.maximum(-ratio[:k], 0).sum() + np.maximum(ratio[k:], 0).sum()
+        for k in range(len(sizes) + 1)
+    ]
+    k = int(np.argmin(contradiction))
+    if k == 0:
         return float(sizes[0])
-    k = int(above[-1])
-    if k == len(sizes) - 1:
+    if k == len(sizes):
         return None
-    part = ratio[k] / (ratio[k] - ratio[k + 1])
-    return float(np.exp(np.log(sizes[k]) + part * np.log(sizes[k + 1] / sizes[k])))
+    before, after = max(ratio[k - 1], 0.0), min(ratio[k], 0.0)
+    part = before / (before - after) if before > after else 0.5
+    return float(sizes[k - 1] * (sizes[k] / sizes[k - 1]) ** part)
 
 
 def mean_depth(robot: KinematicTree) -> float:

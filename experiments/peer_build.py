@@ -120,8 +120,11 @@ class Builder:
 
     def pinocchio_loops(self) -> Path | None:
         """Shared library of Pinocchio's algorithms, or None where it may not be built."""
-        flags = ["-std=c++17", *OPTIMISED, "-fvisibility=hidden", *_pinocchio_includes()]
-        return self._from_headers("pinocchio_loops.cpp", flags, "so")
+        return self._pinocchio_library("pinocchio_loops.cpp")
+
+    def operational_loops(self) -> Path | None:
+        """Shared library of Pinocchio's routes to Lambda^-1; None as above."""
+        return self._pinocchio_library("operational_loops.cpp")
 
     def casadi_generator(self) -> Path | None:
         """Program that writes C through CasADi, or None where it may not be built."""
@@ -167,6 +170,10 @@ class Builder:
         return functions
 
     # ---- steps ---------------------------------------------------------------------------
+
+    def _pinocchio_library(self, source: str) -> Path | None:
+        flags = ["-std=c++17", *OPTIMISED, "-fvisibility=hidden", *_pinocchio_includes()]
+        return self._from_headers(source, flags, "so")
 
     def _from_headers(self, source: str, flags: Sequence[str], suffix: str) -> Path | None:
         headers = sorted(SOURCES.glob("*.hpp"))

@@ -188,6 +188,7 @@ def plot(path: Path, reports: Sequence[RobotReport]) -> None:
         panel.set_ylabel("ns per state")
         panel.set_xticks(range(len(reports)), [r.name for r in reports], rotation=30)
         panel.grid(axis="y", alpha=0.3)
-    panels.flat[0].legend(fontsize="small")
+    handles, labels = panels.flat[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=len(labels))
     figure.savefig(path, dpi=130)
     pyplot.close(figure)

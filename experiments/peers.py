@@ -9,13 +9,10 @@ for CasADi, the casadi package). Without it they take part if an earlier run has
 from __future__ import annotations
 
 import argparse
-import os
-import platform
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import metadata
 from pathlib import Path
 from typing import Any, final
 
@@ -23,6 +20,8 @@ from dynsys.types import Array
 from experiments.peer_build import Builder, Compiler, GeneratedFunction, find_compilers
 from experiments.peer_casadi import casadi_contenders
 from experiments.peer_exact import exact_answers
+from experiments.peer_machine import cores as _cores
+from experiments.peer_machine import machine
 from experiments.peer_ours import Ours
 from experiments.peer_pinocchio import (
     NativeLoops,
@@ -153,37 +152,12 @@ def _judged(
     return Timing(contender.who, task, contender.mode, median, low, difference, error)
 
 
-def _cores() -> set[int]:
-    if hasattr(os, "sched_getaffinity"):
-        return set(os.sched_getaffinity(0))
-    return set(range(os.cpu_count() or 1))
-
-
 def _machine(compilers: Sequence[Compiler], core: int, effort: Effort) -> dict[str, Any]:
-    versions = {}
-    for package in ("pin", "casadi", "numpy", "llvmlite"):
-        try:
-            versions[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            continue
     return {
-        "processor": _processor(),
-        "core": core,
-        "python": platform.python_version(),
-        "packages": versions,
-        "compilers": [compiler.version for compiler in compilers],
+        **machine(compilers, core),
         "states": {"one state": effort.states, "batch": effort.batch},
         "passes": effort.passes,
     }
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor()
 
 
 def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:

@@ -10,7 +10,13 @@ import pytest
 
 from dynsys.branch.drumwright_counts import inverse_count
 from dynsys.model import synthetic
-from experiments import calibrate, chang_khatib2001, drumwright2012, drumwright_runs
+from experiments import (
+    calibrate,
+    chang_khatib2001,
+    chang_khatib_runs,
+    drumwright2012,
+    drumwright_runs,
+)
 
 
 def test_executed_operations_are_those_of_the_formulas() -> None:
@@ -52,6 +58,13 @@ def test_crossings_are_interpolated() -> None:
     assert drumwright_runs.crossing(sizes, [1, 1, 1], [0.5, 0.5, 0.5]) == 1
 
 
+def test_one_outlier_does_not_move_a_crossing() -> None:
+    sizes, slow = [1, 10, 100, 1000, 10000], [1.0] * 5
+    assert drumwright_runs.crossing(sizes, slow, [9, 4, 0.25, 0.1, 1.1]) == pytest.approx(
+        10**1.5
+    )
+
+
 def test_humanoid_has_24_links_and_all_methods_agree_on_it() -> None:
     rows = chang_khatib2001.humanoid_rows(quick=True)
     assert [r.ours for r in rows if r.quantity == "links n"] == [24]
@@ -61,13 +74,13 @@ def test_humanoid_has_24_links_and_all_methods_agree_on_it() -> None:
 
 
 def test_hands_follow_and_posture_does_not_disturb_them() -> None:
-    motion = chang_khatib2001.box_motion(quick=True)
+    motion = chang_khatib_runs.box_motion(quick=True)
     assert motion.error.max() < 5e-3
     assert motion.coupling < 1e-9
 
 
 def test_linear_fit_of_a_line() -> None:
-    slope, exponent, fit = chang_khatib2001.linear_fit([10, 20, 40, 80], [1.0, 2.0, 4.0, 8.0])
+    slope, exponent, fit = chang_khatib_runs.linear_fit([10, 20, 40, 80], [1.0, 2.0, 4.0, 8.0])
     assert (slope, exponent, fit) == pytest.approx((0.1, 1.0, 1.0))
 
 
