@@ -11,7 +11,7 @@ from functools import cache
 from typing import final
 
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import csc_array, csr_array
 
 from dynsys.codegen.programs import dynamics_program
 from dynsys.model import synthetic
@@ -20,6 +20,7 @@ from dynsys.ordering import (
     AbstractOrdering,
     Operations,
     OrderingContext,
+    Pattern,
     SuperLU,
     Umfpack,
     numeric_lu,
@@ -122,17 +123,23 @@ def _load_cell(unknowns: UnknownLayout, name: str, kind: str, body: int) -> Equa
 @final
 @dataclass(frozen=True)
 class Mean:
-    """Mean additions and multiplications (divisions among them) over states."""
+    """Mean additions and multiplications (divisions among them) over states.
+
+    ``scatter`` is the standard deviation of one state's additions, relative to their mean.
+    """
 
     additions: float
     multiplications: float
+    scatter: float = 0.0
 
     @staticmethod
     def of(counts: list[Operations]) -> Mean:
         """Return the mean of some counts."""
+        additions = np.array([c.additions for c in counts], dtype=np.float64)
         return Mean(
-            float(np.mean([c.additions for c in counts])),
+            float(additions.mean()),
             float(np.mean([c.multiplications + c.divisions for c in counts])),
+            float(additions.std() / additions.mean()),
         )
 
     @property
@@ -178,7 +185,7 @@ def lu_counts(
         context = OrderingContext(None, D.data[None].copy())
         order = ordering.order(system.pattern(), context)
         D.eliminate_zeros()
-        L, U = numeric_lu(csr_array(D), symbolic_lu((D != 0).tocsc(), order))
+        L, U = numeric_lu(csr_array(D), symbolic_lu(_pattern(D), order))
         rhs = b[order.row_order]
         substitution = published_substitution(L, rhs, U)
         lu = published_lu(L, U, discount_units=discount_units)
@@ -189,6 +196,11 @@ def lu_counts(
     return PublishedAndTrue(
         Mean.of(published), Mean.of(true), Mean.of(elimination), float(np.mean(entries))
     )
+
+
+def _pattern(D: csc_array[np.float64]) -> Pattern:
+    """Entries of D that are there."""
+    return csc_array((np.ones(D.nnz, dtype=bool), D.indices, D.indptr), D.shape)
 
 
 def outer_products(L: csr_array[np.float64], U: csr_array[np.float64]) -> Operations:

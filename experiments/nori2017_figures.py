@@ -2,74 +2,91 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter, ScalarFormatter
 
-from dynsys.ordering.operations import aba_operations
-from experiments.nori2017_counts import (
-    chain,
-    forward_operations,
-    load_cell_operations,
-    matrix_aba_counts,
-)
-from experiments.nori2017_sweeps import figure_1, figure_2, sizes, states
+from experiments.nori2017_notes import FIGURE_1, FIGURE_2
+from experiments.paper_rows import Row
 
 __all__ = ["write"]
 
+Line: TypeAlias = tuple[str, str, str]
+"""What is drawn, its name in the legend, its style."""
 
-def write(folder: Path, quick: bool) -> list[Path]:
-    """Write both figures and return their paths."""
+LU, PERMUTED, OURS = "s-C3", "d-C2", "o-C0"
+FORWARD: tuple[Sequence[Line], Sequence[Line]] = (
+    (
+        ("LU, published rules", "LU", LU),
+        ("matrix ABA, published rules", "matrix ABA", "^-C1"),
+        ("permuted LU, published rules", "permuted LU", PERMUTED),
+        ("ABA, closed form", "ABA, closed form", "--k"),
+        ("ours, executed", "ours, as executed", OURS),
+    ),
+    (
+        ("LU, true", "LU", LU),
+        ("permuted LU, true", "permuted LU", PERMUTED),
+        ("matrix ABA, products counted", "matrix ABA without its inertias", "^-C1"),
+        ("ABA, closed form", "ABA, closed form", "--k"),
+        ("ours, executed", "ours, as executed", OURS),
+    ),
+)
+LOAD_CELLS: tuple[Sequence[Line], Sequence[Line]] = (
+    (
+        ("LU, published rules", "LU", LU),
+        ("permuted LU, published rules", "permuted LU", PERMUTED),
+        ("ours, executed", "ours, as executed", OURS),
+    ),
+    (
+        ("LU, true", "LU", LU),
+        ("permuted LU, true", "permuted LU", PERMUTED),
+        ("ours, executed", "ours, as executed", OURS),
+    ),
+)
+
+
+def write(folder: Path, found: Sequence[Row]) -> list[Path]:
+    """Draw both figures from the rows of the experiment and return their paths."""
     written = []
-    for name, figure in (
-        ("figure1_forward_dynamics.png", _forward(quick)),
-        ("figure2_load_cells.png", _load_cells(quick)),
-    ):
-        figure.savefig(folder / name, dpi=120)
-        written.append(folder / name)
+    for name, title, table, lines in (
+        ("figure1_forward_dynamics.png", "Forward dynamics of a serial chain", FIGURE_1,
+         FORWARD),
+        ("figure2_load_cells.png", "Torques from load cells at both ends of a serial chain",
+         FIGURE_2, LOAD_CELLS),
+    ):  # fmt: skip
+        path = folder / name
+        _figure(title, [row for row in found if row.table == table], lines).savefig(
+            path, dpi=130
+        )
+        written.append(path)
     return written
 
 
-def _forward(quick: bool) -> Figure:
-    at = list(sizes(quick)[0])
-    found = [figure_1(n, states(n, quick)) for n in at]
-    figure, axes = _axes("forward dynamics of a serial chain")
-    for column, (ax, how) in enumerate(zip(axes, ("published", "true"), strict=True)):
-        lu = [getattr(plain, how).total for plain, _ in found]
-        permuted = [getattr(p, how).total for _, p in found]
-        matrix = [matrix_aba_counts(chain(n), 1, corrected=bool(column)).total for n in at]
-        ax.plot(at, lu, "s-", label="LU", color="C3", markersize=3)
-        ax.plot(at, matrix, "^-", label="matrix ABA", color="C1", markersize=3)
-        ax.plot(at, permuted, "d-", label="permuted LU", color="C2", markersize=3)
-        ax.plot(at, [aba_operations(n).total for n in at], "k--", label="ABA, closed form")
-        ours = [forward_operations(n).total for n in at]
-        ax.plot(at, ours, "o-", label="ours, executed", color="C0", markersize=3)
-        ax.legend()
-    return figure
-
-
-def _load_cells(quick: bool) -> Figure:
-    at = list(sizes(quick)[1])
-    found = [figure_2(n, states(n, quick)) for n in at]
-    figure, axes = _axes("torques from load cells at both ends of a serial chain")
-    for ax, how in zip(axes, ("published", "true"), strict=True):
-        lu = [getattr(plain, how).total for plain, _ in found]
-        permuted = [getattr(p, how).total for _, p in found]
-        ax.plot(at, lu, "s-", label="LU", color="C3", markersize=3)
-        ax.plot(at, permuted, "d-", label="permuted LU", color="C2", markersize=3)
-        ours = [load_cell_operations(n).total for n in at]
-        ax.plot(at, ours, "o-", label="ours, executed", color="C0", markersize=3)
-        ax.legend()
+def _figure(title: str, found: Sequence[Row], lines: Sequence[Sequence[Line]]) -> Figure:
+    figure, axes = _axes(title)
+    value = {(int(row.row[4:]), row.quantity): row.ours for row in found}
+    at = sorted({n for n, _ in value})
+    for ax, drawn in zip(axes, lines, strict=True):
+        for what, label, style in drawn:
+            total = [
+                float(value[n, f"{what}, additions"])  # type: ignore[arg-type]
+                + float(value[n, f"{what}, multiplications"])  # type: ignore[arg-type]
+                for n in at
+            ]
+            ax.plot(at, total, style, label=label, markersize=3.5, linewidth=1.3)
+        ax.legend(loc="upper left", fontsize=9)
     return figure
 
 
 def _axes(title: str) -> tuple[Figure, Any]:
-    figure = Figure(figsize=(11, 4.6), layout="constrained")
+    figure = Figure(figsize=(11, 5), layout="constrained")
     axes = figure.subplots(1, 2, sharey=True)
     figure.suptitle(title)
-    for ax, how in zip(axes, ("LU by the published rules", "as executed"), strict=True):
+    titles = ("LU counted by the published rules", "LU counted as executed")
+    for ax, how in zip(axes, titles, strict=True):
         ax.set_title(how, fontsize=10)
         ax.set_xlabel("bodies N")
         ax.set_yscale("log")
@@ -77,6 +94,8 @@ def _axes(title: str) -> tuple[Figure, Any]:
         ax.xaxis.set_major_formatter(ScalarFormatter())
         ax.set_xticks([2, 5, 10, 20, 30, 60, 100])
         ax.xaxis.set_minor_formatter(NullFormatter())
-        ax.grid(True, which="both", alpha=0.3)
-    axes[0].set_ylabel("additions + multiplications")
+        ax.yaxis.set_tick_params(labelleft=True)
+        ax.grid(True, which="major", alpha=0.4)
+        ax.grid(True, which="minor", alpha=0.15)
+    axes[0].set_ylabel("additions + multiplications per solve")
     return figure, axes

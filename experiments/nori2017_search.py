@@ -11,6 +11,7 @@ from typing import final
 import numpy as np
 
 from dynsys.model.tree import KinematicTree
+from dynsys.ordering import PivotOrder
 from dynsys.ordering.search import Search, constructive, search_order
 from dynsys.ordering.search_exhaustive import least_operations
 from dynsys.ordering.search_problem import SearchProblem
@@ -24,18 +25,19 @@ from dynsys.system import (
 from experiments.nori2017_counts import chain, load_cell_system
 from sensors import Accelerometer, ExternalWrench, ForceTorque, JointAcceleration, Layout
 
-__all__ = ["Improved", "Proved", "improve", "mixed_system", "prove", "systems"]
+__all__ = ["Improved", "Proved", "improve", "mixed_system", "prove", "small_systems", "systems"]
 
 
 @final
 @dataclass(frozen=True)
 class Improved:
-    """Operations of the whole program before and after the search."""
+    """Operations of the whole program before and after the search, and the order found."""
 
     name: str
     constructive: int
     found: int
     evaluations: int
+    order: PivotOrder
 
     @property
     def saved(self) -> float:
@@ -97,17 +99,16 @@ def improve(name: str, system: LinearSystem, search: Search) -> Improved:
     """Search, outputs torque."""
     result = search_order(SearchProblem.of(system, ("torque",)), search, system)
     before, after = result.constructive.operations.total, result.best.operations.total
-    return Improved(name, before, after, result.evaluations)
+    return Improved(name, before, after, result.evaluations, result.best.order)
 
 
-def prove(quick: bool) -> list[Proved]:
-    """Exhaustive search of small systems."""
-    proved = []
+def small_systems(quick: bool) -> dict[str, LinearSystem]:
+    """Systems small enough to try all orders, by name."""
+    found = {}
     for n in (2, 3):
-        robot = chain(n, taper=1.0)
-        laws = LinearSystem(robot)
+        laws = LinearSystem(chain(n, taper=1.0))
         u = laws.unknowns
-        cells = laws.with_equations(
+        found[f"load cell at the base, N = {n}"] = laws.with_equations(
             [
                 *(known_external_wrench(u, i) for i in range(n - 1)),
                 *(known_qdd(u, i) for i in range(n)),
@@ -115,15 +116,15 @@ def prove(quick: bool) -> list[Proved]:
             ]
         )
         hybrid = laws.with_equations(known_inputs(u, set(range(n - 1))))
-        proved.append(_proved(f"load cell at the base, N = {n}", cells))
-        proved.append(_proved(f"hybrid, last torque known, N = {n}", hybrid))
+        found[f"hybrid, last torque known, N = {n}"] = hybrid
         if n == 2 and not quick:
-            forward = laws.with_equations(known_inputs(u, ()))
-            proved.append(_proved("forward dynamics, N = 2", forward))
-    return proved
+            found["forward dynamics, N = 2"] = laws.with_equations(known_inputs(u, ()))
+    return found
 
 
-def _proved(name: str, system: LinearSystem) -> Proved:
+def prove(name: str) -> Proved:
+    """Exhaustive search of a small system."""
+    system = small_systems(quick=False)[name]
     problem = SearchProblem.of(system)
     estimates = [problem.estimate(c.order) for c in constructive(problem, Search(), system)]
     optimum = least_operations(problem)

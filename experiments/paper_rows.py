@@ -14,7 +14,7 @@ from rich.table import Table
 
 from dynsys.branch.counting import OperationCount
 
-__all__ = ["Row", "main", "row"]
+__all__ = ["Row", "main", "main_of_measurements", "row"]
 
 Value = int | float | str | None
 
@@ -90,6 +90,21 @@ def main(
         if not options.json:
             Console().print("\n".join(f"wrote {path}" for path in written))
     return 0 if all(entry.agrees is not False for entry in found) else 1
+
+
+def main_of_measurements(
+    title: str,
+    rows: Callable[[bool], list[Row]],
+    plot: Callable[[Path, bool], list[Path]],
+    notes: Sequence[str] = (),
+    argv: Sequence[str] | None = None,
+) -> int:
+    """As :func:`main`, of an experiment that takes long; ``--quick`` is handed to both."""
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("--quick", action="store_true")
+    options, rest = parser.parse_known_args(argv)
+    quick = bool(options.quick)
+    return main(title, lambda: rows(quick), lambda folder: plot(folder, quick), notes, rest)
 
 
 def _show(title: str, rows: Sequence[Row], notes: Sequence[str]) -> None:

@@ -79,8 +79,16 @@ def _show(summary: Summary, outcomes: list[Outcome]) -> None:
                 outcome.error or "",
             )
         )
-    columns = ("robot", "problem", "seed", "constructive", "found", "saved", "error")
-    terminal.show_table(columns, rows, right=("seed", "constructive", "found", "saved"))
+    columns = (
+        "robot",
+        "problem",
+        "seed",
+        "constructive [ops]",
+        "found [ops]",
+        "saved",
+        "error",
+    )
+    terminal.show_table(columns, rows, right=columns[2:6])
     ended = "interrupted, run it again to go on" if summary.interrupted else "done"
     terminal.show_line(
         f"{ended}: {summary.before} known before, {summary.computed} computed,"

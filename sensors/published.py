@@ -9,6 +9,8 @@ included): with the 19N laws a square system.
 | sie_friction    | 1..N-1          | 3..N-2       | tx ty fx fy fz           | 26N   |
 | sie_friction_fy | 1..N-1          | 2..N-1       | tx ty fx fz              | 26N-1 |
 
+A set with no acceleration left is one, too: figure 2 of [NORI] begins at N = 4.
+
 The first is always singular: a pair of opposite forces along the line in which the planes of
 the two plates meet is seen by neither.
 """
@@ -45,12 +47,12 @@ def sie_friction_fy(robot: KinematicTree) -> Layout:
 
 def _ends(robot: KinematicTree, components: Sequence[str], left_out: int) -> Layout:
     """Chain with the same ``components`` at both ends, ``left_out`` accelerations at each."""
-    n = robot.n_bodies
+    n, fewest = robot.n_bodies, max(2, 2 * left_out)
     chain = all(p == i - 1 for i, p in enumerate(robot.parent.tolist()))
-    if not chain or any(joint.nv != 1 for joint in robot.joints) or n <= 2 * left_out:
+    if not chain or any(joint.nv != 1 for joint in robot.joints) or n < fewest:
         raise LayoutError(
-            f"robot {robot.name!r}: the published sets are for unbranched chains of more than"
-            f" {2 * left_out} bodies, one freedom each"
+            f"robot {robot.name!r}: the published sets are for unbranched chains of at least"
+            f" {fewest} bodies, one freedom each"
         )
     bodies, joints = robot.body_names, robot.joint_names
     sensors: list[AbstractSensor] = [

@@ -171,8 +171,10 @@ class Transform:
 def matrix_pattern(E: BoolArray, r: BoolArray) -> BoolArray:
     """Worst-case nonzeros (6, 6) of a motion transform from those of its E and r."""
     r_cross = np.array([[0, r[2], r[1]], [r[2], 0, r[0]], [r[1], r[0], 0]], dtype=bool)
-    empty = np.zeros((3, 3), dtype=bool)
-    return np.block([[E, empty], [E @ r_cross, E]])
+    pattern = np.zeros((6, 6), dtype=bool)
+    pattern[:3, :3] = pattern[3:, 3:] = E
+    pattern[3:, :3] = E @ r_cross
+    return pattern
 
 
 @final
@@ -212,8 +214,10 @@ class Inertia:
 
     def matrix(self) -> Array:
         """Spatial inertia (6, 6): [[I_O, m [c]x], [m [c]x^T, m 1]] ([NORI] footnote 2)."""
-        mc = skew(self.first_moment)
-        return np.block([[self.about_origin, mc], [mc.T, self.mass * np.eye(3)]])
+        matrix, mc = np.zeros((6, 6)), skew(self.first_moment)
+        matrix[:3, :3], matrix[:3, 3:], matrix[3:, :3] = self.about_origin, mc, mc.T
+        matrix[[3, 4, 5], [3, 4, 5]] = self.mass
+        return matrix
 
     def seen_from(self, transform: Transform) -> Inertia:
         """Return the inertia of this body in frame A, given the transform A -> body."""

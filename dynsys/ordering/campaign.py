@@ -119,13 +119,17 @@ class Campaign:
         CampaignError
             if the folder holds results of other tasks, or workers keep dying.
         """
-        self.folder.mkdir(parents=True, exist_ok=True)
-        before = len(self.outcomes())
-        interrupted = False
+        before, interrupted = 0, False
         try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            before = len(self.outcomes())
             self._run_open(function, workers, scheduler, progress)
         except KeyboardInterrupt:
             interrupted = True
+        except OSError as error:
+            raise CampaignError(
+                f"folder {str(self.folder)!r} cannot be used: {error}; what is finished is kept"
+            ) from None
         found = self.outcomes()
         for outcome in found:  # whoever still waits for one of these locks finds the result
             (self.folder / f"{outcome.task.key}.lock").unlink(missing_ok=True)
@@ -185,7 +189,8 @@ def _outcomes(
             yield future.result()
     except Exception as error:
         # the function's own errors are outcomes: this is a cluster that gave up a task
-        if isinstance(error, CancelledError) or type(error).__name__ == "KilledWorker":
+        lost = ("KilledWorker", "CommClosedError")
+        if isinstance(error, CancelledError) or type(error).__name__ in lost:
             raise BrokenProcessPool("the cluster gave up a task") from None
         raise
     finally:
@@ -263,11 +268,14 @@ def _write(folder: Path, task: CampaignTask, outcome: Outcome) -> None:
         "process": outcome.process,
     }
     temporary = folder / f".{task.key}.{os.getpid()}.tmp"
-    with temporary.open("w", encoding="utf-8") as file:
-        file.write(json.dumps(document, allow_nan=False, indent=1) + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, folder / f"{task.key}.json")
+    try:
+        with temporary.open("w", encoding="utf-8") as file:
+            file.write(json.dumps(document, allow_nan=False, indent=1) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, folder / f"{task.key}.json")
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def read_outcome(folder: Path, task: CampaignTask) -> Outcome | None:

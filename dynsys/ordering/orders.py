@@ -29,7 +29,7 @@ __all__ = [
     "require_square",
 ]
 
-Pattern: TypeAlias = csc_array[np.bool_]
+Pattern: TypeAlias = "csc_array[np.bool_]"
 """Nonzeros of a matrix: a sparse matrix of True in compressed columns, rows ascending."""
 
 

@@ -77,10 +77,10 @@ def peel(pattern: Pattern, *, columns: bool = True) -> Peeling:
     found = _peel(
         n_rows,
         n_cols,
-        by_row.indptr.astype(np.int64),
-        by_row.indices.astype(np.int64),
-        pattern.indptr.astype(np.int64),
-        pattern.indices.astype(np.int64),
+        by_row.indptr.astype(np.int32),
+        by_row.indices.astype(np.int32),
+        pattern.indptr.astype(np.int32),
+        pattern.indices.astype(np.int32),
         columns,
     )
     first, last, row_left, col_left = found
@@ -133,64 +133,66 @@ def _peel(
     col_rows: Any,
     with_columns: Any,
 ) -> Any:
-    """Peel by counts; the last column of a row is the xor of the columns it has left."""
-    row_left, col_left = np.ones(n_rows, np.bool_), np.ones(n_cols, np.bool_)
-    row_count, row_xor = np.zeros(n_rows, np.int64), np.zeros(n_rows, np.int64)
-    col_count, col_xor = np.zeros(n_cols, np.int64), np.zeros(n_cols, np.int64)
+    """Peel by counts; the last column of a row is the xor of the columns it has left.
+
+    ``rows`` and ``cols`` hold count and xor side by side, -1 for the count of what is peeled:
+    of a shuffled matrix every look is one at memory far away.
+    """
+    rows, cols = np.zeros((n_rows, 2), np.int32), np.zeros((n_cols, 2), np.int32)
     for r in range(n_rows):
         for e in range(row_start[r], row_start[r + 1]):
             c = row_cols[e]
-            row_count[r] += 1
-            row_xor[r] ^= c
-            col_count[c] += 1
-            col_xor[c] ^= r
+            rows[r, 0] += 1
+            rows[r, 1] ^= c
+            cols[c, 0] += 1
+            cols[c, 1] ^= r
     size = min(n_rows, n_cols)
-    first, last = np.zeros((2, size), np.int64), np.zeros((2, size), np.int64)
+    first, last = np.zeros((2, size), np.int32), np.zeros((2, size), np.int32)
     n_first = n_last = 0
-    row_queue, col_queue = np.zeros(n_rows, np.int64), np.zeros(n_cols, np.int64)
+    row_queue, col_queue = np.zeros(n_rows, np.int32), np.zeros(n_cols, np.int32)
     row_tail = col_tail = row_head = col_head = 0
     for r in range(n_rows):
-        if row_count[r] == 1:
+        if rows[r, 0] == 1:
             row_queue[row_tail] = r
             row_tail += 1
     for c in range(n_cols):
-        if col_count[c] == 1:
+        if cols[c, 0] == 1:
             col_queue[col_tail] = c
             col_tail += 1
     while True:
         if row_head < row_tail:
             r = row_queue[row_head]
             row_head += 1
-            if not row_left[r] or row_count[r] != 1:
+            if rows[r, 0] != 1:
                 continue
-            c = row_xor[r]
+            c = rows[r, 1]
             first[0, n_first], first[1, n_first] = r, c
             n_first += 1
         elif with_columns and col_head < col_tail:
             c = col_queue[col_head]
             col_head += 1
-            if not col_left[c] or col_count[c] != 1:
+            if cols[c, 0] != 1:
                 continue
-            r = col_xor[c]
+            r = cols[c, 1]
             last[0, n_last], last[1, n_last] = r, c
             n_last += 1
         else:
             break
-        row_left[r], col_left[c] = False, False
+        rows[r, 0] = cols[c, 0] = -1
         for e in range(col_start[c], col_start[c + 1]):
             other = col_rows[e]
-            if row_left[other]:
-                row_count[other] -= 1
-                row_xor[other] ^= c
-                if row_count[other] == 1:
+            if rows[other, 0] > 0:
+                rows[other, 0] -= 1
+                rows[other, 1] ^= c
+                if rows[other, 0] == 1:
                     row_queue[row_tail] = other
                     row_tail += 1
         for e in range(row_start[r], row_start[r + 1]):
             other = row_cols[e]
-            if col_left[other]:
-                col_count[other] -= 1
-                col_xor[other] ^= r
-                if col_count[other] == 1:
+            if cols[other, 0] > 0:
+                cols[other, 0] -= 1
+                cols[other, 1] ^= r
+                if cols[other, 0] == 1:
                     col_queue[col_tail] = other
                     col_tail += 1
-    return first[:, :n_first], last[:, :n_last], row_left, col_left
+    return first[:, :n_first], last[:, :n_last], rows[:, 0] >= 0, cols[:, 0] >= 0

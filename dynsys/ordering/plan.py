@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from importlib import metadata
 from pathlib import Path
 from types import MappingProxyType
@@ -67,6 +67,10 @@ class Plan:
         object.__setattr__(self, "versions", MappingProxyType(dict(self.versions)))
         if (self.method == "lu") != (self.order is not None):
             raise ValueError("method 'lu' has a pivot order, method 'symmetric' has steps")
+
+    def __reduce__(self) -> tuple[type[Plan], tuple[object, ...]]:
+        entries = [getattr(self, entry.name) for entry in fields(self)]
+        return Plan, tuple(dict(x) if isinstance(x, Mapping) else x for x in entries)
 
     @property
     def is_safe_by_argument(self) -> bool:

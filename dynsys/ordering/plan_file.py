@@ -43,25 +43,28 @@ def write_plan(plan: Plan, path: Path) -> None:
     content = json.dumps(_encoded(plan), sort_keys=True, separators=(",", ":"), allow_nan=False)
     checksum = sha256(content.encode()).hexdigest()
     text = f'{{"dynsys plan":{FORMAT},"sha256":"{checksum}","plan":{content}}}\n'
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(text)
+            os.chmod(temporary, 0o644)
+            os.replace(temporary, path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise PlanFileError(
+            f"plan file {str(path)!r} cannot be written: {error}; nothing was changed"
+        ) from None
 
 
 def read_plan(path: Path) -> Plan:
     """Read and verify a plan."""
     reader = _Reader(path)
-    size = path.stat().st_size
-    if size > LARGEST_FILE:
-        reader.refuse(f"it has {size} bytes, more than any plan ({LARGEST_FILE})")
+    content_bytes = reader.bytes()
     try:
-        document = json.loads(path.read_bytes().decode("utf-8"), parse_constant=reader.constant)
+        document = json.loads(content_bytes.decode("utf-8"), parse_constant=reader.constant)
     except (ValueError, RecursionError) as error:
         if isinstance(error, PlanFileError):
             raise
@@ -188,6 +191,19 @@ class _Reader:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+
+    def bytes(self) -> bytes:
+        """Content of the file, if it is a regular one of bounded size."""
+        try:
+            if not self.path.is_file():
+                self.refuse("there is no such file")
+            with self.path.open("rb") as stream:
+                content = stream.read(LARGEST_FILE + 1)
+        except (OSError, ValueError) as error:
+            self.refuse(f"it cannot be read ({error})")
+        if len(content) > LARGEST_FILE:
+            self.refuse(f"it has more bytes than any plan ({LARGEST_FILE})")
+        return content
 
     def refuse(self, why: str) -> NoReturn:
         raise PlanFileError(f"plan file {str(self.path)!r} is refused: {why}")

@@ -10,101 +10,22 @@ stopped at any time; it returns the best it has.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, Future, as_completed
-from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, field
-from typing import final
+from collections.abc import Sequence
 
-from dynsys.errors import DynsysError, SingularSystemError, StructurallySingularError
-from dynsys.ordering.dulmage_mendelsohn import BlockTriangular
 from dynsys.ordering.fingerprint import Fingerprint, fingerprint_problem, fingerprint_robot
-from dynsys.ordering.markowitz import Markowitz
-from dynsys.ordering.operations import Operations
-from dynsys.ordering.orders import AbstractOrdering, OrderingContext
+from dynsys.ordering.orders import OrderingContext
 from dynsys.ordering.pivots import planned_pivots
 from dynsys.ordering.plan import Plan
-from dynsys.ordering.recursive_orders import LeafToRoot, RootToLeaf
+from dynsys.ordering.search_constructive import constructive
+from dynsys.ordering.search_generations import Generations
 from dynsys.ordering.search_problem import SearchProblem
-from dynsys.ordering.search_run import Candidate, Mode, Objective, Task, price, run_task
-from dynsys.ordering.search_workers import Serial, executor
+from dynsys.ordering.search_run import get_ready
+from dynsys.ordering.search_settings import Progress, Search, SearchResult
+from dynsys.ordering.search_workers import executor
 from dynsys.system.linear_system import LinearSystem
 from dynsys.system.unknowns import UnknownKind
 
 __all__ = ["Progress", "Search", "SearchResult", "constructive", "search_order", "search_plan"]
-
-RUNS = 8
-"""Runs of a generation: fixed, so that results do not depend on the number of workers."""
-MODES: tuple[Mode, ...] = ("anneal", "climb", "kick", "climb")
-"""Kinds of runs, in turn."""
-ELITE = 4
-"""Orders that the runs of the next generation begin at."""
-EVALUATIONS_PER_RUN = 2000
-
-
-@final
-@dataclass(frozen=True)
-class Progress:
-    """How far a search is: evaluations made and wanted, seconds spent, the best so far."""
-
-    evaluations: int
-    wanted: int | None
-    seconds: float
-    start: Operations
-    best: Operations
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class SearchResult:
-    """What a search found.
-
-    ``constructive`` is the best order it began with; ``interrupted`` says that Ctrl-C ended it.
-    """
-
-    best: Candidate
-    constructive: Candidate
-    evaluations: int
-    seconds: float
-    interrupted: bool
-
-    @property
-    def improvement(self) -> float:
-        """Part of the constructive order's cost that the search saved."""
-        return 1.0 - self.best.cost / self.constructive.cost
-
-
-@final
-@dataclass(frozen=True)
-class Search:
-    """How to search.
-
-    Parameters
-    ----------
-    seconds : time to stop after; None for no limit.
-    evaluations : number of orders priced; None for no limit. Without either limit nothing is
-        searched: the best constructive order is the result.
-    seed : of all random choices.
-    workers, scheduler : see :func:`~dynsys.ordering.search_workers.executor`.
-    threshold : smallest admissible ratio of a pivot to its column or row, at every sampled
-        state. Constructive orders that fall below it are not taken, unless all do.
-    objective : "operations" or "time" (measured, hence not repeatable).
-    progress : called after every run, and once before the first.
-    """
-
-    seconds: float | None = None
-    evaluations: int | None = None
-    seed: int = 0
-    workers: int = 1
-    scheduler: str | None = None
-    threshold: float = 1e-3
-    objective: Objective = "operations"
-    progress: Callable[[Progress], None] | None = field(default=None, compare=False)
-
-    @property
-    def is_off(self) -> bool:
-        """True if there is nothing to do but construct."""
-        return not self.seconds and not self.evaluations
 
 
 def search_plan(
@@ -155,160 +76,16 @@ def search_order(
 ) -> SearchResult:
     """Best order found; with ``system``, orders that follow the robot are beginnings too."""
     began = time.perf_counter()
-    known = constructive(problem, search, system)
-    state = _State(problem, search, known, began)
     if search.is_off:
-        return state.result(interrupted=False)
-    try:
-        with executor(search.workers, search.scheduler) as pool:
-            while not state.is_over:
-                state.generation(pool)
-    except KeyboardInterrupt:
-        return state.result(interrupted=True)
-    return state.result(interrupted=False)
-
-
-def constructive(
-    problem: SearchProblem, search: Search, system: LinearSystem | None = None
-) -> list[Candidate]:
-    """Orders to begin with, priced, best first; unsafe ones only if there are no others."""
-    orderings: list[AbstractOrdering] = [
-        Markowitz("fill"),
-        Markowitz("count"),
-        BlockTriangular(Markowitz("fill")),
-    ]
-    if system is not None:
-        orderings += [RootToLeaf(), LeafToRoot()]
-    context = OrderingContext(system, problem.values)
-    found: list[Candidate] = []
-    failures: list[DynsysError] = []
-    for ordering in orderings:
+        known = constructive(problem, search, system)
+        return Generations(problem, search, known, began).result(interrupted=False)
+    with executor(search.workers, search.scheduler) as pool:
+        pool.submit(get_ready)  # other processes start while the beginnings are constructed
+        known = constructive(problem, search, system)
+        generations = Generations(problem, search, known, began)
         try:
-            order = ordering.order(problem.pattern, context)
-            found.append(price(problem, order, ordering.name, search.objective))
-        except (StructurallySingularError, SingularSystemError) as error:
-            failures.append(error)
-    if not found:
-        raise failures[0]
-    safe = [candidate for candidate in found if candidate.safety >= search.threshold]
-    return sorted(safe or found, key=lambda candidate: candidate.rank)
-
-
-class _State:
-    """The best orders so far and what has been spent on them."""
-
-    def __init__(
-        self, problem: SearchProblem, search: Search, known: list[Candidate], began: float
-    ) -> None:
-        self.problem, self.search, self.began = problem, search, began
-        self.elite = known[:ELITE]
-        self.first = known[0]
-        self.threshold = min(search.threshold, self.first.safety)
-        self.evaluations = self.generations = 0
-        self.report()
-
-    @property
-    def is_over(self) -> bool:
-        wanted = self.search.evaluations
-        return self._late() or (wanted is not None and self.evaluations >= wanted)
-
-    def result(self, *, interrupted: bool) -> SearchResult:
-        seconds = time.perf_counter() - self.began
-        best = min(self.elite, key=lambda candidate: candidate.rank)
-        return SearchResult(best, self.first, self.evaluations, seconds, interrupted)
-
-    def report(self) -> None:
-        if self.search.progress is not None:
-            seconds = time.perf_counter() - self.began
-            best = min(self.elite, key=lambda candidate: candidate.rank)
-            self.search.progress(
-                Progress(
-                    self.evaluations,
-                    self.search.evaluations,
-                    seconds,
-                    self.first.operations,
-                    best.operations,
-                )
-            )
-
-    # ---- one generation ------------------------------------------------------------------
-
-    def generation(self, pool: Executor) -> None:
-        """Run a generation; if time runs out or Ctrl-C comes, keep what is finished."""
-        tasks = list(self._tasks())
-        finished: dict[int, list[Candidate]] = {}
-        try:
-            for index, candidates in _run_all(pool, self.problem, tasks):
-                finished[index] = candidates
-                self.evaluations += tasks[index].evaluations
-                self._show(candidates)
-                if self._late():
-                    break
-        finally:
-            self._merge([finished[index] for index in sorted(finished)])
-            self.generations += 1
-
-    def _tasks(self) -> Iterator[Task]:
-        wanted = self.search.evaluations
-        left = RUNS * EVALUATIONS_PER_RUN if wanted is None else wanted - self.evaluations
-        for index in range(RUNS):
-            count = min(EVALUATIONS_PER_RUN, left - index * EVALUATIONS_PER_RUN)
-            if count <= 0:
-                return
-            start = self.elite[index // len(MODES) % len(self.elite)]
-            yield Task(
-                start=start.order,
-                origin=start.origin,
-                seed=(self.search.seed, self.generations, index),
-                evaluations=count,
-                mode=MODES[index % len(MODES)],
-                threshold=self.threshold,
-                objective=self.search.objective,
-            )
-
-    def _late(self) -> bool:
-        limit = self.search.seconds or None
-        return limit is not None and time.perf_counter() - self.began >= limit
-
-    def _show(self, candidates: list[Candidate]) -> None:
-        """Report with the candidates of one run counted in, before the generation is merged."""
-        before = self.elite
-        self.elite = [*before, *candidates]
-        self.report()
-        self.elite = before
-
-    def _merge(self, found: Sequence[list[Candidate]]) -> None:
-        """Keep the best, each order once; earlier ones where ranks are equal."""
-        every = [*self.elite, *(candidate for run in found for candidate in run)]
-        every = [c for c in every if c.safety >= self.threshold]
-        every.sort(key=lambda candidate: candidate.rank)
-        elite: list[Candidate] = []
-        for candidate in every:
-            if all(candidate.rank != other.rank for other in elite):
-                elite.append(candidate)
-        self.elite = elite[:ELITE]
-
-
-def _run_all(
-    pool: Executor, problem: SearchProblem, tasks: Sequence[Task]
-) -> Iterator[tuple[int, list[Candidate]]]:
-    """Results of the tasks as they come; tasks of a pool that broke are run here."""
-    if isinstance(pool, Serial):  # one by one, so that each is seen when it is done
-        for index, task in enumerate(tasks):
-            yield index, run_task(problem, task)
-        return
-    futures: dict[Future[list[Candidate]], int] = {
-        pool.submit(run_task, problem, task): index for index, task in enumerate(tasks)
-    }
-    lost: list[int] = []
-    try:
-        for future in as_completed(futures):
-            try:
-                yield futures[future], future.result()
-            except BrokenProcessPool:
-                lost.append(futures[future])
-    finally:
-        for future in futures:
-            future.cancel()
-    for index in sorted(lost):
-        yield index, run_task(problem, tasks[index])
+            while not generations.is_over:
+                generations.generation(pool)
+        except KeyboardInterrupt:
+            return generations.result(interrupted=True)
+    return generations.result(interrupted=False)

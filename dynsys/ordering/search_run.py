@@ -23,7 +23,7 @@ from dynsys.ordering.orders import PivotOrder
 from dynsys.ordering.search_moves import Pivots, as_order, as_pivots, by_blocks, neighbour
 from dynsys.ordering.search_problem import SearchProblem
 
-__all__ = ["Candidate", "Objective", "Task", "price", "run_task"]
+__all__ = ["Candidate", "Objective", "Task", "get_ready", "price", "run_task"]
 
 Objective: TypeAlias = Literal["operations", "time"]
 Mode: TypeAlias = Literal["anneal", "kick", "climb"]
@@ -68,6 +68,10 @@ class Task:
     mode: Mode
     threshold: float
     objective: Objective
+
+
+def get_ready() -> None:
+    """Nothing: the process that is told to has loaded by then all that a run needs."""
 
 
 def run_task(problem: SearchProblem, task: Task) -> list[Candidate]:

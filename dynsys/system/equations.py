@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import TypeAlias, final
 
 import numpy as np
@@ -46,6 +47,11 @@ class Term:
         """Return a term with the same coefficient (rows, size of unknown) at every state."""
         return Term(unknown, value != 0, value)
 
+    @staticmethod
+    def identity(unknown: UnknownBlock, sign: float = 1.0) -> Term:
+        """Return the unknown itself, or its negative: +-1 on the diagonal."""
+        return Term(unknown, *_identity(unknown.size, sign))
+
     @property
     def is_constant(self) -> bool:
         """True if the coefficient does not depend on the state."""
@@ -55,6 +61,15 @@ class Term:
         """Values at the nonzeros of the pattern, row by row."""
         value = self.value(kinematics) if callable(self.value) else self.value
         return value[self.pattern]
+
+
+@cache
+def _identity(size: int, sign: float) -> tuple[BoolArray, Array]:
+    """Pattern and value of +-1, shared by all terms that have them, hence read-only."""
+    value = sign * np.eye(size)
+    pattern = value != 0
+    value.flags.writeable = pattern.flags.writeable = False
+    return pattern, value
 
 
 @final

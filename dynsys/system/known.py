@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-import numpy as np
-
 from dynsys.system.equations import EquationBlock, Term
 from dynsys.system.unknowns import UnknownBlock, UnknownKind, UnknownLayout
 
@@ -41,7 +39,7 @@ def known(
         kind=f"known_{kind}",
         body=unknown.body,
         size=unknown.size,
-        terms=(Term.constant(unknown, np.eye(unknown.size)),),
+        terms=(Term.identity(unknown),),
         measured=True,
         dual=dual or unknown,
     )

@@ -9,11 +9,10 @@ from __future__ import annotations
 import numpy as np
 
 from dynsys.model.spatial import cross_force, cross_motion
-from dynsys.model.tree import KinematicTree
 from dynsys.system.equations import EquationBlock, Term, Values
 from dynsys.system.kinematics import Kinematics
 from dynsys.system.unknowns import UnknownLayout
-from dynsys.types import ScalarArray
+from dynsys.types import Array, ScalarArray
 
 __all__ = ["acceleration_law", "balance_law", "laws", "net_wrench_law", "torque_law"]
 
@@ -40,7 +39,7 @@ def acceleration_law(unknowns: UnknownLayout, i: int) -> EquationBlock:
     """
     robot = unknowns.robot
     parent, S, freedoms = int(robot.parent[i]), robot.motion_subspace[i], unknowns.freedoms[i]
-    terms = [Term.constant(unknowns.block("acceleration", i), -np.eye(6))]
+    terms = [Term.identity(unknowns.block("acceleration", i), -1.0)]
     if parent >= 0:
         acceleration = unknowns.block("acceleration", parent)
         terms.append(Term(acceleration, robot.transform_pattern[i], lambda kin: kin.X_up[i]))
@@ -78,9 +77,9 @@ def net_wrench_law(unknowns: UnknownLayout, i: int) -> EquationBlock:
         size=6,
         terms=(
             Term.constant(unknowns.block("acceleration", i), inertia),
-            Term.constant(unknowns.block("net_wrench", i), -np.eye(6)),
+            Term.identity(unknowns.block("net_wrench", i), -1.0),
         ),
-        bias=_gyroscopic_wrench(robot, i),
+        bias=_gyroscopic_wrench(inertia, i),
         dual=unknowns.block("net_wrench", i),
     )
 
@@ -94,16 +93,16 @@ def balance_law(unknowns: UnknownLayout, i: int) -> EquationBlock:
     """
     robot = unknowns.robot
     if unknowns.net_wrench:
-        momentum_rate = Term.constant(unknowns.block("net_wrench", i), np.eye(6))
+        momentum_rate = Term.identity(unknowns.block("net_wrench", i))
         bias = None
     else:
         inertia = robot.bodies[i].inertia.matrix()
         momentum_rate = Term.constant(unknowns.block("acceleration", i), inertia)
-        bias = _gyroscopic_wrench(robot, i)
+        bias = _gyroscopic_wrench(inertia, i)
     terms = [
         momentum_rate,
-        Term.constant(unknowns.block("joint_wrench", i), -np.eye(6)),
-        Term.constant(unknowns.block("external_wrench", i), -np.eye(6)),
+        Term.identity(unknowns.block("joint_wrench", i), -1.0),
+        Term.identity(unknowns.block("external_wrench", i), -1.0),
         *(_child_wrench(unknowns, j) for j in robot.children[i]),
     ]
     return EquationBlock(
@@ -131,7 +130,7 @@ def torque_law(unknowns: UnknownLayout, i: int) -> EquationBlock:
         Term.constant(unknowns.block("joint_wrench", j), robot.motion_subspace[j].T)
         for j in unknowns.driven[i]
     ]
-    terms.append(Term.constant(torque, -np.eye(torque.size)))
+    terms.append(Term.identity(torque, -1.0))
     if armature.any():
         terms.append(Term.constant(qdd, armature))
     return EquationBlock(
@@ -150,7 +149,6 @@ def _child_wrench(unknowns: UnknownLayout, j: int) -> Term:
     return Term(unknowns.block("joint_wrench", j), pattern, lambda kin: kin.X_up[j].T)
 
 
-def _gyroscopic_wrench(robot: KinematicTree, i: int) -> Values:
+def _gyroscopic_wrench(inertia: Array, i: int) -> Values:
     """Return nu_i = v_i x* I_i v_i (6,) as a function of the kinematics."""
-    inertia = robot.bodies[i].inertia.matrix()
     return lambda kin: cross_force(kin.velocity[i], inertia @ kin.velocity[i])

@@ -127,14 +127,16 @@ class LinearSystem:
     @cached_property
     def _coordinates(self) -> tuple[IntArray, IntArray]:
         """Row and column of every entry of every term, terms in order, row by row."""
-        rows, columns = [], []
-        starts = self._row_starts.tolist()
-        for start, block in zip(starts, self.equations, strict=False):
-            for term in block.terms:
-                r, c = np.nonzero(term.pattern)
-                rows.append(start + r)
-                columns.append(term.unknown.start + c)
-        return np.concatenate(rows), np.concatenate(columns)
+        terms_each = [len(block.terms) for block in self.equations]
+        first_row = np.repeat(self._row_starts[:-1], terms_each)
+        first_column = np.array([term.unknown.start for term in self._terms])
+        width = np.array([term.unknown.size for term in self._terms])
+        size = np.array([term.pattern.size for term in self._terms])
+        flat = np.concatenate([term.pattern.ravel() for term in self._terms])
+        entry = np.flatnonzero(flat)
+        term = np.repeat(np.arange(len(size)), size)[entry]
+        row, column = np.divmod(entry - (np.cumsum(size) - size)[term], width[term])
+        return first_row[term] + row, first_column[term] + column
 
     @cached_property
     def _places(self) -> tuple[IntArray, IntArray]:

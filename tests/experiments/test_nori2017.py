@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from numpy.testing import assert_allclose
 
 import dynsys
 from dynsys.codegen.programs import body_quantities
+from dynsys.errors import LayoutError
 from dynsys.ordering.operations import aba_operations
 from dynsys.ordering.umfpack import UmfpackLibrary
 from experiments import nori2017
@@ -23,9 +25,10 @@ from experiments.nori2017_counts import (
     lu_counts,
     permuted_lu,
 )
-from experiments.nori2017_notes import holds, notes
+from experiments.nori2017_notes import FIGURE_1, PROOFS, SEARCH, holds, notes
 from experiments.nori2017_posedness import PLATE, SLIPPERY, feet_ranks, published_ranks
 from experiments.nori2017_recursion import load_cell_parameters, open_recursion_program
+from experiments.nori2017_rows import feet_rows, published_set_rows
 from experiments.nori2017_scripts import SCRIPT_CELLS_PERMUTED, SCRIPT_PERMUTED
 from experiments.nori2017_search import mixed_system
 from experiments.paper_rows import Row
@@ -85,14 +88,18 @@ def test_open_recursion_gives_the_torques(n: int) -> None:
     assert_allclose(accelerations, bodies["acceleration"], atol=1e-8)
 
 
-def test_load_cell_system_is_the_published_layout() -> None:
-    robot = chain(6, taper=1.0)
+@pytest.mark.parametrize("n", [4, 6])
+def test_load_cell_system_is_the_published_layout(n: int) -> None:
+    robot = chain(n, taper=1.0)
     ours = load_cell_system(robot, net_wrench=False)
     laws = dynsys.LinearSystem(robot)
     theirs = laws.with_equations(published.sie_friction(robot).equations(laws.unknowns))
-    q, qd = np.linspace(0, 1, 6), np.ones(6)
+    q, qd = np.linspace(0, 1, n), np.ones(n)
     D, D_theirs = (system.assemble(q, qd)[0].toarray() for system in (ours, theirs))
     assert sorted(map(tuple, D)) == sorted(map(tuple, D_theirs))
+    assert np.linalg.matrix_rank(D) == 20 * n
+    with pytest.raises(LayoutError, match="at least 4 bodies"):
+        published.sie_friction(chain(3))
 
 
 def test_posedness_of_the_published_sets() -> None:
@@ -116,6 +123,30 @@ def test_claims_are_checked() -> None:
     assert not holds([Row("figure 1", "N = 2", "ours / ABA", None, 1.2)])
     assert not holds([Row("", "N = 8", "permuted LU, true / ours", None, 1.9)])
     assert holds([Row("", "N = 5", "permuted LU, true / ours", None, 1.9)])
+    optimal = [
+        Row(PROOFS, name, quantity, None, 7)
+        for name in "ab"
+        for quantity in ("constructive order, estimate", "least of all orders")
+    ]
+    saved = Row(SEARCH, "cells", "saved", None, 0.07)
+    repeated = Row(SEARCH, "cells", "same order from the same seed", None, "yes")
+    assert holds([*optimal, saved, repeated])
+    assert not holds([*optimal, Row(SEARCH, "cells", "saved", None, 0.0), repeated])
+    assert not holds([*optimal, saved, dataclasses.replace(repeated, ours="no")])
+
+
+@umfpack
+def test_counts_by_the_published_rules_are_checked() -> None:
+    quantity = "LU, published rules, additions"
+    assert holds([Row(FIGURE_1, "N = 20", quantity, 100, 114.9)])
+    assert not holds([Row(FIGURE_1, "N = 20", quantity, 100, 115.1)])
+
+
+def test_rows_do_not_depend_on_the_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    few = [(feet_rows, ()), (published_set_rows, (4,))]
+    monkeypatch.setattr(nori2017, "jobs", lambda quick: few)
+    alone = nori2017.rows(workers=1)
+    assert len(alone) == 5 and nori2017.rows(workers=2) == alone
 
 
 @umfpack

@@ -316,7 +316,7 @@ def test_a_failed_save_leaves_the_old_plan(
         raise OSError("disk full")
 
     monkeypatch.setattr("dynsys.ordering.plan_file.os.replace", fail)
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(PlanFileError, match="disk full"):
         lu_plan.save(path)
     assert path.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["plan.json"]
