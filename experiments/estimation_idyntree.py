@@ -8,7 +8,10 @@ do not.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, final
 
@@ -17,11 +20,25 @@ import numpy as np
 
 from dynsys.types import Array
 
-__all__ = ["Berdy", "ExternalWrenches", "links_and_joints"]
+__all__ = ["Berdy", "ExternalWrenches", "links_and_joints", "quiet"]
 
 GRAVITY = (0.0, 0.0, -9.81)
 OMEGA = (0.1, -0.2, 0.3)
 INVERSE_COVARIANCES = {"constraints": 1e4, "regularisation": 1e-4, "measurements": 1e3}
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Let go what the library writes to standard error: a line per texture of a robot file."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    try:
+        with open(os.devnull, "wb") as nowhere:
+            os.dup2(nowhere.fileno(), 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
 
 
 def _names(words: Sequence[str]) -> Any:

@@ -2,12 +2,15 @@
 
     python -m experiments.long_log                    one hour at 1 kHz: 3.6 million samples
     python -m experiments.long_log --seconds 10       the same in small
+    python -m experiments.long_log --json             figures for machines
 
 Simulates a log of the bundled humanoid (30 joints counting the floating base) with load cells,
 inertial unit and joint accelerations, solves it in worker processes, and again on a local Dask
 cluster of as many workers, one of which is killed when half of the chunks are done. Reports
-samples per second, the peak of the memory of all processes together (proportional set size, so
-that shared pages count once), and whether both outputs are the same to the last byte.
+samples per second (and per second of processor time, which other work on the machine does not
+change), the peak of the memory of all processes together (proportional set size, so
+that shared pages count once), and whether both outputs are the same to the last byte. Needs
+about 7 GiB of disk for the whole hour, in a temporary folder that goes at the end.
 """
 
 from __future__ import annotations
@@ -16,9 +19,11 @@ import argparse
 import hashlib
 import json
 import os
+import resource
 import signal
 import tempfile
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from importlib import import_module
@@ -28,11 +33,14 @@ from typing import Any
 
 from problems.logs.chunks import Done
 from problems.logs.jobs import CHUNK, SimulateJob, SolveJob
-from problems.logs.run import run_job
+from problems.logs.run import local_cluster, run_job
+from problems.terminal import show_table
 
 __all__ = ["Report", "main", "measure"]
 
 GIB = 2**30
+MEMORY = 2.0
+"""GiB that solving may take."""
 
 
 @dataclass(frozen=True)
@@ -40,15 +48,34 @@ class Report:
     """What was measured."""
 
     samples: int
-    readings_per_sample: int
+    numbers_per_sample: int
     simulated_per_second: float
     solved_per_second: float
-    peak_gib: float
-    peak_simulation_gib: float
     dask_per_second: float
+    simulated_per_cpu_second: float
+    solved_per_cpu_second: float
+    peak_simulation_gib: float
+    peak_gib: float
+    peak_dask_gib: float
     killed_workers: int
     same_bytes: bool
+    log_mib: float
     output_mib: float
+    seconds: float
+
+    @property
+    def passes(self) -> bool:
+        """Whether memory stays below 2 GiB and the lost worker changes no byte."""
+        peak = max(self.peak_gib, self.peak_dask_gib)
+        return self.same_bytes and self.killed_workers == 1 and peak < MEMORY
+
+
+def _cpu_seconds() -> float:
+    """Processor time of this process and of all that it has started and that have ended."""
+    usages = (
+        resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    )
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
 class PeakMemory:
@@ -116,35 +143,43 @@ def measure(
     chunk: int,
 ) -> Report:
     """Simulate, solve, solve again on Dask with a worker killed; see the module."""
+    begin = time.perf_counter()
     log = folder / "log.npz"
     simulate = SimulateJob(problem, str(log), duration=seconds, rate=rate, chunk=chunk)
+    start = _cpu_seconds()
     with PeakMemory() as simulating:
         simulated = run_job(simulate, workers=workers)
+    between = _cpu_seconds()
     job = SolveJob(problem, str(log), str(folder / "out.npz"), tuple(outputs), chunk)
     with PeakMemory() as solving:
         solved = run_job(job, workers=workers)
+    end = _cpu_seconds()
     again = SolveJob(problem, str(log), str(folder / "dask.npz"), tuple(outputs), chunk)
     killer = _Killer()
     distributed: Any = import_module("distributed")
     with (
-        distributed.LocalCluster(
-            n_workers=workers, threads_per_worker=1, dashboard_address=None, silence_logs=50
-        ) as cluster,
+        local_cluster(workers) as cluster,
         distributed.Client(cluster) as client,
+        PeakMemory() as on_cluster,
     ):
         killer.pids = list(client.run(os.getpid).values())
         on_dask = run_job(again, scheduler=cluster.scheduler_address, progress=killer.start)
     return Report(
         samples=solved.n_samples,
-        readings_per_sample=sum(len(group.columns) for group in simulate.groups()),
+        numbers_per_sample=sum(len(group.columns) for group in simulate.groups()),
         simulated_per_second=simulated.n_samples / simulated.seconds,
         solved_per_second=solved.n_samples / solved.seconds,
-        peak_gib=solving.bytes / GIB,
-        peak_simulation_gib=simulating.bytes / GIB,
         dask_per_second=on_dask.n_samples / on_dask.seconds,
+        simulated_per_cpu_second=simulated.n_samples / (between - start),
+        solved_per_cpu_second=solved.n_samples / (end - between),
+        peak_simulation_gib=simulating.bytes / GIB,
+        peak_gib=solving.bytes / GIB,
+        peak_dask_gib=on_cluster.bytes / GIB,
         killed_workers=killer.killed,
         same_bytes=_digest(Path(job.output)) == _digest(Path(again.output)),
+        log_mib=log.stat().st_size / 2**20,
         output_mib=Path(job.output).stat().st_size / 2**20,
+        seconds=time.perf_counter() - begin,
     )
 
 
@@ -177,7 +212,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--outputs", default="torque")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--chunk", type=int, default=CHUNK)
-    parser.add_argument("--folder", help="for the logs; a temporary one by default")
+    parser.add_argument("--folder", help="where the logs go; the temporary folder by default")
+    parser.add_argument("--json", action="store_true", help="print JSON")
     args = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(dir=args.folder) as folder:
         report = measure(
@@ -189,8 +225,40 @@ def main(arguments: Sequence[str] | None = None) -> int:
             workers=args.workers,
             chunk=args.chunk,
         )
-    print(json.dumps(asdict(report), indent=2))
-    return 0 if report.same_bytes and report.peak_gib < 2.0 else 1
+    if args.json:
+        print(json.dumps(asdict(report), indent=2))
+    else:
+        _show(report)
+    return 0 if report.passes else 1
+
+
+def _show(report: Report) -> None:
+    rates = (report.simulated_per_second, report.solved_per_second, report.dask_per_second)
+    cpu = (report.simulated_per_cpu_second, report.solved_per_cpu_second, None)
+    peaks = (report.peak_simulation_gib, report.peak_gib, report.peak_dask_gib)
+    sizes = (report.log_mib, report.output_mib, report.output_mib)
+    steps = ("simulate", "solve, local processes", "solve, Dask, a worker killed")
+    columns = ("step", "samples/s", "samples/CPU s", "seconds", "peak GiB", "file MiB")
+    show_table(
+        columns,
+        [
+            (
+                step,
+                f"{rate:.0f}",
+                "" if own is None else f"{own:.0f}",
+                f"{report.samples / rate:.1f}",
+                f"{peak:.2f}",
+                f"{size:.0f}",
+            )
+            for step, rate, own, peak, size in zip(steps, rates, cpu, peaks, sizes, strict=True)
+        ],
+        right=columns[1:],
+    )
+    same = "the same bytes" if report.same_bytes else "DIFFERENT bytes"
+    print(
+        f"{report.samples} samples of {report.numbers_per_sample} numbers;"
+        f" {report.killed_workers} worker killed, {same}; {report.seconds:.0f} s in all"
+    )
 
 
 if __name__ == "__main__":

@@ -1,71 +1,167 @@
-"""The compiled estimator behind :class:`Estimation`: all quantities of many states at once.
+"""The compiled estimator behind :class:`Estimation`: many states at once, as machine code.
 
-Used where the layout has a kernel (every unknown determined, no prior) and no reading is
-missing; a state the kernel cannot answer comes out as NaN and goes to the reference path.
+One kernel for samples where every reading is there, another with a weight per reading for the
+others: a missing reading, or a contact that does not hold, has weight zero. What a kernel
+cannot answer (a state or a set of readings that leaves something open, or needs pivoting)
+comes out as NaN.
 """
 
 from __future__ import annotations
 
-from typing import final
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias, final
 
-from dynsys.codegen.interface import AbstractKernel
-from dynsys.estimation import estimation_kernel
+import numpy as np
+
+from dynsys.codegen.kernel import Kernel
+from dynsys.errors import KernelBuildError
+from dynsys.estimation import Question, estimation_kernel
 from dynsys.model.tree import KinematicTree
+from dynsys.system.equations import EquationBlock
 from dynsys.system.unknowns import UnknownLayout
-from dynsys.types import Array
-from problems.estimate import QUANTITIES, Quantity
+from dynsys.types import Array, BoolArray
+from problems.named_quantity import QUANTITIES, Quantity
 from sensors.layout import Layout
 
-__all__ = ["CompiledEstimator"]
+__all__ = ["CompiledEstimator", "Wanted"]
+
+Names: TypeAlias = tuple[str, ...]
+BLOCK = 2048
+"""States per thread handed to a kernel at a time: copies of their readings stay small."""
 
 
 @final
+@dataclass(frozen=True)
+class Wanted:
+    """What a kernel computes: outputs, and those whose standard deviations come after them."""
+
+    outputs: Names
+    uncertainty: Names = ()
+
+    @property
+    def names(self) -> Names:
+        """Names of all arrays, those of standard deviations ``std_...``."""
+        return (*self.outputs, *(f"std_{name}" for name in self.uncertainty))
+
+
+@final
+@dataclass(frozen=True, eq=False)
 class CompiledEstimator:
-    """Kernels of one layout, one per choice of standard deviations, compiled on first use."""
+    """Kernels of one layout, compiled on first use."""
 
-    def __init__(self, robot: KinematicTree, layout: Layout) -> None:
-        self.robot = robot
-        self.layout = layout
-        self._kernels: dict[tuple[Quantity, ...], AbstractKernel] = {}
+    robot: KinematicTree
+    layout: Layout
 
-    def kernel(self, uncertainty: tuple[Quantity, ...]) -> AbstractKernel:
-        """Kernel with all quantities and the standard deviations asked for.
+    @cached_property
+    def _equations(self) -> tuple[EquationBlock, ...]:
+        return self.layout.equations(UnknownLayout(self.robot, net_wrench=True))
+
+    @cached_property
+    def _found(self) -> dict[tuple[Wanted, Names], Kernel | KernelBuildError]:
+        return {}
+
+    def question(self, wanted: Wanted, switchable: Names = ()) -> Question:
+        """What the kernel of the same arguments answers."""
+        return Question(
+            self.robot,
+            self._equations,
+            self.layout.covariance(),
+            wanted.outputs,
+            wanted.uncertainty,
+            switchable,
+        )
+
+    def kernel(self, uncertainty: Sequence[Quantity] = ()) -> Kernel:
+        """Kernel of all quantities, and the standard deviations asked for."""
+        return self.kernel_of(Wanted(QUANTITIES, tuple(uncertainty)))
+
+    def kernel_of(
+        self, wanted: Wanted, switchable: Names = (), dtype: str = "float64"
+    ) -> Kernel:
+        """Kernel from (q, qd, y[, weight]) to what is wanted.
 
         Raises
         ------
         KernelBuildError
-            if the layout has no kernel; says why.
+            if the layout has no such kernel; says why.
         """
-        if uncertainty not in self._kernels:
-            self._kernels[uncertainty] = estimation_kernel(
-                self.robot,
-                self.layout.equations(UnknownLayout(self.robot)),
-                self.layout.covariance(),
-                QUANTITIES,
-                uncertainty=uncertainty,
-            )
-        return self._kernels[uncertainty]
+        if dtype != "float64":
+            return self._build(wanted, switchable, dtype)
+        key = wanted, switchable
+        if key not in self._found:
+            try:
+                self._found[key] = self._build(wanted, switchable, dtype)
+            except KernelBuildError as error:
+                self._found[key] = error
+        found = self._found[key]
+        if isinstance(found, KernelBuildError):
+            raise found
+        return found
+
+    def _build(self, wanted: Wanted, switchable: Names, dtype: str) -> Kernel:
+        return estimation_kernel(
+            self.robot,
+            self._equations,
+            self.layout.covariance(),
+            wanted.outputs,
+            uncertainty=wanted.uncertainty,
+            switchable=switchable,
+            dtype=dtype,
+        )
 
     def solve(
-        self, q: Array, qd: Array, y: Array, uncertainty: tuple[Quantity, ...], threads: int
-    ) -> tuple[dict[Quantity, Array], dict[Quantity, Array]] | None:
-        """Values and standard deviations of N states, or None where a state has no answer.
+        self, q: Array, qd: Array, y: Array, wanted: Wanted, *, threads: int, switch: bool
+    ) -> dict[str, Array]:
+        """Arrays (N, size) by name; rows are NaN where there is no answer.
+
+        Parameters
+        ----------
+        y : (N, rows) readings, NaN where missing.
+        switch : False leaves states with missing readings unanswered.
 
         Raises
         ------
         KernelBuildError
-            if the layout has no kernel.
+            if the layout has no kernel for complete readings.
         """
-        arrays, finite = self.kernel(uncertainty).batch(q, qd, y, threads=threads)
-        if not finite:
-            return None
-        shaped = [
-            x.reshape(len(q), -1, 6) if self._spatial(k) else x
-            for k, x in zip((*QUANTITIES, *uncertainty), arrays, strict=True)
-        ]
-        values = dict(zip(QUANTITIES, shaped, strict=False))
-        return values, dict(zip(uncertainty, shaped[len(QUANTITIES) :], strict=True))
+        kernel = self.kernel_of(wanted)
+        missing = np.isnan(y)
+        partial = np.asarray(missing.any(axis=1))
+        if not partial.any():
+            arrays, _ = kernel.batch(q, qd, y, threads=threads)
+            return dict(zip(wanted.names, arrays, strict=True))
+        sizes = [size for _, size in kernel.signature.outputs]
+        out = [np.full((len(q), size), np.nan) for size in sizes]
+        _scatter(out, kernel, ~partial, (q, qd, y), threads)
+        weighted = self._weighted(wanted, missing) if switch else None
+        if weighted is not None:
+            readings = np.where(missing, 0.0, y)
+            _scatter(out, weighted, partial, (q, qd, readings, 1.0 - missing), threads)
+        return dict(zip(wanted.names, out, strict=True))
 
-    @staticmethod
-    def _spatial(quantity: Quantity) -> bool:
-        return quantity not in ("torque", "qdd")
+    def _weighted(self, wanted: Wanted, missing: BoolArray) -> Kernel | None:
+        """Kernel that any reading may be missing from, and the constants that are off here."""
+        rows = np.asarray(missing.any(axis=0))
+        switchable = tuple(
+            sensor.name
+            for sensor in self.layout
+            if sensor.constant(1) is None or rows[self.layout.slice(sensor.name)].any()
+        )
+        try:
+            return self.kernel_of(wanted, switchable)
+        except KernelBuildError:
+            return None
+
+
+def _scatter(
+    out: list[Array], kernel: Kernel, who: BoolArray, inputs: tuple[Array, ...], threads: int
+) -> None:
+    """Answer the states ``who`` and put them in their places, block by block."""
+    places = np.flatnonzero(who)
+    for start in range(0, len(places), BLOCK * threads):
+        some = places[start : start + BLOCK * threads]
+        arrays, _ = kernel.batch(*(x[some] for x in inputs), threads=threads)
+        for whole, part in zip(out, arrays, strict=True):
+            whole[some] = part

@@ -13,6 +13,7 @@ from problems.named_quantity import (
     QUANTITIES,
     ByQuantity,
     NamedQuantity,
+    Of,
     Quantity,
     deviations,
     is_determined,
@@ -20,6 +21,7 @@ from problems.named_quantity import (
 )
 
 if TYPE_CHECKING:
+    from problems.compiled_answers import CompiledAnswers
     from problems.estimation import Estimation
     from problems.posterior import AbstractPosterior
 
@@ -67,20 +69,23 @@ class Estimate:
     chi_square, degrees_of_freedom, p_value : how well the readings agree: a small p-value (one
         in a hundred) says that they do not, or that the noise is larger than stated.
     suspects : the sensors whose removal would explain a disagreement, worst first.
-    method : ``superlu``, ``cholmod`` or ``dense``: the way that found the answer.
+    method : ``llvm``, ``superlu``, ``cholmod`` or ``dense``: the way that found the answer; of
+        each state where they differ.
+    values : torque, qdd ... by quantity.
     """
 
     __slots__ = (
+        "_answers",
         "_facts",
         "_last",
         "_posterior_of",
         "_residuals",
-        "_values",
         "determined",
         "method",
         "problem",
         "shape",
         "std",
+        "values",
     )
 
     def __init__(
@@ -90,15 +95,17 @@ class Estimate:
         n: int | None,
         method: str | tuple[str, ...],
         facts: tuple[float | Array, int | IntArray] | None = None,
+        answers: CompiledAnswers | None = None,
     ) -> None:
         self.problem = problem
+        self._answers = answers
         self._posterior_of = posterior_of
         self._last: tuple[int, AbstractPosterior] | None = None
         self._facts = facts
         self._residuals: Array | None = None
         self.shape: tuple[int, ...] = () if n is None else (n,)
         self.method = method
-        self._values = ByQuantity(self, values)
+        self.values = ByQuantity(self, values)
         self.std = ByQuantity(self, deviations)
         self.determined = ByQuantity(self, is_determined)
 
@@ -125,7 +132,7 @@ class Estimate:
             chi_square[k], dof[k] = posterior.chi_square, posterior.degrees_of_freedom
             methods.append(posterior.method)
             for kind in QUANTITIES:
-                found[kind].append(one._values[kind].array)
+                found[kind].append(one.values[kind].array)
             for kind in uncertainty:
                 stds[kind].append(one.std[kind].array)
         e = Estimate(problem, posterior_of, n, tuple(methods), (chi_square, dof))
@@ -146,7 +153,7 @@ class Estimate:
         when they are asked for.
         """
         for kind, array in quantities.items():
-            self._values.keep(kind, array)
+            self.values.keep(kind, array)
         for kind, array in (deviations or {}).items():
             self.std.keep(kind, array)
         return self
@@ -162,7 +169,16 @@ class Estimate:
             return of(self._posterior(0))
         return np.stack([of(self._posterior(k)) for k in range(self.shape[0])])
 
+    def computed(self, kind: Quantity, of: Of) -> Array | None:
+        """What the compiled estimator says about a quantity, None if there is none."""
+        found = None if self._answers is None else self._answers.about(kind, of)
+        return found if found is None or self.shape else found[0]
+
     def _agreement(self) -> tuple[float | Array, int | IntArray]:
+        if self._facts is None and self._answers is not None:
+            known = self._answers.agreement()
+            if known is not None:
+                self._facts = known if self.shape else (float(known[0][0]), int(known[1][0]))
         if self._facts is None:
             found = self.each(lambda p: np.array([p.chi_square, p.degrees_of_freedom]))
             chi_square, dof = found[..., 0], found[..., 1].astype(np.intp)
@@ -182,37 +198,40 @@ class Estimate:
     @property
     def torque(self) -> NamedQuantity:
         """Joint torques, by joint."""
-        return self._values.torque
+        return self.values.torque
 
     @property
     def qdd(self) -> NamedQuantity:
         """Joint accelerations, by joint."""
-        return self._values.qdd
+        return self.values.qdd
 
     @property
     def acceleration(self) -> NamedQuantity:
         """Proper spatial accelerations, by body or frame."""
-        return self._values.acceleration
+        return self.values.acceleration
 
     @property
     def joint_wrench(self) -> NamedQuantity:
         """Wrenches that joints transmit from their parents, by joint, body or frame."""
-        return self._values.joint_wrench
+        return self.values.joint_wrench
 
     @property
     def external_wrench(self) -> NamedQuantity:
         """Wrenches of the environment on bodies, by body or frame."""
-        return self._values.external_wrench
+        return self.values.external_wrench
 
     @property
     def residual(self) -> dict[str, Array]:
         """Normalised residuals (size,) by sensor name."""
+        if self._residuals is None and self._answers is not None:
+            found = self._answers.residuals()
+            self._residuals = found if found is None or self.shape else found[0]
         if self._residuals is None:
             from problems.consistency import normalised_residuals
 
             self._residuals = self.each(lambda p: normalised_residuals(self.problem, p))
-        layout, found = self.problem.layout, self._residuals
-        return {name: found[..., layout.slice(name)] for name in layout.names}
+        layout, residuals = self.problem.layout, self._residuals
+        return {name: residuals[..., layout.slice(name)] for name in layout.names}
 
     @property
     def p_value(self) -> float | Array:

@@ -5,36 +5,32 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast, final, get_args
 
 import numpy as np
-from scipy.sparse import csc_array
 
-from dynsys.errors import DynsysError, KernelBuildError, LayoutError, StateError
+from dynsys.codegen.interface import AbstractKernel
+from dynsys.errors import DynsysError, KernelBuildError, LayoutError
 from dynsys.model.checks import nearest_name
 from dynsys.model.tree import KinematicTree
-from dynsys.system.kinematics import Kinematics
+from dynsys.ordering import Plan
 from dynsys.system.linear_system import LinearSystem
-from dynsys.types import Array, ArrayLike, BoolArray
-from problems.compiled_estimator import CompiledEstimator
+from dynsys.types import Array, ArrayLike
+from problems.compiled_answers import CompiledAnswers, wanted_of
+from problems.compiled_estimator import CompiledEstimator, Wanted
 from problems.estimate import QUANTITIES, Estimate, Quantity
+from problems.estimation_kernels import (
+    ReferenceEstimator,
+    check_plan,
+    export_estimator,
+    plan_estimation,
+)
 from problems.inputs import matrix
-from problems.kkt_assembly import KktAssembly
-from problems.least_squares import rank_of, solve_dense
-from problems.least_squares_sparse import (
-    AbstractFactors,
-    CholmodFactors,
-    SuperLUFactors,
-    has_cholmod,
-)
+from problems.least_squares_sparse import has_cholmod
 from problems.measured_system import Active, MeasuredSystem, Readings
-from problems.posterior import (
-    AbstractPosterior,
-    DensePosterior,
-    Equations,
-    solve_kkt,
-    solve_square,
-)
+from problems.posterior import AbstractPosterior
+from problems.posterior_solver import ContradictionError, PosteriorSolver
 from problems.prior import PerName, Prior
 from problems.problem import AbstractProblem
 from sensors.layout import Layout
@@ -49,12 +45,6 @@ Uncertainty: TypeAlias = Literal["all"] | Quantity | Sequence[Quantity] | None
 
 COMPILED_FROM = 256
 """States of a batch from which compiling the estimator pays."""
-CONTRADICTION = 1e-8
-"""Exact statements that miss each other by more than this part of their terms contradict."""
-
-
-class ContradictionError(StateError):
-    """Statements without noise contradict each other at this state: names them."""
 
 
 @final
@@ -151,16 +141,19 @@ class Estimation(AbstractProblem):
         """
         q, qd = self.robot.check_q(q), self.robot.check_v(qd, "qd")
         rows = self.measured.pack(y, active, None)
-        if self.backend == "llvm":
-            wanted = _quantities(uncertainty)
-            found = self._by_kernel(q[None], qd[None], rows[None], wanted, 1)
-            if found is not None:
-                values, stds = ({k: x[0] for k, x in part.items()} for part in found)
-                one = Estimate(self, lambda _: self.posterior(q, qd, rows), None, "llvm")
-                return one.keep(values, stds)
-        posterior = self.posterior(q, qd, rows)
-        e = Estimate.of_one(self, posterior)
-        for quantity in _quantities(uncertainty):
+        wanted = _quantities(uncertainty)
+        if self.backend == "llvm" and self.prior is None:
+
+            def posterior_of(_: int) -> AbstractPosterior:
+                return self.posterior(q, qd, rows)
+
+            state = (q[None], qd[None], rows[None])
+            answers = CompiledAnswers(self, self._compiled, state, posterior_of, 1, True)
+            answers.compute(wanted_of(QUANTITIES, wanted))
+            (method,) = answers.method if isinstance(answers.method, tuple) else ("llvm",)
+            return Estimate(self, posterior_of, None, method, None, answers)
+        e = Estimate.of_one(self, self.posterior(q, qd, rows))
+        for quantity in wanted:
             _ = e.std[quantity].array
         return e
 
@@ -172,12 +165,20 @@ class Estimation(AbstractProblem):
         *,
         uncertainty: Uncertainty = None,
         active: Active | None = None,
+        outputs: Sequence[str] = QUANTITIES,
         threads: int = 1,
     ) -> Estimate:
         """Estimates at N states: q (N, nq), qd (N, nv), readings (N, ...) each.
 
-        Truth values in ``active`` are one for all states or (N,). Large batches without
-        missing readings go to the compiled estimator where the layout has one.
+        Truth values in ``active`` are one for all states or (N,). Large batches go to the
+        compiled estimator where the layout has one; states that it cannot answer are solved
+        one by one.
+
+        Parameters
+        ----------
+        outputs : what is computed now: quantities, ``chi_square``, ``residual``; any others
+            are when they are asked for. Fewer make a smaller, faster kernel.
+        threads : for the compiled estimator.
         """
         positions, velocities = matrix(self.robot, (("q", q), ("qd", qd)))
         n = len(positions)
@@ -191,92 +192,119 @@ class Estimation(AbstractProblem):
             except DynsysError as error:
                 raise type(error)(f"state {k}: {error}") from None
 
-        if self.backend == "llvm" or (self.backend == "auto" and n >= COMPILED_FROM):
-            found = self._by_kernel(positions, velocities, rows, wanted, threads)
-            if found is not None:
-                return Estimate(self, posterior_of, n, "llvm").keep(*found)
+        if self.prior is None and (
+            self.backend == "llvm" or (self.backend == "auto" and n >= COMPILED_FROM)
+        ):
+            state = (positions, velocities, rows)
+            partial = int(np.isnan(rows).any(axis=1).sum())
+            switch = self.backend == "llvm" or partial >= COMPILED_FROM
+            answers = CompiledAnswers(
+                self, self._compiled, state, posterior_of, threads, switch
+            )
+            try:
+                answers.compute(wanted_of(outputs, wanted))
+                return Estimate(self, posterior_of, n, answers.method, None, answers)
+            except KernelBuildError:
+                if self.backend == "llvm":
+                    raise
         return Estimate.of_many(self, posterior_of, n, wanted)
-
-    def _by_kernel(
-        self, q: Array, qd: Array, rows: Array, wanted: tuple[Quantity, ...], threads: int
-    ) -> tuple[dict[Quantity, Array], dict[Quantity, Array]] | None:
-        """What the compiled estimator answers, or None where the reference path must."""
-        if self.prior is not None or not np.isfinite(rows).all():
-            return None
-        try:
-            return self._compiled.solve(q, qd, rows, wanted, threads)
-        except KernelBuildError:
-            if self.backend == "llvm":
-                raise
-            return None
 
     @cached_property
     def _compiled(self) -> CompiledEstimator:
         return CompiledEstimator(self.robot, self.layout)
+
+    @cached_property
+    def _reference(self) -> PosteriorSolver:
+        return PosteriorSolver(self.measured, self.backend)
 
     def posterior(self, q: Array, qd: Array, rows: Array) -> AbstractPosterior:
         """All that one state's readings say; ``rows`` (m,) with NaN where there is none.
 
         ``rows`` are the readings and prior means as ``measured.pack`` returns them.
         """
-        present = ~np.isnan(rows)
-        kinematics = Kinematics.at(self.robot, q, qd)
-        data, b = self.system.values(kinematics)
-        laws, (Y, b_y) = self.measured.parts(data, b)
-        readings = Y, np.where(present, rows, 0.0) - b_y
-        found: AbstractPosterior | None = None
-        enough = int(present.sum()) >= self.measured.needed
-        if self.backend != "dense" and enough and not self._nullity:
-            if present.all() and len(present) == self.measured.needed:
-                found = self._square(data, np.concatenate([-laws[1], readings[1]]))
-            else:
-                found = solve_kkt(*self._kkt, laws, readings, present)
-        return found or self._dense(kinematics, readings, present)
+        return self._reference.at(q, qd, rows)
 
-    def _square(self, data: Array, b: Array) -> AbstractPosterior | None:
-        system = self.system
-        A = csc_array((data, system.indices, system.indptr), shape=system.shape)
-        return solve_square(self._square_factors, A, b, self.measured.covariance)
+    # ---- kernels -------------------------------------------------------------------------
 
-    @cached_property
-    def _square_factors(self) -> AbstractFactors:
-        return SuperLUFactors()
+    def plan(
+        self,
+        search_seconds: float = 0.0,
+        workers: int = 1,
+        *,
+        outputs: Sequence[str] = ("torque",),
+        uncertainty: Sequence[str] = (),
+    ) -> Plan:
+        """Order of elimination with its exact operation count and the safety of its pivots.
 
-    @cached_property
-    def _kkt(self) -> tuple[AbstractFactors, KktAssembly]:
-        measured = self.measured
-        (D, _), (Y, _) = measured.parts(np.ones(self.system.nnz), np.ones(self.system.shape[0]))
-        assembly = KktAssembly(D, Y, measured.covariance)
-        if self.backend == "superlu" or not has_cholmod():
-            return SuperLUFactors(), assembly
-        signs = np.ones(assembly.size)
-        signs[assembly.m : assembly.m + assembly.n] = -1.0
-        return CholmodFactors(signs), assembly
+        Laws and readings are eliminated as one symmetric system, leaves first, every pivot the
+        cheapest safe one: that is all there is to it, nothing is searched. The arguments are
+        those of ``dynsys plan``, which searches orders of scalar LU for square layouts.
+        """
+        return plan_estimation(self, Wanted(tuple(outputs), tuple(uncertainty)))
 
-    def _dense(
-        self, kinematics: Kinematics, readings: Equations, present: BoolArray
-    ) -> DensePosterior:
-        """Dense solve in the open unknowns, any rank."""
-        rows, response = self.measured.reduced(kinematics, *readings)
-        whitened = self.measured.whitened(present)
-        solution = solve_dense(rows, whitened)
-        wrong = np.flatnonzero(solution.violation > CONTRADICTION)
-        if len(wrong):
-            labels = self.measured.labels(np.unique(whitened.exact[wrong].indices))
-            listed = ", ".join(labels[:8]) + (" ..." if len(labels) > 8 else "")
-            raise ContradictionError(
-                f"robot {self.robot.name!r}: readings without noise contradict each other or"
-                f" the laws at this state: {listed}; correct them, or give the sensors a std"
+    def compile(
+        self,
+        plan: Plan | None = None,
+        *,
+        backend: Literal["llvm", "reference"] = "llvm",
+        dtype: str = "float64",
+        outputs: Sequence[str] = ("torque",),
+        uncertainty: Sequence[str] = (),
+        switchable: Sequence[str] = (),
+    ) -> AbstractKernel:
+        """Kernel with ``kernel.one(q, qd, y[, weight])`` and ``kernel.batch(...)``.
+
+        Parameters
+        ----------
+        plan : a plan made for this robot and layout, checked.
+        backend : ``llvm`` machine code; ``reference`` the path of :meth:`solve`.
+        outputs : ``torque``, ``qdd``, ``acceleration``, ``joint_wrench``, ``external_wrench``;
+            ``llvm`` also ``residual``, ``multiplier`` (:func:`estimation_kernel`).
+        uncertainty : quantities whose standard deviations follow as ``std_<name>``.
+        switchable : sensors that may be missing; their rows of the input ``weight`` count.
+
+        Raises
+        ------
+        KernelBuildError
+            if the readings do not determine everything, or the estimation has a prior.
+        """
+        if plan is not None:
+            check_plan(self, plan)
+        wanted = wanted_of(outputs, uncertainty)
+        if backend == "reference":
+            return ReferenceEstimator(self, wanted)
+        if backend != "llvm" or self.prior is not None:
+            raise KernelBuildError(
+                f"backend {backend!r} with{'' if self.prior else 'out'} a prior: there is llvm"
+                " without, and reference"
             )
-        return DensePosterior(solution, response, whitened)
+        return self._compiled.kernel_of(wanted, tuple(switchable), dtype)
 
-    @cached_property
-    def _nullity(self) -> int:
-        """Number of directions that no reading sees at a random state, none missing."""
-        q = self.robot.random_configuration(0)
-        kinematics = Kinematics.at(self.robot, q, np.zeros(self.robot.nv))
-        _, readings = self.measured.at(kinematics)
-        return rank_of(self.measured.reduced(kinematics, *readings)[0].B).nullity
+    def export_c(
+        self,
+        folder: str | Path,
+        *,
+        name: str = "estimation",
+        outputs: Sequence[str] = ("torque",),
+        uncertainty: Sequence[str] = (),
+        switchable: Sequence[str] = (),
+        dtype: Literal["float64", "float32"] = "float64",
+        overwrite: bool = False,
+    ) -> list[Path]:
+        """Write the estimator as dependency-free C99 with header, self-test and CMake file.
+
+        ``name`` is that of the C function, its arguments q, qd, y[, weight]; the others are as
+        for :meth:`compile`. Returns the files written.
+        """
+        return export_estimator(
+            self,
+            folder,
+            Wanted(tuple(outputs), tuple(uncertainty)),
+            switchable,
+            name=name,
+            dtype=dtype,
+            overwrite=overwrite,
+        )
 
     # ---- before any data -----------------------------------------------------------------
 

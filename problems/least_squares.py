@@ -16,6 +16,7 @@ from typing import final
 import numpy as np
 from scipy.linalg import qr, solve_triangular
 
+from dynsys.errors import StateError
 from dynsys.types import Array, IntArray
 from problems.least_squares_noise import WhitenedRows
 
@@ -144,6 +145,7 @@ def solve_dense(rows: Rows, whitened: WhitenedRows) -> DenseSolution:
     exact, noisy = whitened.exact, whitened.noisy
     A, magnitude = np.asarray(noisy @ rows.B), np.asarray(abs(exact) @ rows.size)
     constraints = _clean(np.asarray(exact @ rows.B), magnitude)
+    _check_finite(A, constraints, rows.c)
     rank = rank_of(np.vstack([constraints, A]))
     c = np.asarray(exact @ rows.c)
     fixed = rank_of(constraints, rank.scale)
@@ -156,6 +158,7 @@ def solve_dense(rows: Rows, whitened: WhitenedRows) -> DenseSolution:
     free = rank.scale[:, None] * free
     Q, R, order = qr(A @ free, mode="economic", pivoting=True)
     misfit = np.asarray(noisy @ rows.c) - A @ z
+    _check_finite(misfit)
     w = np.empty(free.shape[1])
     w[order] = solve_triangular(R, Q.T @ misfit)
     deviation = solve_triangular(R, free[:, order].T, trans="T").T
@@ -168,6 +171,13 @@ def solve_dense(rows: Rows, whitened: WhitenedRows) -> DenseSolution:
         residual=misfit - A @ (free @ w),
         violation=violation,
     )
+
+
+def _check_finite(*numbers: Array) -> None:
+    if not all(np.isfinite(x).all() for x in numbers):
+        raise StateError(
+            "the equations at this state overflow float64; check the units of q, qd and y"
+        )
 
 
 def _clean(B: Array, size: Array) -> Array:

@@ -20,6 +20,7 @@ __all__ = [
     "QUANTITIES",
     "ByQuantity",
     "NamedQuantity",
+    "Of",
     "Quantity",
     "deviations",
     "is_determined",
@@ -90,6 +91,8 @@ class NamedQuantity:
     def array(self) -> Array:
         """All values: (nv,), or (n_bodies, 6) in body coordinates; with N in front."""
         if self._array is None:
+            self._array = self._estimate.computed(self._kind, self._of)
+        if self._array is None:
             columns = self._estimate.problem.system.unknowns.columns(self._kind)
             flat = self._estimate.each(lambda post: self._all(post, columns))
             self._array = flat.reshape(*flat.shape[:-1], *columns.shape)
@@ -122,6 +125,8 @@ class NamedQuantity:
         if np.array_equal(X, np.eye(6)):
             return self.array[..., frame.body, :]
         matrix = X if self._kind == "acceleration" else np.linalg.inv(X).T
+        if self._of is values and np.isfinite(self.array[..., frame.body, :]).all():
+            return self.array[..., frame.body, :] @ matrix.T
         columns = self._estimate.problem.system.unknowns.block(self._kind, frame.body).columns
         return self._estimate.each(lambda post: self._of(post, matrix, columns))
 

@@ -42,7 +42,7 @@ __all__ = [
     "solve_square",
 ]
 
-Equations: TypeAlias = tuple[csc_array[np.float64], Array]
+Equations: TypeAlias = "tuple[csc_array[np.float64], Array]"
 """Matrix and vector."""
 
 OPEN = 1e-7

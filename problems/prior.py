@@ -53,6 +53,13 @@ class Prior:
     std: Mapping[str, PerName]
     mean: Mapping[str, PerName] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        for what, given in (("std", self.std), ("mean", self.mean)):
+            if not isinstance(given, Mapping):
+                raise LayoutError(
+                    f"prior: {what} must map quantities to numbers, got {given!r:.80}"
+                )
+
     def rows(self, unknowns: UnknownLayout) -> PriorRows:
         """Rows on the unknowns; LayoutError if names or sizes do not fit."""
         equations: list[EquationBlock] = []

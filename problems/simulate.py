@@ -9,7 +9,6 @@ can, are moved by the least amount that makes it so.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, final
@@ -19,20 +18,18 @@ from scipy.sparse import csr_array
 
 from dynsys.errors import LayoutError
 from dynsys.model.tree import KinematicTree
-from dynsys.types import Array, BoolArray, IntArray
+from dynsys.types import Array, IntArray
 from problems.logs.columns import joint_columns
 from problems.logs.write import Group
 from problems.readings import TrueReadings
+from problems.statements import ExactStatements
 from problems.trajectory import Trajectory, random_signal
 from sensors import Layout
 
 __all__ = ["Simulation"]
 
-FORCE, MOMENT, ACCELERATION = 100.0, 10.0, 1.0
-"""Sizes (N, N m, rad/s^2) in which the least change is measured."""
-
-UNMET = 1e-9
-"""Exact statements that miss by more than this part of their terms cannot be met."""
+BLOCK = 512
+"""Samples made at a time: few enough to stay near the processor."""
 
 
 @final
@@ -81,6 +78,10 @@ class Simulation:
         """The sensors without noise."""
         return TrueReadings(self.layout)
 
+    @cached_property
+    def _statements(self) -> ExactStatements:
+        return ExactStatements(self.layout, self.readings)
+
     # ---- columns -------------------------------------------------------------------------
 
     @cached_property
@@ -113,27 +114,37 @@ class Simulation:
         time = self.trajectory.start + np.arange(start, stop) / self.rate
         q, qd, qdd = self.trajectory.at(time)
         f = np.asarray(self._contact(time - self.trajectory.start))
-        f[:, self._pinned] = self._pins[self._pinned]
-        if len(self._statements):
-            qdd, f = self._meet_statements(q, qd, qdd, f)
+        qdd, f = self._statements.meet(q, qd, qdd, f)
         return time, q, qd, qdd, f.reshape(len(time), -1, 6)
 
     def rows(self, start: int, stop: int, *, truth: bool = False) -> Array:
         """Samples start : stop, the columns of :meth:`groups`.
 
-        The noise of a stretch depends on ``seed`` and ``start``.
+        The noise depends on ``seed``, ``start`` and ``stop``.
         """
+        width = sum(len(group.columns) for group in self.groups(truth=truth))
+        out = np.empty((stop - start, width))
+        for first in range(start, stop, BLOCK):
+            last = min(first + BLOCK, stop)
+            out[first - start : last - start] = self._rows(first, last, truth)
+        return out
+
+    def _rows(self, start: int, stop: int, truth: bool) -> Array:
         time, q, qd, qdd, f = self.motion(start, stop)
         torque, y = self.readings.at(q, qd, qdd, f)
         rng = np.random.default_rng([self.seed, 2, start])
-        y += (self._noise @ rng.normal(size=(self.layout.size, len(y)))).T
+        noisy, root = self._noise
+        y[:, noisy] += (root @ rng.normal(size=(len(noisy), len(y)))).T
         if self.missing:
             y[rng.uniform(size=y.shape) < self.missing] = np.nan
-        q_noise, qd_noise = rng.normal(size=q.shape), rng.normal(size=qd.shape)
+        if self.position_std:
+            q = q + self.position_std * rng.normal(size=q.shape)
+        if self.velocity_std:
+            qd = qd + self.velocity_std * rng.normal(size=qd.shape)
         parts = [
             time[:, None],
-            q + self.position_std * q_noise,
-            qd + self.velocity_std * qd_noise,
+            q,
+            qd,
             *(y[:, self.layout.slice(name)] for name in self._measured),
         ]
         if truth:
@@ -141,143 +152,19 @@ class Simulation:
         return np.hstack(parts)
 
     @cached_property
-    def _noise(self) -> csr_array[Any]:
-        """A square root (rows, rows) of the covariance of the readings."""
-        covariance = self.layout.covariance().toarray()
-        values, axes = np.linalg.eigh(covariance)
+    def _noise(self) -> tuple[IntArray, csr_array[Any]]:
+        """Rows with noise, and a square root of the covariance of their readings."""
+        noisy = np.flatnonzero(~self.layout.exact)
+        covariance = self.layout.covariance().toarray()[np.ix_(noisy, noisy)]
         if np.count_nonzero(covariance - np.diag(covariance.diagonal())) == 0:
-            return csr_array(np.diag(np.sqrt(covariance.diagonal())))
+            return noisy, csr_array(np.diag(np.sqrt(covariance.diagonal())))
+        values, axes = np.linalg.eigh(covariance)
         root = axes * np.sqrt(np.maximum(values, 0.0)) @ axes.T
         root[np.abs(root) < 1e-14 * np.abs(root).max()] = 0.0
-        return csr_array(root)
+        return noisy, csr_array(root)
 
     @cached_property
     def _contact(self) -> Any:
         rng = np.random.default_rng([self.seed, 3])
         reach = np.tile(np.repeat([0.1, 1.0], 3), self.robot.n_bodies) * self.contact_force
         return random_signal(rng, reach, self.n_samples / self.rate + 1.0, 1.0)
-
-    # ---- exact statements ----------------------------------------------------------------
-
-    @cached_property
-    def _exact_rows(self) -> list[tuple[int, list[Any], bool]]:
-        """Exact rows with a known value: number, terms, whether a bias comes with it."""
-        unknowns = self.readings.unknowns
-        rows: list[tuple[int, list[Any], bool]] = []
-        for block in self.layout.equations(unknowns):
-            place = self.layout.slice(block.name)
-            for k in range(block.size):
-                row = place.start + k
-                if self.layout.exact[row] and np.isfinite(self.layout.constants[row]):
-                    terms = [
-                        (term.unknown, k, term) for term in block.terms if term.pattern[k].any()
-                    ]
-                    rows.append((row, terms, block.bias is not None))
-        return rows
-
-    @cached_property
-    def _pins(self) -> Array:
-        """Known value (6 n_bodies,) of each component of the external wrenches, else NaN."""
-        pins = np.full(6 * self.robot.n_bodies, np.nan)
-        for row, terms, biased in self._exact_rows:
-            if len(terms) != 1 or biased:
-                continue
-            unknown, k, term = terms[0]
-            places = np.flatnonzero(term.pattern[k])
-            if unknown.kind == "external_wrench" and term.is_constant and len(places) == 1:
-                column = 6 * unknown.body + int(places[0])
-                pins[column] = self.layout.constants[row] / term.value[k, places[0]]
-        return pins
-
-    @property
-    def _pinned(self) -> BoolArray:
-        return np.isfinite(self._pins)
-
-    @cached_property
-    def _statements(self) -> IntArray:
-        """Exact rows that the pins do not settle."""
-        pinned, open_rows = self._pinned, []
-        for row, terms, _ in self._exact_rows:
-            settled = terms and all(
-                unknown.kind == "external_wrench"
-                and pinned[6 * unknown.body + np.flatnonzero(term.pattern[k])].all()
-                for unknown, k, term in terms
-            )
-            if terms and not settled:
-                open_rows.append(row)
-        return np.array(open_rows, dtype=np.intp)
-
-    @cached_property
-    def _moves_joints(self) -> bool:
-        """Whether statements are about motion, which wrenches alone cannot change."""
-        rows = set(self._statements.tolist())
-        return any(
-            unknown.kind in ("acceleration", "qdd")
-            for row, terms, _ in self._exact_rows
-            if row in rows
-            for unknown, _, _ in terms
-        )
-
-    def _meet_statements(
-        self, q: Array, qd: Array, qdd: Array, f: Array
-    ) -> tuple[Array, Array]:
-        """Least change of wrenches, and of qdd where need be, after which the statements hold.
-
-        y is affine in (f, qdd): its columns are found by unit steps.
-        """
-        nf = f.shape[1]
-        free = np.flatnonzero(~self._pinned)
-        x = np.hstack([f, qdd])
-        sizes = np.full(x.shape[1], ACCELERATION)
-        sizes[:nf] = np.where(np.arange(nf) % 6 < 3, MOMENT, FORCE)
-
-        def misses(x: Array, who: BoolArray) -> Array:
-            y = self.readings.at(q[who], qd[who], x[:, nf:], x[:, :nf])[1]
-            return np.asarray(self.layout.constants[self._statements] - y[:, self._statements])
-
-        everyone = np.ones(len(q), dtype=bool)
-        if not self._moves_joints:
-            x = _closest(x, free, sizes, lambda x: misses(x, everyone))
-        unmet = np.abs(misses(x, everyone)).max(axis=1) > UNMET * _size(x)
-        if unmet.any():
-            movable = np.concatenate([free, np.arange(nf, x.shape[1])])
-            x[unmet] = _closest(x[unmet], movable, sizes, lambda x: misses(x, unmet))
-            self._check_met(misses(x[unmet], unmet), x[unmet])
-        return x[:, nf:].copy(), x[:, :nf].copy()
-
-    def _check_met(self, miss: Array, x: Array) -> None:
-        wrong = np.abs(miss) > UNMET * _size(x)[:, None]
-        if wrong.any():
-            label = self.layout.labels[self._statements[np.argwhere(wrong)[0, 1]]]
-            raise LayoutError(
-                f"simulate: no motion near this trajectory meets {label!r} exactly (it misses"
-                f" by {np.abs(miss).max():.3g}); let more bodies be touched, or give a"
-                " trajectory that meets it"
-            )
-
-
-def _size(x: Array) -> Array:
-    return np.asarray(FORCE + np.abs(x).max(axis=1))
-
-
-def _closest(
-    x: Array, columns: IntArray, sizes: Array, misses: Callable[[Array], Array]
-) -> Array:
-    """Change of some columns of x (N, k), least in units of ``sizes``, that ends all misses.
-
-    Misses (N, m) are affine in x.
-    """
-    at = misses(x)
-    slopes = []
-    for column in columns.tolist():
-        stepped = x.copy()
-        stepped[:, column] += sizes[column]
-        slopes.append(at - misses(stepped))
-    if not slopes:
-        return x
-    inverse = np.linalg.pinv(np.stack(slopes, axis=2), rcond=1e-10)
-    for _ in range(2):  # the second time for the rounding of the first
-        x = x.copy()
-        x[:, columns] += np.einsum("nkm,nm->nk", inverse, at) * sizes[columns]
-        at = misses(x)
-    return x

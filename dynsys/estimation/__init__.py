@@ -5,7 +5,14 @@ covariance. See :func:`estimation_kernel`.
 """
 
 from dynsys.estimation.kernel import estimation_kernel
-from dynsys.estimation.program import estimation_program
-from dynsys.estimation.question import ESTIMATES, Question
+from dynsys.estimation.program import estimation_program, planned_estimation
+from dynsys.estimation.question import ESTIMATES, OF_ROWS, Question
 
-__all__ = ["ESTIMATES", "Question", "estimation_kernel", "estimation_program"]
+__all__ = [
+    "ESTIMATES",
+    "OF_ROWS",
+    "Question",
+    "estimation_kernel",
+    "estimation_program",
+    "planned_estimation",
+]

@@ -60,6 +60,8 @@ class Elimination:
         self.rows = rows
         self.reciprocals: list[Ref] = []
         """1/p of every pivot that is no constant, to be watched at run time."""
+        self.watched: list[tuple[int, int]] = []
+        """Number of the step, and unknown, of each of these pivots."""
         self._steps: list[_Step] = []
         self._step_of: dict[int, int] = {}
 
@@ -68,7 +70,7 @@ class Elimination:
     def single(self, u: int) -> None:
         """Eliminate u by its diagonal entry."""
         record, row = self.record, self._take(u)
-        inverse = self._reciprocal(row.pop(u))
+        inverse = self._reciprocal(row.pop(u), u)
         multipliers = {k: record.mul(x, inverse) for k, x in row.items()}
         columns = list(row.items())
         for place, (k, x) in enumerate(columns):
@@ -83,7 +85,7 @@ class Elimination:
         row_u, row_v = self._take(u), self._take(v)
         p = row_u.pop(v)
         own = row_u.pop(u, 0)
-        inverse = self._reciprocal(p)
+        inverse = self._reciprocal(p, u)
         t = {k: record.mul(x, inverse) for k, x in row_v.items()}
         half = record.mul(own, record.constant(0.5)) if own else 0
         h = dict(row_u)
@@ -113,10 +115,11 @@ class Elimination:
                 self.rows[k].pop(u, None)
         return row
 
-    def _reciprocal(self, p: Ref) -> Ref:
+    def _reciprocal(self, p: Ref, u: int) -> Ref:
         inverse = self.record.div(self.record.one, p)
         if not self.record.is_constant(p):
             self.reciprocals.append(inverse)
+            self.watched.append((len(self._steps), u))
         return inverse
 
     def _subtract(self, k: int, l: int, x: Ref) -> None:

@@ -39,10 +39,11 @@ def estimation_kernel(
         order are those of y. Rows without unknowns are ignored.
     covariance : R (rows, rows) of the noise, dense or sparse; zero rows are exact.
     outputs : any of ``torque``, ``qdd`` (nv,), ``acceleration``, ``joint_wrench``,
-        ``external_wrench`` (6 n_bodies,) in body coordinates, and ``residual`` (rows,),
-        Y d + b - y.
-    uncertainty : quantities among these whose posterior standard deviations become outputs
-        ``std_<name>``.
+        ``external_wrench`` (6 n_bodies,) in body coordinates, ``residual`` (rows,),
+        Y d + b - y, and ``multiplier`` (rows,), R^-1 (Y d + b - y): their product is the
+        chi-square.
+    uncertainty : quantities among these, but ``residual``, whose posterior standard deviations
+        become outputs ``std_<name>``.
     switchable : names of equations that may be missing from a sample. If there are any,
         ``weight`` (rows,) is a further input: 1 counts fully, 0 not at all, in between it
         divides the row's standard deviation. The y of a missing row must be finite.

@@ -9,8 +9,8 @@ group the next pivot is the one with the fewest updates among
 - varying values that at every sampled state have the same sign, keep their size and were not
   left over by cancellation: safe by sampling, and watched at run time.
 
-Values that vanish when a sensor is switched off come last. What finds no safe pivot in its
-group waits for a later one.
+Values that vanish when a sensor is switched off are no pivots as long as there are others, in
+any group. What finds no safe pivot in its group waits for a later one.
 """
 
 from __future__ import annotations
@@ -64,8 +64,9 @@ def eliminate_all(
     for u in system.rows:
         by_group.setdefault(group[u], []).append(u)
     for number in sorted(by_group, reverse=True):
-        left = _eliminate_group(system, [*left, *by_group[number]], safeties[0], avoided)
-    for safety in safeties[1:]:
+        some = [*left, *by_group[number]]
+        left = _eliminate_group(system, some, safeties[0], avoided, patient=True)
+    for safety in safeties:
         left = _eliminate_group(system, left, safety, avoided)
     return left
 
@@ -94,11 +95,16 @@ def _eliminate_group(
     unknowns: list[int],
     safety: Safety,
     avoided: Set[tuple[int, int]],
+    *,
+    patient: bool = False,
 ) -> list[int]:
-    """Take the cheapest safe pivots among ``unknowns``; return what has none."""
+    """Take the cheapest safe pivots among ``unknowns``; return what has none.
+
+    ``patient`` leaves what only a value that sensors can switch off would eliminate.
+    """
     left = dict.fromkeys(u for u in unknowns if u in system.rows)
     while left:
-        pivot = _cheapest(system, left, safety, avoided)
+        pivot = _cheapest(system, left, safety, avoided, patient)
         if pivot is None:
             break
         if len(pivot) == 1:
@@ -115,8 +121,11 @@ def _cheapest(
     left: Mapping[int, None],
     safety: Safety,
     avoided: Set[tuple[int, int]],
+    patient: bool,
 ) -> tuple[int, ...] | None:
     for *_, pivot in sorted(_candidates(system, left, avoided)):
+        if patient and system.record.is_switched(system.rows[pivot[-1]][pivot[0]]):
+            continue
         if _is_safe(system, pivot, safety):
             return pivot
     return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
@@ -20,9 +21,10 @@ from dynsys.estimation.question import Question
 from dynsys.estimation.recorder import Recorder, Ref
 from dynsys.estimation.rows import LinearRow, Unknowns, equation_rows, law_rows
 from dynsys.estimation.saddle import saddle_point
+from dynsys.ordering.pivots import PlannedPivot
 from dynsys.system.kinematics import Kinematics
 
-__all__ = ["estimation_program"]
+__all__ = ["estimation_program", "planned_estimation"]
 
 SAMPLES = 64
 """States at which pivots are judged."""
@@ -41,13 +43,25 @@ ATTEMPTS = ((STEADY, ANY), (CAREFUL, STEADY, ANY))
 better pivots, at more operations."""
 CERTAIN = 1e-12
 """A variance below this part of its terms, at every state, is zero: an exact quantity."""
+UNCHECKED = 1e-9
+"""A multiplier whose variance is below this part of the reading's information, at every state:
+no other reading checks this one."""
 PIVOT_MARGIN, SWITCHED_MARGIN = 1e5, 1e9
 """A watched pivot may fall this far below its median before the answer becomes NaN; the second
 where sensors can be switched off, which lowers pivots and costs no digits."""
 
 
 def estimation_program(question: Question, dtype: str = "float64") -> Program:
-    """Guarded program: NaN at bad quaternions and where a varying pivot vanishes.
+    """Guarded program, see :func:`planned_estimation`."""
+    return planned_estimation(question, dtype)[0]
+
+
+def planned_estimation(
+    question: Question, dtype: str = "float64"
+) -> tuple[Program, tuple[PlannedPivot, ...]]:
+    """Guarded program, and its pivots that depend on the state.
+
+    The answers are NaN at bad quaternions and where a varying pivot vanishes.
 
     Raises
     ------
@@ -56,15 +70,15 @@ def estimation_program(question: Question, dtype: str = "float64") -> Program:
         pivots that depend on the state), or digits are lost; names the unknowns.
     """
     samples = question.samples(SAMPLES, 0)
-    best: Program | None = None
+    best: tuple[Program, tuple[PlannedPivot, ...]] | None = None
     least = CHECKS // 2
     for safeties in ATTEMPTS:
-        recorded = _recording(question, samples, safeties).program
-        program = simplify(recorded, samples[:SIMPLIFY_SAMPLES])
+        recorded = _recording(question, samples, safeties)
+        program = simplify(recorded.program, samples[:SIMPLIFY_SAMPLES])
         program = _guarded(program, question, dtype)
         failures = _failures(program, question)
         if failures < least:
-            best, least = program, failures
+            best, least = (program, recorded.pivots), failures
         if not least:
             break
     if best is None:
@@ -88,6 +102,20 @@ def _recording(
             recorded.require_complete()
             return recorded
         turned |= more
+
+
+@final
+@dataclass(frozen=True)
+class _Place:
+    """Number ``at`` of an unknown or multiplier, times ``factor``.
+
+    The inverse of the system holds ``sign`` times its variance; up to ``certain`` that is zero.
+    """
+
+    at: int
+    factor: Ref
+    sign: int
+    certain: float = 0.0
 
 
 @final
@@ -119,11 +147,14 @@ class _Recording:
                 constant = row.constant - y[r]
                 self.measurements.append(LinearRow(row.body, row.coefficients, constant))
         self.record = Recorder(self.graph, samples)
-        rows, self._group, avoided = saddle_point(
+        self._saddle = saddle_point(
             self.record, self.unknowns.body, laws, self.measurements, question.noise, weight
         )
-        self.system = Elimination(self.record, rows)
-        self._left = eliminate_all(self.system, self._group, safeties, avoided)
+        self._weight = dict(zip(weight, self.record.include([*weight.values()]), strict=True))
+        self.system = Elimination(self.record, self._saddle.rows)
+        self._left = eliminate_all(
+            self.system, self._saddle.group, safeties, self._saddle.avoided
+        )
 
     def joints_to_turn(self) -> frozenset[tuple[str, int]]:
         """Joints between two unknowns of which one was left over."""
@@ -146,8 +177,7 @@ class _Recording:
             return
         layout = self.unknowns.layout
         names = {str(layout.at(u)): None for u in self._left if u < layout.size}
-        for u in self._left:
-            names[f"what passes joint {layout.robot.joint_names[self._group[u]]!r}"] = None
+        names |= {self._passing(u): None for u in self._left}
         shown = ", ".join(list(names)[:6]) + (" ..." if len(names) > 6 else "")
         raise KernelBuildError(
             f"robot {layout.robot.name!r}: the measurements do not determine every unknown, or"
@@ -155,28 +185,58 @@ class _Recording:
             " what is missing; the reference backend solves what is determined"
         )
 
+    def _passing(self, u: int) -> str:
+        joint = self.unknowns.layout.robot.joint_names[self._saddle.group[u]]
+        return f"what passes joint {joint!r}"
+
+    @property
+    def pivots(self) -> tuple[PlannedPivot, ...]:
+        """Pivots that depend on the state, with their least size beside their median."""
+        layout, found = self.unknowns.layout, []
+        for (step, u), ref in zip(self.system.watched, self.system.reciprocals, strict=True):
+            sizes = 1.0 / np.abs(self.record.values(ref))
+            name = str(layout.at(u)) if u < layout.size else self._passing(u)
+            ratio = float(sizes.min() / np.median(sizes))
+            found.append(PlannedPivot(step, name, "sampling", ratio))
+        return tuple(found)
+
     @property
     def program(self) -> Program:
         """All outputs, then reciprocals of watched pivots with a positive sign."""
-        question, record = self.question, self.record
-        x = self.system.solution()
-        refs: list[Ref] = []
-        for name in question.outputs:
-            if name == "residual":
-                refs += [self._residual(row, x) for row in self.measurements]
-            else:
-                refs += [x[c] for c in question.columns(name).tolist()]
-        deviations = [c for n in question.uncertainty for c in question.columns(n).tolist()]
-        Z = self.system.inverse_entries((c, c) for c in deviations)
+        record, x = self.record, self.system.solution()
+        refs = [ref for name in self.question.outputs for ref in self._values(name, x)]
+        places = [p for name in self.question.uncertainty for p in self._places(name)]
+        Z = self.system.inverse_entries((p.at, p.at) for p in places if p is not None)
         watched = [
             ref if (record.values(ref) > 0).all() else -ref for ref in self.system.reciprocals
         ]
         outputs = [
             *map(self._scalar, refs),
-            *(self._deviation(Z[c, c]) for c in deviations),
+            *(0.0 if p is None else self._deviation(Z[p.at, p.at], p) for p in places),
             *map(self._scalar, watched),
         ]
         return self.graph.program(outputs)
+
+    def _values(self, name: str, x: dict[int, Ref]) -> list[Ref]:
+        """Output of a name from all unknowns and multipliers."""
+        if name == "residual":
+            return [self._residual(row, x) for row in self.measurements]
+        return [
+            0 if p is None else self.record.mul(x[p.at], p.factor) for p in self._places(name)
+        ]
+
+    def _places(self, name: str) -> list[_Place | None]:
+        """Where the numbers of an output stand among unknowns and multipliers."""
+        one, multiplier = self.record.one, self._saddle.multiplier
+        if name != "multiplier":
+            return [_Place(c, one, 1) for c in self.question.columns(name).tolist()]
+        variance = self.question.noise.diagonal()
+        return [
+            _Place(multiplier[r], self._weight.get(r, one), -1, UNCHECKED / variance[r])
+            if r in multiplier and variance[r]
+            else None
+            for r in range(len(self.measurements))
+        ]
 
     def _residual(self, row: LinearRow, x: dict[int, Ref]) -> Ref:
         """Y d + b - y of one row."""
@@ -185,11 +245,13 @@ class _Recording:
             total = self.record.add(total, self.record.mul(coefficient, x[column]))
         return total
 
-    def _deviation(self, variance: Ref) -> Any:
+    def _deviation(self, variance: Ref, place: _Place) -> Any:
         """Root of a variance; what is left by cancellation at every state is exactly zero."""
         if not variance or (self.record.kept(variance) < CERTAIN).all():
             return 0.0
-        return np.sqrt(self._scalar(variance))
+        if (place.sign * self.record.values(variance) <= place.certain).all():
+            return 0.0
+        return np.sqrt(self._scalar(place.sign * variance)) * self._scalar(place.factor)
 
     def _scalar(self, ref: Ref) -> Any:
         return Scalar(self.graph, ref) if ref else 0.0
@@ -202,10 +264,13 @@ def _failures(program: Program, question: Question) -> int:
         exact = program.evaluate(rounded.astype(np.longdouble))
         errors = np.abs(program.evaluate(rounded) - exact)
     good = np.ones(CHECKS, dtype=bool)
+    variance = float(np.max(question.noise.diagonal(), initial=0.0)) or 1.0
+    noise = {"residual": 1.0, "multiplier": 1.0 / variance, "std_multiplier": variance**-0.5}
     start = 0
     for name, size in question.signature.outputs:
         where = slice(start, start + size)
-        scale = np.nanmax(np.abs(exact[:, where]), axis=1, initial=np.finfo(float).tiny)
+        least = noise.get(name, np.finfo(float).tiny)
+        scale = np.nanmax(np.abs(exact[:, where]), axis=1, initial=least)
         allowed = ACCURATE_DEVIATION if name.startswith("std_") else ACCURATE
         good &= np.max(errors[:, where], axis=1, initial=0) <= allowed * scale
         start += size

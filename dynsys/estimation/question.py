@@ -21,7 +21,7 @@ from dynsys.system.kinematics import Kinematics
 from dynsys.system.unknowns import UnknownKind, UnknownLayout
 from dynsys.types import Array, IntArray
 
-__all__ = ["ESTIMATES", "Covariance", "Question"]
+__all__ = ["ESTIMATES", "OF_ROWS", "Covariance", "Question"]
 
 ESTIMATES: tuple[UnknownKind, ...] = (
     "torque",
@@ -30,6 +30,8 @@ ESTIMATES: tuple[UnknownKind, ...] = (
     "joint_wrench",
     "external_wrench",
 )
+OF_ROWS = ("residual", "multiplier")
+"""Outputs that say how well the measurements agree, one number per row of y."""
 Covariance: TypeAlias = "Array | csc_array[np.float64]"
 
 
@@ -47,8 +49,11 @@ class Question:
 
     def __post_init__(self) -> None:
         for name in (*self.outputs, *self.uncertainty):
-            if name not in ESTIMATES and (name != "residual" or name in self.uncertainty):
-                raise KernelBuildError(f"{name!r} is none of {', '.join(ESTIMATES)}, residual")
+            if name not in (*ESTIMATES, *OF_ROWS):
+                known = ", ".join((*ESTIMATES, *OF_ROWS))
+                raise KernelBuildError(f"{name!r} is none of {known}")
+        if "residual" in self.uncertainty:
+            raise KernelBuildError("ask for the uncertainty of 'multiplier', not of 'residual'")
         if not self.outputs and not self.uncertainty:
             raise KernelBuildError("an estimator without outputs: name at least one")
         if self.covariance.shape != (self.n_rows, self.n_rows):
@@ -94,17 +99,18 @@ class Question:
         """Columns of an output, flattened."""
         return self.unknowns.columns(cast(UnknownKind, name)).ravel()
 
+    def size(self, name: str) -> int:
+        """Length of an output, or of its standard deviations."""
+        return self.n_rows if name in OF_ROWS else self.columns(name).size
+
     @cached_property
     def signature(self) -> Signature:
         """Inputs q, qd, y and, if anything is switchable, weight; outputs by name."""
         inputs = [("q", self.robot.nq), ("qd", self.robot.nv), ("y", self.n_rows)]
         if self.switchable:
             inputs.append(("weight", self.n_rows))
-        outputs = [
-            (name, self.n_rows if name == "residual" else self.columns(name).size)
-            for name in self.outputs
-        ]
-        outputs += [(f"std_{name}", self.columns(name).size) for name in self.uncertainty]
+        outputs = [(name, self.size(name)) for name in self.outputs]
+        outputs += [(f"std_{name}", self.size(name)) for name in self.uncertainty]
         return Signature(tuple(inputs), tuple(outputs))
 
     def samples(self, count: int, seed: int) -> NDArray[np.longdouble]:

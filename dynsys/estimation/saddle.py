@@ -8,13 +8,15 @@
 
 The leading block of the inverse is the posterior covariance of d. A weight w in [0, 1] of a row
 divides its standard deviation and leaves covariances with other rows alone: Y, y and b are
-multiplied by w, R_rs by w_r w_s; an exact row gets R_rr = 1 - w. Zero removes the row.
+multiplied by w, R_rs by w_r w_s; an exact row gets R_rr = 1 - w. Zero removes the row. Its
+multiplier R^-1 (Y d + b - y) is then w n.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, final
 
 import numpy as np
 from scipy.sparse import coo_array, csr_array
@@ -23,7 +25,26 @@ from dynsys.estimation.elimination import RIGHT, Row
 from dynsys.estimation.recorder import Recorder, Ref
 from dynsys.estimation.rows import LinearRow
 
-__all__ = ["saddle_point"]
+__all__ = ["SaddlePoint", "saddle_point"]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class SaddlePoint:
+    """The system, and what its unknowns are.
+
+    Attributes
+    ----------
+    rows : of the symmetric system, by unknown or multiplier.
+    group : body of each.
+    avoided : pairs that should be no pivots.
+    multiplier : of each measurement, by its number; exact rows without unknowns have none.
+    """
+
+    rows: dict[int, Row]
+    group: dict[int, int]
+    avoided: set[tuple[int, int]]
+    multiplier: dict[int, int]
 
 
 def saddle_point(
@@ -33,8 +54,8 @@ def saddle_point(
     measurements: Sequence[LinearRow],
     noise: coo_array[np.float64],
     weights: Mapping[int, Any],
-) -> tuple[dict[int, Row], dict[int, int], set[tuple[int, int]]]:
-    """Rows of the symmetric system, groups of all unknowns and multipliers, pairs to avoid.
+) -> SaddlePoint:
+    """Symmetric system of laws and measurements; see the module.
 
     Parameters
     ----------
@@ -55,7 +76,7 @@ def saddle_point(
     diagonal = csr_array(noise).diagonal()
     multiplier: dict[int, int] = {}
     for r, row in enumerate(measurements):
-        if row.coefficients:
+        if row.coefficients or diagonal[r]:
             w = factor.get(r, record.one)
             multiplier[r] = _add_multiplier(record, rows, group, row, w)
             if not diagonal[r] and r in factor:
@@ -69,7 +90,7 @@ def saddle_point(
                 value = record.mul(value, factor.get(r, record.one))
                 value = record.mul(value, factor.get(s, record.one))
             _set(rows, multiplier[r], multiplier[s], value)
-    return rows, group, avoided
+    return SaddlePoint(rows, group, avoided, multiplier)
 
 
 def _add_multiplier(

@@ -12,8 +12,15 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    CancelledError,
+    Future,
+    ProcessPoolExecutor,
+    wait,
+)
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from multiprocessing import get_context
@@ -108,8 +115,13 @@ class ChunkStore:
 
 
 def _save(path: Path, rows: Array) -> None:
+    """Write as np.save does, through Python's own stream: a full disk is then named as such."""
+    whole = np.ascontiguousarray(rows)
     with path.open("wb") as stream:
-        np.save(stream, rows)
+        np.lib.format.write_array_header_1_0(
+            stream, np.lib.format.header_data_from_array_1_0(whole)
+        )
+        stream.write(whole.data)
 
 
 def _replace(path: Path, write: Callable[[Path], object]) -> None:
@@ -117,8 +129,13 @@ def _replace(path: Path, write: Callable[[Path], object]) -> None:
     try:
         write(part)
         os.replace(part, path)
+    except OSError as error:
+        raise LogError(
+            f"{path.parent}: cannot be written: {error}; what is done is kept, run again"
+        ) from None
     finally:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
 
 
 # ---- who does the work ------------------------------------------------------------
@@ -154,18 +171,23 @@ def _hand_out(
     done: Done,
 ) -> None:
     waiting = iter(missing)
-    running: dict[Future[Array], int] = {}
+    running: set[Future[None]] = set()
     while True:
         for k in waiting:
-            running[pool.submit(work, k)] = k
+            running.add(pool.submit(_finish, store, work, k))
             if len(running) >= at_once:
                 break
         if not running:
             return
-        finished, _ = wait(running, return_when=FIRST_COMPLETED)
+        finished, running = wait(running, return_when=FIRST_COMPLETED)
         for future in finished:
-            store.put(running.pop(future), future.result())
+            future.result()
             done(1)
+
+
+def _finish(store: ChunkStore, work: Work, k: int) -> None:
+    """In a worker process: do a chunk and put it where it belongs."""
+    store.put(k, work(k))
 
 
 class DaskClient(Protocol):
@@ -192,10 +214,25 @@ def run_on_dask(
             running[future.key] = k
             results.add(future)
 
-    for _ in range(at_once):
-        submit()
-    for future in results:
-        store.put(running.pop(future.key), future.result())
-        future.release()
-        done(1)
-        submit()
+    with _named_loss():
+        for _ in range(at_once):
+            submit()
+        for future in results:
+            store.put(running.pop(future.key), future.result())
+            future.release()
+            done(1)
+            submit()
+
+
+@contextmanager
+def _named_loss() -> Iterator[None]:
+    """LogError where the cluster, not the work, has failed."""
+    try:
+        yield
+    except Exception as error:
+        lost = ("KilledWorker", "CommClosedError")
+        if isinstance(error, CancelledError) or type(error).__name__ in lost:
+            raise LogError(
+                f"the Dask cluster was lost ({error}); what is done is kept: run again"
+            ) from None
+        raise

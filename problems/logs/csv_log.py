@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import final
@@ -21,6 +22,7 @@ from problems.logs.source import AbstractLog, LogError
 __all__ = ["CsvLog"]
 
 STRIDE = 2048
+MAX_HEADER = 1 << 22
 BLOCK = 1 << 20
 _EMPTY = re.compile(rb"(^|,)[ \t]*(?=,|\r?$)", re.M)
 
@@ -33,13 +35,15 @@ class CsvLog(AbstractLog):
         self.path = path
         try:
             with path.open("rb") as stream:
-                header = stream.readline()
+                header = stream.readline(MAX_HEADER)
+                if len(header) == MAX_HEADER:
+                    raise LogError(f"{path}, line 1: longer than {MAX_HEADER} bytes; refused")
                 self._offsets, self.n_samples = _scan(stream)
             names = next(csv.reader([header.decode("utf-8-sig")]), [])
         except (OSError, UnicodeDecodeError, csv.Error) as error:
             raise LogError(f"{path}: cannot be read: {error}") from None
         self._columns = [name.strip() for name in names]
-        repeated = {name for name in self._columns if self._columns.count(name) > 1}
+        repeated = {name for name, count in Counter(self._columns).items() if count > 1}
         if not names or repeated:
             what = f"the column {repeated.pop()!r} appears twice" if repeated else "no header"
             raise LogError(f"{path}, line 1: {what}; name every column once")
@@ -59,6 +63,11 @@ class CsvLog(AbstractLog):
         lines = content.split(b"\n")[start - first * STRIDE : stop - first * STRIDE]
         if not lines:
             return np.zeros((0, len(self._columns)))
+        for k, line in enumerate(lines):
+            cells = line.count(b",") + 1 if line.strip() else 0
+            if cells != len(self._columns) and not (cells == 0 and len(self._columns) == 1):
+                place = f"{self.path}, line {start + k + 2}"
+                raise LogError(f"{place}: {cells} cells, not {len(self._columns)}")
         filled = [_EMPTY.sub(rb"\1nan", line) if _has_gap(line) else line for line in lines]
         text = io.StringIO(b"\n".join(filled).decode("ascii", "replace"))
         try:
@@ -70,8 +79,6 @@ class CsvLog(AbstractLog):
         for k, line in enumerate(lines):
             cells = line.decode("ascii", "replace").rstrip("\r").split(",")
             place = f"{self.path}, line {start + k + 2}"
-            if len(cells) != len(self._columns):
-                return LogError(f"{place}: {len(cells)} cells, not {len(self._columns)}")
             for name, cell in zip(self._columns, cells, strict=True):
                 try:
                     float(cell)

@@ -12,7 +12,7 @@ import json
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
@@ -20,11 +20,11 @@ from typing import Any, final
 
 import numpy as np
 
-from dynsys.errors import DynsysError
+from dynsys.errors import DynsysError, KernelBuildError
 from dynsys.types import Array
-from problems.estimation import Estimation
+from problems.estimation import COMPILED_FROM, Estimation
 from problems.logs.open import open_log
-from problems.logs.outputs import Output, parse_outputs, rows_of, uncertain
+from problems.logs.outputs import Output, needed, parse_outputs, rows_of, uncertain
 from problems.logs.samples import SampleReader
 from problems.logs.source import LogError
 from problems.logs.write import Group
@@ -37,8 +37,8 @@ __all__ = ["CHUNK", "SimulateJob", "SolveJob", "forget"]
 CHUNK = 8192
 """Samples of a chunk."""
 
-BLOCK = 256
-"""Samples handed to the estimator at a time: one it must pivot for slows no more than these."""
+BLOCK = 512
+"""Samples handed to the estimator at a time: few enough to stay near the processor."""
 
 TIME = Group("time", ("time",))
 
@@ -71,13 +71,14 @@ class SolveJob:
         return Path(self.output + ".partial")
 
     def describe(self) -> Mapping[str, Any]:
-        problem, outputs, reader = _opened(self)
+        opened = _opened(self)
+        problem = opened.problem
         return {
             "version": _version(),
             "layout": problem.sensors.fingerprint(),
             "prior": repr(problem.prior),
-            "outputs": [output.group.name for output in outputs],
-            "differentiation": repr(reader.method),
+            "outputs": [output.group.name for output in opened.outputs],
+            "differentiation": repr(opened.reader.method),
             "topics": dict(problem.topics),
             "allow_missing": self.allow_missing,
             "chunk": self.chunk,
@@ -86,48 +87,71 @@ class SolveJob:
 
     def reader(self) -> SampleReader:
         """What reads the log, and knows what had to be made."""
-        return _opened(self)[2]
+        return _opened(self).reader
 
     def n_samples(self) -> int:
         return self.reader().log.n_samples
 
     def groups(self) -> list[Group]:
-        return [TIME, *(output.group for output in _opened(self)[1])]
+        return [TIME, *(output.group for output in _opened(self).outputs)]
 
     def work(self, k: int) -> Array:
-        problem, outputs, reader = _opened(self)
-        start = k * self.chunk
-        samples = reader.read(start, min(start + self.chunk, reader.log.n_samples))
+        opened = _opened(self)
+        first = k * self.chunk
+        last = min(first + self.chunk, opened.reader.log.n_samples)
+        samples = opened.reader.read(first, last)
         usable = np.isfinite(samples.q).all(axis=1) & np.isfinite(samples.qd).all(axis=1)
-        width = sum(len(output.group.columns) for output in outputs)
+        width = sum(len(output.group.columns) for output in opened.outputs)
         rows = np.full((len(samples.q), 1 + width), np.nan)
         rows[:, 0] = samples.time
-        whole = ~np.isnan(samples.y).any(axis=1)
-        for some in (usable & whole, usable & ~whole):  # the compiled estimator takes the first
-            at = np.flatnonzero(some)
-            for block in np.array_split(at, max(len(at) // BLOCK, 1)) if len(at) else ():
-                estimate = problem.estimation.solve_batch(
-                    samples.q[block],
-                    samples.qd[block],
-                    samples.y[block],
-                    uncertainty=uncertain(outputs) or None,
-                )
-                rows[block, 1:] = rows_of(outputs, estimate)
+        places = np.flatnonzero(usable)
+        for start in range(0, len(places), BLOCK):
+            block = places[start : start + BLOCK]
+            estimate = opened.estimation.solve_batch(
+                samples.q[block],
+                samples.qd[block],
+                samples.y[block],
+                uncertainty=uncertain(opened.outputs) or None,
+                outputs=needed(opened.outputs),
+            )
+            rows[block, 1:] = rows_of(opened.outputs, estimate)
         return rows
 
 
+@final
+@dataclass(frozen=True, eq=False)
+class _Opened:
+    """Problem, outputs and log of a job, and what solves it."""
+
+    problem: ProblemFile
+    outputs: list[Output]
+    reader: SampleReader
+    estimation: Estimation
+
+
 @lru_cache(maxsize=1)
-def _opened(job: SolveJob) -> tuple[ProblemFile, list[Output], SampleReader]:
-    """Problem, outputs and log of a job: opened once per process."""
+def _opened(job: SolveJob) -> _Opened:
+    """What a job needs, opened once per process."""
     problem = load_problem(job.problem)
     outputs = parse_outputs(problem.estimation, job.outputs or problem.outputs)
     log = open_log(job.log, topics=problem.topics, spool=job._spool)
-    _warm_up(problem.estimation)
-    return (
-        problem,
-        outputs,
-        SampleReader(problem.sensors, log, problem.differentiation, job.allow_missing),
-    )
+    reader = SampleReader(problem.sensors, log, problem.differentiation, job.allow_missing)
+    estimation = _solver(problem.estimation, outputs, log.n_samples)
+    _warm_up(estimation)
+    return _Opened(problem, outputs, reader, estimation)
+
+
+def _solver(estimation: Estimation, outputs: list[Output], n_samples: int) -> Estimation:
+    """Machine code for logs worth it, if the layout has it; else the reference path.
+
+    A matter of the log alone, whoever works on whichever part of it.
+    """
+    if n_samples >= COMPILED_FROM and estimation.prior is None:
+        compiled = replace(estimation, backend="llvm")
+        with suppress(KernelBuildError):
+            compiled.compile(outputs=needed(outputs), uncertainty=uncertain(outputs))
+            return compiled
+    return estimation
 
 
 def _warm_up(estimation: Estimation) -> None:
@@ -139,7 +163,8 @@ def _warm_up(estimation: Estimation) -> None:
     robot, layout = estimation.robot, estimation.layout
     y = np.where(np.isnan(layout.constants), 0.0, layout.constants)
     with suppress(DynsysError):
-        estimation.solve(robot.random_configuration(0), np.zeros(robot.nv), y)
+        rows = estimation.measured.pack(y, None, None)
+        estimation.posterior(robot.random_configuration(0), np.zeros(robot.nv), rows)
 
 
 # ---- simulating one ---------------------------------------------------------------

@@ -6,7 +6,9 @@ decompressed on the way, so reading forwards is what costs least.
 
 from __future__ import annotations
 
+import tokenize
 import zipfile
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +20,18 @@ from dynsys.types import Array
 from problems.logs.source import AbstractLog, LogError
 
 __all__ = ["NpzLog"]
+
+_BROKEN = (
+    OSError,
+    ValueError,
+    EOFError,
+    OverflowError,
+    RuntimeError,  # encrypted, or an unknown compression
+    SyntaxError,
+    tokenize.TokenError,  # in the text of a header
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 
 @final
@@ -54,7 +68,7 @@ class NpzLog(AbstractLog):
                 name.removesuffix(".npy"): _open(self._archive, name)
                 for name in self._archive.namelist()
             }
-        except (OSError, ValueError, zipfile.BadZipFile) as error:
+        except _BROKEN as error:
             raise LogError(f"{path}: not a readable .npz file: {error}") from None
         self._members = {k: m for k, m in self._members.items() if m.shape}
         lengths = {name: member.shape[0] for name, member in self._members.items()}
@@ -65,7 +79,7 @@ class NpzLog(AbstractLog):
     def read(self, names: Sequence[str], start: int, stop: int) -> dict[str, Array]:
         try:
             found = {name: self._members[name].read(start, stop) for name in names}
-        except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        except _BROKEN as error:
             raise LogError(f"{self.path}: damaged: {error}") from None
         for name, rows in found.items():
             if len(rows) != stop - start:

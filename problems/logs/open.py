@@ -40,8 +40,13 @@ def open_log(
         if it is not there, damaged, of no known kind, or needs a package not installed.
     """
     file = Path(path)
-    if not file.exists():
-        raise LogError(f"{file}: no such log; check the path")
+    try:
+        if not file.exists():
+            raise LogError(f"{file}: no such log; check the path")
+        if not (file.is_file() or file.is_dir()):
+            raise LogError(f"{file}: neither a regular file nor a folder; refused")
+    except (OSError, ValueError) as error:
+        raise LogError(f"{str(file)[:200]}: cannot be read: {error.args[-1]}") from None
     if file.suffix == ".npz":
         return aligned_npz(NpzLog(file))
     if file.suffix == ".csv":

@@ -24,7 +24,7 @@ from problems.estimation import Estimation
 from problems.logs.columns import numbered, own_joints
 from problems.logs.write import Group
 
-__all__ = ["AGREEMENT", "Output", "parse_outputs", "rows_of", "uncertain"]
+__all__ = ["AGREEMENT", "Output", "needed", "parse_outputs", "rows_of", "uncertain"]
 
 AGREEMENT = ("chi_square", "degrees_of_freedom", "p_value")
 WRENCH = ("tx", "ty", "tz", "fx", "fy", "fz")
@@ -34,10 +34,14 @@ ACCELERATION = ("wdx", "wdy", "wdz", "ax", "ay", "az")
 @final
 @dataclass(frozen=True, eq=False)
 class Output:
-    """One group of columns and how to take it (N, columns) from an estimate."""
+    """One group of columns and how to take it (N, columns) from an estimate.
+
+    ``needs`` names what the estimator must compute, ``std_of`` that it is standard deviations.
+    """
 
     group: Group
     take: Callable[[Estimate], Array]
+    needs: str
     std_of: Quantity | None = None
 
 
@@ -61,7 +65,7 @@ def _parse(estimation: Estimation, text: str) -> list[Output]:
     is_std = text.startswith("std.")
     kind, _, name = text.removeprefix("std.").partition(".")
     if text in AGREEMENT:
-        return [Output(Group(text, (text,)), lambda e: _column(getattr(e, text)))]
+        return [Output(Group(text, (text,)), lambda e: _column(getattr(e, text)), text)]
     if kind == "residual" and not is_std:
         return _residuals(estimation, name)
     if kind not in QUANTITIES:
@@ -86,7 +90,7 @@ def _residuals(estimation: Estimation, name: str) -> list[Output]:
     def output(sensor: str) -> Output:
         columns = tuple(f"residual.{label}" for label in layout.labels[layout.slice(sensor)])
         group = Group(f"residual.{sensor}", columns)
-        return Output(group, lambda e: np.asarray(e.residual[sensor]))
+        return Output(group, lambda e: np.asarray(e.residual[sensor]), "residual")
 
     return [output(sensor) for sensor in names if layout[sensor].constant(1) is None]
 
@@ -112,6 +116,7 @@ def _of_joints(estimation: Estimation, kind: str, name: str, is_std: bool) -> Ou
     return Output(
         group,
         lambda e: _values(e, kind, is_std).array[:, place],
+        kind,
         cast("Quantity", kind) if is_std else None,
     )
 
@@ -127,6 +132,7 @@ def _of_bodies(estimation: Estimation, kind: str, name: str, is_std: bool) -> li
         return Output(
             group,
             lambda e: _vectors(e, kind, part, is_std),
+            kind,
             cast("Quantity", kind) if is_std else None,
         )
 
@@ -155,6 +161,11 @@ def _vectors(e: Estimate, kind: str, name: str, is_std: bool) -> Array:
 def uncertain(outputs: Sequence[Output]) -> list[Quantity]:
     """Quantities whose standard deviations are wanted."""
     return list(dict.fromkeys(o.std_of for o in outputs if o.std_of is not None))
+
+
+def needed(outputs: Sequence[Output]) -> list[str]:
+    """What the estimator must compute besides standard deviations."""
+    return list(dict.fromkeys(o.needs for o in outputs if o.std_of is None))
 
 
 def rows_of(outputs: Sequence[Output], e: Estimate) -> Array:

@@ -11,7 +11,6 @@ import array
 import json
 import os
 import shutil
-import struct
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,6 +21,7 @@ import numpy as np
 from dynsys.types import Array
 from problems.logs.align import Stream
 from problems.logs.aligned_log import AlignedLog
+from problems.logs.mcap_limits import check_chunks
 from problems.logs.ros_messages import READERS, stamp
 from problems.logs.source import LogError, missing_library
 
@@ -48,7 +48,10 @@ def open_bag(
     folder : temporary folder that holds ``spool`` and goes with the log.
     """
     if not (spool / INDEX).is_file():
-        _write_spool(path, spool)
+        try:
+            _write_spool(path, spool)
+        except OSError as error:
+            raise LogError(f"{path}: cannot be unpacked into {spool}: {error}") from None
     streams: dict[str, Stream] = {}
     clocks: list[Array] = []
     for entry in json.loads((spool / INDEX).read_text(encoding="utf-8")):
@@ -91,12 +94,18 @@ def _write_spool(path: Path, spool: Path) -> None:
     files: dict[tuple[str, str, tuple[str, ...]], tuple[str, IO[bytes]]] = {}
     try:
         for topic, kind, message, logged in _messages(path):
-            values = READERS[kind](message)
+            try:
+                values = READERS[kind](message)
+                row = array.array("d", [stamp(message, logged), *values.values()])
+            except (AttributeError, TypeError, ValueError, ArithmeticError) as error:
+                raise LogError(
+                    f"{path}: a message on {topic!r} is no {kind}: {error}"
+                ) from None
             key = (topic, kind, tuple(values))
             if key not in files:
                 name = f"{len(files)}.f8"
                 files[key] = name, (spool / name).open("wb")
-            array.array("d", [stamp(message, logged), *values.values()]).tofile(files[key][1])
+            row.tofile(files[key][1])
     finally:
         for _, stream in files.values():
             stream.close()
@@ -140,7 +149,6 @@ def _messages(path: Path) -> Iterator[tuple[str, str, Any, int]]:
 
 def _mcap_messages(path: Path) -> Iterator[tuple[str, str, Any, int]]:
     try:
-        from mcap.exceptions import McapError
         from mcap.reader import make_reader
         from mcap_ros2.decoder import DecoderFactory
     except ModuleNotFoundError as error:
@@ -154,6 +162,7 @@ def _mcap_messages(path: Path) -> Iterator[tuple[str, str, Any, int]]:
                     f"{path}: has no summary section (not closed properly?); run"
                     " 'mcap recover' on it"
                 )
+            check_chunks(path, stream, summary.chunk_indexes)
             wanted = [
                 channel.topic
                 for channel in summary.channels.values()
@@ -165,13 +174,15 @@ def _mcap_messages(path: Path) -> Iterator[tuple[str, str, Any, int]]:
             for schema, channel, message, decoded in reader.iter_decoded_messages(wanted):
                 if schema is not None:
                     yield channel.topic, _kind(schema.name), decoded, message.log_time
-    except (OSError, EOFError, ValueError, struct.error, McapError) as error:
+    except (LogError, MemoryError):
+        raise
+    except Exception as error:  # whatever decoders say of damaged bytes
         raise LogError(f"{path}: not a readable MCAP file: {error}") from None
 
 
 def _bag_messages(path: Path) -> Iterator[tuple[str, str, Any, int]]:
     try:
-        from rosbags.highlevel import AnyReader, AnyReaderError
+        from rosbags.highlevel import AnyReader
         from rosbags.typesys import Stores, get_typestore
     except ModuleNotFoundError:
         raise missing_library(path, "rosbags", "ros") from None
@@ -182,7 +193,9 @@ def _bag_messages(path: Path) -> Iterator[tuple[str, str, Any, int]]:
             for connection, logged, raw in reader.messages(connections=wanted):
                 message = reader.deserialize(raw, connection.msgtype)
                 yield connection.topic, _kind(connection.msgtype), message, logged
-    except (OSError, AnyReaderError) as error:
+    except (LogError, MemoryError):
+        raise
+    except Exception as error:  # whatever SQLite and decoders say of damaged bytes
         raise LogError(f"{path}: not a readable ROS 2 bag: {error}") from None
 
 

@@ -18,7 +18,10 @@ from problems.logs.jobs import forget
 from problems.logs.source import LogError, missing_library
 from problems.logs.write import Group, check_output, write_log
 
-__all__ = ["Finished", "Job", "run_job"]
+__all__ = ["Finished", "Job", "local_cluster", "run_job"]
+
+KEEPING, KEPT = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_"), 1 << 25
+"""Settings of the C library's allocator, and bytes up to which freed memory is kept."""
 
 
 @final
@@ -119,6 +122,20 @@ def _store(job: Job, fresh: bool) -> ChunkStore:
     return store
 
 
+def local_cluster(workers: int) -> Any:
+    """Dask cluster on this machine, of one thread per worker.
+
+    Its workers keep freed memory for the next chunk: Dask's own setting gives every array back
+    to the system at once, and asking for it again costs more than solving.
+    """
+    config: Any = import_module("dask.config")
+    distributed: Any = import_module("distributed")
+    with config.set({f"distributed.nanny.pre-spawn-environ.{k}": KEPT for k in KEEPING}):
+        return distributed.LocalCluster(
+            n_workers=workers, threads_per_worker=1, dashboard_address=None, silence_logs=50
+        )
+
+
 @contextmanager
 def _client(scheduler: str, workers: int) -> Iterator[tuple[Any, int]]:
     try:
@@ -126,12 +143,7 @@ def _client(scheduler: str, workers: int) -> Iterator[tuple[Any, int]]:
     except ModuleNotFoundError:
         raise missing_library(Path(scheduler), "distributed", "dask") from None
     if scheduler == "local":
-        with (
-            distributed.LocalCluster(
-                n_workers=workers, threads_per_worker=1, dashboard_address=None, silence_logs=50
-            ) as cluster,
-            distributed.Client(cluster) as client,
-        ):
+        with local_cluster(workers) as cluster, distributed.Client(cluster) as client:
             yield client, workers
         return
     try:

@@ -239,5 +239,6 @@ class SampleReader:
 
 
 def _rows(content: dict[str, Array], source: Source) -> Array:
-    rows = np.hstack([content[name] for name in source.names])
+    arrays = [content[name] for name in source.names]
+    rows = np.hstack(arrays) if len(arrays) > 1 else arrays[0]
     return rows if source.part is None else rows[:, source.part]

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import sensors
-from dynsys.errors import KernelBuildError
+from dynsys import Plan
+from dynsys.errors import KernelBuildError, PlanMismatchError
 from dynsys.model import synthetic
 from dynsys.recursive.rnea import rnea
-from problems import Estimation
+from dynsys.types import Array
+from problems import Estimate, Estimation
 
 
 def over_determined() -> tuple[Estimation, Estimation]:
-    robot = synthetic.chain(4)
+    robot = synthetic.chain(3)
     layout = sensors.Layout(
         robot,
         [
@@ -29,7 +35,7 @@ def test_batch_agrees_with_the_reference_path() -> None:
     compiled, reference = over_determined()
     robot = compiled.robot
     rng = np.random.default_rng(0)
-    q, qd, qdd = rng.normal(size=(3, 5, 4))
+    q, qd, qdd = rng.normal(size=(3, 5, 3))
     torque = np.array([rnea(robot, *state) for state in zip(q, qd, qdd, strict=True)])
     readings = {}
     for k, name in enumerate(robot.joint_names):
@@ -52,14 +58,83 @@ def test_batch_agrees_with_the_reference_path() -> None:
     np.testing.assert_allclose(one.chi_square, np.ravel(slow.chi_square)[0], rtol=1e-8)
 
 
-def test_missing_readings_go_to_the_reference_path() -> None:
+def readings_of(problem: Estimation, n: int) -> tuple[Array, Array, Array]:
+    """Random states and readings that disagree by some standard deviations."""
+    rng = np.random.default_rng(1)
+    q, qd = rng.normal(size=(2, n, problem.robot.nv))
+    y = np.where(
+        np.isnan(problem.layout.constants),
+        rng.normal(size=(n, problem.layout.size)),
+        problem.layout.constants,
+    )
+    return q, qd, y
+
+
+def assert_same(fast: Estimate, slow: Estimate) -> None:
+    """Everything an estimate says, by both ways."""
+    np.testing.assert_allclose(fast.std.torque.array, slow.std.torque.array, rtol=1e-8)
+    for quantity in ("torque", "qdd", "external_wrench"):
+        expected = slow.values[quantity].array
+        scale = 1 + np.nanmax(np.abs(expected), initial=0.0)
+        np.testing.assert_allclose(fast.values[quantity].array, expected, atol=1e-8 * scale)
+        np.testing.assert_array_equal(
+            fast.determined[quantity].array, slow.determined[quantity].array
+        )
+    np.testing.assert_allclose(fast.chi_square, slow.chi_square, rtol=1e-7, atol=1e-9)
+    np.testing.assert_array_equal(fast.degrees_of_freedom, slow.degrees_of_freedom)
+    np.testing.assert_allclose(fast.p_value, slow.p_value, rtol=1e-6, atol=1e-12)
+    for name, expected in slow.residual.items():
+        np.testing.assert_allclose(fast.residual[name], expected, rtol=1e-6, atol=1e-8)
+
+
+def test_missing_readings_have_no_weight() -> None:
     compiled, reference = over_determined()
-    y = np.zeros(compiled.layout.size)
-    y[0] = np.nan
-    state = (np.ones(4), np.zeros(4), y)
-    answer = compiled.solve(*state)
-    assert answer.method != "llvm"
-    np.testing.assert_allclose(answer.torque.array, reference.solve(*state).torque.array)
+    q, qd, y = readings_of(compiled, 6)
+    y[1, 0] = y[2, 4] = y[4, 1] = np.nan
+    fast = compiled.solve_batch(q, qd, y)
+    assert fast.method == "llvm"
+    assert_same(fast, reference.solve_batch(q, qd, y))
+    one = compiled.solve(q[2], qd[2], y[2])
+    assert one.method == "llvm"
+    assert_same(one, reference.solve(q[2], qd[2], y[2]))
+
+
+def test_states_without_an_answer_are_solved_one_by_one() -> None:
+    compiled, reference = over_determined()
+    q, qd, y = readings_of(compiled, 5)
+    y[3, :4] = np.nan  # no torque, and no acceleration of the first joint
+    fast = compiled.solve_batch(q, qd, y, uncertainty="torque")
+    assert fast.method == ("llvm", "llvm", "llvm", "dense", "llvm")
+    assert not fast.determined.torque.array[3].all()
+    assert_same(fast, reference.solve_batch(q, qd, y, uncertainty="torque"))
+
+
+def test_contacts_are_switched_without_a_new_analysis() -> None:
+    robot = synthetic.chain(3)
+    layout = sensors.Layout(
+        robot,
+        [
+            *sensors.all_joint_torques(robot, std=0.1),
+            *sensors.all_joint_accelerations(robot, std=0.2),
+            *sensors.zero_external_wrench_except(robot, [robot.body_names[2]]),
+            sensors.ExternalWrench("tip", robot.body_names[2], std=0.5),
+            sensors.ExternalWrench("nothing", robot.body_names[2], value=0.0),
+        ],
+    )
+    compiled, reference = Estimation(robot, layout, backend="llvm"), Estimation(robot, layout)
+    q, qd, y = readings_of(compiled, 4)
+    active = {"nothing": [True, False, True, False]}
+    fast = compiled.solve_batch(q, qd, y, active=active)
+    assert fast.method == "llvm"
+    assert_same(fast, reference.solve_batch(q, qd, y, active=active))
+
+
+def test_outputs_not_asked_for_are_found_later() -> None:
+    compiled, reference = over_determined()
+    q, qd, y = readings_of(compiled, 3)
+    assert_same(
+        compiled.solve_batch(q, qd, y, outputs=["torque"]), reference.solve_batch(q, qd, y)
+    )
 
 
 def test_layouts_without_a_kernel_say_so() -> None:
@@ -68,3 +143,47 @@ def test_layouts_without_a_kernel_say_so() -> None:
     state = (np.zeros((1, 3)), np.zeros((1, 3)), np.zeros((1, 3)))
     with pytest.raises(KernelBuildError):
         Estimation(robot, layout, backend="llvm").solve_batch(*state)
+
+
+def test_plan_compile_and_reference_belong_together(tmp_path: Path) -> None:
+    compiled, _ = over_determined()
+    plan = compiled.plan(outputs=["torque", "qdd"], uncertainty=["torque"])
+    assert plan.operations.total > 0
+    plan.save(tmp_path / "plan.json")
+    plan = Plan.load(tmp_path / "plan.json")
+    wanted = {"outputs": ["torque", "qdd"], "uncertainty": ["torque"]}
+    kernel = compiled.compile(plan, **wanted)  # type: ignore[arg-type]
+    slow = compiled.compile(plan, backend="reference", **wanted)  # type: ignore[arg-type]
+    assert kernel.signature == slow.signature
+    state = readings_of(compiled, 3)
+    for fast, expected in zip(kernel.batch(*state)[0], slow.batch(*state)[0], strict=True):
+        np.testing.assert_allclose(fast, expected, rtol=1e-8, atol=1e-8)
+    other = sensors.Layout(
+        compiled.robot,
+        [
+            *sensors.all_joint_torques(compiled.robot, std=0.3),
+            *sensors.zero_external_wrench_except(compiled.robot),
+        ],
+    )
+    with pytest.raises(PlanMismatchError):
+        Estimation(compiled.robot, other).compile(plan)
+
+
+def test_kernels_need_known_words() -> None:
+    compiled, _ = over_determined()
+    with pytest.raises(KernelBuildError, match="none of"):
+        compiled.compile(outputs=["tork"])
+    with pytest.raises(KernelBuildError, match="none of"):
+        compiled.compile(backend="reference", outputs=["multiplier"])
+    with pytest.raises(KernelBuildError, match="prior"):
+        Estimation(compiled.robot, compiled.layout, {"torque": 1.0}).compile()
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+def test_exported_c_passes_its_own_test(tmp_path: Path) -> None:
+    compiled, _ = over_determined()
+    files = compiled.export_c(tmp_path, outputs=["torque"], uncertainty=["torque"])
+    sources = [str(f) for f in files if f.suffix == ".c"]
+    program = tmp_path / "test"
+    subprocess.run(["cc", "-O1", "-o", str(program), *sources, "-lm"], check=True)
+    subprocess.run([str(program)], check=True, stdout=subprocess.DEVNULL)
