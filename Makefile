@@ -26,13 +26,18 @@ apt_install() { [ -n "$(APT)" ] || return 1
     >/dev/null 2>&1; }
 endef
 
-.PHONY: help test demo lint format setup clean
+.PHONY: help test demo docs lint format setup clean
 
 help: ## show this list
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
 
 demo: $(VENV)/.installed ## set up, then run the demonstration
 	@$(BIN)/dynsys demo
+
+docs: $(VENV)/.installed ## set up, then build the documentation into build/docs/html
+	@$(PIP) install -e '.[docs]'
+	$(BIN)/python -m docs.build
+	echo "dynsys: open build/docs/html/index.html"
 
 test: lint ## set up, then ruff, mypy --strict and all tests
 	@$(BIN)/python -m pytest -q -n $(WORKERS)
@@ -93,4 +98,9 @@ $(VENV)/.installed: pyproject.toml | $(VENV)/.created
 $(VENV)/.installed-test: $(VENV)/.installed
 	@echo "dynsys: installing what the tests need (two minutes on a slow line)"
 	$(PIP) install -e '.[test]'
+	$(apt_install)
+	if ! command -v chromium >/dev/null || ! command -v chromedriver >/dev/null; then
+	  apt_install chromium chromium-driver || \
+	    echo "dynsys: no Chromium with its driver, the tests of pages in a browser are skipped"
+	fi
 	touch $@

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.stats import chi2
+from scipy.special import chdtrc
 
 from dynsys.types import Array, IntArray
 from problems.estimate import SIGNIFICANCE, UNCHECKED, Suspect
@@ -59,7 +59,7 @@ def suspects(problem: Estimation, posterior: AbstractPosterior) -> list[Suspect]
     Without the rows s the chi-square falls by  lambda_s^T G_ss^-1 lambda_s, exactly.
     """
     total, dof = posterior.chi_square, posterior.degrees_of_freedom
-    if dof <= 0 or chi2.sf(total, dof) >= SIGNIFICANCE:
+    if dof <= 0 or chdtrc(dof, total) >= SIGNIFICANCE:
         return []
     found = []
     for name in problem.layout.names:
@@ -74,7 +74,7 @@ def suspects(problem: Estimation, posterior: AbstractPosterior) -> list[Suspect]
         part = posterior.multipliers[rows]
         explains = float(part @ inverse @ part)
         left = dof - rank
-        p = float(chi2.sf(max(total - explains, 0.0), left)) if left > 0 else 1.0
+        p = float(chdtrc(left, max(total - explains, 0.0))) if left > 0 else 1.0
         if p >= SIGNIFICANCE:
             found.append(Suspect(name, explains, rank, p))
     return sorted(found, key=lambda suspect: -suspect.explains)

@@ -1,271 +1,268 @@
-"""``dynsys demo``: a humanoid's dynamics through D, against the recursive algorithms."""
+"""``dynsys demo``: from sensors to torques on a humanoid, in five steps and one report.
+
+1. the robot and what its sensors determine, before any data
+2. a plan: the order in which its linear system is eliminated, searched for
+3. torques and wrenches along a bundled log, with their uncertainty, against the truth
+4. inverse, forward and hybrid dynamics against RNEA, ABA and, where installed, Pinocchio
+5. one self-contained HTML page with all of it
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
-from statistics import median
-from time import perf_counter
+import os
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any, TypeAlias, final
 
 import numpy as np
 
-from dynsys.model.tree import KinematicTree
-from dynsys.recursive import aba, rnea
-from dynsys.types import Array
-from problems.forward import ForwardDynamics
-from problems.hybrid import HybridDynamics
-from problems.inverse import InverseDynamics
-from problems.problem import AbstractDynamics
-from problems.robots import read_robot
-from problems.solution import Solution
-from problems.terminal import progress, show_line, show_table
+from dynsys.ordering.search import Progress, Search
+from problems.demo_dynamics import AGREEMENT, DemoRow, compare_dynamics
+from problems.demo_log import FEET, PUSHED, bundled, demo_problem
+from problems.estimation import Estimation
+from problems.planning import PlanRequest
+from problems.problem_file import ProblemFile
+from problems.report import Subject, build_report, estimation_subject, write_page
+from problems.report.log_part import LogPart, SolvedLog, log_part, solve_log
+from problems.terminal import progress_bar
+from problems.verdict import Verdict
+from sensors import Layout, catalogue, zero_external_wrench_except
 
-__all__ = ["DemoResult", "DemoRow", "run", "show"]
+__all__ = ["AGREEMENT", "DemoPlan", "DemoResult", "DemoRow", "Push", "run"]
 
-Answer: TypeAlias = tuple[Array, ...]
-"""What is compared: torques, accelerations, or some of both, each relative to its largest."""
-
-REPEATS = 100
-AGREEMENT = 1e-9
-"""Largest relative difference that counts as the same answer."""
+LOG = "humanoid_log.npz"
+EVALUATIONS = 300
+INSIDE = 0.9
+"""Part of the true torques within two standard deviations that counts as agreement."""
 
 
 @final
 @dataclass(frozen=True)
-class DemoRow:
-    """One problem: size of its system, agreement with its recursive twin, time per state."""
+class DemoPlan:
+    """Order found for the sensors that just suffice: operations before and after the search."""
 
-    problem: str
-    twin: str
     unknowns: int
-    nonzeros: int
-    difference: float
-    residual: float
-    operations: int
-    microseconds: float
-    sparse_lu_microseconds: float
+    entries: int
+    constructive: int
+    found: int
+    evaluations: int
+    pivots_by_sampling: int
 
 
 @final
 @dataclass(frozen=True)
+class Push:
+    """Force on the hand when it is largest: time (s), truth, estimate, its deviation (N)."""
+
+    body: str
+    time: float
+    truth: float
+    estimate: float
+    std: float
+
+
+@final
+@dataclass(frozen=True, eq=False)
 class DemoResult:
-    """All problems over the same random states of one robot."""
+    """All that the demo found; parts are None until their step is done."""
 
     robot: str
     n_bodies: int
     nv: int
     total_mass: float
+    sensors: int
+    readings: int
     states: int
     seed: int
-    rows: list[DemoRow]
+    verdict: Verdict | None = None
+    poorer: Verdict | None = None
+    plan: DemoPlan | None = None
+    log: LogPart | None = None
+    push: Push | None = None
+    rows: list[DemoRow] = field(default_factory=list)
+    report: str = ""
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def inside(self) -> float:
+        """Part of the true torques within two standard deviations of their estimates."""
+        shares = [s.inside or 0.0 for s in self.log.torques] if self.log else []
+        return float(np.mean(shares)) if shares else 0.0
 
     @property
     def agrees(self) -> bool:
-        """True if every problem gives the answer of its recursive twin."""
-        return all(max(row.difference, row.residual) < AGREEMENT for row in self.rows)
+        """True if dynamics is that of its recursive twins and the torques hold the truth."""
+        return all(row.agrees for row in self.rows) and self.inside > INSIDE
 
     def to_json(self) -> dict[str, Any]:
-        """Return the result as plain JSON values."""
-        return {**asdict(self), "agrees": self.agrees}
+        """Return the result as plain JSON values; of the log, what it comes to."""
+        return {
+            "robot": self.robot,
+            "n_bodies": self.n_bodies,
+            "nv": self.nv,
+            "total_mass": self.total_mass,
+            "sensors": self.sensors,
+            "readings": self.readings,
+            "states": self.states,
+            "seed": self.seed,
+            "verdict": None if self.verdict is None else self.verdict.to_json(),
+            "poorer": None if self.poorer is None else self.poorer.to_json(),
+            "plan": None if self.plan is None else asdict(self.plan),
+            "torques": [
+                {"joint": s.name, "unit": s.unit, "rmse": s.rmse, "inside": s.inside}
+                for s in (self.log.torques if self.log else ())
+            ],
+            "inside": self.inside,
+            "push": None if self.push is None else asdict(self.push),
+            "rows": [asdict(row) for row in self.rows],
+            "report": self.report,
+            "seconds": self.seconds,
+            "agrees": self.agrees,
+        }
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class _State:
-    """A random state with accelerations and the torques that cause them."""
-
-    q: Array
-    qd: Array
-    qdd: Array
-    torque: Array
+Tell: TypeAlias = Callable[[str, DemoResult], None]
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class _Case:
-    """A problem, and how it and its twin answer at a state."""
+def run(
+    *,
+    states: int = 20,
+    seed: int = 0,
+    output: str | Path = "dynsys_demo.html",
+    tell: Tell = lambda step, result: None,
+) -> DemoResult:
+    """Do all steps; ``tell`` is called with the name of each and what is known after it.
 
-    problem: AbstractDynamics
-    name: str
-    twin: str
-    solve: Callable[[_State], tuple[Solution, Answer]]
-    solve_by_lu: Callable[[_State], object]
-    solve_twin: Callable[[_State], Answer]
+    Parameters
+    ----------
+    states, seed : random states at which dynamics is compared.
+    output : the report's file; a folder gets ``dynsys_demo.html``.
+
+    Raises
+    ------
+    ReportError
+        if the report cannot be written.
+    """
+    problem = demo_problem()
+    estimation = problem.estimation
+    subject = estimation_subject("dynsys demo", estimation, problem)
+    target = Path(output) / "dynsys_demo.html" if Path(output).is_dir() else Path(output)
+    steps: tuple[tuple[str, Callable[[DemoResult], DemoResult]], ...] = (
+        ("robot", lambda r: r),
+        ("verdict", lambda r: _verdicts(r, estimation)),
+        ("plan", lambda r: replace(r, plan=_plan(problem))),
+        ("estimate", lambda r: _estimate(r, subject)),
+        ("dynamics", lambda r: replace(r, rows=compare_dynamics(problem.tree, states, seed))),
+        ("report", lambda r: replace(r, report=os.fspath(_report(subject, target)))),
+    )
+    result = _nothing(problem, states, seed)
+    for name, step in steps:
+        start = time.perf_counter()
+        result = step(result)
+        spent = round(time.perf_counter() - start, 2)
+        result = replace(result, seconds=result.seconds | {name: spent})
+        tell(name, result)
+    return result
 
 
-def run(states: int = 20, seed: int = 0) -> DemoResult:
-    """Solve inverse, forward and hybrid dynamics of the bundled humanoid at random states."""
-    robot = read_robot("example:humanoid", floating_base=True).robot
-    sample = list(_random_states(robot, states, seed))
-    cases = (_inverse(robot), _forward(robot), _hybrid(robot))
-    rows = [_measure(case, sample) for case in cases]
+def _nothing(problem: ProblemFile, states: int, seed: int) -> DemoResult:
+    robot, layout = problem.tree, problem.sensors
+    measuring = [s for s in layout if s.constant(1) is None]
     return DemoResult(
         robot=robot.name,
         n_bodies=robot.n_bodies,
         nv=robot.nv,
         total_mass=robot.total_mass,
+        sensors=len(measuring),
+        readings=sum(layout.sizes[s.name] for s in measuring),
         states=states,
         seed=seed,
-        rows=rows,
     )
 
 
-def _random_states(robot: KinematicTree, states: int, seed: int) -> Iterator[_State]:
-    rng = np.random.default_rng(seed)
-    for _ in range(states):
-        q = robot.random_configuration(rng)
-        qd, qdd = rng.normal(size=(2, robot.nv))
-        yield _State(q, qd, qdd, rnea(robot, q, qd, qdd))
+def _verdicts(result: DemoResult, estimation: Estimation) -> DemoResult:
+    """Verdict on the sensors, and on load cells under the feet alone."""
+    feet = catalogue.load("nao", estimation.robot)
+    with progress_bar("judging the sensors") as start:
+        advance = start(0, 2)
+        poorer = Estimation(estimation.robot, feet).verdict(search=False)
+        advance(1)
+        return replace(result, verdict=estimation.verdict(), poorer=poorer)
 
 
-def _inverse(robot: KinematicTree) -> _Case:
-    problem = InverseDynamics(robot)
-
-    def solve(s: _State) -> tuple[Solution, Answer]:
-        solution = problem.solve(s.q, s.qd, s.qdd)
-        return solution, (solution.torque,)
-
-    reference = InverseDynamics(robot, backend="reference")
-    return _Case(
-        problem,
-        "inverse",
-        "rnea",
-        solve,
-        lambda s: reference.solve(s.q, s.qd, s.qdd),
-        lambda s: (rnea(robot, s.q, s.qd, s.qdd),),
-    )
-
-
-def _forward(robot: KinematicTree) -> _Case:
-    problem = ForwardDynamics(robot)
-
-    def solve(s: _State) -> tuple[Solution, Answer]:
-        solution = problem.solve(s.q, s.qd, s.torque)
-        return solution, (solution.qdd,)
-
-    reference = ForwardDynamics(robot, backend="reference")
-    return _Case(
-        problem,
-        "forward",
-        "aba",
-        solve,
-        lambda s: reference.solve(s.q, s.qd, s.torque),
-        lambda s: (aba(robot, s.q, s.qd, s.torque),),
-    )
-
-
-def _hybrid(robot: KinematicTree) -> _Case:
-    """Legs accelerate as told, all other joints and the floating base feel their torque."""
-    legs = [n for n in robot.joint_names if any(w in n for w in ("hip", "knee", "ankle"))]
-    problem = HybridDynamics(robot, legs)
-    told = np.zeros(robot.nv, dtype=bool)
-    for name in legs:
-        told[robot.v_slice(name)] = True
-
-    def solve(s: _State) -> tuple[Solution, Answer]:
-        solution = problem.solve(s.q, s.qd, np.where(told, s.qdd, s.torque))
-        return solution, (solution.torque[told], solution.qdd[~told])
-
-    def twin(s: _State) -> Answer:
-        torque, qdd = rnea(robot, s.q, s.qd, s.qdd), aba(robot, s.q, s.qd, s.torque)
-        return torque[told], qdd[~told]
-
-    reference = HybridDynamics(robot, legs, backend="reference")
-    return _Case(
-        problem,
-        "hybrid",
-        "rnea + aba",
-        solve,
-        lambda s: reference.solve(s.q, s.qd, np.where(told, s.qdd, s.torque)),
-        twin,
-    )
-
-
-def _relative_difference(x: Array, reference: Array) -> float:
-    return float(np.abs(x - reference).max() / np.abs(reference).max())
-
-
-def _seconds(solve: Callable[[_State], object], state: _State, repeats: int) -> float:
-    """Seconds per call when the same state is solved again and again, as a controller does."""
-    start = perf_counter()
-    for _ in range(repeats):
-        solve(state)
-    return (perf_counter() - start) / repeats
-
-
-def _measure(case: _Case, sample: list[_State]) -> DemoRow:
-    case.solve(sample[0])  # planned and compiled once, before the clock starts
-    case.solve_by_lu(sample[0])
-    difference = residual = 0.0
-    seconds, lu_seconds = [], []
-    for state in progress(sample, case.name):
-        solution, answer = case.solve(state)
-        seconds.append(_seconds(case.solve, state, REPEATS))
-        lu_seconds.append(_seconds(case.solve_by_lu, state, 1))
-        reference = case.solve_twin(state)
-        difference = max(difference, *map(_relative_difference, answer, reference))
-        residual = max(residual, float(solution.residual))
-    system = case.problem.system
-    return DemoRow(
-        problem=case.name,
-        twin=case.twin,
-        unknowns=system.shape[1],
-        nonzeros=system.nnz,
-        difference=difference,
-        residual=residual,
-        operations=case.problem.plan().operations.total,
-        microseconds=1e6 * median(seconds),
-        sparse_lu_microseconds=1e6 * median(lu_seconds),
-    )
-
-
-# ---- on the terminal ----------------------------------------------------------------------
-
-COLUMNS = (
-    "problem",
-    "size",
-    "twin",
-    "difference",
-    "residual",
-    "operations",
-    "solve [us]",
-    "LU [us]",
-)
-
-LEGEND = (
-    "size:       unknowns of D; twin: the recursive algorithm it is compared with.",
-    "difference: largest over the states, relative to the largest value.",
-    "residual:   backward error of the solve.",
-    "operations: exact number executed per solve by the kernel compiled for this robot.",
-    "solve:      time of one call from Python with that kernel; LU: assemble D(q) d + b = 0",
-    "            and factorise it with SuperLU, the readable reference backend.",
-)
-
-
-def show(result: DemoResult) -> None:
-    """Write the table with a line that says how to read it."""
-    show_line(
-        f"{result.robot} on a floating base: {result.n_bodies} bodies, nv {result.nv},"
-        f" {result.total_mass:.4g} kg; {result.states} random states"
-    )
-    show_line()
-    rows = [
-        (
-            row.problem,
-            str(row.unknowns),
-            row.twin,
-            f"{row.difference:.1e}",
-            f"{row.residual:.1e}",
-            str(row.operations),
-            f"{row.microseconds:.2f}",
-            f"{row.sparse_lu_microseconds:.0f}",
-        )
-        for row in result.rows
+def just_enough(problem: ProblemFile) -> Layout:
+    """Return the encoders and ankle force/torque sensors: as many readings as needed."""
+    robot = problem.tree
+    kept = [
+        sensor
+        for sensor in problem.sensors
+        if sensor.kind == "joint_acceleration"
+        or sensor.name.endswith("ankle_ft")
+        or sensor.name == "root/torque"
     ]
-    show_table(COLUMNS, rows, right=[c for c in COLUMNS if c not in ("problem", "twin")])
-    show_line()
-    for line in LEGEND:
-        show_line(line)
-    verdict = "same answers" if result.agrees else "THE ANSWERS DIFFER"
-    show_line(f"{verdict} (limit {AGREEMENT:g})")
+    return Layout(robot, [*kept, *zero_external_wrench_except(robot, FEET)])
+
+
+def _plan(problem: ProblemFile) -> DemoPlan:
+    """Search an order for the sensors that just suffice, behind a bar."""
+    system = Estimation(problem.tree, just_enough(problem)).system
+    request = PlanRequest("just enough sensors", system, ("torque",))
+    latest: list[Progress] = []
+    with progress_bar("searching an order of elimination") as start:
+        advance = start(0, EVALUATIONS)
+
+        def progress(now: Progress) -> None:
+            advance(now.evaluations - (latest[0].evaluations if latest else 0))
+            latest[:] = [now]
+
+        plan = request.plan(Search(evaluations=EVALUATIONS, progress=progress))
+    before = latest[0].start.total if latest else plan.operations.total
+    return DemoPlan(
+        unknowns=system.shape[1],
+        entries=system.nnz,
+        constructive=before,
+        found=plan.operations.total,
+        evaluations=latest[0].evaluations if latest else 0,
+        pivots_by_sampling=len(plan.checked_pivots),
+    )
+
+
+def _estimate(result: DemoResult, subject: Subject) -> DemoResult:
+    """Estimates along the bundled log, and the push on the hand."""
+    with progress_bar("compiling the estimator, solving the log") as start:
+        advance = start(0, 2)
+        solved = solve_log(subject, bundled(LOG))
+        advance(1)
+        return replace(result, log=log_part(subject, solved), push=_push(subject, solved))
+
+
+def _push(subject: Subject, solved: SolvedLog) -> Push:
+    """Largest true force on the pushed hand, beside what the sensors say of it."""
+    truth = solved.truth[PUSHED][:, 3:]
+    k = int(np.argmax(np.linalg.norm(truth, axis=1)))
+    body = subject.robot.body_index(PUSHED)
+    force = solved.values["external_wrench"][k, body, 3:]
+    std = solved.stds["external_wrench"][k, body, 3:]
+    size = float(np.linalg.norm(force))
+    return Push(
+        body=PUSHED,
+        time=float(solved.samples.time[k]),
+        truth=float(np.linalg.norm(truth[k])),
+        estimate=size,
+        std=float(np.linalg.norm(force * std) / size),
+    )
+
+
+def _report(subject: Subject, target: Path) -> Path:
+    with progress_bar("making the report") as start:
+        advance = start(0, 4)
+
+        def step(_: str, done: int, total: int) -> None:
+            if done:
+                advance(1)
+
+        command = ["dynsys", "demo", "--output", target.name]
+        report = build_report(subject, log=bundled(LOG), command=command, steps=step)
+    return write_page(report, target)

@@ -236,10 +236,10 @@ class Estimate:
     @property
     def p_value(self) -> float | Array:
         """Probability that readings with the stated noise disagree as much; 1 without check."""
-        from scipy.stats import chi2
+        from scipy.special import chdtrc
 
         dof: ArrayLike = self.degrees_of_freedom
-        tail = chi2.sf(self.chi_square, np.maximum(dof, 1))
+        tail = chdtrc(np.maximum(dof, 1), self.chi_square)
         p = np.where(np.asarray(dof) > 0, tail, 1.0)
         return p if self.shape else float(p)
 

@@ -1,0 +1,157 @@
+"""Collect what a report shows: one step per section, sections that do not apply left out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, final
+
+from dynsys.errors import DynsysError
+from problems.report.log_part import LogPart, SolvedLog, log_part, solve_log
+from problems.report.orders_part import OrdersPart, orders_part
+from problems.report.plain import plain
+from problems.report.provenance import Provenance, provenance
+from problems.report.robot_part import RobotPart, robot_part
+from problems.report.subject import ReportError, Subject
+from problems.report.timing_part import TimingPart, timing_part
+from problems.report.uncertainty_part import UncertaintyPart, uncertainty_part
+from problems.verdict import Verdict
+
+__all__ = ["PlanPart", "Report", "build_report"]
+
+
+@final
+@dataclass(frozen=True)
+class PlanPart:
+    """How dynamics is eliminated: exact operations, and why its pivots are safe."""
+
+    ordering: str
+    multiplications: int
+    additions: int
+    divisions: int
+    pivots_by_argument: int
+    pivots_by_sampling: int
+
+    @property
+    def operations(self) -> int:
+        """All of them."""
+        return self.multiplications + self.additions + self.divisions
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Report:
+    """Everything a page is made of; None where a section does not apply.
+
+    ``notes`` say what could not be shown, and why.
+    """
+
+    spec: str
+    question: str
+    unknowns: int
+    equations: int
+    entries: int
+    provenance: Provenance
+    robot: RobotPart
+    plan: PlanPart | None = None
+    verdict: Verdict | None = None
+    uncertainty: UncertaintyPart | None = None
+    log: LogPart | None = None
+    orders: OrdersPart | None = None
+    timings: TimingPart | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """Robot and question."""
+        return f"{self.robot.name}: {self.question}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the content as plain JSON values."""
+        found: dict[str, Any] = plain(replace(self, verdict=None))
+        found["verdict"] = None if self.verdict is None else self.verdict.to_json()
+        return found
+
+
+def build_report(
+    subject: Subject,
+    *,
+    log: str | Path | None = None,
+    command: Sequence[str] = ("dynsys", "report"),
+    timed: bool = True,
+    steps: Callable[[str, int, int], None] = lambda name, done, total: None,
+) -> Report:
+    """Collect a report.
+
+    Parameters
+    ----------
+    subject : the problem; see :func:`problems.report.read_subject`.
+    log : readings to estimate along, for problems with sensors.
+    command : what makes the report again, word by word.
+    timed : False leaves the timings out.
+    steps : told the name of each step before it begins, how many are done, and of how many.
+
+    Raises
+    ------
+    ReportError
+        for a log without sensors to read it by.
+    LogError
+        if the log cannot be read.
+    """
+    if log is not None and subject.estimation is None:
+        raise ReportError(
+            f"{subject.spec}: {subject.question} has no sensors, so a log cannot be estimated;"
+            " name a problem file or catalogue:NAME, or leave the log out"
+        )
+    rows, columns = subject.system.shape
+    found = Report(
+        subject.spec, subject.question, columns, rows, subject.system.nnz,
+        provenance(subject, command), robot_part(subject.robot, subject.layout),
+    )  # fmt: skip
+    made: list[tuple[str, Callable[[Report], Report]]] = []
+    if subject.estimation is not None:
+        made = [("verdict", lambda r: _verdict(r, subject))]
+        made.append(("estimates and uncertainty", lambda r: _estimates(r, subject, log)))
+    else:
+        made = [("plan", lambda r: replace(r, plan=_plan(subject)))]
+    made.append(("orders of elimination", lambda r: replace(r, orders=orders_part(subject))))
+    if timed:
+        made.append(("timings", lambda r: replace(r, timings=timing_part(subject))))
+    for done, (name, step) in enumerate(made):
+        steps(name, done, len(made))
+        found = step(found)
+    steps("done", len(made), len(made))
+    return found
+
+
+def _verdict(report: Report, subject: Subject) -> Report:
+    assert subject.estimation is not None
+    return replace(report, verdict=subject.estimation.verdict())
+
+
+def _estimates(report: Report, subject: Subject, path: str | Path | None) -> Report:
+    estimation = subject.estimation
+    assert estimation is not None
+    solved: SolvedLog | None = None
+    if path is not None:
+        solved = solve_log(subject, path)
+        q = solved.samples.q[len(solved.samples.q) // 2]
+        at = f"posture in the middle of {Path(path).name}"
+        robot = robot_part(subject.robot, subject.layout, q, at)
+        report = replace(report, robot=robot, log=log_part(subject, solved))
+    try:
+        return replace(report, uncertainty=uncertainty_part(estimation, solved))
+    except DynsysError as error:
+        return replace(report, notes=(*report.notes, f"no uncertainty: {error}"))
+
+
+def _plan(subject: Subject) -> PlanPart | None:
+    if subject.dynamics is None:
+        return None
+    plan = subject.dynamics.plan()
+    count = plan.operations
+    return PlanPart(
+        plan.ordering, count.multiplications, count.additions, count.divisions,
+        len(plan.pivots) - len(plan.checked_pivots), len(plan.checked_pivots),
+    )  # fmt: skip

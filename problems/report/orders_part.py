@@ -1,0 +1,168 @@
+"""Fill and operations per order of elimination, of a report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, final
+
+import numpy as np
+from scipy.sparse import csc_array, csc_matrix
+from scipy.sparse.csgraph import reverse_cuthill_mckee
+from scipy.sparse.linalg import splu
+
+from dynsys.errors import DynsysError
+from dynsys.estimation.program import estimation_program
+from dynsys.estimation.question import Question
+from dynsys.ordering import (
+    LeafToRoot,
+    OrderingContext,
+    PivotOrder,
+    program_operations,
+    symbolic_lu,
+)
+from dynsys.system.unknowns import UnknownLayout
+from dynsys.types import IntArray
+from problems.comparison import Compared, compare
+from problems.estimation import Estimation
+from problems.least_squares_sparse import has_cholmod
+from problems.planning import PlanRequest
+from problems.report.matrix_part import Matrix, assembled, eliminated
+from problems.report.saddle_part import LAW, NOISE, Saddle, eliminated_saddle, saddle
+from problems.report.subject import Subject
+
+__all__ = ["OrderRow", "OrdersPart", "orders_part"]
+
+
+@final
+@dataclass(frozen=True)
+class OrderRow:
+    """One order: entries of the factors beyond those of the matrix, operations per solve.
+
+    ``elimination`` counts factorisation and substitution alone, ``executed`` the whole
+    simplified computation that is compiled. None where a count does not apply.
+    """
+
+    name: str
+    fill: int | None
+    elimination: int | None
+    executed: int | None
+    note: str = ""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class OrdersPart:
+    """Orders side by side; the matrix before, and after the order named ``shown``."""
+
+    what: str
+    rows: list[OrderRow]
+    shown: str
+    before: Matrix
+    after: Matrix | None
+
+
+def orders_part(subject: Subject) -> OrdersPart:
+    """Compare orders of the problem's own system; draw the best."""
+    before = assembled(subject.system, subject.estimation)
+    if subject.request is not None:
+        try:
+            return _square(subject, subject.request, before)
+        except DynsysError as error:
+            note = OrderRow("no order", None, None, None, str(error))
+            return OrdersPart("the square system", [note], "", before, None)
+    assert subject.estimation is not None
+    return _symmetric(subject.estimation, before)
+
+
+# ---- as many equations as unknowns ---------------------------------------------------
+
+
+def _square(subject: Subject, request: PlanRequest, before: Matrix) -> OrdersPart:
+    found = compare(request, states=8, seed=0, timed=False)
+    rows = [OrderRow(r.name, r.fill, r.textbook, r.executed, r.note) for r in found]
+    name, order = _shown(request, found)
+    after = None
+    if order is not None:
+        after = eliminated(subject.system, subject.estimation, order, name)
+    return OrdersPart(
+        "LU of the square system; recursions and ours beside it", rows, name, before, after
+    )
+
+
+def _shown(request: PlanRequest, found: list[Compared]) -> tuple[str, PivotOrder | None]:
+    """Order that is drawn: for dynamics the pairs, leaf to root; else the cheapest."""
+    if request.dynamics is not None:
+        system = request.system
+        context = OrderingContext.sampled(system, 8)
+        return "leaf to root", LeafToRoot().order(system.pattern(), context)
+    for row in found:
+        if row.order is not None and row.executed is not None:
+            return row.name, row.order
+    return "", None
+
+
+# ---- more or fewer readings than needed: least squares --------------------------------
+
+
+def _symmetric(estimation: Estimation, before: Matrix) -> OrdersPart:
+    system = saddle(estimation)
+    rows: list[OrderRow] = []
+    best: tuple[int, str, IntArray] | None = None
+    for name, order in _orders(system):
+        lu = symbolic_lu(system.pattern, PivotOrder(order, order))
+        below = lu.below.astype(np.int64)
+        # LDL^T: c divisions and c (c + 1) multiply-subtracts per column; two substitutions
+        cost = int((below + below * (below + 1)).sum() + 4 * below.sum() + lu.n)
+        rows.append(OrderRow(name, lu.fill // 2, cost, None))
+        if best is None or cost < best[0]:
+            best = cost, name, order
+    rows.sort(key=lambda row: row.elimination or 0)
+    rows = [*_compiled(estimation), *rows]
+    assert best is not None
+    after = eliminated_saddle(system, best[2], best[1])
+    what = "LDLᵀ of the symmetric system of the least squares, [C Y 0; Yᵀ 0 Dᵀ; 0 D 0]"
+    return OrdersPart(what, rows, best[1], before, after)
+
+
+def _orders(system: Saddle) -> list[tuple[str, IntArray]]:
+    size = system.pattern.shape[0]
+    natural = np.arange(size)
+    is_unknown = ~np.isin(system.kinds, [NOISE, LAW])
+    values = csc_array(system.pattern, dtype=np.float64) + size * csc_array(
+        (np.ones(size), (natural, natural)), shape=(size, size)
+    )
+    degrees = splu(
+        csc_array(values), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0,
+        options={"SymmetricMode": True},
+    )  # fmt: skip
+    found = [
+        ("as assembled", natural),
+        ("leaf to root", np.lexsort((natural, is_unknown, -system.body)).astype(np.intp)),
+        ("reverse Cuthill-McKee",
+         reverse_cuthill_mckee(csc_array(system.pattern).tocsr(), symmetric_mode=True)),
+        ("minimum degree (SuperLU)", np.argsort(degrees.perm_c)),
+    ]  # fmt: skip
+    if has_cholmod():
+        cholmod: Any = import_module("sksparse.cholmod")
+        for method in ("amd", "metis"):
+            factor = cholmod.analyze(
+                csc_matrix(values), mode="simplicial", ordering_method=method
+            )
+            found.append((f"{method.upper()} (CHOLMOD)", factor.P()))
+    return [(name, np.asarray(order, dtype=np.intp)) for name, order in found]
+
+
+def _compiled(estimation: Estimation) -> list[OrderRow]:
+    """What the compiled estimator executes for the torques alone."""
+    name = "compiled estimator, torques (ours)"
+    if estimation.prior is not None:
+        return []
+    layout, robot = estimation.layout, estimation.robot
+    equations = layout.equations(UnknownLayout(robot, net_wrench=False))
+    try:
+        question = Question(robot, equations, layout.covariance(), ("torque",))
+        executed = program_operations(estimation_program(question)).total
+    except DynsysError as error:
+        return [OrderRow(name, None, None, None, str(error).split(": ", 1)[-1])]
+    return [OrderRow(name, None, None, executed)]

@@ -1,0 +1,102 @@
+"""What a report is about: a robot with a question, named as on the command line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+from dynsys.errors import DynsysError
+from dynsys.model.tree import KinematicTree
+from dynsys.system.linear_system import LinearSystem
+from problems.estimation import Estimation
+from problems.planning import FILES, PUBLISHED, PlanRequest, read_request
+from problems.problem import AbstractDynamics
+from problems.problem_file import ProblemFile, load_problem
+from problems.robots import read_robot
+from sensors import Layout
+
+__all__ = ["ReportError", "Subject", "estimation_subject", "read_subject"]
+
+WORDS = {
+    "InverseDynamics": "inverse dynamics",
+    "ForwardDynamics": "forward dynamics",
+    "HybridDynamics": "hybrid dynamics",
+}
+
+
+class ReportError(DynsysError):
+    """A report cannot be made, written or printed; says what to do."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """A problem to report on.
+
+    Parameters
+    ----------
+    spec : as the user wrote it.
+    question : in words, such as "estimation from sensors".
+    system : laws and readings, or laws and known quantities.
+    estimation, dynamics : the problem itself, one of them None.
+    request : the square system as planned; None where readings are more or fewer than needed.
+    file : the problem file it came from.
+    """
+
+    spec: str
+    question: str
+    system: LinearSystem
+    estimation: Estimation | None = None
+    dynamics: AbstractDynamics | None = None
+    request: PlanRequest | None = None
+    file: ProblemFile | None = None
+
+    @property
+    def robot(self) -> KinematicTree:
+        """The robot."""
+        return self.system.robot
+
+    @property
+    def layout(self) -> Layout | None:
+        """The sensors, None for plain dynamics."""
+        return None if self.estimation is None else self.estimation.layout
+
+
+def read_subject(spec: str, problem: str = "fd", floating_base: bool = False) -> Subject:
+    """Return what ``spec`` names: a problem file, ``catalogue:NAME``, or a robot.
+
+    Parameters
+    ----------
+    spec : problem file (.yaml), ``catalogue:NAME``, robot file, ``example:...`` or
+        ``synthetic:...``.
+    problem : of a robot: id, fd, hybrid:JOINT,..., published:NAME or a layout file.
+    floating_base : True lets the root link of a robot file move freely.
+    """
+    if spec.endswith(FILES) or spec.startswith("catalogue:"):
+        file = load_problem(spec)
+        return estimation_subject(spec, file.estimation, file)
+    if problem.startswith(PUBLISHED):
+        from sensors import published
+
+        request = read_request(spec, problem, floating_base)
+        layout = getattr(published, problem.removeprefix(PUBLISHED))(request.robot)
+        return estimation_subject(spec, Estimation(request.robot, layout))
+    if problem.endswith(FILES):
+        robot = read_robot(spec, floating_base).robot
+        return estimation_subject(spec, Estimation(robot, Layout.load(problem, robot)))
+    request = read_request(spec, problem, floating_base)
+    assert request.dynamics is not None
+    words = WORDS[request.name]
+    return Subject(spec, words, request.system, dynamics=request.dynamics, request=request)
+
+
+def estimation_subject(
+    spec: str, estimation: Estimation, file: ProblemFile | None = None
+) -> Subject:
+    """Subject of an estimation problem."""
+    rows, columns = estimation.system.shape
+    request = None
+    if rows == columns:
+        request = PlanRequest(spec, estimation.system, ("torque",))
+    words = "estimation from sensors"
+    return Subject(spec, words, estimation.system, estimation, request=request, file=file)

@@ -1,0 +1,91 @@
+"""``dynsys report``: one self-contained HTML page on a problem, also as PDF."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from problems.report import Report, Subject
+
+__all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument(
+        "what", metavar="PROBLEM",
+        help="a problem file (.yaml), catalogue:NAME, or a robot as for 'dynsys info'",
+    )  # fmt: skip
+    parser.add_argument(
+        "--log", metavar="LOG",
+        help="estimate along this log: .npz, .csv, .parquet, .mcap or a ROS 2 bag",
+    )  # fmt: skip
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", type=Path, default=Path("report.html"),
+        help="page to write (default report.html)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--pdf", metavar="FILE", type=Path, help="also print it (needs Chromium)"
+    )
+    parser.add_argument(
+        "--problem", default="fd", metavar="KIND",
+        help="of a robot: id, fd (default), hybrid:JOINT,..., published:NAME or a layout file",
+    )  # fmt: skip
+    parser.add_argument("--floating-base", action="store_true", help="free root link")
+    parser.add_argument("--no-time", action="store_true", help="do not compile and measure")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the page and say what it says first."""
+    from problems import terminal
+    from problems.report import read_subject, write_page, write_pdf
+
+    subject = read_subject(args.what, args.problem, args.floating_base)
+    report = _built(subject, args)
+    written = [write_page(report, args.output)]
+    if args.pdf is not None:
+        written.append(write_pdf(args.output, args.pdf))
+    if args.json:
+        files = [str(path) for path in written]
+        terminal.show_json(report.to_json() | {"files": files})
+    else:
+        for path in written:
+            size = path.stat().st_size / 1000
+            terminal.show_line(f"wrote {path} ({size:.0f} kB): {report.title}")
+        if report.verdict is not None:
+            terminal.show_line(str(report.verdict).splitlines()[0])
+    return 0
+
+
+def _built(subject: Subject, args: argparse.Namespace) -> Report:
+    """Collect the report while a bar shows how far it is."""
+    from problems import terminal
+    from problems.report import build_report
+
+    with terminal.progress_bar("making the report") as start:
+        advance = start(0, 4)
+
+        def step(_: str, done: int, total: int) -> None:
+            if done:
+                advance(4 * done // total - 4 * (done - 1) // total)
+
+        return build_report(
+            subject,
+            log=args.log,
+            command=_command(args),
+            timed=not args.no_time,
+            steps=step,
+        )
+
+
+def _command(args: argparse.Namespace) -> list[str]:
+    """Words that make the same page again."""
+    words = ["dynsys", "report", args.what]
+    if args.problem != "fd":
+        words += ["--problem", args.problem]
+    for flag, given in (("--floating-base", args.floating_base), ("--no-time", args.no_time)):
+        words += [flag] if given else []
+    words += ["--log", args.log] if args.log else []
+    return [*words, "-o", str(args.output)]

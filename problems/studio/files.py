@@ -1,0 +1,112 @@
+"""Layouts on disk: problem files that ``dynsys check`` reads with the same verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import yaml
+
+from dynsys.errors import LayoutError
+from dynsys.model.tree import KinematicTree
+from problems.problem_file import ProblemFile, load_problem, save_problem
+from problems.studio.folder import LAYOUTS, LOGS, Folder, RefusedError
+from sensors.files import read_layout, sensor_record
+from sensors.layout import Layout
+from sensors.sensor import AbstractSensor
+from sensors.yaml_input import parse_yaml, read_yaml
+
+__all__ = [
+    "LOGS",
+    "layout_content",
+    "listing",
+    "open_problem",
+    "robot_spec",
+    "save",
+    "sensors_from",
+]
+
+Facts: TypeAlias = dict[str, Any]
+NAMED = ("synthetic:", "example:")
+
+
+def robot_spec(problem: ProblemFile) -> str:
+    """Robot of a problem: a name, or the absolute path of its file."""
+    if problem.robot.startswith(NAMED):
+        return problem.robot
+    return str((Path(problem.path).parent / problem.robot).resolve())
+
+
+def layout_content(layout: Layout) -> Facts:
+    """Content of a layout file."""
+    content: Facts = {"sensors": [sensor_record(sensor) for sensor in layout.sensors]}
+    if layout.about:
+        content["about"] = dict(layout.about)
+    if layout.correlations:
+        content["correlations"] = [
+            {"between": [first, second], "covariance": matrix.tolist()}
+            for first, second, matrix in layout.correlations
+        ]
+    return content
+
+
+def sensors_from(records: Sequence[Facts], robot: KinematicTree) -> list[AbstractSensor]:
+    """Sensors from records as a layout file has them."""
+    text = yaml.safe_dump({"sensors": list(records)}, sort_keys=False)
+    return list(read_layout(parse_yaml(text, "suggestion"), robot))
+
+
+def listing(folder: Folder) -> dict[str, list[str]]:
+    """Names of the layouts and logs of a folder."""
+    return {"layouts": folder.names(LAYOUTS), "logs": folder.names(LOGS)}
+
+
+def save(
+    problem: ProblemFile, layout: Layout, folder: Folder, name: str, overwrite: bool
+) -> Path:
+    """Write a problem file with this layout in place; its other sections are kept."""
+    if not name.lower().endswith(LAYOUTS):
+        name = f"{name}.yaml"
+    path = folder.file(name, LAYOUTS)
+    if path.exists() and not overwrite:
+        raise RefusedError(f"{name!r} is there already; choose another name, or overwrite it")
+    spec = robot_spec(problem)
+    if not spec.startswith(NAMED) and folder.holds(spec):
+        spec = str(Path(spec).relative_to(folder.path))
+    written = replace(problem, robot=spec, layout=layout_content(layout), path=str(path))
+    written.estimation  # noqa: B018 - what cannot be read back is not written
+    save_problem(written, path)
+    return path
+
+
+def open_problem(folder: Folder, name: str, current: ProblemFile) -> ProblemFile:
+    """Read a problem file, or a layout file for the robot that is shown.
+
+    A problem file may name the robot that is shown, a bundled or synthetic one, or a file in
+    the folder: no message can make studio read anything else.
+    """
+    path = folder.file(name, LAYOUTS)
+    root = read_yaml(path)
+    sections = root.mapping("a layout or problem file")
+    if "robot" not in sections:
+        opened = replace(current, layout=name, path=str(path), robot=robot_spec(current))
+    else:
+        opened = load_problem(path)
+        spec = robot_spec(opened)
+        known = spec.startswith(NAMED) or spec == robot_spec(current) or folder.holds(spec)
+        layout = opened.layout
+        if not known or (isinstance(layout, str) and not _may_read(folder, layout)):
+            raise RefusedError(
+                f"{name!r} names files outside of the folder; start studio with it instead"
+            )
+    try:
+        opened.estimation  # noqa: B018 - all of it is checked before anything changes
+    except LayoutError as error:
+        raise LayoutError(str(error).replace(f"{folder.path}/", "")) from None
+    return opened
+
+
+def _may_read(folder: Folder, layout: str) -> bool:
+    return layout.startswith("catalogue:") or folder.holds(folder.path / layout)

@@ -1,0 +1,304 @@
+"""One page's work: sensors, posture, log; its actions, and the view after each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from threading import RLock
+from time import perf_counter
+from typing import Any, TypeAlias, final
+
+from dynsys.errors import DynsysError
+from dynsys.types import Array
+from problems.problem_file import ProblemFile
+from problems.studio import files, palette, posture, shapes, view
+from problems.studio.background import AbstractBackground
+from problems.studio.folder import Folder, RefusedError
+from problems.studio.glance import Onlooker
+from problems.studio.player import Player
+from problems.studio.questions import Questions
+from sensors.layout import Layout
+from sensors.sensor import AbstractSensor
+
+__all__ = ["Session"]
+
+Facts: TypeAlias = dict[str, Any]
+Fields: TypeAlias = Mapping[str, Any]
+MOST_UNDONE = 100
+
+
+@final
+class Session:
+    """Sensors on a robot in a posture, judged after every action.
+
+    Parameters
+    ----------
+    name : key of the session, for background jobs.
+    problem : what is opened first.
+    folder : where layouts are opened and saved.
+    background : does what takes longer.
+    log : a log to play, or None.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        problem: ProblemFile,
+        folder: Folder,
+        background: AbstractBackground,
+        log: Path | None = None,
+    ) -> None:
+        self.name, self.folder, self.background = name, folder, background
+        self.lock = RLock()
+        self._player: Player | None = None
+        self._seed = self._generation = 0
+        self._shows_log = False
+        self._questions = Questions(name, background, self.lock)
+        self._begin(problem)
+        if log is not None:
+            self._play(log)
+
+    def _begin(self, problem: ProblemFile) -> None:
+        self.problem, self.robot = problem, problem.tree
+        self._onlooker = Onlooker(self.robot, problem.prior)
+        self.q: Array = posture.first_posture(self.robot)
+        self._undone: list[Layout] = []
+        self._done: list[Layout] = []
+        self._facts = palette.SensorFacts()
+        self._close_log({})
+        self._take(problem.sensors)
+
+    def close(self) -> None:
+        """Let go of the log and of what is being worked out."""
+        with self.lock:
+            self._questions.give_up()
+            self._close_log({})
+
+    # ---- actions -------------------------------------------------------------------------
+
+    def act(self, action: str, fields: Fields) -> Facts:
+        """Do what a checked message asks; the view that follows from it.
+
+        Raises
+        ------
+        DynsysError
+            if it cannot be done; nothing has changed then.
+        """
+        do: dict[str, Callable[[Fields], Facts | None]] = {
+            "add": self._add,
+            "remove": self._remove,
+            "move": self._move,
+            "noise": self._noise,
+            "undo": self._undo,
+            "redo": self._redo,
+            "pose": self._pose,
+            "posture": self._posture,
+            "repair": self._repair,
+            "drop": self._drop,
+            "suggest": self._suggest,
+            "adopt": self._adopt,
+            "compile": self._compile,
+            "files": self._files,
+            "save": self._save,
+            "open": self._open,
+            "open_log": self._open_log,
+            "close_log": self._close_log,
+            "seek": self._seek,
+        }
+        with self.lock:
+            begin = perf_counter()
+            told = do[action](fields) if action in do else None
+            facts = {**self.view(), **(told or {})}
+            if action in ("hello", "open"):
+                facts["scene"] = self.scene()
+            facts["milliseconds"] = round(1e3 * (perf_counter() - begin), 2)
+            return facts
+
+    def _change(self, sensors: list[AbstractSensor]) -> None:
+        """Take other sensors; correlations stay where both sensors do."""
+        names = {sensor.name for sensor in sensors}
+        kept = [c for c in self.layout.correlations if c[0] in names and c[1] in names]
+        layout = Layout(self.robot, sensors, kept, self.layout.about)
+        self._onlooker.look(
+            layout, self.q
+        )  # refuses what cannot be judged, before anything changes
+        self._done = [*self._done, self.layout][-MOST_UNDONE:]
+        self._undone = []
+        self._take(layout)
+
+    def _take(self, layout: Layout) -> None:
+        self.layout = layout
+        self._generation += 1
+        self._questions.begin(self.problem, layout)
+
+    def _replaced(self, name: str, sensor: AbstractSensor) -> list[AbstractSensor]:
+        return [sensor if s.name == name else s for s in self.layout.sensors]
+
+    def _add(self, fields: Fields) -> Facts:
+        sensor = palette.make_sensor(self.layout, fields["kind"], fields["place"])
+        self._change([*self.layout.sensors, sensor])
+        return {"selected": sensor.name}
+
+    def _remove(self, fields: Fields) -> None:
+        gone = self.layout[fields["name"]]
+        self._change([s for s in self.layout.sensors if s is not gone])
+
+    def _move(self, fields: Fields) -> Facts:
+        moved = palette.move_sensor(self.layout, fields["name"], fields["body"])
+        self._change(self._replaced(fields["name"], moved))
+        return {"selected": moved.name}
+
+    def _noise(self, fields: Fields) -> None:
+        sensor = palette.with_std(self.layout, fields["name"], fields["std"])
+        self._change(self._replaced(fields["name"], sensor))
+
+    def _undo(self, fields: Fields) -> None:
+        if not self._done:
+            raise RefusedError("there is nothing to undo")
+        self._undone.append(self.layout)
+        self._take(self._done.pop())
+
+    def _redo(self, fields: Fields) -> None:
+        if not self._undone:
+            raise RefusedError("there is nothing to do again")
+        self._done.append(self.layout)
+        self._take(self._undone.pop())
+
+    def _pose(self, fields: Fields) -> None:
+        self.q = self.robot.check_q(posture.from_sliders(self.robot, fields["values"]))
+        self._shows_log = False
+
+    def _posture(self, fields: Fields) -> None:
+        self._shows_log = False
+        if fields["which"] == "random":
+            self._seed += 1
+            self.q = self.robot.random_configuration(self._seed)
+        elif fields["which"] == "neutral":
+            self.q = self.robot.neutral()
+        else:
+            self.q = posture.first_posture(self.robot)
+
+    # ---- background ----------------------------------------------------------------------
+
+    def _repair(self, fields: Fields) -> Facts:
+        repairs = self._questions.answer("verdict").get("repairs", [])
+        if fields["number"] >= len(repairs):
+            raise RefusedError("there is no such repair now; wait for the verdict")
+        return self._add_records(repairs[fields["number"]]["sensors"])
+
+    def _drop(self, fields: Fields) -> None:
+        """Take a posture where, as the verdict says, less is seen than elsewhere."""
+        drops = self._questions.answer("verdict").get("rank_drops", [])
+        if fields["number"] >= len(drops):
+            raise RefusedError("there is no such posture now; wait for the verdict")
+        self.q = self.robot.check_q(drops[fields["number"]]["q"])
+        self._shows_log = False
+
+    def _suggest(self, fields: Fields) -> None:
+        self._questions.ask("suggest", goal=fields["goal"], budget=fields["budget"])
+
+    def _adopt(self, fields: Fields) -> Facts:
+        records = self._questions.answer("suggest").get("sensors")
+        if not records:
+            raise RefusedError("there is no suggestion to take")
+        return self._add_records(records)
+
+    def _add_records(self, records: list[Facts]) -> Facts:
+        """Add sensors from records, with the noise that their kind usually has."""
+        found = files.sensors_from(records, self.robot)
+        added = palette.adopted(self.layout, found)
+        self._change([*self.layout.sensors, *added])
+        return {"selected": added[-1].name}
+
+    def _compile(self, fields: Fields) -> None:
+        self._questions.ask("compile")
+
+    # ---- files ---------------------------------------------------------------------------
+
+    def _files(self, fields: Fields) -> Facts:
+        return {"files": files.listing(self.folder)}
+
+    def _save(self, fields: Fields) -> Facts:
+        path = files.save(
+            self.problem, self.layout, self.folder, fields["file"], fields["overwrite"]
+        )
+        return {"saved": path.name, "files": files.listing(self.folder)}
+
+    def _open(self, fields: Fields) -> Facts:
+        self._begin(files.open_problem(self.folder, fields["file"], self.problem))
+        return {"opened": fields["file"]}
+
+    # ---- log -----------------------------------------------------------------------------
+
+    def _open_log(self, fields: Fields) -> None:
+        self._play(self.folder.file(fields["file"], files.LOGS))
+
+    def _play(self, path: Path) -> None:
+        player = Player(path, self.problem.differentiation)
+        try:
+            player.use(self.layout, self.problem.prior)
+        except DynsysError:
+            player.close()
+            raise
+        self._close_log({})
+        self._player = player
+        self.q = self.robot.check_q(player.read(0).q[0])
+        self._shows_log = True
+
+    def _close_log(self, fields: Fields) -> None:
+        if self._player is not None:
+            self._player.close()
+        self._player, self._shows_log = None, False
+
+    def _seek(self, fields: Fields) -> Facts:
+        player = self._player
+        if player is None:
+            raise RefusedError("no log is open")
+        player.use(self.layout, self.problem.prior)
+        samples = player.read(fields["sample"])
+        self.q, self._shows_log = self.robot.check_q(samples.q[0]), True
+        estimate = player.estimate(samples)
+        glance = self._onlooker.look(self.layout, self.q)
+        facts = view.estimate_facts(estimate, glance, self.layout)
+        return {"estimate": {**facts, "time": round(float(samples.time[0]), 6)}}
+
+    # ---- views ---------------------------------------------------------------------------
+
+    def scene(self) -> Facts:
+        """What stays while the robot does."""
+        return {
+            **shapes.scene(self.robot),
+            "sliders": [vars(slider) for slider in posture.sliders_of(self.robot)],
+            "kinds": [vars(kind) for kind in palette.offered_kinds()],
+            "folder": self.folder.path.name,
+            "files": files.listing(self.folder),
+        }
+
+    def _log_facts(self) -> Facts | None:
+        player = self._player
+        if player is None:
+            return None
+        ready = player.is_ready(self.layout)
+        return {
+            "name": player.name,
+            "samples": player.n_samples,
+            "sample": player.sample,
+            "seconds": player.seconds,
+            "shown": self._shows_log,
+            "without_data": list(player.without_data) if ready else [],
+        }
+
+    def view(self) -> Facts:
+        """All that may have changed."""
+        glance = self._onlooker.look(self.layout, self.q)
+        return {
+            "generation": self._generation,
+            "poses": [shapes.pose_numbers(pose) for pose in glance.kinematics.poses],
+            "values": [round(x, 5) for x in posture.to_sliders(self.robot, self.q)],
+            "sensors": self._facts.of(self.layout),
+            "glance": view.glance_facts(self.robot, glance, self.layout),
+            "tasks": self._questions.answers,
+            "log": self._log_facts(),
+            "can_undo": bool(self._done),
+            "can_redo": bool(self._undone),
+        }

@@ -1,0 +1,185 @@
+"""What the page draws and lists, from a glance or an estimate: plain numbers and words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from dynsys.model.tree import KinematicTree
+from dynsys.types import Array, BoolArray
+from problems.estimate import Estimate
+from problems.studio.glance import Glance
+from sensors.layout import Layout
+
+__all__ = ["contact_points", "estimate_facts", "glance_facts", "torque_facts"]
+
+Facts: TypeAlias = dict[str, Any]
+EXACT = 1e-9
+"""Standard deviations below this are shown as exact."""
+SEEN = 1e-6
+"""Part of the largest below which an unseen direction does not move a force."""
+
+
+def _number(x: float) -> float | None:
+    return float(f"{x:.5g}") if np.isfinite(x) else None
+
+
+def _vector(v: Array) -> list[float]:
+    return [round(float(x), 6) for x in v]
+
+
+def _unit(robot: KinematicTree, i: int) -> str:
+    S = robot.joints[i].S
+    turns = S[:3].any(axis=0)
+    return "N m" if turns.all() else "N" if not turns.any() else "N m, N"
+
+
+def torque_facts(robot: KinematicTree, std: Array, is_open: BoolArray) -> list[Facts]:
+    """Standard deviation of every joint's torque; the largest of several freedoms."""
+    found = []
+    for i, (name, where) in enumerate(zip(robot.joint_names, robot.v_slices(), strict=True)):
+        if not robot.joints[i].nv or robot.bodies[i].coupling is not None:
+            continue
+        unknown = bool(is_open[where].any())
+        largest = float(np.where(is_open[where], 0.0, std[where]).max())
+        found.append(
+            {
+                "joint": name,
+                "body": i,
+                "open": unknown,
+                "std": None if unknown else _number(0.0 if largest < EXACT else largest),
+                "unit": _unit(robot, i),
+            }
+        )
+    return found
+
+
+def glance_facts(robot: KinematicTree, glance: Glance, layout: Layout) -> Facts:
+    """What is determined at the posture, in numbers and in words."""
+    torques = torque_facts(robot, glance.torque_std, glance.torque_open)
+    wrenches = _wrench_facts(robot, glance, layout)
+    return {
+        "complete": glance.is_complete,
+        "nullity": glance.nullity,
+        "checks": glance.checks,
+        "contradicts": glance.contradicts,
+        "words": _words(glance, torques, wrenches),
+        "torques": torques,
+        "wrenches": wrenches,
+    }
+
+
+def _words(glance: Glance, torques: Sequence[Facts], wrenches: Sequence[Facts]) -> str:
+    if glance.contradicts:
+        return "Statements without noise contradict each other at this posture."
+    if glance.is_complete:
+        checks = "1 reading checks" if glance.checks == 1 else f"{glance.checks} readings check"
+        extra = f"; {checks} the others" if glance.checks else ""
+        return f"Everything is determined at this posture{extra}."
+    unseen = "1 direction is" if glance.nullity == 1 else f"{glance.nullity} directions are"
+    open_torques = [t["joint"] for t in torques if t["open"]]
+    open_bodies = [w["body_name"] for w in wrenches if any(w["open"])]
+    parts = [f"torque of {_listed(open_torques)}"] if open_torques else []
+    parts += [f"external wrench on {_listed(open_bodies)}"] if open_bodies else []
+    what = "; ".join(parts) or "accelerations"
+    return f"{unseen} seen by no sensor at this posture. Not determined: {what}."
+
+
+def _listed(names: Sequence[str], most: int = 4) -> str:
+    left = len(names) - most
+    return ", ".join(names[:most]) + (f" and {left} more" if left > 0 else "")
+
+
+def contact_points(robot: KinematicTree, layout: Layout) -> Array:
+    """Point (n_bodies, 3) of each body where its external wrench is drawn."""
+    points = np.zeros((robot.n_bodies, 3))
+    for sensor in layout.sensors:
+        frame = getattr(sensor, "frame", None)
+        if isinstance(frame, str) and sensor.kind.endswith(("plate", "wrench", "contact")):
+            found = robot.frame(frame)
+            if found.body >= 0 and sensor.constant(1) is None:
+                points[found.body] = found.transform.r
+    return points
+
+
+def _wrench_facts(robot: KinematicTree, glance: Glance, layout: Layout) -> list[Facts]:
+    """External wrenches that are not known exactly, with their uncertainty in base axes."""
+    found = []
+    points = contact_points(robot, layout)
+    largest = float(np.abs(glance.wrench_unseen).max(initial=0.0))
+    for i, pose in enumerate(glance.kinematics.poses):
+        std, is_open = glance.wrench_std[i], glance.wrench_open[i]
+        if not is_open.any() and std.max() < EXACT:
+            continue
+        turn = np.asarray(pose.E, dtype=np.float64).T
+        force = turn @ glance.wrench_cov[i, 3:, 3:] @ turn.T
+        values, axes = np.linalg.eigh(force)
+        lengths = np.sqrt(np.maximum(values, 0.0))
+        found.append(
+            {
+                "body": i,
+                "body_name": robot.body_names[i],
+                "std": [None if o else _number(s) for o, s in zip(is_open, std, strict=True)],
+                "open": [bool(o) for o in is_open],
+                "point": _vector(np.asarray(pose.point(points[i]), dtype=np.float64)),
+                "axes": [_vector(n * a) for n, a in zip(lengths, axes.T, strict=True)],
+                "open_forces": _unseen(turn @ glance.wrench_unseen[i, 3:], largest),
+                "open_moments": _unseen(turn @ glance.wrench_unseen[i, :3], largest),
+            }
+        )
+    return found
+
+
+def _unseen(moved: Array, largest: float) -> list[list[float]]:
+    """Unit directions (base axes) in which a force or moment is not determined."""
+    if not moved.size or largest == 0.0:
+        return []
+    directions, sizes, _ = np.linalg.svd(moved, full_matrices=False)
+    return [_vector(d) for d, s in zip(directions.T, sizes, strict=True) if s > SEEN * largest]
+
+
+def estimate_facts(estimate: Estimate, glance: Glance, layout: Layout) -> Facts:
+    """Torques and external wrenches of one sample of a log, with their deviations."""
+    robot = estimate.problem.robot
+    torque, std = np.asarray(estimate.torque), np.asarray(estimate.std.torque)
+    wrench = np.asarray(estimate.external_wrench)
+    points = contact_points(robot, layout)
+    wrenches = []
+    for i, pose in enumerate(glance.kinematics.poses):
+        if np.abs(np.nan_to_num(wrench[i])).max() < EXACT:
+            continue
+        turn = np.asarray(pose.E, dtype=np.float64).T
+        known = np.nan_to_num(wrench[i])
+        moment = known[:3] - np.cross(points[i], known[3:])
+        wrenches.append(
+            {
+                "body": i,
+                "body_name": robot.body_names[i],
+                "point": _vector(np.asarray(pose.point(points[i]), dtype=np.float64)),
+                "force": _vector(turn @ known[3:]),
+                "moment": _vector(turn @ moment),
+                "whole": bool(np.isfinite(wrench[i]).all()),
+            }
+        )
+    return {
+        "torques": [
+            _number(float(np.abs(torque[w]).max()))
+            if w.stop > w.start + 1
+            else _number(float(torque[w][0]))
+            for w in _own(robot)
+        ],
+        "stds": [_number(float(std[w].max())) for w in _own(robot)],
+        "wrenches": wrenches,
+        "p_value": _number(float(np.asarray(estimate.p_value))),
+    }
+
+
+def _own(robot: KinematicTree) -> list[slice]:
+    """Places of joints with freedoms of their own, as :func:`torque_facts` lists them."""
+    return [
+        where
+        for where, body in zip(robot.v_slices(), robot.bodies, strict=True)
+        if body.joint.nv and body.coupling is None
+    ]

@@ -1,0 +1,126 @@
+"""``dynsys studio``: place sensors on a robot in the browser and see what becomes known."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from problems.problem_file import ProblemFile
+
+__all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument(
+        "problem",
+        metavar="PROBLEM",
+        nargs="?",
+        default="",
+        help="a problem file (.yaml), catalogue:NAME, or a robot: .urdf, .xml, example:NAME,"
+        " synthetic:NAME; by default the humanoid of dynsys demo with its log",
+    )
+    parser.add_argument(
+        "--floating-base", action="store_true", help="for a robot: its root link moves freely"
+    )
+    parser.add_argument("--log", metavar="LOG", help="a log to play")
+    parser.add_argument(
+        "--folder", default=".", help="where the page opens and saves layouts (this folder)"
+    )
+    parser.add_argument(
+        "--host",
+        default="127.0.0.1",
+        help="address to listen on (127.0.0.1: this machine alone); others need --token",
+    )
+    parser.add_argument(
+        "--port", type=_port, default=8080, help="to listen on; 0: any free one (8080)"
+    )
+    parser.add_argument(
+        "--token", default="", help="letters and digits, 16 or more, that every page must know"
+    )
+    parser.add_argument("--no-browser", action="store_true", help="do not open a browser")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serve the page until interrupted."""
+    import webbrowser
+    from secrets import token_urlsafe
+
+    from problems import terminal
+    from problems.studio.background import ProcessBackground
+    from problems.studio.folder import Folder
+    from problems.studio.guard import Guard
+    from problems.studio.server import StudioServer
+    from problems.studio.session import Session
+
+    problem, log = _problem(args)
+    _ = problem.estimation  # what is wrong with it is said here, not on the page
+    guard, folder = Guard(args.host, args.token), Folder(args.folder)
+    background = ProcessBackground()
+    ready: list[Session] = []
+
+    def begin(name: str) -> Session:
+        return ready.pop() if ready else Session(name, problem, folder, background, log)
+
+    try:
+        with StudioServer(guard, args.port, begin) as server:
+            # the first page finds its session, and perhaps the verdict, ready
+            ready.append(Session(token_urlsafe(16), problem, folder, background, log))
+            ready[0].act("hello", {})
+            if args.json:
+                terminal.show_json({"address": server.address, "robot": problem.tree.name})
+            else:
+                terminal.show_line(f"studio: {server.address}  (Ctrl-C ends it)")
+            if not args.no_browser and _has_display():
+                webbrowser.open(server.address)
+            try:
+                server.serve_forever(poll_interval=0.1)
+            except KeyboardInterrupt:
+                terminal.show_line()
+    finally:
+        background.close()
+    return 0
+
+
+def _has_display() -> bool:
+    """Tell whether a browser would open a window, and not take over the terminal."""
+    import os
+    import sys
+
+    shown = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    return bool(shown) or sys.platform in ("darwin", "win32")
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"must be a port, 0 to 65535, got {text!r}")
+    return int(text)
+
+
+def _problem(args: argparse.Namespace) -> tuple[ProblemFile, Path | None]:
+    """What to show, and the log to play."""
+    from problems.demo_log import bundled
+    from problems.problem_file import ProblemFile, load_problem
+
+    log = Path(args.log) if args.log else None
+    if not args.problem:
+        return load_problem(bundled("humanoid.yaml")), log or bundled("humanoid_log.npz")
+    if args.problem.startswith("catalogue:") or args.problem.endswith((".yaml", ".yml")):
+        return load_problem(args.problem), log
+    spec = args.problem
+    if not spec.startswith(("synthetic:", "example:")):
+        spec = str(Path(spec).resolve())
+    bare = ProblemFile(spec, {"sensors": []}, args.floating_base)
+    return ProblemFile(spec, _nothing_touches(bare), args.floating_base), log
+
+
+def _nothing_touches(bare: ProblemFile) -> dict[str, object]:
+    """Layout to begin with: no contact anywhere, no drive at a free base, no sensor."""
+    statements: list[object] = ["zero_external_wrench_except"]
+    for name, joint in zip(bare.tree.joint_names, bare.tree.joints, strict=True):
+        if joint.kind == "free":
+            record = {"kind": "joint_torque", "name": f"{name}/torque", "joint": name}
+            statements.append({**record, "value": 0.0})
+    return {"sensors": statements}

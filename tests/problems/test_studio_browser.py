@@ -1,0 +1,256 @@
+"""Studio in headless Chromium: sensors added by clicking, verdict, uncertainty, saved layouts.
+
+Needs Debian's packages chromium and chromium-driver, and selenium.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from problems import cli
+
+webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
+from selenium.webdriver.chrome.service import Service  # noqa: E402
+from selenium.webdriver.common.action_chains import ActionChains  # noqa: E402
+from selenium.webdriver.common.by import By  # noqa: E402
+from selenium.webdriver.common.keys import Keys  # noqa: E402
+from selenium.webdriver.support.ui import Select, WebDriverWait  # noqa: E402
+
+CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+pytestmark = pytest.mark.skipif(
+    not (CHROMIUM and DRIVER), reason="chromium and chromium-driver are not installed"
+)
+ROOT = Path(__file__).parents[2]
+PATIENCE = 90.0
+"""Seconds that a busy machine may take for anything."""
+PROBLEM = """\
+robot: synthetic:chain:3
+layout:
+  sensors:
+    - {kind: joint_torque, name: first, joint: link_1, std: 0.2}
+    - {kind: joint_torque, name: second, joint: link_2, std: 0.2}
+    - zero_external_wrench_except
+"""
+
+
+TOUCHED = """\
+robot: synthetic:chain:3
+layout:
+  sensors:
+    - {kind: force_torque, name: wrist, at: link_3, std: 0.01}
+    - {kind: imu, name: hand, frame: link_3, std: 0.01}
+    - all_joint_accelerations: {std: 0.1}
+    - {kind: joint_torque, name: first, joint: link_1, std: 0.2}
+    - zero_external_wrench_except: [link_3]
+"""
+
+
+class Page:
+    """The page in a browser."""
+
+    def __init__(self, driver: Any) -> None:
+        self.driver = driver
+
+    def find(self, css: str) -> Any:
+        return self.driver.find_element(By.CSS_SELECTOR, css)
+
+    def text(self, css: str) -> str:
+        return str(
+            self.driver.execute_script(f"return document.querySelector({css!r}).innerText")
+        )
+
+    def until(self, condition: Any) -> None:
+        WebDriverWait(self.driver, PATIENCE, poll_frequency=0.05).until(lambda _: condition())
+
+    def click(self, css: str) -> None:
+        self.driver.execute_script(
+            f"document.querySelector({css!r}).scrollIntoView({{block: 'center'}})"
+        )
+        self.find(css).click()
+
+    def spot(self, number: int) -> tuple[int, int]:
+        """Place in the window where a body of the picture can be seen."""
+        found = self.driver.execute_script(
+            """const link = document.getElementById(`link-${arguments[0]}`);
+            const box = link.querySelector(".solid").getBoundingClientRect();
+            for (let y = box.top + 2; y < box.bottom; y += 4) {
+              for (let x = box.left + 2; x < box.right; x += 4) {
+                if (link.contains(document.elementFromPoint(x, y))) return [x, y];
+              }
+            }""",
+            number,
+        )
+        assert found, f"link {number} is hidden"
+        return round(found[0]), round(found[1])
+
+    def click_link(self, number: int) -> None:
+        """Click on a body of the picture with the mouse."""
+        chain = ActionChains(self.driver)
+        chain.w3c_actions.pointer_action.move_to_location(*self.spot(number)).click()
+        chain.perform()
+
+    def drag(self, css: str, number: int) -> None:
+        """Drag a sensor onto a body of the picture with the mouse."""
+        chain = ActionChains(self.driver).click_and_hold(self.find(css)).move_by_offset(6, 6)
+        chain.w3c_actions.pointer_action.move_to_location(*self.spot(number))
+        chain.release().perform()
+
+    def verdict(self) -> str:
+        """Words of the verdict over all postures, once they are there."""
+        self.until(lambda: self.find("#verdict").get_attribute("data-state") == "done")
+        return self.text("#verdict")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("layouts")
+    (path / "start.yaml").write_text(PROBLEM)
+    (path / "touched.yaml").write_text(TOUCHED)
+    return path
+
+
+@pytest.fixture(scope="module")
+def address(folder: Path) -> Iterator[str]:
+    command = [sys.executable, "-m", "problems.cli", "studio", str(folder / "start.yaml")]
+    command += ["--no-browser", "--port", "0", "--json", "--folder", str(folder)]
+    process = subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, text=True, env={**os.environ}
+    )
+    assert process.stdout is not None
+    text = ""
+    while not text.endswith("}\n"):
+        line = process.stdout.readline()
+        assert line, "studio did not start"
+        text += line
+    yield str(json.loads(text)["address"])
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=PATIENCE) == 0
+    process.stdout.close()
+
+
+@pytest.fixture(scope="module")
+def driver() -> Iterator[Any]:
+    options = webdriver.ChromeOptions()
+    for argument in ("headless=new", "no-sandbox", "disable-gpu", "disable-dev-shm-usage"):
+        options.add_argument(f"--{argument}")
+    options.add_argument("--window-size=1400,900")
+    options.binary_location = CHROMIUM or ""
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    browser = webdriver.Chrome(options=options, service=Service(DRIVER))
+    yield browser
+    browser.quit()
+
+
+@pytest.fixture
+def page(driver: Any, address: str) -> Iterator[Page]:
+    driver.get(address)
+    driver.execute_script("sessionStorage.clear()")
+    driver.get(address)
+    page = Page(driver)
+    page.until(lambda: driver.execute_script("return document.body.dataset.ready") == "true")
+    yield page
+    assert [entry for entry in driver.get_log("browser") if entry["level"] == "SEVERE"] == []
+
+
+def test_a_sensor_added_by_clicking_changes_verdict_and_uncertainty(
+    page: Page, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "1 of 3 torques undetermined" in page.text("#headline")
+    assert page.find("#link-2").get_attribute("data-open") == "true"
+    assert "undetermined" in page.text("tr[data-joint=link_3]")
+    assert "under-determined" in page.verdict()
+
+    page.click("[data-kind=joint_torque]")
+    page.click_link(2)
+    page.until(lambda: "all 3 torques" in page.text("#headline"))
+    assert "± 0.1 N m" in page.text("tr[data-joint=link_3]")
+    assert page.find("#link-2").get_attribute("data-open") == "false"
+    assert "link_3/torque" in page.text("#sensors")
+    assert "well posed" in page.verdict()
+    page.until(lambda: "operations" in page.text("#cost"))
+
+    page.click("#tab-files")
+    box = page.find("#save-name")
+    box.clear()
+    box.send_keys("clicked.yaml", Keys.ENTER)
+    page.until(lambda: "saved clicked.yaml" in page.text("#saved"))
+    assert cli.main(["check", str(folder / "clicked.yaml"), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert f"✓ {told['status']} at" in page.text("#verdict")
+    assert told["status"] == "well posed"
+
+
+def test_sensors_are_moved_removed_and_given_noise(page: Page) -> None:
+    page.until(lambda: page.find("[data-sensor=second]").is_displayed())
+    page.find("[data-sensor=second]").click()
+    page.until(lambda: page.text("#selection b") == "second")
+    page.find("#std").send_keys(Keys.CONTROL + "a" + Keys.NULL, "0.9", Keys.ENTER)
+    page.until(lambda: "± 0.9 N m" in page.text("tr[data-joint=link_2]"))
+    Select(page.find("#move-to")).select_by_visible_text("link_3")
+    page.click("#move")
+    page.until(lambda: "± 0.9 N m" in page.text("tr[data-joint=link_3]"))
+    assert "undetermined" in page.text("tr[data-joint=link_2]")
+    page.drag("[data-sensor=second]", 1)
+    page.until(lambda: "± 0.9 N m" in page.text("tr[data-joint=link_2]"))
+    page.drag("[data-sensor=second]", 2)
+    page.until(lambda: "undetermined" in page.text("tr[data-joint=link_2]"))
+    page.driver.execute_script("document.activeElement.blur()")
+    page.find("body").send_keys(Keys.DELETE)
+    page.until(lambda: "2 of 3 torques undetermined" in page.text("#headline"))
+    page.click("#undo")
+    page.until(lambda: "1 of 3 torques undetermined" in page.text("#headline"))
+
+
+def test_repair_posture_and_keyboard(page: Page) -> None:
+    page.verdict()
+    page.click("[data-repair='0']")
+    page.until(lambda: "all 3 torques" in page.text("#headline"))
+    before = page.find("#link-2 .solid").get_attribute("d")
+    page.click("#tab-posture")
+    page.find("#slider-0").send_keys(Keys.ARROW_RIGHT * 3)
+    page.until(lambda: page.find("#link-2 .solid").get_attribute("d") != before)
+    page.click("#tab-sensors")
+    page.find("[data-kind=imu]").send_keys(Keys.SPACE)
+    page.driver.execute_script("document.getElementById('link-1').focus()")
+    page.driver.switch_to.active_element.send_keys(Keys.ENTER)
+    page.until(lambda: "link_2/imu" in page.text("#sensors"))
+    page.driver.refresh()  # the session outlives the page
+    page.until(lambda: "link_2/imu" in page.text("#sensors"))
+
+
+def test_a_log_is_played_with_arrows(page: Page, folder: Path) -> None:
+    log = ["-o", str(folder / "log.npz"), "--duration", "0.2", "--rate", "50", "--json"]
+    assert cli.main(["simulate", str(folder / "touched.yaml"), *log]) == 0
+    page.click("#tab-files")
+    page.until(lambda: "touched.yaml" in page.text("#open-name"))
+    Select(page.find("#open-name")).select_by_visible_text("touched.yaml")
+    page.click("#open button")
+    page.until(lambda: "6 sensors" in page.text("#count"))
+    Select(page.find("#log-name")).select_by_visible_text("log.npz")
+    page.click("#open-log button")
+    page.until(lambda: page.driver.find_elements(By.CSS_SELECTOR, ".force-arrow"))
+    assert page.text("#time") == "0.00 s"
+    page.find("#sample").send_keys(Keys.ARROW_RIGHT * 3)
+    page.until(lambda: page.text("#time") == "0.06 s")
+    page.click("#close-log")
+    page.until(lambda: not page.driver.find_elements(By.CSS_SELECTOR, ".force-arrow"))
+
+
+def test_nothing_is_asked_of_other_machines(page: Page, address: str) -> None:
+    asked = []
+    for entry in page.driver.get_log("performance"):
+        message = json.loads(entry["message"])["message"]
+        if message["method"] == "Network.requestWillBeSent":
+            asked.append(message["params"]["request"]["url"])
+    ours = [url for url in asked if url.startswith(address)]
+    assert ours and set(asked) == set(ours)
