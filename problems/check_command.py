@@ -33,5 +33,6 @@ def run(args: argparse.Namespace) -> int:
         terminal.show_json(verdict.to_json())
     else:
         for line in str(verdict).splitlines():
-            terminal.show_line(line)
+            to_copy = line.lstrip().startswith("- {")
+            (terminal.show_line if to_copy else terminal.show_prose)(line)
     return 0 if verdict.is_well_posed else 1

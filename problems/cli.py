@@ -1,4 +1,8 @@
-"""The command ``dynsys``. Exit status: 0 done, 1 the answer is "no", 2 bad input."""
+"""The command ``dynsys``.
+
+Exit status: 0 done, 1 the answer is "no" (ill-posed, a peer disagrees, something required is
+missing), 2 bad input, 130 interrupted.
+"""
 
 from __future__ import annotations
 
@@ -10,30 +14,34 @@ from collections.abc import Callable, Sequence
 
 from problems import (
     check_command,
+    command_help,
     compare_command,
+    export_command,
     place_command,
     plan_command,
+    report_command,
     simulate_command,
     solve_command,
+    studio_command,
 )
 
 __all__ = ["main"]
 
 DONE, NO, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
-EXAMPLES = """\
-examples:
-  dynsys demo                                  dynamics of a humanoid through one sparse system
+EXAMPLES = f"""\
+first steps:
+  dynsys demo                                     sensors to torques, a humanoid
   dynsys info example:humanoid --floating-base
-  dynsys info arm.urdf --json
-  dynsys info synthetic:random_tree:8:seed=3
-  dynsys check catalogue:nao                   what a layout of sensors determines, and what not
-  dynsys simulate catalogue:panda -o log.npz   a noisy synthetic log
-  dynsys solve problem.yaml log.mcap -o out.parquet
-  dynsys place catalogue:nao --budget 2 --picture curve.png
-  dynsys plan synthetic:chain:8 --problem published:sie_friction --search-seconds 20
-  dynsys compare example:humanoid --problem fd --plot pictures
-  dynsys doctor                                what is installed, what to run for the rest
+  dynsys check catalogue:nao                      what these sensors determine
+  dynsys place catalogue:nao --budget 2           which sensors to add
+  dynsys simulate catalogue:panda -o log.npz      a noisy synthetic log
+  dynsys solve catalogue:panda log.npz -o out.npz
+  dynsys compare example:humanoid                 orders beside RNEA and ABA
+  dynsys export example:humanoid -o c             the same computation as C99
+  dynsys COMMAND --help                           options and examples
+
+{command_help.STATUS}
 """
 
 
@@ -99,18 +107,39 @@ def _doctor(args: argparse.Namespace) -> int:
     return DONE if report.healthy else NO
 
 
-def _demo(args: argparse.Namespace) -> int:
-    from problems import demo, terminal
+def _completion(args: argparse.Namespace) -> int:
+    import json
 
-    result = demo.run(states=args.states, seed=args.seed)
+    from problems.completion import completion_script
+
+    script = completion_script(_parser(), args.shell)
     if args.json:
+        script = json.dumps({"shell": args.shell, "script": script}, indent=2) + "\n"
+    sys.stdout.write(script)
+    return DONE
+
+
+def _demo(args: argparse.Namespace) -> int:
+    from problems import demo, demo_show, terminal
+
+    if args.json:
+        result = demo.run(states=args.states, seed=args.seed, output=args.output)
         terminal.show_json(result.to_json())
     else:
-        demo.show(result)
+        result = demo.run(
+            states=args.states, seed=args.seed, output=args.output, tell=demo_show.tell
+        )
     return DONE if result.agrees else NO
 
 
 # ---- arguments ----------------------------------------------------------------------------
+
+
+class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """Examples as they stand, and room for the longest command beside its summary."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=26)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -118,7 +147,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="dynsys",
         description="Rigid-body dynamics as one sparse linear system D(q) d + b(q, qd) = 0.",
         epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=_HelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"dynsys {_version()}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
@@ -126,7 +155,13 @@ def _parser() -> argparse.ArgumentParser:
     def add(
         name: str, summary: str, command: Callable[[argparse.Namespace], int]
     ) -> argparse.ArgumentParser:
-        sub = commands.add_parser(name, help=summary, description=summary)
+        sub = commands.add_parser(
+            name,
+            help=summary,
+            description=summary,
+            epilog=command_help.epilog(name),
+            formatter_class=_HelpFormatter,
+        )
         sub.add_argument("--json", action="store_true", help="write JSON instead of tables")
         sub.set_defaults(command=command)
         return sub
@@ -149,15 +184,25 @@ def _parser() -> argparse.ArgumentParser:
         ("place", "Choose sensors to add within a budget.", place_command),
         ("plan", "Find, price and save the order in which a problem is solved.", plan_command),
         ("compare", "Compare orders of elimination with RNEA, ABA and CRBA.", compare_command),
+        ("export", "Write a problem as dependency-free C99 for a controller.", export_command),
         ("simulate", "Write a noisy synthetic log for a layout.", simulate_command),
+        ("report", "Write one self-contained page on a problem, also as PDF.", report_command),
+        ("studio", "Place sensors on the robot in a browser page.", studio_command),
     ):
         module.add_arguments(add(name, summary, module.run))
     add("doctor", "Report what is installed and the line to run for what is not.", _doctor)
-    demo = add(
-        "demo", "Solve a humanoid's dynamics through D, compare with RNEA and ABA.", _demo
-    )
+    shell = add("completion", "Print the script that completes dynsys in a shell.", _completion)
+    shell.add_argument("shell", choices=("bash", "zsh", "fish"), help="which shell")
+    demo = add("demo", "Tour: a humanoid from sensors to torques, ends with a report.", _demo)
     demo.add_argument("--states", type=_positive, default=20, help="random states (default 20)")
     demo.add_argument("--seed", type=int, default=0, help="of the random states (default 0)")
+    demo.add_argument(
+        "--output",
+        "-o",
+        default="dynsys_demo.html",
+        metavar="FILE",
+        help="report to write, or its folder (default dynsys_demo.html here)",
+    )
     return parser
 
 

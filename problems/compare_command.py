@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _show(name: str, system: Any, rows: Any) -> None:
-    from problems.terminal import number, show_line, show_table
+    from problems.terminal import number, show_line, show_prose, show_table
 
     show_line(
         f"{system.robot.name}, {name}: {system.shape[1]} unknowns, {system.nnz} entries of D"
@@ -68,12 +68,12 @@ def _show(name: str, system: Any, rows: Any) -> None:
     show_line()
     columns = (
         "order",
-        "fill",
-        "textbook LU",
-        "published rules",
-        "executed",
+        "fill [entries]",
+        "textbook LU [ops]",
+        "published rules [ops]",
+        "executed [ops]",
         "worst pivot",
-        "ns / state",
+        "time [ns/state]",
     )
     table = [
         (
@@ -87,12 +87,13 @@ def _show(name: str, system: Any, rows: Any) -> None:
         )
         for row in rows
     ]
-    show_table(columns, table, right=columns[1:], droppable=("published rules", "fill"))
+    droppable = (columns[3], columns[1], columns[2], columns[5])
+    show_table(columns, table, right=columns[1:], droppable=droppable)
     show_line()
     for row in rows:
         if row.note:
-            show_line(f"{row.name}: {row.note}")
-    show_line(
+            show_prose(f"{row.name}: {row.note}")
+    show_prose(
         "executed: operations of the whole simplified computation, entries of D and b included;"
         " textbook LU and published rules: elimination and substitution alone"
     )

@@ -79,20 +79,38 @@ CHOLMOD = _Package(
     "scipy's SuperLU takes its place, slower",
     "scikit-sparse>=0.4.16,<0.5",
 )
-PEERS = (
+OPTIONAL = (
     _Package("mujoco", "mujoco", "reading MJCF files", "URDF files only", "mujoco>=3.1"),
+    _Package("matplotlib", "matplotlib", "pictures", "no pictures", "matplotlib>=3.8"),
+    _Package("pyarrow", "pyarrow", "Parquet logs", "no Parquet logs", "pyarrow>=15"),
+    _Package("mcap", "mcap", "ROS 2 bags (.mcap)", "no .mcap logs", "mcap>=1.1"),
+    _Package(
+        "mcap-ros2-support",
+        "mcap_ros2",
+        "ROS 2 messages in .mcap",
+        "no .mcap logs",
+        "mcap-ros2-support>=0.5",
+    ),
+    _Package("rosbags", "rosbags", "ROS 2 bags (.db3)", "no .db3 logs", "rosbags>=0.10"),
+    _Package(
+        "distributed",
+        "distributed",
+        "Dask clusters (--scheduler)",
+        "processes of one machine only (--workers)",
+        "distributed>=2024.5",
+    ),
+    _Package("cvxopt", "cvxopt", "UMFPACK's order", "compare leaves it out", "cvxopt>=1.3"),
     _Package(
         "pin", "pinocchio", "peer: Pinocchio", "tests against it are skipped", "pin==4.1.0"
     ),
     _Package(
         "example-robot-data",
         "",
-        "peer: robot files for tests",
-        "tests on real robots are skipped",
+        "files of real robots",
+        "catalogue layouts of real robots have no model",
         "example-robot-data==6.0.0",
     ),
     _Package("idyntree", "idyntree", "peer: iDynTree", "comparisons leave it out", "idyntree"),
-    _Package("matplotlib", "matplotlib", "plots of experiments", "no plots", "matplotlib"),
 )
 
 
@@ -107,7 +125,8 @@ def examine() -> Report:
         _python_headers(),
         _cpu(),
     ]
-    components += [_package(item, required=False) for item in PEERS]
+    components += [_package(item, required=False) for item in OPTIONAL]
+    components.append(_browser())
     return Report(components)
 
 
@@ -159,6 +178,19 @@ def _compiler() -> Component:
         found,
         "scikit-sparse cannot be built here",
         "sudo apt-get install gcc libc6-dev",
+    )
+
+
+def _browser() -> Component:
+    names = ("chromium", "chromium-browser", "google-chrome", "chrome")
+    found = next((path for name in names if (path := shutil.which(name))), None)
+    return Component(
+        "chromium",
+        "reports as PDF",
+        False,
+        found,
+        "reports are HTML only",
+        "sudo apt-get install chromium",
     )
 
 

@@ -117,7 +117,7 @@ def show(description: Description) -> None:
     d = description
     show_line(
         f"{d.name}: {d.n_bodies} bodies, nq {d.nq}, nv {d.nv}, {d.total_mass:.4g} kg,"
-        f" {len(d.frames)} further frames"
+        f" {len(d.frames)} further frame{'' if len(d.frames) == 1 else 's'}"
     )
     show_line()
     rows = [

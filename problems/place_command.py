@@ -6,6 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from dynsys.model.tree import KinematicTree
     from problems.placement import Placement
 
 __all__ = ["add_arguments", "run"]
@@ -60,11 +61,19 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         terminal.show_json(placement.to_json())
     else:
-        _show(placement)
+        _show(placement, _unit(problem.tree, args.goal))
     return 0 if placement.determines_goals else 1
 
 
-def _show(placement: Placement) -> None:
+def _unit(robot: KinematicTree, goal: str) -> str:
+    """Unit of the goals' deviations: N m if all are torques of turning joints, else SI."""
+    driven = [joint for joint in robot.joints if joint.kind != "free"]
+    turning = all(joint.S[:3].any(axis=0).all() for joint in driven)
+    torques = all(name.strip().split(".")[0] == "torque" for name in goal.split(","))
+    return "N m" if turning and torques else "SI units"
+
+
+def _show(placement: Placement, unit: str) -> None:
     import yaml
 
     from problems import terminal
@@ -83,7 +92,7 @@ def _show(placement: Placement) -> None:
         )
         terminal.show_line(f"  - {record.strip()}")
     if placement.determines_goals:
-        terminal.show_line(f"rms standard deviation of the goals: {placement.std:.4g}")
+        terminal.show_line(f"rms standard deviation of the goals: {placement.std:.4g} {unit}")
     else:
         terminal.show_line(
             f"{placement.open_goals} combinations of the goals stay undetermined"
@@ -92,17 +101,17 @@ def _show(placement: Placement) -> None:
         terminal.show_line("proved: no set within the budget is better")
     else:
         terminal.show_line(
-            f"certified: no set within the budget is below {placement.least_std:.4g}"
+            f"certified: no set within the budget is below {placement.least_std:.4g} {unit}"
         )
     if placement.determines_goals:
         terminal.show_line(
             f"certified: determining the goals costs at least {placement.least_cost:g}"
         )
     terminal.show_table(
-        ("cost", "open goals", "rms std", "sensors"),
+        ("cost", "open goals", f"rms std [{unit}]", "sensors"),
         [
             (f"{p.cost:g}", str(p.open_goals), terminal.number(p.std), ", ".join(p.sensors))
             for p in placement.curve
         ],
-        right=("cost", "open goals", "rms std"),
+        right=("cost", "open goals", f"rms std [{unit}]"),
     )

@@ -19,7 +19,7 @@ __all__ = ["add_arguments", "run"]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument(
-        "what", metavar="PROBLEM", nargs="+",
+        "what", metavar="ROBOT|PROBLEM", nargs="+",
         help="a robot (file, example:..., synthetic:...), or a problem file (.yaml) or"
         " catalogue:NAME; several with --campaign",
     )  # fmt: skip
@@ -170,8 +170,11 @@ def _show(
         ("robot", str(told["robot"])),
         ("problem", str(told["problem"])),
         ("method", f"{plan.method}: {plan.ordering}"),
-        ("operations", str(plan.operations)),
-        ("best constructive order", str(told["constructive_operations"])),
+        ("operations per solve", str(plan.operations.total)),
+        ("- multiplications", str(plan.operations.multiplications)),
+        ("- additions", str(plan.operations.additions)),
+        ("- divisions", str(plan.operations.divisions)),
+        ("best constructive order", f"{told['constructive_operations']} operations"),
         ("pivots safe by argument", str(told["pivots_by_argument"])),
         ("pivots safe by sampling", str(told["pivots_by_sampling"])),
         ("worst sampled pivot ratio", number(told["worst_sampled_ratio"])),

@@ -26,7 +26,6 @@ from types import MappingProxyType
 from typing import Any, final
 
 import numpy as np
-import yaml
 
 from dynsys.errors import DynsysError, LayoutError, ModelError
 from dynsys.model.checks import nearest_name
@@ -39,7 +38,7 @@ from problems.prior import Prior
 from problems.robots import read_robot
 from sensors import Layout, catalogue
 from sensors.files import read_layout
-from sensors.yaml_input import Item, parse_yaml, read_yaml
+from sensors.yaml_input import Item, parse_yaml, read_yaml, write_yaml
 
 __all__ = ["ProblemFile", "load_problem", "save_problem"]
 
@@ -107,7 +106,7 @@ class ProblemFile:
 
     def _inline_layout(self, content: Mapping[str, Any] | Item) -> Layout:
         if not isinstance(content, Item):
-            content = parse_yaml(yaml.safe_dump(_plain(content)), self.path or "layout")
+            content = parse_yaml(write_yaml(_plain(content)), self.path or "layout")
         return read_layout(content, self.tree)
 
     @cached_property
@@ -262,7 +261,7 @@ def save_problem(problem: ProblemFile, path: PathLike) -> None:
         log["topics"] = dict(problem.topics)
     if log:
         content["log"] = log
-    text = yaml.safe_dump(_plain(content), sort_keys=False, default_flow_style=None, width=96)
+    text = write_yaml(_plain(content))
     target = Path(path)
     part = target.with_name(f"{target.name}.{os.getpid()}.part")
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any, final
@@ -15,7 +15,19 @@ from dynsys.model.checks import nearest_name
 from dynsys.model.load import load
 from dynsys.model.tree import KinematicTree
 
-__all__ = ["NamedRobot", "read_robot"]
+__all__ = ["MAX_BODIES", "NamedRobot", "read_robot"]
+
+MAX_BODIES = 5000
+"""Most bodies of a robot that a name asks for: building one takes up to a millisecond."""
+_BODIES: Mapping[str, Callable[[int], int]] = {
+    "auto_tree": lambda n: n,
+    "balanced_tree": lambda m: 2 ** min(m, 64) - 1,
+    "centipede": lambda segments: 5 * segments,
+    "chain": lambda n: n,
+    "random_tree": lambda n: n,
+    "side_branches": lambda m: 2 * m,
+    "spanning_grid": lambda m: m * m,
+}
 
 
 @final
@@ -96,13 +108,19 @@ def _synthetic(spec: str, rest: str) -> KinematicTree:
         else:
             positional.append(_value(text))
     try:
-        signature.bind(*positional, **named)
+        given = signature.bind(*positional, **named).arguments
     except TypeError as error:
         parameters = ", ".join(map(str, signature.parameters.values()))
         raise ModelError(f"{spec}: {error}; {name} takes ({parameters})") from None
+    size = next(iter(given.values()), None)
+    if isinstance(size, int) and name in _BODIES and _BODIES[name](size) > MAX_BODIES:
+        raise ModelError(
+            f"{spec}: more than {MAX_BODIES} bodies; build larger robots in Python with"
+            f" dynsys.synthetic.{name}"
+        )
     try:
         return build(*positional, **named)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, ArithmeticError) as error:
         raise ModelError(f"{spec}: {error}") from None
 
 

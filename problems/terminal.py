@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -15,7 +16,15 @@ from rich.progress import Progress, track
 from rich.table import Table
 from rich.text import Text
 
-__all__ = ["number", "progress", "progress_bar", "show_json", "show_line", "show_table"]
+__all__ = [
+    "number",
+    "progress",
+    "progress_bar",
+    "show_json",
+    "show_line",
+    "show_prose",
+    "show_table",
+]
 
 T = TypeVar("T")
 
@@ -68,7 +77,7 @@ def show_table(
     console.print(table)
     if dropped:
         names = ", ".join(dropped)
-        show_line(f"(no room for {names}: widen the terminal or use --json)")
+        show_prose(f"(no room for {names}: widen the terminal or use --json)")
 
 
 def _table(columns: Sequence[str], body: list[dict[str, str]], right: Sequence[str]) -> Table:
@@ -84,6 +93,21 @@ def _table(columns: Sequence[str], body: list[dict[str, str]], right: Sequence[s
 def show_line(text: str = "") -> None:
     """Write one line of prose; lines that a person may copy are not broken."""
     _console().print(Text(text), soft_wrap=True)
+
+
+def show_prose(text: str) -> None:
+    """Write a line for reading: broken at the terminal's width, continued below its words."""
+    console = _console()
+    start = len(text) - len(text.lstrip(" -"))
+    lines = textwrap.wrap(
+        text,
+        console.width,
+        subsequent_indent=" " * (start or 2),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    for line in lines or [""]:
+        show_line(line)
 
 
 def show_json(value: object) -> None:

@@ -89,7 +89,11 @@ def _check_noise(
             rows = slice(start[first], start[first] + len(own[first]))
             columns = slice(start[second], start[second] + len(own[second]))
             noise[rows, columns], noise[columns, rows] = matrix, matrix.T
-    if np.linalg.eigvalsh(noise)[0] < -1e-12 * np.abs(noise).max():
+    scale = np.sqrt(np.abs(noise).max(axis=1))
+    if not np.isfinite(scale).all():
+        raise LayoutError(f"{here}correlations between {', '.join(names)}: the noise overflows")
+    scale[scale == 0] = 1.0
+    if np.linalg.eigvalsh(noise / scale / scale[:, None])[0] < -1e-12:
         raise LayoutError(
             f"{here}correlations between {', '.join(names)}: together with their own noise the"
             " covariance has a negative eigenvalue; no noise has it"

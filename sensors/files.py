@@ -18,8 +18,6 @@ from dataclasses import MISSING, Field, fields
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from dynsys.errors import LayoutError
 from dynsys.model.checks import nearest_name
 from dynsys.model.tree import KinematicTree
@@ -33,7 +31,7 @@ from sensors.groups import (
 from sensors.layout import Layout
 from sensors.parameters import parameters, plain
 from sensors.sensor import AbstractSensor, sensor_kinds
-from sensors.yaml_input import Item, read_yaml
+from sensors.yaml_input import Item, read_yaml, write_yaml
 
 __all__ = [
     "SECTIONS",
@@ -141,9 +139,11 @@ def _read_shorthand(
 def _read_sensor(item: Item, entry: dict[str, Item], robot: KinematicTree) -> AbstractSensor:
     kind = entry["kind"]
     known = sensor_kinds()
-    if kind.value not in known:
+    if not isinstance(kind.value, str) or kind.value not in known:
         hint = nearest_name(str(kind.value), tuple(known))
-        raise kind.error(f"unknown kind of sensor {kind.value!r}{hint}; use {', '.join(known)}")
+        raise kind.error(
+            f"unknown kind of sensor {kind.plain()!r}{hint}; use {', '.join(known)}"
+        )
     sensor = known[kind.value]
     allowed = parameters(sensor)
     given = {key: value for key, value in entry.items() if key != "kind"}
@@ -180,7 +180,7 @@ def _read_correlations(section: Item | None, sensors: Mapping[str, Item]) -> lis
         if not (isinstance(names, list) and len(names) == 2):
             raise entry["between"].error("between must name two sensors")
         for name in names:
-            if name not in sensors:
+            if not isinstance(name, str) or name not in sensors:
                 hint = nearest_name(str(name), tuple(sensors))
                 raise entry["between"].error(f"no sensor is called {name!r}{hint}")
         found.append((names[0], names[1], entry["covariance"].plain()))
@@ -213,7 +213,7 @@ def save_layout(layout: Layout, path: PathLike) -> None:
             {"between": [first, second], "covariance": matrix.tolist()}
             for first, second, matrix in layout.correlations
         ]
-    text = yaml.safe_dump(content, sort_keys=False, default_flow_style=None, width=96)
+    text = write_yaml(content)
     target = Path(path)
     handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=target.name, suffix=".part")
     try:

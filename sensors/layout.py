@@ -90,6 +90,9 @@ class Layout:
     def __repr__(self) -> str:
         return f"Layout({self.robot.name!r}, {len(self.sensors)} sensors, {self.size} rows)"
 
+    def __reduce__(self) -> tuple[type[Layout], tuple[object, ...]]:
+        return Layout, (self.robot, self.sensors, self.correlations, dict(self.about))
+
     def __len__(self) -> int:
         return len(self.sensors)
 

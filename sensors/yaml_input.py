@@ -17,13 +17,22 @@ import yaml
 from dynsys.errors import LayoutError
 from dynsys.model.xml_input import PathLike
 
-__all__ = ["MAX_BYTES", "Item", "read_yaml"]
+__all__ = ["MAX_BYTES", "Item", "parse_yaml", "read_yaml", "write_yaml"]
 
-MAX_BYTES = 4 * 2**20
+_Loader: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""libyaml's, ten times faster, where PyYAML was built with it."""
+
+MAX_BYTES = 2**20
 """Largest layout file that is read."""
+
+MAX_VALUES = 30_000
+"""Most values (keys, lists and mappings included) that are read: about a second's work."""
 
 MAX_DEPTH = 20
 """Deepest nesting that is read."""
+
+MAX_NUMBER = 400
+"""Most characters of a number or another unquoted value that is not text."""
 
 _KINDS = ("str", "int", "float", "bool", "null", "seq", "map")
 _TAGS = {f"tag:yaml.org,2002:{kind}" for kind in _KINDS}
@@ -92,8 +101,8 @@ def read_yaml(path: PathLike, max_bytes: int = MAX_BYTES) -> Item:
 def parse_yaml(text: str, file: str) -> Item:
     """Return the content of a YAML text."""
     try:
-        _refuse(yaml.parse(text, Loader=yaml.SafeLoader), file)
-        loader = yaml.SafeLoader(text)
+        _refuse(yaml.parse(text, Loader=_Loader), file)
+        loader = _Loader(text)
         node = loader.get_single_node()
         if node is None:
             raise LayoutError(f"{file}: the file is empty")
@@ -106,11 +115,38 @@ def parse_yaml(text: str, file: str) -> Item:
         raise LayoutError(f"{file}: not valid YAML: {error}") from None
 
 
+class _Dumper(yaml.SafeDumper):
+    """Writes so that :func:`read_yaml` reads the same: quotes words that look like 1e3."""
+
+
+def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    style = "'" if _EXPONENT.fullmatch(text) else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _represent_text)
+
+
+def write_yaml(content: object) -> str:
+    """Return plain values as YAML that :func:`read_yaml` reads; short lists on one line."""
+    text: str = yaml.dump(
+        content,
+        Dumper=_Dumper,
+        sort_keys=False,
+        default_flow_style=None,
+        width=96,
+        allow_unicode=True,
+    )
+    return text
+
+
 def _refuse(events: Iterator[Any], file: str) -> None:
-    """Raise on aliases and deep nesting, before anything is built of them."""
+    """Raise on aliases, deep nesting and masses of values, before any of it is built."""
     depth = 0
-    for event in events:
+    for count, event in enumerate(events):
         place = f"{file}, line {event.start_mark.line + 1}"
+        if count > MAX_VALUES:
+            raise LayoutError(f"{place}: more than {MAX_VALUES} values; refused")
         if isinstance(event, yaml.AliasEvent):
             raise LayoutError(f"{place}: aliases (*name) are refused; repeat the text")
         if isinstance(event, (yaml.MappingStartEvent, yaml.SequenceStartEvent)):
@@ -139,6 +175,12 @@ def _item(node: yaml.Node, loader: yaml.SafeLoader, file: str) -> Item:
             value = _item(value_node, loader, file)
             mapping[str(key.value)] = Item(value.value, file, value_node.start_mark.line + 1)
         return Item(mapping, file, line)
-    if isinstance(node, yaml.ScalarNode) and not node.style and _EXPONENT.fullmatch(node.value):
-        return Item(float(node.value), file, line)
-    return Item(loader.construct_object(node), file, line)
+    if isinstance(node, yaml.ScalarNode) and not node.style:
+        if not node.tag.endswith(":str") and len(node.value) > MAX_NUMBER:
+            raise LayoutError(f"{file}, line {line}: a number of {len(node.value)} digits")
+        if _EXPONENT.fullmatch(node.value):
+            return Item(float(node.value), file, line)
+    try:
+        return Item(loader.construct_object(node), file, line)
+    except (ValueError, OverflowError) as error:
+        raise LayoutError(f"{file}, line {line}: not a number: {error}; quote it") from None

@@ -1,24 +1,37 @@
-"""Every Python block of the README runs, in order, as a reader would type it."""
+"""The README as a reader takes it: its blocks run, its commands parse, its folders exist."""
 
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
-README = (ROOT / "README.md").read_text()
+from problems import cli
+from tests.markdown_blocks import ROOT, blocks, run_page
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def test_python_blocks_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT)
-    blocks = re.findall(r"^```python\n(.*?)^```", README, re.M | re.S)
-    assert len(blocks) >= 4
-    names: dict[str, object] = {}
-    for block in blocks:
-        exec(compile(block, "README.md", "exec"), names)
+def test_blocks_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert sum(language == "python" for language, _ in blocks(README)) >= 4
+    names = run_page(ROOT / "README.md", tmp_path, monkeypatch)
     assert names["message"] == "q of robot 'humanoid' must have shape (36,), got (35,)"
+
+
+def test_commands_of_the_table_parse() -> None:
+    lines = re.findall(r"`dynsys ([^`]+)`", README)
+    assert len(lines) >= 12
+    for line in lines:
+        cli._parser().parse_args(shlex.split(line))
+
+
+def test_every_command_is_in_the_table() -> None:
+    named = {line.split()[0] for line in re.findall(r"`dynsys ([^`]+)`", README)}
+    commands = re.findall(r"^    (\w+) ", cli._parser().format_help(), re.M)
+    assert len(commands) >= 12
+    assert set(commands) <= named
 
 
 def test_folders_of_the_layout_exist() -> None:

@@ -1,0 +1,123 @@
+"""``dynsys export``: dynamics or an estimator as dependency-free C99 for a controller."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["add_arguments", "run"]
+
+LAYOUTS = (".yaml", ".yml")
+STD = "std."
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument(
+        "what",
+        metavar="ROBOT|PROBLEM",
+        help="a robot, as for 'dynsys info'; or a problem file (.yaml) or catalogue:NAME, whose"
+        " estimator is written",
+    )
+    parser.add_argument(
+        "-o", "--output", required=True, metavar="FOLDER", type=Path, help="where to write"
+    )
+    parser.add_argument(
+        "--problem",
+        default="fd",
+        metavar="DYNAMICS",
+        help="of a robot: id, fd (default) or hybrid:JOINT,...",
+    )
+    parser.add_argument("--floating-base", action="store_true", help="free root link")
+    parser.add_argument("--name", help="of the C function (default: the problem's)")
+    parser.add_argument(
+        "--outputs",
+        metavar="NAME[,NAME...]",
+        default="",
+        help="what it computes: torque, qdd, acceleration, joint_wrench; of an estimator also"
+        " external_wrench and std.NAME (default: torque, or what the dynamics ask for)",
+    )
+    parser.add_argument(
+        "--wrenches", action="store_true", help="of a robot: external wrenches as an input"
+    )
+    parser.add_argument(
+        "--float32", action="store_true", help="single precision (default double)"
+    )
+    parser.add_argument("--overwrite", action="store_true", help="replace files that are there")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the files and say how to try them."""
+    from problems import terminal
+
+    outputs = [name.strip() for name in args.outputs.split(",") if name.strip()]
+    if args.what.endswith(LAYOUTS) or args.what.startswith("catalogue:"):
+        robot, problem, files = _estimator(args, outputs)
+    else:
+        robot, problem, files = _dynamics(args, outputs)
+    if args.json:
+        paths = [str(path) for path in files]
+        terminal.show_json({"robot": robot, "problem": problem, "files": paths})
+        return 0
+    terminal.show_line(f"{robot}, {problem}, as C99:")
+    terminal.show_table(
+        ("file", "size [kB]"),
+        [(path.name, f"{path.stat().st_size / 1000:.1f}") for path in files],
+        right=("size [kB]",),
+    )
+    name = next(path.stem for path in files if path.suffix == ".h")
+    terminal.show_line()
+    terminal.show_line("to try it:")
+    terminal.show_line(f"    cd {args.output}")
+    terminal.show_line(f"    cc -O2 {name}.c {name}_selftest.c -lm -o selftest && ./selftest")
+    return 0
+
+
+def _dynamics(
+    args: argparse.Namespace, outputs: Sequence[str]
+) -> tuple[str, str, Sequence[Path]]:
+    from dynsys.errors import LayoutError
+    from problems.planning import read_request
+
+    request = read_request(args.what, args.problem, args.floating_base)
+    if request.dynamics is None:
+        raise LayoutError(
+            f"{args.problem}: of a robot, C is written of id, fd and hybrid:JOINT,...; give a"
+            " problem file for an estimator"
+        )
+    files = request.dynamics.export_c(
+        args.output,
+        name=args.name,
+        outputs=outputs or None,
+        wrenches=args.wrenches,
+        dtype="float32" if args.float32 else "float64",
+        overwrite=args.overwrite,
+    )
+    return request.robot.name, request.name, files
+
+
+def _estimator(
+    args: argparse.Namespace, outputs: Sequence[str]
+) -> tuple[str, str, Sequence[Path]]:
+    from dynsys.errors import LayoutError
+    from problems.problem_file import load_problem
+
+    if args.wrenches or args.problem != "fd" or args.floating_base:
+        raise LayoutError(
+            f"{args.what}: a problem file says what is known itself; leave out --problem,"
+            " --floating-base and --wrenches"
+        )
+    problem = load_problem(args.what)
+    files = problem.estimation.export_c(
+        args.output,
+        name=args.name or "estimation",
+        outputs=[name for name in outputs if not name.startswith(STD)] or ["torque"],
+        uncertainty=[name.removeprefix(STD) for name in outputs if name.startswith(STD)],
+        dtype="float32" if args.float32 else "float64",
+        overwrite=args.overwrite,
+    )
+    return problem.tree.name, f"estimation from {len(problem.sensors.sensors)} sensors", files

@@ -1,0 +1,62 @@
+"""Runs the blocks of a Markdown page in order, in one session, as a reader would.
+
+python   executed, names kept from block to block
+yaml     written to the file that its first line names, as in ``# problem.yaml``
+bash     ``dynsys ...`` through the command line, status 0; any other line through bash
+text     for reading only
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from problems import cli
+
+ROOT = Path(__file__).parents[1]
+LANGUAGES = {"python", "yaml", "bash", "text", "{toctree}"}
+BLOCK = re.compile(r"^```(\S*)\n(.*?)^```", re.M | re.S)
+
+
+def blocks(text: str) -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = BLOCK.findall(text)
+    return found
+
+
+def run_page(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
+    """Run a page in an empty folder beside the packages; returns the names it defined."""
+    (folder / "dynsys").symlink_to(ROOT / "dynsys")
+    monkeypatch.chdir(folder)
+    names: dict[str, object] = {}
+    for language, body in blocks(page.read_text(encoding="utf-8")):
+        assert language in LANGUAGES, f"{page.name}: a block of unknown language {language!r}"
+        if language == "python":
+            try:
+                exec(compile(body, page.name, "exec"), names)
+            except ModuleNotFoundError as error:
+                if error.name not in ("pinocchio", "mujoco", "matplotlib"):
+                    raise
+        elif language == "yaml":
+            name = re.match(r"# (\S+\.yaml)\n", body)
+            assert name, f"{page.name}: the first line of a yaml block names its file"
+            Path(name[1]).write_text(body, encoding="utf-8")
+        elif language == "bash":
+            for line in body.splitlines():
+                _run_line(line)
+    return names
+
+
+def _run_line(line: str) -> None:
+    words = shlex.split(line, comments=True)
+    if words[0] == "dynsys":
+        assert cli.main(words[1:]) == 0, line
+    elif shutil.which(words[0]):
+        done = subprocess.run(["bash", "-c", line], capture_output=True, text=True)
+        assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
+    else:
+        assert words[0] in ("cc", "./controller/selftest"), line

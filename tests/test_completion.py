@@ -1,0 +1,110 @@
+"""Completion as the shells themselves run it."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from problems import cli
+from problems.completion import SHELLS, commands_of, completion_script
+
+SCRIPTS = {shell: completion_script(cli._parser(), shell) for shell in SHELLS}
+
+ZSH_HARNESS = """
+compadd() { shift; for word in "$@"; do [[ $word == $PREFIX* ]] && print -r -- $word; done }
+_describe() { for word in ${(P)2}; do
+  [[ $word == $PREFIX* ]] && print -r -- ${word%%:*}; done }
+_files() { for word in $PREFIX*(N); do print -r -- $word; done }
+words=("${(@s: :)1}") CURRENT=${#words} PREFIX=$words[-1]
+"""
+
+
+def ask(shell: str, script: str, line: str, folder: Path) -> list[str]:
+    done = subprocess.run(
+        [shell, "-c", script, shell, line],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        timeout=60,
+        env={"PATH": "/usr/bin:/bin", "HOME": str(folder)},
+    )
+    assert done.stderr == ""
+    return [word.split("\t")[0].rstrip() for word in done.stdout.splitlines() if word]
+
+
+def bash(line: str, folder: Path) -> list[str]:
+    script = SCRIPTS["bash"] + (
+        '\nCOMP_LINE=$1 COMP_POINT=${#1} COMP_WORDBREAKS=" :="\n'
+        '_dynsys\nprintf "%s\\n" "${COMPREPLY[@]}"'
+    )
+    return ask("bash", script, line, folder)
+
+
+def zsh(line: str, folder: Path) -> list[str]:
+    return ask("zsh", SCRIPTS["zsh"] + ZSH_HARNESS + "_dynsys", line, folder)
+
+
+def fish(line: str, folder: Path) -> list[str]:
+    script = f"function dynsys; end\n{SCRIPTS['fish']}\ncomplete -C $argv[2]"
+    script = script.replace("$argv[2]", f"'{line}'")
+    return ask("fish", script, line, folder)
+
+
+@pytest.fixture(params=[bash, zsh, fish], ids=lambda f: f.__name__)
+def complete(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], list[str]]:
+    shell: Callable[[str, Path], list[str]] = request.param
+    if shutil.which(shell.__name__, path="/usr/bin:/bin") is None:
+        pytest.skip(f"{shell.__name__} is not installed")
+    (tmp_path / "arm.urdf").touch()
+    return lambda line: shell(line, tmp_path)
+
+
+def test_commands(complete: Callable[[str], list[str]]) -> None:
+    assert complete("dynsys che") == ["check"]
+    assert {"info", "solve", "export", "doctor", "demo"} <= set(complete("dynsys "))
+
+
+def test_options_of_a_command(complete: Callable[[str], list[str]]) -> None:
+    assert complete("dynsys check --qu") == ["--quick"]
+    assert "--budget" in complete("dynsys place catalogue:nao --")
+    assert "--budget" not in complete("dynsys check --")
+
+
+def test_values(complete: Callable[[str], list[str]]) -> None:
+    assert complete("dynsys plan --objective t") == ["time"]
+    assert complete("dynsys completion z") == ["zsh"]
+    assert complete("dynsys compare --problem publ") == [
+        f"published:{name}" for name in ("sie", "sie_friction", "sie_friction_fy")
+    ]
+
+
+def test_files_beside_names(complete: Callable[[str], list[str]]) -> None:
+    assert "arm.urdf" in complete("dynsys info a")
+    assert complete("dynsys info exam") == ["example:humanoid"]
+    assert "arm.urdf" in complete("dynsys solve catalogue:panda a")
+
+
+def test_names_with_a_colon(complete: Callable[[str], list[str]]) -> None:
+    found = complete("dynsys check catalogue:pan")
+    assert [word.removeprefix("catalogue:") for word in found] == ["panda"]
+
+
+def test_bash_does_not_repeat_what_stands_before_the_colon(tmp_path: Path) -> None:
+    assert bash("dynsys check catalogue:pan", tmp_path) == ["panda"]
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_the_command_prints_the_script(capsys: pytest.CaptureFixture[str], shell: str) -> None:
+    assert cli.main(["completion", shell]) == 0
+    assert capsys.readouterr().out == SCRIPTS[shell]
+
+
+def test_every_command_and_option_is_in_every_script() -> None:
+    for script in SCRIPTS.values():
+        for command in commands_of(cli._parser()):
+            assert command.name in script
+            assert all(flag.lstrip("-") in script for flag in command.flags)
