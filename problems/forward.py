@@ -65,8 +65,8 @@ class ForwardDynamics(AbstractDynamics):
         SingularSystemError
             naming the joints whose acceleration the torques do not determine.
         """
-        if f_ext is None and out is None:
-            qdd = np.empty(self.robot.nv)
+        if f_ext is None:
+            qdd = np.empty(self.robot.nv) if out is None else out
             if self._fast(q, qd, torque, qdd):
                 state = (q.tobytes(), qd.tobytes(), None)  # type: ignore[union-attr]
                 return Solution(self, state, torque.tobytes(), None, qdd)  # type: ignore[union-attr]

@@ -97,11 +97,12 @@ class HybridDynamics(AbstractDynamics):
         SingularSystemError
             naming the joints whose acceleration is not determined.
         """
-        if f_ext is None and out is None:
-            torque, qdd = np.empty(self.robot.nv), np.empty(self.robot.nv)
-            if self._fast(q, qd, known, torque, qdd):
+        if f_ext is None:
+            nv = self.robot.nv
+            answers = (np.empty(nv), np.empty(nv)) if out is None else out
+            if self._fast(q, qd, known, *answers):
                 state = (q.tobytes(), qd.tobytes(), None)  # type: ignore[union-attr]
-                return Solution(self, state, b"", torque, qdd)
+                return Solution(self, state, b"", *answers)
         return self._solve(q, qd, known, f_ext, out)
 
     def solve_batch(

@@ -63,8 +63,8 @@ class InverseDynamics(AbstractDynamics):
         StateError
             if a vector has a wrong length or a value that is not finite.
         """
-        if f_ext is None and out is None:
-            torque = np.empty(self.robot.nv)
+        if f_ext is None:
+            torque = np.empty(self.robot.nv) if out is None else out
             if self._fast(q, qd, qdd, torque):
                 state = (q.tobytes(), qd.tobytes(), None)  # type: ignore[union-attr]
                 return Solution(self, state, qdd.tobytes(), torque, None)  # type: ignore[union-attr]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence, Set
+from dataclasses import fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -34,16 +35,25 @@ from dynsys.types import Array, ArrayLike, BoolArray
 from problems.inputs import matrix, wrench_rows
 from problems.reference import ReferenceKernel, residuals
 from problems.solution import Details, Solution, State
+from problems.trust import Trust, judge, stacked
 
 __all__ = ["AbstractDynamics", "AbstractProblem", "Backend"]
 
 Backend = Literal["auto", "llvm", "loops", "reference"]
+
+WIDEST_SPREAD = 1e15
+"""Ratio of inertias above which specialised code would take the light ones for rounding."""
 
 
 class AbstractProblem(ABC):
     """A question about a robot that a linear system D(q) d + b(q, qd) = 0 answers."""
 
     robot: KinematicTree
+
+    def __reduce__(self) -> tuple[type[AbstractProblem], tuple[object, ...]]:
+        """A problem travels as what it was made from; kernels come from the cache there."""
+        entries: Any = self
+        return type(self), tuple(getattr(self, entry.name) for entry in fields(entries))
 
     @property
     @abstractmethod
@@ -144,12 +154,7 @@ class AbstractDynamics(AbstractProblem):
         """
         if plan is not None:
             plan.check(self.robot, self._fingerprint)
-        names = tuple(self.answers if outputs is None else outputs)
-        unknown = set(names) - set(DYNAMICS_OUTPUTS)
-        if unknown or not names:
-            raise KernelBuildError(
-                f"outputs {sorted(unknown)} are none of {', '.join(DYNAMICS_OUTPUTS)}"
-            )
+        names = self._outputs(outputs)
         wanted = backend or self.backend
         chosen = self._choose(wanted, dtype)
         question = (self.robot, self.known, self.given, names)
@@ -163,11 +168,21 @@ class AbstractDynamics(AbstractProblem):
                     raise
         return ReferenceKernel(self.system, self.given, names, wrenches=wrenches)
 
+    def _outputs(self, outputs: Sequence[str] | None) -> tuple[str, ...]:
+        names = tuple(self.answers if outputs is None else outputs)
+        unknown = set(names) - set(DYNAMICS_OUTPUTS)
+        if unknown or not names:
+            raise KernelBuildError(
+                f"outputs {sorted(unknown)} are none of {', '.join(DYNAMICS_OUTPUTS)}"
+            )
+        return names
+
     def _choose(self, backend: Backend, dtype: str) -> Backend:
         if backend not in ("auto", "llvm", "loops", "reference"):
             raise KernelBuildError(f"there is no backend {backend!r}: llvm, loops or reference")
         if backend == "auto":
-            backend = "loops" if prefer_loops(self.robot) else "llvm"
+            plain = prefer_loops(self.robot) or _inertia_spread(self.robot) > WIDEST_SPREAD
+            backend = "loops" if plain and dtype == "float64" else "llvm"
         if dtype not in ("float64", "float32") or (dtype == "float32" and backend != "llvm"):
             raise KernelBuildError(f"backend {backend!r} has no kernels of dtype {dtype!r}")
         return backend
@@ -186,7 +201,7 @@ class AbstractDynamics(AbstractProblem):
 
         ``name`` is that of the C function (default: the problem's). Returns the files written.
         """
-        names = tuple(self.answers if outputs is None else outputs)
+        names = self._outputs(outputs)
         program, signature = dynamics_program(
             self.robot, self.known, self.given, names, wrenches=wrenches
         )
@@ -290,6 +305,27 @@ class AbstractDynamics(AbstractProblem):
             self, (q, qd, acting), given, found.get("torque"), found.get("qdd"), fallback
         )
 
+    def trust(self, state: State, torque: Array, qdd: Array) -> Trust:
+        """Bounds on the errors of any torque and qdd, whatever computed them.
+
+        Parameters
+        ----------
+        state : q (nq,), qd (nv,), external wrenches (n_bodies, 6) or None; N states have a
+            leading axis N, as have torque and qdd.
+        """
+        q, qd, wrenches = state
+        torque, qdd = np.asarray(torque, np.float64), np.asarray(qdd, np.float64)
+        if q.ndim == 1:
+            return judge(self.robot, self.known, state, torque, qdd)
+        forces = [None] * len(q) if wrenches is None else list(wrenches)
+        rows = zip(q, qd, forces, torque, qdd, strict=True)
+        return stacked(
+            [
+                judge(self.robot, self.known, (q, qd, f), torque, qdd)
+                for q, qd, f, torque, qdd in rows
+            ]
+        )
+
     def details(self, state: State, torque: Array, qdd: Array) -> Details:
         """Body quantities and residual that belong to torque and qdd, at one state or N."""
         q, qd, wrenches = state
@@ -326,6 +362,13 @@ class AbstractDynamics(AbstractProblem):
         if self._choose(self.backend, "float64") == "loops":
             return LoopKernel(self.robot, everything, "qdd", outputs, wrenches=True)
         return dynamics_kernel(self.robot, everything, "qdd", outputs, wrenches=True)
+
+
+def _inertia_spread(robot: KinematicTree) -> float:
+    """Largest inertia of a body over the smallest that is not zero."""
+    sizes = [float(np.abs(moments.matrix()).max()) for moments in robot.moments]
+    nonzero = [size for size in sizes if size > 0]
+    return max(nonzero) / min(nonzero) if nonzero else 1.0
 
 
 def _leader(robot: KinematicTree, joint: int) -> int:

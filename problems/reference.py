@@ -114,6 +114,14 @@ class _Inputs:
         return y
 
 
+def _check_finite(robot: str, what: str, *numbers: Array) -> None:
+    if not all(np.isfinite(x).all() for x in numbers):
+        raise StateError(
+            f"robot {robot!r}: {what} at this state overflow float64; check the units of q, qd,"
+            " torques and masses"
+        )
+
+
 @final
 class ReferenceKernel:
     """The interface of a compiled kernel over SuperLU: slow, pivoting, with named errors."""
@@ -156,8 +164,12 @@ class ReferenceKernel:
             y[self._inputs.joints] = robot.check_v(inputs[2], self._given)
             if len(inputs) > 3:
                 y[self._inputs.wrenches] = np.reshape(inputs[3], (-1, 6))
-            D, b = self.system.assemble(q, qd, y)
-            d = solve_square(self.system, D, b)
+            with np.errstate(over="ignore", invalid="ignore"):
+                D, b = self.system.assemble(q, qd, y)
+            _check_finite(robot.name, "the equations", D.data, b)
+            with np.errstate(over="ignore", invalid="ignore"):
+                d = solve_square(self.system, D, b)
+            _check_finite(robot.name, "the answer", d)
         except (StateError, SingularSystemError) as error:
             raise type(error)(f"{where}{error}") from None
         unknowns = self.system.unknowns

@@ -14,6 +14,7 @@ from dynsys.types import Array
 
 if TYPE_CHECKING:
     from problems.problem import AbstractDynamics
+    from problems.trust import Trust
 
 __all__ = ["Details", "NamedVectors", "Solution", "State"]
 
@@ -143,10 +144,20 @@ class Solution:
 
     def _all(self) -> Details:
         if self._details is None:
-            q, qd, wrenches = self._state
-            state = (_numbers(q), _numbers(qd), wrenches)
-            self._details = self._problem.details(state, self.torque, self.qdd)
+            self._details = self._problem.details(self._where, self.torque, self.qdd)
         return self._details
+
+    @property
+    def _where(self) -> State:
+        q, qd, wrenches = self._state
+        return _numbers(q), _numbers(qd), wrenches
+
+    def trust(self) -> Trust:
+        """Bounds on the errors of torque and qdd, from a check in extended precision.
+
+        Takes milliseconds per state, and nothing of those who do not ask.
+        """
+        return self._problem.trust(self._where, self.torque, self.qdd)
 
     @property
     def _robot(self) -> KinematicTree:

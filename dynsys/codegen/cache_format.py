@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
+import operator
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -95,14 +97,29 @@ def unpack(key: str, data: bytes) -> Entry | None:
     sections = [data[a:b] for a, b in pairwise(ends.tolist())]
     if _digest(key, lengths, sections) != data[HEADER_SIZE - 32 : HEADER_SIZE]:
         return None
-    description = json.loads(sections[0])
-    arrays, offset = {}, 0
-    for name, dtype, shape in description["arrays"]:
-        count = int(np.prod(shape, dtype=np.int64))
-        flat = np.frombuffer(sections[1], dtype=dtype, count=count, offset=offset)
-        arrays[name] = flat.reshape(shape).astype(flat.dtype.newbyteorder("="))
+    try:
+        metadata, arrays = _described(sections[0], sections[1])
+    except (ValueError, TypeError, LookupError, ArithmeticError, RecursionError):
+        return None  # signed by somebody, but not by pack()
+    return Entry(key, sections[2], metadata, arrays)
+
+
+def _described(text: bytes, raw: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Metadata and arrays of an entry; any error means that :func:`pack` did not write it."""
+    description = json.loads(text)
+    arrays: dict[str, NDArray[Any]] = {}
+    offset = 0
+    for name, code, shape in description["arrays"]:
+        dtype = np.dtype(str(code))
+        if dtype.char not in _STORED or not isinstance(name, str):
+            raise ValueError(f"array {name!r} of dtype {dtype}")
+        count = math.prod(operator.index(n) for n in shape)
+        flat = np.frombuffer(raw, dtype=dtype, count=count, offset=offset)
+        arrays[name] = flat.reshape(shape).astype(dtype.newbyteorder("="))
         offset += flat.nbytes
-    return Entry(key, sections[2], description["metadata"], arrays)
+    if offset != len(raw) or not isinstance(description["metadata"], dict):
+        raise ValueError("more numbers than described")
+    return description["metadata"], arrays
 
 
 def _digest(key: str, lengths: tuple[int, ...], sections: Any) -> bytes:

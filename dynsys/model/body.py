@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TypeVar, final
 
 import numpy as np
@@ -81,6 +81,9 @@ class Body:
         for key in _PER_JOINT_VECTORS:
             if (value := getattr(self, key)) is not None:
                 object.__setattr__(self, key, self._own(key, value))
+
+    def __reduce__(self) -> tuple[type[Body], tuple[object, ...]]:
+        return Body, tuple(getattr(self, entry.name) for entry in fields(self))
 
     def _own(self, what: str, value: ArrayLike) -> Array:
         try:

@@ -24,9 +24,13 @@ MILLIMETRE = 1e-3
 """Radius of gyration next to which 1e-9 of a moment is rounding: point masses in real files."""
 
 
+MAX_COMPARED = 2000
+"""Names that are compared with a wrong one, which takes some microseconds each."""
+
+
 def nearest_name(name: str, known: Sequence[str]) -> str:
     """Return ``; did you mean 'x'?`` or the empty string."""
-    close = difflib.get_close_matches(str(name), known, n=1)
+    close = difflib.get_close_matches(str(name)[:80], known[:MAX_COMPARED], n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
 
 

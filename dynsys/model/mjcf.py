@@ -102,7 +102,7 @@ def mjcf_from_node(
     check_referenced_files(root, max_bytes)
     try:
         model = mujoco.MjModel.from_xml_path(root.file)
-    except (ValueError, mujoco.FatalError) as error:
+    except (ValueError, RuntimeError, MemoryError, mujoco.FatalError) as error:
         raise ModelError(f"{root.file}: MuJoCo cannot compile it: {error}") from None
     return tree_from_mujoco(
         model,

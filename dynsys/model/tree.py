@@ -87,6 +87,12 @@ class KinematicTree:
         sizes = f"n_bodies={self.n_bodies}, nq={self.nq}, nv={self.nv}"
         return f"KinematicTree({self.name!r}, {sizes})"
 
+    def __reduce__(self) -> tuple[type[KinematicTree], tuple[object, ...]]:
+        more = {k: frame for k, frame in self.frames.items() if k not in self.body_names}
+        welds = dict(self.welds)
+        entries = (self.name, self.bodies, more, self.gravity, self.physical, welds)
+        return KinematicTree, entries
+
     # ---- names and sizes -----------------------------------------------------------------
 
     @property

@@ -1,0 +1,1 @@
+"""Trust: what could go wrong, tried on purpose; see docs/trust.md."""

@@ -1,0 +1,161 @@
+"""Exact answers to judge by: the recursions over numbers of 60 decimal digits.
+
+RNEA and ABA are written over scalars of any kind; here these are decimal numbers without
+overflow or underflow. The inputs and the robot's float64 numbers are taken as exact.
+"""
+
+from __future__ import annotations
+
+import decimal
+from decimal import Decimal
+from functools import cache
+from typing import Any, final
+
+import numpy as np
+
+from dynsys.model.tree import KinematicTree
+from dynsys.recursive.aba import aba_scalars
+from dynsys.recursive.rnea import rnea_scalars
+from dynsys.types import Array, ScalarArray
+
+__all__ = ["Wide", "exact_qdd", "exact_torque", "wide"]
+
+DIGITS = 60
+_CONTEXT = decimal.Context(
+    prec=DIGITS, Emin=decimal.MIN_EMIN, Emax=decimal.MAX_EMAX, traps=[decimal.DivisionByZero]
+)
+
+
+@final
+class Wide:
+    """A number of 60 digits that mixes with floats, whose value it takes exactly."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Decimal) -> None:
+        self.value = value
+
+    @staticmethod
+    def _of(other: Any) -> Decimal:
+        return other.value if isinstance(other, Wide) else Decimal(float(other))
+
+    def __add__(self, other: Any) -> Any:
+        if isinstance(other, np.ndarray):
+            return NotImplemented
+        return Wide(_CONTEXT.add(self.value, self._of(other)))
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> Any:
+        if isinstance(other, np.ndarray):
+            return NotImplemented
+        return Wide(_CONTEXT.subtract(self.value, self._of(other)))
+
+    def __rsub__(self, other: Any) -> Wide:
+        return Wide(_CONTEXT.subtract(self._of(other), self.value))
+
+    def __mul__(self, other: Any) -> Any:
+        if isinstance(other, np.ndarray):
+            return NotImplemented
+        return Wide(_CONTEXT.multiply(self.value, self._of(other)))
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: Any) -> Any:
+        if isinstance(other, np.ndarray):
+            return NotImplemented
+        return Wide(_CONTEXT.divide(self.value, self._of(other)))
+
+    def __rtruediv__(self, other: Any) -> Wide:
+        return Wide(_CONTEXT.divide(self._of(other), self.value))
+
+    def __neg__(self) -> Wide:
+        return Wide(-self.value)
+
+    def __abs__(self) -> Wide:
+        return Wide(abs(self.value))
+
+    def __float__(self) -> float:
+        return float(self.value)
+
+    def sqrt(self) -> Wide:
+        """Square root."""
+        return Wide(_CONTEXT.sqrt(self.value))
+
+    def sin(self) -> Wide:
+        """Sine."""
+        return Wide(_cosine(self.value, shift=3))
+
+    def cos(self) -> Wide:
+        """Cosine."""
+        return Wide(_cosine(self.value, shift=0))
+
+
+@cache
+def _half_pi(digits: int) -> Decimal:
+    """Half of pi by Machin's formula, pi / 4 = 4 atan(1/5) - atan(1/239)."""
+    unit = 10 ** (digits + 10)
+
+    def atan_of_inverse(n: int) -> int:
+        power = total = unit // n
+        k = 1
+        while power:
+            power //= -n * n
+            k += 2
+            total += power // k
+        return total
+
+    quarter = 4 * atan_of_inverse(5) - atan_of_inverse(239)
+    return Decimal(2 * quarter).scaleb(-(digits + 10), _precise(digits))
+
+
+def _precise(digits: int) -> decimal.Context:
+    return decimal.Context(prec=digits, Emin=decimal.MIN_EMIN, Emax=decimal.MAX_EMAX)
+
+
+def _cosine(x: Decimal, shift: int) -> Decimal:
+    """cos(x + shift pi / 2): reduced to a quarter turn, then by its series."""
+    digits = DIGITS + 10 + max(0, x.adjusted())
+    context = _precise(digits)
+    turns = context.to_integral_value(context.divide(x, _half_pi(digits)))
+    r = context.subtract(x, context.multiply(turns, _half_pi(digits)))
+    r = _precise(DIGITS + 10).plus(r)
+    quadrant = (int(turns) + shift) % 4
+    context = _precise(DIGITS + 10)
+    term = r if quadrant % 2 else Decimal(1)
+    total, k, square = term, quadrant % 2, context.multiply(r, r)
+    while term and term.adjusted() > total.adjusted() - DIGITS - 10:
+        term = context.divide(context.multiply(-term, square), Decimal((k + 1) * (k + 2)))
+        total = context.add(total, term)
+        k += 2
+    return _CONTEXT.plus(-total if quadrant in (1, 2) else total)
+
+
+def wide(x: Array) -> ScalarArray:
+    """Numbers as wide ones, exactly."""
+    flat = [Wide(Decimal(float(value))) for value in np.ravel(x)]
+    return np.array(flat, dtype=object).reshape(np.shape(x))
+
+
+def _unit(robot: KinematicTree, q: Array) -> ScalarArray:
+    exact = wide(q)
+    for where in robot.quaternion_slices:
+        norm = (exact[where] * exact[where]).sum().sqrt()
+        exact[where] = exact[where] / norm
+    return exact
+
+
+def exact_torque(robot: KinematicTree, q: Array, qd: Array, qdd: Array) -> ScalarArray:
+    """Torque (nv,) of inverse dynamics, wide."""
+    return rnea_scalars(robot, _unit(robot, q), wide(qd), wide(qdd))
+
+
+def exact_qdd(robot: KinematicTree, q: Array, qd: Array, torque: Array) -> ScalarArray:
+    """Acceleration (nv,) of forward dynamics, wide.
+
+    Raises
+    ------
+    decimal.DivisionByZero
+        where H is singular.
+    """
+    return aba_scalars(robot, _unit(robot, q), wide(qd), wide(torque))

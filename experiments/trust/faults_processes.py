@@ -1,0 +1,261 @@
+"""Threads, forks, spawned processes, and kill -9 at any moment."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import threading
+import time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import dynsys
+import problems
+from dynsys.codegen.cache import KernelCache, fingerprint
+from dynsys.ordering.campaign import Campaign, CampaignTask
+from dynsys.types import Array
+from experiments.trust.faults_common import Outcome, killed_after, own_cache, undisturbed
+from problems.logs.jobs import SimulateJob, SolveJob
+from problems.logs.run import run_job
+from problems.planning import plan_task
+
+__all__ = [
+    "forked",
+    "killed_cache_writers",
+    "killed_compilations",
+    "killed_log_processing",
+    "killed_plan_search",
+    "shared_by_threads",
+    "spawned",
+]
+
+
+def _problem(seed: int = 0) -> tuple[problems.ForwardDynamics, tuple[Array, Array, Array]]:
+    robot = dynsys.synthetic.random_tree(6, seed)
+    rng = np.random.default_rng(seed)
+    q = np.array([robot.random_configuration(rng) for _ in range(600)])
+    return problems.ForwardDynamics(robot), (q, *rng.normal(size=(2, 600, robot.nv)))
+
+
+# ---- sharing ---------------------------------------------------------------------------------
+
+
+def shared_by_threads(folder: Path, threads: int = 16, rounds: int = 5) -> Outcome:
+    """Threads that begin together with one problem nobody has compiled: same bits as alone."""
+    expected_problem, states = _problem()
+    expected = expected_problem.solve_batch(*states).qdd
+    alone = [expected_problem.solve(*row).qdd for row in zip(*states, strict=True)]
+    wrong: list[str] = []
+
+    def work(problem: problems.ForwardDynamics, barrier: threading.Barrier, k: int) -> None:
+        try:
+            barrier.wait()
+            for row in range(k, len(states[0]), 29):
+                if not np.array_equal(problem.solve(*(x[row] for x in states)).qdd, alone[row]):
+                    wrong.append(f"one state, row {row}")
+            found = problem.solve_batch(*states, threads=2)
+            if not np.array_equal(found.qdd, expected) or not (found.residual < 1e-12).all():
+                wrong.append("batch")
+        except Exception as error:
+            wrong.append(repr(error))
+
+    bad = 0
+    with own_cache(folder / "cache"):
+        for _ in range(rounds):
+            problem = problems.ForwardDynamics(expected_problem.robot)
+            barrier, before = threading.Barrier(threads), len(wrong)
+            group = [
+                threading.Thread(target=work, args=(problem, barrier, k))
+                for k in range(threads)
+            ]
+            for thread in group:
+                thread.start()
+            for thread in group:
+                thread.join()
+            bad += len(wrong) > before
+    meaning = f"{threads} threads compile and solve one problem: the bits of one thread"
+    return Outcome("many threads share a problem", rounds, rounds - bad, _with(meaning, wrong))
+
+
+def _with(meaning: str, wrong: list[str]) -> str:
+    return meaning if not wrong else f"{meaning}; WRONG: {'; '.join(sorted(set(wrong))[:3])}"
+
+
+def forked(folder: Path, children: int = 10, patience: float = 30.0) -> Outcome:
+    """Fork while worker threads wait and a thread computes: the child computes the same."""
+    problem, states = _problem()
+    expected = problem.solve_batch(*states, threads=2).qdd
+    stop = threading.Event()
+
+    def busy() -> None:
+        while not stop.is_set():
+            problem.solve_batch(*states, threads=2)
+
+    thread = threading.Thread(target=busy)
+    thread.start()
+    survived = 0
+    try:
+        for _ in range(children):
+            pid = os.fork()
+            if pid == 0:
+                same = np.array_equal(problem.solve_batch(*states, threads=2).qdd, expected)
+                os._exit(0 if same else 1)
+            survived += _exit_status(pid, patience) == 0
+    finally:
+        stop.set()
+        thread.join()
+    meaning = "a child forked amid a threaded batch solves the same batch, same bits, no hang"
+    return Outcome("fork", children, survived, meaning)
+
+
+def _exit_status(pid: int, patience: float) -> int:
+    end = time.monotonic() + patience
+    while time.monotonic() < end:
+        found, status = os.waitpid(pid, os.WNOHANG)
+        if found:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.005)
+    os.kill(pid, 9)
+    os.waitpid(pid, 0)
+    return -1
+
+
+def spawned(folder: Path, children: int = 4) -> Outcome:
+    """Problems pickled to spawned processes give the same bits."""
+    problem, states = _problem()
+    expected = problem.solve_batch(*states).qdd
+    pickle.loads(pickle.dumps(problem))
+    with ProcessPoolExecutor(2, get_context("spawn")) as pool:
+        found = [pool.submit(_solve_here, problem, states) for _ in range(children)]
+        survived = sum(np.array_equal(future.result(120), expected) for future in found)
+    meaning = "a used problem, pickled to a fresh process, gives the same bits"
+    return Outcome("spawn", children, survived, meaning)
+
+
+def _solve_here(problem: problems.ForwardDynamics, states: tuple[Array, ...]) -> Array:
+    return problem.solve_batch(*states, threads=2).qdd
+
+
+# ---- kill -9 ---------------------------------------------------------------------------------
+
+
+def _delays(kills: int, longest: float, seed: int = 0) -> list[float]:
+    """Moments spread over the whole of the work."""
+    rng = np.random.default_rng(seed)
+    return [float(longest * (k + rng.uniform()) / kills) for k in range(kills)]
+
+
+def _compile(seed: int) -> None:
+    problem, states = _problem(seed)
+    problem.solve(*(x[0] for x in states))
+
+
+def killed_compilations(folder: Path, kills: int = 20) -> Outcome:
+    """Kill while a kernel is recorded, compiled, stored: the next process is right."""
+    problem, states = _problem(7)
+    with own_cache(folder / "expected"):
+        expected = problem.solve_batch(*states).qdd
+    with own_cache(folder / "timing"):
+        longest = undisturbed(_compile, (7,))
+    survived = alive = 0
+    for delay in _delays(kills, longest):
+        with own_cache(folder / "cache"):
+            alive += killed_after(_compile, (7,), delay)
+            again = problems.ForwardDynamics(problem.robot)
+            survived += np.array_equal(again.solve_batch(*states).qdd, expected)
+            KernelCache().clear()
+    meaning = f"killed {alive} times before the end; the next solve has the same bits"
+    return Outcome("kill -9 during compile", kills, survived, meaning)
+
+
+def _payload(number: int) -> bytes:
+    return bytes([number % 251]) * 300_000
+
+
+def _write_entries(folder: str) -> None:
+    cache = KernelCache(folder)
+    for number in range(10**9):
+        cache.put(fingerprint("entry", number % 3), _payload(number % 3), {"number": number})
+
+
+def killed_cache_writers(folder: Path, kills: int = 30) -> Outcome:
+    """Kill a process that does nothing but write entries: all are whole or absent."""
+    cache = KernelCache(folder / "cache")
+    survived = 0
+    for delay in _delays(kills, 0.3):
+        killed_after(_write_entries, (str(cache.folder),), delay)
+        found = [cache.get(fingerprint("entry", number)) for number in range(3)]
+        whole = [entry is None or entry.payload == _payload(k) for k, entry in enumerate(found)]
+        survived += all(whole) and cache.status().rejected == 0
+    cache.clear()
+    left = [path.name for path in (folder / "cache").iterdir()]
+    meaning = "every entry whole or absent, none rejected; leftovers go with clear()"
+    return Outcome("kill -9 during cache write", kills, survived if not left else 0, meaning)
+
+
+def _campaign(folder: str) -> Campaign:
+    tasks = tuple(
+        CampaignTask(
+            {
+                "robot": f"synthetic:chain:{n}",
+                "problem": "published:sie_friction_fy",
+                "floating_base": False,
+                "seed": seed,
+                "evaluations": 40,
+            }
+        )
+        for n in (4, 5)
+        for seed in range(3)
+    )
+    return Campaign(Path(folder), tasks)
+
+
+def _search(folder: str) -> None:
+    _campaign(folder).run(plan_task)
+
+
+def killed_plan_search(folder: Path, kills: int = 10) -> Outcome:
+    """Kill a campaign of plan searches: going on gives the results of an undisturbed one."""
+    longest = undisturbed(_search, (str(folder / "undisturbed"),))
+    expected = _results(_campaign(str(folder / "undisturbed")))
+    survived = 0
+    for k, delay in enumerate(_delays(kills, longest)):
+        place = str(folder / f"campaign{k}")
+        killed_after(_search, (place,), delay)
+        summary = _campaign(place).run(plan_task)
+        survived += (
+            summary.open == summary.failed == 0 and _results(_campaign(place)) == expected
+        )
+    meaning = "run again, it finishes what is open; results as undisturbed"
+    return Outcome("kill -9 during plan search", kills, survived, meaning)
+
+
+def _results(campaign: Campaign) -> list[Any]:
+    return [{**(o.result or {}), "seconds": 0} for o in campaign.outcomes()]
+
+
+def _solve_log(problem: str, log: str, output: str) -> None:
+    run_job(SolveJob(problem, log, output, ("torque",), 50))
+
+
+def killed_log_processing(folder: Path, kills: int = 10, samples: int = 1000) -> Outcome:
+    """Kill `dynsys solve`: no output or a whole one; going on gives the same bytes."""
+    problem, log = "catalogue:panda", str(folder / "log.npz")
+    run_job(SimulateJob(problem, log, duration=samples / 1000))
+    expected = folder / "expected.npz"
+    longest = undisturbed(_solve_log, (problem, log, str(expected)))
+    survived = 0
+    for k, delay in enumerate(_delays(kills, longest)):
+        output = folder / f"out{k}.npz"
+        killed_after(_solve_log, (problem, log, str(output)), delay)
+        whole = not output.exists() or output.read_bytes() == expected.read_bytes()
+        _solve_log(problem, log, str(output))
+        same = output.read_bytes() == expected.read_bytes()
+        left = [p for p in folder.iterdir() if p.name.startswith(output.name) and p != output]
+        survived += whole and same and not left
+    meaning = "no output or the whole one; run again, it ends with the same bytes"
+    return Outcome("kill -9 during log processing", kills, survived, meaning)

@@ -1,0 +1,157 @@
+"""A process that runs cases within limits of time and memory and says which lines they hit."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import resource
+import shutil
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from types import FrameType
+from typing import Any, final
+
+from dynsys.errors import DynsysError
+
+__all__ = ["MEMORY_LIMIT", "SECONDS_LIMIT", "Outcome", "Worker"]
+
+SECONDS_LIMIT = 5.0
+"""No input may take longer."""
+MEMORY_LIMIT = 512 * 2**20
+"""No input may take more bytes beyond what the process had."""
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = tuple(str(ROOT / name) + os.sep for name in ("dynsys", "sensors", "problems"))
+
+
+@final
+@dataclass(frozen=True)
+class Outcome:
+    """What a case did: ``read``, ``refused`` (an error of ours), or a failure.
+
+    Failures are ``exception`` (of somebody else), ``hang``, ``memory`` and ``crash``; ``where``
+    tells failures of different cause apart.
+    """
+
+    kind: str
+    where: str = ""
+    message: str = ""
+    lines: frozenset[tuple[str, int]] = frozenset()
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether something is to be repaired."""
+        return self.kind not in ("read", "refused")
+
+
+@final
+class Worker:
+    """Runs ``check(path)`` in a process of its own, started anew after a hang or a crash."""
+
+    def __init__(self, check: Callable[[Path], None], *, coverage: bool = True) -> None:
+        self._check, self._coverage = check, coverage
+        self._process: Any = None
+        self._pipe: Any = None
+
+    def run(self, path: Path) -> Outcome:
+        """Outcome of one case."""
+        if self._process is None:
+            context = multiprocessing.get_context("fork")
+            self._pipe, other = context.Pipe()
+            self._process = context.Process(
+                target=_serve, args=(other, self._check, self._coverage), daemon=True
+            )
+            self._process.start()
+            other.close()
+        self._pipe.send(path)
+        # Tracing lines makes everything slower; the limit itself is judged by the process.
+        if not self._pipe.poll((6 if self._coverage else 3) * SECONDS_LIMIT):
+            self.stop()
+            return Outcome("hang", f"no answer to {path.name}")
+        try:
+            outcome = self._pipe.recv()
+            assert isinstance(outcome, Outcome)
+            return outcome
+        except EOFError:
+            self._process.join()
+            code = self._process.exitcode
+            self.stop()
+            return Outcome("crash", f"exit code {code}", f"the process ended with {code}")
+
+    def stop(self) -> None:
+        """End the process."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.join()
+            self._pipe.close()
+            self._process = None
+
+
+def _serve(pipe: Connection, check: Callable[[Path], None], coverage: bool) -> None:
+    warnings.simplefilter("ignore")
+    quiet = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(quiet, 2)
+    folder = tempfile.mkdtemp(prefix="dynsys-fuzz-")
+    os.chdir(folder)
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    limit = pages * resource.getpagesize() + 4 * MEMORY_LIMIT
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    try:
+        while True:
+            pipe.send(_run(check, pipe.recv(), coverage))
+    except (EOFError, BrokenPipeError, KeyboardInterrupt):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _run(check: Callable[[Path], None], path: Path, coverage: bool) -> Outcome:
+    lines: set[tuple[str, int]] = set()
+
+    def on_line(frame: FrameType, event: str, _: object) -> Any:
+        if event == "line":
+            lines.add((frame.f_code.co_filename, frame.f_lineno))
+        return on_line
+
+    def on_call(frame: FrameType, event: str, _: object) -> Any:
+        return on_line if frame.f_code.co_filename.startswith(PACKAGES) else None
+
+    before, begin = _peak(), time.process_time()
+    kind, where, message = "read", "", ""
+    if coverage:
+        sys.settrace(on_call)
+    try:
+        check(path)
+    except DynsysError as error:
+        kind, message = "refused", str(error)
+    except MemoryError:
+        kind, where = "memory", _origin()
+    except BaseException as error:
+        kind, where = "exception", f"{type(error).__name__} {_origin()}"
+        message = str(error)[:300]
+    finally:
+        sys.settrace(None)
+    seconds, grown = time.process_time() - begin, _peak() - before
+    if seconds > SECONDS_LIMIT * (3 if coverage else 1):
+        kind, message = "hang", f"{seconds:.1f} s; {message[:200]}"
+    elif grown > MEMORY_LIMIT:
+        kind, message = "memory", f"{grown >> 20} MB; {message[:200]}"
+    return Outcome(kind, where, message[:300], frozenset(lines))
+
+
+def _peak() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def _origin() -> str:
+    """Last line of ours that an exception came through."""
+    own = [
+        f for f in traceback.extract_tb(sys.exc_info()[2]) if f.filename.startswith(PACKAGES)
+    ]
+    if not own:
+        return "outside"
+    return f"{Path(own[-1].filename).relative_to(ROOT)}:{own[-1].lineno}"

@@ -1,0 +1,160 @@
+"""The loop in Python: run by realtime.py in a process of its own, with malloc counted.
+
+python -m experiments.trust.realtime_python ROBOT,... SECONDS RATE CORE FIFO RESULT.npz
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import json
+import os
+import resource
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import problems
+import sensors
+from dynsys.errors import DynsysError
+from experiments.trust.realtime_robots import N_STATES, robot_of, states_of
+from problems.robots import read_robot
+
+__all__ = ["allocations", "main", "solvers"]
+
+Solver = Callable[[int], object]
+
+
+def solvers(robots: list[str]) -> dict[str, Solver]:
+    """Inverse and forward dynamics of the robots; for the humanoid also an estimation."""
+    found: dict[str, Solver] = {}
+    for name in robots:
+        robot = robot_of(name)
+        for word, problem in (
+            ("ID", problems.InverseDynamics(robot)),
+            ("FD", problems.ForwardDynamics(robot)),
+        ):
+            found[f"{name} {word}"] = _dynamics(problem, states_of(robot))
+    if "humanoid" in robots:
+        estimator = _estimator()
+        if estimator is not None:
+            found["humanoid estimation"] = estimator
+    return found
+
+
+def _dynamics(problem: Any, states: list[tuple[Any, ...]]) -> Solver:
+    out = np.empty(problem.robot.nv)
+
+    def solve(k: int) -> object:
+        return problem.solve(*states[k], out=out)
+
+    solve(0)
+    return solve
+
+
+def _estimator() -> Solver | None:
+    """Machine code from readings to torques, where the layout has one."""
+    robot = read_robot("example:humanoid", floating_base=True).robot
+    layout = sensors.catalogue.load("nao_slippery", robot)
+    estimation = problems.Estimation(robot, layout, backend="llvm")
+    states = states_of(robot)
+    y = np.where(np.isnan(layout.constants), 0.0, layout.constants)
+
+    def solve(k: int) -> object:
+        return estimation.solve(states[k][0], states[k][1], y).torque
+
+    try:
+        solve(0)
+    except DynsysError:
+        return None
+    return solve
+
+
+def allocations(solve: Solver, calls: int) -> dict[str, float]:
+    """Calls of malloc, and Python's memory blocks gained, over many solves after warm-up."""
+    count = _malloc_counter()
+    for k in range(2000):
+        solve(k % N_STATES)
+    blocks, mallocs = sys.getallocatedblocks(), count()
+    for k in range(calls):
+        solve(k % N_STATES)
+    mallocs, blocks = count() - mallocs, sys.getallocatedblocks() - blocks
+    return {"calls": calls, "malloc_calls": mallocs, "blocks_gained": blocks}
+
+
+def _malloc_counter() -> Callable[[], int]:
+    try:
+        counter = ctypes.CDLL(None).malloc_calls
+    except AttributeError:
+        return lambda: 0
+    counter.restype = ctypes.c_long
+    return lambda: int(counter())
+
+
+def _loop(solve: list[Solver], ticks: int, period: int) -> np.ndarray:
+    """Lateness of every wake-up, and time of every solve, ns (ticks, 1 + solvers)."""
+    times = np.zeros((ticks, 1 + len(solve)), dtype=np.int64)
+    clock = time.perf_counter_ns
+    start = clock() + period
+    for k in range(ticks):
+        due = start + k * period
+        left = due - clock()
+        if left > 0:
+            time.sleep(left * 1e-9)
+        row = times[k]
+        row[0] = clock() - due
+        for j, one in enumerate(solve, 1):
+            begin = clock()
+            one(k % N_STATES)
+            row[j] = clock() - begin
+    return times
+
+
+def main(arguments: list[str]) -> int:
+    """Run the loop and write its times; what was allocated goes to stdout."""
+    robots, seconds, rate, core, fifo, result = arguments
+    named = solvers(robots.split(","))
+    told = {
+        name: allocations(solve, 100_000 if "est" not in name else 2000)
+        for name, solve in named.items()
+    }
+    os.sched_setaffinity(0, {int(core)})
+    real_time = False
+    if int(fifo):
+        try:
+            os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(50))
+            real_time = True
+        except OSError:
+            pass
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    for solve in named.values():
+        for k in range(N_STATES):
+            solve(k)
+    before = resource.getrusage(resource.RUSAGE_SELF)
+    times = _loop(list(named.values()), int(float(seconds) * int(rate)), 10**9 // int(rate))
+    after = resource.getrusage(resource.RUSAGE_SELF)
+    np.savez(Path(result), times=times, names=np.array(list(named)))
+    print(
+        json.dumps(
+            {
+                "allocations": told,
+                "page_faults": after.ru_minflt
+                + after.ru_majflt
+                - before.ru_minflt
+                - before.ru_majflt,
+                "preempted": after.ru_nivcsw - before.ru_nivcsw,
+                "fifo": real_time,
+            }
+        )
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

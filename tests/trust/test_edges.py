@@ -1,0 +1,140 @@
+"""Numerical edges: an answer is covered by its error bound, or refused by a named error."""
+
+from __future__ import annotations
+
+import decimal
+import math
+
+import numpy as np
+import pytest
+
+import dynsys
+import problems
+import sensors
+from dynsys.errors import SingularSystemError, StateError
+from experiments.trust.edges import judge_edge
+from experiments.trust.edges_cases import Edge, edges
+from experiments.trust.edges_oracle import exact_qdd, exact_torque, wide
+
+SAMPLE = [
+    (family, edge)
+    for family, edge in edges(["masses", "parallel", "gimbal", "states", "float32"])
+    if edge.name
+    in {
+        "masses grow to 1e+06 along a chain",
+        "last link 0 of its mass",
+        "inner link 1e-12 of its mass",
+        "parallel axes, bent by 0",
+        "gimbal at 0",
+        "gimbal at 1e-09",
+        "gimbal at 0.001",
+        "chain6, velocities 1e+160",
+        "chain6, accelerations 1e+307",
+        "chain6, torques 1e+307",
+        "q at 1 pi/2",
+        "q at 1e+22",
+        "float32, chain6",
+    }
+]
+
+
+@pytest.mark.parametrize(("family", "edge"), SAMPLE, ids=[edge.name for _, edge in SAMPLE])
+def test_edge_is_covered_or_named(family: str, edge: Edge) -> None:
+    for verdict in judge_edge(family, edge):
+        assert verdict.covered, verdict
+
+
+def test_bounds_are_of_use() -> None:
+    robot = dynsys.synthetic.chain(6)
+    q = robot.random_configuration(0)
+    qd, qdd = np.random.default_rng(0).normal(size=(2, 6))
+    inverse = problems.InverseDynamics(robot).solve(q, qd, qdd)
+    trust = inverse.trust()
+    assert 0 < trust.relative_error < 1e-13 and trust.condition == 1.0
+    assert not trust.qdd_error.any() and (trust.torque_error > 0).all()
+    forward = problems.ForwardDynamics(robot).solve(q, qd, inverse.torque)
+    trust = forward.trust()
+    assert 0 < trust.relative_error < 1e-10 and trust.backward_error < 1e-14
+    assert (np.abs(forward.qdd - qdd) <= trust.qdd_error).all()
+
+
+def test_bounds_tell_a_wrong_answer() -> None:
+    robot = dynsys.synthetic.humanoid30()
+    problem = problems.ForwardDynamics(robot)
+    q, zero = robot.neutral(), np.zeros(robot.nv)
+    solution = problem.solve(q, zero, zero)
+    wrong = solution.qdd + 1e-3
+    trust = problem.trust((q, zero, None), zero, wrong)
+    assert (np.abs(wrong - solution.qdd) <= trust.qdd_error).all()
+    assert trust.qdd_error.max() < 1.0
+    nothing = problem.trust((q, zero, None), zero, np.full(robot.nv, np.nan))
+    assert np.isinf(nothing.qdd_error).all() and math.isinf(float(nothing.relative_error))
+
+
+def test_trust_of_batches_wrenches_and_hybrid() -> None:
+    robot = dynsys.synthetic.random_tree(6, 1)
+    rng = np.random.default_rng(2)
+    q = np.array([robot.random_configuration(rng) for _ in range(3)])
+    qd, known = rng.normal(size=(2, 3, robot.nv))
+    f_ext = rng.normal(size=(3, robot.n_bodies, 6))
+    problem = problems.HybridDynamics(robot, robot.joint_names[::2])
+    trust = problem.solve_batch(q, qd, known, f_ext).trust()
+    one = problem.solve(q[1], qd[1], known[1], f_ext[1]).trust()
+    assert trust.qdd_error.shape == (3, robot.nv) and np.shape(trust.condition) == (3,)
+    np.testing.assert_allclose(trust.qdd_error[1], one.qdd_error, rtol=0.5)
+    assert float(np.max(trust.relative_error)) < 1e-9
+    assert str(one).startswith("relative error below")
+
+
+def test_large_robots_have_bounds_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    robot = dynsys.synthetic.chain(5)
+    problem = problems.ForwardDynamics(robot)
+    q, zero = robot.random_configuration(0), np.zeros(5)
+    solution = problem.solve(q, zero, zero)
+    small = solution.trust()
+    monkeypatch.setattr("problems.trust.LARGEST_EXTENDED", 3)
+    np.testing.assert_allclose(solution.trust().qdd_error, small.qdd_error, rtol=1e-6)
+
+
+def test_overflow_is_an_error_not_a_nan() -> None:
+    robot = dynsys.synthetic.chain(3)
+    with pytest.raises(StateError, match="overflow"):
+        problems.InverseDynamics(robot).solve(np.zeros(3), np.full(3, 1e200), np.zeros(3))
+    with pytest.raises(StateError, match="overflow"):
+        problems.ForwardDynamics(robot).solve(np.zeros(3), np.zeros(3), np.full(3, 1e308))
+
+
+def test_overflow_of_an_estimation_is_an_error() -> None:
+    robot = dynsys.synthetic.chain(3)
+    layout = sensors.Layout(robot, sensors.all_joint_torques(robot, std=0.1))
+    estimation = problems.Estimation(robot, layout)
+    with pytest.raises(StateError, match="overflow"):
+        estimation.solve(np.zeros(3), np.full(3, 1e200), np.zeros(layout.size))
+
+
+def test_very_light_links_are_not_taken_for_rounding() -> None:
+    (edge,) = (e for _, e in edges(["masses"]) if e.name == "last link 1e-20 of its mass")
+    torque = exact_torque(edge.robot, edge.q, edge.qd, edge.qdd).astype(float)
+    solution = problems.ForwardDynamics(edge.robot).solve(edge.q, edge.qd, torque)
+    np.testing.assert_allclose(solution.qdd, edge.qdd, rtol=1e-9)
+
+
+def test_oracle_against_what_is_known() -> None:
+    for x in (0.5, -3.7, 1e22, 1e-310, 0.0, math.pi):
+        number = wide(np.array([x]))[0]
+        assert float(number.sin()) == math.sin(x) and float(number.cos()) == math.cos(x)
+    robot = dynsys.synthetic.random_tree(5, 3)
+    q = robot.random_configuration(1)
+    qd, qdd = np.random.default_rng(1).normal(size=(2, robot.nv))
+    torque = exact_torque(robot, q, qd, qdd).astype(float)
+    np.testing.assert_allclose(torque, dynsys.rnea(robot, q, qd, qdd), rtol=1e-10, atol=1e-11)
+    found = exact_qdd(robot, q, qd, torque).astype(float)
+    np.testing.assert_allclose(found, qdd, rtol=1e-9, atol=1e-9)
+
+
+def test_singular_states_are_named() -> None:
+    (edge,) = (e for _, e in edges(["gimbal"]) if e.name == "gimbal at 0")
+    with pytest.raises(SingularSystemError, match="'outer', 'inner'"):
+        problems.ForwardDynamics(edge.robot).solve(edge.q, edge.qd, np.ones(3))
+    with pytest.raises((decimal.DivisionByZero, decimal.InvalidOperation)):
+        exact_qdd(edge.robot, edge.q, edge.qd, np.ones(3))

@@ -1,0 +1,179 @@
+"""Faults in small: the injections of experiments/trust/faults.py, a few times each.
+
+The regression tests of what the large campaigns found are here too.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dynsys
+import problems
+import sensors
+from dynsys.errors import DynsysError
+from dynsys.ordering.campaign import Campaign, CampaignError, CampaignTask
+from dynsys.ordering.plan_file import PlanFileError
+from experiments.trust.faults import FAULTS, inject
+from experiments.trust.faults_common import Outcome
+from problems.cli import main
+from problems.logs.chunks import ChunkStore, run_on_dask
+from problems.logs.source import LogError
+from problems.robots import read_robot
+
+SMALL: dict[str, dict[str, Any]] = {
+    "threads": {"threads": 6, "rounds": 1},
+    "fork": {"children": 2},
+    "spawn": {"children": 1},
+    "kill_compile": {"kills": 2},
+    "kill_cache": {"kills": 4},
+    "kill_log": {"kills": 2, "samples": 200},
+    "kill_plan": {"kills": 1},
+    "full_disk_cache": {},
+    "full_disk_output": {},
+    "read_only_cache": {},
+    "clock": {},
+    "soak": {"states": 4e5},
+}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_fault_is_survived(name: str) -> None:
+    outcome = inject(name, **SMALL[name])
+    if outcome.skipped:
+        pytest.skip(outcome.skipped)
+    assert outcome.injected > 0
+    assert outcome.ok, outcome.meaning
+
+
+def test_every_fault_is_tried_here_or_elsewhere() -> None:
+    """Dask's are in tests/problems and tests/ordering, and below; they start clusters."""
+    assert set(FAULTS) - set(SMALL) == {"dask_worker", "dask_scheduler"}
+
+
+def test_an_outcome_that_lost_something_is_not_ok() -> None:
+    assert not Outcome("x", 3, 2, "").ok
+
+
+# ---- what was found ----------------------------------------------------------------
+
+
+def test_robots_layouts_problems_and_plans_travel_by_pickle(
+    humanoid: dynsys.KinematicTree,
+) -> None:
+    """H-2: a spawned process or a cluster could not be handed a problem."""
+    layout = sensors.catalogue.load("nao", humanoid)
+    forward = problems.ForwardDynamics(humanoid)
+    q, v = humanoid.random_configuration(0), np.ones(humanoid.nv)
+    expected = forward.solve(q, v, v).qdd  # holds machine code now
+    robot, again, estimation, hybrid, plan = pickle.loads(
+        pickle.dumps(
+            (
+                humanoid,
+                layout,
+                problems.Estimation(humanoid, layout),
+                problems.HybridDynamics(humanoid, ["l_knee"]),
+                forward.plan(),
+            )
+        )
+    )
+    assert robot.body_names == humanoid.body_names
+    assert list(robot.frames) == list(humanoid.frames)
+    assert not robot.bodies[0].inertia.com.flags.writeable
+    assert again.fingerprint() == layout.fingerprint()
+    assert estimation.layout.names == layout.names
+    assert hybrid.known.sum() == 1
+    assert str(plan) == str(forward.plan())
+    solved = pickle.loads(pickle.dumps(forward)).solve(q, v, v)
+    np.testing.assert_array_equal(solved.qdd, expected)
+
+
+def _no_space(*_: object, **__: object) -> None:
+    raise OSError(28, os.strerror(28))
+
+
+def test_plans_that_cannot_be_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """H-3: a full disk or a missing folder was an OSError with a traceback."""
+    plan = problems.InverseDynamics(dynsys.synthetic.chain(2)).plan()
+    with pytest.raises(PlanFileError, match="No such file"):
+        plan.save(tmp_path / "nowhere" / "arm.plan")
+    monkeypatch.setattr(os, "replace", _no_space)
+    with pytest.raises(PlanFileError, match="No space left"):
+        plan.save(tmp_path / "arm.plan")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_chunks_that_cannot_be_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """H-4: a disk that filled up under a running log was an OSError with a traceback."""
+    store = ChunkStore(tmp_path / "out.npz", 10, 5, 2)
+    store.prepare({})
+    store.put(0, np.zeros((5, 2)))
+    monkeypatch.setattr(os, "replace", _no_space)
+    with pytest.raises(LogError, match="No space left"):
+        store.put(1, np.zeros((5, 2)))
+    assert store.missing() == [1]
+    assert sorted(path.name for path in store.folder.iterdir()) == ["00000000.npy", "job.json"]
+
+
+def test_chunks_have_the_bytes_of_numpy(tmp_path: Path) -> None:
+    store = ChunkStore(tmp_path / "out.npz", 4, 4, 3)
+    store.prepare({})
+    rows = np.asfortranarray(np.arange(12.0).reshape(4, 3))
+    store.put(0, rows)
+    np.testing.assert_array_equal(next(iter(store)), rows)
+
+
+def test_campaigns_that_cannot_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """H-5: a full disk under a campaign was an OSError, and left a temporary file."""
+    task = CampaignTask({"x": 1})
+    (tmp_path / "file").touch()
+    with pytest.raises(CampaignError, match="cannot be used"):
+        Campaign(tmp_path / "file", (task,)).run(dict)
+    monkeypatch.setattr(os, "replace", _no_space)
+    with pytest.raises(CampaignError, match="No space left"):
+        Campaign(tmp_path / "campaign", (task,)).run(dict)
+    assert not list((tmp_path / "campaign").glob(".*"))
+
+
+def test_the_command_says_that_it_cannot_write(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status = main(["plan", "synthetic:chain:2", "-o", str(tmp_path / "nowhere" / "x.plan")])
+    assert status == 2
+    assert "cannot be written" in capsys.readouterr().err
+
+
+class _LostCluster:
+    """A client whose scheduler is gone."""
+
+    def submit(self, *_: object, **__: object) -> Any:
+        raise type("CommClosedError", (OSError,), {})("connection reset by peer")
+
+
+def test_a_lost_cluster_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """H-6: a killed Dask scheduler was Dask's CommClosedError with a traceback."""
+    distributed = pytest.importorskip("distributed")
+    monkeypatch.setattr(distributed, "as_completed", list)
+    store = ChunkStore(tmp_path / "out.npz", 10, 5, 2)
+    store.prepare({})
+    with pytest.raises(LogError, match="cluster was lost"):
+        run_on_dask(store, lambda k: np.zeros((5, 2)), _LostCluster(), 2, lambda _: None)
+
+
+def test_outputs_handed_in_take_the_fast_way() -> None:
+    """H-7: ``solve(..., out=)`` converted, copied and allocated; the answer was right."""
+    robot = read_robot("example:humanoid", floating_base=True).robot
+    q, v, out = robot.random_configuration(0), np.ones(robot.nv), np.empty(robot.nv)
+    inverse = problems.InverseDynamics(robot)
+    expected = inverse.solve(q, v, v).torque
+    kept = inverse.solve(q, v, v, out=out)
+    assert kept.torque is out
+    np.testing.assert_array_equal(out, expected)
+    assert isinstance(kept._state[0], bytes)  # not the arrays the careful way copies
+    with pytest.raises(DynsysError, match="out"):
+        inverse.solve(q, v, v, out=np.empty(3))

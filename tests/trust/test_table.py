@@ -1,0 +1,58 @@
+"""The table of trust: findings have tests, commits are found by the ids they name."""
+
+from __future__ import annotations
+
+from experiments.trust.table import findings, text_of, without_test
+
+
+def test_every_finding_has_a_regression_test() -> None:
+    assert without_test(findings()) == []
+
+
+def test_ids_are_unique_and_failures_explained() -> None:
+    found = findings()
+    assert len({one["id"] for one in found}) == len(found)
+    assert all(one["failure"] and one["fix"] for one in found)
+
+
+def test_a_finding_without_test_is_told() -> None:
+    wrong = [
+        {"id": "Z-1", "test": ""},
+        {"id": "Z-2", "test": "tests/trust/test_table.py::test_that_is_not_there"},
+        {"id": "Z-3", "test": "tests/trust/nothing.py"},
+    ]
+    assert without_test(wrong) == ["Z-1", "Z-2", "Z-3"]
+
+
+def test_commits_are_those_that_name_the_finding() -> None:
+    found = [{"id": "Z-1", "failure": "broke", "fix": "mended", "test": "t.py"}]
+    commits = [("ccc", "more of Z-1"), ("bbb", "logs: mend (Z-12)"), ("aaa", "mend\n\nZ-1")]
+    page = text_of({}, found, commits)
+    assert "| Z-1 | broke | mended | `t.py` | aaa, ccc |" in page
+    assert "not committed yet" in text_of({}, found, [])
+
+
+def test_results_become_lines() -> None:
+    results = {
+        "fuzz": [{"area": "urdf", "cases": 10, "refused": 7, "failures": []}],
+        "edges": [{"true_error": 1e-9, "error": None, "covered": True}],
+        "faults": {
+            "injected": 3,
+            "survived": 2,
+            "faults": [
+                {
+                    "name": "fork",
+                    "fault": "fork",
+                    "injected": 3,
+                    "survived": 2,
+                    "meaning": "same bits",
+                    "skipped": "",
+                }
+            ],
+        },
+    }
+    page = text_of(results, [], [])
+    assert "| fuzz | 10 inputs to 1 readers | 7 refused by errors of dynsys | 0 |" in page
+    assert "| faults | 3 injections of 1 faults | - | 1 |" in page
+    assert "| fork | 3 | 2 | same bits |" in page
+    assert "true error 1.0e-09" in page
