@@ -9,9 +9,12 @@ A board has a line of eight int64 for each helper; the first number of a line is
     address   work offered: the caller's block, below
 
 Helpers and callers change a state only by compare-and-exchange. ``team`` offers its block to
-the helpers that are awake, takes chunks of rows itself until none is left, takes back what
-nobody has begun, and waits for the others: a thread that wakes late does less instead of being
-waited for. ``serve`` is what a helper runs. Neither touches Python.
+the helpers that are awake, does rows itself until none is left, takes back what nobody has
+begun, and waits for the others. ``serve`` is what a helper runs. Neither touches Python.
+
+Each thread has a zone of rows, the same in every call, so that arrays used again are still in
+its caches. It takes chunks of its own zone first, then of the others': a thread that wakes late
+does less instead of being waited for.
 """
 
 from __future__ import annotations
@@ -33,9 +36,10 @@ _PATIENCE = 20_000
 _LOOKS_BEFORE_YIELD = 2_000
 """Looks of a caller that waits, before it leaves its core to others now and then."""
 
-_FUNCTION, _PENDING, _FINE, _NEXT_ROW, _ROWS, _ARRAYS = range(6)
+_FUNCTION, _PENDING, _FINE, _BOARD, _ZONES, _COUNTERS, _ROWS, _ARRAYS = range(8)
 """Places in a block: what to call with it, helpers at work, whether all numbers are finite,
-the next row to take, the number of rows, then address and stride of each array."""
+the board, the number of zones, a line for each with the chunks taken of it, the number of rows,
+then address and stride of each array."""
 
 
 def emit_team(t: VectorType, signature: Signature, target: Target, scratch_bytes: int) -> str:
@@ -74,7 +78,7 @@ define internal void @pause() {{
 
 
 def _share(t: VectorType, signature: Signature) -> str:
-    """Text of ``@share``: chunks of rows from a common counter until none is left."""
+    """Text of ``@share``: chunks of rows, of one's own zone first, until none is left."""
     lines = Lines("c")
     arguments = ""
     for g in range(len(signature.groups)):
@@ -83,20 +87,42 @@ def _share(t: VectorType, signature: Signature) -> str:
         arguments += f", ptr {address}, i64 %s{g}"
     fine = lines.let(f"call i64 @batch(i64 %rows, ptr %scratch{arguments})")
     return f"""
-define internal i64 @share(ptr %counter, i64 %n, ptr %scratch{_parameters(signature)}) {{
+define internal i64 @share(
+    ptr %counters, i64 %zones, i64 %own, i64 %n, ptr %scratch{_parameters(signature)}) {{
 start:
+  %up = add i64 %n, {CHUNK - 1}
+  %chunks = udiv i64 %up, {CHUNK}
+  br label %next_zone
+next_zone:
+  %fine = phi i64 [ 1, %start ], [ %fine_here, %head ]
+  %step = phi i64 [ 0, %start ], [ %step_on, %head ]
+  %step_on = add i64 %step, 1
+  %left_over = icmp ult i64 %step, %zones
+  br i1 %left_over, label %zone, label %done
+zone:
+  %place = add i64 %own, %step
+  %which = urem i64 %place, %zones
+  %after = add i64 %which, 1
+  %begin_scaled = mul i64 %which, %chunks
+  %end_scaled = mul i64 %after, %chunks
+  %begin = udiv i64 %begin_scaled, %zones
+  %end = udiv i64 %end_scaled, %zones
+  %line = mul i64 %which, {LINE}
+  %counter = getelementptr i64, ptr %counters, i64 %line
   br label %head
 head:
-  %fine = phi i64 [ 1, %start ], [ %both, %loop ]
-  %first = atomicrmw add ptr %counter, i64 {CHUNK} monotonic
-  %more = icmp slt i64 %first, %n
-  br i1 %more, label %loop, label %done
+  %fine_here = phi i64 [ %fine, %zone ], [ %both, %loop ]
+  %taken = atomicrmw add ptr %counter, i64 1 monotonic
+  %chunk = add i64 %begin, %taken
+  %more = icmp ult i64 %chunk, %end
+  br i1 %more, label %loop, label %next_zone
 loop:
+  %first = mul i64 %chunk, {CHUNK}
   %left = sub i64 %n, %first
-  %few = icmp slt i64 %left, {CHUNK}
+  %few = icmp ult i64 %left, {CHUNK}
   %rows = select i1 %few, i64 %left, i64 {CHUNK}
 {_join(lines)}
-  %both = and i64 %fine, {fine}
+  %both = and i64 %fine_here, {fine}
   br label %head
 done:
   ret i64 %fine
@@ -105,7 +131,10 @@ done:
 
 
 def _work(signature: Signature, scratch_bytes: int) -> str:
-    """Text of ``i64 @work(block)``: a share of the rows; -1, and no row, if memory is short."""
+    """Text of ``i64 @work(block, line)``: a share of the rows; -1 if memory is short.
+
+    The caller's line is the one before the first of the board.
+    """
     lines = Lines("w")
     memory = lines.let(f"call ptr {runtime(lines, MALLOC)}(i64 {scratch_bytes + 64})")
     enough = lines.let(f"icmp ne ptr {memory}, null")
@@ -119,11 +148,17 @@ def _work(signature: Signature, scratch_bytes: int) -> str:
         stride = _load(some, "i64", "%block", _ARRAYS + 2 * g + 1)
         arguments += f", ptr {data}, i64 {stride}"
     rows = _load(some, "i64", "%block", _ROWS)
-    counter = _place(some, "%block", _NEXT_ROW)
-    fine = some.let(f"call i64 @share(ptr {counter}, i64 {rows}, ptr {scratch}{arguments})")
+    zones = _load(some, "i64", "%block", _ZONES)
+    counters = _load(some, "ptr", "%block", _COUNTERS)
+    board = some.let(f"ptrtoint ptr {_load(some, 'ptr', '%block', _BOARD)} to i64")
+    distance = some.let(f"sub i64 {some.let('ptrtoint ptr %line to i64')}, {board}")
+    lines_on = some.let(f"sdiv i64 {distance}, {8 * LINE}")
+    own = some.let(f"add i64 {lines_on}, 1")
+    shared = f"ptr {counters}, i64 {zones}, i64 {own}, i64 {rows}, ptr {scratch}"
+    fine = some.let(f"call i64 @share({shared}{arguments})")
     some.do(f"call void {runtime(some, FREE)}(ptr {memory})")
     return f"""
-define internal i64 @work(ptr %block) {{
+define internal i64 @work(ptr %block, ptr %line) {{
 {_join(lines)}
   br i1 {enough}, label %some, label %short
 some:
@@ -189,7 +224,9 @@ def _team(signature: Signature) -> str:
     _store(fill, "ptr @work", "%block", _FUNCTION)
     _store(fill, "i64 0", "%block", _PENDING)
     _store(fill, "i64 1", "%block", _FINE)
-    _store(fill, "i64 0", "%block", _NEXT_ROW)
+    _store(fill, "ptr %board", "%block", _BOARD)
+    _store(fill, "i64 %zones", "%block", _ZONES)
+    _store(fill, "ptr %counters", "%block", _COUNTERS)
     _store(fill, "i64 %n", "%block", _ROWS)
     for g in groups:
         _store(fill, f"ptr %p{g}", "%block", _ARRAYS + 2 * g)
@@ -203,14 +240,20 @@ def _team(signature: Signature) -> str:
     leave = Lines("y")
     leave.do(f"call i32 {runtime(leave, YIELD)}()")
     return f"""
+declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 define i64 @team(ptr %board, i64 %helpers, i64 %n{_parameters(signature)}) {{
 start:
   %block = alloca [{_ARRAYS + 2 * len(groups)} x i64], align 64
+  %zones = add i64 %helpers, 1
+  %bytes = mul i64 %zones, {8 * LINE}
+  %counters = alloca i8, i64 %bytes, align 64
+  call void @llvm.memset.p0.i64(ptr %counters, i8 0, i64 %bytes, i1 false)
 {_join(fill)}
   br label %offers
 {_for_each_line("offer", "offers", "own")}
 own:
-  %fine = call i64 @work(ptr %block)
+  %own_line = getelementptr i64, ptr %board, i64 -{LINE}
+  %fine = call i64 @work(ptr %block, ptr %own_line)
   br label %take_backs
 {_for_each_line("take_back", "take_backs", "wait")}
 wait:
@@ -257,7 +300,7 @@ def _serve() -> str:
     """Text of ``@serve(line)``: do what is offered, until nothing is for a while."""
     lines, after = Lines("s"), Lines("u")
     function = _load(lines, "ptr", "%block", _FUNCTION)
-    result = lines.let(f"call i64 {function}(ptr %block)")
+    result = lines.let(f"call i64 {function}(ptr %block, ptr %line)")
     after.do(f"atomicrmw and ptr {_place(after, '%block', _FINE)}, i64 {result} monotonic")
     after.do(f"atomicrmw sub ptr {_place(after, '%block', _PENDING)}, i64 1 release")
     return f"""
