@@ -85,7 +85,7 @@ def compare(path: Path, floating: bool, states: int, seed: int = 0) -> dict[str,
         qd, qdd = rng.normal(size=(2, robot.nv))
         found = _one_state(robot, model, data, to, (q, qd, qdd), solvers, hybrid)
         for name, value in found:
-            worst[name] = max(worst[name], value)
+            worst[name] = float(np.maximum(worst[name], value))  # NaN stays
     return worst
 
 
@@ -139,7 +139,7 @@ def _jacobian_difference(
         number = model.getJointId("root_joint" if joint == "root" else joint)
         J = pin.getJointJacobian(model, data, number, pin.ReferenceFrame.LOCAL)
         J = np.vstack([J[3:], J[:3]])[:, order]
-        worst = max(worst, relative(dynsys.jacobian(robot, q, body), J))
+        worst = float(np.maximum(worst, relative(dynsys.jacobian(robot, q, body), J)))
     return worst
 
 
@@ -151,7 +151,7 @@ def table(rows: dict[str, dict[str, float]]) -> Table:
         out.add_column(name, justify="right")
     for robot, row in rows.items():
         cells = [
-            f"[bold]{row[name]:.0e}[/]" if row[name] > LIMIT else f"{row[name]:.0e}"
+            f"{row[name]:.0e}" if row[name] <= LIMIT else f"[bold]{row[name]:.0e}[/]"
             for name in COLUMNS
         ]
         out.add_row(robot, *cells)

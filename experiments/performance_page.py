@@ -65,7 +65,7 @@ CAVEATS = """\
 
 def page() -> str:
     """Return the Markdown of the page."""
-    parts = [str(INTRODUCTION)]
+    parts = [INTRODUCTION]
     slower: dict[str, list[str]] = {}
     for name, write in SECTIONS.items():
         result = load(name)
@@ -250,7 +250,7 @@ def _start_up(data: list[dict[str, Any]], slower: dict[str, list[str]]) -> Itera
     yield _table(("problem, robot", "first time [s]", "from the cache [s]"), rows) + "\n"
 
 
-SECTIONS: dict[str, Callable[[Any, list[str]], Iterator[str]]] = {
+SECTIONS: dict[str, Callable[[Any, dict[str, list[str]]], Iterator[str]]] = {
     "peers": _peers,
     "operational": _operational,
     "estimation": _estimation,
@@ -261,7 +261,7 @@ SECTIONS: dict[str, Callable[[Any, list[str]], Iterator[str]]] = {
 
 def _with_table(readme: str) -> str:
     if BEGIN not in readme or END not in readme:
-        return readme
+        raise SystemExit(f"README.md has no place for the table: {BEGIN} ... {END}")
     before, _, rest = readme.partition(BEGIN)
     return f"{before}{BEGIN}\n{readme_table()}\n{END}{rest.partition(END)[2]}"
 

@@ -35,8 +35,8 @@ first steps:
   dynsys info example:humanoid --floating-base
   dynsys check catalogue:nao                      what these sensors determine
   dynsys place catalogue:nao --budget 2           which sensors to add
-  dynsys simulate catalogue:panda -o log.npz      a noisy synthetic log
-  dynsys solve catalogue:panda log.npz -o out.npz
+  dynsys simulate catalogue:nao_slippery -o log.npz
+  dynsys solve catalogue:nao_slippery log.npz -o out.npz
   dynsys compare example:humanoid                 orders beside RNEA and ABA
   dynsys export example:humanoid -o c             the same computation as C99
   dynsys COMMAND --help                           options and examples

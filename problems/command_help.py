@@ -18,7 +18,7 @@ EXAMPLES = {
   dynsys check problem.yaml --json | jq .repairs""",
     "solve": """\
   dynsys solve problem.yaml log.mcap -o torques.parquet
-  dynsys solve catalogue:panda log.npz -o out.npz --outputs torque,std.torque
+  dynsys solve catalogue:nao_slippery log.npz -o out.npz --outputs torque
   dynsys solve problem.yaml log.parquet -o out.parquet --workers 8""",
     "place": """\
   dynsys place catalogue:nao        the least that determines all torques
@@ -36,9 +36,9 @@ EXAMPLES = {
     "export": """\
   dynsys export arm.urdf --problem id -o controller/dynamics
   dynsys export example:humanoid --floating-base --outputs qdd,joint_wrench -o c
-  dynsys export catalogue:panda --outputs torque,std.torque -o c""",
+  dynsys export catalogue:nao_slippery --outputs torque,std.torque -o c""",
     "simulate": """\
-  dynsys simulate catalogue:panda -o log.npz --truth
+  dynsys simulate catalogue:nao_slippery -o log.npz --truth
   dynsys simulate problem.yaml -o log.parquet --duration 3600 --workers 8""",
     "report": """\
   dynsys report catalogue:nao -o report.html

@@ -23,8 +23,8 @@ __all__ = ["CompiledAnswers", "wanted_of"]
 
 AGREEMENT = ("residual", "multiplier")
 FACTS = ("chi_square", "degrees_of_freedom", "p_value", "residual")
-Facts: TypeAlias = tuple[float, int, str, Array]
-"""Chi-square, degrees of freedom, method and normalised residuals of a state."""
+Facts: TypeAlias = tuple[float, int, str]
+"""Chi-square, degrees of freedom and method of a state."""
 
 
 def wanted_of(outputs: Sequence[str], uncertainty: Sequence[str]) -> Wanted:
@@ -72,6 +72,7 @@ class CompiledAnswers:
         self._switch = switch
         self._arrays: dict[str, Array] = {}
         self._facts: dict[int, Facts] = {}
+        self._normalised: dict[int, Array] = {}
 
     @property
     def method(self) -> str | tuple[str, ...]:
@@ -96,7 +97,10 @@ class CompiledAnswers:
         for k in np.flatnonzero(bad).tolist():
             posterior = self._posterior_of(k)
             one = Estimate.of_one(self._problem, posterior)
-            self._keep_facts(k, posterior, "std_multiplier" in found)
+            facts = posterior.chi_square, posterior.degrees_of_freedom, posterior.method
+            self._facts[k] = facts
+            if "std_multiplier" in found:
+                self._normalised[k] = normalised_residuals(self._problem, posterior)
             for name, array in found.items():
                 kind = cast("Quantity", name.removeprefix("std_"))
                 if kind in QUANTITIES:
@@ -118,14 +122,6 @@ class CompiledAnswers:
             f"std_{name}": np.full((n, question.size(name)), np.nan)
             for name in wanted.uncertainty
         }
-
-    def _keep_facts(self, k: int, posterior: AbstractPosterior, with_residuals: bool) -> None:
-        size = self._problem.layout.size
-        residuals = np.full(size, np.nan)
-        if with_residuals:
-            residuals = normalised_residuals(self._problem, posterior)
-        facts = posterior.chi_square, posterior.degrees_of_freedom, posterior.method
-        self._facts[k] = (*facts, residuals)
 
     def _have(self, names: Sequence[str], wanted: Wanted) -> bool:
         """Compute what is not there yet; False if no kernel can."""
@@ -179,6 +175,6 @@ class CompiledAnswers:
         out = np.full(spread.shape, np.nan)
         out[checked] = -self._arrays["multiplier"][checked] / spread[checked]
         out[:, variance == 0] = 0.0
-        for k, facts in self._facts.items():
-            out[k] = facts[3]
+        for k, residuals in self._normalised.items():
+            out[k] = residuals
         return out

@@ -54,12 +54,17 @@ class CompiledEstimator:
     robot: KinematicTree
     layout: Layout
 
+    def __reduce__(self) -> tuple[type[CompiledEstimator], tuple[KinematicTree, Layout]]:
+        """Travels as what it was made from; kernels come from the cache there."""
+        return CompiledEstimator, (self.robot, self.layout)
+
     @cached_property
     def _equations(self) -> tuple[EquationBlock, ...]:
         return self.layout.equations(UnknownLayout(self.robot, net_wrench=True))
 
     @cached_property
-    def _found(self) -> dict[tuple[Wanted, Names], Kernel | KernelBuildError]:
+    def _found(self) -> dict[tuple[Wanted, Names], Kernel | str]:
+        """Kernels, or why there is none: the words, for an error would keep its callers."""
         return {}
 
     def question(self, wanted: Wanted, switchable: Names = ()) -> Question:
@@ -94,10 +99,10 @@ class CompiledEstimator:
             try:
                 self._found[key] = self._build(wanted, switchable, dtype)
             except KernelBuildError as error:
-                self._found[key] = error
+                self._found[key] = str(error)
         found = self._found[key]
-        if isinstance(found, KernelBuildError):
-            raise found
+        if isinstance(found, str):
+            raise KernelBuildError(found)
         return found
 
     def _build(self, wanted: Wanted, switchable: Names, dtype: str) -> Kernel:

@@ -51,7 +51,8 @@ class DemoRow:
     @property
     def agrees(self) -> bool:
         """True if the answer is that of the recursive twin, and Pinocchio's."""
-        return max(self.difference, self.residual, self.pinocchio_difference or 0.0) < AGREEMENT
+        found = (self.difference, self.residual, self.pinocchio_difference or 0.0)
+        return all(x < AGREEMENT for x in found)  # false for NaN, too
 
 
 @final
@@ -208,12 +209,13 @@ def _measure(
         solution, answer = case.solve(state)
         if peer is not None and peer_difference is not None:
             one = _relative_difference(answer[0], peer[1][k])
-            peer_difference = max(peer_difference, one)
+            peer_difference = float(np.maximum(peer_difference, one))  # keeps NaN
         seconds.append(_seconds(case.solve, state, REPEATS))
         lu_seconds.append(_seconds(case.solve_by_lu, state, 1))
         reference = case.solve_twin(state)
-        difference = max(difference, *map(_relative_difference, answer, reference))
-        residual = max(residual, float(solution.residual))
+        found = map(_relative_difference, answer, reference)
+        difference = float(np.max([difference, *found]))
+        residual = float(np.maximum(residual, solution.residual))
     system = case.problem.system
     return DemoRow(
         problem=case.name,

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, final
 
-__all__ = ["Component", "Report", "examine", "show"]
+__all__ = ["Component", "Report", "examine", "find_browser", "show"]
 
 
 @final
@@ -181,14 +181,27 @@ def _compiler() -> Component:
     )
 
 
+BROWSERS = (
+    "chromium",
+    "chromium-browser",
+    "google-chrome",
+    "google-chrome-stable",
+    "microsoft-edge",
+    "chrome",
+)
+
+
+def find_browser() -> str | None:
+    """Path of the first Chromium-like browser there is, None if there is none."""
+    return next((found for name in BROWSERS if (found := shutil.which(name))), None)
+
+
 def _browser() -> Component:
-    names = ("chromium", "chromium-browser", "google-chrome", "chrome")
-    found = next((path for name in names if (path := shutil.which(name))), None)
     return Component(
         "chromium",
         "reports as PDF",
         False,
-        found,
+        find_browser(),
         "reports are HTML only",
         "sudo apt-get install chromium",
     )

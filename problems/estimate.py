@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
+from dynsys.errors import StateError
 from dynsys.types import Array, ArrayLike, IntArray
+from problems.measured_states import MeasuredStates
 from problems.named_quantity import (
     QUANTITIES,
     ByQuantity,
@@ -22,6 +24,7 @@ from problems.named_quantity import (
 
 if TYPE_CHECKING:
     from problems.compiled_answers import CompiledAnswers
+    from problems.estimate_trust import EstimateTrust
     from problems.estimation import Estimation
     from problems.posterior import AbstractPosterior
 
@@ -110,10 +113,14 @@ class Estimate:
         self.determined = ByQuantity(self, is_determined)
 
     @staticmethod
-    def of_one(problem: Estimation, posterior: AbstractPosterior) -> Estimate:
-        """Estimate of one state."""
+    def of_one(
+        problem: Estimation, posterior: AbstractPosterior, states: MeasuredStates | None = None
+    ) -> Estimate:
+        """Estimate of one state that has been solved; ``states`` is where."""
         facts = posterior.chi_square, posterior.degrees_of_freedom
-        return Estimate(problem, lambda _: posterior, None, posterior.method, facts)
+        e = Estimate(problem, states or (lambda _: posterior), None, posterior.method, facts)
+        e._last = 0, posterior
+        return e
 
     @staticmethod
     def of_many(
@@ -157,6 +164,44 @@ class Estimate:
         for kind, array in (deviations or {}).items():
             self.std.keep(kind, array)
         return self
+
+    # ---- trust and travel ----------------------------------------------------------------
+
+    def _states(self) -> MeasuredStates:
+        if isinstance(self._posterior_of, MeasuredStates):
+            return self._posterior_of
+        raise StateError(
+            "this estimate was put together without its states; those that Estimation.solve and"
+            " solve_batch return can be judged and pickled"
+        )
+
+    def trust(self) -> EstimateTrust:
+        """Bounds on the rounding errors of all quantities, from a check in extended precision.
+
+        Takes a fraction of a second per state, and nothing of those who do not ask.
+        """
+        from problems.estimate_trust import judge_estimate, stacked_estimates
+
+        states, measured = self._states(), self.problem.measured
+        arrays = {kind: self.values[kind].array for kind in QUANTITIES}
+        if not self.shape:
+            return judge_estimate(measured, states.at(0), arrays, self._posterior(0))
+        judged = []
+        for k in range(self.shape[0]):
+            one = {kind: array[k] for kind, array in arrays.items()}
+            judged.append(judge_estimate(measured, states.at(k), one, self._posterior(k)))
+        return stacked_estimates(judged)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """An estimate travels as problem, states and values; all else is found again there."""
+        kept = self.values.kept()
+        if self._answers is None:
+            kept = {kind: self.values[kind].array for kind in QUANTITIES}
+        n = self.shape[0] if self.shape else None
+        made_from = self.problem, self._states(), n, self.method, self._facts, self._answers
+        return _restored, (made_from, kept, self.std.kept())
+
+    # ---- asking --------------------------------------------------------------------------
 
     def _posterior(self, k: int) -> AbstractPosterior:
         if self._last is None or self._last[0] != k:
@@ -255,3 +300,11 @@ class Estimate:
     def __repr__(self) -> str:
         what = f"{self.shape[0]} states" if self.shape else "one state"
         return f"Estimate({self.problem.robot.name!r}, {what}, by {self.method})"
+
+
+def _restored(
+    made_from: tuple[Any, ...],
+    quantities: Mapping[Quantity, Array],
+    deviations: Mapping[Quantity, Array],
+) -> Estimate:
+    return Estimate(*made_from).keep(quantities, deviations)

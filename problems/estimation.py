@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, cast, final, get_args
 import numpy as np
 
 from dynsys.codegen.interface import AbstractKernel
-from dynsys.errors import DynsysError, KernelBuildError, LayoutError
+from dynsys.errors import KernelBuildError, LayoutError
 from dynsys.model.checks import nearest_name
 from dynsys.model.tree import KinematicTree
 from dynsys.ordering import Plan
@@ -28,6 +28,7 @@ from problems.estimation_kernels import (
 )
 from problems.inputs import matrix
 from problems.least_squares_sparse import has_cholmod
+from problems.measured_states import MeasuredStates
 from problems.measured_system import Active, MeasuredSystem, Readings
 from problems.posterior import AbstractPosterior
 from problems.posterior_solver import ContradictionError, PosteriorSolver
@@ -142,17 +143,14 @@ class Estimation(AbstractProblem):
         q, qd = self.robot.check_q(q), self.robot.check_v(qd, "qd")
         rows = self.measured.pack(y, active, None)
         wanted = _quantities(uncertainty)
+        states = MeasuredStates(self, q[None], qd[None], rows[None], False)
         if self.backend == "llvm" and self.prior is None:
-
-            def posterior_of(_: int) -> AbstractPosterior:
-                return self.posterior(q, qd, rows)
-
-            state = (q[None], qd[None], rows[None])
-            answers = CompiledAnswers(self, self._compiled, state, posterior_of, 1, True)
+            state = (states.q, states.qd, states.rows)
+            answers = CompiledAnswers(self, self._compiled, state, states, 1, True)
             answers.compute(wanted_of(QUANTITIES, wanted))
             (method,) = answers.method if isinstance(answers.method, tuple) else ("llvm",)
-            return Estimate(self, posterior_of, None, method, None, answers)
-        e = Estimate.of_one(self, self.posterior(q, qd, rows))
+            return Estimate(self, states, None, method, None, answers)
+        e = Estimate.of_one(self, self.posterior(q, qd, rows), states)
         for quantity in wanted:
             _ = e.std[quantity].array
         return e
@@ -184,30 +182,21 @@ class Estimation(AbstractProblem):
         n = len(positions)
         rows = self.measured.pack(y, active, n)
         wanted = _quantities(uncertainty)
-
-        def posterior_of(k: int) -> AbstractPosterior:
-            try:
-                one_q = self.robot.check_q(positions[k])
-                return self.posterior(one_q, self.robot.check_v(velocities[k], "qd"), rows[k])
-            except DynsysError as error:
-                raise type(error)(f"state {k}: {error}") from None
-
+        states = MeasuredStates(self, positions, velocities, rows, True)
         if self.prior is None and (
             self.backend == "llvm" or (self.backend == "auto" and n >= COMPILED_FROM)
         ):
-            state = (positions, velocities, rows)
+            state = (states.q, states.qd, states.rows)
             partial = int(np.isnan(rows).any(axis=1).sum())
             switch = self.backend == "llvm" or partial >= COMPILED_FROM
-            answers = CompiledAnswers(
-                self, self._compiled, state, posterior_of, threads, switch
-            )
+            answers = CompiledAnswers(self, self._compiled, state, states, threads, switch)
             try:
                 answers.compute(wanted_of(outputs, wanted))
-                return Estimate(self, posterior_of, n, answers.method, None, answers)
+                return Estimate(self, states, n, answers.method, None, answers)
             except KernelBuildError:
                 if self.backend == "llvm":
                     raise
-        return Estimate.of_many(self, posterior_of, n, wanted)
+        return Estimate.of_many(self, states, n, wanted)
 
     @cached_property
     def _compiled(self) -> CompiledEstimator:
@@ -270,7 +259,7 @@ class Estimation(AbstractProblem):
         """
         if plan is not None:
             check_plan(self, plan)
-        wanted = wanted_of(outputs, uncertainty)
+        wanted = Wanted(tuple(outputs), tuple(uncertainty))
         if backend == "reference":
             return ReferenceEstimator(self, wanted)
         if backend != "llvm" or self.prior is not None:

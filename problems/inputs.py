@@ -11,7 +11,16 @@ from dynsys.model.tree import KinematicTree
 from dynsys.recursive.kinematics import WrenchInput, external_wrenches
 from dynsys.types import Array, ArrayLike
 
-__all__ = ["matrix", "wrench_rows"]
+__all__ = ["apart_from", "matrix", "wrench_rows"]
+
+
+def apart_from(arrays: Sequence[Array], out: Sequence[Array] | None) -> list[Array]:
+    """Return the arrays, copies in place of those that writing to ``out`` would change."""
+    targets = [] if out is None else [x for x in out if isinstance(x, np.ndarray)]
+    return [
+        x.copy() if any(np.may_share_memory(x, target) for target in targets) else x
+        for x in arrays
+    ]
 
 
 def matrix(robot: KinematicTree, given: Sequence[tuple[str, ArrayLike]]) -> list[Array]:

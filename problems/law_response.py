@@ -77,25 +77,33 @@ class LawResponse:
         return tuple(steps)
 
     def at(
-        self, kinematics: Kinematics, directions: Array | None = None, *, bias: bool = True
+        self,
+        kinematics: Kinematics,
+        directions: Array | None = None,
+        *,
+        bias: bool = True,
+        absolute: bool = False,
     ) -> Array:
-        """[T Z, d_0] (unknowns, k + 1) at a state.
+        """[T Z, d_0] (unknowns, k + 1) at a state, in the scalars of its kinematics.
 
         Parameters
         ----------
         kinematics : the state.
         directions : Z (size of z, k), the identity if None.
         bias : False leaves d_0 zero.
+        absolute : True sums the magnitudes of all terms instead.
         """
         columns = self.open_columns
         Z = np.eye(len(columns)) if directions is None else directions
-        d = np.zeros((self.system.unknowns.size, Z.shape[1] + 1))
-        d[columns, :-1] = Z
+        size = self.system.unknowns.size, Z.shape[1] + 1
+        d = np.zeros(size, dtype=np.result_type(kinematics.qd, np.float64))
+        d[columns, :-1] = np.abs(Z) if absolute else Z
         for target, law, others in self._steps:
             value = d[target.slice]
             for term in others:
                 coefficient = term.value(kinematics) if callable(term.value) else term.value
-                value += coefficient @ d[term.unknown.slice]
+                value += (abs(coefficient) if absolute else coefficient) @ d[term.unknown.slice]
             if bias and law.bias is not None:
-                value[:, -1] += law.bias(kinematics)
+                given = law.bias(kinematics)
+                value[:, -1] += abs(given) if absolute else given
         return d

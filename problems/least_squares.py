@@ -20,7 +20,15 @@ from dynsys.errors import StateError
 from dynsys.types import Array, IntArray
 from problems.least_squares_noise import WhitenedRows
 
-__all__ = ["RANK_TOLERANCE", "DenseSolution", "Rank", "Rows", "rank_of", "solve_dense"]
+__all__ = [
+    "RANK_TOLERANCE",
+    "DenseSolution",
+    "Rank",
+    "Rows",
+    "check_finite",
+    "rank_of",
+    "solve_dense",
+]
 
 RANK_TOLERANCE = 1e-11
 """Singular values below this part of the largest, rows and columns of unit size, are zero."""
@@ -145,7 +153,7 @@ def solve_dense(rows: Rows, whitened: WhitenedRows) -> DenseSolution:
     exact, noisy = whitened.exact, whitened.noisy
     A, magnitude = np.asarray(noisy @ rows.B), np.asarray(abs(exact) @ rows.size)
     constraints = _clean(np.asarray(exact @ rows.B), magnitude)
-    _check_finite(A, constraints, rows.c)
+    check_finite(A, constraints, rows.c)
     rank = rank_of(np.vstack([constraints, A]))
     c = np.asarray(exact @ rows.c)
     fixed = rank_of(constraints, rank.scale)
@@ -158,7 +166,7 @@ def solve_dense(rows: Rows, whitened: WhitenedRows) -> DenseSolution:
     free = rank.scale[:, None] * free
     Q, R, order = qr(A @ free, mode="economic", pivoting=True)
     misfit = np.asarray(noisy @ rows.c) - A @ z
-    _check_finite(misfit)
+    check_finite(misfit)
     w = np.empty(free.shape[1])
     w[order] = solve_triangular(R, Q.T @ misfit)
     deviation = solve_triangular(R, free[:, order].T, trans="T").T
@@ -173,7 +181,8 @@ def solve_dense(rows: Rows, whitened: WhitenedRows) -> DenseSolution:
     )
 
 
-def _check_finite(*numbers: Array) -> None:
+def check_finite(*numbers: Array) -> None:
+    """Raise a StateError if any number is not finite."""
     if not all(np.isfinite(x).all() for x in numbers):
         raise StateError(
             "the equations at this state overflow float64; check the units of q, qd and y"

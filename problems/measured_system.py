@@ -154,15 +154,25 @@ class MeasuredSystem:
 
     def seen(self, kinematics: Kinematics, directions: Array) -> Array:
         """What the readings see (m, k) of directions Z (size of z, k): Y T Z."""
-        d = self.response.at(kinematics, directions, bias=False)[:, :-1]
-        parts = []
+        return self.read(kinematics, self.response.at(kinematics, directions, bias=False))[
+            :, :-1
+        ]
+
+    def read(self, kinematics: Kinematics, d: Array, *, absolute: bool = False) -> Array:
+        """Y d (m, k + 1) of unknowns d (n, k + 1), b_Y added to the last column.
+
+        In the scalars of the kinematics; ``absolute`` sums the magnitudes of all terms.
+        """
+        parts = [np.zeros((0, d.shape[1]))]
         for block in self.readings:
-            part = np.zeros((block.size, d.shape[1]))
+            part = np.zeros((block.size, d.shape[1]), dtype=d.dtype)
             for term in block.terms:
                 value = term.value(kinematics) if callable(term.value) else term.value
-                part += value @ d[term.unknown.slice]
+                part += (abs(value) if absolute else value) @ d[term.unknown.slice]
+            bias = block.bias_at(kinematics)
+            part[:, -1] += abs(bias) if absolute else bias
             parts.append(part)
-        return np.concatenate(parts) if parts else np.zeros((0, d.shape[1]))
+        return np.concatenate(parts)
 
     # ---- data ----------------------------------------------------------------------------
 

@@ -98,6 +98,11 @@ class NamedQuantity:
             self._array = flat.reshape(*flat.shape[:-1], *columns.shape)
         return self._array
 
+    @property
+    def known(self) -> Array | None:
+        """All values if they have been computed, else None."""
+        return self._array
+
     def _all(self, posterior: AbstractPosterior, columns: IntArray) -> Array:
         """All values of one state, joint by joint or body by body."""
         if self._of is values and posterior.is_complete:
@@ -164,7 +169,7 @@ class ByQuantity:
     def __init__(self, estimate: Estimate, of: Of) -> None:
         self._estimate = estimate
         self._of = of
-        self._known: dict[str, NamedQuantity] = {}
+        self._known: dict[Quantity, NamedQuantity] = {}
 
     def __getitem__(self, quantity: Quantity) -> NamedQuantity:
         if quantity not in QUANTITIES:
@@ -177,6 +182,11 @@ class ByQuantity:
     def keep(self, quantity: Quantity, array: Array) -> None:
         """Take an array that has been computed already."""
         self._known[quantity] = NamedQuantity(self._estimate, quantity, self._of, array)
+
+    def kept(self) -> dict[Quantity, Array]:
+        """Arrays that have been computed, by quantity."""
+        known = ((kind, quantity.known) for kind, quantity in self._known.items())
+        return {kind: array for kind, array in known if array is not None}
 
     @property
     def torque(self) -> NamedQuantity:

@@ -13,7 +13,7 @@ from dynsys.errors import StateError
 from dynsys.system.kinematics import Kinematics
 from dynsys.types import Array, BoolArray
 from problems.kkt_assembly import KktAssembly
-from problems.least_squares import rank_of, solve_dense
+from problems.least_squares import check_finite, rank_of, solve_dense
 from problems.least_squares_sparse import (
     AbstractFactors,
     CholmodFactors,
@@ -66,7 +66,10 @@ class PosteriorSolver:
                 found = self._square(data, np.concatenate([-laws[1], readings[1]]))
             else:
                 found = solve_kkt(*self._kkt, laws, readings, present)
-        return found or self._dense(kinematics, readings, present)
+        if found is None or not np.isfinite(found.d).all():
+            found = self._dense(kinematics, readings, present)
+        check_finite(found.d)
+        return found
 
     def _square(self, data: Array, b: Array) -> AbstractPosterior | None:
         system = self.measured.whole

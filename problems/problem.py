@@ -32,7 +32,7 @@ from dynsys.system.linear_system import LinearSystem
 from dynsys.system.pivot_safety import pivot_safety
 from dynsys.system.symmetric import symmetric_steps
 from dynsys.types import Array, ArrayLike, BoolArray
-from problems.inputs import matrix, wrench_rows
+from problems.inputs import apart_from, matrix, wrench_rows
 from problems.reference import ReferenceKernel, residuals
 from problems.solution import Details, Solution, State
 from problems.trust import Trust, judge, stacked
@@ -246,6 +246,7 @@ class AbstractDynamics(AbstractProblem):
         """Solve one state with all checks."""
         robot = self.robot
         state = [robot.check_q(q), robot.check_v(qd, "qd"), robot.check_v(inputs, self.given)]
+        state = apart_from(state, out)
         wrenches = external_wrenches(robot, f_ext)
         kernel = self._kernel if wrenches is None else self._kernel_with_wrenches
         given = state if wrenches is None else [*state, wrenches.ravel()]
@@ -265,6 +266,7 @@ class AbstractDynamics(AbstractProblem):
     ) -> Solution:
         """Solve N states; a state the kernel cannot answer is named or solved by pivoting."""
         states = matrix(self.robot, (("q", q), ("qd", qd), (self.given, inputs)))
+        states = apart_from(states, out)
         wrenches = wrench_rows(self.robot, f_ext, len(states[0]))
         kernel = self._kernel if wrenches is None else self._kernel_with_wrenches
         given = list(states)

@@ -8,7 +8,7 @@ A board has a line of eight int64 for each helper; the first number of a line is
     3         working
     address   work offered: the caller's block, below
 
-Helpers and callers change a state only by compare-and-exchange. ``team`` offers its block to
+Where two may change a state, they do so by compare-and-exchange. ``team`` offers its block to
 the helpers that are awake, does rows itself until none is left, takes back what nobody has
 begun, and waits for the others. ``serve`` is what a helper runs. Neither touches Python.
 

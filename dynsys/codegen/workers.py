@@ -36,41 +36,51 @@ class Workers:
     def __init__(self, code: LoadedCode) -> None:
         self._code = code
         self._most = processors() - 1
-        self._clear()
-
-    def _clear(self) -> None:
-        self._lock = Lock()
-        self._board = np.zeros((self._most, LINE), np.int64)
-        self._states = self._board[:, 0]
-        self._bells: list[_Bell] = []
-        self._process = os.getpid()
+        self._crew = _Crew(self._most)
 
     def awake(self, helpers: int) -> NDArray[np.int64]:
         """Board (helpers, 8) of workers that watch it, or soon will; of fewer if need be."""
         helpers = max(0, min(helpers, self._most))
+        crew = self._crew
         if helpers:
-            if self._process != os.getpid():  # a forked child has no threads
-                self._clear()
-            states = self._states
+            if crew.process != os.getpid():  # a forked child has no threads
+                crew = self._crew = _Crew(self._most)
             for k in range(helpers):
-                if states[k] == ASLEEP:
-                    self._wake(k)
-        return self._board[:helpers]
+                if crew.states[k] == ASLEEP:
+                    self._wake(crew, k)
+        return crew.board[:helpers]
 
-    def _wake(self, k: int) -> None:
-        with self._lock:
-            while len(self._bells) <= k:
-                self._start()
-            if self._states[k] == ASLEEP:
-                self._states[k] = WAKING
-                self._bells[k].put(True)
+    def _wake(self, crew: _Crew, k: int) -> None:
+        with crew.lock:
+            while len(crew.bells) <= k:
+                if not self._start(crew):
+                    return
+            if crew.states[k] == ASLEEP:
+                crew.states[k] = WAKING
+                crew.bells[k].put(True)
 
-    def _start(self) -> None:
+    def _start(self, crew: _Crew) -> bool:
+        """Start one more; False where the system allows no more threads."""
         bell: _Bell = SimpleQueue()
-        line = self._board[len(self._bells)]
-        Thread(target=_work, args=(bell, line, self._code), daemon=True).start()
+        line = crew.board[len(crew.bells)]
+        try:
+            Thread(target=_work, args=(bell, line, self._code), daemon=True).start()
+        except RuntimeError:
+            return False
         weakref.finalize(self, bell.put, False)
-        self._bells.append(bell)
+        crew.bells.append(bell)
+        return True
+
+
+class _Crew:
+    """The workers of one process: their board, and a bell for each that was started."""
+
+    def __init__(self, most: int) -> None:
+        self.board = np.zeros((most, LINE), np.int64)
+        self.states = self.board[:, 0]
+        self.bells: list[_Bell] = []
+        self.lock = Lock()
+        self.process = os.getpid()
 
 
 def processors() -> int:

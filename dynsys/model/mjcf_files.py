@@ -31,7 +31,7 @@ def check_referenced_files(root: Node, max_bytes: int) -> None:
     folder = Path(root.file).resolve().parent
     included: dict[Path, Node] = {Path(root.file).resolve(): root}
     nodes = list(_with_included(root, folder, max_bytes, included))
-    _expanded(root, folder, included, ())
+    _expanded(root, folder, included, {})
     folders = {Path()}
     for node in nodes:
         _check_area(node)
@@ -87,15 +87,20 @@ def _product(words: str) -> float:
 
 
 def _expanded(
-    node: Node, folder: Path, included: Mapping[Path, Node], within: tuple[Path, ...]
+    node: Node, folder: Path, included: Mapping[Path, Node], sizes: dict[Path, float]
 ) -> float:
-    """Elements that a node becomes: those below it, times its count, with what it includes."""
+    """Elements that a node becomes: those below it, times its count, with what it includes.
+
+    ``sizes`` are those of included files, each found once however often it is included.
+    """
     size = 1.0
     if node.tag == "include" and "file" in node.attributes:
         target = _target(node, folder)
-        if target not in within and target in included:
-            size += _expanded(included[target], folder, included, (*within, target))
-    size += sum(_expanded(child, folder, included, within) for child in node.children)
+        if target in included and target not in sizes:
+            sizes[target] = 0.0  # within itself: MuJoCo refuses that
+            sizes[target] = _expanded(included[target], folder, included, sizes)
+        size += sizes.get(target, 0.0)
+    size += sum(_expanded(child, folder, included, sizes) for child in node.children)
     if node.tag in _MULTIPLIED:
         size *= _product(_text(node, "count"))
     if size > MAX_EXPANDED and node.tag in (*_MULTIPLIED, "mujoco"):

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -30,6 +29,7 @@ import numpy as np
 from dynsys.errors import DynsysError
 from dynsys.types import Array
 from experiments.trust.agreement_cases import QUANTITIES, Case, random_case, real_cases
+from experiments.trust.faults_common import own_cache
 
 __all__ = ["LIMIT", "Record", "main", "run"]
 
@@ -136,19 +136,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", nargs="?", const="-", help="file, or nothing for stdout")
     options = parser.parse_args(arguments)
     start = time.monotonic()
-    with tempfile.TemporaryDirectory() as cache:  # random robots would fill the user's
-        before = os.environ.get("DYNSYS_CACHE")
-        os.environ["DYNSYS_CACHE"] = cache
-        try:
+    with tempfile.TemporaryDirectory() as cache, own_cache(Path(cache)):
+        try:  # in a cache of their own: random robots would fill the user's
             record = run(
                 options.seconds, options.seed, states=options.states, robots=options.robots
             )
         except DynsysError as error:
             raise SystemExit(f"the campaign stopped: {error}") from error
-        finally:
-            os.environ.pop("DYNSYS_CACHE")
-            if before is not None:
-                os.environ["DYNSYS_CACHE"] = before
     report = record.report() | {
         "seed": options.seed,
         "seconds": round(time.monotonic() - start, 1),

@@ -25,12 +25,12 @@ from experiments.trust.agreement_models import (
     floating,
     layout_of,
     mjcf_text,
-    pinocchio_model,
     sites_of,
     urdf_text,
 )
 from experiments.trust.agreement_peers import Answers, Idyntree, Mujoco, Pinocchio, State
 from problems.readings import TrueReadings
+from problems.report.pinocchio_peer import pinocchio_model
 
 __all__ = ["QUANTITIES", "Case", "random_case", "real_cases"]
 
@@ -172,15 +172,22 @@ def random_case(seed: int, folder: Path) -> Case:
         sites = sites_of(tree, rng)
         mjcf = _written(tree, sites, folder)
         makers: dict[str, Callable[[], Peer]] = {
-            "pin": lambda: Pinocchio(tree, pinocchio_model(tree), sites),
+            "pin": lambda: _pinocchio(tree, sites),
             "mujoco": lambda: Mujoco(tree, mjcf.read_text(), sites),
         }
         return Case(f"{tree.name} (MJCF)", tree, sites, makers, mjcf)
     names = ["revolute", "prismatic", "spherical", "helical"]
     tree = dynsys.synthetic.random_tree(n, seed, names)
     sites = sites_of(tree, rng)
-    only = {"pin": lambda: Pinocchio(tree, pinocchio_model(tree), sites)}
+    only = {"pin": lambda: _pinocchio(tree, sites)}
     return Case(f"{tree.name} (screws)", tree, sites, only, folder / "none.xml")
+
+
+def _pinocchio(tree: KinematicTree, sites: Sequence[Site]) -> Pinocchio:
+    found = pinocchio_model(tree)
+    if found is None:
+        raise ValueError("Pinocchio has no twin of a joint")
+    return Pinocchio(tree, found[1], sites)
 
 
 def _written(tree: KinematicTree, sites: Sequence[Site], folder: Path) -> Path:

@@ -1,4 +1,4 @@
-"""The same robot for other programs: a tree as URDF, as MJCF with sensors, as a pin.Model."""
+"""The same robot for other programs: a tree as URDF, as MJCF with sensors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 import sensors
 from dynsys.model.body import Body
-from dynsys.model.joints import Free, Helical, Prismatic, Revolute, Spherical
+from dynsys.model.joints import Free, Prismatic, Revolute, Spherical
 from dynsys.model.spatial import Inertia, Transform, rotation_from_rpy
 from dynsys.model.tree import KinematicTree
 from dynsys.types import Array
@@ -22,7 +22,6 @@ __all__ = [
     "floating",
     "layout_of",
     "mjcf_text",
-    "pinocchio_model",
     "sites_of",
     "urdf_text",
 ]
@@ -172,34 +171,3 @@ def _mjcf_inertia(body: Body) -> str:
 
 def _mjcf_site(site: Site | None) -> str:
     return "" if site is None else f'<site name="site_{site.body}" {_pose(site.transform)}/>'
-
-
-# ---- Pinocchio -------------------------------------------------------------------------------
-
-
-def pinocchio_model(robot: KinematicTree) -> Any:
-    """``pin.Model`` of a tree of revolute, prismatic, helical, spherical and free joints."""
-    import pinocchio as pin
-
-    model = pin.Model()
-    model.gravity.linear = robot.gravity
-    numbers: list[int] = []
-    for body in robot.bodies:
-        joint = body.joint
-        if isinstance(joint, Free):
-            theirs: Any = pin.JointModelFreeFlyer()
-        elif isinstance(joint, Spherical):
-            theirs = pin.JointModelSpherical()
-        elif isinstance(joint, Helical):
-            theirs = pin.JointModelHelicalUnaligned(joint.axis, joint.pitch)
-        elif isinstance(joint, Prismatic):
-            theirs = pin.JointModelPrismaticUnaligned(joint.axis)
-        else:
-            theirs = pin.JointModelRevoluteUnaligned(joint.axis)
-        place = pin.SE3(np.asarray(body.placement.E).T, np.asarray(body.placement.r))
-        parent = 0 if body.parent < 0 else numbers[body.parent]
-        name = body.joint_name or body.name
-        numbers.append(model.addJoint(parent, theirs, place, name))
-        inertia = pin.Inertia(body.inertia.mass, body.inertia.com, body.inertia.about_com)
-        model.appendBodyToJoint(numbers[-1], inertia, pin.SE3.Identity())
-    return model

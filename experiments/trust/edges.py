@@ -2,10 +2,11 @@
 
     python -m experiments.trust.edges [--families NAME ...] [--json]
 
-Inverse, forward and hybrid dynamics at every edge of :mod:`edges_cases`. The true error is that
-against 60 decimal digits (:mod:`edges_oracle`). Each answer must be covered by the bounds of
-``solution.trust()``, or be refused by an error of ours. One line of JSON per question (a table
-without --json); exit status 1 if any is uncovered.
+Inverse, forward and hybrid dynamics at every edge of :mod:`edges_cases`, estimation at those of
+:mod:`edges_estimation_cases`. The true error is that against 60 decimal digits. Each answer
+must be covered by the bounds of ``trust()``, be refused by an error of ours, or be marked
+undetermined. One line of JSON per question (a table without --json); exit status 1 if any is
+uncovered.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ import decimal
 import json
 import sys
 import warnings
-from dataclasses import dataclass
-from typing import Any, final
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -24,26 +25,14 @@ import problems
 from dynsys.errors import DynsysError
 from dynsys.types import Array, ScalarArray
 from experiments.trust.edges_cases import FAMILIES, Edge, edges
+from experiments.trust.edges_estimation import judge_estimation_edge
+from experiments.trust.edges_estimation_cases import ESTIMATION_FAMILIES
 from experiments.trust.edges_oracle import exact_qdd, exact_torque
+from experiments.trust.edges_verdict import Verdict
 from problems.problem import AbstractDynamics
 from problems.trust import Trust
 
 __all__ = ["Verdict", "judge_edge"]
-
-
-@final
-@dataclass(frozen=True)
-class Verdict:
-    """What happened at an edge: errors relative to the largest entry of the answer."""
-
-    family: str
-    case: str
-    task: str
-    covered: bool
-    true_error: float | None = None
-    bound: float | None = None
-    condition: float | None = None
-    error: str | None = None
 
 
 def judge_edge(family: str, edge: Edge) -> list[Verdict]:
@@ -172,17 +161,26 @@ def _rounded(x: ScalarArray) -> Array:
 def main() -> int:
     """Judge all edges and print what happened."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--families", nargs="*", default=list(FAMILIES), choices=list(FAMILIES))
+    every = [*FAMILIES, *ESTIMATION_FAMILIES]
+    parser.add_argument("--families", nargs="*", default=every, choices=every)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     uncovered = 0
-    for family, edge in edges(options.families):
-        for verdict in judge_edge(family, edge):
-            uncovered += not verdict.covered
-            text = json.dumps(vars(verdict)) if options.json else _row(verdict)
-            sys.stdout.write(text + "\n")
-            sys.stdout.flush()
+    for verdict in _verdicts(options.families):
+        uncovered += not verdict.covered
+        text = json.dumps(vars(verdict)) if options.json else _row(verdict)
+        sys.stdout.write(text + "\n")
+        sys.stdout.flush()
     return 1 if uncovered else 0
+
+
+def _verdicts(families: Sequence[str]) -> Iterator[Verdict]:
+    for family, edge in edges([name for name in families if name in FAMILIES]):
+        yield from judge_edge(family, edge)
+    for family in families:
+        if family in ESTIMATION_FAMILIES:
+            for case in ESTIMATION_FAMILIES[family]():
+                yield judge_estimation_edge(family, case)
 
 
 def _row(v: Verdict) -> str:
@@ -190,7 +188,7 @@ def _row(v: Verdict) -> str:
     numbers = " ".join(
         "       -" if x is None else f"{x:8.1e}" for x in (v.true_error, v.bound, v.condition)
     )
-    return f"{v.case:42} {v.task:6} {numbers}  {v.error or shown}"
+    return f"{v.case:42} {v.task:10} {numbers}  {v.error or shown}"
 
 
 if __name__ == "__main__":

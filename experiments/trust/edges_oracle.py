@@ -18,7 +18,7 @@ from dynsys.recursive.aba import aba_scalars
 from dynsys.recursive.rnea import rnea_scalars
 from dynsys.types import Array, ScalarArray
 
-__all__ = ["Wide", "exact_qdd", "exact_torque", "wide"]
+__all__ = ["Wide", "exact_qdd", "exact_torque", "unit_wide", "wide"]
 
 DIGITS = 60
 _CONTEXT = decimal.Context(
@@ -137,7 +137,8 @@ def wide(x: Array) -> ScalarArray:
     return np.array(flat, dtype=object).reshape(np.shape(x))
 
 
-def _unit(robot: KinematicTree, q: Array) -> ScalarArray:
+def unit_wide(robot: KinematicTree, q: Array) -> ScalarArray:
+    """Position q, wide, its quaternions at unit norm."""
     exact = wide(q)
     for where in robot.quaternion_slices:
         norm = (exact[where] * exact[where]).sum().sqrt()
@@ -147,7 +148,7 @@ def _unit(robot: KinematicTree, q: Array) -> ScalarArray:
 
 def exact_torque(robot: KinematicTree, q: Array, qd: Array, qdd: Array) -> ScalarArray:
     """Torque (nv,) of inverse dynamics, wide."""
-    return rnea_scalars(robot, _unit(robot, q), wide(qd), wide(qdd))
+    return rnea_scalars(robot, unit_wide(robot, q), wide(qd), wide(qdd))
 
 
 def exact_qdd(robot: KinematicTree, q: Array, qd: Array, torque: Array) -> ScalarArray:
@@ -158,4 +159,4 @@ def exact_qdd(robot: KinematicTree, q: Array, qd: Array, torque: Array) -> Scala
     decimal.DivisionByZero
         where H is singular.
     """
-    return aba_scalars(robot, _unit(robot, q), wide(qd), wide(torque))
+    return aba_scalars(robot, unit_wide(robot, q), wide(qd), wide(torque))

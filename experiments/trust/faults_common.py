@@ -7,12 +7,20 @@ import ctypes
 import multiprocessing
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
-__all__ = ["Outcome", "Skipped", "killed_after", "own_cache", "small_disk", "undisturbed"]
+__all__ = [
+    "Outcome",
+    "Skipped",
+    "killed_after",
+    "own_cache",
+    "small_disk",
+    "undisturbed",
+    "with_wrong",
+]
 
 _READ_ONLY, _REMOUNT = 1, 32  # MS_RDONLY, MS_REMOUNT
 
@@ -36,6 +44,11 @@ class Outcome:
     def ok(self) -> bool:
         """Whether nothing went wrong."""
         return self.injected == self.survived
+
+
+def with_wrong(meaning: str, wrong: Collection[str]) -> str:
+    """What survival means, and what went wrong, each once."""
+    return meaning if not wrong else f"{meaning}; WRONG: {'; '.join(sorted(set(wrong))[:6])}"
 
 
 def _started(target: Callable[..., None], arguments: tuple[Any, ...]) -> Any:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from dynsys.errors import DynsysError
-from experiments.trust.faults_common import Outcome
+from experiments.trust.faults_common import Outcome, with_wrong
 from problems.logs.jobs import SimulateJob, SolveJob
 from problems.logs.run import run_job
 
@@ -124,6 +124,4 @@ def killed_scheduler(folder: Path, samples: int = 600) -> Outcome:
     if not finished.resumed or output.read_bytes() != expected:
         wrong.append("did not go on where it stopped")
     meaning = f"an error that says so after {seconds:.0f} s; the next run goes on, same bytes"
-    if wrong:
-        meaning += f"; WRONG: {'; '.join(wrong)}"
-    return Outcome("killed Dask scheduler", 1, int(not wrong), meaning)
+    return Outcome("killed Dask scheduler", 1, int(not wrong), with_wrong(meaning, wrong))

@@ -17,7 +17,7 @@ from dynsys.codegen.cache import KernelCache, fingerprint
 from dynsys.errors import DynsysError
 from dynsys.ordering.campaign import Campaign, CampaignTask
 from dynsys.ordering.search import Search
-from experiments.trust.faults_common import Outcome, own_cache, small_disk
+from experiments.trust.faults_common import Outcome, own_cache, small_disk, with_wrong
 from problems.cli import main
 from problems.logs.jobs import SimulateJob, SolveJob
 from problems.logs.run import run_job
@@ -124,11 +124,7 @@ def full_disk_for_output(folder: Path) -> Outcome:
     meaning = "an error of dynsys that says so, no half file; the command exits with 2"
     count = len(writers) + 1
     failed = len({text.split(":")[0] for text in wrong})
-    return Outcome("full disk: outputs", count, count - failed, _with(meaning, wrong))
-
-
-def _with(meaning: str, wrong: list[str]) -> str:
-    return meaning if not wrong else f"{meaning}; WRONG: {'; '.join(wrong)}"
+    return Outcome("full disk: outputs", count, count - failed, with_wrong(meaning, wrong))
 
 
 def _refused(name: str, write: Callable[[], object], disk: Path) -> list[str]:
@@ -185,4 +181,4 @@ def clock_jumps(folder: Path) -> Outcome:
     meaning = "kernels found and stored, the newest entry kept, searches end on time"
     wrong = [what for what, right in checks if not right]
     survived = len(checks) - len(wrong)
-    return Outcome("clock jumps by years", len(checks), survived, _with(meaning, wrong))
+    return Outcome("clock jumps by years", len(checks), survived, with_wrong(meaning, wrong))

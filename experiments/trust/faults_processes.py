@@ -18,7 +18,13 @@ import problems
 from dynsys.codegen.cache import KernelCache, fingerprint
 from dynsys.ordering.campaign import Campaign, CampaignTask
 from dynsys.types import Array
-from experiments.trust.faults_common import Outcome, killed_after, own_cache, undisturbed
+from experiments.trust.faults_common import (
+    Outcome,
+    killed_after,
+    own_cache,
+    undisturbed,
+    with_wrong,
+)
 from problems.logs.jobs import SimulateJob, SolveJob
 from problems.logs.run import run_job
 from problems.planning import plan_task
@@ -78,11 +84,9 @@ def shared_by_threads(folder: Path, threads: int = 16, rounds: int = 5) -> Outco
                 thread.join()
             bad += len(wrong) > before
     meaning = f"{threads} threads compile and solve one problem: the bits of one thread"
-    return Outcome("many threads share a problem", rounds, rounds - bad, _with(meaning, wrong))
-
-
-def _with(meaning: str, wrong: list[str]) -> str:
-    return meaning if not wrong else f"{meaning}; WRONG: {'; '.join(sorted(set(wrong))[:3])}"
+    return Outcome(
+        "many threads share a problem", rounds, rounds - bad, with_wrong(meaning, wrong)
+    )
 
 
 def forked(folder: Path, children: int = 10, patience: float = 30.0) -> Outcome:

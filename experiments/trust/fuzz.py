@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import random
 import sys
 import tempfile
@@ -22,6 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, final
 
+from experiments.trust.faults_common import own_cache
 from experiments.trust.fuzz_hostile import hostile
 from experiments.trust.fuzz_targets import TARGETS, Target
 from experiments.trust.fuzz_worker import Outcome, Worker
@@ -124,7 +124,11 @@ def main() -> int:
     parser.add_argument("--keep", type=Path, help="folder for the files that fail")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    os.environ["DYNSYS_CACHE"] = tempfile.mkdtemp(prefix="dynsys-fuzz-cache-")
+    with tempfile.TemporaryDirectory(prefix="dynsys-fuzz-") as cache, own_cache(Path(cache)):
+        return _fuzz_all(options)
+
+
+def _fuzz_all(options: argparse.Namespace) -> int:
     failed = 0
     for area in options.areas:
         share = options.seconds / len(options.areas)

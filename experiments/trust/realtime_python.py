@@ -74,8 +74,14 @@ def _estimator() -> Solver | None:
     return solve
 
 
-def allocations(solve: Solver, calls: int) -> dict[str, float]:
-    """Calls of malloc, and Python's memory blocks gained, over many solves after warm-up."""
+def allocations(solve: Solver, calls: int) -> dict[str, int]:
+    """Calls of malloc, and Python's memory blocks gained, over many solves after warm-up.
+
+    Raises
+    ------
+    OSError
+        if nothing counts the calls of malloc.
+    """
     count = _malloc_counter()
     for k in range(2000):
         solve(k % N_STATES)
@@ -90,7 +96,7 @@ def _malloc_counter() -> Callable[[], int]:
     try:
         counter = ctypes.CDLL(None).malloc_calls
     except AttributeError:
-        return lambda: 0
+        raise OSError("malloc_counter.c is not preloaded: nothing would be counted") from None
     counter.restype = ctypes.c_long
     return lambda: int(counter())
 

@@ -53,9 +53,9 @@ COMMANDS = (
     ("info", "example:humanoid", "--floating-base", "--json"),
     ("demo", "--states", "2", "--json"),
     ("doctor", "--json"),
-    ("check", "catalogue:panda", "--json"),
-    ("simulate", "catalogue:panda", "-o", "log.npz", "--duration", "0.05", "--json"),
-    ("solve", "catalogue:panda", "log.npz", "-o", "out.npz", "--json"),
+    ("check", "catalogue:nao_slippery", "--json"),
+    ("simulate", "catalogue:nao_slippery", "-o", "log.npz", "--duration", "0.05", "--json"),
+    ("solve", "catalogue:nao_slippery", "log.npz", "-o", "out.npz", "--json"),
     ("plan", "synthetic:chain:3", "--json"),
     ("export", "synthetic:chain:3", "-o", "c", "--json"),
 )
@@ -150,7 +150,7 @@ def wheels(root: Path, given: Path | None = None) -> dict[str, Any]:
 
 
 def _build(root: Path, folder: Path) -> tuple[list[Path], str]:
-    """Sdist from a copy of the tracked files, wheel from that sdist."""
+    """Sdist from a copy of the tree without hidden files, wheel from that sdist."""
     inside, wrong = _environment(sys.executable, folder / "build", ["build"])
     if wrong:
         return [], wrong

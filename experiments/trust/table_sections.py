@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from experiments.trust.realtime import allocation_free
+
 __all__ = ["SECTIONS", "row", "summary"]
 
 Json = Mapping[str, Any]
@@ -66,10 +68,11 @@ def _realtime(result: Json) -> tuple[str, str, str]:
     python = max(
         row["worst"]
         for name, row in result["Python"]["compute_us"].items()
-        if "est" not in name
+        if "estimation" not in name
     )
     ticks = result["C"]["ticks"] + result["Python"]["ticks"]
-    return f"{ticks} ticks at 1 kHz", f"{c:.0f} µs in C, {python:.0f} µs in Python", "0"
+    failed = "0" if allocation_free(result) else "1"
+    return f"{ticks} ticks at 1 kHz", f"{c:.0f} µs in C, {python:.0f} µs in Python", failed
 
 
 def _supply(result: Json) -> tuple[str, str, str]:

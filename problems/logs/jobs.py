@@ -22,6 +22,7 @@ import numpy as np
 
 from dynsys.errors import DynsysError, KernelBuildError
 from dynsys.types import Array
+from problems.compiled_answers import wanted_of
 from problems.estimation import COMPILED_FROM, Estimation
 from problems.logs.open import open_log
 from problems.logs.outputs import Output, needed, parse_outputs, rows_of, uncertain
@@ -149,7 +150,8 @@ def _solver(estimation: Estimation, outputs: list[Output], n_samples: int) -> Es
     if n_samples >= COMPILED_FROM and estimation.prior is None:
         compiled = replace(estimation, backend="llvm")
         with suppress(KernelBuildError):
-            compiled.compile(outputs=needed(outputs), uncertainty=uncertain(outputs))
+            wanted = wanted_of(needed(outputs), uncertain(outputs))
+            compiled.compile(outputs=wanted.outputs, uncertainty=wanted.uncertainty)
             return compiled
     return estimation
 

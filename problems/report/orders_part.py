@@ -12,16 +12,12 @@ from scipy.sparse.csgraph import reverse_cuthill_mckee
 from scipy.sparse.linalg import splu
 
 from dynsys.errors import DynsysError
-from dynsys.estimation.program import estimation_program
-from dynsys.estimation.question import Question
 from dynsys.ordering import (
     LeafToRoot,
     OrderingContext,
     PivotOrder,
-    program_operations,
     symbolic_lu,
 )
-from dynsys.system.unknowns import UnknownLayout
 from dynsys.types import IntArray
 from problems.comparison import Compared, compare
 from problems.estimation import Estimation
@@ -158,11 +154,8 @@ def _compiled(estimation: Estimation) -> list[OrderRow]:
     name = "compiled estimator, torques (ours)"
     if estimation.prior is not None:
         return []
-    layout, robot = estimation.layout, estimation.robot
-    equations = layout.equations(UnknownLayout(robot, net_wrench=False))
     try:
-        question = Question(robot, equations, layout.covariance(), ("torque",))
-        executed = program_operations(estimation_program(question)).total
+        executed = estimation.plan(outputs=("torque",)).operations.total
     except DynsysError as error:
         return [OrderRow(name, None, None, None, str(error).split(": ", 1)[-1])]
     return [OrderRow(name, None, None, executed)]

@@ -69,7 +69,7 @@ def _lead(report: Report) -> str:
 def _cards(report: Report) -> str:
     """The few numbers that matter most."""
     cards: list[tuple[str, str, str]] = []
-    v, o, t, u = report.verdict, report.orders, report.timings, report.uncertainty
+    v, t, u = report.verdict, report.timings, report.uncertainty
     if v is not None:
         mark = "✓" if v.is_well_posed else "✗"
         cards.append(
@@ -79,16 +79,9 @@ def _cards(report: Report) -> str:
     cards.append(
         ("unknowns", count(report.unknowns), f"{count(report.equations)} equations, {size}")
     )
-    executed = next((r for r in o.rows if r.executed is not None), None) if o else None
-    if report.plan is not None:
-        cards.append(
-            ("operations per solve", count(report.plan.operations), report.plan.ordering)
-        )
-    elif executed is None and o is not None:
-        least = min((r for r in o.rows if r.elimination), key=lambda r: r.elimination or 0)
-        cards.append(("operations per solve", count(least.elimination), least.name))
-    elif executed is not None:
-        cards.append(("operations per solve", count(executed.executed), executed.name))
+    operations = _operations(report)
+    if operations is not None:
+        cards.append(("operations per solve", count(operations[0]), operations[1]))
     row = next((r for r in t.rows if r.one is not None), None) if t else None
     if row is not None:
         batch = f"{number(row.batch)} µs in batches; " if row.batch is not None else ""
@@ -104,6 +97,18 @@ def _cards(report: Report) -> str:
         "</dd></div>"
         for name, value, more in cards
     ) + "</dl>"  # fmt: skip
+
+
+def _operations(report: Report) -> tuple[int, str] | None:
+    """Operations of a solve and their order: ours, else the cheapest; None if there is none."""
+    if report.plan is not None:
+        return report.plan.operations, report.plan.ordering
+    rows = () if report.orders is None else report.orders.rows
+    for row in rows:
+        if row.executed is not None:
+            return row.executed, row.name
+    found = [(row.elimination, row.name) for row in rows if row.elimination is not None]
+    return min(found, default=None)
 
 
 def write_page(report: Report, path: str | Path) -> Path:

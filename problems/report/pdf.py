@@ -12,24 +12,12 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from problems.doctor import find_browser
 from problems.report.subject import ReportError
 
-__all__ = ["chromium_flags", "find_browser", "write_pdf"]
+__all__ = ["chromium_flags", "write_pdf"]
 
-BROWSERS = (
-    "chromium",
-    "chromium-browser",
-    "google-chrome",
-    "google-chrome-stable",
-    "microsoft-edge",
-    "chrome",
-)
 SECONDS = 120
-
-
-def find_browser() -> str | None:
-    """Path of the first Chromium-like browser there is, None if there is none."""
-    return next((found for name in BROWSERS if (found := shutil.which(name))), None)
 
 
 def chromium_flags(profile: str) -> list[str]:

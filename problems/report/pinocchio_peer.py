@@ -1,4 +1,4 @@
-"""The same robot as a Pinocchio model, built from the tree, for timings beside ours."""
+"""The same robot as a Pinocchio model, built from the tree, for numbers beside ours."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from dynsys.interop import PinocchioMap
+from dynsys.model.joints import Free, Helical, Prismatic, Revolute, Spherical
 from dynsys.model.tree import Body, KinematicTree
 
 __all__ = ["pinocchio_model"]
@@ -50,14 +51,18 @@ def _placement(pin: Any, body: Body) -> Any:
 
 def _joint(pin: Any, body: Body) -> Any:
     """Joint of the same kind and axis; None if there is none."""
-    S, kind = body.joint.S, body.joint.kind
+    joint = body.joint
     if body.coupling is not None:
         return None
-    if kind == "free":
+    if isinstance(joint, Free):
         return pin.JointModelFreeFlyer()
-    if kind not in ("revolute", "prismatic"):
+    if isinstance(joint, Spherical):
+        return pin.JointModelSpherical()
+    if isinstance(joint, Helical):
+        return pin.JointModelHelicalUnaligned(np.array(joint.axis), joint.pitch)
+    if not isinstance(joint, (Revolute, Prismatic)):
         return None
-    axis = np.array(S[:3, 0] if kind == "revolute" else S[3:, 0])
+    kind, axis = joint.kind, np.array(joint.axis)
     letters = {(1.0, 0.0, 0.0): "X", (0.0, 1.0, 0.0): "Y", (0.0, 0.0, 1.0): "Z"}
     letter = letters.get((float(axis[0]), float(axis[1]), float(axis[2])))
     short = "R" if kind == "revolute" else "P"

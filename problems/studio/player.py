@@ -34,6 +34,7 @@ class Player:
         self._reader: SampleReader
         self._problem: Estimation
         if self.log.n_samples < 1:
+            self.log.close()
             raise RefusedError(f"{path.name}: the log has no samples")
         self.seconds = self._duration()
 

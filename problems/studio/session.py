@@ -237,13 +237,12 @@ class Session:
         player = Player(path, self.problem.differentiation)
         try:
             player.use(self.layout, self.problem.prior)
+            q = self.robot.check_q(player.read(0).q[0])
         except DynsysError:
             player.close()
             raise
         self._close_log({})
-        self._player = player
-        self.q = self.robot.check_q(player.read(0).q[0])
-        self._shows_log = True
+        self._player, self.q, self._shows_log = player, q, True
 
     def _close_log(self, fields: Fields) -> None:
         if self._player is not None:

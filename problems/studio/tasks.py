@@ -19,13 +19,8 @@ from scipy.sparse import csc_array
 from scipy.sparse.linalg import splu
 
 from dynsys.errors import KernelBuildError
-from dynsys.estimation.program import estimation_program
-from dynsys.estimation.question import Question
 from dynsys.model.tree import KinematicTree
-from dynsys.ordering.operations import program_operations
 from dynsys.system.kinematics import Kinematics
-from dynsys.system.unknowns import UnknownLayout
-from problems.compiled_estimator import CompiledEstimator
 from problems.estimation import Estimation
 from problems.kkt_assembly import KktAssembly
 from problems.placement import place_sensors
@@ -184,21 +179,19 @@ def _operations(problem: Estimation, method: str) -> int:
 
 def _compile(problem: Estimation) -> Facts:
     """Operations and time of one solve by machine code for this robot and layout."""
-    robot, layout = problem.robot, problem.layout
     q, qd, y = _state(problem)
     outputs = ("torque", "external_wrench")
-    equations = layout.equations(UnknownLayout(robot))
-    begin = perf_counter()
     try:
-        question = Question(robot, tuple(equations), layout.covariance(), outputs)
-        operations = program_operations(estimation_program(question))
-        kernel = CompiledEstimator(robot, layout).kernel(())
+        operations = problem.plan(outputs=outputs).operations
+        begin = perf_counter()
+        kernel = problem.compile(outputs=outputs)
+        seconds = perf_counter() - begin
     except KernelBuildError as error:
         return {"refused": str(error)}
     return {
         "operations": operations.total,
         "microseconds": _best_microseconds(lambda: kernel.one(q, qd, y), 200),
-        "seconds": perf_counter() - begin,
+        "seconds": seconds,
     }
 
 

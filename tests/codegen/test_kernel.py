@@ -202,6 +202,18 @@ def test_many_callers_share_the_workers(kernel: Kernel, pause: float) -> None:
         assert all(pool.map(call, range(6)))
 
 
+def test_a_batch_is_done_where_no_thread_can_be_started(
+    program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    kernel = build_kernel(program, SIGNATURE)
+    q, qd = states(1000)
+    check(kernel.batch(q, qd, threads=2)[0], expect(program, q, qd))
+
+
 def test_a_process_ends_while_workers_watch() -> None:
     program = """
 import numpy as np

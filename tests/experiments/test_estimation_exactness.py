@@ -6,6 +6,7 @@ import numpy as np
 
 import sensors
 from dynsys.model import synthetic
+from experiments import estimation_exactness
 from experiments.estimation_dense import dense_posterior
 from experiments.estimation_exactness import Check, measure
 from problems import Estimation
@@ -28,6 +29,9 @@ def test_truth_dense_oracle_and_scatter() -> None:
 def test_a_broken_bound_shows() -> None:
     assert not Check("truth", "arm", "error", 1, 2e-10, 1e-10).holds
     assert not Check("scatter", "arm", "variances", 1, 1e-7, 1e-6, least=True).holds
+    for least in (False, True):
+        nothing = estimation_exactness._largest([1e-12, np.nan])
+        assert not Check("truth", "arm", "error", 1, nothing, 1e-10, least).holds
 
 
 def test_dense_posterior_is_the_mean_of_equal_readings() -> None:

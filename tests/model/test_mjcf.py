@@ -215,6 +215,16 @@ def test_includes_outside_the_folder_are_refused(tmp_path: Path) -> None:
             load(path)
 
 
+def test_files_that_include_each_other_twice_are_refused_at_once(tmp_path: Path) -> None:
+    for k in range(80):
+        twice = f'<include file="part{k + 1}.xml"/>' * 2
+        write(tmp_path, f"<mujocoinclude>{twice}</mujocoinclude>", f"part{k}.xml")
+    write(tmp_path, f"<mujocoinclude>{BALL}</mujocoinclude>", "part80.xml")
+    path = write(tmp_path, body_model('<include file="part0.xml"/>'))
+    with pytest.raises(ModelError, match="expands to more than"):
+        read_mjcf(path)
+
+
 def test_included_files_are_checked_too(tmp_path: Path) -> None:
     write(tmp_path, '<!DOCTYPE m [<!ENTITY x "y">]><mujocoinclude/>', "part.xml")
     path = write(tmp_path, body_model(BALL + '<include file="part.xml"/>'))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -109,6 +110,15 @@ def test_states_without_an_answer_are_solved_one_by_one() -> None:
     assert_same(fast, reference.solve_batch(q, qd, y, uncertainty="torque"))
 
 
+def test_residuals_stay_when_more_is_asked_for() -> None:
+    compiled, reference = over_determined()
+    q, qd, y = readings_of(compiled, 3)
+    y[1, :4] = np.nan  # no kernel answers this state
+    fast = compiled.solve_batch(q, qd, y, outputs=["residual"])
+    assert fast.method == ("llvm", "dense", "llvm")
+    assert_same(fast, reference.solve_batch(q, qd, y))  # residuals last
+
+
 def test_contacts_are_switched_without_a_new_analysis() -> None:
     robot = synthetic.chain(3)
     layout = sensors.Layout(
@@ -141,8 +151,13 @@ def test_layouts_without_a_kernel_say_so() -> None:
     robot = synthetic.chain(3)
     layout = sensors.Layout(robot, sensors.all_joint_torques(robot, std=0.1))
     state = (np.zeros((1, 3)), np.zeros((1, 3)), np.zeros((1, 3)))
-    with pytest.raises(KernelBuildError):
-        Estimation(robot, layout, backend="llvm").solve_batch(*state)
+    problem = Estimation(robot, layout, backend="llvm")
+    lengths = []
+    for _ in range(3):
+        with pytest.raises(KernelBuildError) as refusal:
+            problem.solve_batch(*state)
+        lengths.append(len(refusal.traceback))
+    assert lengths[1] == lengths[2]  # an error kept and raised again would keep every caller
 
 
 def test_plan_compile_and_reference_belong_together(tmp_path: Path) -> None:
@@ -187,3 +202,25 @@ def test_exported_c_passes_its_own_test(tmp_path: Path) -> None:
     program = tmp_path / "test"
     subprocess.run(["cc", "-O1", "-o", str(program), *sources, "-lm"], check=True)
     subprocess.run([str(program)], check=True, stdout=subprocess.DEVNULL)
+
+
+@pytest.mark.parametrize("backend", ["llvm", "dense"])
+def test_estimates_outlive_the_arrays_they_come_from(backend: str) -> None:
+    """What is asked later belongs to the readings of then, whatever became of the arrays."""
+    problem = replace(over_determined()[0], backend=backend)  # type: ignore[arg-type]
+    robot = problem.robot
+    q = np.array([robot.random_configuration(k) for k in range(3)])
+    qd, constants = np.zeros((3, robot.nv)), problem.layout.constants
+    y = np.tile(np.where(np.isnan(constants), 1.0, constants), (3, 1))
+    expected = problem.solve_batch(q, qd, y).std.qdd.array.copy()
+    later = problem.solve_batch(q, qd, y)
+    single = problem.solve(q[0], qd[0], y[0])
+    q[:] = [robot.random_configuration(k) for k in range(3, 6)]
+    y[:] = 7.0
+    np.testing.assert_allclose(later.std.qdd.array, expected)
+    np.testing.assert_allclose(single.std.qdd.array, expected[0])
+
+
+def test_kernels_compute_what_is_named_in_that_order() -> None:
+    kernel = over_determined()[0].compile(outputs=["residual", "torque"])
+    assert [name for name, _ in kernel.signature.outputs] == ["residual", "torque"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -92,6 +93,14 @@ def test_json_holds_what_the_tour_found(
     push = told["push"]
     assert abs(push["estimate"] - push["truth"]) < 4 * push["std"]
     assert set(told["seconds"]) == {name for name, _ in tour}
+
+
+@pytest.mark.parametrize("what", ["difference", "residual", "pinocchio_difference"])
+@pytest.mark.parametrize("wrong", [1e-3, math.nan])
+def test_no_number_that_is_wrong_or_missing_agrees(what: str, wrong: float) -> None:
+    row = demo.DemoRow("inverse", "rnea", 1, 1, 0.0, 0.0, 1, 1.0, 1.0)
+    assert row.agrees
+    assert not replace(row, **{what: wrong}).agrees
 
 
 def test_disagreement_is_the_answer_no(

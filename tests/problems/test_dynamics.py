@@ -171,6 +171,21 @@ def test_batch_is_the_states_one_by_one() -> None:
     np.testing.assert_array_equal(both[0].qdd, both[1].qdd)
 
 
+def test_answers_may_replace_what_they_come_from() -> None:
+    robot = synthetic.chain(4)
+    q, qd, third = np.random.default_rng(0).normal(size=(3, 5, 4))
+    for problem in (InverseDynamics(robot), ForwardDynamics(robot)):
+        expected = problem.solve_batch(q, qd, third)
+        for k in range(2):
+            batch = [q.copy(), qd.copy(), third.copy()]
+            one = [x[0].copy() for x in batch]
+            many = problem.solve_batch(*batch, out=batch[1 + k])
+            single = problem.solve(*one, out=one[1 + k])
+            assert np.all(np.asarray(many.residual) < 1e-12) and single.residual < 1e-12
+            close(many.torque, expected.torque)
+            close(single.qdd, expected.qdd[0])
+
+
 def test_batches_of_wrong_shape_are_refused() -> None:
     robot = synthetic.chain(2)
     problem = InverseDynamics(robot)

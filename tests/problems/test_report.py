@@ -18,13 +18,13 @@ import sensors
 from dynsys.errors import DynsysError
 from dynsys.ordering import OrderingContext, SuperLU
 from problems import Estimation, ForwardDynamics, cli
+from problems.doctor import find_browser
 from problems.logs.source import LogError
 from problems.report import (
     Report,
     ReportError,
     build_report,
     estimation_subject,
-    pdf,
     read_subject,
     render,
     write_page,
@@ -266,6 +266,19 @@ def test_undetermined_problem_says_what_is_missing() -> None:
     assert "measure" in text and "not determined" in text
 
 
+def test_square_problem_without_any_order_has_a_page() -> None:
+    robot = dynsys.synthetic.chain(3)
+    first, second, _ = sensors.all_joint_torques(robot)
+    again = sensors.JointTorque("again", first.joint)
+    untouched = sensors.zero_external_wrench_except(robot)
+    layout = sensors.Layout(robot, [first, second, again, *untouched])
+    found = build_report(estimation_subject("chain", Estimation(robot, layout)), timed=False)
+    assert found.orders is not None
+    assert all(row.elimination is row.executed is None for row in found.orders.rows)
+    text = render(found)
+    assert "✗ no" in text and "operations per solve</dt>" not in text
+
+
 # ---- the page -------------------------------------------------------------------------
 
 
@@ -380,7 +393,7 @@ def test_logs_that_do_not_fit_are_named(arm: Estimation, tmp_path: Path) -> None
 def browser() -> Iterator[Any]:
     """Headless Chromium behind chromedriver, its console and network traffic logged."""
     webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
-    binary, driver = pdf.find_browser(), shutil.which("chromedriver")
+    binary, driver = find_browser(), shutil.which("chromedriver")
     if binary is None or driver is None:
         pytest.skip(
             "Chromium or chromedriver is not installed: apt-get install chromium-driver"
@@ -459,7 +472,7 @@ def _brightness(colour: str) -> float:
 
 
 def test_pdf_is_printed(page: Path, tmp_path: Path) -> None:
-    if pdf.find_browser() is None:
+    if find_browser() is None:
         pytest.skip("Chromium is not installed: apt-get install chromium")
     made = write_pdf(page, tmp_path / "arm.pdf")
     content = made.read_bytes()

@@ -334,6 +334,19 @@ def test_a_broken_file_is_told_and_nothing_changes(tmp_path: Path) -> None:
 # ---- log -------------------------------------------------------------------------------------
 
 
+def test_a_log_that_cannot_be_shown_changes_nothing(tmp_path: Path) -> None:
+    q = np.zeros((4, 3))
+    np.savez(tmp_path / "good.npz", time=np.arange(4.0), q=q, qd=q)
+    np.savez(tmp_path / "gap.npz", time=np.arange(4.0), q=q + np.nan, qd=q)
+    np.savez(tmp_path / "none.npz", time=np.zeros(0), q=q[:0], qd=q[:0])
+    session = session_on(tmp_path)
+    act(session, "open_log", file="good.npz")
+    for wrong in ("gap.npz", "none.npz"):
+        with pytest.raises(DynsysError):
+            act(session, "open_log", file=wrong)
+        assert act(session, "look")["log"]["name"] == "good.npz"
+
+
 def test_a_log_is_played_with_its_wrenches(tmp_path: Path) -> None:
     problem = tmp_path / "p.yaml"
     problem.write_text(
