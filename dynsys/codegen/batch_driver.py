@@ -7,7 +7,7 @@ from dynsys.codegen.signature import Signature
 
 __all__ = ["CHUNK", "emit_driver"]
 
-CHUNK = 128
+CHUNK = 64
 """Rows that a thread takes at a time; a multiple of every vector width."""
 
 

@@ -9,7 +9,6 @@ from typing import Any, TypeAlias, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dynsys.codegen.batch_driver import CHUNK
 from dynsys.codegen.builtin import builtin_function
 from dynsys.codegen.computation import AbstractComputation
 from dynsys.codegen.emit import emit_module
@@ -23,6 +22,9 @@ from dynsys.errors import StateError
 __all__ = ["Kernel", "build_kernel", "compile_kernel"]
 
 FloatArray: TypeAlias = NDArray[Any]
+
+ROWS_WORTH_A_THREAD = 256
+"""Fewer take less time than waking a thread."""
 
 
 def compile_kernel(
@@ -189,7 +191,7 @@ class Kernel:
 
     def _board(self, rows: int, threads: int) -> NDArray[np.int64]:
         """Lines of the threads that help the caller with so many rows; they are awake."""
-        return self._workers.awake(min(threads, -(-rows // CHUNK)) - 1)
+        return self._workers.awake(min(threads, -(-rows // ROWS_WORTH_A_THREAD)) - 1)
 
     def _batch_slowly(
         self, inputs: tuple[ArrayLike, ...], out: Sequence[FloatArray] | None, threads: int
