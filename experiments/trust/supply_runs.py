@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -135,18 +137,22 @@ def wheels(root: Path, given: Path | None = None) -> dict[str, Any]:
         files, wrong = _build(root, folder)
         if wrong:
             return {"ok": False, "build": wrong}
-        rows = []
-        for version, python in pythons().items():
-            for file in files:
-                place = folder / f"{version}-{file.suffix.lstrip('.')}"
-                inside, problem = _environment(python, place, [file])
-                problem = problem or _smoke(inside, root, place)
-                rows.append({"python": version, "file": file.name, "problem": problem})
-                print(
-                    f"{version} {file.name}: {problem or 'works'}", file=sys.stderr, flush=True
-                )
-                shutil.rmtree(place)
+        every = list(itertools.product(pythons().items(), files))
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            rows = list(pool.map(lambda one: _installed(*one[0], one[1], root, folder), every))
     return {"ok": not any(row["problem"] for row in rows), "installs": rows}
+
+
+def _installed(
+    version: str, python: str, file: Path, root: Path, folder: Path
+) -> dict[str, str]:
+    """Install a file in an environment of its own and run it there."""
+    place = folder / f"{version}-{file.suffix.lstrip('.')}"
+    inside, problem = _environment(python, place, [file])
+    problem = problem or _smoke(inside, root, place)
+    print(f"{version} {file.name}: {problem or 'works'}", file=sys.stderr, flush=True)
+    shutil.rmtree(place)
+    return {"python": version, "file": file.name, "problem": problem}
 
 
 def _build(root: Path, folder: Path) -> tuple[list[Path], str]:
