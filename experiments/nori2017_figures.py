@@ -67,13 +67,13 @@ def write(folder: Path, found: Sequence[Row]) -> list[Path]:
 
 def _figure(title: str, found: Sequence[Row], lines: Sequence[Sequence[Line]]) -> Figure:
     figure, axes = _axes(title)
-    value = {(int(row.row[4:]), row.quantity): row.ours for row in found}
+    value = {(int(row.row[4:]), row.quantity): row for row in found}
     at = sorted({n for n, _ in value})
     for ax, drawn in zip(axes, lines, strict=True):
         for what, label, style in drawn:
             total = [
-                float(value[n, f"{what}, additions"])  # type: ignore[arg-type]
-                + float(value[n, f"{what}, multiplications"])  # type: ignore[arg-type]
+                value[n, f"{what}, additions"].number
+                + value[n, f"{what}, multiplications"].number
                 for n in at
             ]
             ax.plot(at, total, style, label=label, markersize=3.5, linewidth=1.3)

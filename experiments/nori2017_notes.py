@@ -28,10 +28,10 @@ TOLERANCE = 0.15
 
 def notes(found: Sequence[Row]) -> list[str]:
     """Where the published counts hold and where they do not, with the numbers found."""
-    value = {(row.table, row.row, row.quantity): row.ours for row in found}
+    value = {(row.table, row.row, row.quantity): row for row in found}
 
     def number(table: str, where: str, quantity: str) -> float:
-        return float(value[table, where, quantity])  # type: ignore[arg-type]
+        return value[table, where, quantity].number
 
     largest = max(int(r.row[4:]) for r in found if r.table == FIGURE_1 and _published(r))
     at = f"N = {largest}"
@@ -42,13 +42,13 @@ def notes(found: Sequence[Row]) -> list[str]:
         for what in ("permuted LU, true", "permuted LU, published rules", "ABA, closed form")
     )
     ratios = {
-        row.row: float(row.ours)  # type: ignore[arg-type]
+        row.row: row.number
         for row in found
         if row.quantity == "permuted LU, true / ours" and int(row.row[4:]) >= 8
     }
-    over = [r for r in found if r.quantity == "ours / ABA" and float(r.ours) > 1]  # type: ignore[arg-type]
+    over = [r for r in found if r.quantity == "ours / ABA" and r.number > 1]
     worst, farthest = _farthest(found)
-    scatter = max(float(r.ours) for r in found if "std of one state" in r.quantity)  # type: ignore[arg-type]
+    scatter = max(r.number for r in found if "std of one state" in r.quantity)
     library = "UMFPACK" if UmfpackLibrary.find() is not None else "SuperLU with COLAMD"
     return [
         f"Permuted LU by {library}, a new order at every state as in the scripts.",
@@ -121,7 +121,7 @@ def _deviation(row: Row) -> float | None:
     """Of a count of LU by the published rules from the scripts'; None for other rows."""
     if "LU, published rules" not in row.quantity or row.paper is None:
         return None
-    return abs(float(row.ours) / float(row.paper) - 1)  # type: ignore[arg-type]
+    return abs(row.number / float(row.paper) - 1)
 
 
 def _farthest(found: Sequence[Row]) -> tuple[float, Row]:
@@ -139,19 +139,19 @@ def holds(found: Sequence[Row]) -> bool:
     """
     umfpack = UmfpackLibrary.find() is not None
     for row in found:
-        if row.quantity == "ours / ABA" and float(row.ours) > 1:  # type: ignore[arg-type]
+        if row.quantity == "ours / ABA" and row.number > 1:
             return False
         if "ABA, closed form" in row.quantity and row.agrees is False:
             return False
         ratio = row.quantity == "permuted LU, true / ours" and int(row.row[4:]) >= 8
-        if ratio and float(row.ours) < 2:  # type: ignore[arg-type]
+        if ratio and row.number < 2:
             return False
         deviation = _deviation(row)
         if umfpack and deviation is not None and deviation > TOLERANCE:
             return False
         if row.table == SEARCH and row.ours == "no":
             return False
-    settled = [row for row in found if row.quantity == "saved" and float(row.ours) > 0]  # type: ignore[arg-type]
+    settled = [row for row in found if row.quantity == "saved" and row.number > 0]
     proved = [of for of in _by_name(found, PROOFS).values() if _is_optimal(of)]
     searched = any(row.table == SEARCH for row in found)
     if searched and len(settled) + len(proved) < 3:

@@ -42,6 +42,19 @@ class Row:
             return abs(self.ours - self.paper) <= 0.5 * 10.0**-digits * (1 + 1e-9)
         return self.paper == self.ours
 
+    @property
+    def number(self) -> float:
+        """Ours as a number.
+
+        Raises
+        ------
+        TypeError
+            If there is none.
+        """
+        if self.ours is None:
+            raise TypeError(f"{self.table}, {self.row}, {self.quantity}: no number of ours")
+        return float(self.ours)
+
     def as_json(self) -> dict[str, Value]:
         """The five fields by name."""
         return {

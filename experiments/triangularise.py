@@ -191,10 +191,7 @@ def holds(found: Sequence[Row]) -> bool:
     return (
         triangular
         and bool(limited)
-        and all(
-            float(row.ours) <= most[row.quantity]  # type: ignore[arg-type]
-            for row in limited
-        )
+        and all(row.number <= most[row.quantity] for row in limited)
     )
 
 

@@ -155,7 +155,7 @@ def figure(found: dict[str, tuple[dict[str, Any], np.ndarray]], path: Path) -> N
 
     fig, panels = plt.subplots(len(found), 1, figsize=(8, 3.4 * len(found)), sharex=True)
     for panel, (way, (report, times)) in zip(np.atleast_1d(panels), found.items(), strict=True):
-        bins = np.logspace(-1, 4, 200)
+        bins = np.logspace(-1, np.log10(max(1e4, times.max() / 1000)), 200)
         for k, name in enumerate(("wake-up", *report["compute_us"])):
             worst = times[:, k].max() / 1000
             label = f"{name}, worst {worst:.0f} µs"
