@@ -36,10 +36,10 @@ _PATIENCE = 20_000
 _LOOKS_BEFORE_YIELD = 2_000
 """Looks of a caller that waits, before it leaves its core to others now and then."""
 
-_FUNCTION, _PENDING, _FINE, _BOARD, _ZONES, _COUNTERS, _ROWS, _ARRAYS = range(8)
-"""Places in a block: what to call with it, helpers at work, whether all numbers are finite,
-the board, the number of zones, a line for each with the chunks taken of it, the number of rows,
-then address and stride of each array."""
+_PENDING, _FINE, _BOARD, _ZONES, _COUNTERS, _ROWS, _ARRAYS = range(7)
+"""Places in a block: helpers at work, whether all numbers are finite, the board, the number of
+zones, a line for each with the chunks taken of it, the number of rows, then address and stride
+of each array."""
 
 
 def emit_team(t: VectorType, signature: Signature, target: Target, scratch_bytes: int) -> str:
@@ -221,7 +221,6 @@ done:
 def _team(signature: Signature) -> str:
     groups = range(len(signature.groups))
     fill, finish, wait = Lines("f"), Lines("g"), Lines("h")
-    _store(fill, "ptr @work", "%block", _FUNCTION)
     _store(fill, "i64 0", "%block", _PENDING)
     _store(fill, "i64 1", "%block", _FINE)
     _store(fill, "ptr %board", "%block", _BOARD)
@@ -298,11 +297,10 @@ def _for_each_line(function: str, label: str, then: str) -> str:
 
 def _serve() -> str:
     """Text of ``@serve(line)``: do what is offered, until nothing is for a while."""
-    lines, after = Lines("s"), Lines("u")
-    function = _load(lines, "ptr", "%block", _FUNCTION)
-    result = lines.let(f"call i64 {function}(ptr %block, ptr %line)")
-    after.do(f"atomicrmw and ptr {_place(after, '%block', _FINE)}, i64 {result} monotonic")
-    after.do(f"atomicrmw sub ptr {_place(after, '%block', _PENDING)}, i64 1 release")
+    lines = Lines("s")
+    result = lines.let("call i64 @work(ptr %block, ptr %line)")
+    lines.do(f"atomicrmw and ptr {_place(lines, '%block', _FINE)}, i64 {result} monotonic")
+    lines.do(f"atomicrmw sub ptr {_place(lines, '%block', _PENDING)}, i64 1 release")
     return f"""
 define void @serve(ptr %line) {{
 start:
@@ -335,7 +333,6 @@ offered:
 work:
   %block = inttoptr i64 %state to ptr
 {_join(lines)}
-{_join(after)}
   store atomic i64 {WATCHING}, ptr %line release, align 8
   br label %head
 done:
