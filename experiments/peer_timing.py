@@ -14,19 +14,25 @@ import numpy as np
 from dynsys.types import Array
 
 __all__ = [
+    "ONE_LOOP",
     "ONE_THREAD",
     "TASKS",
+    "TWO_LOOPS",
     "TWO_THREADS",
     "Contender",
     "Timing",
     "largest_difference",
     "measure",
     "pinned",
+    "sample",
+    "summary",
     "symmetric_from_upper",
 ]
 
 TASKS = ("ID", "FD", "CRBA", "Minverse")
 ONE_THREAD, TWO_THREADS = "one thread", "two threads"
+ONE_LOOP, TWO_LOOPS = "one loop", "two loops"
+_ON_THE_WALL = (ONE_THREAD, TWO_THREADS, ONE_LOOP, TWO_LOOPS)
 _own_time = time.process_time_ns
 
 
@@ -38,7 +44,9 @@ class Contender:
     ``run(r)`` goes r times over the states; ``result()`` gives the answers of all of them in
     dynsys order, (n, nv) or (n, nv, nv). ``mode`` is "one state" (a loop in machine code, one
     state at a time), "batch", "python" (one call from Python per state), or "one thread" and
-    "two threads": the batch once more, both against the clock on the wall.
+    "two threads": the batch once more, both against the clock on the wall; likewise "one loop"
+    and "two loops": one state at a time, by one thread or by two that share nothing at all,
+    which shows what the machine's second core is worth.
     """
 
     who: str
@@ -55,7 +63,8 @@ class Timing:
     """Median and tenth percentile, ns per state, and how good the answers are.
 
     ``difference`` is the largest relative difference from Pinocchio's wheel, ``error`` that
-    from extended precision (None where it was not computed).
+    from extended precision (None where it was not computed). ``gain``, for two threads: times
+    faster than one, the median over passes that ran both one after the other.
     """
 
     who: str
@@ -65,6 +74,7 @@ class Timing:
     p10_ns: float
     difference: float
     error: float | None = None
+    gain: float | None = None
 
 
 @contextmanager
@@ -84,7 +94,18 @@ def pinned(cores: Sequence[int]) -> Iterator[None]:
 def measure(
     contenders: Sequence[Contender], passes: int, seconds_per_run: float
 ) -> list[tuple[float, float]]:
-    """Median and tenth percentile of each contender, ns per state, over ``passes`` passes.
+    """Median and tenth percentile of each contender, ns per state; see :func:`sample`."""
+    return summary(sample(contenders, passes, seconds_per_run))
+
+
+def summary(samples: Array) -> list[tuple[float, float]]:
+    """Median and tenth percentile of each column."""
+    low, median = np.quantile(samples, [0.1, 0.5], axis=0)
+    return list(zip(median.tolist(), low.tolist(), strict=True))
+
+
+def sample(contenders: Sequence[Contender], passes: int, seconds_per_run: float) -> Array:
+    """Times (passes, contenders), ns per state; each pass runs all of them in turn.
 
     On one core the clock is the processor time of the whole process, whatever else the machine
     does meanwhile; for threads it is the clock on the wall, after a first run that wakes them.
@@ -94,14 +115,13 @@ def measure(
     for row in samples:
         for k, contender in enumerate(contenders):
             clock = _own_time
-            if contender.mode in (ONE_THREAD, TWO_THREADS):
+            if contender.mode in _ON_THE_WALL:
                 clock = time.perf_counter_ns
                 contender.run(1)
             start = clock()
             contender.run(repeats[k])
             row[k] = (clock() - start) / (repeats[k] * contender.n_states)
-    low, median = np.quantile(samples, [0.1, 0.5], axis=0)
-    return list(zip(median.tolist(), low.tolist(), strict=True))
+    return samples
 
 
 def _repeats(contender: Contender, seconds: float) -> int:

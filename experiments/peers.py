@@ -16,6 +16,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, final
 
+import numpy as np
+
 from dynsys.types import Array
 from experiments.peer_build import Builder, Compiler, GeneratedFunction, find_compilers
 from experiments.peer_casadi import casadi_contenders
@@ -33,13 +35,16 @@ from experiments.peer_pinocchio import (
 from experiments.peer_robots import ROBOTS, PeerRobot, States, peer_robot, robot_file
 from experiments.peer_table import RobotReport, plot, show, write_json
 from experiments.peer_timing import (
+    ONE_LOOP,
     ONE_THREAD,
+    TWO_LOOPS,
     TWO_THREADS,
     Contender,
     Timing,
     largest_difference,
-    measure,
     pinned,
+    sample,
+    summary,
 )
 
 __all__ = ["Effort", "compare", "main"]
@@ -112,13 +117,16 @@ def compare(peer: PeerRobot, built: Built, effort: Effort, core: int) -> RobotRe
         *wheel_contenders(peer, many, ONE_THREAD),
         *wheel_contenders(peer, many, TWO_THREADS, threads=2),
     ]
+    modes = (ONE_THREAD, TWO_THREADS, ONE_LOOP, TWO_LOOPS)
+    longer = replace(
+        effort, passes=2 * effort.passes, seconds_per_run=5 * effort.seconds_per_run
+    )
     with pinned(sorted(_cores())[:2]):
         # apart: threads of OpenMP keep their core busy for a while after their work is done
-        longer = replace(effort, seconds_per_run=5 * effort.seconds_per_run)
-        times += _timed(ours.contenders(many, (ONE_THREAD, TWO_THREADS)), longer)
-        times += _timed(theirs, longer)
+        times += _timed(ours.contenders(many, modes), longer)
+        times += _timed(theirs, effort)
         time.sleep(0.5)
-    timings = [_judged(contender, *time, answers, exact) for contender, time in times]
+    timings = [_judged(timed, answers, exact) for timed in times]
     return RobotReport(peer.name, peer.robot.nv, timings)
 
 
@@ -132,27 +140,41 @@ def _built_contenders(peer: PeerRobot, states: States, built: Built) -> list[Con
     return contenders
 
 
-def _timed(
-    contenders: Sequence[Contender], effort: Effort
-) -> list[tuple[Contender, tuple[float, float]]]:
-    times = measure(contenders, effort.passes, effort.seconds_per_run)
-    return list(zip(contenders, times, strict=True))
+@final
+@dataclass(frozen=True)
+class _Timed:
+    """A contender with its median and tenth percentile, ns per state, and gain by threads."""
+
+    contender: Contender
+    median: float
+    low: float
+    gain: float | None
 
 
-def _judged(
-    contender: Contender,
-    median: float,
-    low: float,
-    answers: Mapping[str, Array],
-    exact: Mapping[str, Array],
-) -> Timing:
+def _timed(contenders: Sequence[Contender], effort: Effort) -> list[_Timed]:
+    samples = sample(contenders, effort.passes, effort.seconds_per_run)
+    gains: list[float | None] = []
+    for k, contender in enumerate(contenders):
+        alone = _ALONE.get(contender.mode)
+        pair = alone and contenders[k - 1].mode == alone
+        gains.append(float(np.median(samples[:, k - 1] / samples[:, k])) if pair else None)
+    columns = zip(contenders, summary(samples), gains, strict=True)
+    return [_Timed(contender, *times, gain) for contender, times, gain in columns]
+
+
+_ALONE = {TWO_THREADS: ONE_THREAD, TWO_LOOPS: ONE_LOOP}
+
+
+def _judged(timed: _Timed, answers: Mapping[str, Array], exact: Mapping[str, Array]) -> Timing:
     """Timing with the errors of all states that the contender has just computed."""
+    contender = timed.contender
     result, task = contender.result(), contender.task
     error = None
     if task in exact:
         error = largest_difference(result[: len(exact[task])], exact[task])
     difference = largest_difference(result, answers[task][: contender.n_states])
-    return Timing(contender.who, task, contender.mode, median, low, difference, error)
+    who, mode = contender.who, contender.mode
+    return Timing(who, task, mode, timed.median, timed.low, difference, error, timed.gain)
 
 
 def _machine(compilers: Sequence[Compiler], core: int, effort: Effort) -> dict[str, Any]:

@@ -36,6 +36,7 @@ TASKS = {
     "CRBA": "Joint-space inertia H",
     "Minverse": "Its inverse",
 }
+CALLED = ("ID", "FD")
 OWN = ("Ours, two threads, longer than ours, one thread",)
 SAME = 1.02
 """Ratio of two times up to which they count as the same."""
@@ -146,14 +147,32 @@ def _peers(data: dict[str, Any], slower: dict[str, list[str]]) -> Iterator[str]:
         if found:
             yield "Largest relative error against extended precision:\n"
             yield _table(("robot", "ours", "ours, batch", "Pinocchio C++"), found) + "\n"
-    yield "### From Python and with threads [ns per state]\n"
-    columns = ("ours, Python", "Pinocchio Python", "ours, one thread", "ours, two threads")
+    yield "### From Python [ns per state]\n"
+    columns = ("ours, Python", "Pinocchio Python")
     rows = [
-        [f"{robot}, {task}", *(_ns(about["tasks"].get(task, {}), c) for c in columns)]
+        [robot, *(_ns(about["tasks"].get(task, {}), c) for task in CALLED for c in columns)]
         for robot, about in data.items()
-        for task in ("ID", "FD")
     ]
-    yield _table(("robot, task", *columns), rows) + "\n"
+    yield _table(("robot", *(f"{task}, {c}" for task in CALLED for c in columns)), rows) + "\n"
+    yield from _threads(data)
+
+
+def _threads(data: dict[str, Any]) -> Iterator[str]:
+    yield "### With two threads, 4096 states\n"
+    yield "*Times faster* is the median over passes that ran one thread and two threads one"
+    yield "after the other. *Second core*: the same for two loops over states of their own that"
+    yield "share nothing; that much this machine gave, less than twice where its cores are"
+    yield "threads of one core, or shared with other machines.\n"
+    header = ["robot, task", "one thread [ns]", "two [ns]", "times faster", "second core"]
+    rows = []
+    for robot, about in data.items():
+        for task in CALLED:
+            cells = about["tasks"].get(task, {})
+            times = [_ns(cells, c) for c in ("ours, one thread", "ours, two threads")]
+            found = [cells.get(c, {}) for c in ("ours, two threads", "ours, two loops")]
+            gains = [f"{cell['gain']:.2f}" if "gain" in cell else "-" for cell in found]
+            rows.append([f"{robot}, {task}", *times, *gains])
+    yield _table(header, rows) + "\n"
 
 
 def _errors(robot: str, cells: dict[str, Any]) -> list[str]:

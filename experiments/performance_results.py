@@ -20,6 +20,7 @@ SERIES = {
     "ours, batch": ("ours", "batch"),
     "ours, one thread": ("ours", "one thread"),
     "ours, two threads": ("ours", "two threads"),
+    "ours, two loops": ("ours", "two loops"),
     "ours, Python": ("ours", "python"),
     "Pinocchio C++": ("pinocchio c++", "one state"),
     "Pinocchio wheel": ("pinocchio wheel", "one state"),
@@ -84,6 +85,8 @@ def _peers(given: Any) -> Any:
                         "ns": round(timing["median_ns"], 1),
                         "error": timing["error"],
                     }
+                    if timing.get("gain") is not None:
+                        cells[column]["gain"] = round(timing["gain"], 3)
         kept[robot] = {"nv": about["nv"], "tasks": tasks}
     return kept
 
