@@ -19,27 +19,33 @@ does less instead of being waited for.
 
 from __future__ import annotations
 
-from dynsys.codegen.batch_driver import CHUNK
-from dynsys.codegen.fastcall import FREE, MALLOC, YIELD, runtime
+from dynsys.codegen.fastcall import YIELD, runtime
 from dynsys.codegen.llvm_text import Lines, VectorType
 from dynsys.codegen.signature import Signature
 from dynsys.codegen.target import Target
+from dynsys.codegen.team_block import (
+    ARRAYS,
+    BOARD,
+    COUNTERS,
+    FINE,
+    LINE,
+    PENDING,
+    ROWS,
+    ZONES,
+    join,
+    parameters,
+    place,
+    store,
+)
+from dynsys.codegen.team_share import emit_share
 
-__all__ = ["ASLEEP", "LINE", "WAKING", "emit_team"]
+__all__ = ["ASLEEP", "WAKING", "emit_team"]
 
 ASLEEP, WATCHING, WAKING, WORKING = range(4)
-LINE = 8
-"""Numbers of a line: 64 bytes, so that no two threads write to one cache line."""
-
 _PATIENCE = 20_000
 """Looks at a line before its thread goes to sleep, each a pause of 10 to 50 ns."""
 _LOOKS_BEFORE_YIELD = 2_000
 """Looks of a caller that waits, before it leaves its core to others now and then."""
-
-_PENDING, _FINE, _BOARD, _ZONES, _COUNTERS, _ROWS, _ARRAYS = range(7)
-"""Places in a block: helpers at work, whether all numbers are finite, the board, the number of
-zones, a line for each with the chunks taken of it, the number of rows, then address and stride
-of each array."""
 
 
 def emit_team(t: VectorType, signature: Signature, target: Target, scratch_bytes: int) -> str:
@@ -50,8 +56,7 @@ def emit_team(t: VectorType, signature: Signature, target: Target, scratch_bytes
     return "".join(
         (
             _pause(target),
-            _share(t, signature),
-            _work(signature, scratch_bytes),
+            emit_share(t, signature, scratch_bytes),
             _offer(),
             _take_back(),
             _team(signature),
@@ -77,103 +82,10 @@ define internal void @pause() {{
 """
 
 
-def _share(t: VectorType, signature: Signature) -> str:
-    """Text of ``@share``: chunks of rows, of one's own zone first, until none is left."""
-    lines = Lines("c")
-    arguments = ""
-    for g in range(len(signature.groups)):
-        offset = lines.let(f"mul i64 %first, %s{g}")
-        address = lines.let(f"getelementptr {t.element}, ptr %p{g}, i64 {offset}")
-        arguments += f", ptr {address}, i64 %s{g}"
-    fine = lines.let(f"call i64 @batch(i64 %rows, ptr %scratch{arguments})")
-    return f"""
-define internal i64 @share(
-    ptr %counters, i64 %zones, i64 %own, i64 %n, ptr %scratch{_parameters(signature)}) {{
-start:
-  %up = add i64 %n, {CHUNK - 1}
-  %chunks = udiv i64 %up, {CHUNK}
-  br label %next_zone
-next_zone:
-  %fine = phi i64 [ 1, %start ], [ %fine_here, %head ]
-  %step = phi i64 [ 0, %start ], [ %step_on, %head ]
-  %step_on = add i64 %step, 1
-  %left_over = icmp ult i64 %step, %zones
-  br i1 %left_over, label %zone, label %done
-zone:
-  %place = add i64 %own, %step
-  %which = urem i64 %place, %zones
-  %after = add i64 %which, 1
-  %begin_scaled = mul i64 %which, %chunks
-  %end_scaled = mul i64 %after, %chunks
-  %begin = udiv i64 %begin_scaled, %zones
-  %end = udiv i64 %end_scaled, %zones
-  %line = mul i64 %which, {LINE}
-  %counter = getelementptr i64, ptr %counters, i64 %line
-  br label %head
-head:
-  %fine_here = phi i64 [ %fine, %zone ], [ %both, %loop ]
-  %taken = atomicrmw add ptr %counter, i64 1 monotonic
-  %chunk = add i64 %begin, %taken
-  %more = icmp ult i64 %chunk, %end
-  br i1 %more, label %loop, label %next_zone
-loop:
-  %first = mul i64 %chunk, {CHUNK}
-  %left = sub i64 %n, %first
-  %few = icmp ult i64 %left, {CHUNK}
-  %rows = select i1 %few, i64 %left, i64 {CHUNK}
-{_join(lines)}
-  %both = and i64 %fine_here, {fine}
-  br label %head
-done:
-  ret i64 %fine
-}}
-"""
-
-
-def _work(signature: Signature, scratch_bytes: int) -> str:
-    """Text of ``i64 @work(block, line)``: a share of the rows; -1 if memory is short.
-
-    The caller's line is the one before the first of the board.
-    """
-    lines = Lines("w")
-    memory = lines.let(f"call ptr {runtime(lines, MALLOC)}(i64 {scratch_bytes + 64})")
-    enough = lines.let(f"icmp ne ptr {memory}, null")
-    some = Lines("v")
-    start = some.let(f"ptrtoint ptr {memory} to i64")
-    aligned = some.let(f"and i64 {some.let(f'add i64 {start}, 63')}, -64")
-    scratch = some.let(f"inttoptr i64 {aligned} to ptr")
-    arguments = ""
-    for g in range(len(signature.groups)):
-        data = _load(some, "ptr", "%block", _ARRAYS + 2 * g)
-        stride = _load(some, "i64", "%block", _ARRAYS + 2 * g + 1)
-        arguments += f", ptr {data}, i64 {stride}"
-    rows = _load(some, "i64", "%block", _ROWS)
-    zones = _load(some, "i64", "%block", _ZONES)
-    counters = _load(some, "ptr", "%block", _COUNTERS)
-    board = some.let(f"ptrtoint ptr {_load(some, 'ptr', '%block', _BOARD)} to i64")
-    distance = some.let(f"sub i64 {some.let('ptrtoint ptr %line to i64')}, {board}")
-    lines_on = some.let(f"sdiv i64 {distance}, {8 * LINE}")
-    own = some.let(f"add i64 {lines_on}, 1")
-    shared = f"ptr {counters}, i64 {zones}, i64 {own}, i64 {rows}, ptr {scratch}"
-    fine = some.let(f"call i64 @share({shared}{arguments})")
-    some.do(f"call void {runtime(some, FREE)}(ptr {memory})")
-    return f"""
-define internal i64 @work(ptr %block, ptr %line) {{
-{_join(lines)}
-  br i1 {enough}, label %some, label %short
-some:
-{_join(some)}
-  ret i64 {fine}
-short:
-  ret i64 -1
-}}
-"""
-
-
 def _offer() -> str:
     """Text of ``@offer(block, line)``: to a helper that is awake, or about to be."""
     lines = Lines("o")
-    pending = _place(lines, "%block", _PENDING)
+    pending = place(lines, PENDING)
     return f"""
 define internal void @offer(ptr %block, ptr %line) {{
 start:
@@ -183,7 +95,7 @@ start:
   %awake = or i1 %watching, %waking
   br i1 %awake, label %try, label %done
 try:
-{_join(lines)}
+{join(lines)}
   atomicrmw add ptr {pending}, i64 1 monotonic
   %offer = ptrtoint ptr %block to i64
   %pair = cmpxchg ptr %line, i64 %state, i64 %offer acq_rel monotonic
@@ -201,7 +113,7 @@ done:
 def _take_back() -> str:
     """Text of ``@take_back(block, line)``: an offer that nobody has begun."""
     lines = Lines("o")
-    pending = _place(lines, "%block", _PENDING)
+    pending = place(lines, PENDING)
     return f"""
 define internal void @take_back(ptr %block, ptr %line) {{
   %offer = ptrtoint ptr %block to i64
@@ -209,7 +121,7 @@ define internal void @take_back(ptr %block, ptr %line) {{
   %back = extractvalue {{ i64, i1 }} %pair, 1
   br i1 %back, label %undo, label %done
 undo:
-{_join(lines)}
+{join(lines)}
   atomicrmw sub ptr {pending}, i64 1 monotonic
   br label %done
 done:
@@ -221,33 +133,29 @@ done:
 def _team(signature: Signature) -> str:
     groups = range(len(signature.groups))
     fill, finish, wait = Lines("f"), Lines("g"), Lines("h")
-    _store(fill, "i64 0", "%block", _PENDING)
-    _store(fill, "i64 1", "%block", _FINE)
-    _store(fill, "ptr %board", "%block", _BOARD)
-    _store(fill, "i64 %zones", "%block", _ZONES)
-    _store(fill, "ptr %counters", "%block", _COUNTERS)
-    _store(fill, "i64 %n", "%block", _ROWS)
+    store(fill, "i64 0", PENDING)
+    store(fill, "i64 1", FINE)
+    store(fill, "ptr %board", BOARD)
+    store(fill, "i64 %zones", ZONES)
+    store(fill, "ptr %counters", COUNTERS)
+    store(fill, "i64 %n", ROWS)
     for g in groups:
-        _store(fill, f"ptr %p{g}", "%block", _ARRAYS + 2 * g)
-        _store(fill, f"i64 %s{g}", "%block", _ARRAYS + 2 * g + 1)
-    pending = wait.let(
-        f"load atomic i64, ptr {_place(wait, '%block', _PENDING)} acquire, align 8"
-    )
-    others = finish.let(
-        f"load atomic i64, ptr {_place(finish, '%block', _FINE)} monotonic, align 8"
-    )
+        store(fill, f"ptr %p{g}", ARRAYS + 2 * g)
+        store(fill, f"i64 %s{g}", ARRAYS + 2 * g + 1)
+    pending = wait.let(f"load atomic i64, ptr {place(wait, PENDING)} acquire, align 8")
+    others = finish.let(f"load atomic i64, ptr {place(finish, FINE)} monotonic, align 8")
     leave = Lines("y")
     leave.do(f"call i32 {runtime(leave, YIELD)}()")
     return f"""
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
-define i64 @team(ptr %board, i64 %helpers, i64 %n{_parameters(signature)}) {{
+define i64 @team(ptr %board, i64 %helpers, i64 %n{parameters(signature)}) {{
 start:
-  %block = alloca [{_ARRAYS + 2 * len(groups)} x i64], align 64
+  %block = alloca [{ARRAYS + 2 * len(groups)} x i64], align 64
   %zones = add i64 %helpers, 1
   %bytes = mul i64 %zones, {8 * LINE}
   %counters = alloca i8, i64 %bytes, align 64
   call void @llvm.memset.p0.i64(ptr %counters, i8 0, i64 %bytes, i1 false)
-{_join(fill)}
+{join(fill)}
   br label %offers
 {_for_each_line("offer", "offers", "own")}
 own:
@@ -257,7 +165,7 @@ own:
 {_for_each_line("take_back", "take_backs", "wait")}
 wait:
   %looks = phi i64 [ 0, %take_backs ], [ %more_looks, %again ], [ 0, %leave ]
-{_join(wait)}
+{join(wait)}
   %all_done = icmp eq i64 {pending}, 0
   br i1 %all_done, label %finish, label %look
 look:
@@ -268,10 +176,10 @@ again:
   %more_looks = add i64 %looks, 1
   br label %wait
 leave:
-{_join(leave)}
+{join(leave)}
   br label %wait
 finish:
-{_join(finish)}
+{join(finish)}
   %short = icmp slt i64 %fine, 0
   %all_fine = and i64 %fine, {others}
   %result = select i1 %short, i64 -1, i64 %all_fine
@@ -299,8 +207,8 @@ def _serve() -> str:
     """Text of ``@serve(line)``: do what is offered, until nothing is for a while."""
     lines = Lines("s")
     result = lines.let("call i64 @work(ptr %block, ptr %line)")
-    lines.do(f"atomicrmw and ptr {_place(lines, '%block', _FINE)}, i64 {result} monotonic")
-    lines.do(f"atomicrmw sub ptr {_place(lines, '%block', _PENDING)}, i64 1 release")
+    lines.do(f"atomicrmw and ptr {place(lines, FINE)}, i64 {result} monotonic")
+    lines.do(f"atomicrmw sub ptr {place(lines, PENDING)}, i64 1 release")
     return f"""
 define void @serve(ptr %line) {{
 start:
@@ -332,33 +240,10 @@ offered:
   br i1 %taken, label %work, label %head
 work:
   %block = inttoptr i64 %state to ptr
-{_join(lines)}
+{join(lines)}
   store atomic i64 {WATCHING}, ptr %line release, align 8
   br label %head
 done:
   ret void
 }}
 """
-
-
-# ---- small pieces ----------------------------------------------------------------------------
-
-
-def _join(lines: Lines) -> str:
-    return "\n".join(lines.text)
-
-
-def _parameters(signature: Signature) -> str:
-    return "".join(f", ptr %p{g}, i64 %s{g}" for g in range(len(signature.groups)))
-
-
-def _place(lines: Lines, block: str, place: int) -> str:
-    return lines.let(f"getelementptr i64, ptr {block}, i64 {place}")
-
-
-def _load(lines: Lines, kind: str, block: str, place: int) -> str:
-    return lines.let(f"load {kind}, ptr {_place(lines, block, place)}")
-
-
-def _store(lines: Lines, value: str, block: str, place: int) -> None:
-    lines.do(f"store {value}, ptr {_place(lines, block, place)}")

@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynsys.codegen.machine_code import LoadedCode
-from dynsys.codegen.team import ASLEEP, LINE, WAKING
+from dynsys.codegen.team import ASLEEP, WAKING
+from dynsys.codegen.team_block import LINE
 
 __all__ = ["Workers", "processors"]
 
