@@ -10,7 +10,6 @@ moves no hand keeps the rest near where it was.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import final
 
 import numpy as np
@@ -63,19 +62,18 @@ def with_box(robot: KinematicTree, hands: tuple[str, str]) -> KinematicTree:
     return KinematicTree(robot.name, bodies, robot.frames)
 
 
-@cache
-def put_box_down(duration: float, dt: float) -> BoxMotion:
-    """Simulate the task on the humanoid of section 4."""
-    from experiments.chang_khatib2001 import HANDS, humanoid24
-
-    robot = with_box(humanoid24(), HANDS)
-    space = OperationalSpace(robot, HANDS, "chang_khatib")
+def put_box_down(
+    robot: KinematicTree, hands: tuple[str, str], duration: float, dt: float
+) -> BoxMotion:
+    """Simulate the task with two hands that have taken the box."""
+    robot = with_box(robot, hands)
+    space = OperationalSpace(robot, hands, "chang_khatib")
     q = 0.4 * np.sin(1.7 * np.arange(robot.nq)) + 0.3
     qd, rest, records, coupling = np.zeros(robot.nv), q.copy(), [], 0.0
-    start = [dynsys.forward_kinematics(robot, q, hand) for hand in HANDS]
+    start = [dynsys.forward_kinematics(robot, q, hand) for hand in hands]
     for step in range(round(duration / dt)):
         down = _spline(step * dt, 0.8 * duration)
-        poses = [dynsys.forward_kinematics(robot, q, hand) for hand in HANDS]
+        poses = [dynsys.forward_kinematics(robot, q, hand) for hand in hands]
         x = space.at(q)
         v = (x.J @ qd).reshape(2, 6)
         wanted = [

@@ -9,7 +9,7 @@ from typing import final
 import numpy as np
 
 from dynsys.model import synthetic
-from dynsys.simulation import Drives, Record, Route, Simulation, SimulationState
+from dynsys.simulation import Drives, Integrator, Record, Route, Simulation, SimulationState
 from dynsys.simulation.centipede import Gait, feet, standing
 from dynsys.types import Array
 from experiments.stopwatch import seconds
@@ -86,10 +86,10 @@ def walk(segments: int, duration: float, dt: float = 1e-3, pictures: int = 4) ->
     return Walk(sim, states, record)
 
 
-def flight_drift(dt: float, integrator: str, duration: float = 0.02) -> float:
+def flight_drift(dt: float, integrator: Integrator, duration: float = 0.02) -> float:
     """Relative change of energy of a limp tumbling centipede, of which there should be none."""
     robot = synthetic.centipede(4)
-    sim = Simulation(robot, feet(robot), dt, integrator=integrator)  # type: ignore[arg-type]
+    sim = Simulation(robot, feet(robot), dt, integrator=integrator)
     q = standing(robot)
     q[2] = 10.0
     spin = np.random.default_rng(0).normal(size=robot.nv)

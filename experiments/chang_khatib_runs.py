@@ -153,4 +153,5 @@ def points_times(quick: bool) -> dict[str, dict[int, float]]:
 @cache
 def box_motion(quick: bool) -> BoxMotion:
     """The task, short or as long as its figure needs."""
-    return put_box_down(0.5, 5e-3) if quick else put_box_down(2.0, 1e-3)
+    duration, dt = (0.5, 5e-3) if quick else (2.0, 1e-3)
+    return put_box_down(humanoid24(), HANDS, duration, dt)

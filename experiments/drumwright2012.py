@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 
@@ -27,7 +28,7 @@ from dynsys.branch.drumwright_counts import (
     total,
 )
 from dynsys.model import synthetic
-from dynsys.simulation import ROUTES
+from dynsys.simulation import ROUTES, Integrator
 from experiments import centipede_runs, drumwright_runs, paper_rows
 from experiments.paper_rows import Row, row
 from experiments.stopwatch import with_one_blas_thread
@@ -272,7 +273,7 @@ def motion_rows(sizes: Sizes) -> list[Row]:
             float(np.mean(walk.record.sweeps)),
         ),
     ]
-    for integrator in ("semi_implicit", "explicit"):
+    for integrator in get_args(Integrator):
         for dt in (1e-3, 1e-4) if sizes.quick else (1e-3, 1e-4, 1e-5):
             drift = centipede_runs.flight_drift(dt, integrator)
             where = f"limp in free flight, 0.02 s, {integrator}, dt = {dt:g}"

@@ -201,7 +201,7 @@ def thread_times(n: int, passes: int) -> dict[str, float]:
     def factor() -> Array:
         return _lapack_factor(inertia_matrix(arrays.tree, arrays.motion_matrices(q)))
 
-    runs = {
+    runs: dict[str, Callable[[], Any]] = {
         "LAPACK Cholesky": factor,
         ONE: partial(invert, 1),
         TWO: partial(invert, 2),

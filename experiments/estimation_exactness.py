@@ -212,8 +212,8 @@ def measure(
     for name in layouts:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ModelWarning)
-            file = load_problem(f"catalogue:{name}")
-            problem = Estimation(file.tree, file.sensors, backend="llvm")
+            stored = load_problem(f"catalogue:{name}")
+            problem = Estimation(stored.tree, stored.sensors, backend="llvm")
         yield from _as_dense(name, problem, dense_states)
         yield from _scatter(name, problem, solves)
 

@@ -38,6 +38,7 @@ from dynsys.system import (
     Kinematics,
     LinearSystem,
     Term,
+    UnknownKind,
     UnknownLayout,
     aba_factors,
     aba_order,
@@ -111,8 +112,10 @@ def load_cell_system(robot: KinematicTree, *, net_wrench: bool = True) -> Linear
     )
 
 
-def _load_cell(unknowns: UnknownLayout, name: str, kind: str, body: int) -> EquationBlock:
-    block = unknowns.block(kind, body)  # type: ignore[arg-type]
+def _load_cell(
+    unknowns: UnknownLayout, name: str, kind: UnknownKind, body: int
+) -> EquationBlock:
+    block = unknowns.block(kind, body)
     term = Term.constant(block, np.eye(6)[list(SEEN)])
     return EquationBlock(f"{name} cell", "load_cell", body, len(SEEN), (term,), measured=True)
 

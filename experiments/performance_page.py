@@ -148,12 +148,12 @@ def _peers(data: dict[str, Any], slower: dict[str, list[str]]) -> Iterator[str]:
             yield "Largest relative error against extended precision:\n"
             yield _table(("robot", "ours", "ours, batch", "Pinocchio C++"), found) + "\n"
     yield "### From Python [ns per state]\n"
-    columns = ("ours, Python", "Pinocchio Python")
+    called = ("ours, Python", "Pinocchio Python")
     rows = [
-        [robot, *(_ns(about["tasks"].get(task, {}), c) for task in CALLED for c in columns)]
+        [robot, *(_ns(about["tasks"].get(task, {}), c) for task in CALLED for c in called)]
         for robot, about in data.items()
     ]
-    yield _table(("robot", *(f"{task}, {c}" for task in CALLED for c in columns)), rows) + "\n"
+    yield _table(("robot", *(f"{task}, {c}" for task in CALLED for c in called)), rows) + "\n"
     yield from _threads(data)
 
 

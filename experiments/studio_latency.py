@@ -91,7 +91,7 @@ def _case(robot: str, layout: Any, floating: bool, *, repeats: int) -> list[Late
 
 
 def _changes(server: StudioServer, session: Session, repeats: int) -> list[Latency]:
-    connection = HTTPConnection(*server.server_address[:2])
+    connection = HTTPConnection("127.0.0.1", server.server_port)
     name = ""
 
     def send(action: str, **fields: Any) -> dict[str, Any]:

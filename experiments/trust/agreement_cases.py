@@ -102,7 +102,7 @@ class Case:
         for k, answers in enumerate(theirs):
             H = dynsys.crba(self.robot, q[k])
             found.append(np.abs(H @ (qdd[k] - answers["forward"])).max())
-        return np.array(found) / np.abs(torque).max(axis=1)
+        return np.asarray(found / np.abs(torque).max(axis=1))
 
     # ---- the MJCF, read by dynsys --------------------------------------------------------
 

@@ -64,15 +64,24 @@ def layout_of(robot: KinematicTree, sites: Sequence[Site]) -> sensors.Layout:
     """Accelerometer, gyroscope and force/torque sensor at every site."""
     found: list[sensors.AbstractSensor] = []
     for site in sites:
-        pose = {"xyz": site.xyz, "rpy": site.rpy}
         body, joint = robot.body_names[site.body], robot.joint_names[site.body]
         wrench = ("fx", "fy", "fz", "tx", "ty", "tz")
         found += [
-            sensors.Accelerometer(f"accelerometer_{site.body}", body, **pose),
-            sensors.Gyroscope(f"gyroscope_{site.body}", body, **pose),
-            sensors.ForceTorque(f"wrench_{site.body}", joint, components=wrench, **pose),
+            sensors.Accelerometer(
+                f"accelerometer_{site.body}", body, xyz=site.xyz, rpy=site.rpy
+            ),
+            sensors.Gyroscope(f"gyroscope_{site.body}", body, xyz=site.xyz, rpy=site.rpy),
+            sensors.ForceTorque(
+                f"wrench_{site.body}", joint, wrench, xyz=site.xyz, rpy=site.rpy
+            ),
         ]
     return sensors.Layout(robot, found)
+
+
+def _with_axis(body: Body) -> Revolute | Prismatic:
+    if not isinstance(body.joint, Revolute | Prismatic):
+        raise TypeError(f"{body.name}: a {body.joint.kind} joint is not written here")
+    return body.joint
 
 
 def _numbers(values: Any) -> str:
@@ -90,7 +99,8 @@ def urdf_text(robot: KinematicTree) -> str:
     ]
     for body in robot.bodies:
         parent = "base" if body.parent < 0 else robot.body_names[body.parent]
-        kind = {Revolute: "continuous", Prismatic: "prismatic"}[type(body.joint)]
+        joint = _with_axis(body)
+        kind = "prismatic" if isinstance(joint, Prismatic) else "continuous"
         limit = '<limit lower="-9" upper="9" effort="1" velocity="1"/>'
         parts.append(
             f'<link name="{body.name}"><inertial>'
@@ -100,15 +110,15 @@ def urdf_text(robot: KinematicTree) -> str:
             f'<parent link="{parent}"/><child link="{body.name}"/>'
             f'<origin xyz="{_numbers(body.placement.r)}"'
             f' rpy="{_numbers(rpy_of(np.asarray(body.placement.E)))}"/>'
-            f'<axis xyz="{_numbers(body.joint.axis)}"/>{limit}</joint>'
+            f'<axis xyz="{_numbers(joint.axis)}"/>{limit}</joint>'
         )
     return f'<robot name="{robot.name}">{"".join(parts)}</robot>'
 
 
 def _urdf_inertia(about: Array) -> str:
-    names = (("ixx", 0, 0), ("iyy", 1, 1), ("izz", 2, 2))
-    names += (("ixy", 0, 1), ("ixz", 0, 2), ("iyz", 1, 2))
-    entries = " ".join(f'{name}="{float(about[i, j])!r}"' for name, i, j in names)
+    entries = " ".join(
+        f'i{"xyz"[i]}{"xyz"[j]}="{float(about[i, j])!r}"' for i in range(3) for j in range(i, 3)
+    )
     return f"<inertia {entries}/>"
 
 
@@ -128,12 +138,11 @@ def mjcf_text(robot: KinematicTree, sites: Sequence[Site]) -> str:
         )
 
     tree = "".join(element(i) for i in range(robot.n_bodies) if robot.bodies[i].parent < 0)
-    words = (("accelerometer", "accelerometer"), ("gyro", "gyroscope"))
-    words += (("force", "force"), ("torque", "torque"))
     listed = "".join(
-        f'<{tag} name="{kind}_{site.body}" site="site_{site.body}"/>'
+        f'<{"gyro" if kind == "gyroscope" else kind} name="{kind}_{site.body}"'
+        f' site="site_{site.body}"/>'
         for site in sites
-        for tag, kind in words
+        for kind in KINDS
     )
     return (
         f'<mujoco model="{robot.name}"><compiler angle="radian" boundmass="0"/>'
@@ -156,8 +165,9 @@ def _mjcf_joint(body: Body) -> str:
     more = f'armature="{armature!r}"'
     if isinstance(joint, Spherical):
         return f'<joint name="{name}" type="ball" {more}/>'
-    kind = {Revolute: "hinge", Prismatic: "slide"}[type(joint)]
-    return f'<joint name="{name}" type="{kind}" axis="{_numbers(joint.axis)}" {more}/>'
+    axis = _with_axis(body)
+    kind = "slide" if isinstance(axis, Prismatic) else "hinge"
+    return f'<joint name="{name}" type="{kind}" axis="{_numbers(axis.axis)}" {more}/>'
 
 
 def _mjcf_inertia(body: Body) -> str:

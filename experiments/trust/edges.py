@@ -130,9 +130,9 @@ def _exact_hybrid(edge: Edge, known: Any, given: Array) -> ScalarArray:
     qdd = wide(np.where(known, given, 0.0))
     columns = []
     weightless = robot.with_gravity(np.zeros(3))
-    for k in unknown:
+    for column in unknown:
         unit = np.zeros(nv)
-        unit[k] = 1.0
+        unit[column] = 1.0
         columns.append(exact_torque(weightless, edge.q, np.zeros(nv), unit)[unknown])
     A = np.array(columns, dtype=object)
     bias = exact_torque(robot, edge.q, edge.qd, np.where(known, given, 0.0))

@@ -43,11 +43,11 @@ def _edge(name: str, robot: KinematicTree, seed: int = 0, speed: float = 1.0) ->
     return Edge(name, robot, q, speed * rng.normal(size=robot.nv), rng.normal(size=robot.nv))
 
 
-def _scaled(robot: KinematicTree, factor: Callable[[int], float]) -> KinematicTree:
-    """Return the robot with the inertia of body i times factor(i)."""
+def _scaled(robot: KinematicTree, factors: Sequence[float]) -> KinematicTree:
+    """Return the robot with the inertia of every body times its factor."""
     bodies = []
-    for i, body in enumerate(robot.bodies):
-        f, own = factor(i), body.inertia
+    for body, f in zip(robot.bodies, factors, strict=True):
+        own = body.inertia
         bodies.append(replace(body, inertia=Inertia(f * own.mass, own.com, f * own.about_com)))
     return KinematicTree(robot.name, bodies)
 
@@ -55,18 +55,18 @@ def _scaled(robot: KinematicTree, factor: Callable[[int], float]) -> KinematicTr
 def _mass_ratios() -> Iterator[Edge]:
     chain, tree = dynsys.synthetic.chain(6), dynsys.synthetic.humanoid30()
     for ratio in RATIOS:
-        grown = _scaled(chain, lambda i, r=ratio: r ** (i / 5))  # type: ignore[misc]
+        grown = _scaled(chain, [ratio ** (i / 5) for i in range(6)])
         yield _edge(f"masses grow to {ratio:g} along a chain", grown)
-        mixed = _scaled(chain, lambda i, r=ratio: r if i % 2 else 1.0)  # type: ignore[misc]
+        mixed = _scaled(chain, [1.0, ratio] * 3)
         yield _edge(f"masses alternate by {ratio:g}", mixed)
-        limbs = _scaled(tree, lambda i, r=ratio: r if i else 1.0)  # type: ignore[misc]
+        limbs = _scaled(tree, [1.0] + [ratio] * (tree.n_bodies - 1))
         yield _edge(f"limbs {ratio:g} of the torso", limbs)
     for mass in (0.0, 1e-300, 1e-20, 1e-12, 1e-6):
         for where, place in (("inner", 2), ("last", 5)):
-            light = _scaled(chain, lambda i, m=mass, p=place: m if i == p else 1.0)  # type: ignore[misc]
+            light = _scaled(chain, [mass if i == place else 1.0 for i in range(6)])
             yield _edge(f"{where} link {mass:g} of its mass", light)
-    yield _edge("every mass 1e-300", _scaled(chain, lambda i: 1e-300))
-    yield _edge("every mass 1e300", _scaled(chain, lambda i: 1e300))
+    yield _edge("every mass 1e-300", _scaled(chain, [1e-300] * 6))
+    yield _edge("every mass 1e300", _scaled(chain, [1e300] * 6))
 
 
 def _parallel() -> Iterator[Edge]:
@@ -154,7 +154,7 @@ def _single() -> Iterator[Edge]:
         )
         tiny = 1e-44 * base.qd
         yield replace(base, name=f"{base.name}, velocities 1e-44", qd=tiny, dtype="float32")
-    light = _scaled(dynsys.synthetic.chain(6), lambda i: 1e-6 if i == 5 else 1.0)
+    light = _scaled(dynsys.synthetic.chain(6), [1.0] * 5 + [1e-6])
     yield replace(_edge("float32, last link 1e-6 of its mass", light), dtype="float32")
 
 

@@ -94,7 +94,7 @@ class Wide:
 @cache
 def _half_pi(digits: int) -> Decimal:
     """Half of pi by Machin's formula, pi / 4 = 4 atan(1/5) - atan(1/239)."""
-    unit = 10 ** (digits + 10)
+    unit: int = 10 ** (digits + 10)
 
     def atan_of_inverse(n: int) -> int:
         power = total = unit // n

@@ -27,26 +27,23 @@ PATIENCE = 90.0
 def _cluster(folder: Path, workers: int) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
     """Address and processes, the scheduler's first, of a cluster of our own."""
     place = folder / f"scheduler{time.monotonic_ns()}.json"
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    common = ["--no-dashboard", "--scheduler-file", str(place)]
-    command = ["-c", "from distributed.cli.dask_scheduler import main; main()"]
-    worker = ["-c", "from distributed.cli.dask_worker import main; main()"]
-    processes = [
-        subprocess.Popen(
-            [sys.executable, *command, "--port", "0", "--host", "127.0.0.1", *common],
-            env=environment, **quiet,
+
+    def start(what: str, *options: str) -> subprocess.Popen[bytes]:
+        program = f"from distributed.cli.dask_{what} import main; main()"
+        common = ["--no-dashboard", "--scheduler-file", str(place)]
+        return subprocess.Popen(
+            [sys.executable, "-c", program, *options, *common],
+            env=environment,
+            cwd=folder,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
         )
-    ]  # fmt: skip
+
+    processes = [start("scheduler", "--port", "0", "--host", "127.0.0.1")]
     try:
         _wait_for(place.exists)
-        processes += [
-            subprocess.Popen(
-                [sys.executable, *worker, "--nthreads", "1", "--no-nanny", *common],
-                env=environment, cwd=folder, **quiet,
-            )
-            for _ in range(workers)
-        ]  # fmt: skip
+        processes += [start("worker", "--nthreads", "1", "--no-nanny") for _ in range(workers)]
         yield json.loads(place.read_text())["address"], processes
     finally:
         for process in processes:

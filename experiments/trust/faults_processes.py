@@ -64,7 +64,7 @@ def shared_by_threads(folder: Path, threads: int = 16, rounds: int = 5) -> Outco
                 if not np.array_equal(problem.solve(*(x[row] for x in states)).qdd, alone[row]):
                     wrong.append(f"one state, row {row}")
             found = problem.solve_batch(*states, threads=2)
-            if not np.array_equal(found.qdd, expected) or not (found.residual < 1e-12).all():
+            if not np.array_equal(found.qdd, expected) or not np.all(found.residual < 1e-12):
                 wrong.append("batch")
         except Exception as error:
             wrong.append(repr(error))

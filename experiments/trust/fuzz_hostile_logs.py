@@ -208,13 +208,12 @@ def _plain_mcap(old: bytes, new: bytes) -> bytes:
 
     out = io.BytesIO()
     kind = "sensor_msgs/msg/JointState"
-    writer = Writer(out, compression=CompressionType.NONE)
-    schema = writer.register_msgdef(kind, DEFINITIONS[kind])
     values = {f"{q}.link_{k}": 0.1 for q in ("q", "qd", "effort") for k in (1, 2, 3)}
-    for k in range(20):
-        message = build_message(kind, k / 100, values)
-        writer.write_message("/joint_states", schema, message, log_time=k * 10**7)
-    writer.finish()
+    with Writer(out, compression=CompressionType.NONE) as writer:
+        schema = writer.register_msgdef(kind, DEFINITIONS[kind])
+        for k in range(20):
+            message = build_message(kind, k / 100, values)
+            writer.write_message("/joint_states", schema, message, log_time=k * 10**7)
     return out.getvalue().replace(old, new)
 
 

@@ -17,7 +17,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -118,7 +118,8 @@ def in_c(
 
 def _export(robots: Sequence[str], folder: Path) -> tuple[list[str], list[np.ndarray]]:
     """Write kernels, their list and states; names, and the last output at every state."""
-    names, rows, last, blocks = [], [], [], []
+    names: list[str] = []
+    rows, last, blocks = [], [], []
     for robot_name in robots:
         robot = robot_of(robot_name)
         states = states_of(robot)
@@ -206,7 +207,7 @@ def _both(
             yield way, future.result()
 
 
-def allocation_free(report: dict[str, Any]) -> bool:
+def allocation_free(report: Mapping[str, Any]) -> bool:
     """Whether neither C nor the dynamics in Python allocate after warm-up."""
     python = report["Python"]["allocations"].values()
     c = report["C"]

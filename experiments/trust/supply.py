@@ -92,14 +92,17 @@ UNSAID = {"casadi": "LGPL-3.0-or-later", "cvxopt": "GPL-3.0-or-later"}
 
 
 def _licence(name: str, info: metadata.PackageMetadata) -> str:
-    text = UNSAID.get(name) or info.get("License-Expression") or ""
+    def first(field: str) -> str:
+        return str(next(iter(info.get_all(field) or []), ""))
+
+    text = UNSAID.get(name) or first("License-Expression")
     if not text:
         classifiers = [
             line.rsplit(" :: ", 1)[-1]
             for line in info.get_all("Classifier") or []
             if line.startswith("License ::")
         ]
-        text = ", ".join(classifiers) or (info.get("License") or "").strip().split("\n")[0]
+        text = ", ".join(classifiers) or first("License").strip().split("\n")[0]
     return text[:60] or "see the package"
 
 

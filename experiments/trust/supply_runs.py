@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import os
 import shutil
 import subprocess
@@ -104,8 +103,7 @@ def _environment(python: str, folder: Path, install: Sequence[str | Path]) -> tu
     subprocess.run([python, "-m", "venv", str(folder)], check=True)
     inside = folder / "bin" / "python"
     quiet = ["--quiet", "--no-compile", "--disable-pip-version-check"]
-    command = [inside, "-m", "pip", "install", *quiet]
-    return inside, _run([*command, *install], folder)[1]
+    return inside, _run([inside, "-m", "pip", "install", *quiet, *install], folder)[1]
 
 
 # ---- lower bounds ----------------------------------------------------------------------------
@@ -137,9 +135,13 @@ def wheels(root: Path, given: Path | None = None) -> dict[str, Any]:
         files, wrong = _build(root, folder)
         if wrong:
             return {"ok": False, "build": wrong}
-        every = list(itertools.product(pythons().items(), files))
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            rows = list(pool.map(lambda one: _installed(*one[0], one[1], root, folder), every))
+            running = [
+                pool.submit(_installed, version, python, file, root, folder)
+                for version, python in pythons().items()
+                for file in files
+            ]
+            rows = [one.result() for one in running]
     return {"ok": not any(row["problem"] for row in rows), "installs": rows}
 
 

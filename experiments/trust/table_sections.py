@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from experiments.trust.realtime import allocation_free
@@ -76,7 +76,7 @@ def _supply(result: Json) -> tuple[str, str, str]:
     return ", ".join(result), "-", str(len(bad))
 
 
-_DESCRIBED = {
+_DESCRIBED: Mapping[str, Callable[[Any], tuple[str, str, str]]] = {
     "fuzz": _fuzz,
     "edges": _edges,
     "agreement": _agreement,
