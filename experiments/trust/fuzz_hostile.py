@@ -6,14 +6,9 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from experiments.trust.fuzz_files import LAYOUT, MJCF, URDF, problem_text
 from experiments.trust.fuzz_hostile_logs import LOG_CASES, Maker, written
-from experiments.trust.fuzz_targets import (
-    LAYOUT,
-    MJCF,
-    TARGETS,
-    URDF,
-    problem_text,
-)
+from experiments.trust.fuzz_targets import TARGETS
 
 __all__ = ["hostile"]
 

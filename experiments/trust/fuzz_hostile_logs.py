@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments.trust.fuzz_targets import KEY, TARGETS, valid_log
+from experiments.trust.fuzz_files import KEY, db3_file, valid_log
 
 __all__ = ["LOG_CASES", "Maker", "written"]
 
@@ -247,7 +247,7 @@ def _with_chunk(good: bytes, start: int, chunk: bytes) -> bytes:
 
 
 def _db3_cases() -> dict[str, Maker]:
-    (good,) = TARGETS["db3"].seeds()
+    good = db3_file()
     contents = {
         "damaged page": _damaged(good, 4096, 4400),
         "damaged header": _damaged(good, 16, 60),

@@ -26,6 +26,8 @@ SECONDS_LIMIT = 5.0
 """No input may take longer."""
 MEMORY_LIMIT = 512 * 2**20
 """No input may take more bytes beyond what the process had."""
+HIDDEN_LIMIT = MEMORY_LIMIT // 8
+"""Largest growth of an input that the peak of an earlier one may hide."""
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = tuple(str(ROOT / name) + os.sep for name in ("dynsys", "sensors", "problems"))
 
@@ -52,7 +54,11 @@ class Outcome:
 
 @final
 class Worker:
-    """Runs ``check(path)`` in a process of its own, started anew after a hang or a crash."""
+    """Runs ``check(path)`` in a process of its own, started anew where that is needed.
+
+    That is after a hang, after a crash, and after an input so large that the growth of later
+    ones would stay below its peak.
+    """
 
     def __init__(self, check: Callable[[Path], None], *, coverage: bool = True) -> None:
         self._check, self._coverage = check, coverage
@@ -75,8 +81,10 @@ class Worker:
             self.stop()
             return Outcome("hang", f"no answer to {path.name}")
         try:
-            outcome = self._pipe.recv()
+            outcome, last = self._pipe.recv()
             assert isinstance(outcome, Outcome)
+            if last:
+                self.stop()
             return outcome
         except EOFError:
             self._process.join()
@@ -99,12 +107,12 @@ def _serve(pipe: Connection, check: Callable[[Path], None], coverage: bool) -> N
     os.dup2(quiet, 2)
     folder = tempfile.mkdtemp(prefix="dynsys-fuzz-")
     os.chdir(folder)
-    pages = int(Path("/proc/self/statm").read_text().split()[0])
-    limit = pages * resource.getpagesize() + 4 * MEMORY_LIMIT
+    limit = _statm(0) + 4 * MEMORY_LIMIT
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     try:
         while True:
-            pipe.send(_run(check, pipe.recv(), coverage))
+            outcome = _run(check, pipe.recv(), coverage)
+            pipe.send((outcome, _peak() - _resident() > HIDDEN_LIMIT))
     except (EOFError, BrokenPipeError, KeyboardInterrupt):
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -120,7 +128,7 @@ def _run(check: Callable[[Path], None], path: Path, coverage: bool) -> Outcome:
     def on_call(frame: FrameType, event: str, _: object) -> Any:
         return on_line if frame.f_code.co_filename.startswith(PACKAGES) else None
 
-    before, begin = _peak(), time.process_time()
+    before, begin = _resident(), time.process_time()
     kind, where, message = "read", "", ""
     if coverage:
         sys.settrace(on_call)
@@ -135,6 +143,7 @@ def _run(check: Callable[[Path], None], path: Path, coverage: bool) -> Outcome:
         message = str(error)[:300]
     finally:
         sys.settrace(None)
+    # Where the peak is still an earlier input's, grown is too large, by HIDDEN_LIMIT at most.
     seconds, grown = time.process_time() - begin, _peak() - before
     if seconds > SECONDS_LIMIT * (3 if coverage else 1):
         kind, message = "hang", f"{seconds:.1f} s; {message[:200]}"
@@ -144,7 +153,18 @@ def _run(check: Callable[[Path], None], path: Path, coverage: bool) -> Outcome:
 
 
 def _peak() -> int:
+    """Most bytes of memory that the process ever had."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def _resident() -> int:
+    """Bytes of memory that the process has now."""
+    return _statm(1)
+
+
+def _statm(field: int) -> int:
+    pages = Path("/proc/self/statm").read_text().split()[field]
+    return int(pages) * resource.getpagesize()
 
 
 def _origin() -> str:

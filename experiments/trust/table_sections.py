@@ -30,7 +30,7 @@ def summary(results: Mapping[str, Any]) -> list[str]:
 def _fuzz(result: Sequence[Json]) -> tuple[str, str, str]:
     cases = sum(one["cases"] for one in result)
     refused = sum(one["refused"] for one in result)
-    areas = len({one["area"] for one in result})
+    areas = len({one["area"].removesuffix(", hostile") for one in result})
     failed = sum(len(one["failures"]) for one in result)
     tried = f"{cases} inputs to {areas} readers"
     return tried, f"{refused} refused by errors of dynsys", str(failed)

@@ -122,3 +122,15 @@ def test_a_failure_is_a_failure(tmp_path: Path) -> None:
         worker = Worker(check, coverage=False)
         assert worker.run(tmp_path).kind == kind
         worker.stop()
+
+
+def test_every_input_is_judged_by_its_own_memory(tmp_path: Path) -> None:
+    """The peak of a large input once hid the growth of those after it."""
+
+    def eats(path: Path) -> None:
+        assert bytearray(int(path.name) * 2**20)
+
+    worker = Worker(eats, coverage=False)
+    kinds = [worker.run(tmp_path / str(size)).kind for size in (400, 600, 1, 400, 600, 1)]
+    worker.stop()
+    assert kinds == ["read", "memory", "read", "read", "memory", "read"]
