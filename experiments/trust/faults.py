@@ -4,7 +4,8 @@
 
 Every fault is injected many times into real work in processes of its own; an outcome says how
 often the work survived: right answers or an error of dynsys, nothing half-written, and a next
-run that goes on. A FILE that exists is added to. Exit status 1 if any did not survive.
+run that goes on. A kill counts only where it hits a process at work. A FILE that exists is
+added to. Exit status 1 if any did not survive.
 """
 
 from __future__ import annotations

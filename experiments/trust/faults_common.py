@@ -6,16 +6,18 @@ import contextlib
 import ctypes
 import multiprocessing
 import os
+import signal
 import time
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, final
 
 __all__ = [
     "Outcome",
     "Skipped",
-    "killed_after",
+    "killed_at_work",
     "own_cache",
     "small_disk",
     "undisturbed",
@@ -51,8 +53,8 @@ def with_wrong(meaning: str, wrong: Collection[str]) -> str:
     return meaning if not wrong else f"{meaning}; WRONG: {'; '.join(sorted(set(wrong))[:6])}"
 
 
-def _started(target: Callable[..., None], arguments: tuple[Any, ...]) -> Any:
-    """A process that has just begun with ``target``.
+def _started(target: Callable[..., None], arguments: tuple[Any, ...]) -> tuple[Any, Connection]:
+    """A process that has just begun with ``target``, and where it will say that it is done.
 
     It is forked from a server that has imported the packages: the time until it is killed is
     time of the work, not of imports.
@@ -65,32 +67,64 @@ def _started(target: Callable[..., None], arguments: tuple[Any, ...]) -> Any:
     process.start()
     there.close()
     here.recv_bytes()
-    return process
+    return process, here
 
 
-def _begin(ready: Any, cache: str | None, target: Callable[..., None], arguments: Any) -> None:
+def _begin(
+    pipe: Connection, cache: str | None, target: Callable[..., None], arguments: Any
+) -> None:
     if cache is not None:
         os.environ["DYNSYS_CACHE"] = cache
-    ready.send_bytes(b"ready")
+    pipe.send_bytes(b"ready")
     target(*arguments)
+    pipe.send_bytes(b"done")
 
 
-def killed_after(target: Callable[..., None], arguments: tuple[Any, ...], delay: float) -> bool:
-    """Run ``target`` in a process, kill -9 it after ``delay`` s; whether it was at work."""
-    process = _started(target, arguments)
-    process.join(delay)
-    alive = process.is_alive()
-    process.kill()
-    process.join()
-    return bool(alive)
+def _is_done(pipe: Connection) -> bool:
+    """Whether the process at the other end has said that it is done; False if it died."""
+    try:
+        return pipe.recv_bytes() == b"done"
+    except EOFError:
+        return False
+
+
+def killed_at_work(
+    target: Callable[..., None], fresh: Callable[[], tuple[Any, ...]], delay: float
+) -> tuple[Any, ...]:
+    """Run ``target(*fresh())`` in a process and kill -9 it after ``delay`` s; its arguments.
+
+    A process whose work was over by then was not hit: another begins, to be killed sooner.
+
+    Raises
+    ------
+    RuntimeError
+        where the work fails by itself.
+    """
+    while True:
+        arguments = fresh()
+        process, pipe = _started(target, arguments)
+        process.join(delay)
+        process.kill()
+        process.join()
+        with pipe:
+            if not _is_done(pipe):
+                if process.exitcode == -signal.SIGKILL:
+                    return arguments
+                raise RuntimeError(f"{target.__name__}: exit code {process.exitcode}, unkilled")
+        delay *= 0.9
 
 
 def undisturbed(target: Callable[..., None], arguments: tuple[Any, ...]) -> float:
     """Run ``target`` in a process to its end; seconds."""
-    process = _started(target, arguments)
+    process, pipe = _started(target, arguments)
     begin = time.perf_counter()
+    with pipe:
+        done = _is_done(pipe)
+    seconds = time.perf_counter() - begin
     process.join()
-    return time.perf_counter() - begin
+    if not done:
+        raise RuntimeError(f"{target.__name__}: exit code {process.exitcode}, unkilled")
+    return seconds
 
 
 @contextlib.contextmanager

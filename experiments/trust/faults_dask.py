@@ -10,10 +10,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
 
 from dynsys.errors import DynsysError
-from experiments.trust.faults_common import Outcome, with_wrong
+from experiments.trust.faults_common import Outcome, Skipped, with_wrong
 from problems.logs.jobs import SimulateJob, SolveJob
 from problems.logs.run import run_job
 
@@ -25,7 +26,8 @@ PATIENCE = 90.0
 
 @contextlib.contextmanager
 def _cluster(folder: Path, workers: int) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
-    """Address and processes, the scheduler's first, of a cluster of our own."""
+    """Address and processes, the scheduler's first, of a cluster of our own, all at work."""
+    distributed = import_module("distributed")
     place = folder / f"scheduler{time.monotonic_ns()}.json"
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
 
@@ -44,7 +46,10 @@ def _cluster(folder: Path, workers: int) -> Iterator[tuple[str, list[subprocess.
     try:
         _wait_for(place.exists)
         processes += [start("worker", "--nthreads", "1", "--no-nanny") for _ in range(workers)]
-        yield json.loads(place.read_text())["address"], processes
+        address = json.loads(place.read_text())["address"]
+        with distributed.Client(address) as client:
+            client.wait_for_workers(workers, timeout=PATIENCE)
+        yield address, processes
     finally:
         for process in processes:
             process.kill()
@@ -86,6 +91,13 @@ def _killing(
     return start
 
 
+def _assert_killed(process: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(5)
+    if process.returncode != -signal.SIGKILL:
+        raise Skipped("the work was over before Dask's process was killed")
+
+
 def killed_workers(folder: Path, samples: int = 600) -> Outcome:
     """One of two workers dies midway: the other finishes, same bytes."""
     log, expected = _prepared(folder, samples)
@@ -93,6 +105,7 @@ def killed_workers(folder: Path, samples: int = 600) -> Outcome:
     with _cluster(folder, 2) as (address, processes):
         job = SolveJob("catalogue:panda", log, str(output), ("torque",), 20)
         run_job(job, scheduler=address, progress=_killing([processes[1]], 5))
+        _assert_killed(processes[1])
     meaning = "the other worker does its chunks; same bytes"
     return Outcome("killed Dask worker", 1, int(output.read_bytes() == expected), meaning)
 
@@ -112,6 +125,7 @@ def killed_scheduler(folder: Path, samples: int = 600) -> Outcome:
             pass
         except BaseException as error:
             wrong.append(f"raised {error!r}")
+        _assert_killed(processes[0])
     seconds = time.monotonic() - begin
     if seconds > PATIENCE:
         wrong.append(f"took {seconds:.0f} s")

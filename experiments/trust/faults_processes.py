@@ -7,6 +7,7 @@ import pickle
 import threading
 import time
 from concurrent.futures import ProcessPoolExecutor
+from itertools import count
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from dynsys.ordering.campaign import Campaign, CampaignTask
 from dynsys.types import Array
 from experiments.trust.faults_common import (
     Outcome,
-    killed_after,
+    killed_at_work,
     own_cache,
     undisturbed,
     with_wrong,
@@ -165,14 +166,18 @@ def killed_compilations(folder: Path, kills: int = 20) -> Outcome:
         expected = problem.solve_batch(*states).qdd
     with own_cache(folder / "timing"):
         longest = undisturbed(_compile, (7,))
-    survived = alive = 0
-    for delay in _delays(kills, longest):
-        with own_cache(folder / "cache"):
-            alive += killed_after(_compile, (7,), delay)
+    survived = 0
+
+    def fresh() -> tuple[int]:
+        KernelCache().clear()
+        return (7,)
+
+    with own_cache(folder / "cache"):
+        for delay in _delays(kills, longest):
+            killed_at_work(_compile, fresh, delay)
             again = problems.ForwardDynamics(problem.robot)
             survived += np.array_equal(again.solve_batch(*states).qdd, expected)
-            KernelCache().clear()
-    meaning = f"killed {alive} times before the end; the next solve has the same bits"
+    meaning = "the next solve has the same bits"
     return Outcome("kill -9 during compile", kills, survived, meaning)
 
 
@@ -191,7 +196,7 @@ def killed_cache_writers(folder: Path, kills: int = 30) -> Outcome:
     cache = KernelCache(folder / "cache")
     survived = 0
     for delay in _delays(kills, 0.3):
-        killed_after(_write_entries, (str(cache.folder),), delay)
+        killed_at_work(_write_entries, lambda: (str(cache.folder),), delay)
         found = [cache.get(fingerprint("entry", number)) for number in range(3)]
         whole = [entry is None or entry.payload == _payload(k) for k, entry in enumerate(found)]
         survived += all(whole) and cache.status().rejected == 0
@@ -226,10 +231,9 @@ def killed_plan_search(folder: Path, kills: int = 10) -> Outcome:
     """Kill a campaign of plan searches: going on gives the results of an undisturbed one."""
     longest = undisturbed(_search, (str(folder / "undisturbed"),))
     expected = _results(_campaign(str(folder / "undisturbed")))
-    survived = 0
-    for k, delay in enumerate(_delays(kills, longest)):
-        place = str(folder / f"campaign{k}")
-        killed_after(_search, (place,), delay)
+    survived, places = 0, (str(folder / f"campaign{k}") for k in count())
+    for delay in _delays(kills, longest):
+        (place,) = killed_at_work(_search, lambda: (next(places),), delay)
         summary = _campaign(place).run(plan_task)
         survived += (
             summary.open == summary.failed == 0 and _results(_campaign(place)) == expected
@@ -252,10 +256,10 @@ def killed_log_processing(folder: Path, kills: int = 10, samples: int = 1000) ->
     run_job(SimulateJob(problem, log, duration=samples / 1000))
     expected = folder / "expected.npz"
     longest = undisturbed(_solve_log, (problem, log, str(expected)))
-    survived = 0
-    for k, delay in enumerate(_delays(kills, longest)):
-        output = folder / f"out{k}.npz"
-        killed_after(_solve_log, (problem, log, str(output)), delay)
+    survived, outputs = 0, (str(folder / f"out{k}.npz") for k in count())
+    for delay in _delays(kills, longest):
+        *_, name = killed_at_work(_solve_log, lambda: (problem, log, next(outputs)), delay)
+        output = Path(name)
         whole = not output.exists() or output.read_bytes() == expected.read_bytes()
         _solve_log(problem, log, str(output))
         same = output.read_bytes() == expected.read_bytes()

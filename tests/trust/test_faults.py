@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import time
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from dynsys.errors import DynsysError
 from dynsys.ordering.campaign import Campaign, CampaignError, CampaignTask
 from dynsys.ordering.plan_file import PlanFileError
 from experiments.trust.faults import FAULTS, inject
-from experiments.trust.faults_common import Outcome
+from experiments.trust.faults_common import Outcome, killed_at_work, undisturbed
 from problems.cli import main
 from problems.logs.chunks import ChunkStore, run_on_dask
 from problems.logs.source import LogError
@@ -58,6 +59,33 @@ def test_every_fault_is_tried_here_or_elsewhere() -> None:
 
 def test_an_outcome_that_lost_something_is_not_ok() -> None:
     assert not Outcome("x", 3, 2, "").ok
+
+
+def _note_and_work(file: str, seconds: float) -> None:
+    with open(file, "a") as stream:
+        stream.write("begun\n")
+    time.sleep(seconds)
+    with open(file, "a") as stream:
+        stream.write("over\n")
+
+
+def test_only_kills_of_a_process_at_work_count(tmp_path: Path) -> None:
+    """A kill after the end of the work once counted as an injection that was survived."""
+    files = [str(tmp_path / str(k)) for k in range(20)]
+    waiting = iter(files)
+    (hit, _) = killed_at_work(_note_and_work, lambda: (next(waiting), 1.0), 1.5)
+    tried = files[: files.index(hit) + 1]
+    assert len(tried) > 1
+    assert all("over" in Path(file).read_text() for file in tried[:-1])
+    assert "over" not in Path(hit).read_text()
+
+
+def test_work_that_fails_by_itself_is_no_injection(tmp_path: Path) -> None:
+    folder = str(tmp_path)
+    with pytest.raises(RuntimeError, match="unkilled"):
+        killed_at_work(_note_and_work, lambda: (folder, 0.0), 20.0)
+    with pytest.raises(RuntimeError, match="unkilled"):
+        undisturbed(_note_and_work, (folder, 0.0))
 
 
 # ---- what was found ----------------------------------------------------------------
