@@ -72,7 +72,7 @@ def placement(path: Path) -> None:
     """Draw cost against uncertainty for the biped on load cells."""
     problem = load_problem("catalogue:nao")
     found = place_sensors(problem.tree, problem.sensors, goal="torque", budget=5, states=1)
-    save_curve(found, path)
+    save_curve(found, path, unit="N m")
 
 
 def centipede(path: Path) -> None:
@@ -81,8 +81,10 @@ def centipede(path: Path) -> None:
 
     steps = walk(6, 1.5)
     robot = steps.simulation.robot
-    figure = Figure(figsize=(12, 3.4), layout="constrained")
-    rows = figure.subplots(2, len(steps.states), sharex="col", height_ratios=[2.2, 1])
+    figure = Figure(figsize=(12, 2.8), layout="constrained")
+    rows = figure.subplots(
+        2, len(steps.states), sharex=True, sharey="row", height_ratios=[2.2, 1]
+    )
     leaves = np.setdiff1d(np.arange(robot.n_bodies), robot.parent)
     for column, state in enumerate(steps.states):
         points = steps.points(state)
@@ -100,8 +102,8 @@ def centipede(path: Path) -> None:
                 axes.plot(pair[:, 0], pair[:, vertical], color=TEAL, linewidth=2)
             axes.plot(feet[:, 0], feet[:, vertical], "o", color=ORANGE, markersize=3)
             axes.set_aspect("equal")
-            axes.tick_params(labelsize=7)
-        rows[0][column].set_title(f"{column * 0.5:.1f} s", fontsize=10)
+            axes.tick_params(labelsize=8)
+        rows[0][column].set_title(f"{state.time:.1f} s", fontsize=10)
     rows[0][0].set_ylabel("y [m]")
     rows[1][0].set_ylabel("z [m]")
     figure.supxlabel("x [m]")
@@ -134,7 +136,7 @@ def humanoid_with_sensors(path: Path) -> None:
     q = _posture(robot)
     estimate = problem.estimation.solve(q, np.zeros(robot.nv), np.zeros(layout.size))
     origins = _origins(robot, q)
-    figure, (front, side) = _figure(8, 6.6, 2)
+    figure, (front, side) = _figure(8, 7, 2)
     for axes, across, title in ((front, 1, "front"), (side, 0, "side")):
         for i, parent in enumerate(robot.parent.tolist()):
             if parent >= 0:
@@ -153,12 +155,16 @@ def humanoid_with_sensors(path: Path) -> None:
         axes.set_xlabel(f"{'xy'[across]} [m]")
     front.set_ylabel("z [m]")
     figure.colorbar(dots, ax=side, label="standard deviation of the torque [N m]")
-    front.legend(loc="lower center", fontsize=8, ncols=3, columnspacing=0.8)
+    figure.legend(*front.get_legend_handles_labels(), loc="outside lower center", ncols=3)
     figure.savefig(path, dpi=100)
 
 
 def _draw_sensors(axes: Any, robot: KinematicTree, layout: Any, q: Array, across: int) -> None:
-    marks = {"imu": ("D", RED), "force_torque": ("s", ORANGE), "joint_torque": ("o", BLUE)}
+    marks = {
+        "imu": ("D", RED, 12, "inertial unit"),
+        "force_torque": ("s", ORANGE, 16, "force/torque"),
+        "joint_torque": ("o", BLUE, 12, "joint torque"),
+    }
     drawn: dict[str, list[Array]] = {kind: [] for kind in marks}
     for sensor in layout.sensors:
         if sensor.kind not in marks or sensor.constant(1) is not None:
@@ -171,12 +177,12 @@ def _draw_sensors(axes: Any, robot: KinematicTree, layout: Any, q: Array, across
             )
         drawn[sensor.kind].append(forward_kinematics(robot, q, frame).r)
     for kind, places in drawn.items():
-        mark, colour = marks[kind]
+        mark, colour, size, name = marks[kind]
         if places:
             points = np.array(places)
             axes.plot(
-                points[:, across], points[:, 2], mark, markersize=12, markerfacecolor="none",
-                markeredgecolor=colour, markeredgewidth=1.5, label=kind, zorder=3,
+                points[:, across], points[:, 2], mark, markersize=size, markerfacecolor="none",
+                markeredgecolor=colour, markeredgewidth=1.5, label=name, zorder=3,
             )  # fmt: skip
 
 
@@ -193,9 +199,9 @@ def estimate_over_time(path: Path) -> None:
     figure, panels = _figure(11, 3.8, 2)
     for axes, joint in zip(panels, (3, 5), strict=True):
         centre, width = torque[:, joint], 2 * std[:, joint]
-        axes.fill_between(
-            time, centre - width, centre + width, color=BLUE, alpha=0.25, label="two deviations"
-        )
+        band = (centre - width, centre + width)
+        label = "± two standard deviations"
+        axes.fill_between(time, *band, color=BLUE, alpha=0.25, linewidth=0, label=label)
         axes.plot(time, centre, color=BLUE, linewidth=0.8, label="estimate")
         axes.plot(time, true[:, joint], color="black", linewidth=1.2, label="truth")
         axes.set_xlabel("time [s]")
@@ -224,7 +230,7 @@ def speed(path: Path) -> None:
             ns = [about["tasks"][task].get(column, {}).get("ns", 0) for about in data.values()]
             axes.bar(np.arange(len(ns)) + 0.2 * (k - 1.5), ns, 0.2, color=colour, label=column)
         axes.set_yscale("log")
-        axes.set_xticks(range(len(data)), list(data), rotation=30, fontsize=8)
+        axes.set_xticks(range(len(data)), list(data), rotation=30, ha="right", fontsize=8)
         axes.set_ylabel("time [ns per state]")
         axes.set_title(title, fontsize=10)
         axes.grid(axis="y", alpha=0.3)

@@ -56,12 +56,13 @@ def run(args: argparse.Namespace) -> int:
         states=args.states,
         seed=args.seed,
     )
+    unit = _unit(problem.tree, args.goal)
     if args.picture:
-        save_curve(placement, args.picture)
+        save_curve(placement, args.picture, unit=unit)
     if args.json:
         terminal.show_json(placement.to_json())
     else:
-        _show(placement, _unit(problem.tree, args.goal))
+        _show(placement, unit)
     return 0 if placement.determines_goals else 1
 
 

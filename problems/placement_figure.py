@@ -13,30 +13,23 @@ from problems.placement import Placement
 __all__ = ["save_curve"]
 
 
-def save_curve(placement: Placement, path: PathLike) -> None:
-    """Write the trade-off curve as .png, .svg or .pdf: complete or not at all."""
+def save_curve(placement: Placement, path: PathLike, *, unit: str = "SI units") -> None:
+    """Write the trade-off curve as .png, .svg or .pdf: complete or not at all.
+
+    ``unit`` : that of the goals' standard deviation.
+    """
     try:
         from matplotlib.figure import Figure
     except ModuleNotFoundError:
         raise KernelBuildError(
             "pictures need matplotlib; run: pip install 'dynsys[plot]'"
         ) from None
-    figure = Figure(figsize=(6.4, 4.0), layout="constrained")
+    changes = _changes(placement)
+    figure = Figure(figsize=(7.6, max(4.0, 0.15 * len(changes) + 1.0)), layout="constrained")
     axes = figure.add_subplot()
     known = [point for point in placement.curve if math.isfinite(point.std)]
     axes.plot([p.cost for p in known], [p.std for p in known], "o-", color="#1f6feb")
-    most = max((point.cost for point in placement.curve), default=0.0)
-    for before, point in zip([None, *known[:-1]], known, strict=True):
-        new = set(point.sensors) - set(before.sensors if before else ())
-        late = 2 * point.cost > most
-        axes.annotate(
-            ", ".join(sorted(new)) or "as it is",
-            (point.cost, point.std),
-            xytext=(-4 if late else 4, 6),
-            textcoords="offset points",
-            ha="right" if late else "left",
-            fontsize=7,
-        )
+    axes.text(1.02, 1.0, "\n".join(changes), transform=axes.transAxes, va="top", fontsize=7)
     for point in placement.curve:
         if not math.isfinite(point.std):
             axes.axvline(point.cost, color="#d1242f", linewidth=0.8, linestyle=":")
@@ -44,15 +37,17 @@ def save_curve(placement: Placement, path: PathLike) -> None:
         axes.axhline(placement.least_std, color="0.5", linewidth=0.8, linestyle="--")
         axes.annotate(
             "no set within the budget is below this",
-            (0.01, placement.least_std),
+            (0.98, placement.least_std),
+            (0, -2),
             xycoords=("axes fraction", "data"),
-            ha="left",
+            textcoords="offset points",
+            ha="right",
             va="top",
             fontsize=7,
             color="0.4",
         )
     axes.set_xlabel("cost of added sensors (dotted: goals still undetermined)")
-    axes.set_ylabel("rms standard deviation of the goals, SI units")
+    axes.set_ylabel(f"rms standard deviation of the goals [{unit}]")
     axes.set_ylim(0.0, 1.15 * max((point.std for point in known), default=1.0))
     target = Path(path)
     part = target.with_name(f".{os.getpid()}.{target.name}")
@@ -63,3 +58,15 @@ def save_curve(placement: Placement, path: PathLike) -> None:
         raise LayoutError(f"{target}: cannot be written: {error}") from None
     finally:
         part.unlink(missing_ok=True)
+
+
+def _changes(placement: Placement) -> list[str]:
+    """What every point adds (+) and leaves out (-) of the one before, a line each."""
+    lines, before = [], set[str]()
+    for point in placement.curve:
+        now = set(point.sensors)
+        signs = [f"  + {name}" for name in sorted(now - before)]
+        signs += [f"  - {name}" for name in sorted(before - now)]
+        lines += [f"cost {point.cost:g}:", *(signs or ["  as it is"])]
+        before = now
+    return lines

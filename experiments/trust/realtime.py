@@ -149,25 +149,23 @@ def _export(robots: Sequence[str], folder: Path) -> tuple[list[str], list[np.nda
 
 def figure(found: dict[str, tuple[dict[str, Any], np.ndarray]], path: Path) -> None:
     """Histograms of the computations and the wake-ups, one panel per loop."""
-    import matplotlib
+    from matplotlib.figure import Figure
 
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-
-    fig, panels = plt.subplots(len(found), 1, figsize=(8, 3.4 * len(found)), sharex=True)
-    for panel, (way, (report, times)) in zip(np.atleast_1d(panels), found.items(), strict=True):
-        bins = np.logspace(-1, np.log10(max(1e4, times.max() / 1000)), 200)
+    size = (10, 3.4 * len(found))
+    drawn = Figure(figsize=size, layout="constrained")
+    panels = np.atleast_1d(drawn.subplots(len(found), 1, sharex=True))
+    every = [np.maximum(times, 1) / 1000 for _, times in found.values()]
+    ends = (min(x.min() for x in every), max(x.max() for x in every))
+    bins = np.geomspace(0.9 * ends[0], 1.1 * ends[1], 200)
+    for panel, us, (way, (report, _)) in zip(panels, every, found.items(), strict=True):
         for k, name in enumerate(("wake-up", *report["compute_us"])):
-            worst = times[:, k].max() / 1000
-            label = f"{name}, worst {worst:.0f} µs"
-            panel.hist(np.maximum(times[:, k], 1) / 1000, bins, histtype="step", label=label)
+            label = f"{name}, worst {us[:, k].max():.0f} µs"
+            panel.hist(us[:, k], bins, histtype="step", label=label)
         panel.set(xscale="log", yscale="log", ylabel="ticks", title=f"{way}: 1 kHz loop")
-        panel.legend(fontsize=7)
+        panel.legend(fontsize=7, loc="upper left", bbox_to_anchor=(1.0, 1.0))
         panel.grid(alpha=0.3)
-    np.atleast_1d(panels)[-1].set_xlabel("µs")
-    fig.tight_layout()
-    fig.savefig(path, dpi=120, metadata={"Software": None})
-    plt.close(fig)
+    panels[-1].set_xlabel("time [µs]")
+    drawn.savefig(path, dpi=120, metadata={"Software": None})
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
