@@ -102,7 +102,7 @@ def run_job(
     else:
         with _client(scheduler, workers) as (client, count):
             run_on_dask(store, job.work, client, 2 * count, done)
-    write_log(job.output, job.groups(), store)
+    write_log(job.output, job.groups(), store, store.folder)
     missing = sum(int(np.isnan(rows).any(axis=1).sum()) for rows in store)
     forget()
     store.remove()

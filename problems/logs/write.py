@@ -57,17 +57,23 @@ def check_output(path: PathLike) -> None:
             raise missing_library(file, library, extra) from None
 
 
-def write_log(path: PathLike, groups: Sequence[Group], chunks: Iterable[Array]) -> None:
+def write_log(
+    path: PathLike,
+    groups: Sequence[Group],
+    chunks: Iterable[Array],
+    scratch: Path | None = None,
+) -> None:
     """Write rows, chunk by chunk, as the kind of log that the name of the file asks for.
 
     Parameters
     ----------
     groups : what the columns of the rows are.
     chunks : rows (n, columns), iterated over more than once.
+    scratch : folder on the same disk for the file until it is whole; None for its own.
     """
     check_output(path)
     file = Path(path)
-    part = file.with_name(f"{file.name}.{os.getpid()}.part")
+    part = (scratch or file.parent) / f"{file.name}.{os.getpid()}.part"
     try:
         _WRITERS[file.suffix](part, groups, chunks)
         with part.open("rb") as stream:

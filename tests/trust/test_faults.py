@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import pickle
 import time
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,8 @@ from experiments.trust.faults import FAULTS, inject
 from experiments.trust.faults_common import Outcome, killed_at_work, undisturbed
 from problems.cli import main
 from problems.logs.chunks import ChunkStore, run_on_dask
+from problems.logs.jobs import SimulateJob
+from problems.logs.run import run_job
 from problems.logs.source import LogError
 from problems.robots import read_robot
 
@@ -174,6 +177,30 @@ def test_the_command_says_that_it_cannot_write(
     status = main(["plan", "synthetic:chain:2", "-o", str(tmp_path / "nowhere" / "x.plan")])
     assert status == 2
     assert "cannot be written" in capsys.readouterr().err
+
+
+def _dies_with_the_output_in_hand(job: SimulateJob) -> None:
+    replace = os.replace
+
+    def die(source: Path, target: Path) -> None:
+        if target == Path(job.output):
+            os._exit(9)
+        replace(source, target)
+
+    os.replace = die
+    run_job(job)
+
+
+def test_a_run_killed_at_its_end_leaves_nothing_behind(tmp_path: Path) -> None:
+    """H-10: the output as far as it was written stayed beside it, whatever ran later."""
+    job = SimulateJob("catalogue:panda", str(tmp_path / "log.npz"), duration=0.01)
+    process = get_context("fork").Process(target=_dies_with_the_output_in_hand, args=(job,))
+    process.start()
+    process.join()
+    assert process.exitcode == 9
+    assert [path.name for path in tmp_path.iterdir()] == ["log.npz.partial"]
+    run_job(job)
+    assert [path.name for path in tmp_path.iterdir()] == ["log.npz"]
 
 
 class _LostCluster:
