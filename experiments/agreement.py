@@ -1,18 +1,18 @@
-"""Agreement with Pinocchio on real robots: every algorithm and every problem, state by state.
+"""Agreement with Pinocchio on real robots: the algorithms and the problems without a kernel.
 
     python -m experiments.agreement [--states 100] [--robots NAME ...] [--json FILE]
 
 Differences are the largest entry of the difference relative to the largest entry of
 Pinocchio's answer, over all states. Forward dynamics is judged twice: qdd itself, and the
 torque that the difference of the two qdd stands for, |H (qdd - qdd')| / |torque|, which does
-not suffer from the conditioning of H.
+not suffer from the conditioning of H. Kernels are compared, with sensors and with more
+programs than Pinocchio, by ``experiments.trust.agreement``.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -25,11 +25,10 @@ from rich.table import Table
 
 import dynsys
 import problems
-from dynsys.errors import ModelWarning
 from dynsys.interop import PinocchioMap
 from dynsys.model.tree import KinematicTree
 from dynsys.types import Array
-from experiments.example_robots import ROBOTS, robot_path
+from experiments.example_robots import ROBOTS, load_quietly, pinocchio_model_of, robot_path
 
 COLUMNS = (
     "mass",
@@ -42,20 +41,10 @@ COLUMNS = (
     "FD",
     "FD torque",
     "hybrid torque",
-    "ID compiled",
-    "FD torque compiled",
 )
 LIMIT = 1e-9
 
-
-def load_both(path: Path, floating: bool) -> tuple[KinematicTree, Any, PinocchioMap]:
-    """The same file in dynsys and in Pinocchio, and the map between their orders."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ModelWarning)
-        robot = dynsys.load(path, floating_base=floating)
-    base = (pin.JointModelFreeFlyer(),) if floating else ()
-    model = pin.buildModelFromUrdf(str(path), *base)
-    return robot, model, PinocchioMap(robot, model)
+Solvers = tuple[problems.InverseDynamics, problems.ForwardDynamics, problems.HybridDynamics]
 
 
 def relative(x: Array, reference: Array) -> float:
@@ -65,25 +54,22 @@ def relative(x: Array, reference: Array) -> float:
 
 def compare(path: Path, floating: bool, states: int, seed: int = 0) -> dict[str, float]:
     """Largest relative differences over random states, by column."""
-    robot, model, to = load_both(path, floating)
-    data = model.createData()
+    robot, model = load_quietly(path, floating), pinocchio_model_of(path, floating)
+    to, data = PinocchioMap(robot, model), model.createData()
     rng = np.random.default_rng(seed)
     legs = [name for k, name in enumerate(robot.joint_names) if k % 2]
-    hybrid = problems.HybridDynamics(robot, legs, backend="reference")
-    solvers = {
-        "": (
-            problems.InverseDynamics(robot, backend="reference"),
-            problems.ForwardDynamics(robot, backend="reference"),
-        ),
-        " compiled": (problems.InverseDynamics(robot), problems.ForwardDynamics(robot)),
-    }
+    solvers = (
+        problems.InverseDynamics(robot, backend="reference"),
+        problems.ForwardDynamics(robot, backend="reference"),
+        problems.HybridDynamics(robot, legs, backend="reference"),
+    )
     worst = dict.fromkeys(COLUMNS, 0.0)
     mass = np.array(pin.computeTotalMass(model))
     worst["mass"] = relative(np.array(robot.total_mass), mass)
     for _ in range(states):
         q = robot.random_configuration(rng)
         qd, qdd = rng.normal(size=(2, robot.nv))
-        found = _one_state(robot, model, data, to, (q, qd, qdd), solvers, hybrid)
+        found = _one_state(robot, model, data, to, (q, qd, qdd), solvers)
         for name, value in found:
             worst[name] = float(np.maximum(worst[name], value))  # NaN stays
     return worst
@@ -95,8 +81,7 @@ def _one_state(
     data: Any,
     to: PinocchioMap,
     state: tuple[Array, Array, Array],
-    solvers: dict[str, Any],
-    hybrid: problems.HybridDynamics,
+    solvers: Solvers,
 ) -> Iterator[tuple[str, float]]:
     q, qd, qdd = state
     pin_state = (to.q_to_pin(q), to.v_to_pin(qd))
@@ -116,12 +101,11 @@ def _one_state(
     ours = dynsys.aba(robot, q, qd, torque)
     yield "aba", relative(ours, accelerations)
     yield "aba torque", of_torque(ours)
-    for suffix, (inverse, forward) in solvers.items():
-        yield "ID" + suffix, relative(inverse.solve(q, qd, qdd).torque, torque)
-        got = forward.solve(q, qd, torque).qdd
-        yield "FD torque" + suffix, of_torque(got)
-        if not suffix:
-            yield "FD", relative(got, accelerations)
+    inverse, forward, hybrid = solvers
+    yield "ID", relative(inverse.solve(q, qd, qdd).torque, torque)
+    got = forward.solve(q, qd, torque).qdd
+    yield "FD", relative(got, accelerations)
+    yield "FD torque", of_torque(got)
     mixed = hybrid.solve(q, qd, np.where(hybrid.known, qdd, torque))
     difference = dynsys.rnea(robot, q, qd, mixed.qdd) - torque
     own = np.abs(mixed.torque - torque)[hybrid.known].max(initial=0.0)

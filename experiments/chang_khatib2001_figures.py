@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from dynsys.operational.methods.chang_khatib import plan_recursion
+from experiments import paper_figures
 from experiments.chang_khatib_runs import (
     HANDS,
     box_motion,
@@ -17,23 +17,23 @@ from experiments.chang_khatib_runs import (
     points_times,
     scaling,
 )
+from experiments.paper_figures import labelled_axes
 from experiments.tree_plot import draw_pattern, draw_tree
 
 __all__ = ["write"]
 
+TIME = "CPU ms for Lambda^-1, kinematics included"
+
 
 def write(folder: Path, quick: bool) -> list[Path]:
     """Write all figures into a folder and return their paths."""
-    written = []
-    for name, figure in (
-        ("figure4_recursion.png", _recursion()),
-        ("figure6_box.png", _box(quick)),
-        ("time_over_links.png", _over_links(quick)),
-        ("time_over_points.png", _over_points(quick)),
-    ):
-        figure.savefig(folder / name, dpi=120)
-        written.append(folder / name)
-    return written
+    figures = {
+        "figure4_recursion.png": _recursion(),
+        "figure6_box.png": _box(quick),
+        "time_over_links.png": _over_links(quick),
+        "time_over_points.png": _over_points(quick),
+    }
+    return paper_figures.save(folder, figures)
 
 
 def _recursion() -> Figure:
@@ -50,36 +50,27 @@ def _recursion() -> Figure:
     return figure
 
 
-def _axes(xlabel: str) -> tuple[Figure, Any]:
-    figure = Figure(figsize=(7, 5), layout="constrained")
-    axes = figure.subplots()
-    axes.set_xlabel(xlabel)
-    axes.set_ylabel("CPU ms for Lambda^-1, kinematics included")
-    axes.grid(True, which="both", alpha=0.3)
-    return figure, axes
-
-
 def _box(quick: bool) -> Figure:
     motion = box_motion(quick)
     figure = Figure(figsize=(7, 6), layout="constrained")
     top, bottom = figure.subplots(2, 1, sharex=True)
     top.plot(motion.time, motion.height, label="box")
     top.plot(motion.time, motion.wanted, "k--", label="cubic spline")
-    top.set_ylabel("height, m")
+    top.set_ylabel("height [m]")
     top.legend(fontsize=8)
-    bottom.plot(motion.time, 1e3 * motion.error, label="error of height, mm")
-    bottom.plot(motion.time, motion.posture, label="largest joint motion, rad")
-    bottom.set_xlabel("s")
+    bottom.plot(motion.time, 1e3 * motion.error, label="error of height [mm]")
+    bottom.plot(motion.time, motion.posture, label="largest joint motion [rad]")
+    bottom.set_xlabel("time [s]")
     bottom.legend(fontsize=8)
     return figure
 
 
 def _over_links(quick: bool) -> Figure:
-    figure, axes = _axes("links n, two operational points")
+    figure, axes = labelled_axes("links n, two operational points", TIME)
     found = scaling(quick)
     for name, times in found.times.items():
         slope, _, fit = linear_fit(found.sizes, times)
-        label = f"{name}: {1e6 * slope:.2f} us per link, R^2 = {fit:.4f}"
+        label = f"{name}: {1e6 * slope:.2f} µs per link, R^2 = {fit:.4f}"
         axes.loglog(found.sizes, [1e3 * t for t in times], ".-", label=label)
     axes.loglog(found.sizes, [1e3 * t for t in found.dense], "k.-", label="dense, O(n^3)")
     axes.legend(fontsize=8)
@@ -87,7 +78,7 @@ def _over_links(quick: bool) -> Figure:
 
 
 def _over_points(quick: bool) -> Figure:
-    figure, axes = _axes("operational points m, leaves of a balanced tree")
+    figure, axes = labelled_axes("operational points m, leaves of a balanced tree", TIME)
     for name, times in points_times(quick).items():
         style = "k--" if name == "auto" else ".-"
         axes.loglog(list(times), [1e3 * t for t in times.values()], style, label=name)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import get_args
@@ -178,14 +178,21 @@ def figure_1_rows() -> list[Row]:
 # ---- times -------------------------------------------------------------------------------
 
 
+def _time_rows(
+    figure: str, unit: str, sizes: Sequence[int], measured: Sequence[Mapping[str, float]]
+) -> list[Row]:
+    """A row per size and algorithm, of seconds measured."""
+    return [
+        row(figure, f"{name}, n = {n}", unit, None, 1e3 * value)
+        for n, times in zip(sizes, measured, strict=True)
+        for name, value in times.items()
+    ]
+
+
 def figure_2_rows(sizes: Sizes) -> list[Row]:
     """Figure 2: one thread, chains (and branched bodies for LTL)."""
     measured = [drumwright_runs.inverse_times(n, sizes.passes) for n in sizes.joints]
-    out = [
-        row("figure 2", f"{name}, n = {n}", "CPU ms", None, 1e3 * value)
-        for n, times in zip(sizes.joints, measured, strict=True)
-        for name, value in times.items()
-    ]
+    out = _time_rows("figure 2", "CPU ms", sizes.joints, measured)
     fast = [times["Theta(n^2) inverse"] for times in measured]
     for name in measured[0]:
         if name != "Theta(n^2) inverse":
@@ -203,11 +210,7 @@ def figure_2_rows(sizes: Sizes) -> list[Row]:
 def figure_3_rows(sizes: Sizes) -> list[Row]:
     """Figure 3: threads. This machine has two cores, hence no curve for four threads."""
     measured = [drumwright_runs.thread_times(n, sizes.passes) for n in sizes.threads]
-    out = [
-        row("figure 3", f"{name}, n = {n}", "ms", None, 1e3 * value)
-        for n, times in zip(sizes.threads, measured, strict=True)
-        for name, value in times.items()
-    ]
+    out = _time_rows("figure 3", "ms", sizes.threads, measured)
     one, two, lapack = (
         [times[name] for times in measured]
         for name in (drumwright_runs.ONE, drumwright_runs.TWO, "LAPACK Cholesky")

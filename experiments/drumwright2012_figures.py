@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,39 +12,30 @@ from matplotlib.figure import Figure
 from dynsys.branch.counting import OperationCount
 from dynsys.branch.drumwright_counts import inverse_count
 from dynsys.simulation import ROUTES, SimulationState
-from experiments import centipede_runs, drumwright_runs
+from experiments import centipede_runs, drumwright_runs, paper_figures
 from experiments.drumwright2012 import Sizes, figure_1_curves
+from experiments.paper_figures import labelled_axes
 
 __all__ = ["draw_walk", "write"]
 
 
 def write(folder: Path, sizes: Sizes) -> list[Path]:
     """Write all figures into a folder and return their paths."""
-    written = []
-    for name, figure in (
-        ("figure1_multiplications.png", _figure_1()),
-        ("figure2_inversion.png", _figure_2(sizes)),
-        ("figure3_threads.png", _figure_3(sizes)),
-        ("figure4_centipedes.png", _figure_4(sizes)),
-        ("centipede_walk.png", draw_walk(centipede_runs.walk(*sizes.walk))),
-        ("centipede_energy.png", _energy(centipede_runs.walk(*sizes.walk))),
-    ):
-        figure.savefig(folder / name, dpi=120)
-        written.append(folder / name)
-    return written
-
-
-def _axes(xlabel: str, ylabel: str) -> tuple[Figure, Any]:
-    figure = Figure(figsize=(7, 5), layout="constrained")
-    axes = figure.subplots()
-    axes.set_xlabel(xlabel)
-    axes.set_ylabel(ylabel)
-    axes.grid(True, which="both", alpha=0.3)
-    return figure, axes
+    alone = [drumwright_runs.inverse_times(n, sizes.passes) for n in sizes.joints]
+    shared = [drumwright_runs.thread_times(n, sizes.passes) for n in sizes.threads]
+    figures = {
+        "figure1_multiplications.png": _figure_1(),
+        "figure2_inversion.png": _times("CPU ms", sizes.joints, alone),
+        "figure3_threads.png": _times("ms on the wall", sizes.threads, shared),
+        "figure4_centipedes.png": _figure_4(sizes),
+        "centipede_walk.png": draw_walk(centipede_runs.walk(*sizes.walk)),
+        "centipede_energy.png": _energy(centipede_runs.walk(*sizes.walk)),
+    }
+    return paper_figures.save(folder, figures)
 
 
 def _figure_1() -> Figure:
-    figure, axes = _axes("joints n", "multiplications")
+    figure, axes = labelled_axes("joints n", "multiplications")
     n = list(range(1, 101))
     for name in figure_1_curves(1):
         axes.plot(n, [float(figure_1_curves(k)[name]) for k in n], label=name)
@@ -53,26 +45,17 @@ def _figure_1() -> Figure:
     return figure
 
 
-def _figure_2(sizes: Sizes) -> Figure:
-    figure, axes = _axes("joints n", "CPU ms per state, kinematics included")
-    measured = [drumwright_runs.inverse_times(n, sizes.passes) for n in sizes.joints]
+def _times(unit: str, sizes: Sequence[int], measured: Sequence[Mapping[str, float]]) -> Figure:
+    """Figures 2 and 3: a curve per algorithm, seconds over the number of joints."""
+    figure, axes = labelled_axes("joints n", f"{unit} per state, kinematics included")
     for name in measured[0]:
-        axes.loglog(sizes.joints, [1e3 * times[name] for times in measured], ".-", label=name)
-    axes.legend()
-    return figure
-
-
-def _figure_3(sizes: Sizes) -> Figure:
-    figure, axes = _axes("joints n", "ms per state on the wall, kinematics included")
-    measured = [drumwright_runs.thread_times(n, sizes.passes) for n in sizes.threads]
-    for name in measured[0]:
-        axes.loglog(sizes.threads, [1e3 * times[name] for times in measured], ".-", label=name)
+        axes.loglog(sizes, [1e3 * times[name] for times in measured], ".-", label=name)
     axes.legend()
     return figure
 
 
 def _figure_4(sizes: Sizes) -> Figure:
-    figure, axes = _axes("body segments", "CPU s per 1000 steps")
+    figure, axes = labelled_axes("body segments", "CPU s per 1000 steps")
     labels = {
         "drumwright": "Theta(n^2)",
         "dense": "LAPACK Cholesky, back-substitution",
@@ -138,9 +121,9 @@ def _energy(walk: centipede_runs.Walk) -> Figure:
     top.plot(record.time, np.cumsum(record.drive_work), label="work of drives")
     top.plot(record.time, np.cumsum(record.contact_work), label="work of contacts")
     top.plot(record.time[1:], record.drift, "k", label="drift")
-    top.set_ylabel("J, since the start")
+    top.set_ylabel("since the start [J]")
     top.legend(fontsize=8)
     bottom.plot(record.time, 1e6 * np.array(record.penetration))
-    bottom.set_ylabel("largest penetration, micrometres")
-    bottom.set_xlabel("s")
+    bottom.set_ylabel("largest penetration [µm]")
+    bottom.set_xlabel("time [s]")
     return figure

@@ -32,7 +32,7 @@ from dynsys.errors import ModelWarning
 from dynsys.model.tree import KinematicTree
 from dynsys.types import Array
 from experiments.estimation_dense import dense_posterior
-from experiments.example_robots import robot_path
+from experiments.example_robots import load_quietly, robot_path
 from problems import Estimation, InverseDynamics
 from problems.estimate import QUANTITIES
 from problems.problem_file import load_problem
@@ -204,9 +204,7 @@ def measure(
 ) -> Iterator[Check]:
     """All checks of robots (file, floating base) and layouts of the catalogue."""
     for file, floating in square:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ModelWarning)
-            robot = dynsys.load(str(robot_path(file)), floating_base=floating)
+        robot = load_quietly(robot_path(file), floating)
         for question in ("ID", "FD"):
             yield _truth_recovered(robot, question, states)
     for name in layouts:

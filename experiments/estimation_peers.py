@@ -22,7 +22,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -30,16 +29,14 @@ from typing import final
 
 import numpy as np
 
-import dynsys
 from dynsys.codegen.kernel import Kernel
-from dynsys.errors import ModelWarning
 from dynsys.estimation import ESTIMATES, estimation_kernel
 from dynsys.model.tree import KinematicTree
 from dynsys.recursive.rnea import rnea
 from dynsys.system import LinearSystem
 from dynsys.types import Array
 from experiments.estimation_idyntree import Berdy, ExternalWrenches, links_and_joints, quiet
-from experiments.example_robots import robot_path
+from experiments.example_robots import load_quietly, robot_path
 from experiments.peer_timing import Contender, measure, pinned
 from problems import InverseDynamics
 from problems.terminal import number, show_table
@@ -211,9 +208,7 @@ def _layout(robot: KinematicTree, task: str, imu_links: Sequence[str]) -> Layout
 def compare(name: str, passes: int, core: int, n_states: int = 256) -> list[Comparison]:
     """Time every question; peers and ours run in turns."""
     path = str(robot_path(ROBOTS[name]))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ModelWarning)
-        fixed, free = (dynsys.load(path, floating_base=base) for base in (False, True))
+    fixed, free = (load_quietly(path, base) for base in (False, True))
     with quiet():
         links, joints = links_and_joints(path)
         imus = links[:: max(1, len(links) // 6)][:6]

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+import warnings
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
-__all__ = ["ROBOTS", "all_urdf_files", "robot_path", "robots_folder"]
+import dynsys
+from dynsys.errors import ModelWarning
+from dynsys.model.tree import KinematicTree
+
+__all__ = [
+    "ROBOTS",
+    "all_urdf_files",
+    "load_quietly",
+    "pinocchio_model_of",
+    "robot_path",
+    "robots_folder",
+]
 
 ROBOTS: tuple[tuple[str, bool], ...] = (
     ("ur_description/urdf/ur5_robot.urdf", False),
@@ -61,3 +74,18 @@ def all_urdf_files() -> list[str]:
     if folder is None:
         return []
     return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.urdf"))
+
+
+def load_quietly(path: str | Path, floating: bool) -> KinematicTree:
+    """The robot of a file, without the warnings of what the file says of inertias."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ModelWarning)
+        return dynsys.load(path, floating_base=floating)
+
+
+def pinocchio_model_of(path: Path, floating: bool) -> Any:
+    """The same file read by Pinocchio."""
+    import pinocchio as pin
+
+    base = (pin.JointModelFreeFlyer(),) if floating else ()
+    return pin.buildModelFromUrdf(str(path), *base)

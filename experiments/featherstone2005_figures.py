@@ -9,7 +9,9 @@ from matplotlib.figure import Figure
 from dynsys.branch.counts import CLOSED_FORMS
 from dynsys.model import synthetic
 from dynsys.model.expanded import expanded_parent
+from experiments import paper_figures
 from experiments.featherstone2005 import LARGEST, TREE_1, forward_dynamics_counts, operations
+from experiments.paper_figures import labelled_axes
 from experiments.tree_plot import draw_pattern, draw_tree, symmetric_pattern
 
 __all__ = ["write"]
@@ -28,28 +30,21 @@ def write(folder: Path) -> list[Path]:
     )
     graph = Figure(figsize=(5, 5), layout="constrained")
     draw_tree(graph.subplots(), robot.parent.tolist(), ["torso"])
-    written = []
-    for figure, name in (
-        (patterns, "figure1_patterns.png"),
-        (_figure_5(), "figure5_factorisation_cost.png"),
-        (graph, "figure6_humanoid.png"),
-        (_figure_7(), "figure7_forward_dynamics.png"),
-    ):
-        figure.savefig(folder / name, dpi=120)
-        written.append(folder / name)
-    return written
+    figures = {
+        "figure1_patterns.png": patterns,
+        "figure5_factorisation_cost.png": _figure_5(),
+        "figure6_humanoid.png": graph,
+        "figure7_forward_dynamics.png": _figure_7(),
+    }
+    return paper_figures.save(folder, figures)
 
 
 def _figure_5() -> Figure:
-    figure = Figure(figsize=(7, 5), layout="constrained")
-    axes = figure.subplots()
+    figure, axes = labelled_axes("n", "operations of LTDL, D1 + 2 D2")
     for name, closed in CLOSED_FORMS.items():
         sizes = [m for m in range(1, LARGEST + 1) if 2 <= closed(m).n <= LARGEST]
         n = [closed(m).n for m in sizes]
         axes.loglog(n, [operations(name, m) for m in sizes], ".-", markersize=3, label=name)
-    axes.set_xlabel("n")
-    axes.set_ylabel("operations of LTDL, D1 + 2 D2")
-    axes.grid(True, which="both", alpha=0.3)
     axes.legend()
     return figure
 

@@ -11,6 +11,7 @@ from dynsys.branch.counts import factor_count, tree_sums
 from dynsys.branch.pattern import support_mask
 from dynsys.model.expanded import expanded_parent
 from dynsys.operational.rjk_counts import omega_count, propagator_count, rjk_transforms
+from experiments import paper_figures
 from experiments.asimo_variants import TABLE_3, Variant
 from experiments.featherstone2010 import TREE_1, asimo, counts, h_and_c, ratio
 from experiments.tree_plot import draw_pattern, draw_tree, symmetric_pattern
@@ -20,17 +21,14 @@ __all__ = ["write"]
 
 def write(folder: Path) -> list[Path]:
     """Write all figures into a folder and return their paths."""
-    written = []
-    for figure, name in (
-        (_patterns(), "figure2_patterns.png"),
-        (_graph(), "figure11_asimo.png"),
-        (_operations(), "figure12_operations.png"),
-        (_against_rjk(), "figure13_rjk.png"),
-        (_ratios(), "table3_cost_ratios.png"),
-    ):
-        figure.savefig(folder / name, dpi=120)
-        written.append(folder / name)
-    return written
+    figures = {
+        "figure2_patterns.png": _patterns(),
+        "figure11_asimo.png": _graph(),
+        "figure12_operations.png": _operations(),
+        "figure13_rjk.png": _against_rjk(),
+        "table3_cost_ratios.png": _ratios(),
+    }
+    return paper_figures.save(folder, figures)
 
 
 def _patterns() -> Figure:

@@ -21,6 +21,7 @@ from dynsys.ordering import (
     Operations,
     OrderingContext,
     Pattern,
+    PivotOrder,
     SuperLU,
     Umfpack,
     numeric_lu,
@@ -62,6 +63,7 @@ __all__ = [
     "matrix_aba_counts",
     "permuted_lu",
     "plain_lu",
+    "shuffled",
     "states",
 ]
 
@@ -96,6 +98,12 @@ def inverse_system(robot: KinematicTree, *, net_wrench: bool = True) -> LinearSy
     """Laws with all external wrenches and accelerations known."""
     laws = LinearSystem(robot, net_wrench=net_wrench)
     return laws.with_equations(known_inputs(laws.unknowns, set(laws.unknowns.driven)))
+
+
+def shuffled(pattern: Pattern, seed: int) -> Pattern:
+    """The pattern with its rows and columns in random orders."""
+    rng = np.random.default_rng(seed)
+    return PivotOrder(*(rng.permutation(k) for k in pattern.shape)).apply_pattern(pattern)
 
 
 def load_cell_system(robot: KinematicTree, *, net_wrench: bool = True) -> LinearSystem:

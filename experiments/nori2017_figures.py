@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter, ScalarFormatter
 
+from experiments import paper_figures
 from experiments.nori2017_notes import FIGURE_1, FIGURE_2
 from experiments.paper_rows import Row
 
@@ -50,19 +51,16 @@ LOAD_CELLS: tuple[Sequence[Line], Sequence[Line]] = (
 
 def write(folder: Path, found: Sequence[Row]) -> list[Path]:
     """Draw both figures from the rows of the experiment and return their paths."""
-    written = []
-    for name, title, table, lines in (
-        ("figure1_forward_dynamics.png", "Forward dynamics of a serial chain", FIGURE_1,
-         FORWARD),
-        ("figure2_load_cells.png", "Torques from load cells at both ends of a serial chain",
-         FIGURE_2, LOAD_CELLS),
-    ):  # fmt: skip
-        path = folder / name
-        _figure(title, [row for row in found if row.table == table], lines).savefig(
-            path, dpi=130
-        )
-        written.append(path)
-    return written
+    forward = [row for row in found if row.table == FIGURE_1]
+    cells = [row for row in found if row.table == FIGURE_2]
+    ends = "Torques from load cells at both ends of a serial chain"
+    figures = {
+        "figure1_forward_dynamics.png": _figure(
+            "Forward dynamics of a serial chain", forward, FORWARD
+        ),
+        "figure2_load_cells.png": _figure(ends, cells, LOAD_CELLS),
+    }
+    return paper_figures.save(folder, figures, dpi=130)
 
 
 def _figure(title: str, found: Sequence[Row], lines: Sequence[Sequence[Line]]) -> Figure:

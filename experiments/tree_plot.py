@@ -41,8 +41,9 @@ def draw_tree(axes: Any, parent: Sequence[int], names: Sequence[str] = ()) -> No
     axes.plot([root], [0], "s", color="black", markersize=9)
     for i, name in enumerate(names):
         if name:
+            offset = (6, -10 if i in children else 3)  # branches go up
             axes.annotate(
-                name, (x[i], depth[i]), (6, 3), textcoords="offset points", fontsize=8
+                name, (x[i], depth[i]), offset, textcoords="offset points", fontsize=8
             )
     axes.margins(0.12)
     axes.set_axis_off()

@@ -19,7 +19,6 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,11 +28,10 @@ import numpy as np
 
 from dynsys.errors import ModelError
 from dynsys.model import synthetic
-from dynsys.model.load import load
 from dynsys.model.tree import KinematicTree
-from dynsys.ordering import Pattern, Peeled, PivotOrder, symbolic_lu
-from experiments.example_robots import all_urdf_files, robot_path
-from experiments.nori2017_counts import inverse_system
+from dynsys.ordering import Pattern, Peeled, symbolic_lu
+from experiments.example_robots import all_urdf_files, load_quietly, robot_path
+from experiments.nori2017_counts import inverse_system, shuffled
 from experiments.paper_rows import Row
 from problems import terminal
 
@@ -83,24 +81,22 @@ def triangularise(
     began = time.perf_counter()
     pattern = inverse_system(robot, net_wrench=False).pattern()
     build_seconds = time.perf_counter() - began
-    rng = np.random.default_rng(seed)
-    shuffling = PivotOrder(*(rng.permutation(size) for size in pattern.shape))
-    shuffled = shuffling.apply_pattern(pattern)
+    mixed = shuffled(pattern, seed)
     began = time.perf_counter()
-    order = Peeled().order(shuffled)
+    order = Peeled().order(mixed)
     order_seconds = time.perf_counter() - began
-    ordered = order.apply_pattern(shuffled).tocoo()
+    ordered = order.apply_pattern(mixed).tocoo()
     return Triangularised(
         name,
         robot.n_bodies,
         pattern.shape[1],
         pattern.nnz,
         bool((ordered.row >= ordered.col).all()),
-        symbolic_lu(shuffled, order).fill,
+        symbolic_lu(mixed, order).fill,
         build_seconds,
         order_seconds,
         {
-            "shuffled": _processor_seconds(shuffled, repeats),
+            "shuffled": _processor_seconds(mixed, repeats),
             "as built": _processor_seconds(pattern, repeats),
         },
     )
@@ -125,9 +121,7 @@ def robots(files: Sequence[str]) -> Iterator[tuple[str, KinematicTree | ModelErr
         for floating_base, base in ((False, "fixed"), (True, "floating")):
             name = f"{Path(file).stem}, {base} base"
             try:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    robot = load(robot_path(file), floating_base=floating_base)
+                robot = load_quietly(robot_path(file), floating_base)
             except ModelError as error:
                 yield name, error
             else:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, final
+from typing import final
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from dynsys.errors import ModelWarning
 from dynsys.interop import MujocoMap
 from dynsys.model.tree import KinematicTree
 from dynsys.types import Array
-from experiments.example_robots import ROBOTS, robot_path
+from experiments.example_robots import ROBOTS, load_quietly, pinocchio_model_of, robot_path
 from experiments.trust.agreement_models import (
     KINDS,
     Site,
@@ -108,9 +108,9 @@ class Case:
 
     @cached_property
     def _again(self) -> tuple[KinematicTree, TrueReadings]:
+        robot = load_quietly(self.mjcf, False)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ModelWarning)
-            robot = dynsys.load(self.mjcf)
             layout = sensors.Layout(robot, sensors.from_mjcf(self.mjcf, robot))
         return robot, TrueReadings(layout)
 
@@ -197,20 +197,11 @@ def _written(tree: KinematicTree, sites: Sequence[Site], folder: Path) -> Path:
 
 
 def _from_urdf(path: Path, free: bool, folder: Path, seed: int) -> Case:
-    import pinocchio as pin
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ModelWarning)
-        robot = dynsys.load(path, floating_base=free)
+    robot = load_quietly(path, free)
     sites = sites_of(robot, np.random.default_rng(seed))
     mjcf = _written(robot, sites, folder)
-
-    def pinocchio() -> Pinocchio:
-        base: tuple[Any, ...] = (pin.JointModelFreeFlyer(),) if free else ()
-        return Pinocchio(robot, pin.buildModelFromUrdf(str(path), *base), sites)
-
     makers: dict[str, Callable[[], Peer]] = {
-        "pin": pinocchio,
+        "pin": lambda: Pinocchio(robot, pinocchio_model_of(path, free), sites),
         "mujoco": lambda: Mujoco(robot, mjcf.read_text(), sites),
         "idyntree": lambda: Idyntree(robot, path, sites),
     }

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 
 import dynsys
-from dynsys.errors import ModelWarning
 from dynsys.model.tree import KinematicTree
 from dynsys.types import Array
-from experiments.example_robots import robot_path
+from experiments.example_robots import load_quietly, robot_path
 from problems.robots import read_robot
 
 __all__ = ["N_STATES", "robot_of", "states_of"]
@@ -24,11 +21,7 @@ def robot_of(name: str) -> KinematicTree:
         return read_robot("example:humanoid", floating_base=True).robot
     if name.startswith("chain"):
         return dynsys.synthetic.chain(int(name.removeprefix("chain")))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ModelWarning)
-        return dynsys.load(
-            robot_path("talos_data/robots/talos_full_v2.urdf"), floating_base=True
-        )
+    return load_quietly(robot_path("talos_data/robots/talos_full_v2.urdf"), True)
 
 
 def states_of(robot: KinematicTree) -> list[tuple[Array, Array, Array]]:
