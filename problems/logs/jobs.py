@@ -68,6 +68,10 @@ class SolveJob:
     allow_missing: bool = False
 
     @property
+    def inputs(self) -> tuple[str, ...]:
+        return self.problem, self.log
+
+    @property
     def _spool(self) -> Path:
         return Path(self.output + ".partial")
 
@@ -200,6 +204,10 @@ class SimulateJob:
     missing: float = 0.0
     truth: bool = False
     chunk: int = CHUNK
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return (self.problem, self.trajectory) if self.trajectory else (self.problem,)
 
     def simulation(self) -> Simulation:
         """The simulation itself."""

@@ -48,6 +48,11 @@ class Job(Protocol):
         ...
 
     @property
+    def inputs(self) -> tuple[str, ...]:
+        """Files that are read."""
+        ...
+
+    @property
     def chunk(self) -> int:
         """Samples of a chunk."""
         ...
@@ -92,7 +97,7 @@ def run_job(
         what is wrong with log or output; finished chunks stay for the next run.
     """
     begin = perf_counter()
-    check_output(job.output)
+    check_output(job.output, job.inputs)
     forget()
     store = _store(job, fresh)
     kept = store.n_chunks - len(store.missing())

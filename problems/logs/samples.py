@@ -80,7 +80,20 @@ class SampleReader:
         else:
             size, total, place = robot.joints[joint].nv, robot.nv, robot.v_slices()[joint]
         within = (quantity, total, place)
-        return source_of(self.log.widths, name, numbered(name, size), within)
+        found = source_of(self.log.widths, name, numbered(name, size), within)
+        if found is None:
+            self._refuse_width(name, size)
+            self._refuse_width(quantity, total)
+        return found
+
+    def _refuse_width(self, name: str, size: int) -> None:
+        """Raise if the log has such an array, with another number of columns."""
+        width = self.log.widths.get(name, size)
+        if width != size:
+            raise LogError(
+                f"{self.log.path}: {name!r} has {width} numbers per sample, not the {size} of"
+                f" robot {self.robot.name!r} and its layout"
+            )
 
     @cached_property
     def _positions(self) -> dict[int, Source]:
@@ -118,12 +131,15 @@ class SampleReader:
             ) or self._effort(sensor)
             if source is not None:
                 found[sensor.name] = source
-            elif not self._needs_none(sensor):
+                continue
+            self._refuse_width(sensor.name, place.stop - place.start)
+            if not self._needs_none(sensor):
+                self._refuse_width("y", self.layout.size)
                 hint = nearest_name(sensor.name, tuple(self.log.widths))
                 raise LogError(
                     f"{self.log.path}: no readings of {sensor}; add an array {sensor.name!r},"
-                    f" or columns {', '.join(self.layout.labels[place])}{hint}; or say that"
-                    " readings may be missing"
+                    f" or columns {', '.join(self.layout.labels[place])}{hint}; or let"
+                    " it go without (--allow-missing)"
                 )
         return found
 

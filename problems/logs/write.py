@@ -43,9 +43,11 @@ def table_groups(groups: Sequence[Group]) -> list[str]:
     return [column for group in groups for column in group.columns]
 
 
-def check_output(path: PathLike) -> None:
-    """Raise early where :func:`write_log` could not write."""
+def check_output(path: PathLike, inputs: Sequence[PathLike] = ()) -> None:
+    """Raise early where :func:`write_log` could not write, or would replace an input."""
     file = Path(path)
+    if any(file.resolve() == Path(given).resolve() for given in inputs):
+        raise LogError(f"{file}: the output would replace what it is made from; rename it")
     if file.suffix not in _WRITERS:
         raise LogError(f"{file}: unknown kind of log; use {', '.join(_WRITERS)}")
     if not file.parent.is_dir():

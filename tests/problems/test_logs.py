@@ -249,6 +249,17 @@ def test_errors_name_what_is_missing(tmp_path: Path) -> None:
         chain_log(tmp_path, q=ones, wrist=ones[:, 0])
     with pytest.raises(LogError, match="has 29 samples, q has 30"):
         chain_log(tmp_path, q=ones, qd=ones, wrist=ones[1:, 0])
+    with pytest.raises(LogError, match="'q' has 3 numbers per sample, not the 2"):
+        chain_log(tmp_path, q=np.ones((30, 3)), qd=ones, wrist=ones[:, 0])
+    with pytest.raises(LogError, match="'qd' has 3 numbers per sample, not the 2"):
+        chain_log(tmp_path, q=ones, qd=np.ones((30, 3)), wrist=ones[:, 0])
+    with pytest.raises(LogError, match="'wrist' has 2 numbers per sample, not the 1"):
+        chain_log(tmp_path, q=ones, qd=ones, wrist=ones)
+    with pytest.raises(LogError, match="'y' has 3 numbers per sample, not the 1"):
+        chain_log(tmp_path, q=ones, qd=ones, y=np.ones((30, 3)))
+    chain_log(tmp_path, q=ones, qd=ones, wrist=ones[:, 0], y=np.ones((30, 3)))
+    with pytest.raises(LogError, match=r"no readings of sensor 'wrist'.*--allow-missing"):
+        chain_log(tmp_path, q=ones, qd=ones)
     back = np.arange(30.0)
     back[20] = 3.0
     reader = chain_log(tmp_path, q=ones, qd=ones, wrist=ones[:, 0], time=back)
@@ -403,6 +414,17 @@ def test_outputs_that_cannot_be_written(problem: Path) -> None:
     with pytest.raises(LogError, match="no Dask scheduler"):
         job = SolveJob(str(problem), str(log), str(problem.parent / "o.npz"))
         run_job(job, scheduler="inproc://nowhere/1/1")
+
+
+def test_no_output_replaces_the_log_it_is_made_from(problem: Path) -> None:
+    log = simulated(problem, "log.npz")
+    before = digest(log)
+    for same in (log, log.parent / ".." / log.parent.name / log.name):
+        with pytest.raises(LogError, match="would replace what it is made from"):
+            run_job(SolveJob(str(problem), str(log), str(same)))
+    with pytest.raises(LogError, match="would replace what it is made from"):
+        run_job(SimulateJob(str(problem), str(log), trajectory=str(log)))
+    assert digest(log) == before
 
 
 def test_rows_without_position_are_missing_not_wrong(problem: Path) -> None:
