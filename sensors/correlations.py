@@ -30,6 +30,11 @@ def check_correlations(
 
     ``where`` gives the place of a sensor in its file, for messages.
     """
+    for item in correlations:
+        if not isinstance(item, Sequence) or isinstance(item, str) or len(item) != 3:
+            raise LayoutError(
+                f"a correlation is (sensor, other sensor, covariance), got {item!r:.80}"
+            )
     checked = tuple(_check_one(layout, item, where(item[0])) for item in correlations)
     pairs = [frozenset(item[:2]) for item in checked]
     if len(set(pairs)) < len(pairs):

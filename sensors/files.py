@@ -11,6 +11,7 @@ correlations:
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -155,9 +156,12 @@ def _read_sensor(item: Item, entry: dict[str, Item], robot: KinematicTree) -> Ab
     for key, value in given.items():
         try:
             arguments[key] = allowed[key].check(value.plain())
-            allowed[key].check_names(arguments[key], robot)
         except (TypeError, ValueError) as error:
             raise value.error(f"{key} {error}") from None
+        try:
+            allowed[key].check_names(arguments[key], robot)
+        except ValueError as error:
+            raise value.error(f"{key}: {error}") from None
     try:
         return sensor(**arguments)
     except LayoutError as error:
@@ -213,8 +217,10 @@ def save_layout(layout: Layout, path: PathLike) -> None:
             {"between": [first, second], "covariance": matrix.tolist()}
             for first, second, matrix in layout.correlations
         ]
-    text = write_yaml(content)
     target = Path(path)
+    text = write_yaml(content)
+    if target.suffix == ".json":
+        text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
     handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=target.name, suffix=".part")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as stream:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, final
 
@@ -32,6 +33,11 @@ def _freedoms(robot: KinematicTree, joint: str, component: int | None) -> tuple[
     if component is not None and component >= nv:
         raise ValueError(f"joint {joint!r} has freedoms 0..{nv - 1}, no component {component}")
     return tuple(range(nv)) if component is None else (component,)
+
+
+def _check_value(value: float | Sequence[float] | None, seen: tuple[int, ...]) -> None:
+    if isinstance(value, Sequence) and len(value) != len(seen):
+        raise ValueError(f"value has {len(value)} numbers, not {len(seen)}")
 
 
 def _turns(robot: KinematicTree, joint: str, freedoms: tuple[int, ...]) -> list[bool]:
@@ -89,6 +95,7 @@ class JointTorque(AbstractSensor):
     def rows(self, unknowns: UnknownLayout) -> SensorRows:
         robot, i = unknowns.robot, unknowns.robot.joint_index(self.joint)
         seen = _freedoms(robot, self.joint, self.component)
+        _check_value(self.value, seen)
         term = _torque_term(unknowns, self.joint, seen)
         whole = term.unknown.kind == "torque" and len(seen) == term.unknown.size
         return SensorRows(
@@ -125,6 +132,7 @@ class JointAcceleration(AbstractSensor):
     def rows(self, unknowns: UnknownLayout) -> SensorRows:
         robot, i = unknowns.robot, unknowns.robot.joint_index(self.joint)
         seen = _freedoms(robot, self.joint, self.component)
+        _check_value(self.value, seen)
         term = _acceleration_term(unknowns, self.joint, seen)
         whole = term.unknown.body == i and len(seen) == term.unknown.size
         turns = _turns(robot, self.joint, seen)

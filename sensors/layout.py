@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
@@ -81,6 +81,8 @@ class Layout:
         where: Callable[[str], str] = lambda name: "",
     ) -> None:
         set_field = object.__setattr__
+        if not isinstance(robot, KinematicTree) or not isinstance(sensors, Iterable):
+            raise LayoutError("a layout is made of a robot and a list of its sensors")
         set_field(self, "robot", robot)
         set_field(self, "sensors", tuple(sensors))
         set_field(self, "about", MappingProxyType(dict(about or {})))
@@ -104,7 +106,7 @@ class Layout:
 
     @staticmethod
     def load(path: PathLike, robot: KinematicTree) -> Layout:
-        """Read a layout file (YAML) for a robot.
+        """Read a layout file (YAML or JSON) for a robot.
 
         Raises
         ------
@@ -116,7 +118,10 @@ class Layout:
         return load_layout(path, robot)
 
     def save(self, path: PathLike) -> None:
-        """Write a layout file that :meth:`load` reads back to the same sensors."""
+        """Write a layout file that :meth:`load` reads back to the same sensors.
+
+        YAML, or JSON where the name ends in ``.json``.
+        """
         from sensors.files import save_layout
 
         save_layout(self, path)
@@ -127,7 +132,9 @@ class Layout:
         seen: set[str] = set()
         for sensor in self.sensors:
             if not isinstance(sensor, AbstractSensor):
-                raise LayoutError(f"a layout holds sensors, got {sensor!r}")
+                raise LayoutError(
+                    f"a layout holds sensors, got {sensor!r:.80}; put * before a list of them"
+                )
             if sensor.name in seen:
                 raise LayoutError(
                     f"{where(sensor.name)}two sensors are called {sensor.name!r}; rename one"
@@ -280,7 +287,8 @@ class Layout:
             elif sensor.constant(1) is None:
                 if missing is None:
                     raise LayoutError(
-                        f"no reading of {sensor}; give it, or missing=numpy.nan to go without"
+                        f"no reading of {sensor}; give it, or NaN for each of its"
+                        f" {where.stop - where.start} numbers to go without"
                     )
                 y[..., where] = missing
         return y

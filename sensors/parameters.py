@@ -164,6 +164,8 @@ def _direction(value: object) -> tuple[float, ...]:
 def _values(value: object) -> float | tuple[float, ...] | None:
     if value is None:
         return None
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value.item()
     return numbers(value) if isinstance(value, (list, tuple, np.ndarray)) else number(value)
 
 

@@ -46,6 +46,21 @@ def test_good_file(humanoid: KinematicTree, tmp_path: Path) -> None:
     assert layout.covariance()[layout.slice("l_knee/acceleration").start].nnz == 2
 
 
+def test_json_is_json_and_read_back(humanoid: KinematicTree, tmp_path: Path) -> None:
+    layout = load(GOOD, humanoid, tmp_path)
+    layout.save(tmp_path / "layout.json")
+    assert json.loads((tmp_path / "layout.json").read_text())["about"] == layout.about
+    again = Layout.load(tmp_path / "layout.json", humanoid)
+    assert again.fingerprint() == layout.fingerprint()
+
+
+def test_names_that_the_robot_lacks_are_told_from_the_robot(
+    humanoid: KinematicTree, tmp_path: Path
+) -> None:
+    with pytest.raises(LayoutError, match="line 2: frame: robot 'humanoid' has no 'chst'"):
+        load(sensor("{kind: imu, name: a, frame: chst}"), humanoid, tmp_path)
+
+
 def sensor(text: str) -> str:
     return f"sensors:\n  - {text}\n"
 

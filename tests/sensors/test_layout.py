@@ -18,6 +18,7 @@ from sensors import (
     Accelerometer,
     ExternalWrench,
     Imu,
+    JointAcceleration,
     JointTorque,
     Layout,
     all_joint_accelerations,
@@ -83,6 +84,29 @@ def test_bad_correlations(correlation: tuple[str, str, np.ndarray], message: str
         Layout(ROBOT, sensors, [correlation])
 
 
+def test_what_is_no_layout_is_refused_in_words() -> None:
+    imu = Imu("imu", BODIES[1])
+    for given in ((ROBOT, imu), ([imu], ROBOT)):
+        with pytest.raises(LayoutError, match="made of a robot and a list of its sensors"):
+            Layout(*given)  # type: ignore[arg-type]
+    with pytest.raises(LayoutError, match=r"put \* before a list of them"):
+        Layout(ROBOT, [imu, all_joint_torques(ROBOT)])  # type: ignore[list-item]
+    with pytest.raises(LayoutError, match="a correlation is"):
+        Layout(ROBOT, [imu], [("imu", "imu")])  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize("kind", [JointTorque, JointAcceleration])
+def test_known_values_have_one_number_per_freedom(
+    kind: type[JointTorque] | type[JointAcceleration],
+) -> None:
+    with pytest.raises(LayoutError, match=r"'known'.*value has 2 numbers, not 1"):
+        Layout(ROBOT, [kind("known", JOINTS[1], value=[1.0, 2.0])])
+
+
+def test_a_deviation_may_be_an_array_of_no_dimension() -> None:
+    assert Imu("imu", BODIES[1], std=np.array(0.1)).std == 0.1  # type: ignore[arg-type]
+
+
 def test_a_pair_is_correlated_once() -> None:
     sensors = [Accelerometer("a", BODIES[1]), Accelerometer("b", BODIES[2])]
     twice = [("a", "b", 0.1 * np.eye(3)), ("b", "a", 0.1 * np.eye(3))]
@@ -146,7 +170,7 @@ def test_pack_and_unpack() -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"knee": 1.0}, "no reading of sensor 'imu'"),
+        ({"knee": 1.0}, "no reading of sensor 'imu'.* NaN for each of its 6 numbers"),
         ({"knee": 1.0, "imu": np.ones(5)}, "must have 6 numbers"),
         ({"knee": 1.0, "imu": "x"}, "not numeric"),
         ({"knee": np.ones(3), "imu": np.ones((2, 6))}, "different numbers of samples"),
