@@ -206,6 +206,12 @@ class SampleReader:
             if sensor.component is not None:
                 values = values[:, [sensor.component]]
             y[:, self.layout.slice(name)] = values
+        if np.isinf(y).any():
+            k, row = np.argwhere(np.isinf(y))[0].tolist()
+            raise LogError(
+                f"{self.log.path}, sample {start + k}: {self.layout.labels[row]!r} is infinite;"
+                " make it NaN where there is no reading"
+            )
         return Samples(time[wanted], q, qd, y)
 
     @cached_property

@@ -265,6 +265,10 @@ def test_errors_name_what_is_missing(tmp_path: Path) -> None:
     reader = chain_log(tmp_path, q=ones, qd=ones, wrist=ones[:, 0], time=back)
     with pytest.raises(LogError, match="sample 20: time does not ascend"):
         reader.read(20, 30)
+    torque = np.where(back == 25, np.inf, 1.0)
+    reader = chain_log(tmp_path, q=ones, qd=ones, wrist=torque)
+    with pytest.raises(LogError, match=r"sample 25: 'wrist.torque' is infinite"):
+        reader.read(20, 30)
 
 
 @pytest.mark.parametrize(
