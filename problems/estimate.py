@@ -143,9 +143,10 @@ class Estimate:
             for kind in uncertainty:
                 stds[kind].append(one.std[kind].array)
         e = Estimate(problem, posterior_of, n, tuple(methods), (chi_square, dof))
+        shape = {kind: problem.system.unknowns.columns(kind).shape for kind in QUANTITIES}
         return e.keep(
-            {kind: np.array(arrays) for kind, arrays in found.items()},
-            {kind: np.array(arrays) for kind, arrays in stds.items()},
+            {kind: np.reshape(arrays, (n, *shape[kind])) for kind, arrays in found.items()},
+            {kind: np.reshape(arrays, (n, *shape[kind])) for kind, arrays in stds.items()},
         )
 
     def keep(
@@ -208,10 +209,12 @@ class Estimate:
             self._last = k, self._posterior_of(k)
         return self._last[1]
 
-    def each(self, of: Callable[[AbstractPosterior], Array]) -> Array:
-        """Result of a function at the state, or those of all states stacked."""
+    def each(self, of: Callable[[AbstractPosterior], Array], size: int) -> Array:
+        """Result (size,) of a function at the state, or those (N, size) of all states."""
         if not self.shape:
             return of(self._posterior(0))
+        if not self.shape[0]:
+            return np.zeros((0, size))
         return np.stack([of(self._posterior(k)) for k in range(self.shape[0])])
 
     def computed(self, kind: Quantity, of: Of) -> Array | None:
@@ -225,7 +228,7 @@ class Estimate:
             if known is not None:
                 self._facts = known if self.shape else (float(known[0][0]), int(known[1][0]))
         if self._facts is None:
-            found = self.each(lambda p: np.array([p.chi_square, p.degrees_of_freedom]))
+            found = self.each(lambda p: np.array([p.chi_square, p.degrees_of_freedom]), 2)
             chi_square, dof = found[..., 0], found[..., 1].astype(np.intp)
             self._facts = (chi_square, dof) if self.shape else (float(chi_square), int(dof))
         return self._facts
@@ -274,7 +277,8 @@ class Estimate:
         if self._residuals is None:
             from problems.consistency import normalised_residuals
 
-            self._residuals = self.each(lambda p: normalised_residuals(self.problem, p))
+            size = self.problem.layout.size
+            self._residuals = self.each(lambda p: normalised_residuals(self.problem, p), size)
         layout, residuals = self.problem.layout, self._residuals
         return {name: residuals[..., layout.slice(name)] for name in layout.names}
 

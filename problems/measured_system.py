@@ -51,6 +51,17 @@ class MeasuredSystem:
     layout: Layout
     prior: Prior | None
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.layout, Layout):
+            raise LayoutError(
+                "an estimation needs a robot and its sensors.Layout, got"
+                f" {self.layout!r:.80}; write Layout(robot, sensors)"
+            )
+        if not isinstance(self.prior, Prior | None):
+            raise LayoutError(
+                f"the prior must be a problems.Prior or the std of one, got {self.prior!r:.80}"
+            )
+
     @cached_property
     def laws(self) -> LinearSystem:
         """The laws; net wrenches are unknowns only if a sensor or the prior names them."""
@@ -195,14 +206,30 @@ class MeasuredSystem:
                 f" layout, got {packed.shape}"
             )
         if np.isinf(packed).any():
-            label = self.layout.labels[int(np.argwhere(np.isinf(packed))[0, -1])]
-            raise StateError(f"y: the reading {label!r} is infinite")
+            *sample, row = np.argwhere(np.isinf(packed))[0].tolist()
+            which = f" of sample {sample[0]}" if sample else ""
+            raise StateError(
+                f"y: the reading {self.layout.labels[row]!r}{which} is infinite; NaN means that"
+                " there is none"
+            )
         rows = np.empty((*expected[:-1], self.covariance.shape[0]))
         rows[..., :size], rows[..., size:] = packed, self.prior_rows.mean
+        if not isinstance(active, Mapping | None):
+            raise LayoutError(
+                f"active must map names of sensors to True or False, got {active!r:.80}"
+            )
         for name, on in (active or {}).items():
-            off = ~np.broadcast_to(np.asarray(on, dtype=bool), rows.shape[:-1])
-            rows[off, self.layout.slice(name)] = np.nan
+            rows[~self._truth(name, on, expected[:-1]), self.layout.slice(name)] = np.nan
         return rows
+
+    def _truth(self, name: str, on: ArrayLike, shape: tuple[int, ...]) -> BoolArray:
+        """Whether a sensor is active, at every state."""
+        given = np.asarray(on)
+        is_truth = given.dtype.kind in "biuf" and bool(np.isin(given, (0, 1)).all())
+        if given.shape not in ((), shape) or not is_truth:
+            wanted = f"True or False, or {shape[0]} of them" if shape else "True or False"
+            raise LayoutError(f"active: sensor {name!r} takes {wanted}, got {on!r:.80}")
+        return np.broadcast_to(given.astype(bool), shape)
 
     def _packed(self, y: Readings) -> Array:
         if isinstance(y, Mapping):

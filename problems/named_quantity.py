@@ -94,7 +94,7 @@ class NamedQuantity:
             self._array = self._estimate.computed(self._kind, self._of)
         if self._array is None:
             columns = self._estimate.problem.system.unknowns.columns(self._kind)
-            flat = self._estimate.each(lambda post: self._all(post, columns))
+            flat = self._estimate.each(lambda post: self._all(post, columns), columns.size)
             self._array = flat.reshape(*flat.shape[:-1], *columns.shape)
         return self._array
 
@@ -133,7 +133,7 @@ class NamedQuantity:
         if self._of is values and np.isfinite(self.array[..., frame.body, :]).all():
             return self.array[..., frame.body, :] @ matrix.T
         columns = self._estimate.problem.system.unknowns.block(self._kind, frame.body).columns
-        return self._estimate.each(lambda post: self._of(post, matrix, columns))
+        return self._estimate.each(lambda post: self._of(post, matrix, columns), 6)
 
     def _joint(self, name: str | int) -> str:
         if isinstance(name, (int, np.integer)):
@@ -143,6 +143,14 @@ class NamedQuantity:
     def __iter__(self) -> Iterator[str]:
         of_bodies = self._kind in ("acceleration", "external_wrench")
         return iter(self._robot.body_names if of_bodies else self._names())
+
+    def keys(self) -> tuple[str, ...]:
+        """Names of joints or bodies, in order: ``dict(e.torque)`` is a mapping."""
+        return tuple(self)
+
+    def items(self) -> Iterator[tuple[str, Any]]:
+        """Names with what is known of each."""
+        return ((name, self[name]) for name in self)
 
     def _names(self) -> tuple[str, ...]:
         if self._is_spatial:

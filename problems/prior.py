@@ -74,9 +74,18 @@ class Prior:
                 stds.append(std)
                 means.append(_value(self.mean.get(kind, 0.0), block))
         for kind in self.mean:
-            if kind not in self.std:
-                raise LayoutError(f"prior: {kind!r} has a mean but no std; give both")
+            self._check_mean(unknowns, kind)
         return PriorRows(tuple(equations), np.concatenate(means), np.concatenate(stds))
+
+    def _check_mean(self, unknowns: UnknownLayout, kind: str) -> None:
+        """Raise LayoutError for a mean that no standard deviation goes with."""
+        mean, std = self.mean[kind], self.std.get(kind)
+        if std is None:
+            raise LayoutError(f"prior: {kind!r} has a mean but no std; give both")
+        known = {block.name for block in _blocks(unknowns, kind, std)}
+        for block in _blocks(unknowns, kind, mean) if isinstance(mean, Mapping) else ():
+            if block.name not in known:
+                raise LayoutError(f"prior: the {block} has a mean but no std; give both")
 
 
 def _blocks(unknowns: UnknownLayout, kind: str, given: PerName) -> list[UnknownBlock]:

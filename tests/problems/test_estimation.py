@@ -568,6 +568,41 @@ def test_wrong_input_is_named(humanoid) -> None:
         Estimation(humanoid, generous(humanoid), {"qdd": 0.0})
     with pytest.raises(LayoutError, match="no sensor"):
         problem.solve(state.q, state.qd, y, active={"l_plat": False})
+    for on in ("off", np.nan, [True, False]):
+        with pytest.raises(LayoutError, match="active: sensor 'l_plate' takes True or False"):
+            problem.solve(state.q, state.qd, y, active={"l_plate": on})
+    with pytest.raises(LayoutError, match="active must map names"):
+        problem.solve(state.q, state.qd, y, active=["l_plate"])  # type: ignore[arg-type]
+    with pytest.raises(LayoutError, match=r"needs a robot and its sensors\.Layout"):
+        Estimation(humanoid, [sensors.Imu("head", "head")])  # type: ignore[arg-type]
+    with pytest.raises(LayoutError, match="prior must be"):
+        Estimation(humanoid, generous(humanoid), 1.0)  # type: ignore[arg-type]
     if not has_cholmod():
         with pytest.raises(KernelBuildError, match="CHOLMOD is not installed"):
             Estimation(humanoid, generous(humanoid), backend="cholmod")
+
+
+def test_means_of_a_prior_that_go_with_no_deviation_are_named(humanoid) -> None:
+    layout = generous(humanoid)
+    with pytest.raises(LayoutError, match=r"no torque of 'l_kne'.*did you mean 'l_knee'"):
+        Estimation(humanoid, layout, problems.Prior({"torque": 1.0}, {"torque": {"l_kne": 1}}))
+    with pytest.raises(LayoutError, match="torque of joint 'l_knee' has a mean but no std"):
+        std, mean = {"torque": {"r_knee": 1.0}}, {"torque": {"l_knee": 1.0}}
+        Estimation(humanoid, layout, problems.Prior(std, mean))
+
+
+def test_a_batch_of_no_states_has_the_shapes_of_one() -> None:
+    robot = synthetic.chain(3)
+    layout = forward_dynamics(robot)
+    none = np.zeros((0, 3))
+    e = Estimation(robot, layout).solve_batch(none, none, np.zeros((0, layout.size)))
+    assert e.torque.array.shape == (*e.torque["link_1"].shape, 3) == (0, 3)
+    assert e.external_wrench["link_2"].shape == e.std.external_wrench["link_2"].shape == (0, 6)
+
+
+def test_a_quantity_is_a_mapping_of_names() -> None:
+    robot = synthetic.chain(3)
+    layout = forward_dynamics(robot)
+    e = Estimation(robot, layout).solve(np.zeros(3), np.zeros(3), np.ones(layout.size))
+    assert dict(e.torque) == dict(e.torque.items()) == {n: e.torque[n] for n in e.torque}
+    assert list(e.external_wrench.keys()) == list(robot.body_names)
