@@ -26,13 +26,16 @@ def run(args: argparse.Namespace) -> int:
     from problems import terminal
     from problems.problem_file import load_problem
 
-    verdict = load_problem(args.problem).estimation.verdict(
+    problem = load_problem(args.problem)
+    verdict = problem.estimation.verdict(
         samples=args.samples, seed=args.seed, search=not args.quick
     )
     if args.json:
-        terminal.show_json(verdict.to_json())
+        terminal.show_json(verdict.to_json() | {"notes": list(problem.notes)})
     else:
         for line in str(verdict).splitlines():
             to_copy = line.lstrip().startswith("- {")
             (terminal.show_line if to_copy else terminal.show_prose)(line)
+        for note in problem.notes:
+            terminal.show_prose(f"note: {note}")
     return 0 if verdict.is_well_posed else 1

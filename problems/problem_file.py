@@ -35,7 +35,7 @@ from problems.estimation import Estimation
 from problems.logs.differentiate import Differentiation
 from problems.logs.outputs import parse_outputs
 from problems.prior import Prior
-from problems.robots import read_robot
+from problems.robots import NamedRobot, read_robot
 from sensors import Layout, catalogue
 from sensors.files import read_layout
 from sensors.yaml_input import Item, parse_yaml, read_yaml, write_yaml
@@ -82,15 +82,24 @@ class ProblemFile:
         return Path(self.path).parent / name if self.path else Path(name)
 
     @cached_property
-    def tree(self) -> KinematicTree:
-        """The robot itself."""
+    def _named(self) -> NamedRobot:
         spec = self.robot
         if not spec.startswith(("synthetic:", "example:")):
             spec = str(self._beside(spec))
         try:
-            return read_robot(spec, self.floating or None).robot
+            return read_robot(spec, self.floating or None)
         except ModelError as error:
             raise self._error("robot", error) from None
+
+    @property
+    def tree(self) -> KinematicTree:
+        """The robot itself."""
+        return self._named.robot
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the robot's file has that is no part of the model."""
+        return self._named.notes
 
     @cached_property
     def sensors(self) -> Layout:
@@ -116,7 +125,8 @@ class ProblemFile:
         try:
             found = Estimation(robot, layout, self.prior)
         except LayoutError as error:
-            raise self._error("prior" if self.prior else "layout", error) from None
+            words = str(error).removeprefix("prior: ")
+            raise self._error("prior" if self.prior else "layout", words) from None
         try:
             parse_outputs(found, self.outputs)
         except DynsysError as error:
@@ -140,6 +150,11 @@ def load_problem(spec: PathLike) -> ProblemFile:
         return _from_catalogue(str(spec))
     root = read_yaml(spec)
     sections = root.mapping("a problem file")
+    if "sensors" in sections:
+        raise root.error(
+            "this is a layout file; write a problem file with two lines, robot: ROBOT and"
+            f" layout: {Path(spec).name}"
+        )
     _check_keys(sections, SECTIONS, "section")
     for needed in ("robot", "layout"):
         if needed not in sections:

@@ -41,6 +41,25 @@ def test_the_slippery_set_is_well_posed(capsys: pytest.CaptureFixture[str]) -> N
     assert "every quantity is determined" in out
 
 
+def test_what_the_robot_s_file_has_beyond_the_model_is_told(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    link = '<link name="{}"><inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1"'
+    link += ' ixy="0" ixz="0" iyz="0"/></inertial></link>'
+    (tmp_path / "door.urdf").write_text(
+        f'<robot name="door"><link name="wall"/>{link.format("leaf")}'
+        '<joint name="hinge" type="continuous"><parent link="wall"/><child link="leaf"/>'
+        '<axis xyz="0 0 1"/><dynamics damping="0.5"/></joint></robot>'
+    )
+    problem = tmp_path / "door.yaml"
+    problem.write_text(
+        "robot: door.urdf\nlayout:\n  sensors: [all_joint_torques, zero_external_wrench_except]"
+    )
+    status, out, _ = run(capsys, "check", problem, "--quick", "--samples", 2)
+    assert status == 0 and "note: " in out and "damping" in out
+    assert "damping" in run_json(capsys, "check", problem, "--quick")[1]["notes"][0]
+
+
 def test_bad_input_is_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     for arguments in (
         ["check", "catalogue:naoo"],
