@@ -211,6 +211,8 @@ header lists every array with its size and order. Sizes are also there as macros
   square roots).
 - Pointers are `restrict`: arrays must not overlap. Inputs are not checked. Quaternions must be
   of unit length.
+- Where the readings of an estimator leave something open, or a pivot fails, the first number of
+  the first output is NaN: use none of the outputs then.
 
 ## Build and check
 

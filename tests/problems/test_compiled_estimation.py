@@ -224,3 +224,20 @@ def test_estimates_outlive_the_arrays_they_come_from(backend: str) -> None:
 def test_kernels_compute_what_is_named_in_that_order() -> None:
     kernel = over_determined()[0].compile(outputs=["residual", "torque"])
     assert [name for name, _ in kernel.signature.outputs] == ["residual", "torque"]
+
+
+def test_what_is_open_is_nan_first_and_the_exported_files_say_so(tmp_path: Path) -> None:
+    robot = synthetic.chain(2)
+    torques = sensors.all_joint_torques(robot, std=0.1)
+    free = sensors.zero_external_wrench_except(robot)
+    problem = Estimation(robot, sensors.Layout(robot, [*torques, *free]))
+    switchable = [torques[0].name]
+    kernel = problem.compile(outputs=["torque", "qdd"], switchable=switchable)
+    weight = np.ones(problem.layout.size)
+    y = np.zeros(problem.layout.size)
+    assert kernel.one(np.zeros(2), np.zeros(2), y, weight)[1]
+    weight[problem.layout.slice(torques[0].name)] = 0.0
+    (torque, _), finite = kernel.one(np.zeros(2), np.zeros(2), y, weight)
+    assert np.isnan(torque[0]) and not finite
+    problem.export_c(tmp_path, switchable=switchable)
+    assert "the first output is NaN" in (tmp_path / "README.md").read_text()
