@@ -35,6 +35,7 @@ from dynsys.types import Array, IntArray
 
 __all__ = ["place_bodies"]
 
+_NORM_TOLERANCE = 2e-6  # that of dynsys.codegen.guard; here, for cached code depends on it
 _LIMIT = 1e5
 _TWO_OVER_PI = 0.6366197723675814
 _MAGIC = 1.5 * 2.0**52
@@ -114,7 +115,12 @@ def _place_block(
 def _turn_by_quaternion(
     frame: Array, x: float, y: float, z: float, w: float, row: Array, angles: Array, i: int
 ) -> None:
-    """E(x, y, z, w) E_joint taken apart into Rz Rx Rz; what theta misses, the first Rz has."""
+    """E(x, y, z, w) E_joint taken apart into Rz Rx Rz; what theta misses, the first Rz has.
+
+    A quaternion that is not of unit norm has no rotation: NaN.
+    """
+    if not abs(x * x + y * y + z * z + w * w - 1.0) <= _NORM_TOLERANCE:
+        x = math.nan
     q0x, q0y, q0z = 1.0 - 2.0 * (y * y + z * z), 2.0 * (x * y + w * z), 2.0 * (x * z - w * y)
     q2x, q2y, q2z = 2.0 * (x * z + w * y), 2.0 * (y * z - w * x), 1.0 - 2.0 * (x * x + y * y)
     e = frame[JOINT_E:]

@@ -196,6 +196,25 @@ def test_signature_is_that_of_the_straight_line_program() -> None:
     assert LoopInertiaMatrix(robot).signature.outputs == (("H", robot.nv**2),)
 
 
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("kind", ["spherical", "free"])
+def test_quaternion_without_unit_norm_is_not_answered(kind: str, known: bool) -> None:
+    robot = random_tree(3, 2, joint_types=["revolute", kind])
+    assert kind in [joint.kind for joint in robot.joints]
+    q, qd, given = state(robot)
+    kernel = LoopKernel(robot, np.full(robot.nv, known), "given", ("torque", "qdd"))
+    assert kernel.one(q, qd, given)[1]
+    for factor, answered in ((1 + 5e-7, True), (1 + 2e-6, False), (1.5, False), (0.0, False)):
+        scaled = q.copy()
+        scaled[robot.quaternion_slices[0]] *= factor
+        assert kernel.one(scaled, qd, given)[1] == answered
+        rows = [np.stack([x, x]) for x in (q, qd, given)]
+        rows[0][1] = scaled
+        (first, second), finite = kernel.batch(*rows)
+        assert finite == answered
+        assert np.isfinite(first[0]).all() and np.isfinite(second[0]).all()
+
+
 def test_wrong_arguments_are_named() -> None:
     robot = chain(3)
     good = np.zeros(3)

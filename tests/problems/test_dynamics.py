@@ -202,6 +202,19 @@ def test_batches_of_wrong_shape_are_refused() -> None:
         problem.solve_batch(two, two, two, np.zeros((3, 2, 6)))
 
 
+@pytest.mark.parametrize("backend", ["llvm", "loops", "reference"])
+def test_quaternion_without_unit_norm_is_named_in_a_batch(backend: Backend) -> None:
+    robot = synthetic.random_tree(3, 2, joint_types=["revolute", "spherical"])
+    q = np.array([robot.random_configuration(k) for k in range(3)])
+    q[1, robot.quaternion_slices[0]] *= 1.5
+    zero = np.zeros((3, robot.nv))
+    for problem in (InverseDynamics(robot, backend), ForwardDynamics(robot, backend)):
+        with pytest.raises(
+            StateError, match=r"state 1: q: the quaternion of joint .* norm 1.5"
+        ):
+            problem.solve_batch(q, zero, zero)
+
+
 def test_bad_states_are_named() -> None:
     problem = ForwardDynamics(synthetic.chain(2))
     with pytest.raises(StateError, match=r"torque of robot 'chain2' must have shape \(2,\)"):
