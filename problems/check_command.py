@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from problems.argument_types import positive, whole
+
 __all__ = ["add_arguments", "run"]
 
 
@@ -13,9 +15,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "problem", metavar="PROBLEM", help="a problem file (.yaml) or catalogue:NAME"
     )
     parser.add_argument(
-        "--samples", type=int, default=24, help="random postures to judge at (default 24)"
+        "--samples", type=positive, default=24, help="random postures to judge at (default 24)"
     )
-    parser.add_argument("--seed", type=int, default=0, help="of the postures (default 0)")
+    parser.add_argument("--seed", type=whole, default=0, help="of the postures (default 0)")
     parser.add_argument(
         "--quick", action="store_true", help="do not search for postures where the rank drops"
     )

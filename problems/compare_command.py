@@ -6,6 +6,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from problems.argument_types import positive, whole
+
 __all__ = ["add_arguments", "run"]
 
 
@@ -17,8 +19,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="id, fd (default), hybrid:JOINT,..., published:NAME or a layout file",
     )  # fmt: skip
     parser.add_argument("--floating-base", action="store_true", help="free root link")
-    parser.add_argument("--states", type=int, default=16, help="sampled states (default 16)")
-    parser.add_argument("--seed", type=int, default=0, help="of the states (default 0)")
+    parser.add_argument(
+        "--states", type=positive, default=16, help="sampled states (default 16)"
+    )
+    parser.add_argument("--seed", type=whole, default=0, help="of the states (default 0)")
     parser.add_argument("--no-time", action="store_true", help="do not compile and measure")
     parser.add_argument(
         "--plot", metavar="FOLDER", type=Path, help="pictures of D under every order"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from problems.argument_types import positive, whole
+
 if TYPE_CHECKING:
     from dynsys.model.tree import KinematicTree
     from problems.placement import Placement
@@ -33,8 +35,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--budget", type=float, help="most to spend; by default what determines the goals"
     )
     parser.add_argument("--picture", metavar="FILE", help="trade-off curve as .png, .svg, .pdf")
-    parser.add_argument("--states", type=int, default=3, help="random postures (default 3)")
-    parser.add_argument("--seed", type=int, default=0, help="of the postures (default 0)")
+    parser.add_argument(
+        "--states", type=positive, default=3, help="random postures (default 3)"
+    )
+    parser.add_argument("--seed", type=whole, default=0, help="of the postures (default 0)")
 
 
 def run(args: argparse.Namespace) -> int:

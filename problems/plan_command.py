@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from problems.argument_types import positive, seconds, whole
+
 if TYPE_CHECKING:
     from dynsys.ordering.plan import Plan
     from dynsys.ordering.search import Progress
@@ -30,14 +32,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("--floating-base", action="store_true", help="free root link")
     parser.add_argument(
-        "--search-seconds", type=float, metavar="S", help="search an order for S seconds"
+        "--search-seconds", type=seconds, metavar="S", help="search an order for S seconds"
     )
     parser.add_argument(
-        "--evaluations", type=int, metavar="N", help="price N orders: repeatable for a seed"
+        "--evaluations",
+        type=positive,
+        metavar="N",
+        help="price N orders: repeatable for a seed",
     )
-    parser.add_argument("--seed", type=int, default=0, help="of the search (default 0)")
-    parser.add_argument("--seeds", type=int, default=1, help="seeds per problem of a campaign")
-    parser.add_argument("--workers", type=int, default=1, help="processes (default 1)")
+    parser.add_argument("--seed", type=whole, default=0, help="of the search (default 0)")
+    parser.add_argument(
+        "--seeds", type=positive, default=1, help="seeds per problem of a campaign"
+    )
+    parser.add_argument("--workers", type=positive, default=1, help="processes (default 1)")
     parser.add_argument(
         "--scheduler", metavar="ADDRESS", help="Dask scheduler, or 'local' to start one here"
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from problems.argument_types import whole
 from problems.solve_command import add_running
 
 __all__ = ["add_arguments", "run"]
@@ -32,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             f"--{name}", type=float, default=value, help=f"{text} (default {value:g})"
         )
-    parser.add_argument("--seed", type=int, default=0, help="of motion and noise (default 0)")
+    parser.add_argument("--seed", type=whole, default=0, help="of motion and noise (default 0)")
     parser.add_argument(
         "--truth", action="store_true", help="add true torques, accelerations and wrenches"
     )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from problems.argument_types import positive
+
 __all__ = ["add_arguments", "add_running", "run"]
 
 
@@ -37,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def add_running(parser: argparse.ArgumentParser) -> None:
     """Declare how the work is done."""
-    parser.add_argument("--workers", type=int, default=1, help="processes (default 1)")
+    parser.add_argument("--workers", type=positive, default=1, help="processes (default 1)")
     parser.add_argument(
         "--scheduler",
         metavar="ADDRESS|local",

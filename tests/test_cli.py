@@ -163,7 +163,28 @@ def test_broken_file_is_one_line_and_status_2(
     assert "Traceback" not in err
 
 
-@pytest.mark.parametrize("arguments", [[], ["info"], ["fly"], ["demo", "--states", "0"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["info"],
+        ["fly"],
+        ["demo", "--states", "0"],
+        ["check", "catalogue:panda", "--samples", "0"],
+        ["check", "catalogue:panda", "--seed", "-1"],
+        ["compare", "synthetic:chain:3", "--states", "0"],
+        ["compare", "synthetic:chain:3", "--seed", "-1"],
+        ["place", "catalogue:nao", "--states", "0"],
+        ["plan", "synthetic:chain:3", "--search-seconds", "nan"],
+        ["plan", "synthetic:chain:3", "--search-seconds", "-1"],
+        ["plan", "synthetic:chain:3", "--evaluations", "-3"],
+        ["plan", "synthetic:chain:3", "--workers", "0"],
+        ["plan", "synthetic:chain:3", "--seeds", "0", "--campaign", "results"],
+        ["simulate", "catalogue:panda", "-o", "log.npz", "--seed", "-1"],
+        ["solve", "catalogue:panda", "log.npz", "-o", "out.npz", "--workers", "0"],
+    ],
+    ids=" ".join,
+)
 def test_wrong_usage_is_status_2(arguments: list[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         cli.main(arguments)
