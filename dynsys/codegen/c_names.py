@@ -14,6 +14,8 @@ from dynsys.errors import KernelBuildError
 
 __all__ = ["Argument", "ArraySignature", "arguments", "check_name"]
 
+LONGEST = 200
+"""Letters of a function name: files are called after it, and 255 is what file systems take."""
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _KEYWORDS = frozenset(
     """
@@ -74,6 +76,11 @@ class Argument:
 def check_name(name: str) -> None:
     """Refuse a function name that would not compile, or whose files would hide others."""
     _check_identifier(name, "function name")
+    if len(name) > LONGEST:
+        raise KernelBuildError(
+            f"function name {name[:20]}... has {len(name)} letters, its files need a shorter"
+            f" one; at most {LONGEST}"
+        )
     if name in _FILES_AND_TARGETS:
         raise KernelBuildError(
             f"function name {name!r} is taken by a C header or a CMake target; choose another"

@@ -392,7 +392,12 @@ def tiny() -> tuple[Program, Signature]:
 
 @pytest.mark.parametrize(
     "name",
-    "|2d|a-b|a b|é|_x|__x|for|class|main|math|sin|sinf|ceilf|test|a.b|../up|x\n".split("|"),
+    [
+        *"|2d|a-b|a b|é|_x|__x|for|class|main|math|sin|sinf|ceilf|test|a.b|../up|x\n".split(
+            "|"
+        ),
+        "x" * 300,
+    ],
 )
 def test_bad_function_names(tmp_path: Path, name: str) -> None:
     program, signature = tiny()
