@@ -8,7 +8,7 @@ import numpy as np
 
 from dynsys.errors import StateError
 from dynsys.model.tree import KinematicTree
-from dynsys.recursive.kinematics import WrenchInput, external_wrenches
+from dynsys.recursive.kinematics import WrenchInput, external_wrenches, wrench_numbers
 from dynsys.types import Array, ArrayLike
 
 __all__ = ["apart_from", "matrix", "wrench_rows"]
@@ -56,7 +56,9 @@ def wrench_rows(robot: KinematicTree, f_ext: WrenchInput, n: int) -> Array | Non
     if f_ext is None:
         return None
     if isinstance(f_ext, Mapping):
-        values = {name: np.asarray(value, dtype=np.float64) for name, value in f_ext.items()}
+        values = {
+            name: wrench_numbers(value, f"f_ext[{name!r}]") for name, value in f_ext.items()
+        }
         varying = any(value.ndim == 2 for value in values.values())
         if not varying:
             return _repeated(external_wrenches(robot, values), n)
@@ -68,7 +70,7 @@ def wrench_rows(robot: KinematicTree, f_ext: WrenchInput, n: int) -> Array | Non
             if frame.body >= 0:
                 total[:, frame.body] += value @ frame.transform.matrix()  # X^T f, row by row
     else:
-        array = np.asarray(f_ext, dtype=np.float64)
+        array = wrench_numbers(f_ext, "f_ext")
         if array.ndim != 3:
             return _repeated(external_wrenches(robot, array), n)
         if array.shape != (n, robot.n_bodies, 6):

@@ -15,7 +15,9 @@ from scipy.sparse.linalg import SuperLU, splu
 
 from dynsys.codegen.programs import dynamics_signature
 from dynsys.codegen.signature import Signature
+from dynsys.codegen.workers import check_threads
 from dynsys.errors import SingularSystemError, StateError
+from dynsys.loops.boundary import check_count, input_array, input_rows, output_target
 from dynsys.system.diagnosis import describe_singularity, null_vector
 from dynsys.system.linear_system import LinearSystem
 from dynsys.types import Array, ArrayLike, IntArray
@@ -139,6 +141,9 @@ class ReferenceKernel:
         self.signature: Signature = dynamics_signature(system.robot, given, outputs, wrenches)
         self._given = given
 
+    def __repr__(self) -> str:
+        return f"ReferenceKernel({self.signature}; float64)"
+
     @cached_property
     def _inputs(self) -> _Inputs:
         return _Inputs(self.system)
@@ -156,14 +161,19 @@ class ReferenceKernel:
         ------
         SingularSystemError
             naming the unknowns that the equations leave open, ``where`` in front.
+        StateError
+            If an argument has the wrong length or a value that is not finite.
         """
+        check_count(self.signature, inputs, out)
+        self._check_outputs(out, ())
         robot = self.system.robot
         try:
             q, qd = robot.check_q(inputs[0]), robot.check_v(inputs[1], "qd")
             y = np.zeros(len(self.system.measured_rows))
             y[self._inputs.joints] = robot.check_v(inputs[2], self._given)
             if len(inputs) > 3:
-                y[self._inputs.wrenches] = np.reshape(inputs[3], (-1, 6))
+                wrenches = input_array(inputs[3], "f_ext", (6 * robot.n_bodies,))
+                y[self._inputs.wrenches] = wrenches.reshape(-1, 6)
             with np.errstate(over="ignore", invalid="ignore"):
                 D, b = self.system.assemble(q, qd, y)
             _check_finite(robot.name, "the equations", D.data, b)
@@ -184,11 +194,18 @@ class ReferenceKernel:
         self, *inputs: ArrayLike, out: Sequence[Array] | None = None, threads: int = 1
     ) -> tuple[tuple[Array, ...], bool]:
         """Outputs (N, size) at N states, one after the other; ``threads`` changes nothing."""
-        arrays = [np.asarray(x, dtype=np.float64) for x in inputs]
+        check_count(self.signature, inputs, out)
+        check_threads(threads)
+        arrays = input_rows(inputs, self.signature)
         n = len(arrays[0])
+        self._check_outputs(out, (n,))
         if out is None:
             out = [np.empty((n, size)) for _, size in self.signature.outputs]
         for k in range(n):
             rows = [target[k] for target in out]
             self.one(*(x[k] for x in arrays), out=rows, where=f"state {k}: ")
         return tuple(out), True
+
+    def _check_outputs(self, out: Sequence[Array] | None, rows: tuple[int, ...]) -> None:
+        for array, (name, size) in zip(out or (), self.signature.outputs, strict=False):
+            output_target(array, name, (*rows, size), ())

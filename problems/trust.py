@@ -63,7 +63,8 @@ class Trust:
 
     def __str__(self) -> str:
         worst = [
-            float(np.max(x)) for x in (self.relative_error, self.backward_error, self.condition)
+            float(np.max(x, initial=0.0))
+            for x in (self.relative_error, self.backward_error, self.condition)
         ]
         return (
             f"relative error below {worst[0]:.1e}, backward error {worst[1]:.1e},"

@@ -16,7 +16,7 @@ from dynsys.codegen.machine_code import compile_object, load_object
 from dynsys.codegen.program import Program
 from dynsys.codegen.signature import Signature
 from dynsys.codegen.target import Target, host
-from dynsys.codegen.workers import Workers
+from dynsys.codegen.workers import Workers, check_threads
 from dynsys.errors import StateError
 
 __all__ = ["Kernel", "build_kernel", "compile_kernel"]
@@ -91,6 +91,9 @@ class Kernel:
     ) -> Kernel:
         """Load what :func:`compile_kernel` made for the same signature and dtype."""
         return cls(code, signature, dtype)
+
+    def __repr__(self) -> str:
+        return f"Kernel({self.signature}; {self.dtype})"
 
     @property
     def address(self) -> int:
@@ -170,7 +173,7 @@ class Kernel:
         Raises
         ------
         StateError
-            If an argument has the wrong shape or is not numeric.
+            If an argument has the wrong shape or is not numeric, or ``threads`` is below 1.
         """
         first = inputs[0] if inputs else None
         if out is None and isinstance(first, np.ndarray) and first.ndim == 2:
@@ -191,7 +194,8 @@ class Kernel:
 
     def _board(self, rows: int, threads: int) -> NDArray[np.int64]:
         """Lines of the threads that help the caller with so many rows; they are awake."""
-        return self._workers.awake(min(threads, -(-rows // ROWS_WORTH_A_THREAD)) - 1)
+        shares = -(-rows // ROWS_WORTH_A_THREAD)
+        return self._workers.awake(min(check_threads(threads), shares) - 1)
 
     def _batch_slowly(
         self, inputs: tuple[ArrayLike, ...], out: Sequence[FloatArray] | None, threads: int

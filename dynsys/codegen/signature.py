@@ -29,11 +29,20 @@ class Signature:
     outputs: tuple[tuple[str, int], ...]
 
     def __post_init__(self) -> None:
-        names = [name for name, _ in self.groups]
-        if len(set(names)) != len(names):
-            raise KernelBuildError(f"kernel signature repeats a name: {names}")
+        given, wanted = ([name for name, _ in side] for side in (self.inputs, self.outputs))
+        for name in wanted:
+            if name in given:
+                raise KernelBuildError(f"output {name!r} is an input here; leave it out")
+        for name in (*given, *wanted):
+            if (*given, *wanted).count(name) > 1:
+                raise KernelBuildError(f"{name!r} is asked for twice; leave one out")
         if any(size < 0 for _, size in self.groups):
             raise KernelBuildError(f"kernel signature has a negative size: {self.groups}")
+
+    def __str__(self) -> str:
+        """Return "q (7), qd (6) -> torque (6)"."""
+        sides = (self.inputs, self.outputs)
+        return " -> ".join(", ".join(f"{name} ({n})" for name, n in side) for side in sides)
 
     @property
     def groups(self) -> tuple[tuple[str, int], ...]:

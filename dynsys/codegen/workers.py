@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 from dynsys.codegen.machine_code import LoadedCode
 from dynsys.codegen.team import ASLEEP, WAKING
 from dynsys.codegen.team_block import LINE
+from dynsys.errors import StateError
 
-__all__ = ["Workers", "processors"]
+__all__ = ["Workers", "check_threads", "processors"]
 
 _Bell: TypeAlias = "SimpleQueue[bool]"
 """True wakes a worker, False ends it."""
@@ -89,6 +90,13 @@ def processors() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def check_threads(threads: int) -> int:
+    """Return a number of threads; StateError if it is none."""
+    if not isinstance(threads, (int, np.integer)) or threads < 1:
+        raise StateError(f"threads must be a whole number >= 1, got {threads!r}")
+    return int(threads)
 
 
 def _work(bell: _Bell, line: NDArray[np.int64], code: LoadedCode) -> None:

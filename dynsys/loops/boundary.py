@@ -1,4 +1,4 @@
-"""Arguments of loop kernels: what is accepted, what is copied, what is an error."""
+"""Arguments of loops and of the reference: what is accepted, copied, or an error."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from dynsys.codegen.signature import Signature
 from dynsys.errors import StateError
 from dynsys.types import ArrayLike
 
-__all__ = ["FloatArray", "input_array", "output_target"]
+__all__ = ["FloatArray", "check_count", "input_array", "input_rows", "output_target"]
 
 FloatArray: TypeAlias = NDArray[Any]
 _FLOAT64 = np.dtype(np.float64)
@@ -33,6 +34,28 @@ def input_array(value: ArrayLike, name: str, shape: tuple[int | None, ...]) -> F
         expected = f"({', '.join('N' if n is None else str(n) for n in shape)})"
         raise StateError(f"{name}: expected shape {expected}, got {array.shape}")
     return array
+
+
+def input_rows(values: Sequence[ArrayLike], signature: Signature) -> list[FloatArray]:
+    """Inputs (N, size) of a batch as float64, all with the same N."""
+    arrays = [
+        input_array(value, name, (None, size))
+        for value, (name, size) in zip(values, signature.inputs, strict=True)
+    ]
+    lengths = {name: len(x) for x, (name, _) in zip(arrays, signature.inputs, strict=True)}
+    if len(set(lengths.values())) > 1:
+        raise StateError(f"batch: all arguments need as many rows, got {lengths}")
+    return arrays
+
+
+def check_count(signature: Signature, inputs: Sequence[Any], out: Sequence[Any] | None) -> None:
+    """Refuse too few or too many arrays."""
+    if len(inputs) != len(signature.inputs):
+        names = [name for name, _ in signature.inputs]
+        raise StateError(f"expected {len(names)} arguments {names}, got {len(inputs)}")
+    if out is not None and len(out) != len(signature.outputs):
+        names = [name for name, _ in signature.outputs]
+        raise StateError(f"out: expected {len(names)} arrays {names}, got {len(out)}")
 
 
 def output_target(

@@ -16,10 +16,17 @@ from numpy.typing import NDArray
 
 from dynsys.codegen.programs import DYNAMICS_OUTPUTS
 from dynsys.codegen.signature import Signature
-from dynsys.errors import KernelBuildError, StateError
+from dynsys.codegen.workers import check_threads, processors
+from dynsys.errors import KernelBuildError
 from dynsys.loops import columns as at
 from dynsys.loops.arrays import Model, Work, workspace
-from dynsys.loops.boundary import FloatArray, input_array, output_target
+from dynsys.loops.boundary import (
+    FloatArray,
+    check_count,
+    input_array,
+    input_rows,
+    output_target,
+)
 from dynsys.loops.flat import flatten
 from dynsys.model.tree import KinematicTree
 from dynsys.types import Array, ArrayLike, BoolArray
@@ -56,6 +63,9 @@ class AbstractLoopKernel(ABC):
         self._model = Model(flat.numbers, flat.frames, flat.integers, unknown)
         self._free: list[Work] = []
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.signature}; {self.dtype})"
+
     @abstractmethod
     def _run_rows(self, inputs: list[FloatArray], outputs: list[FloatArray]) -> bool:
         """Solve all rows in this thread; whether all outputs are finite."""
@@ -85,7 +95,7 @@ class AbstractLoopKernel(ABC):
         StateError
             If an argument has the wrong length or is not numeric.
         """
-        self._check_count(inputs, out)
+        check_count(self.signature, inputs, out)
         arrays = [
             input_array(value, name, shape)[None]
             for value, (name, shape) in zip(inputs, self._vectors_in, strict=True)
@@ -114,18 +124,10 @@ class AbstractLoopKernel(ABC):
         Raises
         ------
         StateError
-            If an argument has the wrong shape or is not numeric.
+            If an argument has the wrong shape or is not numeric, or ``threads`` is below 1.
         """
-        self._check_count(inputs, out)
-        arrays = [
-            input_array(value, name, (None, size))
-            for value, (name, size) in zip(inputs, self.signature.inputs, strict=True)
-        ]
-        lengths = {
-            name: len(x) for x, (name, _) in zip(arrays, self.signature.inputs, strict=True)
-        }
-        if len(set(lengths.values())) > 1:
-            raise StateError(f"batch: all arguments need as many rows, got {lengths}")
+        check_count(self.signature, inputs, out)
+        arrays = input_rows(inputs, self.signature)
         n = len(arrays[0])
         if out is None:
             outputs = tuple(np.empty((n, *size), self.dtype) for _, size in self._vectors_out)
@@ -138,18 +140,10 @@ class AbstractLoopKernel(ABC):
         _copy_back(outputs, targets)
         return outputs, finite
 
-    def _check_count(self, inputs: Sequence[Any], out: Sequence[Any] | None) -> None:
-        if len(inputs) != len(self._vectors_in):
-            names = [name for name, _ in self._vectors_in]
-            raise StateError(f"expected {len(names)} arguments {names}, got {len(inputs)}")
-        if out is not None and len(out) != len(self._vectors_out):
-            names = [name for name, _ in self._vectors_out]
-            raise StateError(f"out: expected {len(names)} arrays {names}, got {len(out)}")
-
     def _run(self, inputs: list[FloatArray], outputs: list[FloatArray], threads: int) -> bool:
         n = len(inputs[0])
-        chunks = min(max(1, threads), max(1, n))
-        if chunks == 1:
+        chunks = min(check_threads(threads), processors(), n)
+        if chunks <= 1:
             return self._run_rows(inputs, outputs)
         cuts = [slice(n * i // chunks, n * (i + 1) // chunks) for i in range(chunks)]
         with ThreadPoolExecutor(chunks) as pool:

@@ -17,7 +17,14 @@ from dynsys.model.spatial import Transform
 from dynsys.model.tree import KinematicTree
 from dynsys.types import Array, ArrayLike, ScalarArray
 
-__all__ = ["external_wrenches", "forward_kinematics", "poses", "transforms", "velocities"]
+__all__ = [
+    "external_wrenches",
+    "forward_kinematics",
+    "poses",
+    "transforms",
+    "velocities",
+    "wrench_numbers",
+]
 
 
 def transforms(robot: Mechanism, q: ScalarArray) -> list[Transform]:
@@ -77,7 +84,7 @@ def external_wrenches(robot: KinematicTree, f_ext: WrenchInput) -> Array | None:
         return None
     wrenches = np.zeros((robot.n_bodies, 6))
     if not isinstance(f_ext, Mapping):
-        given = np.asarray(f_ext, dtype=np.float64)
+        given = wrench_numbers(f_ext, "f_ext")
         if given.shape != wrenches.shape:
             raise StateError(
                 f"f_ext of robot {robot.name!r} must have shape {wrenches.shape} or map body"
@@ -87,7 +94,7 @@ def external_wrenches(robot: KinematicTree, f_ext: WrenchInput) -> Array | None:
     else:
         for name, value in f_ext.items():
             frame = robot.frame(name)
-            wrench = np.asarray(value, dtype=np.float64)
+            wrench = wrench_numbers(value, f"f_ext[{name!r}]")
             if wrench.shape != (6,):
                 raise StateError(f"f_ext[{name!r}] must have shape (6,), got {wrench.shape}")
             if frame.body >= 0:  # what acts on the fixed base moves nothing
@@ -96,3 +103,11 @@ def external_wrenches(robot: KinematicTree, f_ext: WrenchInput) -> Array | None:
         body = int(np.flatnonzero(~np.isfinite(wrenches).all(axis=1))[0])
         raise StateError(f"f_ext on body {robot.body_names[body]!r} is not finite")
     return wrenches
+
+
+def wrench_numbers(value: ArrayLike, what: str) -> Array:
+    """Numbers of a wrench as float64; StateError names ``what`` is not numeric."""
+    try:
+        return np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise StateError(f"{what} is not numeric: {error}") from None

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dynsys.errors import ModelError, SingularSystemError, StateError
+from dynsys.errors import KernelBuildError, ModelError, SingularSystemError, StateError
 from dynsys.model import synthetic
 from dynsys.model.joints import Free, Revolute, Spherical
 from dynsys.model.spatial import Inertia, Transform
@@ -215,6 +215,28 @@ def test_quaternion_without_unit_norm_is_named_in_a_batch(backend: Backend) -> N
             problem.solve_batch(q, zero, zero)
 
 
+@pytest.mark.parametrize("backend", ["llvm", "loops", "reference"])
+def test_wrong_arguments_of_kernels_are_named(backend: Backend) -> None:
+    kernel = InverseDynamics(synthetic.chain(2)).compile(backend=backend)
+    x, rows = np.zeros(2), np.zeros((3, 2))
+    with pytest.raises(StateError, match=r"expected 3 arguments \['q', 'qd', 'qdd'\], got 2"):
+        kernel.one(x, x)
+    with pytest.raises(StateError, match=r"as many rows, got {'q': 3, 'qd': 2, 'qdd': 3}"):
+        kernel.batch(rows, rows[:2], rows)
+    for out in (np.zeros(3), np.zeros(2, dtype=int), [0.0, 0.0]):
+        with pytest.raises(StateError, match="out, torque: expected a float array"):
+            kernel.one(x, x, x, out=[out])  # type: ignore[list-item]
+    with pytest.raises(StateError, match=r"out, torque: expected .* shape \(3, 2\)"):
+        kernel.batch(rows, rows, rows, out=[np.zeros((4, 2))])
+    fixed = np.zeros(2)
+    fixed.setflags(write=False)
+    with pytest.raises(StateError, match="read-only"):
+        kernel.one(x, x, x, out=[fixed])
+    for threads in (0, -1, 1.5, "2", None):
+        with pytest.raises(StateError, match=r"threads must be a whole number >= 1, got"):
+            kernel.batch(rows, rows, rows, threads=threads)  # type: ignore[arg-type]
+
+
 def test_bad_states_are_named() -> None:
     problem = ForwardDynamics(synthetic.chain(2))
     with pytest.raises(StateError, match=r"torque of robot 'chain2' must have shape \(2,\)"):
@@ -223,6 +245,33 @@ def test_bad_states_are_named() -> None:
         problem.solve([0, np.nan], [0, 0], [0, 0])
     with pytest.raises(StateError, match="f_ext"):
         problem.solve([0, 0], [0, 0], [0, 0], np.zeros((3, 6)))
+    rows = np.zeros((4, 2))
+    for text in ("heavy", {"link_1": "heavy"}):
+        with pytest.raises(StateError, match=r"f_ext.* is not numeric: .*'heavy'"):
+            problem.solve([0, 0], [0, 0], [0, 0], text)  # type: ignore[arg-type]
+        with pytest.raises(StateError, match=r"f_ext.* is not numeric: .*'heavy'"):
+            problem.solve_batch(rows, rows, rows, text)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("backend", ["llvm", "loops", "reference"])
+def test_outputs_that_make_no_sense_are_named(backend: Backend) -> None:
+    problem = InverseDynamics(synthetic.chain(2))
+    with pytest.raises(KernelBuildError, match="output 'qdd' is an input here"):
+        problem.compile(backend=backend, outputs=["torque", "qdd"])
+    with pytest.raises(KernelBuildError, match="'torque' is asked for twice"):
+        problem.compile(backend=backend, outputs=["torque", "torque"])
+
+
+@pytest.mark.parametrize("backend", ["llvm", "loops", "reference"])
+def test_kernels_say_what_they_compute(backend: Backend) -> None:
+    kernel = InverseDynamics(synthetic.chain(2)).compile(backend=backend, wrenches=True)
+    assert "(q (2), qd (2), qdd (2), f_ext (12) -> torque (2); float64)" in repr(kernel)
+
+
+def test_trust_of_no_states_can_be_shown() -> None:
+    problem = InverseDynamics(synthetic.chain(2))
+    none = np.zeros((0, 2))
+    assert "backward error" in str(problem.solve_batch(none, none, none).trust())
 
 
 def test_hybrid_names_are_checked() -> None:
