@@ -134,13 +134,13 @@ def _body(model: Any, i: int, name: str) -> Body:
         friction = model.friction if friction is None else friction
         effort = model.effortLimit if effort is None else effort
         speed = model.velocityLimit if speed is None else speed
-        values = (model.armature, model.damping, friction, effort, speed)
+        values = (model.armature, model.damping, friction, _limited(effort), _limited(speed))
         entries[:5] = [np.array(value)[ours] for value in values]
     limits: tuple[float | None, float | None] = (None, None)
     if joint.nq == 1:
         limits = (
-            float(model.lowerPositionLimit[joint.idx_q]),
-            float(model.upperPositionLimit[joint.idx_q]),
+            float(_limited(model.lowerPositionLimit)[joint.idx_q]),
+            float(_limited(model.upperPositionLimit)[joint.idx_q]),
         )
     return Body(
         name=name,
@@ -159,6 +159,13 @@ def _body(model: Any, i: int, name: str) -> Body:
         lower=limits[0],
         upper=limits[1],
     )
+
+
+def _limited(limits: Any) -> Array:
+    """Limits with infinity for Pinocchio's "none": the largest number of float64."""
+    values = np.array(limits)
+    none = np.abs(values) == np.finfo(np.float64).max
+    return np.where(none, np.copysign(np.inf, values), values)
 
 
 def _couplings(model: Any) -> dict[int, Coupling]:

@@ -127,6 +127,19 @@ def test_joints_without_counterpart_are_named(joint: Any) -> None:
         from_pinocchio(model)
 
 
+def test_joints_without_limits_have_none() -> None:
+    """Pinocchio writes the largest float64 for no limit."""
+    model = pin.Model()
+    for k, joint in enumerate((pin.JointModelRX(), pin.JointModelPZ()), start=1):
+        model.addJoint(0, joint, pin.SE3.Identity(), f"joint_{k}")
+        model.appendBodyToJoint(k, pin.Inertia.Identity(), pin.SE3.Identity())
+    robot = from_pinocchio(model)
+    lower, upper = robot.position_limits
+    assert np.isneginf(lower).all() and np.isposinf(upper).all()
+    assert np.isposinf(robot.effort_limit).all() and np.isposinf(robot.velocity_limit).all()
+    assert np.abs(robot.random_configuration(0)).max() < 4
+
+
 def test_coupled_joints_on_both_sides() -> None:
     path = robot_path("panda_description/urdf/panda.urdf")
     model = pin.buildModelFromUrdf(str(path), mimic=True)
