@@ -16,6 +16,7 @@ from dynsys.estimation import ESTIMATES, estimation_program, planned_estimation
 from dynsys.ordering import Plan, fingerprint_problem, fingerprint_robot, program_operations
 from dynsys.ordering.fingerprint import Fingerprint, fingerprint_parts
 from problems.compiled_estimator import CompiledEstimator, Wanted
+from problems.entry_names import entry_names
 from problems.estimate import Estimate, Quantity
 from problems.problem import freedom_names
 
@@ -81,7 +82,8 @@ def export_estimator(
     question = CompiledEstimator(robot, layout).question(wanted, tuple(switchable))
     freedoms, rows = freedom_names(robot), list(layout.labels)
     labels = {"qd": freedoms, "y": rows, "weight": rows, "residual": rows, "multiplier": rows}
-    labels |= {"torque": freedoms, "qdd": freedoms}
+    labels |= {"torque": freedoms, "qdd": freedoms, **entry_names(robot)}
+    labels |= {f"std_{array}": words for array, words in labels.items()}
     used = {array for array, _ in (*question.signature.inputs, *question.signature.outputs)}
     return export_c(
         folder,

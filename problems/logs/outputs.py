@@ -19,6 +19,7 @@ import numpy as np
 from dynsys.errors import LayoutError
 from dynsys.model.checks import nearest_name
 from dynsys.types import Array
+from problems.entry_names import ACCELERATION, WRENCH
 from problems.estimate import QUANTITIES, Estimate, Quantity
 from problems.estimation import Estimation
 from problems.logs.columns import numbered, own_joints
@@ -27,8 +28,6 @@ from problems.logs.write import Group
 __all__ = ["AGREEMENT", "Output", "needed", "parse_outputs", "rows_of", "uncertain"]
 
 AGREEMENT = ("chi_square", "degrees_of_freedom", "p_value")
-WRENCH = ("tx", "ty", "tz", "fx", "fy", "fz")
-ACCELERATION = ("wdx", "wdy", "wdz", "ax", "ay", "az")
 
 
 @final

@@ -9,11 +9,11 @@ from typing import final
 import numpy as np
 
 from dynsys.types import Array, IntArray
+from problems.entry_names import WRENCH
 from problems.estimation import Estimation
 from problems.logs.columns import own_joints, source_of
 from problems.logs.differentiate import Differentiation
 from problems.logs.open import open_log
-from problems.logs.outputs import WRENCH
 from problems.logs.samples import SampleReader, Samples
 from problems.logs.source import AbstractLog, LogError
 from problems.report.subject import Subject

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from dataclasses import replace
@@ -17,6 +18,7 @@ from dynsys.model import synthetic
 from dynsys.recursive.rnea import rnea
 from dynsys.types import Array
 from problems import Estimate, Estimation
+from problems.estimate import Quantity
 
 
 def over_determined() -> tuple[Estimation, Estimation]:
@@ -192,6 +194,16 @@ def test_kernels_need_known_words() -> None:
         compiled.compile(backend="reference", outputs=["multiplier"])
     with pytest.raises(KernelBuildError, match="prior"):
         Estimation(compiled.robot, compiled.layout, {"torque": 1.0}).compile()
+
+
+def test_header_of_exported_c_names_every_entry(tmp_path: Path) -> None:
+    compiled, _ = over_determined()
+    outputs: tuple[Quantity, ...] = ("torque", "joint_wrench", "acceleration")
+    files = compiled.export_c(tmp_path, outputs=outputs, uncertainty=["torque"])
+    header = next(f for f in files if f.suffix == ".h").read_text()
+    sizes = re.findall(r"^ \* (?:in |out) \w+ +(\d+) x", header, re.MULTILINE)
+    names = re.findall(r"^ \*       \[\d+\] .+$", header, re.MULTILINE)
+    assert len(names) == sum(map(int, sizes))
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
