@@ -248,9 +248,9 @@ def test_bad_states_are_named() -> None:
     rows = np.zeros((4, 2))
     for text in ("heavy", {"link_1": "heavy"}):
         with pytest.raises(StateError, match=r"f_ext.* is not numeric: .*'heavy'"):
-            problem.solve([0, 0], [0, 0], [0, 0], text)  # type: ignore[arg-type]
+            problem.solve([0, 0], [0, 0], [0, 0], text)
         with pytest.raises(StateError, match=r"f_ext.* is not numeric: .*'heavy'"):
-            problem.solve_batch(rows, rows, rows, text)  # type: ignore[arg-type]
+            problem.solve_batch(rows, rows, rows, text)
 
 
 @pytest.mark.parametrize("backend", ["llvm", "loops", "reference"])
