@@ -45,6 +45,7 @@ from dynsys.ordering.search_timing import program_nanoseconds
 from dynsys.recursive.aba import aba_scalars
 from dynsys.recursive.crba import crba_scalars
 from dynsys.recursive.rnea import rnea_scalars
+from dynsys.system.pivot_safety import pivot_safety
 from dynsys.types import ScalarArray
 from problems.planning import PlanRequest
 from problems.terminal import progress
@@ -80,7 +81,15 @@ class Compared:
 
 
 def compare(request: PlanRequest, *, states: int, seed: int, timed: bool) -> list[Compared]:
-    """Ours and the recursions first, then orders of D from few executed operations to many."""
+    """Ours and the recursions first, then orders of D from few executed operations to many.
+
+    Raises
+    ------
+    SingularSystemError
+        if some joint moves no inertia at any state, naming it.
+    """
+    if request.dynamics is not None:
+        pivot_safety(request.robot, request.dynamics.known)
     problem = SearchProblem.of(request.system, request.outputs, states=states, seed=seed)
     first = [*_recursions(request, timed)]
     found = []

@@ -139,3 +139,17 @@ def test_compare_for_people_with_times(capsys: pytest.CaptureFixture[str]) -> No
     assert main(["compare", "synthetic:chain:2", "--problem", "id"]) == 0
     text = capsys.readouterr().out
     assert "published rules" in text and "worst pivot" in text
+
+
+def test_joint_that_moves_no_inertia_is_named(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "arm.urdf"
+    path.write_text(
+        "<robot name='arm'><link name='base'/><link name='tip'/>"
+        "<joint name='wrist' type='continuous'><parent link='base'/><child link='tip'/></joint>"
+        "</robot>"
+    )
+    for command in (["plan"], ["compare", "--no-time", "--states", "2"]):
+        assert main([command[0], str(path), *command[1:]]) == 2
+        assert "the acceleration of joint 'wrist' is not determined" in capsys.readouterr().err
