@@ -21,6 +21,7 @@ from dynsys.loops.boundary import check_count, input_array, input_rows, output_t
 from dynsys.system.diagnosis import describe_singularity, null_vector
 from dynsys.system.linear_system import LinearSystem
 from dynsys.types import Array, ArrayLike, IntArray
+from problems.inputs import apart_from
 
 __all__ = ["ReferenceKernel", "residual", "residuals", "solve_square"]
 
@@ -196,7 +197,7 @@ class ReferenceKernel:
         """Outputs (N, size) at N states, one after the other; ``threads`` changes nothing."""
         check_count(self.signature, inputs, out)
         check_threads(threads)
-        arrays = input_rows(inputs, self.signature)
+        arrays = apart_from(input_rows(inputs, self.signature), out)
         n = len(arrays[0])
         self._check_outputs(out, (n,))
         if out is None:

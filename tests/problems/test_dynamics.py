@@ -186,6 +186,17 @@ def test_answers_may_replace_what_they_come_from() -> None:
             close(single.qdd, expected.qdd[0])
 
 
+@pytest.mark.parametrize("backend", ["llvm", "loops", "reference"])
+def test_answers_of_kernels_may_overlap_what_they_come_from(backend: Backend) -> None:
+    robot = synthetic.chain(3)
+    kernel = InverseDynamics(robot).compile(backend=backend)
+    q, qd, qdd = np.random.default_rng(0).normal(size=(3, 5, 3))
+    (expected,), _ = kernel.batch(q, qd, qdd)
+    memory = np.concatenate([qdd, np.zeros((1, 3))])
+    (torque,), _ = kernel.batch(q, qd, memory[:-1], out=[memory[1:]])
+    np.testing.assert_array_equal(torque, expected)
+
+
 def test_batches_of_wrong_shape_are_refused() -> None:
     robot = synthetic.chain(2)
     problem = InverseDynamics(robot)
