@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import null_space
+from scipy.linalg import svd
 
 from dynsys.model.tree import KinematicTree
 from dynsys.system.kinematics import Kinematics
 from dynsys.types import Array
 from problems import Estimation, InverseDynamics
 from problems.estimate import QUANTITIES, Estimate
+
+FEET = ("l_foot", "r_foot")
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +58,14 @@ def readings(problem: Estimation, state: Truth) -> Array:
     return np.asarray(Y @ state.d + b)[: problem.layout.size]
 
 
+def noisy(problem: Estimation, y: Array, seed: int) -> Array:
+    """Readings y with noise of the layout's covariance."""
+    rng = np.random.default_rng(seed)
+    C = problem.layout.covariance().toarray()
+    values, axes = np.linalg.eigh(C)
+    return np.asarray(y + axes @ (np.sqrt(np.maximum(values, 0)) * rng.normal(size=len(y))))
+
+
 def standing(robot: KinematicTree, seed: int, feet: Sequence[str]) -> tuple[Array, ...]:
     """Random motion of a floating robot with wrenches on its feet that carry it.
 
@@ -84,6 +94,11 @@ def values(problem: Estimation, estimate: Estimate) -> Array:
     return d
 
 
+def relative(found: Array, expected: Array) -> float:
+    """Largest error beside the largest value."""
+    return float(np.abs(found - expected).max() / np.abs(expected).max())
+
+
 @dataclass(frozen=True, eq=False)
 class Dense:
     """Minimiser d and its covariance by the null-space method, everything dense."""
@@ -103,8 +118,9 @@ def dense(problem: Estimation, q: Array, qd: Array, y: Array) -> Dense:
     M, c = Y.toarray()[present], (rows - b_y)[present]
     exact = np.diag(C) == 0
     A, a = np.vstack([D.toarray(), M[exact]]), np.concatenate([-b, c[exact]])
-    start = np.linalg.lstsq(A, a, rcond=None)[0]
-    free = null_space(A, rcond=1e-12)
+    left, size, right = svd(A)
+    rank = int((size > 1e-12 * size[0]).sum())
+    start, free = right[:rank].T @ (left.T[:rank] @ a / size[:rank]), right[rank:].T
     W = np.linalg.inv(np.linalg.cholesky(C[np.ix_(~exact, ~exact)]))
     B, target = W @ M[~exact] @ free, W @ (c[~exact] - M[~exact] @ start)
     Q, R = np.linalg.qr(B)

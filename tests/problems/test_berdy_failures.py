@@ -15,9 +15,7 @@ from dynsys.model import synthetic
 from dynsys.model.tree import KinematicTree
 from problems import Estimation, Prior
 from sensors import Layout
-from tests.problems.estimation_cases import dense, readings, truth, values
-
-FEET = ("l_foot", "r_foot")
+from tests.problems.estimation_cases import FEET, dense, readings, relative, truth, values
 
 
 def layout_of(robot: KinematicTree, *without: str) -> Layout:
@@ -26,10 +24,6 @@ def layout_of(robot: KinematicTree, *without: str) -> Layout:
         *(sensors.ExternalWrench(f"{n}/wrench", n, std=1.0) for n in robot.body_names),
     ]
     return Layout(robot, [s for s in wanted if s.name not in without])
-
-
-def relative(found, expected) -> float:
-    return float(np.abs(found - expected).max() / np.abs(expected).max())
 
 
 def test_unknowns_that_are_not_determined_are_nan_and_named(humanoid) -> None:

@@ -14,8 +14,7 @@ from dynsys.model.tree import KinematicTree
 from problems import Estimation
 from problems.verdict_sight import Sight
 from sensors import AbstractSensor, Layout, published
-
-FEET = ("l_foot", "r_foot")
+from tests.problems.estimation_cases import FEET
 
 
 def two_feet(
