@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -18,18 +17,14 @@ from typing import Any
 import pytest
 
 from problems import cli
+from tests.problems.chromium import requested
 
-webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
-from selenium.webdriver.chrome.service import Service  # noqa: E402
-from selenium.webdriver.common.action_chains import ActionChains  # noqa: E402
-from selenium.webdriver.common.by import By  # noqa: E402
-from selenium.webdriver.common.keys import Keys  # noqa: E402
-from selenium.webdriver.support.ui import Select, WebDriverWait  # noqa: E402
+pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import Select, WebDriverWait
 
-CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
-pytestmark = pytest.mark.skipif(
-    not (CHROMIUM and DRIVER), reason="chromium and chromium-driver are not installed"
-)
 ROOT = Path(__file__).parents[2]
 PATIENCE = 90.0
 """Seconds that a busy machine may take for anything."""
@@ -138,28 +133,15 @@ def address(folder: Path) -> Iterator[str]:
     process.stdout.close()
 
 
-@pytest.fixture(scope="module")
-def driver() -> Iterator[Any]:
-    options = webdriver.ChromeOptions()
-    for argument in ("headless=new", "no-sandbox", "disable-gpu", "disable-dev-shm-usage"):
-        options.add_argument(f"--{argument}")
-    options.add_argument("--window-size=1400,900")
-    options.binary_location = CHROMIUM or ""
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    browser = webdriver.Chrome(options=options, service=Service(DRIVER))
-    yield browser
-    browser.quit()
-
-
 @pytest.fixture
-def page(driver: Any, address: str) -> Iterator[Page]:
-    driver.get(address)
-    driver.execute_script("sessionStorage.clear()")
-    driver.get(address)
-    page = Page(driver)
-    page.until(lambda: driver.execute_script("return document.body.dataset.ready") == "true")
+def page(browser: Any, address: str) -> Iterator[Page]:
+    browser.get(address)
+    browser.execute_script("sessionStorage.clear()")
+    browser.get(address)
+    page = Page(browser)
+    page.until(lambda: browser.execute_script("return document.body.dataset.ready") == "true")
     yield page
-    assert [entry for entry in driver.get_log("browser") if entry["level"] == "SEVERE"] == []
+    assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
 
 
 def test_a_sensor_added_by_clicking_changes_verdict_and_uncertainty(
@@ -247,10 +229,6 @@ def test_a_log_is_played_with_arrows(page: Page, folder: Path) -> None:
 
 
 def test_nothing_is_asked_of_other_machines(page: Page, address: str) -> None:
-    asked = []
-    for entry in page.driver.get_log("performance"):
-        message = json.loads(entry["message"])["message"]
-        if message["method"] == "Network.requestWillBeSent":
-            asked.append(message["params"]["request"]["url"])
+    asked = requested(page.driver)
     ours = [url for url in asked if url.startswith(address)]
     assert ours and set(asked) == set(ours)

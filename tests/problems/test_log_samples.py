@@ -1,0 +1,98 @@
+"""Samples of a log: streams aligned in time, derivatives that were not logged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dynsys
+import sensors
+from problems.logs import Differentiation, SampleReader, open_log
+from problems.logs.align import Stream
+from problems.logs.differentiate import local_fit
+from problems.problem_file import load_problem
+from problems.trajectory import Trajectory
+
+# ---- alignment -----------------------------------------------------------------------------
+
+
+def test_streams_are_interpolated_and_gaps_stay_gaps() -> None:
+    times = np.array([0.0, 1.0, 2.0, 3.0, 9.0, 10.0])
+    values = 2 * times[:, None]
+    stream = Stream(times, 1, lambda start, stop: values[start:stop])
+    at = np.array([-0.5, 0.0, 0.25, 2.5, 3.0, 5.0, 9.0, 9.5, 11.0])
+    expected = np.where(np.isin(at, [-0.5, 5.0, 11.0]), np.nan, 2 * at)
+    np.testing.assert_allclose(stream.at(at)[:, 0], expected)
+    pieces = [stream.at(at[k : k + 2])[:, 0] for k in range(0, 8, 2)]
+    np.testing.assert_array_equal(np.concatenate(pieces), stream.at(at[:8])[:, 0])
+
+
+def test_sensors_with_times_of_their_own_are_aligned(tmp_path: Path) -> None:
+    robot = dynsys.synthetic.chain(1)
+    (joint,) = robot.joint_names
+    layout = sensors.Layout(robot, [sensors.JointTorque("t", joint)])
+    time = np.linspace(0, 1, 11)
+    slow = np.linspace(-0.05, 1.05, 12)
+    arrays = {"time": time, "q": time[:, None], "qd": time[:, None] ** 0, "t": 3 * slow}
+    np.savez(tmp_path / "log.npz", **arrays, **{"time.t": slow})
+    with open_log(tmp_path / "log.npz") as log:
+        samples = SampleReader(layout, log).read(0, 11)
+    np.testing.assert_allclose(samples.y[:, 0], 3 * time)
+
+
+# ---- differentiation -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_local_polynomials_are_exact_on_polynomials_with_jitter(causal: bool) -> None:
+    rng = np.random.default_rng(0)
+    t = np.cumsum(rng.uniform(0.5e-3, 1.5e-3, size=60))
+    x = np.stack([t**3, 2 - t + 5 * t**2], axis=1)
+    method = Differentiation(window=11, order=3, causal=causal)
+    value, first, second = local_fit(method, t, x, slice(0, 60), True, True)
+    np.testing.assert_allclose(value, x, atol=1e-12)
+    np.testing.assert_allclose(first, np.stack([3 * t**2, 10 * t - 1], axis=1), atol=1e-9)
+    np.testing.assert_allclose(second, np.stack([6 * t, 10 + 0 * t], axis=1), atol=1e-5)
+
+
+def test_causal_derivatives_do_not_look_ahead() -> None:
+    t = np.arange(50) * 1e-3
+    x = np.sin(20 * t)[:, None]
+    changed = x.copy()
+    changed[40:] += 1.0
+    method = Differentiation(window=9, order=2, causal=True)
+    a = local_fit(method, t, x, slice(10, 40), True, True)[1]
+    b = local_fit(method, t, changed, slice(10, 40), True, True)[1]
+    np.testing.assert_array_equal(a, b)
+
+
+def test_missing_velocities_and_accelerations_are_made(problem_file: Path) -> None:
+    given = load_problem(problem_file)
+    motion = Trajectory.random(given.tree, 1.0, seed=3)
+    time_ = np.arange(0, 1, 1e-3)
+    q, qd, qdd = motion.at(time_)
+    flipped = q.copy()
+    for where in given.tree.quaternion_slices:
+        flipped[::2, where] *= -1  # the same pose
+    path = problem_file.parent / "log.npz"
+    layout = sensors.Layout(given.tree, sensors.all_joint_accelerations(given.tree))
+    np.savez(path, time=time_, q=flipped)
+    with open_log(path) as log:
+        reader = SampleReader(layout, log, Differentiation(window=9, order=4))
+        whole, parts = (
+            reader.read(0, 1000),
+            [reader.read(k, k + 250) for k in (0, 250, 500, 750)],
+        )
+    assert any("velocity" in text for text in reader.derived)
+    np.testing.assert_allclose(whole.qd, qd, atol=1e-6)
+    np.testing.assert_allclose(whole.y, qdd, atol=2e-3)
+    for name in ("q", "qd", "y"):
+        joined = np.concatenate([getattr(part, name) for part in parts])
+        np.testing.assert_array_equal(joined, getattr(whole, name))
+    np.savez(path, time=time_, q=q, qd=qd)
+    with open_log(path) as log:
+        logged = SampleReader(layout, log, Differentiation(window=9, order=4)).read(0, 1000)
+    np.testing.assert_array_equal(logged.qd, qd)
+    np.testing.assert_allclose(logged.y, qdd, atol=1e-5)
