@@ -1,0 +1,115 @@
+"""What the studio shows at once: a glance at the sensors, shapes, postures."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import dynsys
+import sensors
+from dynsys.errors import StateError
+from dynsys.model.tree import KinematicTree
+from problems import Estimation
+from problems.prior import Prior
+from problems.studio import posture, shapes
+from problems.studio.glance import Onlooker
+
+# ---- glance ----------------------------------------------------------------------------------
+
+
+def layouts(robot: KinematicTree) -> list[sensors.Layout]:
+    nao = sensors.catalogue.load("nao", robot)
+    more = [*nao.sensors, sensors.JointTorque("extra", "l_hip_yaw", std=0.2)]
+    return [nao, sensors.Layout(robot, more), sensors.Layout(robot, nao.sensors[2:])]
+
+
+def test_glance_is_what_the_estimator_says(humanoid: KinematicTree) -> None:
+    onlooker = Onlooker(humanoid)
+    for seed, layout in enumerate(layouts(humanoid)):
+        q = humanoid.random_configuration(seed)
+        seen = onlooker.look(layout, q)
+        readings = {
+            s.name: np.zeros(layout.sizes[s.name]) for s in layout if s.constant(1) is None
+        }
+        estimate = Estimation(humanoid, layout, backend="dense").solve(
+            q, np.zeros(humanoid.nv), readings
+        )
+        torque = np.asarray(estimate.std.torque)
+        wrench = np.asarray(estimate.std.external_wrench)
+        np.testing.assert_array_equal(seen.torque_open, np.isnan(torque))
+        np.testing.assert_array_equal(seen.wrench_open, np.isnan(wrench))
+        known, felt = ~seen.torque_open, ~seen.wrench_open
+        np.testing.assert_allclose(seen.torque_std[known], torque[known], rtol=1e-7, atol=1e-9)
+        np.testing.assert_allclose(seen.wrench_std[felt], wrench[felt], rtol=1e-7, atol=1e-9)
+
+
+def test_what_is_kept_changes_nothing(humanoid: KinematicTree) -> None:
+    used = Onlooker(humanoid)
+    q = humanoid.random_configuration(5)
+    for layout in layouts(humanoid):
+        for position in (q, humanoid.neutral(), q):
+            again, fresh = (
+                used.look(layout, position),
+                Onlooker(humanoid).look(layout, position),
+            )
+            assert again.nullity == fresh.nullity and again.checks == fresh.checks
+            np.testing.assert_allclose(again.torque_std, fresh.torque_std, rtol=1e-9)
+
+
+def test_a_prior_counts_and_contradictions_are_told() -> None:
+    robot = dynsys.synthetic.chain(2)
+    layout = sensors.Layout(robot, sensors.zero_external_wrench_except(robot))
+    q = robot.random_configuration(0)
+    assert Onlooker(robot).look(layout, q).nullity == 2
+    with_prior = Onlooker(robot, Prior({"qdd": 10.0})).look(layout, q)
+    assert with_prior.is_complete and not with_prior.contradicts
+    twice = [sensors.JointTorque(str(x), "link_1", value=x) for x in (0.0, 1.0)]
+    contradictory = sensors.Layout(robot, [*layout.sensors, *twice])
+    assert Onlooker(robot).look(contradictory, q).contradicts
+
+
+def test_unseen_forces_point_where_no_sensor_looks(humanoid: KinematicTree) -> None:
+    """On two load-cell soles, equal and opposite forces on the feet stay unseen."""
+    layout = sensors.catalogue.load("nao", humanoid)
+    seen = Onlooker(humanoid).look(layout, humanoid.random_configuration(1))
+    feet = [humanoid.body_index(name) for name in ("l_foot", "r_foot")]
+    forces = [
+        np.asarray(seen.kinematics.poses[i].E).T @ seen.wrench_unseen[i, 3:, 0] for i in feet
+    ]
+    assert np.linalg.norm(forces[0]) > 0
+    np.testing.assert_allclose(forces[0], -forces[1], atol=1e-7 * np.abs(forces[0]).max())
+
+
+# ---- shapes and postures ---------------------------------------------------------------------
+
+
+ROBOTS = ("humanoid30", "asimo", "chain", "random_tree")
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+def test_every_body_can_be_drawn(name: str) -> None:
+    build = getattr(dynsys.synthetic, name)
+    robot = build(*{"chain": (4,), "random_tree": (12, 3)}.get(name, ()))
+    scene = shapes.scene(robot)
+    json.dumps(scene, allow_nan=False)
+    for body in scene["bodies"]:
+        assert body["balls"] and all(ball[3] > 0 for ball in body["balls"])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_sliders_and_positions_are_the_same_posture(seed: int) -> None:
+    robot = dynsys.synthetic.random_tree(
+        8, seed, joint_types=("revolute", "prismatic", "spherical", "free", "planar")
+    )
+    q = robot.random_configuration(seed)
+    again = posture.from_sliders(robot, posture.to_sliders(robot, q))
+    for body in robot.body_names:
+        here = dynsys.forward_kinematics(robot, q, body)
+        there = dynsys.forward_kinematics(robot, again, body)
+        np.testing.assert_allclose(here.E, there.E, atol=1e-9)
+        np.testing.assert_allclose(here.r, there.r, atol=1e-9)
+    robot.check_q(posture.first_posture(robot))
+    with pytest.raises(StateError, match="sliders"):
+        posture.from_sliders(robot, [0.0])
