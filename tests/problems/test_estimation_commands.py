@@ -2,25 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-from problems import cli
-
-
-def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
-    status = cli.main([str(argument) for argument in arguments])
-    out, err = capsys.readouterr()
-    return status, out, err
-
-
-def run_json(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, Any]:
-    status, out, _ = run(capsys, *arguments, "--json")
-    return status, json.loads(out)
+from tests.command_line import run, run_json
 
 
 def test_two_feet_on_load_cells_are_ill_posed(capsys: pytest.CaptureFixture[str]) -> None:
