@@ -1,12 +1,17 @@
-"""Shared set-up: hypothesis profiles and the bundled humanoid."""
+"""Shared set-up: threads, hypothesis profiles and the bundled humanoid."""
 
 from __future__ import annotations
+
+import os
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from dynsys.model.tree import KinematicTree
 from problems.robots import read_robot
+
+# Inherited by the workers of pytest-xdist: with one per core, more threads only wait.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 settings.register_profile(
     "dynsys",
