@@ -30,8 +30,14 @@ FAST_TESTS = (
     "tests/problems/test_dynamics.py",
     "tests/loops/test_loop_kernel.py",
     "tests/ordering/test_plan.py",
+    "tests/ordering/test_pivots.py",
+    "tests/ordering/test_fingerprint.py",
     "tests/sensors/test_layout.py",
     "tests/problems/test_estimation.py",
+    "tests/problems/test_missing_readings.py",
+    "tests/problems/test_estimation_batches.py",
+    "tests/problems/test_estimation_statistics.py",
+    "tests/problems/test_calibration.py",
     "tests/system/test_linear_system.py",
 )
 SUPPORTED = ("3.11", "3.12", "3.13")

@@ -1,28 +1,19 @@
-"""Systems the ordering tests share."""
+"""What the ordering tests share."""
 
 from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from dynsys.model.tree import KinematicTree
 from dynsys.ordering import Pattern, PivotOrder
-from dynsys.system import LinearSystem, known_external_wrench, known_inputs, known_qdd
+from dynsys.system import LinearSystem, known_external_wrench, known_qdd
 from dynsys.system.equations import EquationBlock, Term
-
-__all__ = ["forward_system", "inverse_system", "load_cell_system", "shuffled"]
 
 SEEN = [0, 1, 3, 4, 5]
 """Components a load cell on a slippery floor gives: all but the moment about z."""
-
-
-def inverse_system(robot: KinematicTree) -> LinearSystem:
-    laws = LinearSystem(robot)
-    return laws.with_equations(known_inputs(laws.unknowns, set(laws.unknowns.driven)))
-
-
-def forward_system(robot: KinematicTree, *, net_wrench: bool = False) -> LinearSystem:
-    laws = LinearSystem(robot, net_wrench=net_wrench)
-    return laws.with_equations(known_inputs(laws.unknowns, ()))
 
 
 def load_cell_system(robot: KinematicTree) -> LinearSystem:
@@ -39,6 +30,13 @@ def load_cell_system(robot: KinematicTree) -> LinearSystem:
     wrenches = [known_external_wrench(unknowns, i) for i in range(n - 1)]
     accelerations = [known_qdd(unknowns, i) for i in range(2, n - 2)]
     return laws.with_equations([*wrenches, *accelerations, *cells])
+
+
+def changed(robot: KinematicTree, i: int, **changes: Any) -> KinematicTree:
+    """The robot with another body i."""
+    bodies = list(robot.bodies)
+    bodies[i] = replace(bodies[i], **changes)
+    return KinematicTree(robot.name, bodies, gravity=robot.gravity)
 
 
 def shuffled(pattern: Pattern, seed: int) -> Pattern:

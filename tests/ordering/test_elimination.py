@@ -37,7 +37,8 @@ from dynsys.recursive.aba import aba
 from dynsys.system import Kinematics, LinearSystem
 from dynsys.types import Array
 from tests import strategies
-from tests.ordering.systems import forward_system, inverse_system, load_cell_system
+from tests.ordering.systems import load_cell_system
+from tests.systems import forward_system, inverse_system
 
 ORDERINGS: tuple[AbstractOrdering, ...] = (
     LeafToRoot(),

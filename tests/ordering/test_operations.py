@@ -25,7 +25,7 @@ from dynsys.ordering.operations import (
     published_substitution,
 )
 from dynsys.types import Array
-from tests.ordering.systems import forward_system
+from tests.systems import forward_system
 
 
 def test_operations_add_and_read() -> None:

@@ -40,8 +40,9 @@ from dynsys.ordering import (
     symbolic_lu,
 )
 from tests import strategies
-from tests.ordering.systems import forward_system, inverse_system, load_cell_system, shuffled
+from tests.ordering.systems import load_cell_system, shuffled
 from tests.robots import ROBOTS, robot_path
+from tests.systems import forward_system, inverse_system
 
 GENERAL: tuple[AbstractOrdering, ...] = (
     Markowitz("count"),

@@ -36,7 +36,8 @@ from dynsys.ordering.search_problem import SearchProblem
 from dynsys.ordering.search_run import Task, run_task
 from dynsys.ordering.search_workers import SchedulerError, executor
 from dynsys.system import LinearSystem, known, known_external_wrench, known_inputs, known_qdd
-from tests.ordering.systems import forward_system, inverse_system, load_cell_system
+from tests.ordering.systems import load_cell_system
+from tests.systems import forward_system, inverse_system
 
 
 @pytest.fixture(scope="module")

@@ -21,20 +21,10 @@ from dynsys.system import (
     LinearSystem,
     Term,
     known,
-    known_inputs,
 )
 from dynsys.types import Array
 from tests import oracles, strategies
-
-
-def forward_system(robot: KinematicTree, *, net_wrench: bool = False) -> LinearSystem:
-    system = LinearSystem(robot, net_wrench=net_wrench)
-    return system.with_equations(known_inputs(system.unknowns, ()))
-
-
-def inverse_system(robot: KinematicTree, *, net_wrench: bool = False) -> LinearSystem:
-    system = LinearSystem(robot, net_wrench=net_wrench)
-    return system.with_equations(known_inputs(system.unknowns, range(robot.n_bodies)))
+from tests.systems import forward_system, inverse_system, known_values
 
 
 def solve(system: LinearSystem, q: Array, qd: Array, y: Array) -> Array:
@@ -127,10 +117,7 @@ def test_inverse_dynamics_satisfies_the_laws(
     """D d + b = 0 solved densely gives rnea's torque, for every joint type and coupling."""
     q, qd, qdd = data.draw(strategies.motions(robot))
     system = inverse_system(robot, net_wrench=net_wrench)
-    places = np.searchsorted(system.measured_rows, _rows(system, "known_qdd"))
-    y = np.zeros(len(system.measured_rows))
-    y[places] = np.concatenate([qdd[robot.v_slices()[i]] for i in _own(system)])
-    d = solve(system, q, qd, y)
+    d = solve(system, q, qd, known_values(system, "known_qdd", qdd))
     torque = d[system.unknowns.columns("torque")]
     expected = rnea(robot, q, qd, qdd)
     np.testing.assert_allclose(torque, expected, rtol=1e-9, atol=1e-9 * _scale(expected))
@@ -139,11 +126,6 @@ def test_inverse_dynamics_satisfies_the_laws(
 
 def _own(system: LinearSystem) -> list[int]:
     return [block.body for block in system.equations if block.kind == "torque"]
-
-
-def _rows(system: LinearSystem, kind: str) -> Array:
-    rows = [system.rows(block) for block in system.equations if block.kind == kind]
-    return np.concatenate(rows)
 
 
 def _scale(x: Array) -> float:

@@ -15,7 +15,7 @@ from dynsys.recursive.aba import aba
 from dynsys.recursive.rnea import rnea
 from dynsys.system import Kinematics, LinearSystem, aba_factors, aba_order, rnea_order
 from tests import strategies
-from tests.system.test_linear_system import forward_system, inverse_system
+from tests.systems import forward_system, inverse_system, known_values
 
 
 @settings(max_examples=50)
@@ -51,12 +51,7 @@ def test_forward_substitution_is_rnea() -> None:
     qd, qdd = rng.normal(size=(2, robot.nv))
     system = inverse_system(robot)
     row_order, col_order = rnea_order(system)
-    y = np.zeros(len(system.measured_rows))
-    for block in system.equations:
-        if block.kind == "known_qdd":
-            place = np.searchsorted(system.measured_rows, system.rows(block))
-            y[place] = qdd[robot.v_slices()[block.body]]
-    D, b = system.assemble(q, qd, y)
+    D, b = system.assemble(q, qd, known_values(system, "known_qdd", qdd))
     L = D.tocsr()[row_order][:, col_order]
     d = np.zeros(system.shape[1])
     d[col_order] = spsolve_triangular(L.tocsr(), -b[row_order], lower=True)
@@ -73,12 +68,7 @@ def test_property_2(robot: KinematicTree, data: st.DataObject, net_wrench: bool)
     """W^L D W^R is lower triangular, and its forward substitution gives ABA's qdd."""
     q, qd, torque = data.draw(strategies.motions(robot))
     system = forward_system(robot, net_wrench=net_wrench)
-    y = np.zeros(len(system.measured_rows))
-    for block in system.equations:
-        if block.kind == "known_torque":
-            place = np.searchsorted(system.measured_rows, system.rows(block))
-            y[place] = torque[robot.v_slices()[block.body]]
-    D, b = system.assemble(q, qd, y)
+    D, b = system.assemble(q, qd, known_values(system, "known_torque", torque))
     factors = aba_factors(system, Kinematics.at(robot, q, qd))
     row_order, col_order = aba_order(system)
     T = factors.triangular(D).toarray()[row_order][:, col_order]
