@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dynsys.model import synthetic
-from dynsys.model.spatial import Inertia, Transform, rotation_from_rpy
+from dynsys.model.spatial import Inertia, Transform
 from dynsys.model.tree import Frame, KinematicTree
 from dynsys.model.welds import Weld
 from sensors import (
@@ -32,8 +32,7 @@ from sensors import (
     PureForce,
     RigidContact,
 )
-
-SIDE = Transform(rotation_from_rpy(np.array([0.3, 0.1, -0.7])), np.array([0.2, 0.0, -0.1]))
+from tests.sensors.truth import SIDE
 
 
 def robot() -> KinematicTree:

@@ -9,8 +9,8 @@ import pytest
 
 import dynsys
 from dynsys.model import synthetic
-from dynsys.model.spatial import Transform, rotation_from_rpy
-from dynsys.model.tree import Frame, KinematicTree
+from dynsys.model.spatial import Transform
+from dynsys.model.tree import KinematicTree
 from dynsys.types import Array
 from sensors import (
     ActionReaction,
@@ -24,19 +24,13 @@ from sensors import (
     PureForce,
     load_cell_sums,
 )
-from tests.sensors.truth import TOLERANCE, Motion
-
-XYZ, RPY = (0.1, -0.2, 0.3), (0.4, -0.5, 1.2)
-OFFSET = Transform(rotation_from_rpy(np.array(RPY)), np.array(XYZ))
-SIDE = Transform(rotation_from_rpy(np.array([0.3, 0.1, -0.7])), np.array([0.2, 0.0, -0.1]))
+from tests.sensors.truth import OFFSET, RPY, SIDE, TOLERANCE, XYZ, Motion, with_frames
 
 
 @pytest.fixture(params=range(3))
 def motion(request: pytest.FixtureRequest) -> Motion:
     tree = synthetic.random_tree(6, request.param)
-    frames = {"tool": Frame(4, SIDE), "sole": Frame(2, SIDE), "pedestal": Frame(-1, SIDE)}
-    robot = KinematicTree("mixed", tree.bodies, frames, (1.0, -2.0, -9.0))
-    return Motion.random(robot, request.param)
+    return Motion.random(with_frames(tree, tool=4, sole=2, pedestal=-1), request.param)
 
 
 def moved(wrench: Array, pose: Transform) -> Array:

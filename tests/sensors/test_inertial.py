@@ -6,26 +6,16 @@ import numpy as np
 import pytest
 
 from dynsys.model import synthetic
-from dynsys.model.spatial import Transform, rotation_from_rpy
-from dynsys.model.tree import Frame, KinematicTree
+from dynsys.model.spatial import Transform
 from dynsys.types import Array
 from sensors import Accelerometer, AngularAccelerometer, Gyroscope, Imu, RigidContact
-from tests.sensors.truth import TOLERANCE, Motion
-
-XYZ, RPY = (0.1, -0.2, 0.3), (0.4, -0.5, 1.2)
-OFFSET = Transform(rotation_from_rpy(np.array(RPY)), np.array(XYZ))
-
-
-def robot_with_frames(seed: int) -> KinematicTree:
-    tree = synthetic.random_tree(7, seed)
-    side = Transform(rotation_from_rpy(np.array([0.3, 0.1, -0.7])), np.array([0.2, 0.0, -0.1]))
-    frames = {"tool": Frame(4, side), "pedestal": Frame(-1, side)}
-    return KinematicTree("mixed", tree.bodies, frames, (1.0, -2.0, -9.0))
+from tests.sensors.truth import OFFSET, RPY, TOLERANCE, XYZ, Motion, with_frames
 
 
 @pytest.fixture(params=range(4))
 def motion(request: pytest.FixtureRequest) -> Motion:
-    return Motion.random(robot_with_frames(request.param), request.param)
+    tree = synthetic.random_tree(7, request.param)
+    return Motion.random(with_frames(tree, tool=4, pedestal=-1), request.param)
 
 
 def linear(motion: Motion, frame: str | int) -> Array:

@@ -7,8 +7,8 @@ import pytest
 
 from dynsys.errors import LayoutError
 from dynsys.model import synthetic
-from dynsys.model.spatial import Transform, rotation_from_rpy
-from dynsys.model.tree import Body, Coupling, Frame, KinematicTree
+from dynsys.model.spatial import Transform
+from dynsys.model.tree import Body, Coupling, KinematicTree
 from dynsys.system import UnknownLayout
 from sensors import (
     JointAcceleration,
@@ -20,17 +20,13 @@ from sensors import (
     MotorTorque,
     RigidContact,
 )
-from tests.sensors.truth import TOLERANCE, Motion
-
-SIDE = Transform(rotation_from_rpy(np.array([0.3, 0.1, -0.7])), np.array([0.2, 0.0, -0.1]))
+from tests.sensors.truth import SIDE, TOLERANCE, Motion, with_frames
 
 
 @pytest.fixture(params=range(3))
 def motion(request: pytest.FixtureRequest) -> Motion:
     tree = synthetic.random_tree(8, request.param)
-    frames = {"tool": Frame(5, SIDE), "sole": Frame(2, SIDE), "wall": Frame(-1, SIDE)}
-    robot = KinematicTree("mixed", tree.bodies, frames, (1.0, -2.0, -9.0))
-    return Motion.random(robot, request.param)
+    return Motion.random(with_frames(tree, tool=5, sole=2, wall=-1), request.param)
 
 
 def test_torque_and_acceleration_of_every_joint(motion: Motion) -> None:

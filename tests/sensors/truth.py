@@ -8,8 +8,8 @@ from functools import cached_property
 
 import numpy as np
 
-from dynsys.model.spatial import Transform
-from dynsys.model.tree import KinematicTree
+from dynsys.model.spatial import Transform, rotation_from_rpy
+from dynsys.model.tree import Frame, KinematicTree
 from dynsys.recursive.kinematics import forward_kinematics
 from dynsys.recursive.rnea import rnea
 from dynsys.system import Kinematics, LinearSystem
@@ -19,6 +19,18 @@ from sensors import AbstractSensor
 
 STEP = 2e-3
 TOLERANCE = 3e-6
+
+XYZ, RPY = (0.1, -0.2, 0.3), (0.4, -0.5, 1.2)
+OFFSET = Transform(rotation_from_rpy(np.array(RPY)), np.array(XYZ))
+"""Where sensors sit in their frames."""
+SIDE = Transform(rotation_from_rpy(np.array([0.3, 0.1, -0.7])), np.array([0.2, 0.0, -0.1]))
+"""Where frames are on their bodies."""
+
+
+def with_frames(tree: KinematicTree, **bodies: int) -> KinematicTree:
+    """The robot under another gravity, with frames at SIDE of these bodies; -1 is the base."""
+    frames = {name: Frame(body, SIDE) for name, body in bodies.items()}
+    return KinematicTree("mixed", tree.bodies, frames, (1.0, -2.0, -9.0))
 
 
 @dataclass(frozen=True, eq=False)
