@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from dynsys.errors import SingularSystemError
 from dynsys.model import synthetic
-from dynsys.model.joints import Revolute
-from dynsys.model.tree import Body, KinematicTree
+from dynsys.model.tree import KinematicTree
 from dynsys.operational import OperationalSpace, operational_space
 from dynsys.operational.costs import UNITS, choose, features
 from dynsys.operational.methods import auto
@@ -39,14 +36,6 @@ def test_tips_and_interior_bodies_in_any_number(
     for method in RECURSIVE:
         found = operational_space(robot, q, bodies, method).Lambda_inv
         assert_allclose(found, exact, atol=1e-10 * scale)
-
-
-@pytest.mark.parametrize("method", ["chang_khatib", "pv_osimr"])
-def test_a_joint_without_inertia_is_named(method: str) -> None:
-    rod = synthetic.chain(2).bodies
-    robot = KinematicTree("broken", [*rod, Body("tip", 1, Revolute(), joint_name="wrist")])
-    with pytest.raises(SingularSystemError, match="wrist"):
-        operational_space(robot, np.zeros(3), "tip", method)
 
 
 # ---- plans -------------------------------------------------------------------------------

@@ -161,7 +161,7 @@ def test_bodies_that_cannot_be_moved_are_allowed_until_inverted() -> None:
         _ = x.Lambda
 
 
-@pytest.mark.parametrize("method", ["y_factor", "rjk"])
+@pytest.mark.parametrize("method", ["y_factor", "rjk", "chang_khatib", "pv_osimr"])
 def test_a_joint_without_inertia_is_named(method: str) -> None:
     rod = synthetic.chain(2).bodies
     robot = KinematicTree("broken", [*rod, Body("tip", 1, Revolute(), joint_name="wrist")])
