@@ -1,4 +1,4 @@
-"""Kernels of single quantities against NumPy: all robots, vector widths, dtypes and batches."""
+"""Kernels of single quantities against NumPy: all robots, one state and batches."""
 
 from __future__ import annotations
 
@@ -18,13 +18,8 @@ from dynsys.branch.ltdl import ltdl
 from dynsys.codegen import functions
 from dynsys.codegen.cache import KernelCache
 from dynsys.codegen.functions import Quantity, quantity_computation, specialise
-from dynsys.codegen.kernel import Kernel, compile_kernel
-from dynsys.codegen.ltdl_code import LtdlCode, ltdl_computation
-from dynsys.codegen.machine_code import compile_object
-from dynsys.codegen.matrices import inertia_matrix, inverse_inertia_matrix, operational_matrix
-from dynsys.codegen.signature import Signature
-from dynsys.codegen.tailed import TailedProgram
-from dynsys.codegen.target import Target, aarch64, host, x86_64
+from dynsys.codegen.kernel import Kernel
+from dynsys.codegen.ltdl_code import ltdl_computation
 from dynsys.codegen.tiles import own_supports
 from dynsys.errors import KernelBuildError, ModelError, SingularSystemError
 from dynsys.model import synthetic
@@ -37,6 +32,7 @@ from dynsys.recursive.crba import crba
 from dynsys.recursive.jacobian import jacobian
 from dynsys.recursive.kinematics import forward_kinematics
 from dynsys.types import Array
+from tests.codegen.quantities import TOLERANCE, close, square, states
 
 ROBOTS: dict[str, Callable[[], KinematicTree]] = {
     "chain3": lambda: synthetic.chain(3),
@@ -47,7 +43,6 @@ ROBOTS: dict[str, Callable[[], KinematicTree]] = {
     "mixed joints": lambda: synthetic.random_tree(14, 3),
     "scattered": lambda: synthetic.random_tree(23, 5, ["revolute", "prismatic", "spherical"]),
 }
-TOLERANCE = 1e-10
 
 
 @pytest.fixture(scope="module", params=sorted(ROBOTS))
@@ -58,21 +53,6 @@ def robot(request: pytest.FixtureRequest) -> KinematicTree:
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> KernelCache:
     return KernelCache(tmp_path_factory.mktemp("kernels"))
-
-
-def states(robot: KinematicTree, count: int = 7) -> Array:
-    rng = np.random.default_rng(1)
-    return np.array([robot.random_configuration(rng) for _ in range(count)])
-
-
-def square(rows: Array) -> Array:
-    size = int(np.sqrt(rows.shape[-1]))
-    return rows.reshape(*rows.shape[:-1], size, size)
-
-
-def close(actual: Array, expected: Array, tolerance: float = TOLERANCE) -> None:
-    scale = float(np.abs(expected).max())
-    np.testing.assert_allclose(actual, expected, rtol=0, atol=tolerance * scale)
 
 
 def evaluated(kernel: Kernel, q: Array) -> Array:
@@ -165,82 +145,6 @@ def test_jacobian_and_pose(robot: KinematicTree, cache: KernelCache) -> None:
         close(J.one(q)[0][0].reshape(6, -1), jacobian(robot, q, body))
         X = forward_kinematics(robot, q, body)
         close(pose.one(q)[0][0], np.concatenate([np.ravel(X.E), X.r]))
-
-
-# ---- vector widths, dtypes, targets ----------------------------------------------------------
-
-
-def matrix_kernel(
-    robot: KinematicTree, quantity: Quantity, dtype: str, target: Target
-) -> tuple[Kernel, int]:
-    width, n = target.width(dtype), robot.nv
-    made = {
-        "inertia": lambda: inertia_matrix(robot, dtype, width),
-        "inverse_inertia": lambda: inverse_inertia_matrix(robot, dtype, width),
-        "operational_space_inverse": lambda: operational_matrix(
-            robot, [5, 9, 20], dtype, width
-        ),
-    }[quantity]()
-    assert isinstance(made, TailedProgram)
-    size = n if quantity.startswith("in") else 18
-    signature = Signature((("q", robot.nq),), ((quantity, size * size),))
-    code = compile_kernel(made, signature, dtype=dtype, target=target)
-    return Kernel.from_object(code, signature, dtype=dtype), size
-
-
-@pytest.mark.parametrize(
-    "quantity", ["inertia", "inverse_inertia", "operational_space_inverse"]
-)
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
-@pytest.mark.parametrize("disable", [(), ("avx",)], ids=["widest", "sse2"])
-def test_every_width_and_dtype(
-    quantity: Quantity, dtype: str, disable: tuple[str, ...]
-) -> None:
-    robot = synthetic.chain(26, generic=True)
-    kernel, size = matrix_kernel(robot, quantity, dtype, host(disable=disable))
-    q = states(robot)
-    (rows,), finite = kernel.batch(q, threads=2)
-    H = np.array([crba(robot, x) for x in q])
-    J = np.array([np.vstack([jacobian(robot, x, body) for body in (5, 9, 20)]) for x in q])
-    expected = {
-        "inertia": H,
-        "inverse_inertia": np.linalg.inv(H),
-        "operational_space_inverse": J @ np.linalg.solve(H, J.transpose(0, 2, 1)),
-    }[quantity]
-    assert finite
-    close(rows.reshape(len(q), size, size), expected, 1e-9 if dtype == "float64" else 2e-2)
-
-
-@pytest.mark.parametrize("target", [x86_64(1), x86_64(3), x86_64(4), aarch64()])
-def test_object_code_for_other_processors(target: Target) -> None:
-    robot, n, width = synthetic.chain(18, generic=True), 18, target.width("float64")
-    q, H = (("q", n),), (("H", n * n),)
-    computations = (
-        (inertia_matrix(robot, "float64", width), Signature(q, H)),
-        (inverse_inertia_matrix(robot, "float64", width), Signature(q, H)),
-        (
-            ltdl_computation(expanded_parent(robot), width),
-            Signature(H, (("L", n * n), ("d", n))),
-        ),
-    )
-    for made, signature in computations:
-        assert isinstance(made, (TailedProgram, LtdlCode))
-        assert compile_object(made.module(signature, "float64", target), target)
-
-
-@pytest.mark.parametrize("n", [8, 9, 10, 11])
-@pytest.mark.parametrize("disable", [(), ("avx",)], ids=["widest", "sse2"])
-def test_ltdl_of_every_remainder(n: int, disable: tuple[str, ...]) -> None:
-    robot, target = synthetic.chain(n), host(disable=disable)
-    made = ltdl_computation(expanded_parent(robot), target.width("float64"))
-    signature = Signature((("H", n * n),), (("L", n * n), ("diagonal", n)))
-    code = compile_kernel(made, signature, target=target)
-    kernel = Kernel.from_object(code, signature)
-    H = crba(robot, states(robot, 1)[0])
-    (L, diagonal), finite = kernel.one(np.ravel(H))
-    assert finite
-    close(square(L), ltdl(H, expanded_parent(robot))[0])
-    close(diagonal, ltdl(H, expanded_parent(robot))[1])
 
 
 def test_twins_of_the_tails_agree_with_dense_algebra(robot: KinematicTree) -> None:
