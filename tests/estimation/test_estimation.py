@@ -16,51 +16,16 @@ from dynsys.estimation import ESTIMATES, Question, estimation_kernel, estimation
 from dynsys.model.tree import KinematicTree
 from dynsys.system import EquationBlock, LinearSystem, Term, known_inputs
 from dynsys.system.known import known
-from dynsys.system.unknowns import UnknownLayout
 from dynsys.types import Array
+from tests.estimation.layouts import linear, noise, rich_layout, state_of
 from tests.estimation.oracle import Posterior, posterior
 from tests.strategies import seeds, trees
 
 QUICK = settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
 
 
-def linear(unknowns: UnknownLayout, name: str, kind: str, body: int, C: Array) -> EquationBlock:
-    unknown = unknowns.block(kind, body)  # type: ignore[arg-type]
-    return EquationBlock(name, "linear", body, len(C), (Term.constant(unknown, C),), None, True)
-
-
-def rich_layout(robot: KinematicTree, rng: np.random.Generator) -> list[EquationBlock]:
-    """All accelerations and external wrenches, inertial sensors, wrenches and torques."""
-    unknowns = LinearSystem(robot).unknowns
-    blocks = list(known_inputs(unknowns, set(range(robot.n_bodies))))
-    for i in range(robot.n_bodies):
-        if rng.random() < 0.5:
-            C = rng.normal(size=(3, 6))
-            blocks.append(linear(unknowns, f"imu{i}", "acceleration", i, C))
-        if rng.random() < 0.4:
-            C = rng.normal(size=(6, 6))
-            blocks.append(linear(unknowns, f"ft{i}", "joint_wrench", i, C))
-        if i in unknowns.driven and rng.random() < 0.4:
-            blocks.append(known(unknowns, "torque", i))
-    return blocks
-
-
-def noise(blocks: Sequence[EquationBlock], rng: np.random.Generator) -> Array:
-    std = 10 ** rng.uniform(-1, 0, sum(block.size for block in blocks))
-    return np.asarray(np.diag(std**2))
-
-
-def state_of(
-    robot: KinematicTree, blocks: Sequence[EquationBlock], rng: np.random.Generator
-) -> tuple[Array, Array, Array]:
-    size = sum(block.size for block in blocks)
-    q = robot.random_configuration(rng)
-    return q, rng.normal(size=robot.nv), rng.normal(size=size)
-
-
-def evaluate(question: Question, *inputs: Array) -> dict[str, Array]:
-    """Outputs by name, from the program."""
-    values = estimation_program(question).evaluate(np.concatenate(inputs))
+def by_name(question: Question, values: Array) -> dict[str, Array]:
+    """Outputs of the program by name."""
     cuts = np.cumsum([size for _, size in question.signature.outputs])[:-1]
     names = [name for name, _ in question.signature.outputs]
     return dict(zip(names, np.split(values, cuts), strict=True))
@@ -79,18 +44,33 @@ def assert_same(
         np.testing.assert_allclose(got[f"std_{name}"], want, rtol=1e-8, atol=1e-8)
 
 
+def answers(question: Question, rng: np.random.Generator) -> tuple[dict[str, Array], Posterior]:
+    """What the program and dense least squares say of a random state."""
+    robot, equations = question.robot, question.equations
+    state = state_of(robot, equations, rng)
+    values = estimation_program(question).evaluate(np.concatenate(state))
+    truth = posterior(robot, equations, np.asarray(question.covariance), state)
+    return by_name(question, values), truth
+
+
+def assert_right(
+    question: Question, rng: np.random.Generator, tolerance: float = 1e-9
+) -> dict[str, Array]:
+    """The program's answer at a random state, once it is known to be the dense one."""
+    got, truth = answers(question, rng)
+    assert_same(got, truth, question, tolerance)
+    return got
+
+
 @QUICK
 @given(trees(max_bodies=6, coupled=True), seeds)
 def test_estimates_are_those_of_dense_least_squares(robot: KinematicTree, seed: int) -> None:
     rng = np.random.default_rng(seed)
     blocks = rich_layout(robot, rng)
     R = noise(blocks, rng)
-    state = state_of(robot, blocks, rng)
     question = Question(robot, tuple(blocks), R, (*ESTIMATES, "residual"), ("torque", "qdd"))
-    truth = posterior(robot, blocks, R, state)
-    assert_same(
-        evaluate(question, *state), truth, question, 1e-9 * max(1, truth.condition / 1e3)
-    )
+    got, truth = answers(question, rng)
+    assert_same(got, truth, question, 1e-9 * max(1, truth.condition / 1e3))
 
 
 def test_correlated_noise_and_all_uncertainties() -> None:
@@ -100,9 +80,7 @@ def test_correlated_noise_and_all_uncertainties() -> None:
     size = sum(block.size for block in blocks)
     G = rng.normal(size=(size, size)) * (rng.random((size, size)) < 0.01) + np.eye(size)
     R = G @ G.T
-    state = state_of(robot, blocks, rng)
-    question = Question(robot, tuple(blocks), R, ESTIMATES, ESTIMATES)
-    assert_same(evaluate(question, *state), posterior(robot, blocks, R, state), question, 1e-9)
+    assert_right(Question(robot, tuple(blocks), R, ESTIMATES, ESTIMATES), rng)
 
 
 @pytest.mark.parametrize("accelerated", [{0, 1, 2, 3, 4}, set(), {1, 3}])
@@ -152,9 +130,8 @@ def test_exact_and_noisy_rows_together() -> None:
     blocks.append(linear(unknowns, "imu", "acceleration", 3, rng.normal(size=(3, 6))))
     R = noise(blocks, rng)
     R[5:29] = 0
-    state = state_of(robot, blocks, rng)
-    question = Question(robot, tuple(blocks), R, ESTIMATES, ("torque", "external_wrench"))
-    assert_same(evaluate(question, *state), posterior(robot, blocks, R, state), question, 1e-9)
+    uncertain = ("torque", "external_wrench")
+    assert_right(Question(robot, tuple(blocks), R, ESTIMATES, uncertain), rng)
 
 
 def test_exactly_known_quantities_have_no_deviation() -> None:
@@ -170,10 +147,8 @@ def test_exactly_known_quantities_have_no_deviation() -> None:
     blocks.append(EquationBlock("two", "two", 1, 2, tuple(terms), None, True))
     R = noise(blocks, rng)
     R[-2:] = 0
-    state = state_of(robot, blocks, rng)
     question = Question(robot, tuple(blocks), R, ("torque",), ("torque",))
-    got = evaluate(question, *state)
-    assert_same(got, posterior(robot, blocks, R, state), question, 1e-9)
+    got = assert_right(question, rng)
     np.testing.assert_array_equal(got["std_torque"][1:3], 0)
 
 
@@ -190,9 +165,7 @@ def test_contact_force_from_torques_alone() -> None:
     blocks.append(linear(unknowns, "plate", "external_wrench", tip, plate))
     blocks.append(linear(unknowns, "ft", "joint_wrench", tip, np.eye(6)[[4, 5]]))
     R = noise(blocks, rng)
-    state = state_of(robot, blocks, rng)
-    question = Question(robot, tuple(blocks), R, ESTIMATES, ("external_wrench",))
-    assert_same(evaluate(question, *state), posterior(robot, blocks, R, state), question, 1e-9)
+    assert_right(Question(robot, tuple(blocks), R, ESTIMATES, ("external_wrench",)), rng)
 
 
 def test_wrench_measured_on_the_parents_side_of_a_joint() -> None:
@@ -209,10 +182,7 @@ def test_wrench_measured_on_the_parents_side_of_a_joint() -> None:
     question = Question(robot, tuple(blocks), R, ESTIMATES)
     assert question.is_square
     for _ in range(5):
-        state = state_of(robot, blocks, rng)
-        assert_same(
-            evaluate(question, *state), posterior(robot, blocks, R, state), question, 1e-10
-        )
+        assert_right(question, rng, 1e-10)
 
 
 def test_bad_quaternions_give_nan() -> None:
@@ -238,9 +208,7 @@ def test_measured_accelerations_reach_up_the_chain() -> None:
     blocks.append(linear(unknowns, "tip", "acceleration", 3, rng.normal(size=(2, 6))))
     R = noise(blocks, rng)
     R[-2:] = 0
-    state = state_of(robot, blocks, rng)
-    question = Question(robot, tuple(blocks), R, (*ESTIMATES, "residual"), ("qdd",))
-    assert_same(evaluate(question, *state), posterior(robot, blocks, R, state), question, 1e-9)
+    assert_right(Question(robot, tuple(blocks), R, (*ESTIMATES, "residual"), ("qdd",)), rng)
 
 
 def test_zero_weight_is_a_missing_row() -> None:
@@ -278,10 +246,7 @@ def test_zero_weight_is_a_missing_row() -> None:
         weight[list(rows)] = 0
         values = program.evaluate(np.concatenate([q, qd, y, weight]))
         truth = posterior(robot, blocks, R, (q, qd, y), weight > 0)
-        cuts = np.cumsum([size for _, size in question.signature.outputs])[:-1]
-        found = [name for name, _ in question.signature.outputs]
-        got = dict(zip(found, np.split(values, cuts), strict=True))
-        assert_same(got, truth, question, 1e-9)
+        assert_same(by_name(question, values), truth, question, 1e-9)
 
 
 def test_undetermined_unknowns_are_named() -> None:
