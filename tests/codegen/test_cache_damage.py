@@ -5,10 +5,9 @@ from __future__ import annotations
 import multiprocessing
 import os
 import random
-import signal
-import subprocess
-import sys
 import time
+from itertools import count
+from multiprocessing.synchronize import Event
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +17,6 @@ from dynsys.codegen.cache import Entry, KernelCache, fingerprint
 from dynsys.codegen.cache_format import HEADER_SIZE, pack, unpack
 from tests.codegen.cache_entries import KEY, OTHER, entry_file, put_example
 
-ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.usefixtures("no_cache_variable")
 
 
@@ -93,35 +91,32 @@ def test_absurd_lengths_are_refused_without_reading(cache: KernelCache) -> None:
 
 # ---- many processes ----------------------------------------------------------------------
 
-WRITER = """
-import sys
-from dynsys.codegen.cache import KernelCache
-cache = KernelCache(sys.argv[1])
-print("ready", flush=True)
-k = 0
-while True:
-    k += 1
-    cache.put(sys.argv[2], bytes([k % 256]) * 2_000_000, {"k": k})
-"""
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+of_threads = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 
 
+def write_for_ever(folder: str, ready: Event) -> None:
+    cache = KernelCache(folder)
+    ready.set()
+    for k in count(1):
+        cache.put(KEY, bytes([k % 256]) * 2_000_000, {"k": k})
+
+
+@needs_fork
+@of_threads
 def test_killed_writers_leave_whole_entries_or_none(tmp_path: Path) -> None:
     cache = KernelCache(tmp_path / "kernels")
     assert cache.folder is not None
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    context = multiprocessing.get_context("fork")
     rng = random.Random(1)
     for _ in range(8):
-        writer = subprocess.Popen(
-            [sys.executable, "-c", WRITER, str(cache.folder), KEY],
-            env=environment,
-            stdout=subprocess.PIPE,
-        )
-        assert writer.stdout is not None
-        assert writer.stdout.readline() == b"ready\n"
+        ready = context.Event()
+        writer = context.Process(target=write_for_ever, args=(str(cache.folder), ready))
+        writer.start()
+        assert ready.wait(60)
         time.sleep(rng.uniform(0, 0.03))
-        writer.send_signal(signal.SIGKILL)
-        writer.wait()
-        writer.stdout.close()
+        writer.kill()
+        writer.join()
         entry = cache.get(KEY)
         if entry is not None:
             assert entry.payload == bytes([entry.metadata["k"] % 256]) * 2_000_000
@@ -153,8 +148,10 @@ def hammer(folder: str, number: int, failures: multiprocessing.Queue[str]) -> No
         failures.put(str(cache.status()))
 
 
+@needs_fork
+@of_threads
 def test_processes_writing_and_reading_the_same_keys(tmp_path: Path) -> None:
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("fork")
     failures = context.Queue()
     workers = [
         context.Process(target=hammer, args=(str(tmp_path / "kernels"), k, failures))
