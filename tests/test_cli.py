@@ -193,7 +193,7 @@ def test_defects_of_our_own_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_closed_pipe_is_quiet() -> None:
-    command = f"'{sys.executable}' -m problems.cli info synthetic:chain:3000 | head -n 1"
+    command = f"'{sys.executable}' -m problems.cli info synthetic:chain:1500 | head -n 1"
     done = subprocess.run(
         ["bash", "-c", command], capture_output=True, text=True, cwd=Path(__file__).parents[1]
     )

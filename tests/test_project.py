@@ -50,7 +50,9 @@ def test_imports_run_one_way(package: str) -> None:
 
 
 def prose(path: Path) -> str:
-    """Comments and strings of a source; brackets in its code are lists."""
+    """Comments and strings of a source that may cite; brackets in its code are lists."""
+    if not CITATION.search(path.read_text()):
+        return ""
     with path.open("rb") as file:
         tokens = list(tokenize.tokenize(file.readline))
     words = (tokenize.COMMENT, tokenize.STRING)
