@@ -25,7 +25,7 @@ from tests.problems.estimation_cases import (
     truth,
     values,
 )
-from tests.problems.estimation_layouts import BACKENDS, SQUARE, generous
+from tests.problems.estimation_layouts import BACKENDS, SQUARE, forward_dynamics, generous
 from tests.robots import ROBOTS, robot_path, robots_folder
 
 # ---- truth -----------------------------------------------------------------------------------
