@@ -12,18 +12,20 @@ from collections.abc import Sequence
 import numpy as np
 
 from dynsys.errors import ModelError
-from dynsys.model.joints import (
-    JOINT_TYPES,
-    AbstractJoint,
-    Free,
-    Helical,
-    Revolute,
-    Spherical,
-    random_quaternion,
+from dynsys.model.joints import JOINT_TYPES, AbstractJoint, Free, Revolute, Spherical
+from dynsys.model.spatial import Inertia, Transform, rotation_about
+from dynsys.model.synthetic_parts import (
+    AXES,
+    box_inertia,
+    cloud_inertia,
+    from_parents,
+    limb,
+    random_joint,
+    random_rotation,
+    shifted,
+    twisted,
 )
-from dynsys.model.spatial import Inertia, Transform, quaternion_to_rotation, rotation_about
 from dynsys.model.tree import Body, KinematicTree
-from dynsys.types import Array
 
 __all__ = [
     "asimo",
@@ -38,94 +40,14 @@ __all__ = [
 ]
 
 X, Y, Z = "x", "y", "z"
-_AXES = {X: np.array([1.0, 0, 0]), Y: np.array([0, 1.0, 0]), Z: np.array([0, 0, 1.0])}
 _LEG = (Z, X, Y, Y, Y, X)
 _ARM = (Y, X, Z, Y, Z, Y, X)
-_TWISTS = ((0.0, 1.0), (1.0, 0.0), (0.0, -1.0))
-"""Cosine and sine of the twists +90, 0, -90 degrees."""
-
-
-# ---- parts ------------------------------------------------------------------------------
-
-
-def cloud_inertia(rng: np.random.Generator, scale: float = 1.0) -> Inertia:
-    """Inertia of six random point masses: full, physical, 0.5 to 3 kg times ``scale``."""
-    mass = scale * rng.uniform(0.5, 3.0)
-    com = rng.uniform(-0.05, 0.05, 3)
-    points = rng.normal(scale=0.08, size=(6, 3))
-    points -= points.mean(axis=0)
-    second_moment = points.T @ points * (mass / 6)
-    return Inertia(mass, com, np.trace(second_moment) * np.eye(3) - second_moment)
-
-
-def box_inertia(mass: float, size: Sequence[float], com: Sequence[float]) -> Inertia:
-    """Inertia of a solid box with edge lengths ``size`` (3,), centred at ``com`` (3,)."""
-    x, y, z = (edge * edge for edge in size)
-    return Inertia(mass, np.array(com), mass / 12 * np.diag([y + z, x + z, x + y]))
-
-
-def random_rotation(rng: np.random.Generator) -> Array:
-    """Uniformly distributed coordinate rotation E (3, 3)."""
-    return np.asarray(quaternion_to_rotation(random_quaternion(rng)), dtype=np.float64)
-
-
-def random_joint(kind: str, rng: np.random.Generator) -> AbstractJoint:
-    """Joint of the named kind about z (its placement makes that general); random pitch."""
-    if kind not in JOINT_TYPES:
-        raise ModelError(f"unknown joint type {kind!r}; known: {', '.join(JOINT_TYPES)}")
-    return Helical(pitch=rng.uniform(0.05, 0.3)) if kind == "helical" else JOINT_TYPES[kind]()
-
-
-def _twisted(step: int, offset: Sequence[float]) -> Transform:
-    cosine, sine = _TWISTS[step % 3]
-    return Transform(rotation_about(_AXES[X], cosine, sine), np.array(offset))
-
-
-def _shifted(offset: Sequence[float]) -> Transform:
-    return Transform(np.eye(3), np.array(offset))
 
 
 def _whole(robot: str, what: str, value: int) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
         raise ModelError(f"{robot}: {what} must be a whole number >= 1, got {value!r}")
     return int(value)
-
-
-def _limb(
-    bodies: list[Body],
-    rng: np.random.Generator,
-    name: str,
-    parent: int,
-    axes: Sequence[str],
-    root: Sequence[float],
-    step: Sequence[float],
-) -> int:
-    """Append a chain of axis-aligned revolute joints; return the number of its last body."""
-    for k, axis in enumerate(axes):
-        placement = _shifted(root if k == 0 else step)
-        joint = Revolute(_AXES[axis])
-        bodies.append(Body(f"{name}_{k + 1}", parent, joint, placement, cloud_inertia(rng)))
-        parent = len(bodies) - 1
-    return parent
-
-
-def _from_parents(
-    name: str, names: Sequence[str], parents: Sequence[int], seed: int
-) -> KinematicTree:
-    """Build a robot of the given shape: revolute z joints, aligned frames, siblings apart."""
-    rng = np.random.default_rng(seed)
-    bodies: list[Body] = []
-    children = [0] * len(names)
-    for i, (body, parent) in enumerate(zip(names, parents, strict=True)):
-        sibling = children[parent] if parent >= 0 else 0
-        if parent >= 0:
-            children[parent] += 1
-        placement = _twisted(i, (0.1, -0.2 * sibling, 0.15))
-        bodies.append(Body(body, parent, Revolute(), placement, cloud_inertia(rng)))
-    return KinematicTree(name, bodies)
-
-
-# ---- robots -----------------------------------------------------------------------------
 
 
 def chain(n: int, generic: bool = False, seed: int = 0) -> KinematicTree:
@@ -149,7 +71,7 @@ def chain(n: int, generic: bool = False, seed: int = 0) -> KinematicTree:
         if generic:
             placement = Transform(random_rotation(rng), rng.uniform(-0.3, 0.3, 3))
         else:
-            placement = _twisted(i, (0.1, 0.0, 0.15))
+            placement = twisted(i, (0.1, 0.0, 0.15))
         bodies.append(Body(f"link_{i + 1}", i - 1, Revolute(), placement, inertia))
     return KinematicTree(f"chain{n}" + ("_generic" if generic else ""), bodies)
 
@@ -163,9 +85,9 @@ def humanoid30() -> KinematicTree:
     rng = np.random.default_rng(7)
     bodies = [Body("torso", -1, Free(), inertia=cloud_inertia(rng, 6.0), joint_name="root")]
     for side, y in (("left", 1.0), ("right", -1.0)):
-        _limb(bodies, rng, f"{side}_leg", 0, _LEG, (0, 0.1 * y, -0.3), (0, 0, -0.15))
+        limb(bodies, rng, f"{side}_leg", 0, _LEG, (0, 0.1 * y, -0.3), (0, 0, -0.15))
     for side, y in (("left", 1.0), ("right", -1.0)):
-        _limb(bodies, rng, f"{side}_arm", 0, _ARM[:6], (0, 0.25 * y, 0.3), (0, 0, -0.12))
+        limb(bodies, rng, f"{side}_arm", 0, _ARM[:6], (0, 0.25 * y, 0.3), (0, 0, -0.12))
     return KinematicTree("humanoid30", bodies)
 
 
@@ -179,19 +101,19 @@ def asimo() -> KinematicTree:
     """
     rng = np.random.default_rng(11)
     bodies = [Body("torso", -1, Free(), inertia=cloud_inertia(rng, 6.0), joint_name="root")]
-    placement = _shifted((0, 0, -0.2))
-    bodies.append(Body("waist", 0, Revolute(_AXES[Z]), placement, cloud_inertia(rng, 2.0)))
+    placement = shifted((0, 0, -0.2))
+    bodies.append(Body("waist", 0, Revolute(AXES[Z]), placement, cloud_inertia(rng, 2.0)))
     for side, y in (("left", 1.0), ("right", -1.0)):
-        _limb(bodies, rng, f"{side}_leg", 1, _LEG, (0, 0.09 * y, -0.1), (0, 0, -0.12))
+        limb(bodies, rng, f"{side}_leg", 1, _LEG, (0, 0.09 * y, -0.1), (0, 0, -0.12))
     for side, y in (("left", 1.0), ("right", -1.0)):
-        hand = _limb(bodies, rng, f"{side}_arm", 0, _ARM, (0, 0.2 * y, 0.25), (0, 0, -0.09))
+        hand = limb(bodies, rng, f"{side}_arm", 0, _ARM, (0, 0.2 * y, 0.25), (0, 0, -0.09))
         for k, x in enumerate((0.02, -0.02)):
-            placement = _shifted((x, 0, -0.06))
+            placement = shifted((x, 0, -0.06))
             finger = cloud_inertia(rng, 0.05)
             bodies.append(
-                Body(f"{side}_finger_{k + 1}", hand, Revolute(_AXES[Y]), placement, finger)
+                Body(f"{side}_finger_{k + 1}", hand, Revolute(AXES[Y]), placement, finger)
             )
-    _limb(bodies, rng, "head", 0, (Z, Y, X), (0, 0, 0.4), (0, 0, 0.05))
+    limb(bodies, rng, "head", 0, (Z, Y, X), (0, 0, 0.4), (0, 0, 0.05))
     return KinematicTree("asimo", bodies)
 
 
@@ -207,17 +129,17 @@ def centipede(segments: int) -> KinematicTree:
     bodies: list[Body] = []
     for k in range(1, segments + 1):
         joint: AbstractJoint = Free() if k == 1 else Revolute()
-        placement = Transform.identity() if k == 1 else _shifted((-0.1, 0, 0))
+        placement = Transform.identity() if k == 1 else shifted((-0.1, 0, 0))
         name, trunk = ("root" if k == 1 else ""), len(bodies)
         previous = -1 if k == 1 else trunk - 5
         bodies.append(Body(f"segment_{k}", previous, joint, placement, segment, name))
         for side, y in (("left", 1.0), ("right", -1.0)):
-            hip, knee = _shifted((-0.05, 0.03 * y, 0)), _shifted((0, 0.08 * y, 0))
+            hip, knee = shifted((-0.05, 0.03 * y, 0)), shifted((0, 0.08 * y, 0))
             upper = box_inertia(0.05, (0.01, 0.08, 0.01), (0, 0.04 * y, 0))
             lower = box_inertia(0.04, (0.01, 0.01, 0.08), (0, 0, -0.04))
             top = len(bodies)
             bodies.append(Body(f"{side}_upper_leg_{k}", trunk, Spherical(), hip, upper))
-            bodies.append(Body(f"{side}_lower_leg_{k}", top, Revolute(_AXES[X]), knee, lower))
+            bodies.append(Body(f"{side}_lower_leg_{k}", top, Revolute(AXES[X]), knee, lower))
     return KinematicTree(f"centipede{segments}", bodies)
 
 
@@ -228,7 +150,7 @@ def balanced_tree(m: int) -> KinematicTree:
     """
     n = 2 ** _whole("balanced_tree", "m", m) - 1
     names = [f"node_{i + 1}" for i in range(n)]
-    return _from_parents(f"balanced_tree{m}", names, [(i - 1) // 2 for i in range(n)], seed=m)
+    return from_parents(f"balanced_tree{m}", names, [(i - 1) // 2 for i in range(n)], seed=m)
 
 
 def side_branches(m: int) -> KinematicTree:
@@ -239,7 +161,7 @@ def side_branches(m: int) -> KinematicTree:
     m = _whole("side_branches", "m", m)
     names = [f"{part}_{k + 1}" for k in range(m) for part in ("spine", "side")]
     parents = [p for k in range(m) for p in (2 * k - 2 if k else -1, 2 * k)]
-    return _from_parents(f"side_branches{m}", names, parents, seed=m)
+    return from_parents(f"side_branches{m}", names, parents, seed=m)
 
 
 def spanning_grid(m: int) -> KinematicTree:
@@ -250,7 +172,7 @@ def spanning_grid(m: int) -> KinematicTree:
     m = _whole("spanning_grid", "m", m)
     names = [f"node_{row + 1}_{column + 1}" for row in range(m) for column in range(m)]
     parents = [i - m if i >= m else i - 1 for i in range(m * m)]
-    return _from_parents(f"spanning_grid{m}", names, parents, seed=m)
+    return from_parents(f"spanning_grid{m}", names, parents, seed=m)
 
 
 def auto_tree(n: int, branching: float = 1, skew: float = 0, taper: float = 1) -> KinematicTree:
@@ -266,7 +188,7 @@ def auto_tree(n: int, branching: float = 1, skew: float = 0, taper: float = 1) -
         raise ModelError(f"auto_tree: branching must be a number >= 1, got {branching!r}")
     if not (taper > 0 and math.isfinite(taper) and math.isfinite(skew)):
         raise ModelError(f"auto_tree: taper must be > 0, skew finite; got {taper!r}, {skew!r}")
-    turned = rotation_about(_AXES[X], math.cos(skew), math.sin(skew))
+    turned = rotation_about(AXES[X], math.cos(skew), math.sin(skew))
     bodies = []
     for i in range(1, n + 1):
         parent = math.floor((i - 2 + math.ceil(branching)) / branching) - 1
