@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from dynsys.errors import ModelError
 from dynsys.model.joints import AbstractJoint
-from dynsys.model.spatial import Inertia, Transform
-from dynsys.types import Array, ArrayLike
+from dynsys.model.spatial import Inertia, Transform, matrix_pattern
+from dynsys.types import Array, ArrayLike, BoolArray
 
 __all__ = ["Body", "Coupling", "Frame", "read_only"]
 
@@ -84,6 +84,16 @@ class Body:
 
     def __reduce__(self) -> tuple[type[Body], tuple[object, ...]]:
         return Body, tuple(getattr(self, entry.name) for entry in fields(self))
+
+    def motion_subspace(self) -> Array:
+        """S (6, nv) of the joint, scaled by the ratio where the joint is coupled."""
+        return self.joint.S * (1.0 if self.coupling is None else self.coupling.ratio)
+
+    def transform_pattern(self) -> BoolArray:
+        """Worst-case nonzeros (6, 6) of the transform parent -> body, over all q."""
+        E_joint, r_joint = self.joint.pattern()
+        E_place, r_place = self.placement.E != 0, self.placement.r != 0
+        return matrix_pattern(E_joint @ E_place, r_place | (E_place.T @ r_joint))
 
     def _own(self, what: str, value: ArrayLike) -> Array:
         try:

@@ -11,11 +11,12 @@ import numpy as np
 from dynsys.errors import ModelError
 from dynsys.model.joints import AbstractJoint, Fixed
 from dynsys.model.spatial import Inertia, Transform
+from dynsys.types import Array, ArrayLike
 
 if TYPE_CHECKING:
     from dynsys.model.body import Body, Frame
 
-__all__ = ["check_frames", "check_tree", "inertia_defect", "nearest_name"]
+__all__ = ["check_frames", "check_gravity", "check_tree", "inertia_defect", "nearest_name"]
 
 TRIANGLE_TOLERANCE = 1e-3
 """Relative excess of a principal moment over the sum of the others that rounding explains."""
@@ -84,6 +85,17 @@ def check_tree(name: str, bodies: Sequence[Body], *, physical: bool) -> None:
         defect = inertia_defect(body.inertia)
         if defect is not None and (physical or defect[1]):
             raise ModelError(f"{where}: {defect[0]}")
+
+
+def check_gravity(name: str, gravity: ArrayLike) -> Array:
+    """Return gravity as an array (3,) of its own; ModelError unless 3 finite numbers."""
+    try:
+        vector = np.array(gravity, dtype=np.float64)
+    except (TypeError, ValueError):
+        vector = np.array([])
+    if vector.shape != (3,) or not np.isfinite(vector).all():
+        raise ModelError(f"robot {name!r}: gravity must be 3 finite numbers, got {gravity!r}")
+    return vector
 
 
 def check_frames(name: str, bodies: Sequence[Body], frames: Mapping[str, Frame]) -> None:
