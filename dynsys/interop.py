@@ -22,7 +22,7 @@ import numpy as np
 
 from dynsys.errors import ModelError
 from dynsys.model.joints import AbstractJoint, Free, Planar, Prismatic, Revolute, Spherical
-from dynsys.model.mjcf import BALL, FREE, HINGE, SLIDE, joint_names
+from dynsys.model.mujoco_model import BALL, FREE, HINGE, SLIDE, joint_names
 from dynsys.model.pairing import Pair, batch, pair_up, velocity_maps, velocity_order
 from dynsys.model.pinocchio_input import (
     ROOT_JOINT,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, final, get_args
 
 import numpy as np
@@ -20,6 +20,7 @@ __all__ = [
     "Assembly",
     "InertiaPolicy",
     "MimicPolicy",
+    "ReadOptions",
     "check_policies",
     "compose",
     "emit",
@@ -39,6 +40,21 @@ def check_policies(mimic: str, inertia: str) -> None:
     ):
         if value not in known:
             raise ModelError(f"{name} must be one of {', '.join(known)}, got {value!r}")
+
+
+@final
+@dataclass(frozen=True)
+class ReadOptions:
+    """How a robot file is read, as :func:`dynsys.load` explains; checked."""
+
+    floating_base: bool
+    mimic: MimicPolicy
+    gravity: ArrayLike | None
+    inertia: InertiaPolicy
+    max_bytes: int
+
+    def __post_init__(self) -> None:
+        check_policies(self.mimic, self.inertia)
 
 
 def listing(names: Sequence[str], shown: int = 8) -> str:
@@ -135,6 +151,31 @@ class Assembly:
         carrier = self.bodies[body]
         total = carrier.inertia.plus(inertia.seen_from(transform))
         self.bodies[body] = replace(carrier, inertia=total)
+
+    def fold(
+        self,
+        link: str,
+        joint: str,
+        parent: str,
+        carrier: Frame,
+        transform: Transform,
+        inertia: Inertia,
+    ) -> Frame:
+        """Weld a link to the link ``parent``, whose frame is ``carrier``; return its frame.
+
+        ``joint`` is the name of the fixed joint, ``transform`` goes body of carrier -> link.
+        """
+        self.weld(carrier.body, link, transform, inertia)
+        self.folded.fold(
+            link,
+            joint=joint,
+            parent=parent,
+            body=carrier.body,
+            transform=transform,
+            parent_transform=carrier.transform,
+            inertia=inertia,
+        )
+        return self.frames[link]
 
     def couple(self, couplings: Mapping[int, Coupling]) -> None:
         """Make joints follow others, chains of leaders resolved."""

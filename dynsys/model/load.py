@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dynsys.errors import ModelError
-from dynsys.model.assembly import InertiaPolicy, MimicPolicy, check_policies, emit
+from dynsys.model.assembly import InertiaPolicy, MimicPolicy, ReadOptions, emit
 from dynsys.model.mjcf import mjcf_from_node
 from dynsys.model.tree import KinematicTree
 from dynsys.model.urdf import urdf_from_node
@@ -43,21 +43,12 @@ def load(
     >>> import dynsys                                         # doctest: +SKIP
     >>> robot = dynsys.load("arm.urdf", floating_base=True)   # doctest: +SKIP
     """
-    check_policies(mimic, inertia)
+    options = ReadOptions(floating_base, mimic, gravity, inertia, max_bytes)
     root = read_xml(path, max_bytes)
     if root.tag == "robot":
-        tree, notes = urdf_from_node(
-            root, floating_base=floating_base, mimic=mimic, gravity=gravity, inertia=inertia
-        )
+        tree, notes = urdf_from_node(root, options)
     elif root.tag == "mujoco":
-        tree, notes = mjcf_from_node(
-            root,
-            floating_base=floating_base,
-            mimic=mimic,
-            gravity=gravity,
-            inertia=inertia,
-            max_bytes=max_bytes,
-        )
+        tree, notes = mjcf_from_node(root, options)
     else:
         raise ModelError(
             f"{root.file}: root element <{root.tag}> is neither URDF (<robot>) nor MJCF"

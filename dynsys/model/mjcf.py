@@ -13,32 +13,19 @@ What files of unknown origin may refer to is in :mod:`dynsys.model.mjcf_files`.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 
 from dynsys.errors import ModelError
-from dynsys.model.assembly import (
-    Assembly,
-    InertiaPolicy,
-    MimicPolicy,
-    check_policies,
-    compose,
-    emit,
-    listing,
-)
-from dynsys.model.joints import AbstractJoint, Free, Prismatic, Revolute, Spherical
+from dynsys.model.assembly import Assembly, InertiaPolicy, MimicPolicy, ReadOptions, emit
 from dynsys.model.mjcf_files import check_referenced_files
-from dynsys.model.spatial import Inertia, Transform, quaternion_to_rotation, without_rounding
-from dynsys.model.tree import Body, Coupling, Frame, KinematicTree
+from dynsys.model.mujoco_model import ModelReader, joint_names
+from dynsys.model.tree import KinematicTree
 from dynsys.model.xml_input import MAX_BYTES, Node, PathLike, read_xml
-from dynsys.types import Array, ArrayLike
+from dynsys.types import ArrayLike
 
 __all__ = ["joint_names", "mjcf_from_node", "read_mjcf", "tree_from_mujoco"]
-
-FREE, BALL, SLIDE, HINGE = range(4)  # mujoco.mjtJoint
-EQUALITY_JOINT = 2  # mujoco.mjtEq.mjEQ_JOINT
-KIND_NAME = {FREE: "free", BALL: "ball", SLIDE: "slide", HINGE: "hinge"}
 
 
 def read_mjcf(
@@ -67,28 +54,13 @@ def read_mjcf(
     ModelError
         file broken or unsafe, or the ``mujoco`` package missing.
     """
-    check_policies(mimic, inertia)
-    tree, notes = mjcf_from_node(
-        read_xml(path, max_bytes),
-        floating_base=floating_base,
-        mimic=mimic,
-        gravity=gravity,
-        inertia=inertia,
-        max_bytes=max_bytes,
-    )
+    options = ReadOptions(floating_base, mimic, gravity, inertia, max_bytes)
+    tree, notes = mjcf_from_node(read_xml(path, max_bytes), options)
     emit(notes, stacklevel=2)
     return tree
 
 
-def mjcf_from_node(
-    root: Node,
-    *,
-    floating_base: bool,
-    mimic: MimicPolicy,
-    gravity: ArrayLike | None,
-    inertia: InertiaPolicy,
-    max_bytes: int,
-) -> tuple[KinematicTree, list[str]]:
+def mjcf_from_node(root: Node, options: ReadOptions) -> tuple[KinematicTree, list[str]]:
     """Return the tree of the file behind ``root`` and the warnings it deserves."""
     if root.tag != "mujoco":
         raise root.error("an MJCF file starts with <mujoco>; this is another format")
@@ -99,250 +71,28 @@ def mjcf_from_node(
             f"{root.file}: reading MJCF needs the mujoco package ({error});"
             " run: pip install dynsys[mujoco]"
         ) from None
-    check_referenced_files(root, max_bytes)
+    check_referenced_files(root, options.max_bytes)
     try:
         model = mujoco.MjModel.from_xml_path(root.file)
     except (ValueError, RuntimeError, MemoryError, mujoco.FatalError) as error:
         raise ModelError(f"{root.file}: MuJoCo cannot compile it: {error}") from None
-    return tree_from_mujoco(
-        model,
-        root.file,
-        floating_base=floating_base,
-        mimic=mimic,
-        gravity=gravity,
-        inertia=inertia,
-    )
+    return tree_from_mujoco(model, root.file, options)
 
 
 def tree_from_mujoco(
-    model: Any,
-    source: str,
-    *,
-    floating_base: bool = False,
-    mimic: MimicPolicy = "independent",
-    gravity: ArrayLike | None = None,
-    inertia: InertiaPolicy = "warn",
+    model: Any, source: str, options: ReadOptions
 ) -> tuple[KinematicTree, list[str]]:
     """Return the tree of a compiled ``mujoco.MjModel`` and the warnings it deserves."""
     from mujoco import mjtDisableBit
 
     name = bytes(model.names).split(b"\0", 1)[0].decode(errors="replace")
-    reader = _Reader(model, Assembly(name or Path(source).stem, source))
-    reader.read_bodies(floating_base)
-    reader.read_equalities(mimic)
+    reader = ModelReader(model, Assembly(name or Path(source).stem, source))
+    reader.read_bodies(options.floating_base)
+    reader.read_equalities(options.mimic)
     reader.note_unread()
+    gravity = options.gravity
     if gravity is None:
         gravity = np.array(model.opt.gravity)
         if model.opt.disableflags & int(mjtDisableBit.mjDSBL_GRAVITY):
             gravity = np.zeros(3)
-    return reader.assembly.finish(gravity, inertia), reader.assembly.notes
-
-
-def joint_names(model: Any) -> list[str]:
-    """Names of a MuJoCo model's joints; unnamed ones are named after their body."""
-    names = [model.joint(j).name for j in range(model.njnt)]
-    used = set(names)
-    for j in range(model.njnt):
-        if names[j]:
-            continue
-        body, kind = int(model.jnt_bodyid[j]), int(model.jnt_type[j])
-        k = j - int(model.body_jntadr[body])
-        name = "root" if kind == FREE else f"{_body_name(model, body)}/{KIND_NAME[kind]}{k}"
-        names[j] = name if name not in used else f"{_body_name(model, body)}/joint{j}"
-        used.add(names[j])
-    return names
-
-
-def _body_name(model: Any, body: int) -> str:
-    return model.body(body).name or f"body{body}"
-
-
-def _transform(position: Array, quaternion_wxyz: Array) -> Transform:
-    w, x, y, z = (float(value) for value in quaternion_wxyz)
-    E = np.asarray(quaternion_to_rotation(np.array([x, y, z, w])), dtype=np.float64)
-    return Transform(without_rounding(E), np.array(position, dtype=np.float64))
-
-
-def _shift(r: Array) -> Transform:
-    return Transform(np.eye(3), np.asarray(r, dtype=np.float64))
-
-
-@final
-class _Reader:
-    """Walks a compiled model; ``place`` holds MuJoCo's body frames within our bodies."""
-
-    def __init__(self, model: Any, assembly: Assembly) -> None:
-        self.model = model
-        self.assembly = assembly
-        self.names = joint_names(model)
-        self.place: list[Frame] = [Frame(-1, Transform.identity())]
-        self.number: dict[int, int] = {}
-
-    def read_bodies(self, floating_base: bool) -> None:
-        base = self._floating_body() if floating_base else -1
-        self.assembly.frames["world"] = self.place[0]
-        for i in range(1, self.model.nbody):
-            self._read_body(i, make_free=i == base)
-        for s in range(self.model.nsite):
-            name = self.model.site(s).name
-            if name and name not in self.assembly.frames:
-                holder = self.place[int(self.model.site_bodyid[s])]
-                here = _transform(self.model.site_pos[s], self.model.site_quat[s])
-                frame = Frame(holder.body, compose(holder.transform, here))
-                self.assembly.frames[name] = frame
-
-    def _floating_body(self) -> int:
-        top = [i for i in range(1, self.model.nbody) if self.model.body_parentid[i] == 0]
-        joints = [int(self.model.body_jntnum[i]) for i in top]
-        if len(top) == 1 and joints == [0]:
-            return top[0]
-        first = int(self.model.body_jntadr[top[0]]) if top else -1
-        if len(top) == 1 and first >= 0 and self.model.jnt_type[first] == FREE:
-            return -1
-        raise ModelError(
-            f"{self.assembly.source}: floating_base=True needs exactly one body below"
-            " <worldbody>, free or welded to it; put <freejoint/> where you want it"
-        )
-
-    def _read_body(self, i: int, make_free: bool) -> None:
-        model, name = self.model, _body_name(self.model, i)
-        parent = self.place[int(model.body_parentid[i])]
-        here = compose(parent.transform, _transform(model.body_pos[i], model.body_quat[i]))
-        inertia = self._inertia(i)
-        first, count = int(model.body_jntadr[i]), int(model.body_jntnum[i])
-        if make_free:
-            free = Body(name, -1, Free(), inertia=inertia, joint_name="root")
-            self.place.append(Frame(self.assembly.add(free), Transform.identity()))
-            return
-        if count == 0:
-            self.assembly.weld(parent.body, name, here, inertia)
-            self.assembly.folded.fold(
-                name,
-                joint=name,
-                parent=_body_name(model, int(model.body_parentid[i])),
-                body=parent.body,
-                transform=here,
-                parent_transform=parent.transform,
-                inertia=inertia,
-            )
-            self.place.append(Frame(parent.body, here))
-            return
-        carrier, anchor = parent.body, np.zeros(3)
-        for j in range(first, first + count):
-            last = j == first + count - 1
-            next_anchor = np.array(model.jnt_pos[j])
-            joint, placement = self._joint(j, here, next_anchor - anchor)
-            anchor = np.zeros(3) if isinstance(joint, Free) else next_anchor
-            own = inertia.seen_from(_shift(-anchor)) if last else Inertia.zero()
-            label = name if last else f"{name}/{self.names[j]}"
-            carrier = self.assembly.add(self._body(j, label, carrier, joint, placement, own))
-            self.number[j] = carrier
-            if j == first:
-                above = _body_name(model, int(model.body_parentid[i]))
-                self.assembly.folded.hang(carrier, above)
-            here = Transform.identity()
-        self.place.append(Frame(carrier, _shift(-anchor)))
-        if anchor.any():
-            self.assembly.frames[f"{name}/origin"] = self.place[-1]
-
-    def _joint(self, j: int, here: Transform, step: Array) -> tuple[AbstractJoint, Transform]:
-        """Return joint j and its placement, such that q = qpos (``ref`` folded in)."""
-        kind, axis = int(self.model.jnt_type[j]), np.array(self.model.jnt_axis[j])
-        if kind == FREE:
-            return Free(), Transform.identity()
-        placement = compose(here, _shift(step))
-        if kind == BALL:
-            return Spherical(), placement
-        joint: AbstractJoint = Revolute(axis) if kind == HINGE else Prismatic(axis)
-        reference = float(self.model.qpos0[self.model.jnt_qposadr[j]])
-        if reference != 0.0:
-            placement = compose(placement, joint.transform(np.array([-reference])))
-        return joint, placement
-
-    def _body(
-        self,
-        j: int,
-        name: str,
-        parent: int,
-        joint: AbstractJoint,
-        placement: Transform,
-        inertia: Inertia,
-    ) -> Body:
-        model = self.model
-        start = int(model.jnt_dofadr[j])
-        dofs = np.arange(start, start + joint.nv)
-        if isinstance(joint, Free):
-            dofs = dofs[[3, 4, 5, 0, 1, 2]]
-        limited = bool(model.jnt_limited[j]) and joint.nq == 1
-        lower, upper = model.jnt_range[j] if limited else (None, None)
-        effort = None
-        if model.jnt_actfrclimited[j] and joint.nq == 1:
-            effort = float(np.abs(model.jnt_actfrcrange[j]).max())
-        return Body(
-            name=name,
-            parent=parent,
-            joint=joint,
-            placement=placement,
-            inertia=inertia,
-            joint_name=self.names[j],
-            armature=np.array(model.dof_armature[dofs]),
-            damping=np.array(model.dof_damping[dofs]),
-            friction=np.array(model.dof_frictionloss[dofs]),
-            effort_limit=effort,
-            lower=lower,
-            upper=upper,
-        )
-
-    def _inertia(self, i: int) -> Inertia:
-        model = self.model
-        principal = Inertia(
-            float(model.body_mass[i]), np.zeros(3), np.diag(np.array(model.body_inertia[i]))
-        )
-        return principal.seen_from(_transform(model.body_ipos[i], model.body_iquat[i]))
-
-    def read_equalities(self, mimic: MimicPolicy) -> None:
-        model = self.model
-        couplings: dict[int, Coupling] = {}
-        free: list[str] = []
-        other: list[str] = []
-        for e in range(model.neq):
-            if not model.eq_active0[e]:
-                continue
-            name = model.equality(e).name or f"equality {e}"
-            if model.eq_type[e] != EQUALITY_JOINT:
-                other.append(name)
-                continue
-            follower, leader = int(model.eq_obj1id[e]), int(model.eq_obj2id[e])
-            constant, slope, *higher = (float(c) for c in model.eq_data[e][:5])
-            if mimic == "couple" and leader >= 0 and not any(higher):
-                q_f, q_l = (
-                    float(model.qpos0[model.jnt_qposadr[j]]) for j in (follower, leader)
-                )
-                couplings[self.number[follower]] = Coupling(
-                    self.number[leader], slope, q_f + constant - slope * q_l
-                )
-            else:
-                free.append(f"{name} (joint {self.names[follower]})")
-        self.assembly.couple(couplings)
-        if free:
-            self.assembly.note(
-                f"joint equalities {listing(free)} are not enforced; linear ones are with"
-                " mimic='couple'"
-            )
-        if other:
-            self.assembly.note(f"equality constraints {listing(other)} are not enforced")
-
-    def note_unread(self) -> None:
-        model = self.model
-        limited = np.asarray(model.jnt_limited, dtype=bool)
-        for present, what in (
-            (np.any(model.jnt_stiffness), "joint springs"),
-            (np.any(model.body_gravcomp), "gravity compensation"),
-            (model.opt.density or model.opt.viscosity, "fluid forces"),
-            (np.any(np.asarray(model.body_mocapid) >= 0), "motion of mocap bodies"),
-            (model.ntendon, "tendons"),
-            (model.nflex, "flexible bodies"),
-            (np.any(limited & (np.asarray(model.jnt_type) == BALL)), "limits of ball joints"),
-        ):
-            if present:
-                self.assembly.note(f"{what} are in the file but not part of the model")
+    return reader.assembly.finish(gravity, options.inertia), reader.assembly.notes

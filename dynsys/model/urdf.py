@@ -21,7 +21,7 @@ from dynsys.model.assembly import (
     Assembly,
     InertiaPolicy,
     MimicPolicy,
-    check_policies,
+    ReadOptions,
     compose,
     emit,
     listing,
@@ -76,26 +76,13 @@ def read_urdf(
     ModelWarning
         mimic joints, damping and friction, unphysical inertias, bodies without inertia.
     """
-    check_policies(mimic, inertia)
-    tree, notes = urdf_from_node(
-        read_xml(path, max_bytes),
-        floating_base=floating_base,
-        mimic=mimic,
-        gravity=gravity,
-        inertia=inertia,
-    )
+    options = ReadOptions(floating_base, mimic, gravity, inertia, max_bytes)
+    tree, notes = urdf_from_node(read_xml(path, max_bytes), options)
     emit(notes, stacklevel=2)
     return tree
 
 
-def urdf_from_node(
-    root: Node,
-    *,
-    floating_base: bool,
-    mimic: MimicPolicy,
-    gravity: ArrayLike | None,
-    inertia: InertiaPolicy,
-) -> tuple[KinematicTree, list[str]]:
+def urdf_from_node(root: Node, options: ReadOptions) -> tuple[KinematicTree, list[str]]:
     """Return the tree of a parsed ``<robot>`` and the warnings it deserves."""
     if root.tag != "robot":
         raise root.error("a URDF file starts with <robot>; this is another format")
@@ -104,9 +91,10 @@ def urdf_from_node(
     name = root.attributes.get("name", "").strip() or Path(root.file).stem
     assembly = Assembly(name, root.file)
     _note_unread(root, assembly)
-    _assemble(assembly, base, links, joints, floating_base)
-    _follow(assembly, joints, mimic)
-    tree = assembly.finish(STANDARD_GRAVITY if gravity is None else gravity, inertia)
+    _assemble(assembly, base, links, joints, options.floating_base)
+    _follow(assembly, joints, options.mimic)
+    gravity = STANDARD_GRAVITY if options.gravity is None else options.gravity
+    tree = assembly.finish(gravity, options.inertia)
     return tree, assembly.notes
 
 
@@ -160,16 +148,8 @@ def _assemble(
         parent = place[joint.parent]
         placement = compose(parent.transform, joint.placement)
         if joint.is_fixed:
-            assembly.weld(parent.body, joint.child, placement, links[joint.child])
-            place[joint.child] = assembly.frames[joint.child]
-            assembly.folded.fold(
-                joint.child,
-                joint=joint.name,
-                parent=joint.parent,
-                body=parent.body,
-                transform=placement,
-                parent_transform=parent.transform,
-                inertia=links[joint.child],
+            place[joint.child] = assembly.fold(
+                joint.child, joint.name, joint.parent, parent, placement, links[joint.child]
             )
             if joint.name not in links:
                 assembly.frames[joint.name] = place[joint.child]

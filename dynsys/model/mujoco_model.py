@@ -1,0 +1,229 @@
+"""What a compiled MuJoCo model holds, as bodies, frames and couplings of an assembly."""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+import numpy as np
+
+from dynsys.errors import ModelError
+from dynsys.model.assembly import Assembly, MimicPolicy, compose, listing
+from dynsys.model.joints import AbstractJoint, Free, Prismatic, Revolute, Spherical
+from dynsys.model.spatial import Inertia, Transform, quaternion_to_rotation, without_rounding
+from dynsys.model.tree import Body, Coupling, Frame
+from dynsys.types import Array
+
+__all__ = ["BALL", "FREE", "HINGE", "SLIDE", "ModelReader", "joint_names"]
+
+FREE, BALL, SLIDE, HINGE = range(4)  # mujoco.mjtJoint
+EQUALITY_JOINT = 2  # mujoco.mjtEq.mjEQ_JOINT
+KIND_NAME = {FREE: "free", BALL: "ball", SLIDE: "slide", HINGE: "hinge"}
+
+
+def joint_names(model: Any) -> list[str]:
+    """Names of a MuJoCo model's joints; unnamed ones are named after their body."""
+    names = [model.joint(j).name for j in range(model.njnt)]
+    used = set(names)
+    for j in range(model.njnt):
+        if names[j]:
+            continue
+        body, kind = int(model.jnt_bodyid[j]), int(model.jnt_type[j])
+        k = j - int(model.body_jntadr[body])
+        name = "root" if kind == FREE else f"{_body_name(model, body)}/{KIND_NAME[kind]}{k}"
+        names[j] = name if name not in used else f"{_body_name(model, body)}/joint{j}"
+        used.add(names[j])
+    return names
+
+
+def _body_name(model: Any, body: int) -> str:
+    return model.body(body).name or f"body{body}"
+
+
+def _transform(position: Array, quaternion_wxyz: Array) -> Transform:
+    w, x, y, z = (float(value) for value in quaternion_wxyz)
+    E = np.asarray(quaternion_to_rotation(np.array([x, y, z, w])), dtype=np.float64)
+    return Transform(without_rounding(E), np.array(position, dtype=np.float64))
+
+
+def _shift(r: Array) -> Transform:
+    return Transform(np.eye(3), np.asarray(r, dtype=np.float64))
+
+
+@final
+class ModelReader:
+    """Walks a compiled model; ``place`` holds MuJoCo's body frames within our bodies."""
+
+    def __init__(self, model: Any, assembly: Assembly) -> None:
+        self.model = model
+        self.assembly = assembly
+        self.names = joint_names(model)
+        self.place: list[Frame] = [Frame(-1, Transform.identity())]
+        self.number: dict[int, int] = {}
+
+    def read_bodies(self, floating_base: bool) -> None:
+        """Add every body and, as frames, the world and every site."""
+        base = self._floating_body() if floating_base else -1
+        self.assembly.frames["world"] = self.place[0]
+        for i in range(1, self.model.nbody):
+            self._read_body(i, make_free=i == base)
+        for s in range(self.model.nsite):
+            name = self.model.site(s).name
+            if name and name not in self.assembly.frames:
+                holder = self.place[int(self.model.site_bodyid[s])]
+                here = _transform(self.model.site_pos[s], self.model.site_quat[s])
+                frame = Frame(holder.body, compose(holder.transform, here))
+                self.assembly.frames[name] = frame
+
+    def _floating_body(self) -> int:
+        top = [i for i in range(1, self.model.nbody) if self.model.body_parentid[i] == 0]
+        joints = [int(self.model.body_jntnum[i]) for i in top]
+        if len(top) == 1 and joints == [0]:
+            return top[0]
+        first = int(self.model.body_jntadr[top[0]]) if top else -1
+        if len(top) == 1 and first >= 0 and self.model.jnt_type[first] == FREE:
+            return -1
+        raise ModelError(
+            f"{self.assembly.source}: floating_base=True needs exactly one body below"
+            " <worldbody>, free or welded to it; put <freejoint/> where you want it"
+        )
+
+    def _read_body(self, i: int, make_free: bool) -> None:
+        model, name = self.model, _body_name(self.model, i)
+        parent = self.place[int(model.body_parentid[i])]
+        here = compose(parent.transform, _transform(model.body_pos[i], model.body_quat[i]))
+        inertia = self._inertia(i)
+        first, count = int(model.body_jntadr[i]), int(model.body_jntnum[i])
+        if make_free:
+            free = Body(name, -1, Free(), inertia=inertia, joint_name="root")
+            self.place.append(Frame(self.assembly.add(free), Transform.identity()))
+            return
+        above = _body_name(model, int(model.body_parentid[i]))
+        if count == 0:
+            place = self.assembly.fold(name, name, above, parent, here, inertia)
+            self.place.append(place)
+            return
+        self._read_joints(name, range(first, first + count), parent.body, here, inertia)
+        self.assembly.folded.hang(self.number[first], above)
+
+    def _read_joints(
+        self, name: str, joints: range, carrier: int, here: Transform, inertia: Inertia
+    ) -> None:
+        """Add a body per joint; ``here`` is where the first one sits on its carrier."""
+        anchor = np.zeros(3)
+        for j in joints:
+            last = j == joints[-1]
+            next_anchor = np.array(self.model.jnt_pos[j])
+            joint, placement = self._joint(j, here, next_anchor - anchor)
+            anchor = np.zeros(3) if isinstance(joint, Free) else next_anchor
+            own = inertia.seen_from(_shift(-anchor)) if last else Inertia.zero()
+            label = name if last else f"{name}/{self.names[j]}"
+            carrier = self.assembly.add(self._body(j, label, carrier, joint, placement, own))
+            self.number[j] = carrier
+            here = Transform.identity()
+        self.place.append(Frame(carrier, _shift(-anchor)))
+        if anchor.any():
+            self.assembly.frames[f"{name}/origin"] = self.place[-1]
+
+    def _joint(self, j: int, here: Transform, step: Array) -> tuple[AbstractJoint, Transform]:
+        """Return joint j and its placement, such that q = qpos (``ref`` folded in)."""
+        kind, axis = int(self.model.jnt_type[j]), np.array(self.model.jnt_axis[j])
+        if kind == FREE:
+            return Free(), Transform.identity()
+        placement = compose(here, _shift(step))
+        if kind == BALL:
+            return Spherical(), placement
+        joint: AbstractJoint = Revolute(axis) if kind == HINGE else Prismatic(axis)
+        reference = float(self.model.qpos0[self.model.jnt_qposadr[j]])
+        if reference != 0.0:
+            placement = compose(placement, joint.transform(np.array([-reference])))
+        return joint, placement
+
+    def _body(
+        self,
+        j: int,
+        name: str,
+        parent: int,
+        joint: AbstractJoint,
+        placement: Transform,
+        inertia: Inertia,
+    ) -> Body:
+        model = self.model
+        start = int(model.jnt_dofadr[j])
+        dofs = np.arange(start, start + joint.nv)
+        if isinstance(joint, Free):
+            dofs = dofs[[3, 4, 5, 0, 1, 2]]
+        limited = bool(model.jnt_limited[j]) and joint.nq == 1
+        lower, upper = model.jnt_range[j] if limited else (None, None)
+        effort = None
+        if model.jnt_actfrclimited[j] and joint.nq == 1:
+            effort = float(np.abs(model.jnt_actfrcrange[j]).max())
+        return Body(
+            name=name,
+            parent=parent,
+            joint=joint,
+            placement=placement,
+            inertia=inertia,
+            joint_name=self.names[j],
+            armature=np.array(model.dof_armature[dofs]),
+            damping=np.array(model.dof_damping[dofs]),
+            friction=np.array(model.dof_frictionloss[dofs]),
+            effort_limit=effort,
+            lower=lower,
+            upper=upper,
+        )
+
+    def _inertia(self, i: int) -> Inertia:
+        model = self.model
+        principal = Inertia(
+            float(model.body_mass[i]), np.zeros(3), np.diag(np.array(model.body_inertia[i]))
+        )
+        return principal.seen_from(_transform(model.body_ipos[i], model.body_iquat[i]))
+
+    def read_equalities(self, mimic: MimicPolicy) -> None:
+        """Couple joints as the file's equalities say, or note that they are free."""
+        model = self.model
+        couplings: dict[int, Coupling] = {}
+        free: list[str] = []
+        other: list[str] = []
+        for e in range(model.neq):
+            if not model.eq_active0[e]:
+                continue
+            name = model.equality(e).name or f"equality {e}"
+            if model.eq_type[e] != EQUALITY_JOINT:
+                other.append(name)
+                continue
+            follower, leader = int(model.eq_obj1id[e]), int(model.eq_obj2id[e])
+            constant, slope, *higher = (float(c) for c in model.eq_data[e][:5])
+            if mimic == "couple" and leader >= 0 and not any(higher):
+                q_f, q_l = (
+                    float(model.qpos0[model.jnt_qposadr[j]]) for j in (follower, leader)
+                )
+                couplings[self.number[follower]] = Coupling(
+                    self.number[leader], slope, q_f + constant - slope * q_l
+                )
+            else:
+                free.append(f"{name} (joint {self.names[follower]})")
+        self.assembly.couple(couplings)
+        if free:
+            self.assembly.note(
+                f"joint equalities {listing(free)} are not enforced; linear ones are with"
+                " mimic='couple'"
+            )
+        if other:
+            self.assembly.note(f"equality constraints {listing(other)} are not enforced")
+
+    def note_unread(self) -> None:
+        """Note what the file holds and a tree does not."""
+        model = self.model
+        limited = np.asarray(model.jnt_limited, dtype=bool)
+        for present, what in (
+            (np.any(model.jnt_stiffness), "joint springs"),
+            (np.any(model.body_gravcomp), "gravity compensation"),
+            (model.opt.density or model.opt.viscosity, "fluid forces"),
+            (np.any(np.asarray(model.body_mocapid) >= 0), "motion of mocap bodies"),
+            (model.ntendon, "tendons"),
+            (model.nflex, "flexible bodies"),
+            (np.any(limited & (np.asarray(model.jnt_type) == BALL)), "limits of ball joints"),
+        ):
+            if present:
+                self.assembly.note(f"{what} are in the file but not part of the model")
