@@ -196,9 +196,8 @@ def block_triangular(pattern: Pattern) -> list[tuple[IntArray, IntArray]]:
         )
     row_of_column = np.empty(n, dtype=np.intp)
     row_of_column[column_of_row] = np.arange(n)
-    needed_by = (
-        pattern.indices
-    )  # equation r needs column c, which equation row_of_column[c] gives
+    # equation r needs column c, which equation row_of_column[c] gives
+    needed_by = pattern.indices
     gives = row_of_column[np.repeat(np.arange(n), np.diff(pattern.indptr))]
     graph = csr_array((np.ones(len(gives), np.int8), (gives, needed_by)), shape=(n, n))
     n_blocks, labels = connected_components(graph, directed=True, connection="strong")
@@ -239,9 +238,7 @@ class BlockTriangular(AbstractOrdering):
         for block_rows, block_cols in block_triangular(pattern):
             r, c = block_rows, block_cols
             if len(r) > 1:
-                outer = context or OrderingContext()
-                part, inner_context = outer.restricted(pattern, r, c)
-                r, c = self.inner.order(part, inner_context).within(r, c)
+                r, c = self.inner.order_part(pattern, r, c, context)
             rows.append(r)
             cols.append(c)
         return PivotOrder(np.concatenate(rows), np.concatenate(cols))

@@ -72,10 +72,6 @@ class PivotOrder:
         """A[row_order][:, col_order] of a dense matrix or array of scalars."""
         return np.asarray(A)[self.row_order][:, self.col_order]
 
-    def apply_sparse(self, A: csc_array[np.float64]) -> csc_array[np.float64]:
-        """A[row_order][:, col_order] of a sparse matrix."""
-        return csc_array(A.tocsr()[self.row_order].tocsc()[:, self.col_order])
-
     def apply_pattern(self, pattern: Pattern) -> Pattern:
         """pattern[row_order][:, col_order], rows ascending in every column."""
         permuted = csc_array(pattern.tocsr()[self.row_order].tocsc()[:, self.col_order])
@@ -170,6 +166,17 @@ class AbstractOrdering(ABC):
         StructurallySingularError
             if no values whatever make a matrix of this pattern regular.
         """
+
+    def order_part(
+        self,
+        pattern: Pattern,
+        rows: IntArray,
+        cols: IntArray,
+        context: OrderingContext | None = None,
+    ) -> tuple[IntArray, IntArray]:
+        """The given rows and columns of a pattern, in the order of their submatrix."""
+        part, inner = (context or OrderingContext()).restricted(pattern, rows, cols)
+        return self.order(part, inner).within(rows, cols)
 
 
 @final

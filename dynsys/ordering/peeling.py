@@ -74,16 +74,12 @@ def peel(pattern: Pattern, *, columns: bool = True) -> Peeling:
     """
     by_row = pattern.tocsr()
     n_rows, n_cols = pattern.shape
-    found = _peel(
-        n_rows,
-        n_cols,
-        by_row.indptr.astype(np.int32),
-        by_row.indices.astype(np.int32),
-        pattern.indptr.astype(np.int32),
-        pattern.indices.astype(np.int32),
-        columns,
+    start = np.concatenate([by_row.indptr, pattern.indptr[1:] + pattern.nnz])
+    others = np.concatenate([by_row.indices + n_rows, pattern.indices])
+    first, last, left = _peel(
+        n_rows, n_cols, start.astype(np.int32), others.astype(np.int32), columns
     )
-    first, last, row_left, col_left = found
+    row_left, col_left = left[:n_rows], left[n_rows:]
     core_rows, core_cols = np.flatnonzero(row_left), np.flatnonzero(col_left)
     return Peeling(
         first[0].astype(np.intp),
@@ -114,9 +110,8 @@ class Peeled(AbstractOrdering):
                 np.concatenate([peeling.first_rows, peeling.last_rows]),
                 np.concatenate([peeling.first_cols, peeling.last_cols]),
             )
-        rows, cols = peeling.core_rows, peeling.core_cols
-        part, inner_context = (context or OrderingContext()).restricted(pattern, rows, cols)
-        rows, cols = self.inner.order(part, inner_context).within(rows, cols)
+        core = peeling.core_rows, peeling.core_cols
+        rows, cols = self.inner.order_part(pattern, *core, context)
         return PivotOrder(
             np.concatenate([peeling.last_rows[::-1], peeling.first_rows, rows]),
             np.concatenate([peeling.last_cols[::-1], peeling.first_cols, cols]),
@@ -124,75 +119,45 @@ class Peeled(AbstractOrdering):
 
 
 @compiled
-def _peel(
-    n_rows: Any,
-    n_cols: Any,
-    row_start: Any,
-    row_cols: Any,
-    col_start: Any,
-    col_rows: Any,
-    with_columns: Any,
-) -> Any:
-    """Peel by counts; the last column of a row is the xor of the columns it has left.
+def _peel(n_rows: Any, n_cols: Any, start: Any, others: Any, with_columns: Any) -> Any:
+    """Peel by counts; the last entry of a line is the xor of those that it has left.
 
-    ``rows`` and ``cols`` hold count and xor side by side, -1 for the count of what is peeled:
-    of a shuffled matrix every look is one at memory far away.
+    Lines are the rows and then the columns, ``others[start[k] : start[k + 1]]`` those that
+    line k meets. ``lines`` holds count and xor side by side, -1 for the count of what is
+    peeled: of a shuffled matrix every look is one at memory far away.
     """
-    rows, cols = np.zeros((n_rows, 2), np.int32), np.zeros((n_cols, 2), np.int32)
-    for r in range(n_rows):
-        for e in range(row_start[r], row_start[r + 1]):
-            c = row_cols[e]
-            rows[r, 0] += 1
-            rows[r, 1] ^= c
-            cols[c, 0] += 1
-            cols[c, 1] ^= r
-    size = min(n_rows, n_cols)
-    first, last = np.zeros((2, size), np.int32), np.zeros((2, size), np.int32)
-    n_first = n_last = 0
-    row_queue, col_queue = np.zeros(n_rows, np.int32), np.zeros(n_cols, np.int32)
-    row_tail = col_tail = row_head = col_head = 0
-    for r in range(n_rows):
-        if rows[r, 0] == 1:
-            row_queue[row_tail] = r
-            row_tail += 1
-    for c in range(n_cols):
-        if cols[c, 0] == 1:
-            col_queue[col_tail] = c
-            col_tail += 1
-    while True:
-        if row_head < row_tail:
-            r = row_queue[row_head]
-            row_head += 1
-            if rows[r, 0] != 1:
-                continue
-            c = rows[r, 1]
-            first[0, n_first], first[1, n_first] = r, c
-            n_first += 1
-        elif with_columns and col_head < col_tail:
-            c = col_queue[col_head]
-            col_head += 1
-            if cols[c, 0] != 1:
-                continue
-            r = cols[c, 1]
-            last[0, n_last], last[1, n_last] = r, c
-            n_last += 1
-        else:
-            break
-        rows[r, 0] = cols[c, 0] = -1
-        for e in range(col_start[c], col_start[c + 1]):
-            other = col_rows[e]
-            if rows[other, 0] > 0:
-                rows[other, 0] -= 1
-                rows[other, 1] ^= c
-                if rows[other, 0] == 1:
-                    row_queue[row_tail] = other
-                    row_tail += 1
-        for e in range(row_start[r], row_start[r + 1]):
-            other = row_cols[e]
-            if cols[other, 0] > 0:
-                cols[other, 0] -= 1
-                cols[other, 1] ^= r
-                if cols[other, 0] == 1:
-                    col_queue[col_tail] = other
-                    col_tail += 1
-    return first[:, :n_first], last[:, :n_last], rows[:, 0] >= 0, cols[:, 0] >= 0
+    lines = np.zeros((n_rows + n_cols, 2), np.int32)
+    queue = np.zeros((2, max(n_rows, n_cols)), np.int32)  # single rows, single columns
+    head, tail = np.zeros(2, np.int32), np.zeros(2, np.int32)
+    for k in range(n_rows + n_cols):
+        for e in range(start[k], start[k + 1]):
+            lines[k, 0] += 1
+            lines[k, 1] ^= others[e]
+        if lines[k, 0] == 1:
+            side = 1 if k >= n_rows else 0
+            queue[side, tail[side]] = k
+            tail[side] += 1
+    peeled = np.zeros((2, 2, min(n_rows, n_cols)), np.int32)  # side; row, column; pivot
+    found = np.zeros(2, np.int32)
+    while head[0] < tail[0] or (with_columns and head[1] < tail[1]):
+        side = 0 if head[0] < tail[0] else 1
+        line = queue[side, head[side]]
+        head[side] += 1
+        if lines[line, 0] != 1:
+            continue
+        other = lines[line, 1]
+        peeled[side, 0, found[side]] = min(line, other)
+        peeled[side, 1, found[side]] = max(line, other) - n_rows
+        found[side] += 1
+        lines[line, 0] = lines[other, 0] = -1
+        for gone in (line, other):
+            for e in range(start[gone], start[gone + 1]):
+                k = others[e]
+                if lines[k, 0] > 0:
+                    lines[k, 0] -= 1
+                    lines[k, 1] ^= gone
+                    if lines[k, 0] == 1:
+                        to = 1 if k >= n_rows else 0
+                        queue[to, tail[to]] = k
+                        tail[to] += 1
+    return peeled[0, :, : found[0]], peeled[1, :, : found[1]], lines[:, 0] >= 0
