@@ -18,7 +18,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import secrets
 import stat
 import time
 from collections.abc import Iterator, Mapping
@@ -36,6 +35,7 @@ from dynsys.codegen.cache_format import (
     section_lengths,
     unpack,
 )
+from dynsys.codegen.private_files import CAREFULLY, foreign_access, remove_same, write_whole
 from dynsys.errors import KernelBuildError
 
 __all__ = ["CacheStatus", "Entry", "KernelCache", "default_folder", "fingerprint"]
@@ -47,7 +47,6 @@ _KEY = re.compile(r"[0-9a-f]{64}")
 _ENTRY = re.compile(r"[0-9a-f]{64}\.kernel")
 _TEMPORARY = re.compile(r"\.[0-9a-f]{64}\.[0-9]+-[0-9a-f]+\.tmp")
 _OFF = frozenset({"off", "0", "no", "false"})
-_CAREFULLY = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK if os.name == "posix" else 0
 
 
 @final
@@ -150,7 +149,7 @@ class KernelCache:
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             if self._folder_is_private(path.parent):
-                _write_whole(path, data)
+                write_whole(path, data)
                 self._problem = None
                 self._trim(keep=path.name)
         except OSError as error:
@@ -189,7 +188,7 @@ class KernelCache:
         try:
             if not self._folder_is_private(path.parent):
                 return None
-            descriptor = os.open(path, os.O_RDONLY | _CAREFULLY)
+            descriptor = os.open(path, os.O_RDONLY | CAREFULLY)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -198,7 +197,11 @@ class KernelCache:
             return None
         with open(descriptor, "rb") as file:
             info = os.fstat(descriptor)
-            wrong = "is not a regular file" if not stat.S_ISREG(info.st_mode) else _access(info)
+            wrong = (
+                "is not a regular file"
+                if not stat.S_ISREG(info.st_mode)
+                else foreign_access(info)
+            )
             if wrong:
                 self._rejected += 1
                 self._problem = f"cache entry {path} {wrong}: not used"
@@ -210,14 +213,14 @@ class KernelCache:
                 return None
         if entry is None:
             self._rejected += 1
-            _remove_same(path, info)
+            remove_same(path, info)
         else:
             with contextlib.suppress(OSError):
                 os.utime(path, ns=(time.time_ns(),) * 2)
         return entry
 
     def _folder_is_private(self, folder: Path) -> bool:
-        wrong = _access(folder.stat())
+        wrong = foreign_access(folder.stat())
         if wrong:
             self._problem = (
                 f"cache folder {folder} {wrong}: no code is loaded from there; "
@@ -263,40 +266,3 @@ def _checked(file: Any, size: int, key: str) -> Entry | None:
     if lengths is None or HEADER_SIZE + sum(lengths) != size:
         return None
     return unpack(key, header + file.read())
-
-
-def _write_whole(path: Path, data: bytes) -> None:
-    """Write a file of our own beside ``path``, flush it to the disk, rename it into place."""
-    temporary = path.parent / f".{path.stem}.{os.getpid()}-{secrets.token_hex(8)}.tmp"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _CAREFULLY
-    descriptor = os.open(temporary, flags, 0o600)
-    try:
-        with open(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(descriptor)
-        os.utime(temporary, ns=(time.time_ns(),) * 2)
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        raise
-
-
-def _remove_same(path: Path, info: os.stat_result) -> None:
-    """Remove a broken entry unless another process has replaced it meanwhile."""
-    with contextlib.suppress(OSError):
-        now = path.lstat()
-        if (now.st_dev, now.st_ino) == (info.st_dev, info.st_ino):
-            path.unlink()
-
-
-def _access(info: os.stat_result) -> str:
-    """Why code from a file or folder must not be trusted; empty if it is ours alone."""
-    if os.name != "posix":
-        return ""
-    if info.st_uid != os.geteuid():
-        return f"belongs to another user (uid {info.st_uid})"
-    if info.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        return "can be written by other users"
-    return ""
