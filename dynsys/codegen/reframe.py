@@ -17,36 +17,29 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias, final
+from typing import final
 
 import numpy as np
 
-from dynsys.codegen.regroup import regroup_moments, snapped, snapped_moments
-from dynsys.model.joints import (
-    AbstractJoint,
-    Cylindrical,
-    Fixed,
-    Helical,
-    Prismatic,
-    Revolute,
+from dynsys.codegen.link_frames import (
+    AHEAD,
+    Z_AXIS,
+    Turn,
+    along_z,
+    clean,
+    elementary_stages,
+    extended,
+    has_axis,
+    joint_frame,
+    turn_towards_child,
 )
-from dynsys.model.spatial import (
-    ROUNDING,
-    MassMoments,
-    Transform,
-    rotation_about,
-    without_rounding,
-)
+from dynsys.codegen.regroup import regroup_moments, snapped_moments
+from dynsys.model.joints import AbstractJoint, Fixed, Prismatic
+from dynsys.model.spatial import MassMoments, Transform, rotation_about
 from dynsys.model.tree import KinematicTree
 from dynsys.types import Array, IntArray, ScalarArray
 
 __all__ = ["Reframed", "reframe"]
-
-Z_AXIS = np.array([0.0, 0.0, 1.0])
-X_AXIS = np.array([1.0, 0.0, 0.0])
-Turn: TypeAlias = tuple[np.longdouble, np.longdouble]
-"""Cosine and sine of an angle."""
-AHEAD: Turn = (np.longdouble(1), np.longdouble(0))
 
 
 @final
@@ -163,47 +156,39 @@ def reframe(
     to_new: list[Transform] = []
     stages: list[_Stage] = []
     place: list[int] = []
-    joint_frame: list[Transform] = []  # parent's new frame -> joint's new frame, constant
+    joint_frames: list[Transform] = []  # parent's new frame -> joint's new frame, constant
     for i, body in enumerate(robot.bodies):
         parent = body.parent
         before = Transform.identity() if parent < 0 else to_new[parent]
-        to_joint = before.inverse().then(_extended(body.placement))
+        to_joint = before.inverse().then(extended(body.placement))
         at = -1 if parent < 0 else place[parent]
         frame, joint, offset = to_joint, body.joint, AHEAD
-        if _has_axis(joint) and not own_frames:
-            frame = _joint_frame(to_joint, joint)
-            joint = _along_z(joint)
+        if has_axis(joint) and not own_frames:
+            frame = joint_frame(to_joint, joint)
+            joint = along_z(joint)
             constant = to_joint.inverse().then(frame)
-            offset = _turn_towards_child(robot, i, constant, weight)
+            offset = turn_towards_child(robot, i, constant, weight)
             turned = constant.then(Transform(rotation_about(Z_AXIS, *offset), np.zeros(3)))
-            to_new.append(_clean(turned))
+            to_new.append(clean(turned))
         else:
             to_new.append(Transform.identity())
-        for placement in [frame] if own_frames else _elementary(frame):
+        for placement in [frame] if own_frames else elementary_stages(frame):
             stages.append(_Stage(at, placement, Fixed(), -1, AHEAD))
             at = len(stages) - 1
         stages.append(_Stage(at, Transform.identity(), joint, i, offset))
         place.append(len(stages) - 1)
-        joint_frame.append(frame)
+        joint_frames.append(frame)
     moments = [
         snapped_moments(body.inertia.moments(np.longdouble).seen_from(X.inverse()))
         for body, X in zip(robot.bodies, to_new, strict=True)
     ]
     if regroup and not own_frames:
-        regroup_moments(robot, moments, joint_frame)
+        regroup_moments(robot, moments, joint_frames)
     nothing = MassMoments(0.0, np.zeros(3), np.zeros((3, 3)))
     by_stage = [nothing] * len(stages)
     for i, k in enumerate(place):
         by_stage[k] = moments[i]
     return Reframed(robot, tuple(stages), tuple(by_stage), tuple(place), tuple(to_new))
-
-
-def _has_axis(joint: AbstractJoint) -> bool:
-    return isinstance(joint, (Revolute, Prismatic, Helical, Cylindrical))
-
-
-def _along_z(joint: AbstractJoint) -> AbstractJoint:
-    return Helical(Z_AXIS, joint.pitch) if isinstance(joint, Helical) else type(joint)()
 
 
 def _subtree_sizes(robot: KinematicTree) -> list[int]:
@@ -212,92 +197,3 @@ def _subtree_sizes(robot: KinematicTree) -> list[int]:
         if robot.parent[i] >= 0:
             size[robot.parent[i]] += size[i]
     return size
-
-
-def _extended(X: Transform) -> Transform:
-    return Transform(X.E.astype(np.longdouble), X.r.astype(np.longdouble))
-
-
-def _unit(z: ScalarArray) -> ScalarArray:
-    """Direction z (3,) without rounding of zeros and of exactly unit length."""
-    z = without_rounding(z)
-    return z / np.sqrt(z @ z)
-
-
-def _clean(X: Transform) -> Transform:
-    return Transform(without_rounding(X.E), snapped(X.r))
-
-
-def _normal(z: ScalarArray, to: ScalarArray) -> ScalarArray | None:
-    """Unit common normal (3,) of e_z and direction z, or None where they are parallel."""
-    x = np.array([-z[1], z[0], 0.0])  # e_z x z
-    length = np.hypot(z[0], z[1])
-    if length <= ROUNDING:
-        x = np.array([to[0], to[1], 0.0])  # parallel axes: along the way between them
-        length = np.hypot(to[0], to[1])
-        if length <= 4 * ROUNDING * max(1.0, np.abs(to).max()):
-            return None
-    return np.asarray(x / length)
-
-
-def _joint_frame(to_joint: Transform, joint: AbstractJoint) -> Transform:
-    """Joint's new frame on the parent: z along the axis, x the common normal, way (a, 0, d)."""
-    axis: Array = joint.axis  # type: ignore[attr-defined]
-    z = _unit(to_joint.E.T @ axis)
-    o = to_joint.r
-    x = _normal(z, o)
-    if x is None:
-        x = X_AXIS
-    y = np.array(
-        [z[1] * x[2] - z[2] * x[1], z[2] * x[0] - z[0] * x[2], z[0] * x[1] - z[1] * x[0]]
-    )
-    E = without_rounding(np.array([x, y, z]))
-    if isinstance(joint, Prismatic):  # any point will do
-        return Transform(E, np.zeros(3))
-    across = np.array([-x[1], x[0], 0.0])  # e_z x x: the direction the way should not have
-    slope = z @ across
-    t = -(o @ across) / slope if abs(slope) > 0.5 else -o[2] / z[2]
-    return Transform(E, snapped(o + t * z))
-
-
-def _turn_towards_child(
-    robot: KinematicTree, i: int, constant: Transform, weight: list[int]
-) -> Turn:
-    """Cosine and sine of the turn about z that puts x of body i on the next common normal."""
-    x: ScalarArray | None = None
-    children = [c for c in robot.children[i] if _has_axis(robot.joints[c])]
-    if children:
-        child = max(children, key=lambda c: weight[c])
-        to_joint = constant.inverse().then(_extended(robot.bodies[child].placement))
-        axis: Array = robot.joints[child].axis  # type: ignore[attr-defined]
-        x = _normal(_unit(to_joint.E.T @ axis), to_joint.r)
-    elif not robot.children[i]:  # a leaf: x towards its centre of mass
-        h = robot.bodies[i].inertia.moments(np.longdouble).seen_from(constant.inverse()).first
-        x = _normal(Z_AXIS, snapped(h))
-    if x is None or isinstance(robot.joints[i], Prismatic):
-        return AHEAD
-    return _exact(x[0]), _exact(x[1])
-
-
-def _exact(x: np.longdouble) -> np.longdouble:
-    """X, with rounding of 0 and +-1 removed."""
-    return np.round(x) if abs(x - np.round(x)) <= 2 * ROUNDING else x
-
-
-def _elementary(frame: Transform) -> list[Transform]:
-    """Stages whose product is ``frame``: shift and turn about z, turn about x."""
-    E, r = frame.E, frame.r
-    if np.isin(np.abs(E), (0.0, 1.0)).all() or E[0, 2] != 0.0:
-        return [frame]  # a permutation costs nothing; a general rotation stays whole
-    about_z = rotation_about(Z_AXIS, E[0, 0], E[0, 1])
-    about_x = rotation_about(X_AXIS, E[2, 2], -_sine_x(E))
-    if (E[0, 0], E[0, 1]) == (1.0, 0.0):
-        return [Transform(about_x, r)]
-    if E[2, 2] == 1.0:
-        return [Transform(about_z, r)]
-    return [Transform(about_z, r), Transform(about_x, np.zeros(3))]
-
-
-def _sine_x(E: ScalarArray) -> np.longdouble:
-    """Minus the sine of alpha in E = Rx(alpha) Rz(beta): z = (s_b s_a, -c_b s_a, c_a)."""
-    return np.longdouble(E[2, 1] * E[0, 0] - E[2, 0] * E[0, 1])
