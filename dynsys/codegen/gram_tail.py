@@ -84,10 +84,6 @@ class GramTail:
     def _V(self) -> int:
         return (19 if self.own else 13) * self.n
 
-    def fits(self, width: int) -> bool:
-        """Whether vectors of ``width`` numbers can cover the matrices."""
-        return self.n >= width and self.m >= 2 * width
-
     def evaluate(self, head: ScalarArray) -> ScalarArray:
         """G (m, m) from the numbers of the head, without vectors."""
         n = self.n

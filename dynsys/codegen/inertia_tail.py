@@ -49,10 +49,6 @@ class InertiaTail:
         """Numbers of memory."""
         return 0
 
-    def fits(self, width: int) -> bool:
-        """Whether vectors of ``width`` numbers can cover the matrix."""
-        return self.n >= width
-
     def evaluate(self, head: ScalarArray) -> ScalarArray:
         """H (n, n) from the numbers of the head, without vectors."""
         matrix = head[self.n :].reshape(2, 6, self.n)

@@ -71,16 +71,8 @@ def value_number(program: Program, samples: Extended) -> Program:
             refs[k] = graph.constant(value)
         elif first != k:
             refs[k] = refs[first] * same_sign
-        elif op == Op.ADD:
-            refs[k] = graph.add(get(left), get(right))
-        elif op == Op.MUL:
-            refs[k] = graph.mul(get(left), get(right))
-        elif op == Op.DIV:
-            refs[k] = graph.div(get(left), get(right))
-        elif op in UNARY:
-            refs[k] = graph.unary(Op(op), get(left))
         else:
-            refs[k] = graph.extremum(Op(op), get(left), get(right))
+            refs[k] = _operation(graph, op, get(left), get(right))
     outputs = np.array([get(ref) for ref in program.outputs.tolist()], dtype=np.int32)
     return without_dead_code(
         Program(
@@ -92,6 +84,19 @@ def value_number(program: Program, samples: Extended) -> Program:
             program.n_inputs,
         )
     )
+
+
+def _operation(graph: Graph, op: int, left: int, right: int) -> int:
+    """Node of an operation; ``right`` counts for those of two operands."""
+    if op == Op.ADD:
+        return graph.add(left, right)
+    if op == Op.MUL:
+        return graph.mul(left, right)
+    if op == Op.DIV:
+        return graph.div(left, right)
+    if op in UNARY:
+        return graph.unary(Op(op), left)
+    return graph.extremum(Op(op), left, right)
 
 
 def _classes(program: Program, values: Extended) -> tuple[NDArray[np.intp], NDArray[np.int8]]:
