@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dynsys.codegen.llvm_text import Lines, VectorType
+from dynsys.codegen.llvm_text import Lines, VectorType, row_parameters
 from dynsys.codegen.signature import Signature
 
 __all__ = ["CHUNK", "emit_driver"]
@@ -97,9 +97,8 @@ def _batch_function(
     mask = end.let(f"fcmp ord {t} %sum, zeroinitializer")
     fine = end.all_true(t, mask)
     rest, rest_fine = _rest(t, signature, first_output, fine)
-    parameters = "".join(f", ptr %p{g}, i64 %s{g}" for g in range(n))
     return f"""
-define i64 @{name}(i64 %n, ptr %scratch{parameters}) {{
+define i64 @{name}(i64 %n, ptr %scratch{row_parameters(n)}) {{
 start:
   %full = udiv i64 %n, {t.width}
   br label %head

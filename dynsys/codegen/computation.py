@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from dynsys.codegen.llvm_text import VectorType
+from dynsys.codegen.llvm_text import VectorType, row_addresses, row_parameters
 from dynsys.codegen.signature import Signature
 from dynsys.codegen.target import Target
 from dynsys.types import ScalarArray
@@ -29,17 +29,11 @@ def one_by_one(signature: Signature, t: VectorType) -> str:
 
     The first output, of at least ``finite.FEWEST`` numbers, tells whether all is finite.
     """
-    groups = range(len(signature.groups))
+    n = len(signature.groups)
     out = len(signature.inputs)
-    parameters = "".join(f", ptr %p{g}, i64 %s{g}" for g in groups)
-    rows = "".join(
-        f"  %o{g} = mul i64 %k, %s{g}\n"
-        f"  %a{g} = getelementptr {t.element}, ptr %p{g}, i64 %o{g}\n"
-        for g in groups
-    )
-    arguments = ", ".join(f"ptr %a{g}" for g in groups)
+    arguments = ", ".join(f"ptr %a{g}" for g in range(n))
     return f"""
-define i64 @batch(i64 %n, ptr %scratch{parameters}) {{
+define i64 @batch(i64 %n, ptr %scratch{row_parameters(n)}) {{
 start:
   br label %head
 head:
@@ -48,7 +42,7 @@ head:
   %more = icmp ult i64 %k, %n
   br i1 %more, label %row, label %done
 row:
-{rows}  call void @one({arguments})
+{row_addresses(n, t, "%k")}  call void @one({arguments})
   %finite = call i1 @finite(ptr %a{out}, i64 {signature.outputs[0][1]})
   %flag = zext i1 %finite to i64
   %both = and i64 %fine, %flag

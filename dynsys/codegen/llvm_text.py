@@ -9,7 +9,7 @@ from typing import Any, final
 
 import numpy as np
 
-__all__ = ["Lines", "VectorType", "literal"]
+__all__ = ["Lines", "VectorType", "literal", "row_addresses", "row_parameters"]
 
 
 @lru_cache(maxsize=4096)
@@ -128,3 +128,17 @@ class Lines:
             return mask
         packed = self.let(f"bitcast {t.mask} {mask} to i{t.width}")
         return self.let(f"icmp eq i{t.width} {packed}, -1")
+
+
+def row_parameters(count: int) -> str:
+    """Parameters of a function on rows: address %p and stride %s of every group."""
+    return "".join(f", ptr %p{g}, i64 %s{g}" for g in range(count))
+
+
+def row_addresses(count: int, t: VectorType, row: str) -> str:
+    """Lines that set %a0, %a1 ... to the addresses of a row of every group."""
+    return "".join(
+        f"  %o{g} = mul i64 {row}, %s{g}\n"
+        f"  %a{g} = getelementptr {t.element}, ptr %p{g}, i64 %o{g}\n"
+        for g in range(count)
+    )

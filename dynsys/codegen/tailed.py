@@ -15,7 +15,7 @@ import numpy as np
 from dynsys.codegen.emit import SEGMENT_BATCH, SEGMENT_ONE, around, check_dtype
 from dynsys.codegen.emit_batch import batch_scratch_bytes, emit_batch
 from dynsys.codegen.emit_one import emit_one
-from dynsys.codegen.llvm_text import VectorType
+from dynsys.codegen.llvm_text import VectorType, row_addresses, row_parameters
 from dynsys.codegen.program import Program
 from dynsys.codegen.schedule import make_schedule
 from dynsys.codegen.signature import Signature
@@ -96,18 +96,12 @@ define void @one({inputs}ptr %out0) {{
 
 def _batch(tail: AbstractTail, signature: Signature, t: VectorType, head_bytes: int) -> str:
     """Text of ``batch``: heads of up to ROWS states side by side, then tails one by one."""
-    groups = range(len(signature.groups))
-    out = len(signature.inputs)
-    parameters = "".join(f", ptr %p{g}, i64 %s{g}" for g in groups)
-    rows = "".join(
-        f"  %o{g} = mul i64 %first, %s{g}\n"
-        f"  %a{g} = getelementptr {t.element}, ptr %p{g}, i64 %o{g}\n"
-        for g in groups
-    )
+    n, out = len(signature.groups), len(signature.inputs)
+    addresses = row_addresses(n, t, "%first")
     inputs = "".join(f", ptr %a{g}, i64 %s{g}" for g in range(out))
     heads = f", ptr %heads, i64 {tail.n_head}"
     return f"""
-define i64 @batch(i64 %n, ptr %scratch{parameters}) {{
+define i64 @batch(i64 %n, ptr %scratch{row_parameters(n)}) {{
 start:
   %heads = getelementptr i8, ptr %scratch, i64 {head_bytes}
   %work = getelementptr {t.element}, ptr %heads, i64 {ROWS * tail.n_head}
@@ -122,7 +116,7 @@ heads_of_block:
   %left = sub i64 %n, %first
   %few = icmp ult i64 %left, {ROWS}
   %rows = select i1 %few, i64 %left, i64 {ROWS}
-{rows}  %ignored = call i64 @head_batch(i64 %rows, ptr %scratch{inputs}{heads})
+{addresses}  %ignored = call i64 @head_batch(i64 %rows, ptr %scratch{inputs}{heads})
   br label %row
 row:
   %k = phi i64 [ 0, %heads_of_block ], [ %k_next, %row ]
