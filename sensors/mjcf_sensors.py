@@ -8,11 +8,10 @@ from typing import Any, final
 
 import numpy as np
 
-from dynsys.errors import LayoutError, ModelError
+from dynsys.errors import LayoutError
 from dynsys.model.assembly import emit
-from dynsys.model.mjcf import joint_names
-from dynsys.model.mjcf_files import check_referenced_files
-from dynsys.model.spatial import Transform, quaternion_to_rotation, without_rounding
+from dynsys.model.mujoco_model import body_name, compiled_model, joint_names, transform_of
+from dynsys.model.spatial import Transform
 from dynsys.model.tree import KinematicTree
 from dynsys.model.xml_input import MAX_BYTES, PathLike, read_xml
 from sensors.force_torque import ForceTorque
@@ -46,39 +45,13 @@ def from_mjcf(
     root = read_xml(path, max_bytes)
     if root.tag != "mujoco":
         raise LayoutError(f"{root.file}: an MJCF file starts with <mujoco>")
-    try:
-        import mujoco
-    except ImportError as error:
-        raise ModelError(
-            f"{root.file}: reading MJCF needs the mujoco package ({error});"
-            " run: pip install dynsys[mujoco]"
-        ) from None
-    check_referenced_files(root, max_bytes)
-    try:
-        model = mujoco.MjModel.from_xml_path(root.file)
-    except (ValueError, mujoco.FatalError) as error:
-        raise ModelError(f"{root.file}: MuJoCo cannot compile it: {error}") from None
+    model = compiled_model(root, max_bytes)
     reader = _Reader(model, robot)
-    readers: dict[int, Callable[[int, str], AbstractSensor]] = {
-        int(mujoco.mjtSensor.mjSENS_ACCELEROMETER): reader.accelerometer,
-        int(mujoco.mjtSensor.mjSENS_GYRO): reader.gyroscope,
-        int(mujoco.mjtSensor.mjSENS_FORCE): reader.force,
-        int(mujoco.mjtSensor.mjSENS_TORQUE): reader.torque,
-        int(mujoco.mjtSensor.mjSENS_JOINTACTFRC): reader.joint_force,
-    }
     found: list[AbstractSensor] = []
     notes: list[str] = []
     for s in range(model.nsensor):
-        name = model.sensor(s).name or f"sensor{s}"
-        kind = mujoco.mjtSensor(int(model.sensor_type[s]))
-        if int(kind) not in readers:
-            word = kind.name.removeprefix("mjSENS_").lower()
-            notes.append(
-                f"{root.file}: sensor {name!r}: type {word!r} is not supported; left out"
-            )
-            continue
         try:
-            sensor = readers[int(kind)](s, name.replace("(", "[").replace(")", "]"))
+            sensor = reader.sensor(s, model.sensor(s).name or f"sensor{s}")
             sensor.validate(robot)
             found.append(sensor)
         except LayoutError as error:
@@ -93,6 +66,22 @@ class _Reader:
     model: Any
     robot: KinematicTree
 
+    def sensor(self, s: int, name: str) -> AbstractSensor:
+        """Return sensor s as one of ours; LayoutError if there is none like it."""
+        from mujoco import mjtSensor
+
+        readers: dict[str, Callable[[int, str], AbstractSensor]] = {
+            "accelerometer": self.accelerometer,
+            "gyro": self.gyroscope,
+            "force": self.force,
+            "torque": self.torque,
+            "jointactfrc": self.joint_force,
+        }
+        kind = mjtSensor(int(self.model.sensor_type[s])).name.removeprefix("mjSENS_").lower()
+        if kind not in readers:
+            raise LayoutError(f"sensor {name!r}: type {kind!r} is not supported")
+        return readers[kind](s, name.replace("(", "[").replace(")", "]"))
+
     def _std(self, s: int) -> float | None:
         noise = float(self.model.sensor_noise[s])
         return noise if noise > 0 else None
@@ -101,10 +90,8 @@ class _Reader:
         """Name of the site's MuJoCo body, and the transform from that body to the site."""
         site = int(self.model.sensor_objid[s])
         body = int(self.model.site_bodyid[site])
-        w, x, y, z = (float(value) for value in self.model.site_quat[site])
-        E = without_rounding(np.asarray(quaternion_to_rotation(np.array([x, y, z, w]))))
-        name = "world" if body == 0 else self.model.body(body).name or f"body{body}"
-        return name, Transform(E, np.array(self.model.site_pos[site]))
+        name = "world" if body == 0 else body_name(self.model, body)
+        return name, transform_of(self.model.site_pos[site], self.model.site_quat[site])
 
     def _frame(self, body: str) -> str:
         origin = f"{body}/origin"

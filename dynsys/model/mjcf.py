@@ -17,10 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from dynsys.errors import ModelError
 from dynsys.model.assembly import Assembly, InertiaPolicy, MimicPolicy, ReadOptions, emit
-from dynsys.model.mjcf_files import check_referenced_files
-from dynsys.model.mujoco_model import ModelReader, joint_names
+from dynsys.model.mujoco_model import ModelReader, compiled_model, joint_names
 from dynsys.model.tree import KinematicTree
 from dynsys.model.xml_input import MAX_BYTES, Node, PathLike, read_xml
 from dynsys.types import ArrayLike
@@ -64,18 +62,7 @@ def mjcf_from_node(root: Node, options: ReadOptions) -> tuple[KinematicTree, lis
     """Return the tree of the file behind ``root`` and the warnings it deserves."""
     if root.tag != "mujoco":
         raise root.error("an MJCF file starts with <mujoco>; this is another format")
-    try:
-        import mujoco
-    except ImportError as error:
-        raise ModelError(
-            f"{root.file}: reading MJCF needs the mujoco package ({error});"
-            " run: pip install dynsys[mujoco]"
-        ) from None
-    check_referenced_files(root, options.max_bytes)
-    try:
-        model = mujoco.MjModel.from_xml_path(root.file)
-    except (ValueError, RuntimeError, MemoryError, mujoco.FatalError) as error:
-        raise ModelError(f"{root.file}: MuJoCo cannot compile it: {error}") from None
+    model = compiled_model(root, options.max_bytes)
     return tree_from_mujoco(model, root.file, options)
 
 

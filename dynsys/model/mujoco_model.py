@@ -9,15 +9,43 @@ import numpy as np
 from dynsys.errors import ModelError
 from dynsys.model.assembly import Assembly, MimicPolicy, compose, listing
 from dynsys.model.joints import AbstractJoint, Free, Prismatic, Revolute, Spherical
+from dynsys.model.mjcf_files import check_referenced_files
 from dynsys.model.spatial import Inertia, Transform, quaternion_to_rotation, without_rounding
 from dynsys.model.tree import Body, Coupling, Frame
+from dynsys.model.xml_input import Node
 from dynsys.types import Array
 
-__all__ = ["BALL", "FREE", "HINGE", "SLIDE", "ModelReader", "joint_names"]
+__all__ = [
+    "BALL",
+    "FREE",
+    "HINGE",
+    "SLIDE",
+    "ModelReader",
+    "body_name",
+    "compiled_model",
+    "joint_names",
+    "transform_of",
+]
 
 FREE, BALL, SLIDE, HINGE = range(4)  # mujoco.mjtJoint
 EQUALITY_JOINT = 2  # mujoco.mjtEq.mjEQ_JOINT
 KIND_NAME = {FREE: "free", BALL: "ball", SLIDE: "slide", HINGE: "hinge"}
+
+
+def compiled_model(root: Node, max_bytes: int) -> Any:
+    """``mujoco.MjModel`` of the file behind ``root``, once what it refers to is checked."""
+    try:
+        import mujoco
+    except ImportError as error:
+        raise ModelError(
+            f"{root.file}: reading MJCF needs the mujoco package ({error});"
+            " run: pip install dynsys[mujoco]"
+        ) from None
+    check_referenced_files(root, max_bytes)
+    try:
+        return mujoco.MjModel.from_xml_path(root.file)
+    except (ValueError, RuntimeError, MemoryError, mujoco.FatalError) as error:
+        raise ModelError(f"{root.file}: MuJoCo cannot compile it: {error}") from None
 
 
 def joint_names(model: Any) -> list[str]:
@@ -29,17 +57,19 @@ def joint_names(model: Any) -> list[str]:
             continue
         body, kind = int(model.jnt_bodyid[j]), int(model.jnt_type[j])
         k = j - int(model.body_jntadr[body])
-        name = "root" if kind == FREE else f"{_body_name(model, body)}/{KIND_NAME[kind]}{k}"
-        names[j] = name if name not in used else f"{_body_name(model, body)}/joint{j}"
+        name = "root" if kind == FREE else f"{body_name(model, body)}/{KIND_NAME[kind]}{k}"
+        names[j] = name if name not in used else f"{body_name(model, body)}/joint{j}"
         used.add(names[j])
     return names
 
 
-def _body_name(model: Any, body: int) -> str:
+def body_name(model: Any, body: int) -> str:
+    """Name of a MuJoCo model's body; an unnamed one is named after its number."""
     return model.body(body).name or f"body{body}"
 
 
-def _transform(position: Array, quaternion_wxyz: Array) -> Transform:
+def transform_of(position: Array, quaternion_wxyz: Array) -> Transform:
+    """Transform to a frame that MuJoCo places by position and quaternion."""
     w, x, y, z = (float(value) for value in quaternion_wxyz)
     E = np.asarray(quaternion_to_rotation(np.array([x, y, z, w])), dtype=np.float64)
     return Transform(without_rounding(E), np.array(position, dtype=np.float64))
@@ -70,7 +100,7 @@ class ModelReader:
             name = self.model.site(s).name
             if name and name not in self.assembly.frames:
                 holder = self.place[int(self.model.site_bodyid[s])]
-                here = _transform(self.model.site_pos[s], self.model.site_quat[s])
+                here = transform_of(self.model.site_pos[s], self.model.site_quat[s])
                 frame = Frame(holder.body, compose(holder.transform, here))
                 self.assembly.frames[name] = frame
 
@@ -88,16 +118,16 @@ class ModelReader:
         )
 
     def _read_body(self, i: int, make_free: bool) -> None:
-        model, name = self.model, _body_name(self.model, i)
+        model, name = self.model, body_name(self.model, i)
         parent = self.place[int(model.body_parentid[i])]
-        here = compose(parent.transform, _transform(model.body_pos[i], model.body_quat[i]))
+        here = compose(parent.transform, transform_of(model.body_pos[i], model.body_quat[i]))
         inertia = self._inertia(i)
         first, count = int(model.body_jntadr[i]), int(model.body_jntnum[i])
         if make_free:
             free = Body(name, -1, Free(), inertia=inertia, joint_name="root")
             self.place.append(Frame(self.assembly.add(free), Transform.identity()))
             return
-        above = _body_name(model, int(model.body_parentid[i]))
+        above = body_name(model, int(model.body_parentid[i]))
         if count == 0:
             place = self.assembly.fold(name, name, above, parent, here, inertia)
             self.place.append(place)
@@ -177,7 +207,7 @@ class ModelReader:
         principal = Inertia(
             float(model.body_mass[i]), np.zeros(3), np.diag(np.array(model.body_inertia[i]))
         )
-        return principal.seen_from(_transform(model.body_ipos[i], model.body_iquat[i]))
+        return principal.seen_from(transform_of(model.body_ipos[i], model.body_iquat[i]))
 
     def read_equalities(self, mimic: MimicPolicy) -> None:
         """Couple joints as the file's equalities say, or note that they are free."""
