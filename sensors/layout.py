@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,6 +19,8 @@ from dynsys.system.equations import EquationBlock
 from dynsys.system.unknowns import UnknownLayout
 from dynsys.types import Array, ArrayLike, BoolArray
 from sensors.correlations import Correlation, check_correlations, sparse_blocks
+from sensors.layout_fingerprint import layout_fingerprint
+from sensors.readings import pack_readings
 from sensors.sensor import AbstractSensor, SensorRows
 
 if TYPE_CHECKING:
@@ -272,41 +273,7 @@ class Layout:
         LayoutError
             unknown or missing name, wrong length.
         """
-        for name in values:
-            self._index(name)
-        given = {name: self._reading(name, value) for name, value in values.items()}
-        counts = {len(value) for value in given.values() if value.ndim == 2}
-        if len(counts) > 1:
-            raise LayoutError(f"readings have different numbers of samples: {sorted(counts)}")
-        y = np.empty((*counts, self.size))
-        y[...] = self.constants
-        for sensor in self.sensors:
-            where = self.slice(sensor.name)
-            if sensor.name in given:
-                y[..., where] = given[sensor.name]
-            elif sensor.constant(1) is None:
-                if missing is None:
-                    raise LayoutError(
-                        f"no reading of {sensor}; give it, or NaN for each of its"
-                        f" {where.stop - where.start} numbers to go without"
-                    )
-                y[..., where] = missing
-        return y
-
-    def _reading(self, name: str, value: ArrayLike) -> Array:
-        size = self.sizes[name]
-        try:
-            out = np.asarray(value, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise LayoutError(f"reading of sensor {name!r} is not numeric: {error}") from None
-        if size == 1 and (out.ndim == 0 or (out.ndim == 1 and len(out) != 1)):
-            out = out[..., None]
-        if out.ndim not in (1, 2) or out.shape[-1] != size:
-            raise LayoutError(
-                f"reading of sensor {name!r} must have {size} numbers (per sample), got shape"
-                f" {np.shape(value)}"
-            )
-        return out
+        return pack_readings(self, values, missing)
 
     def unpack(self, y: ArrayLike) -> dict[str, Array]:
         """Readings by sensor name from y (..., size)."""
@@ -317,20 +284,4 @@ class Layout:
 
     def fingerprint(self) -> str:
         """SHA-256 (hex), equal exactly if robot, equations and noise are equal."""
-        digest = hashlib.sha256(
-            b"dynsys layout 1" + fingerprint_robot(self.robot).digest.encode()
-        )
-        for frame in self.robot.frames.values():
-            digest.update(_bytes(frame.body, frame.transform.E, frame.transform.r))
-        for weld in self.robot.welds.values():
-            digest.update(_bytes(weld.body, weld.inertia.matrix(), weld.children))
-        for sensor in self.sensors:
-            digest.update(repr(sensor).encode())
-        for first, second, matrix in self.correlations:
-            digest.update(f"{first}\0{second}\0".encode() + _bytes(matrix))
-        return digest.hexdigest()
-
-
-def _bytes(*arrays: ArrayLike) -> bytes:
-    parts = [np.ravel(np.asarray(array, dtype=np.float64)) for array in arrays]
-    return np.concatenate(parts).astype("<f8").tobytes()
+        return layout_fingerprint(self)
