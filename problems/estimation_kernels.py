@@ -16,9 +16,9 @@ from dynsys.estimation import ESTIMATES, estimation_program, planned_estimation
 from dynsys.ordering import Plan, fingerprint_problem, fingerprint_robot, program_operations
 from dynsys.ordering.fingerprint import Fingerprint, fingerprint_parts
 from problems.compiled_estimator import CompiledEstimator, Wanted
+from problems.dynamics_kernels import freedom_names
 from problems.entry_names import entry_names
 from problems.estimate import Estimate, Quantity
-from problems.problem import freedom_names
 
 if TYPE_CHECKING:
     from problems.estimation import Estimation

@@ -11,38 +11,26 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from dynsys.codegen.build import dynamics_kernel, guarded_dynamics
-from dynsys.codegen.c_source import export_c
 from dynsys.codegen.interface import AbstractKernel
-from dynsys.codegen.programs import DYNAMICS_OUTPUTS, dynamics_program, sample_states
-from dynsys.errors import KernelBuildError, SingularSystemError
-from dynsys.loops import LoopKernel, prefer_loops
 from dynsys.model.tree import KinematicTree
-from dynsys.ordering import (
-    Fingerprint,
-    Plan,
-    PlannedPivot,
-    fingerprint_problem,
-    fingerprint_robot,
-    program_operations,
-)
+from dynsys.ordering import Fingerprint, Plan, fingerprint_problem
 from dynsys.recursive.kinematics import WrenchInput, external_wrenches
 from dynsys.system.known import known_inputs
 from dynsys.system.linear_system import LinearSystem
-from dynsys.system.pivot_safety import pivot_safety
-from dynsys.system.symmetric import symmetric_steps
 from dynsys.types import Array, ArrayLike, BoolArray
+from problems.dynamics_kernels import (
+    Backend,
+    body_kernel,
+    compile_dynamics,
+    export_dynamics,
+    plan_dynamics,
+)
 from problems.inputs import apart_from, matrix, wrench_rows
 from problems.reference import ReferenceKernel, residuals
 from problems.solution import Details, Solution, State
 from problems.trust import Trust, judge, stacked
 
 __all__ = ["AbstractDynamics", "AbstractProblem", "Backend"]
-
-Backend = Literal["auto", "llvm", "loops", "reference"]
-
-WIDEST_SPREAD = 1e15
-"""Ratio of inertias above which specialised code would take the light ones for rounding."""
 
 
 class AbstractProblem(ABC):
@@ -99,26 +87,7 @@ class AbstractDynamics(AbstractProblem):
         a joint inertia. There is nothing to search; the arguments are those of problems whose
         sensors leave more open.
         """
-        program = guarded_dynamics(self.robot, self.known, self.given, self.answers)
-        steps = symmetric_steps(self.robot, self.known)
-        pivots = {pivot.joint: pivot for pivot in pivot_safety(self.robot, self.known)}
-        names = self.robot.joint_names
-        planned = []
-        for k, step in enumerate(steps):
-            if step.kind == "pivot":
-                pivot = pivots[names[_leader(self.robot, step.body)]]
-                name = f"inertia of joint {pivot.joint!r}"
-                planned.append(PlannedPivot(k, name, pivot.safe_by, pivot.worst_share))
-        return Plan(
-            method="symmetric",
-            robot=fingerprint_robot(self.robot),
-            problem=self._fingerprint,
-            operations=program_operations(program),
-            pivots=tuple(planned),
-            steps=steps,
-            options={"frames": "re-chosen", "masses": "regrouped where accuracy allows"},
-            ordering="symmetric pairs, leaf to root",
-        )
+        return plan_dynamics(self, self._fingerprint)
 
     @cached_property
     def _fingerprint(self) -> Fingerprint:
@@ -154,38 +123,7 @@ class AbstractDynamics(AbstractProblem):
         """
         if plan is not None:
             plan.check(self.robot, self._fingerprint)
-        names = self._outputs(outputs)
-        wanted = backend or self.backend
-        chosen = self._choose(wanted, dtype)
-        question = (self.robot, self.known, self.given, names)
-        if chosen == "loops":
-            return LoopKernel(*question, wrenches=wrenches)
-        if chosen == "llvm":
-            try:
-                return dynamics_kernel(*question, wrenches=wrenches, dtype=dtype)
-            except SingularSystemError:
-                if wanted == "llvm":
-                    raise
-        return ReferenceKernel(self.system, self.given, names, wrenches=wrenches)
-
-    def _outputs(self, outputs: Sequence[str] | None) -> tuple[str, ...]:
-        names = tuple(self.answers if outputs is None else outputs)
-        unknown = set(names) - set(DYNAMICS_OUTPUTS)
-        if unknown or not names:
-            raise KernelBuildError(
-                f"outputs {sorted(unknown)} are none of {', '.join(DYNAMICS_OUTPUTS)}"
-            )
-        return names
-
-    def _choose(self, backend: Backend, dtype: str) -> Backend:
-        if backend not in ("auto", "llvm", "loops", "reference"):
-            raise KernelBuildError(f"there is no backend {backend!r}: llvm, loops or reference")
-        if backend == "auto":
-            plain = prefer_loops(self.robot) or _inertia_spread(self.robot) > WIDEST_SPREAD
-            backend = "loops" if plain and dtype == "float64" else "llvm"
-        if dtype not in ("float64", "float32") or (dtype == "float32" and backend != "llvm"):
-            raise KernelBuildError(f"backend {backend!r} has no kernels of dtype {dtype!r}")
-        return backend
+        return compile_dynamics(self, backend or self.backend, dtype, outputs, wrenches)
 
     def export_c(
         self,
@@ -201,22 +139,13 @@ class AbstractDynamics(AbstractProblem):
 
         ``name`` is that of the C function (default: the problem's). Returns the files written.
         """
-        names = self._outputs(outputs)
-        program, signature = dynamics_program(
-            self.robot, self.known, self.given, names, wrenches=wrenches
-        )
-        extra = signature.n_inputs - self.robot.nq - self.robot.nv
-        freedoms = freedom_names(self.robot)
-        return export_c(
+        return export_dynamics(
+            self,
             folder,
-            name or type(self).__name__.lower(),
-            program,
-            signature,
-            sample_states(self.robot, 5, 11, extra),
+            name=name,
+            outputs=outputs,
+            wrenches=wrenches,
             dtype=dtype,
-            labels={"qd": freedoms, self.given: freedoms}
-            | {output: freedoms for output in names if output in ("torque", "qdd")},
-            description=f"{type(self).__name__} of robot {self.robot.name}",
             overwrite=overwrite,
         )
 
@@ -353,36 +282,4 @@ class AbstractDynamics(AbstractProblem):
 
     @cached_property
     def _body_kernel(self) -> AbstractKernel:
-        """Accelerations and joint wrenches from q, qd, qdd and external wrenches.
-
-        The reference backend reads them off D, from what is given instead of qdd.
-        """
-        everything = np.ones(self.robot.nv, dtype=bool)
-        outputs = ("acceleration", "joint_wrench")
-        if self.backend == "reference":
-            return ReferenceKernel(self.system, self.given, outputs, wrenches=True)
-        if self._choose(self.backend, "float64") == "loops":
-            return LoopKernel(self.robot, everything, "qdd", outputs, wrenches=True)
-        return dynamics_kernel(self.robot, everything, "qdd", outputs, wrenches=True)
-
-
-def _inertia_spread(robot: KinematicTree) -> float:
-    """Largest inertia of a body over the smallest that is not zero."""
-    sizes = [float(np.abs(moments.matrix()).max()) for moments in robot.moments]
-    nonzero = [size for size in sizes if size > 0]
-    return max(nonzero) / min(nonzero) if nonzero else 1.0
-
-
-def _leader(robot: KinematicTree, joint: int) -> int:
-    coupling = robot.bodies[joint].coupling
-    return joint if coupling is None else coupling.leader
-
-
-def freedom_names(robot: KinematicTree) -> list[str]:
-    """Name of every freedom (nv,): its joint's, with a number where the joint has several."""
-    names = [""] * robot.nv
-    for joint, v, body in zip(robot.joint_names, robot.v_slices(), robot.bodies, strict=True):
-        if body.coupling is None:
-            for k in range(v.start, v.stop):
-                names[k] = joint if v.stop - v.start == 1 else f"{joint}[{k - v.start}]"
-    return names
+        return body_kernel(self)
