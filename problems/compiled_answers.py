@@ -12,8 +12,9 @@ from dynsys.errors import KernelBuildError
 from dynsys.types import Array, BoolArray, IntArray
 from problems.compiled_estimator import CompiledEstimator, Wanted
 from problems.consistency import normalised_residuals
-from problems.estimate import UNCHECKED, Estimate
+from problems.estimate import Estimate
 from problems.named_quantity import QUANTITIES, Of, Quantity, deviations, values
+from problems.suspect import UNCHECKED
 
 if TYPE_CHECKING:
     from problems.estimation import Estimation

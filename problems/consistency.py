@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import chdtrc
 
 from dynsys.types import Array, IntArray
-from problems.estimate import SIGNIFICANCE, UNCHECKED, Suspect
+from problems.suspect import SIGNIFICANCE, UNCHECKED, Suspect
 
 if TYPE_CHECKING:
     from problems.estimation import Estimation

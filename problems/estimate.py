@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -21,6 +20,7 @@ from problems.named_quantity import (
     is_determined,
     values,
 )
+from problems.suspect import Suspect
 
 if TYPE_CHECKING:
     from problems.compiled_answers import CompiledAnswers
@@ -29,32 +29,6 @@ if TYPE_CHECKING:
     from problems.posterior import AbstractPosterior
 
 __all__ = ["QUANTITIES", "Estimate", "Quantity", "Suspect"]
-
-SIGNIFICANCE = 0.01
-"""Readings that would disagree this much in fewer than one of a hundred cases disagree."""
-
-UNCHECKED = 1e-9
-"""Part of a reading's information that the others must be able to check."""
-
-
-@final
-@dataclass(frozen=True)
-class Suspect:
-    """A sensor whose removal explains the disagreement.
-
-    ``explains`` of the chi-square go with it, ``degrees_of_freedom`` with its rows; what is
-    left over would be as large by chance with probability ``p_value``.
-    """
-
-    sensor: str
-    explains: float
-    degrees_of_freedom: int
-    p_value: float
-
-    def __str__(self) -> str:
-        return (
-            f"sensor {self.sensor!r} disagrees with the others (chi-square {self.explains:.3g})"
-        )
 
 
 @final

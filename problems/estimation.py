@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, cast, final, get_args
 import numpy as np
 
 from dynsys.codegen.interface import AbstractKernel
-from dynsys.errors import KernelBuildError, LayoutError
-from dynsys.model.checks import nearest_name
+from dynsys.errors import KernelBuildError
 from dynsys.model.tree import KinematicTree
 from dynsys.ordering import Plan
 from dynsys.system.linear_system import LinearSystem
 from dynsys.types import Array, ArrayLike
 from problems.compiled_answers import CompiledAnswers, wanted_of
 from problems.compiled_estimator import CompiledEstimator, Wanted
-from problems.estimate import QUANTITIES, Estimate, Quantity
+from problems.estimate import QUANTITIES, Estimate
 from problems.estimation_kernels import (
     ReferenceEstimator,
     check_plan,
@@ -30,6 +29,7 @@ from problems.inputs import matrix
 from problems.least_squares_sparse import has_cholmod
 from problems.measured_states import MeasuredStates
 from problems.measured_system import Active, MeasuredSystem, Readings
+from problems.named_quantity import Uncertainty, quantities_of
 from problems.posterior import AbstractPosterior
 from problems.posterior_solver import ContradictionError, PosteriorSolver
 from problems.prior import PerName, Prior
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 __all__ = ["ContradictionError", "Estimation", "Uncertainty"]
 
 Backend: TypeAlias = Literal["auto", "llvm", "cholmod", "superlu", "dense"]
-Uncertainty: TypeAlias = Literal["all"] | Quantity | Sequence[Quantity] | None
 
 COMPILED_FROM = 256
 """States of a batch from which compiling the estimator pays."""
@@ -142,12 +141,10 @@ class Estimation(AbstractProblem):
         """
         q, qd = self.robot.check_q(q), self.robot.check_v(qd, "qd")
         rows = self.measured.pack(y, active, None)
-        wanted = _quantities(uncertainty)
+        wanted = quantities_of(uncertainty, "uncertainty")
         states = MeasuredStates(self, q[None], qd[None], rows[None], False)
         if self.backend == "llvm" and self.prior is None:
-            state = (states.q, states.qd, states.rows)
-            answers = CompiledAnswers(self, self._compiled, state, states, 1, True)
-            answers.compute(wanted_of(QUANTITIES, wanted))
+            answers = self._answers(states, wanted_of(QUANTITIES, wanted), 1, True)
             (method,) = answers.method if isinstance(answers.method, tuple) else ("llvm",)
             return Estimate(self, states, None, method, None, answers)
         e = Estimate.of_one(self, self.posterior(q, qd, rows), states)
@@ -181,22 +178,29 @@ class Estimation(AbstractProblem):
         positions, velocities = matrix(self.robot, (("q", q), ("qd", qd)))
         n = len(positions)
         rows = self.measured.pack(y, active, n)
-        wanted = _quantities(uncertainty)
+        wanted = quantities_of(uncertainty, "uncertainty")
         states = MeasuredStates(self, positions, velocities, rows, True)
         if self.prior is None and (
             self.backend == "llvm" or (self.backend == "auto" and n >= COMPILED_FROM)
         ):
-            state = (states.q, states.qd, states.rows)
             partial = int(np.isnan(rows).any(axis=1).sum())
             switch = self.backend == "llvm" or partial >= COMPILED_FROM
-            answers = CompiledAnswers(self, self._compiled, state, states, threads, switch)
             try:
-                answers.compute(wanted_of(outputs, wanted))
+                answers = self._answers(states, wanted_of(outputs, wanted), threads, switch)
                 return Estimate(self, states, n, answers.method, None, answers)
             except KernelBuildError:
                 if self.backend == "llvm":
                     raise
         return Estimate.of_many(self, states, n, wanted)
+
+    def _answers(
+        self, states: MeasuredStates, wanted: Wanted, threads: int, switch: bool
+    ) -> CompiledAnswers:
+        """What the compiled estimator says; with ``switch`` readings may be missing."""
+        state = (states.q, states.qd, states.rows)
+        answers = CompiledAnswers(self, self._compiled, state, states, threads, switch)
+        answers.compute(wanted)
+        return answers
 
     @cached_property
     def _compiled(self) -> CompiledEstimator:
@@ -309,15 +313,3 @@ class Estimation(AbstractProblem):
         from problems.verdict_judge import judge
 
         return judge(self, samples=samples, seed=seed, search=search)
-
-
-def _quantities(wanted: Uncertainty) -> tuple[Quantity, ...]:
-    if wanted is None:
-        return ()
-    names = QUANTITIES if wanted == "all" else (wanted,) if isinstance(wanted, str) else wanted
-    for name in names:
-        if name not in QUANTITIES:
-            hint = nearest_name(str(name), QUANTITIES)
-            listed = ", ".join(QUANTITIES)
-            raise LayoutError(f"uncertainty: no quantity {name!r}{hint}; use {listed}")
-    return cast("tuple[Quantity, ...]", tuple(names))

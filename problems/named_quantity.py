@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, final
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, final
 
 import numpy as np
 
-from dynsys.errors import ModelError
+from dynsys.errors import LayoutError, ModelError
 from dynsys.model.checks import nearest_name
 from dynsys.model.tree import KinematicTree
 from dynsys.types import Array, IntArray
@@ -22,8 +22,10 @@ __all__ = [
     "NamedQuantity",
     "Of",
     "Quantity",
+    "Uncertainty",
     "deviations",
     "is_determined",
+    "quantities_of",
     "values",
 ]
 
@@ -37,8 +39,22 @@ QUANTITIES: tuple[Quantity, ...] = (
     "joint_wrench",
     "external_wrench",
 )
+Uncertainty: TypeAlias = Literal["all"] | Quantity | Sequence[Quantity] | None
 Of: TypeAlias = Callable[["AbstractPosterior", Array, IntArray], Array]
 """Values (rows,) of ``matrix @ d[columns]``, or of something about it."""
+
+
+def quantities_of(wanted: Uncertainty, what: str) -> tuple[Quantity, ...]:
+    """Quantities that a caller asks for in argument ``what``; LayoutError names a wrong one."""
+    if wanted is None:
+        return ()
+    names = QUANTITIES if wanted == "all" else (wanted,) if isinstance(wanted, str) else wanted
+    for name in names:
+        if name not in QUANTITIES:
+            hint = nearest_name(str(name), QUANTITIES)
+            listed = ", ".join(QUANTITIES)
+            raise LayoutError(f"{what}: no quantity {name!r}{hint}; use {listed}")
+    return cast("tuple[Quantity, ...]", tuple(names))
 
 
 def values(posterior: AbstractPosterior, matrix: Array, columns: IntArray) -> Array:
