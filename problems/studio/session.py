@@ -15,6 +15,7 @@ from problems.studio import files, palette, posture, shapes, view
 from problems.studio.background import AbstractBackground
 from problems.studio.folder import Folder, RefusedError
 from problems.studio.glance import Onlooker
+from problems.studio.history import History
 from problems.studio.player import Player
 from problems.studio.questions import Questions
 from sensors.layout import Layout
@@ -24,7 +25,6 @@ __all__ = ["Session"]
 
 Facts: TypeAlias = dict[str, Any]
 Fields: TypeAlias = Mapping[str, Any]
-MOST_UNDONE = 100
 
 
 @final
@@ -62,8 +62,7 @@ class Session:
         self.problem, self.robot = problem, problem.tree
         self._onlooker = Onlooker(self.robot, problem.prior)
         self.q: Array = posture.first_posture(self.robot)
-        self._undone: list[Layout] = []
-        self._done: list[Layout] = []
+        self._history = History()
         self._facts = palette.SensorFacts()
         self._close_log({})
         self._take(problem.sensors)
@@ -119,11 +118,9 @@ class Session:
         names = {sensor.name for sensor in sensors}
         kept = [c for c in self.layout.correlations if c[0] in names and c[1] in names]
         layout = Layout(self.robot, sensors, kept, self.layout.about)
-        self._onlooker.look(
-            layout, self.q
-        )  # refuses what cannot be judged, before anything changes
-        self._done = [*self._done, self.layout][-MOST_UNDONE:]
-        self._undone = []
+        # refuses what cannot be judged, before anything changes
+        self._onlooker.look(layout, self.q)
+        self._history.leave(self.layout)
         self._take(layout)
 
     def _take(self, layout: Layout) -> None:
@@ -153,16 +150,10 @@ class Session:
         self._change(self._replaced(fields["name"], sensor))
 
     def _undo(self, fields: Fields) -> None:
-        if not self._done:
-            raise RefusedError("there is nothing to undo")
-        self._undone.append(self.layout)
-        self._take(self._done.pop())
+        self._take(self._history.undo(self.layout))
 
     def _redo(self, fields: Fields) -> None:
-        if not self._undone:
-            raise RefusedError("there is nothing to do again")
-        self._done.append(self.layout)
-        self._take(self._undone.pop())
+        self._take(self._history.redo(self.layout))
 
     def _pose(self, fields: Fields) -> None:
         self.q = self.robot.check_q(posture.from_sliders(self.robot, fields["values"]))
@@ -298,6 +289,6 @@ class Session:
             "glance": view.glance_facts(self.robot, glance, self.layout),
             "tasks": self._questions.answers,
             "log": self._log_facts(),
-            "can_undo": bool(self._done),
-            "can_redo": bool(self._undone),
+            "can_undo": self._history.can_undo,
+            "can_redo": self._history.can_redo,
         }
