@@ -155,14 +155,7 @@ def place_sensors(
     0
     """
     offered = _offered(robot, layout, candidates)
-    names = [c.sensor.name for c in offered]
-    both = Layout(
-        robot,
-        [*layout.sensors, *(c.sensor for c in offered)],
-        layout.correlations,
-        layout.about,
-    )
-    measured = MeasuredSystem(robot, both, None)
+    measured = MeasuredSystem(robot, _with_sensors(robot, layout, offered), None)
     rng = np.random.default_rng(seed)
     positions = [robot.random_configuration(rng) for _ in range(max(states, 1))]
     board = ScoreBoard(measured, parse_goals(measured, goal), len(layout), positions)
@@ -183,22 +176,22 @@ def place_sensors(
         least_std=bound.std,
         is_best=proved,
         least_cost=search.least_cost(),
-        curve=tuple(
-            CurvePoint(
-                search.cost(s),
-                tuple(names[c] for c in sorted(s)),
-                board.score(s).open_goals,
-                board.score(s).std,
-            )
-            for s in curve
-        ),
-        layout=Layout(
-            robot,
-            [*layout.sensors, *(c.sensor for c in taken)],
-            layout.correlations,
-            layout.about,
-        ),
+        curve=tuple(_curve_point(search, board, offered, s) for s in curve),
+        layout=_with_sensors(robot, layout, taken),
     )
+
+
+def _with_sensors(robot: KinematicTree, layout: Layout, added: Sequence[Candidate]) -> Layout:
+    sensors = [*layout.sensors, *(c.sensor for c in added)]
+    return Layout(robot, sensors, layout.correlations, layout.about)
+
+
+def _curve_point(
+    search: Search, board: ScoreBoard, offered: Sequence[Candidate], chosen: frozenset[int]
+) -> CurvePoint:
+    names = tuple(offered[c].sensor.name for c in sorted(chosen))
+    score = board.score(chosen)
+    return CurvePoint(search.cost(chosen), names, score.open_goals, score.std)
 
 
 def _offered(
