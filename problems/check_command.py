@@ -5,15 +5,14 @@ from __future__ import annotations
 import argparse
 
 from problems.argument_types import positive, whole
+from problems.command_arguments import add_problem
 
 __all__ = ["add_arguments", "run"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument(
-        "problem", metavar="PROBLEM", help="a problem file (.yaml) or catalogue:NAME"
-    )
+    add_problem(parser)
     parser.add_argument(
         "--samples", type=positive, default=24, help="random postures to judge at (default 24)"
     )

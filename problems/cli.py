@@ -16,7 +16,9 @@ from problems import (
     check_command,
     command_help,
     compare_command,
+    demo_command,
     export_command,
+    info_command,
     place_command,
     plan_command,
     report_command,
@@ -43,6 +45,21 @@ first steps:
 
 {command_help.STATUS}
 """
+
+
+COMMANDS = (
+    ("info", "Show bodies, joints, masses and limits of a robot.", info_command),
+    ("check", "Say what a layout determines; exit 1 if not all.", check_command),
+    ("solve", "Estimate every sample of a log, with uncertainty.", solve_command),
+    ("place", "Choose sensors to add within a budget.", place_command),
+    ("plan", "Find, price and save the order in which a problem is solved.", plan_command),
+    ("compare", "Compare orders of elimination with RNEA, ABA and CRBA.", compare_command),
+    ("export", "Write a problem as dependency-free C99 for a controller.", export_command),
+    ("simulate", "Write a noisy synthetic log for a layout.", simulate_command),
+    ("report", "Write one self-contained page on a problem, also as PDF.", report_command),
+    ("studio", "Place sensors on the robot in a browser page.", studio_command),
+)
+"""Name, summary and module of most commands, in the order of the help."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -79,19 +96,7 @@ def _explain(error: Exception) -> str | None:
 
 
 # ---- commands -----------------------------------------------------------------------------
-# Each imports what it needs when it runs, so that --help is quick and doctor needs nothing.
-
-
-def _info(args: argparse.Namespace) -> int:
-    from problems import info, terminal
-    from problems.robots import read_robot
-
-    description = info.describe(read_robot(args.robot, args.floating_base))
-    if args.json:
-        terminal.show_json(description.to_json())
-    else:
-        info.show(description)
-    return DONE
+# Those that need nothing installed; all import what they need when they run: --help is quick.
 
 
 def _doctor(args: argparse.Namespace) -> int:
@@ -117,19 +122,6 @@ def _completion(args: argparse.Namespace) -> int:
         script = json.dumps({"shell": args.shell, "script": script}, indent=2) + "\n"
     sys.stdout.write(script)
     return DONE
-
-
-def _demo(args: argparse.Namespace) -> int:
-    from problems import demo, demo_show, terminal
-
-    if args.json:
-        result = demo.run(states=args.states, seed=args.seed, output=args.output)
-        terminal.show_json(result.to_json())
-    else:
-        result = demo.run(
-            states=args.states, seed=args.seed, output=args.output, tell=demo_show.tell
-        )
-    return DONE if result.agrees else NO
 
 
 # ---- arguments ----------------------------------------------------------------------------
@@ -166,50 +158,14 @@ def _parser() -> argparse.ArgumentParser:
         sub.set_defaults(command=command)
         return sub
 
-    info = add("info", "Show bodies, joints, masses and limits of a robot.", _info)
-    info.add_argument(
-        "robot",
-        metavar="ROBOT",
-        help="a robot file (.urdf, .xml), example:humanoid, or synthetic:NAME[:ARGUMENT...]"
-        " such as synthetic:humanoid30, synthetic:chain:10, synthetic:random_tree:8:seed=3",
-    )
-    info.add_argument(
-        "--floating-base",
-        action="store_true",
-        help='let the root link move freely: six freedoms more, joint "root"',
-    )
-    for name, summary, module in (
-        ("check", "Say what a layout determines; exit 1 if not all.", check_command),
-        ("solve", "Estimate every sample of a log, with uncertainty.", solve_command),
-        ("place", "Choose sensors to add within a budget.", place_command),
-        ("plan", "Find, price and save the order in which a problem is solved.", plan_command),
-        ("compare", "Compare orders of elimination with RNEA, ABA and CRBA.", compare_command),
-        ("export", "Write a problem as dependency-free C99 for a controller.", export_command),
-        ("simulate", "Write a noisy synthetic log for a layout.", simulate_command),
-        ("report", "Write one self-contained page on a problem, also as PDF.", report_command),
-        ("studio", "Place sensors on the robot in a browser page.", studio_command),
-    ):
+    for name, summary, module in COMMANDS:
         module.add_arguments(add(name, summary, module.run))
     add("doctor", "Report what is installed and the line to run for what is not.", _doctor)
     shell = add("completion", "Print the script that completes dynsys in a shell.", _completion)
     shell.add_argument("shell", choices=("bash", "zsh", "fish"), help="which shell")
-    demo = add("demo", "Tour: a humanoid from sensors to torques, ends with a report.", _demo)
-    demo.add_argument("--states", type=_positive, default=20, help="random states (default 20)")
-    demo.add_argument("--seed", type=int, default=0, help="of the random states (default 0)")
-    demo.add_argument(
-        "--output",
-        "-o",
-        default="dynsys_demo.html",
-        metavar="FILE",
-        help="report to write, or its folder (default dynsys_demo.html here)",
-    )
+    tour = "Tour: a humanoid from sensors to torques, ends with a report."
+    demo_command.add_arguments(add("demo", tour, demo_command.run))
     return parser
-
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be a whole number >= 1, got {text!r}")
-    return int(text)
 
 
 def _version() -> str:

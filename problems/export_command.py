@@ -6,6 +6,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from problems.command_arguments import names_in
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -54,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     """Write the files and say how to try them."""
     from problems import terminal
 
-    outputs = [name.strip() for name in args.outputs.split(",") if name.strip()]
+    outputs = names_in(args.outputs)
     if args.what.endswith(LAYOUTS) or args.what.startswith("catalogue:"):
         robot, problem, files = _estimator(args, outputs)
     else:

@@ -6,6 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from problems.argument_types import positive, whole
+from problems.command_arguments import add_problem, names_in
 
 if TYPE_CHECKING:
     from dynsys.model.tree import KinematicTree
@@ -16,9 +17,7 @@ __all__ = ["add_arguments", "run"]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument(
-        "problem", metavar="PROBLEM", help="a problem file (.yaml) or catalogue:NAME"
-    )
+    add_problem(parser)
     parser.add_argument(
         "--candidates",
         metavar="FILE",
@@ -55,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
         problem.tree,
         problem.sensors,
         candidates,
-        goal=[name.strip() for name in args.goal.split(",") if name.strip()],
+        goal=names_in(args.goal),
         budget=args.budget,
         states=args.states,
         seed=args.seed,

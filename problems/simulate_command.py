@@ -5,16 +5,14 @@ from __future__ import annotations
 import argparse
 
 from problems.argument_types import whole
-from problems.solve_command import add_running
+from problems.command_arguments import add_problem, add_running, run_with_bar
 
 __all__ = ["add_arguments", "run"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument(
-        "problem", metavar="PROBLEM", help="a problem file (.yaml) or catalogue:NAME"
-    )
+    add_problem(parser)
     parser.add_argument(
         "-o", "--output", required=True, metavar="OUT", help=".npz, .csv, .parquet or .mcap"
     )
@@ -44,7 +42,6 @@ def run(args: argparse.Namespace) -> int:
     """Write the log and say what it holds."""
     from problems import terminal
     from problems.logs.jobs import SimulateJob
-    from problems.logs.run import run_job
 
     job = SimulateJob(
         problem=args.problem,
@@ -62,14 +59,7 @@ def run(args: argparse.Namespace) -> int:
         chunk=args.chunk,
     )
     groups = [group.name for group in job.groups()]
-    with terminal.progress_bar("simulating") as progress:
-        done = run_job(
-            job,
-            workers=args.workers,
-            scheduler=args.scheduler,
-            fresh=args.fresh,
-            progress=progress,
-        )
+    done = run_with_bar(job, "simulating", args)
     if args.json:
         terminal.show_json(
             {

@@ -1,0 +1,42 @@
+"""``dynsys demo``: a humanoid from sensors to torques, with a report at the end."""
+
+from __future__ import annotations
+
+import argparse
+
+__all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument(
+        "--states", type=_positive, default=20, help="random states (default 20)"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of the random states (default 0)")
+    parser.add_argument(
+        "--output",
+        "-o",
+        default="dynsys_demo.html",
+        metavar="FILE",
+        help="report to write, or its folder (default dynsys_demo.html here)",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the tour; 1 if the answers disagree with their peers."""
+    from problems import demo, demo_show, terminal
+
+    if args.json:
+        result = demo.run(states=args.states, seed=args.seed, output=args.output)
+        terminal.show_json(result.to_json())
+    else:
+        result = demo.run(
+            states=args.states, seed=args.seed, output=args.output, tell=demo_show.tell
+        )
+    return 0 if result.agrees else 1
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number >= 1, got {text!r}")
+    return int(text)
