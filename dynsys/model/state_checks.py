@@ -18,8 +18,7 @@ UNIT = 1e-6
 
 def check_position(robot: str, freedoms: Freedoms, q: ArrayLike) -> Array:
     """Return q as float64 (nq,), finite, its quaternions of norm one."""
-    out = _numbers(robot, q, "q", freedoms.nq)
-    _check_finite(robot, out, "q", freedoms.joint_names, freedoms.q)
+    out = _checked(robot, q, "q", freedoms.nq, freedoms.joint_names, freedoms.q)
     for joint, where in freedoms.quaternions:
         norm = float(np.linalg.norm(out[where]))
         if abs(norm - 1.0) > UNIT:
@@ -32,12 +31,17 @@ def check_position(robot: str, freedoms: Freedoms, q: ArrayLike) -> Array:
 
 def check_velocity(robot: str, freedoms: Freedoms, v: ArrayLike, what: str) -> Array:
     """Return v as float64 (nv,), finite; ``what`` it is: qd, qdd, torque or the like."""
-    out = _numbers(robot, v, what, freedoms.nv)
-    _check_finite(robot, out, what, freedoms.joint_names, freedoms.v)
-    return out
+    return _checked(robot, v, what, freedoms.nv, freedoms.joint_names, freedoms.v)
 
 
-def _numbers(robot: str, x: ArrayLike, what: str, size: int) -> Array:
+def _checked(
+    robot: str,
+    x: ArrayLike,
+    what: str,
+    size: int,
+    joints: Sequence[str],
+    places: Sequence[slice],
+) -> Array:
     try:
         out = np.asarray(x, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -46,15 +50,9 @@ def _numbers(robot: str, x: ArrayLike, what: str, size: int) -> Array:
         raise StateError(
             f"{what} of robot {robot!r} must have shape ({size},), got {out.shape}"
         )
+    if not np.isfinite(out).all():
+        k = int(np.flatnonzero(~np.isfinite(out))[0])
+        of_joint = zip(joints, places, strict=True)
+        joint = next(joint for joint, place in of_joint if place.start <= k < place.stop)
+        raise StateError(f"{what}[{k}] of robot {robot!r} (joint {joint!r}) is {out[k]}")
     return out
-
-
-def _check_finite(
-    robot: str, x: Array, what: str, joints: Sequence[str], places: Sequence[slice]
-) -> None:
-    if np.isfinite(x).all():
-        return
-    k = int(np.flatnonzero(~np.isfinite(x))[0])
-    of_joint = zip(joints, places, strict=True)
-    joint = next(joint for joint, place in of_joint if place.start <= k < place.stop)
-    raise StateError(f"{what}[{k}] of robot {robot!r} (joint {joint!r}) is {x[k]}")
