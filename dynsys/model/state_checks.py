@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dynsys.errors import StateError
-from dynsys.model.freedoms import Freedoms
+from dynsys.model.joint_places import JointPlaces
 from dynsys.types import Array, ArrayLike
 
 __all__ = ["check_position", "check_velocity"]
@@ -16,10 +16,10 @@ UNIT = 1e-6
 """Distance of a quaternion's norm from one that is accepted."""
 
 
-def check_position(robot: str, freedoms: Freedoms, q: ArrayLike) -> Array:
+def check_position(robot: str, joints: JointPlaces, q: ArrayLike) -> Array:
     """Return q as float64 (nq,), finite, its quaternions of norm one."""
-    out = _checked(robot, q, "q", freedoms.nq, freedoms.joint_names, freedoms.q)
-    for joint, where in freedoms.quaternions:
+    out = _checked(robot, q, "q", joints.nq, joints.joint_names, joints.q)
+    for joint, where in joints.quaternions:
         norm = float(np.linalg.norm(out[where]))
         if abs(norm - 1.0) > UNIT:
             raise StateError(
@@ -29,9 +29,9 @@ def check_position(robot: str, freedoms: Freedoms, q: ArrayLike) -> Array:
     return out
 
 
-def check_velocity(robot: str, freedoms: Freedoms, v: ArrayLike, what: str) -> Array:
+def check_velocity(robot: str, joints: JointPlaces, v: ArrayLike, what: str) -> Array:
     """Return v as float64 (nv,), finite; ``what`` it is: qd, qdd, torque or the like."""
-    return _checked(robot, v, what, freedoms.nv, freedoms.joint_names, freedoms.v)
+    return _checked(robot, v, what, joints.nv, joints.joint_names, joints.v)
 
 
 def _checked(

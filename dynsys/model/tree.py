@@ -17,7 +17,7 @@ import numpy as np
 from dynsys.errors import ModelError, StateError
 from dynsys.model.body import Body, Coupling, Frame, read_only
 from dynsys.model.checks import check_frames, check_gravity, check_tree, nearest_name
-from dynsys.model.freedoms import Freedoms
+from dynsys.model.joint_places import JointPlaces
 from dynsys.model.joints import AbstractJoint
 from dynsys.model.spatial import MassMoments, Transform
 from dynsys.model.state_checks import check_position, check_velocity
@@ -101,7 +101,7 @@ class KinematicTree:
     @cached_property
     def joint_names(self) -> tuple[str, ...]:
         """Names of the joints, by the number of the body they carry."""
-        return self._freedoms.joint_names
+        return self._places.joint_names
 
     @cached_property
     def joints(self) -> tuple[AbstractJoint, ...]:
@@ -114,34 +114,34 @@ class KinematicTree:
         return read_only(np.array([body.parent for body in self.bodies], dtype=np.intp))
 
     @cached_property
-    def _freedoms(self) -> Freedoms:
-        return Freedoms(self.bodies)
+    def _places(self) -> JointPlaces:
+        return JointPlaces(self.bodies)
 
     @cached_property
     def nq(self) -> int:
         """Length of q."""
-        return self._freedoms.nq
+        return self._places.nq
 
     @cached_property
     def nv(self) -> int:
         """Length of qd, qdd and torque."""
-        return self._freedoms.nv
+        return self._places.nv
 
     def q_slices(self) -> tuple[slice, ...]:
         """Where each joint sits in q, by number; a coupled joint shares its leader's place."""
-        return self._freedoms.q
+        return self._places.q
 
     def v_slices(self) -> tuple[slice, ...]:
         """Where each joint sits in qd, qdd and torque, by number."""
-        return self._freedoms.v
+        return self._places.v
 
     def q_slice(self, joint: str) -> slice:
         """Where the named joint sits in q."""
-        return self._freedoms.q[self.joint_index(joint)]
+        return self._places.q[self.joint_index(joint)]
 
     def v_slice(self, joint: str) -> slice:
         """Where the named joint sits in qd, qdd and torque."""
-        return self._freedoms.v[self.joint_index(joint)]
+        return self._places.v[self.joint_index(joint)]
 
     @cached_property
     def _joint_number(self) -> dict[str, int]:
@@ -209,7 +209,7 @@ class KinematicTree:
 
     def joint_position(self, i: int, q: ScalarArray) -> ScalarArray:
         """Position (nq_i,) of joint i within q (nq,)."""
-        position = q[self._freedoms.q[i]]
+        position = q[self._places.q[i]]
         coupling = self.bodies[i].coupling
         return position if coupling is None else coupling.ratio * position + coupling.offset
 
@@ -226,32 +226,32 @@ class KinematicTree:
     @cached_property
     def armature(self) -> Array:
         """Rotor inertia (nv,) reflected at each freedom; a coupled one counts at its leader."""
-        return self._freedoms.armature()
+        return self._places.armature()
 
     @cached_property
     def damping(self) -> Array:
         """Viscous friction (nv,) as the file states it. Not part of the equations of motion."""
-        return self._freedoms.stated("damping", 0.0)
+        return self._places.stated("damping", 0.0)
 
     @cached_property
     def friction(self) -> Array:
         """Dry friction (nv,) as the file states it. Not part of the equations of motion."""
-        return self._freedoms.stated("friction", 0.0)
+        return self._places.stated("friction", 0.0)
 
     @cached_property
     def effort_limit(self) -> Array:
         """Largest torque or force (nv,); inf where there is none."""
-        return self._freedoms.stated("effort_limit", np.inf)
+        return self._places.stated("effort_limit", np.inf)
 
     @cached_property
     def velocity_limit(self) -> Array:
         """Largest speed (nv,); inf where there is none."""
-        return self._freedoms.stated("velocity_limit", np.inf)
+        return self._places.stated("velocity_limit", np.inf)
 
     @cached_property
     def position_limits(self) -> tuple[Array, Array]:
         """Lower and upper limit (nq,) of q; +-inf where there is none."""
-        return self._freedoms.position_limits()
+        return self._places.position_limits()
 
     @cached_property
     def total_mass(self) -> float:
@@ -262,11 +262,11 @@ class KinematicTree:
 
     def neutral(self) -> Array:
         """Return the q (nq,) at which every joint's two frames coincide."""
-        return self._freedoms.neutral()
+        return self._places.neutral()
 
     def random_configuration(self, seed: int | np.random.Generator | None = None) -> Array:
         """Random q (nq,) within the joint limits; +-pi and +-1 m where there are none."""
-        return self._freedoms.random(np.random.default_rng(seed), *self.position_limits)
+        return self._places.random(np.random.default_rng(seed), *self.position_limits)
 
     def integrate(self, q: ArrayLike, v: ArrayLike, dt: float) -> Array:
         """Return q (nq,) after moving at constant velocity v (nv,) for time dt."""
@@ -274,22 +274,22 @@ class KinematicTree:
         velocity = self.check_v(v, "v")
         if not np.isfinite(dt):
             raise StateError(f"dt must be a finite number of seconds, got {dt}")
-        return self._freedoms.integrate(start, velocity, dt)
+        return self._places.integrate(start, velocity, dt)
 
     # ---- checks at the boundary ----------------------------------------------------------
 
     @property
     def quaternion_slices(self) -> tuple[slice, ...]:
         """Where unit quaternions sit in q."""
-        return tuple(where for _, where in self._freedoms.quaternions)
+        return tuple(where for _, where in self._places.quaternions)
 
     def check_q(self, q: ArrayLike) -> Array:
         """Return q as float64 (nq,); StateError names what is wrong with it."""
-        return check_position(self.name, self._freedoms, q)
+        return check_position(self.name, self._places, q)
 
     def check_v(self, v: ArrayLike, what: str) -> Array:
         """Return v as float64 (nv,); StateError names ``what`` and the joint that is wrong."""
-        return check_velocity(self.name, self._freedoms, v, what)
+        return check_velocity(self.name, self._places, v, what)
 
     # ---- variants ------------------------------------------------------------------------
 
@@ -302,7 +302,7 @@ class KinematicTree:
         values = self.check_v(armature, "armature")
         bodies = [
             replace(b, armature=values[v]) if b.coupling is None else b
-            for b, v in zip(self.bodies, self._freedoms.v, strict=True)
+            for b, v in zip(self.bodies, self._places.v, strict=True)
         ]
         return self._with(bodies, self.gravity)
 

@@ -1,4 +1,4 @@
-"""Freedoms: where joints sit in q and qd, and what bodies state of them, gathered by place."""
+"""JointPlaces: where joints sit in q and qd, and what their bodies state, by place."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from dynsys.model.body import Body, read_only
 from dynsys.model.joints import Free, Spherical
 from dynsys.types import Array
 
-__all__ = ["Freedoms"]
+__all__ = ["JointPlaces"]
 
 
 @final
-class Freedoms:
+class JointPlaces:
     """Places of a tree's joints in q (nq,) and in qd, qdd and torque (nv,).
 
     Attributes
