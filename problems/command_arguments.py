@@ -29,7 +29,7 @@ def add_running(parser: argparse.ArgumentParser) -> None:
         help="run on a Dask cluster; local starts one with --workers workers",
     )
     parser.add_argument(
-        "--chunk", type=int, default=8192, help="samples at a time (default 8192)"
+        "--chunk", type=positive, default=8192, help="samples at a time (default 8192)"
     )
     parser.add_argument(
         "--fresh", action="store_true", help="do not go on where an interrupted run stopped"

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, TypeAlias, cast, final
 
 import numpy as np
 
-from dynsys.errors import KernelBuildError
+from dynsys.errors import KernelBuildError, LayoutError
+from dynsys.model.checks import nearest_name
 from dynsys.types import Array, BoolArray, IntArray
 from problems.compiled_estimator import CompiledEstimator, Wanted
 from problems.consistency import normalised_residuals
@@ -32,13 +33,18 @@ def wanted_of(outputs: Sequence[str], uncertainty: Sequence[str]) -> Wanted:
     """What kernels must compute for outputs by the names of an estimate.
 
     ``chi_square``, ``degrees_of_freedom`` and ``p_value`` come from the multipliers of the
-    readings, ``residual`` from their standard deviations too.
+    readings, ``residual`` from their standard deviations too. LayoutError names a wrong one.
     """
-    names = dict.fromkeys(name for name in outputs if name not in FACTS)
+    asked = (outputs,) if isinstance(outputs, str) else tuple(outputs)
+    for name in asked:
+        if name not in (*QUANTITIES, *FACTS):
+            hint = nearest_name(str(name), (*QUANTITIES, *FACTS))
+            raise LayoutError(f"outputs: no quantity {name!r}{hint}")
+    names = dict.fromkeys(name for name in asked if name not in FACTS)
     stds = dict.fromkeys(uncertainty)
-    if any(name in FACTS for name in outputs):
+    if any(name in FACTS for name in asked):
         names |= dict.fromkeys(AGREEMENT)
-    if "residual" in outputs:
+    if "residual" in asked:
         stds |= {"multiplier": None}
     return Wanted(tuple(names), tuple(stds))
 

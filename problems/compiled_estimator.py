@@ -25,7 +25,7 @@ from dynsys.types import Array, BoolArray
 from problems.named_quantity import QUANTITIES, Quantity
 from sensors.layout import Layout
 
-__all__ = ["CompiledEstimator", "Wanted"]
+__all__ = ["CompiledEstimator", "Wanted", "listed"]
 
 Names: TypeAlias = tuple[str, ...]
 BLOCK = 2048
@@ -40,10 +40,20 @@ class Wanted:
     outputs: Names
     uncertainty: Names = ()
 
+    @staticmethod
+    def of(outputs: str | Sequence[str], uncertainty: str | Sequence[str]) -> Wanted:
+        """From lists of names, or single names."""
+        return Wanted(listed(outputs), listed(uncertainty))
+
     @property
     def names(self) -> Names:
         """Names of all arrays, those of standard deviations ``std_...``."""
         return (*self.outputs, *(f"std_{name}" for name in self.uncertainty))
+
+
+def listed(names: str | Sequence[str]) -> Names:
+    """Return names, also of one that stands alone."""
+    return (names,) if isinstance(names, str) else tuple(names)
 
 
 @final
@@ -92,6 +102,8 @@ class CompiledEstimator:
         KernelBuildError
             if the layout has no such kernel; says why.
         """
+        if dtype not in ("float64", "float32"):
+            raise KernelBuildError(f"there are no kernels of dtype {dtype!r}")
         if dtype != "float64":
             return self._build(wanted, switchable, dtype)
         key = wanted, switchable

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import argparse
 
+from problems.argument_types import positive, whole
+
 __all__ = ["add_arguments", "run"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument(
-        "--states", type=_positive, default=20, help="random states (default 20)"
+        "--states", type=positive, default=20, help="random states (default 20)"
     )
-    parser.add_argument("--seed", type=int, default=0, help="of the random states (default 0)")
+    parser.add_argument(
+        "--seed", type=whole, default=0, help="of the random states (default 0)"
+    )
     parser.add_argument(
         "--output",
         "-o",
@@ -34,9 +38,3 @@ def run(args: argparse.Namespace) -> int:
             states=args.states, seed=args.seed, output=args.output, tell=demo_show.tell
         )
     return 0 if result.agrees else 1
-
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be a whole number >= 1, got {text!r}")
-    return int(text)

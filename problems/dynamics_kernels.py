@@ -24,6 +24,7 @@ from dynsys.ordering import (
 )
 from dynsys.system.pivot_safety import pivot_safety
 from dynsys.system.symmetric import symmetric_steps
+from problems.entry_names import entry_names
 from problems.reference import ReferenceKernel
 
 if TYPE_CHECKING:
@@ -115,9 +116,9 @@ def body_kernel(problem: AbstractDynamics) -> AbstractKernel:
 def _output_names(problem: AbstractDynamics, outputs: Sequence[str] | None) -> tuple[str, ...]:
     names = tuple(problem.answers if outputs is None else outputs)
     unknown = set(names) - set(DYNAMICS_OUTPUTS)
-    if unknown or not names:
+    if isinstance(outputs, str) or unknown or not names:
         raise KernelBuildError(
-            f"outputs {sorted(unknown)} are none of {', '.join(DYNAMICS_OUTPUTS)}"
+            f"outputs must list some of {', '.join(DYNAMICS_OUTPUTS)}, got {outputs!r}"
         )
     return names
 
@@ -156,11 +157,14 @@ def export_dynamics(
     """Write C99 with header, self-test and CMake file; returns the files."""
     robot, kind = problem.robot, type(problem).__name__
     names = _output_names(problem, outputs)
+    pivot_safety(robot, problem.known)  # names a joint that moves no inertia
     program, signature = dynamics_program(
         robot, problem.known, problem.given, names, wrenches=wrenches
     )
     extra = signature.n_inputs - robot.nq - robot.nv
-    freedoms = freedom_names(robot)
+    labels = dict.fromkeys(("qd", "qdd", "torque", problem.given), freedom_names(robot))
+    labels |= entry_names(robot)
+    used = {array for array, _ in signature.groups}
     return export_c(
         folder,
         name or kind.lower(),
@@ -168,8 +172,7 @@ def export_dynamics(
         signature,
         sample_states(robot, 5, 11, extra),
         dtype=dtype,
-        labels={"qd": freedoms, problem.given: freedoms}
-        | {output: freedoms for output in names if output in ("torque", "qdd")},
+        labels={array: words for array, words in labels.items() if array in used},
         description=f"{kind} of robot {robot.name}",
         overwrite=overwrite,
     )

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, cast, final, get_args
 import numpy as np
 
 from dynsys.codegen.interface import AbstractKernel
+from dynsys.codegen.workers import check_threads
 from dynsys.errors import KernelBuildError
 from dynsys.model.tree import KinematicTree
 from dynsys.ordering import Plan
 from dynsys.system.linear_system import LinearSystem
 from dynsys.types import Array, ArrayLike
 from problems.compiled_answers import CompiledAnswers, wanted_of
-from problems.compiled_estimator import CompiledEstimator, Wanted
+from problems.compiled_estimator import CompiledEstimator, Wanted, listed
 from problems.estimate import QUANTITIES, Estimate
 from problems.estimation_kernels import (
     ReferenceEstimator,
@@ -45,6 +46,8 @@ Backend: TypeAlias = Literal["auto", "llvm", "cholmod", "superlu", "dense"]
 
 COMPILED_FROM = 256
 """States of a batch from which compiling the estimator pays."""
+SWITCHED_FROM = 4096
+"""States with missing readings from which a kernel of their own pays: it is a larger one."""
 
 
 @final
@@ -179,14 +182,15 @@ class Estimation(AbstractProblem):
         n = len(positions)
         rows = self.measured.pack(y, active, n)
         wanted = quantities_of(uncertainty, "uncertainty")
+        computed, threads = wanted_of(outputs, wanted), check_threads(threads)
         states = MeasuredStates(self, positions, velocities, rows, True)
         if self.prior is None and (
             self.backend == "llvm" or (self.backend == "auto" and n >= COMPILED_FROM)
         ):
             partial = int(np.isnan(rows).any(axis=1).sum())
-            switch = self.backend == "llvm" or partial >= COMPILED_FROM
+            switch = self.backend == "llvm" or partial >= SWITCHED_FROM
             try:
-                answers = self._answers(states, wanted_of(outputs, wanted), threads, switch)
+                answers = self._answers(states, computed, threads, switch)
                 return Estimate(self, states, n, answers.method, None, answers)
             except KernelBuildError:
                 if self.backend == "llvm":
@@ -233,7 +237,7 @@ class Estimation(AbstractProblem):
         cheapest safe one: that is all there is to it, nothing is searched. The arguments are
         those of ``dynsys plan``, which searches orders of scalar LU for square layouts.
         """
-        return plan_estimation(self, Wanted(tuple(outputs), tuple(uncertainty)))
+        return plan_estimation(self, Wanted.of(outputs, uncertainty))
 
     def compile(
         self,
@@ -263,7 +267,7 @@ class Estimation(AbstractProblem):
         """
         if plan is not None:
             check_plan(self, plan)
-        wanted = Wanted(tuple(outputs), tuple(uncertainty))
+        wanted = Wanted.of(outputs, uncertainty)
         if backend == "reference":
             return ReferenceEstimator(self, wanted)
         if backend != "llvm" or self.prior is not None:
@@ -271,7 +275,7 @@ class Estimation(AbstractProblem):
                 f"backend {backend!r} with{'' if self.prior else 'out'} a prior: there is llvm"
                 " without, and reference"
             )
-        return self._compiled.kernel_of(wanted, tuple(switchable), dtype)
+        return self._compiled.kernel_of(wanted, listed(switchable), dtype)
 
     def export_c(
         self,
@@ -292,8 +296,8 @@ class Estimation(AbstractProblem):
         return export_estimator(
             self,
             folder,
-            Wanted(tuple(outputs), tuple(uncertainty)),
-            switchable,
+            Wanted.of(outputs, uncertainty),
+            listed(switchable),
             name=name,
             dtype=dtype,
             overwrite=overwrite,

@@ -138,6 +138,11 @@ class AbstractDynamics(AbstractProblem):
         """Write this problem as dependency-free C99 with header, self-test and CMake file.
 
         ``name`` is that of the C function (default: the problem's). Returns the files written.
+
+        Raises
+        ------
+        SingularSystemError
+            if some joint moves no inertia at any state, naming it.
         """
         return export_dynamics(
             self,
@@ -200,7 +205,7 @@ class AbstractDynamics(AbstractProblem):
         kernel = self._kernel if wrenches is None else self._kernel_with_wrenches
         given = list(states)
         if wrenches is not None:
-            given.append(wrenches.reshape(len(wrenches), -1))
+            given.append(wrenches.reshape(len(wrenches), 6 * self.robot.n_bodies))
         answers, finite = kernel.batch(*given, out=out, threads=threads)
         if not finite:
             bad = ~np.all([np.isfinite(answer).all(axis=1) for answer in answers], axis=0)
@@ -263,7 +268,7 @@ class AbstractDynamics(AbstractProblem):
         shape = (*q.shape[:-1], self.robot.n_bodies, 6)
         f_ext = np.zeros(shape) if wrenches is None else wrenches
         third = np.where(self.known, qdd, torque) if self.backend == "reference" else qdd
-        given = (q, qd, third, f_ext.reshape(*q.shape[:-1], -1))
+        given = (q, qd, third, f_ext.reshape(*q.shape[:-1], 6 * self.robot.n_bodies))
         kernel = self._body_kernel
         (acceleration, wrench), _ = kernel.batch(*given) if q.ndim == 2 else kernel.one(*given)
         quantities = {

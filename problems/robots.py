@@ -65,7 +65,7 @@ def read_robot(spec: str, floating_base: bool | None = None) -> NamedRobot:
             if floating_base:
                 raise ModelError(
                     f"{spec}: synthetic robots have the base they were defined with;"
-                    " do not ask for a floating one"
+                    " leave out --floating-base, or base: floating in a problem file"
                 )
             robot = _synthetic(spec, rest)
         elif kind == "example":

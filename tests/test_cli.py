@@ -154,6 +154,7 @@ def test_broken_file_is_one_line_and_status_2(
         ["info"],
         ["fly"],
         ["demo", "--states", "0"],
+        ["demo", "--seed", "-1"],
         ["check", "catalogue:panda", "--samples", "0"],
         ["check", "catalogue:panda", "--seed", "-1"],
         ["compare", "synthetic:chain:3", "--states", "0"],

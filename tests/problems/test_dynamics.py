@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -271,12 +273,35 @@ def test_outputs_that_make_no_sense_are_named(backend: Backend) -> None:
         problem.compile(backend=backend, outputs=["torque", "qdd"])
     with pytest.raises(KernelBuildError, match="'torque' is asked for twice"):
         problem.compile(backend=backend, outputs=["torque", "torque"])
+    with pytest.raises(KernelBuildError, match=r"outputs must list some of .* got 'torque'"):
+        problem.compile(backend=backend, outputs="torque")
 
 
 @pytest.mark.parametrize("backend", ["llvm", "loops", "reference"])
 def test_kernels_say_what_they_compute(backend: Backend) -> None:
     kernel = InverseDynamics(synthetic.chain(2)).compile(backend=backend, wrenches=True)
     assert "(q (2), qd (2), qdd (2), f_ext (12) -> torque (2); float64)" in repr(kernel)
+
+
+@pytest.mark.parametrize("backend", ["llvm", "loops", "reference"])
+def test_batch_of_no_states(backend: Backend) -> None:
+    problem = ForwardDynamics(synthetic.chain(2), backend)
+    none = np.zeros((0, 2))
+    for f_ext in (None, {"link_1": np.ones(6)}, np.zeros((0, 2, 6))):
+        solution = problem.solve_batch(none, none, none, f_ext, threads=2)
+        assert solution.qdd.shape == (0, 2)
+        assert solution.joint_wrench["link_2"].shape == (0, 6)
+        assert np.shape(solution.residual) == (0,)
+
+
+def test_header_of_exported_c_names_every_entry(tmp_path: Path) -> None:
+    robot = synthetic.random_tree(6, 3)
+    problem = HybridDynamics(robot, robot.joint_names[:2])
+    files = problem.export_c(tmp_path, outputs=["joint_wrench", "acceleration"], wrenches=True)
+    header = next(f for f in files if f.suffix == ".h").read_text()
+    sizes = re.findall(r"^ \* (?:in |out) \w+ +(\d+) x", header, re.MULTILINE)
+    names = re.findall(r"^ \*       \[\d+\] .+$", header, re.MULTILINE)
+    assert len(names) == sum(map(int, sizes)) == robot.nq + 2 * robot.nv + 18 * robot.n_bodies
 
 
 def test_trust_of_no_states_can_be_shown() -> None:
@@ -303,6 +328,11 @@ def with_massless_tip(**changes: object) -> KinematicTree:
     bodies.append(Body("tip", 2, Revolute(), inertia=Inertia.zero(), joint_name="wrist"))
     bodies[-1] = replace(bodies[-1], **changes)  # type: ignore[arg-type]
     return KinematicTree("arm", bodies)
+
+
+def test_export_of_a_singular_system_names_the_joint(tmp_path: Path) -> None:
+    with pytest.raises(SingularSystemError, match="acceleration of joint 'wrist' is not det"):
+        ForwardDynamics(with_massless_tip()).export_c(tmp_path)
 
 
 def test_singular_system_names_the_joint() -> None:

@@ -5,11 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from dynsys.errors import KernelBuildError, LayoutError, StateError
+from dynsys.model import synthetic
 from problems import Estimation
 from problems.estimate import Estimate
 from problems.posterior import AbstractPosterior
 from tests.problems.estimation_cases import FEET, moving, noisy, readings, standing
-from tests.problems.estimation_layouts import BACKENDS, generous, on_force_sensors
+from tests.problems.estimation_layouts import (
+    BACKENDS,
+    forward_dynamics,
+    generous,
+    on_force_sensors,
+)
 
 
 def test_a_batch_is_its_states(humanoid) -> None:
@@ -70,3 +77,23 @@ def test_quantities_from_elsewhere_leave_the_rest_to_the_posterior(humanoid) -> 
     assert e.degrees_of_freedom > 0 and e.p_value == pytest.approx(1)
     np.testing.assert_allclose(e.qdd.array, state.d[problem.system.unknowns.columns("qdd")])
     assert solved == [0]
+
+
+def test_arguments_of_a_small_batch_are_checked_like_those_of_a_large_one() -> None:
+    robot = synthetic.chain(3)
+    problem = Estimation(robot, forward_dynamics(robot))
+    state = np.zeros((2, 3)), np.zeros((2, 3)), np.zeros((2, problem.layout.size))
+    with pytest.raises(LayoutError, match=r"outputs: no quantity 'torqe'.*did you mean"):
+        problem.solve_batch(*state, outputs=["torqe"])
+    with pytest.raises(StateError, match="threads must be a whole number >= 1, got 0"):
+        problem.solve_batch(*state, threads=0)
+    assert problem.solve_batch(*state, outputs="torque").torque.array.shape == (2, 3)
+
+
+def test_a_single_name_stands_for_a_list_of_one() -> None:
+    robot = synthetic.chain(3)
+    problem = Estimation(robot, forward_dynamics(robot))
+    one, many = (problem.compile(outputs=x) for x in ("qdd", ["qdd"]))
+    assert one.signature == many.signature
+    with pytest.raises(KernelBuildError, match="no kernels of dtype 'float16'"):
+        problem.compile(dtype="float16")
