@@ -148,5 +148,7 @@ def test_sizes_must_match_the_signature() -> None:
         build_kernel(g.program([x[0]]), Signature((("x", 3),), (("y", 1),)), dtype="float16")
     with pytest.raises(KernelBuildError, match="at least one input"):
         build_kernel(g.program([]), Signature((("x", 3),), ()))
-    with pytest.raises(KernelBuildError, match="repeats"):
+    with pytest.raises(KernelBuildError, match="output 'x' is an input here"):
         Signature((("x", 3),), (("x", 1),))
+    with pytest.raises(KernelBuildError, match="'y' is asked for twice"):
+        Signature((("x", 3),), (("y", 1), ("y", 1)))
