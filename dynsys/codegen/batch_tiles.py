@@ -11,7 +11,7 @@ from dynsys.codegen.signature import Signature
 __all__ = ["TileMemory", "tile_loop"]
 
 _FEWEST_TILES, _MOST_TILES = 4, 8
-_BLOCK_BYTES = 65536
+_BLOCK_BYTES = 262144
 """Scratch of a block: tiles share the fetched instructions of a segment as long as their data
 stays in fast memory."""
 
