@@ -160,9 +160,9 @@ def _peers(data: dict[str, Any], slower: dict[str, list[str]]) -> Iterator[str]:
 def _threads(data: dict[str, Any]) -> Iterator[str]:
     yield "### With two threads, 4096 states\n"
     yield "*Times faster* is the median over passes that ran one thread and two threads one"
-    yield "after the other. *Second core*: the same for two loops over states of their own that"
-    yield "share nothing; that much this machine gave, less than twice where its cores are"
-    yield "threads of one core, or shared with other machines.\n"
+    yield "after the other. *Second core*: the same for two loops over single states that share"
+    yield "nothing, a measure of what the second core was worth at the time: less than twice"
+    yield "where cores are threads of one core, or shared with other virtual machines.\n"
     header = ["robot, task", "one thread [ns]", "two [ns]", "times faster", "second core"]
     rows = []
     for robot, about in data.items():
