@@ -36,6 +36,7 @@ __all__ = [
     "compile_dynamics",
     "export_dynamics",
     "freedom_names",
+    "given_plan",
     "plan_dynamics",
 ]
 
@@ -43,6 +44,13 @@ Backend: TypeAlias = Literal["auto", "llvm", "loops", "reference"]
 
 WIDEST_SPREAD = 1e15
 """Ratio of inertias above which specialised code would take the light ones for rounding."""
+
+
+def given_plan(plan: Plan) -> Plan:
+    """Return the plan; KernelBuildError if it is something else, such as its file's name."""
+    if not isinstance(plan, Plan):
+        raise KernelBuildError(f"plan must be a Plan, got {plan!r}; Plan.load reads its file")
+    return plan
 
 
 def plan_dynamics(problem: AbstractDynamics, fingerprint: Fingerprint) -> Plan:

@@ -16,7 +16,7 @@ from dynsys.estimation import ESTIMATES, estimation_program, planned_estimation
 from dynsys.ordering import Plan, fingerprint_problem, fingerprint_robot, program_operations
 from dynsys.ordering.fingerprint import Fingerprint, fingerprint_parts
 from problems.compiled_estimator import CompiledEstimator, Wanted
-from problems.dynamics_kernels import freedom_names
+from problems.dynamics_kernels import freedom_names, given_plan
 from problems.entry_names import entry_names
 from problems.estimate import Estimate, Quantity
 
@@ -63,7 +63,7 @@ def plan_estimation(problem: Estimation, wanted: Wanted) -> Plan:
 
 def check_plan(problem: Estimation, plan: Plan) -> None:
     """Raise PlanMismatchError unless the plan is for this robot, these sensors, this noise."""
-    plan.check(problem.robot, *_fingerprints(problem))
+    given_plan(plan).check(problem.robot, *_fingerprints(problem))
 
 
 def export_estimator(

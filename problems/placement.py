@@ -143,7 +143,8 @@ def place_sensors(
     Raises
     ------
     LayoutError
-        if a candidate does not fit the robot, or no candidate is left.
+        if a candidate does not fit the robot, no candidate is left, or the budget is no
+        amount.
 
     Examples
     --------
@@ -154,6 +155,8 @@ def place_sensors(
     >>> problems.place_sensors(robot, layout, [shoulder, elbow], budget=2).open_goals
     0
     """
+    if budget is not None and not budget >= 0:
+        raise LayoutError(f"the budget must be a number >= 0, got {budget!r}")
     offered = _offered(robot, layout, candidates)
     measured = MeasuredSystem(robot, _with_sensors(robot, layout, offered), None)
     rng = np.random.default_rng(seed)

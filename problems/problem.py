@@ -23,6 +23,7 @@ from problems.dynamics_kernels import (
     body_kernel,
     compile_dynamics,
     export_dynamics,
+    given_plan,
     plan_dynamics,
 )
 from problems.inputs import apart_from, matrix, wrench_rows
@@ -122,7 +123,7 @@ class AbstractDynamics(AbstractProblem):
         kernel with ``kernel.one(q, qd, given, [f_ext], out=None)`` and ``kernel.batch(...)``.
         """
         if plan is not None:
-            plan.check(self.robot, self._fingerprint)
+            given_plan(plan).check(self.robot, self._fingerprint)
         return compile_dynamics(self, backend or self.backend, dtype, outputs, wrenches)
 
     def export_c(

@@ -277,6 +277,11 @@ def test_outputs_that_make_no_sense_are_named(backend: Backend) -> None:
         problem.compile(backend=backend, outputs="torque")
 
 
+def test_the_file_of_a_plan_is_no_plan() -> None:
+    with pytest.raises(KernelBuildError, match=r"got 'plan.json'; Plan.load reads its file"):
+        ForwardDynamics(synthetic.chain(2)).compile("plan.json")
+
+
 @pytest.mark.parametrize("backend", ["llvm", "loops", "reference"])
 def test_kernels_say_what_they_compute(backend: Backend) -> None:
     kernel = InverseDynamics(synthetic.chain(2)).compile(backend=backend, wrenches=True)

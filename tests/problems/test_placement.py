@@ -127,3 +127,10 @@ def test_the_curve_becomes_a_picture(tmp_path: Path) -> None:
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
     with pytest.raises(LayoutError, match="cannot be written"):
         save_curve(result, tmp_path / "curve.what")
+
+
+@pytest.mark.parametrize("budget", [float("nan"), -1.0])
+def test_a_budget_that_is_no_amount_is_refused(budget: float) -> None:
+    layout, candidates = arm()
+    with pytest.raises(LayoutError, match="the budget must be a number >= 0"):
+        place_sensors(layout.robot, layout, candidates, budget=budget)
