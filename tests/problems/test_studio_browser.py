@@ -119,7 +119,13 @@ def address(folder: Path) -> Iterator[str]:
     command = [sys.executable, "-m", "problems.cli", "studio", str(folder / "start.yaml")]
     command += ["--no-browser", "--port", "0", "--json", "--folder", str(folder)]
     process = subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.PIPE, text=True, env={**os.environ}
+        command,
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ},
+        # a shell starts what it runs in the background with this signal switched off
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     assert process.stdout is not None
     text = ""
