@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
-from dynsys.codegen.build import dynamics_kernel, guarded_dynamics
+from dynsys.codegen.build import dynamics_kernel
 from dynsys.codegen.c_source import export_c
 from dynsys.codegen.interface import AbstractKernel
 from dynsys.codegen.programs import DYNAMICS_OUTPUTS, dynamics_program, sample_states
@@ -56,7 +56,6 @@ def given_plan(plan: Plan) -> Plan:
 def plan_dynamics(problem: AbstractDynamics, fingerprint: Fingerprint) -> Plan:
     """Order of elimination in symmetric pairs, recorded pivot by pivot."""
     robot, known = problem.robot, problem.known
-    program = guarded_dynamics(robot, known, problem.given, problem.answers)
     steps = symmetric_steps(robot, known)
     pivots = {pivot.joint: pivot for pivot in pivot_safety(robot, known)}
     planned = []
@@ -69,7 +68,7 @@ def plan_dynamics(problem: AbstractDynamics, fingerprint: Fingerprint) -> Plan:
         method="symmetric",
         robot=fingerprint_robot(robot),
         problem=fingerprint,
-        operations=program_operations(program),
+        operations=program_operations(problem.program),
         pivots=tuple(planned),
         steps=steps,
         options={"frames": "re-chosen", "masses": "regrouped where accuracy allows"},
@@ -99,8 +98,10 @@ def compile_dynamics(
     if chosen == "loops":
         return LoopKernel(*question, wrenches=wrenches)
     if chosen == "llvm":
+        is_planned = (names, wrenches, dtype) == (problem.answers, False, "float64")
+        program = (lambda: problem.program) if is_planned else None
         try:
-            return dynamics_kernel(*question, wrenches=wrenches, dtype=dtype)
+            return dynamics_kernel(*question, wrenches=wrenches, dtype=dtype, program=program)
         except SingularSystemError:
             if backend == "llvm":
                 raise

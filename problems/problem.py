@@ -11,7 +11,9 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from dynsys.codegen.build import guarded_dynamics
 from dynsys.codegen.interface import AbstractKernel
+from dynsys.codegen.program import Program
 from dynsys.model.tree import KinematicTree
 from dynsys.ordering import Fingerprint, Plan, fingerprint_problem
 from dynsys.recursive.kinematics import WrenchInput, external_wrenches
@@ -79,6 +81,11 @@ class AbstractDynamics(AbstractProblem):
         return known
 
     # ---- kernels -------------------------------------------------------------------------
+
+    @cached_property
+    def program(self) -> Program:
+        """Operations of a solve, recorded once for the plan and the kernel."""
+        return guarded_dynamics(self.robot, self.known, self.given, self.answers)
 
     def plan(self, search_seconds: float = 0.0, workers: int = 1) -> Plan:
         """Order of elimination with its exact operation count and the safety of its pivots.

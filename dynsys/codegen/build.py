@@ -53,17 +53,22 @@ def dynamics_kernel(
     *,
     wrenches: bool = False,
     dtype: str = "float64",
+    program: Callable[[], Program] | None = None,
     cache: KernelCache | None = None,
 ) -> Kernel:
-    """Kernel of :func:`guarded_dynamics`: what it must not answer comes out as NaN."""
+    """Kernel of :func:`guarded_dynamics`: what it must not answer comes out as NaN.
 
-    def program() -> Program:
+    ``program`` gives what that function would, where it has been recorded before.
+    """
+
+    def recorded() -> Program:
         return guarded_dynamics(robot, known, given, outputs, wrenches=wrenches, dtype=dtype)
 
     signature = dynamics_signature(robot, given, outputs, wrenches)
     states = sample_states(robot, CHECK_STATES, 7, signature.n_inputs - robot.nq - robot.nv)
     question = ("dynamics", fingerprint_robot(robot).digest, known, given, outputs, wrenches)
-    return kernel_from(program, signature, states, question, dtype=dtype, cache=cache)
+    make = program or recorded
+    return kernel_from(make, signature, states, question, dtype=dtype, cache=cache)
 
 
 def guarded_dynamics(
