@@ -38,11 +38,13 @@ class Target:
 def host(*, disable: tuple[str, ...] = ()) -> Target:
     """The processor this process runs on, without the features named in ``disable``.
 
-    ``host(disable=("avx512f", "avx2", "avx", "fma"))`` is the same processor used as one that
-    has SSE2 only; switching off "avx2" or "avx" switches off all that builds on it.
+    ``host(disable=("avx",))`` is the same processor used as one that has SSE2 only: switching
+    off "avx512f", "avx2" or "avx" switches off all that builds on it.
     """
     detected: dict[str, bool] = dict(llvm.get_host_cpu_features())
     off = set(disable)
+    if "avx512f" in off:
+        off |= {name for name in detected if name.startswith("avx512")}
     if off & {"avx", "avx2"}:
         off |= {name for name in detected if name.startswith(("avx", "fma", "amx", "f16c"))}
         off |= {"xop", "vaes", "vpclmulqdq"}
