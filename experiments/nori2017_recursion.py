@@ -249,7 +249,7 @@ def regrouped_above(robot: KinematicTree, measured: set[int]) -> Reframed:
     Regrouping changes the wrench through the joint the mass passes, and no other: mass passes
     every joint but those whose wrench is measured.
     """
-    mechanism = reframe(robot, regroup=False)
+    mechanism = reframe(robot, regroup="none")
     moments = list(mechanism.moments)
     for body in reversed(range(robot.n_bodies)):
         stage, parent = mechanism.place[body], int(robot.parent[body])

@@ -58,7 +58,7 @@ class TrueReadings:
         q, qd, qdd = (graph.inputs(size) for size in (robot.nq, robot.nv, robot.nv))
         f_ext = graph.inputs(6 * robot.n_bodies).reshape(-1, 6)
         known = np.ones(robot.nv, dtype=bool)
-        torque = symmetric_dynamics(reframe(robot, regroup=True), q, qd, qdd, known, f_ext)[1]
+        torque = symmetric_dynamics(reframe(robot), q, qd, qdd, known, f_ext)[1]
         y = self._rows(q, qd, qdd, f_ext, torque)
         extra = self._signature.n_inputs - robot.nq - robot.nv
         samples = sample_states(robot, SAMPLES, 0, extra)

@@ -116,7 +116,7 @@ def quantity_computation(
     dtype: str = "float64",
 ) -> Program | AbstractComputation:
     """What the kernel of a quantity computes on this machine."""
-    width = host().width(dtype)
+    width = host().tile_width(dtype)
     if quantity == "inertia":
         return inertia_matrix(robot, dtype, width)
     if quantity == "inverse_inertia":

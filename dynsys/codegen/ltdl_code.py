@@ -79,7 +79,7 @@ class LtdlCode:
     def module(self, signature: Signature, dtype: str, target: Target) -> str:
         """LLVM text of all functions of a kernel."""
         check_dtype(dtype)
-        t = VectorType(dtype, target.width(dtype))
+        t = VectorType(dtype, target.tile_width(dtype))
         one = _Writer(self.parent, t).text()
         return around(one + one_by_one(signature, t), signature, t, target, 0)
 

@@ -16,8 +16,9 @@ from dynsys.codegen.graph import Graph
 from dynsys.codegen.guard import guarded
 from dynsys.codegen.inertia_tail import InertiaTail
 from dynsys.codegen.program import Program
-from dynsys.codegen.programs import SAMPLES, sample_states
+from dynsys.codegen.programs import SAMPLES, cheapest_accurate, sample_states
 from dynsys.codegen.reframe import Reframed, reframe
+from dynsys.codegen.regroup import Regrouping
 from dynsys.codegen.simplify import simplify
 from dynsys.codegen.tailed import TailedProgram
 from dynsys.codegen.tiles import block_starts, own_supports
@@ -158,13 +159,19 @@ def _flat(bodies: Freedoms) -> ScalarArray:
 
 
 def _accurate(head: Callable[[Reframed], Program], robot: KinematicTree) -> Program:
-    """A head on regrouped masses, unless that costs accuracy in its pivots."""
-    program = head(reframe(robot))
+    """A head on masses regrouped as far as that costs no accuracy in its pivots."""
     states = sample_states(robot, SAMPLES, 5, 0)[:, : robot.nq].astype(np.float64)
-    pivots = slice(len(program.outputs) - 13 * robot.nv, len(program.outputs) - 12 * robot.nv)
-    exact = program.evaluate(states.astype(np.longdouble))[:, pivots]
-    error = np.abs(program.evaluate(states)[:, pivots] / exact - 1)
-    return program if (error <= ACCURATE).all() else head(reframe(robot, regroup=False))
+
+    def error(program: Program) -> float:
+        end = len(program.outputs)
+        pivots = slice(end - 13 * robot.nv, end - 12 * robot.nv)
+        exact = program.evaluate(states.astype(np.longdouble))[:, pivots]
+        return float(np.abs(program.evaluate(states)[:, pivots] / exact - 1).max())
+
+    def record(regroup: Regrouping) -> Program:
+        return head(reframe(robot, regroup=regroup))
+
+    return cheapest_accurate(record, error, ACCURATE)
 
 
 def _operations(program: Program) -> int:

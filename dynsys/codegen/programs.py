@@ -8,6 +8,7 @@ simplified :class:`Program` with its :class:`Signature`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from dynsys.codegen.graph import Graph
 from dynsys.codegen.program import Program
 from dynsys.codegen.reframe import Reframed, reframe
+from dynsys.codegen.regroup import Regrouping
 from dynsys.codegen.signature import Signature
 from dynsys.codegen.simplify import simplify
 from dynsys.model.spatial import cross_force, cross_motion
@@ -22,10 +24,11 @@ from dynsys.model.tree import KinematicTree
 from dynsys.recursive.kinematics import transforms, velocities
 from dynsys.recursive.rnea import net_wrenches
 from dynsys.system.symmetric import solve_symmetric
-from dynsys.types import BoolArray, ScalarArray
+from dynsys.types import Array, BoolArray, ScalarArray
 
 __all__ = [
     "DYNAMICS_OUTPUTS",
+    "cheapest_accurate",
     "dynamics_program",
     "dynamics_signature",
     "robot_program",
@@ -35,6 +38,8 @@ __all__ = [
 SAMPLES = 12
 ACCURATE = 1e-13
 """Relative error at random states that no well-conditioned elimination exceeds."""
+NO_WORSE = 2.0
+"""Errors of two programs at a dozen states that far apart are the same."""
 DYNAMICS_OUTPUTS = ("torque", "qdd", "acceleration", "joint_wrench")
 
 
@@ -82,25 +87,42 @@ def dynamics_program(
     wrenches : external wrenches (n_bodies, 6) are a further input, else they are zero.
     watch : joints whose reciprocal pivots are further outputs behind those of the signature.
 
-    Regrouped masses cost least, but where a pivot cancels almost all of a link's inertia (links
-    that are nearly point masses) they cost digits; then the masses stay where they are.
+    Masses are regrouped where that costs no digits, see :func:`cheapest_accurate`.
     """
     signature = dynamics_signature(robot, given, outputs, wrenches)
     samples = sample_states(robot, SAMPLES, 0, signature.n_inputs - robot.nq - robot.nv)
-    question = (robot, known, outputs, watch, samples, wrenches)
-    program = _recorded_dynamics(*question, regroup=True)
-    if not known.all() and not _is_accurate(program, samples):
-        program = _recorded_dynamics(*question, regroup=False)
-    return program, signature
+
+    def record(regroup: Regrouping) -> Program:
+        return _recorded_dynamics(robot, known, outputs, watch, samples, wrenches, regroup)
+
+    if known.all():
+        return record("all"), signature
+    error = partial(_rounding_error, states=samples.astype(np.float64))
+    return cheapest_accurate(record, error, ACCURATE), signature
 
 
-def _is_accurate(program: Program, samples: NDArray[np.longdouble]) -> bool:
-    """Whether double precision loses no more than a few digits at the sampled states."""
-    rounded = samples.astype(np.float64)
-    exact = program.evaluate(rounded.astype(np.longdouble))
+def cheapest_accurate(
+    record: Callable[[Regrouping], Program], error: Callable[[Program], float], enough: float
+) -> Program:
+    """Program on regrouped masses, as many as rounding allows.
+
+    All of them cost least. Where that leaves an error above ``enough``, a pivot cancels almost
+    all of some link's inertia; then only solid links are regrouped, and none if even so the
+    error is larger than with every mass in its place.
+    """
+    program = record("all")
+    if error(program) <= enough:
+        return program
+    solid, in_place = record("solid"), record("none")
+    return solid if error(solid) <= max(enough, NO_WORSE * error(in_place)) else in_place
+
+
+def _rounding_error(program: Program, states: Array) -> float:
+    """Largest error of double precision, relative to the largest output of its state."""
+    exact = program.evaluate(states.astype(np.longdouble))
     scale = np.abs(exact).max(axis=1)
-    errors = np.abs(program.evaluate(rounded) - exact).max(axis=1)
-    return bool((errors <= ACCURATE * scale).all())
+    errors = np.abs(program.evaluate(states) - exact).max(axis=1)
+    return float(np.max(errors / np.maximum(scale, np.finfo(float).tiny)))
 
 
 def _recorded_dynamics(
@@ -110,8 +132,7 @@ def _recorded_dynamics(
     watch: tuple[str, ...],
     samples: NDArray[np.longdouble],
     wrenches: bool,
-    *,
-    regroup: bool,
+    regroup: Regrouping,
 ) -> Program:
     graph = Graph()
     q, qd, inputs = graph.inputs(robot.nq), graph.inputs(robot.nv), graph.inputs(robot.nv)

@@ -33,7 +33,7 @@ from dynsys.codegen.link_frames import (
     joint_frame,
     turn_towards_child,
 )
-from dynsys.codegen.regroup import regroup_moments, snapped_moments
+from dynsys.codegen.regroup import Regrouping, regroup_moments, snapped_moments
 from dynsys.model.joints import AbstractJoint, Fixed, Prismatic
 from dynsys.model.spatial import MassMoments, Transform, rotation_about
 from dynsys.model.tree import KinematicTree
@@ -146,9 +146,9 @@ def _joint_motion(stage: _Stage, position: ScalarArray) -> Transform:
 
 
 def reframe(
-    robot: KinematicTree, *, regroup: bool = True, own_frames: bool = False
+    robot: KinematicTree, *, regroup: Regrouping = "all", own_frames: bool = False
 ) -> Reframed:
-    """Choose frames and, if ``regroup``, move mass moments towards the base. O(n).
+    """Choose frames, and move mass moments of the bodies asked for towards the base. O(n).
 
     ``own_frames`` keeps the robot's frames and masses and only takes its joints apart.
     """
@@ -182,8 +182,8 @@ def reframe(
         snapped_moments(body.inertia.moments(np.longdouble).seen_from(X.inverse()))
         for body, X in zip(robot.bodies, to_new, strict=True)
     ]
-    if regroup and not own_frames:
-        regroup_moments(robot, moments, joint_frames)
+    if not own_frames:
+        regroup_moments(robot, moments, joint_frames, regroup)
     nothing = MassMoments(0.0, np.zeros(3), np.zeros((3, 3)))
     by_stage = [nothing] * len(stages)
     for i, k in enumerate(place):

@@ -1,10 +1,14 @@
 """Mass moments that a joint cannot tell from moments of its parent, and where they go.
 
 About a revolute axis these are all point masses on the axis: they move with the parent just as
-well. Moving them changes no torque, qdd or H, and what reaches the fixed base is gone.
+well. Moving them changes no torque, qdd or H, and what reaches the fixed base is gone. But the
+pivot of a link that is nearly a point mass cancels almost all of its inertia; with its mass on
+the parent that difference is taken between larger numbers and loses digits.
 """
 
 from __future__ import annotations
+
+from typing import Literal, TypeAlias
 
 import numpy as np
 
@@ -17,14 +21,26 @@ from dynsys.model.joints import (
     Revolute,
     Spherical,
 )
-from dynsys.model.spatial import ROUNDING, MassMoments, Transform
+from dynsys.model.spatial import ROUNDING, Inertia, MassMoments, Transform
 from dynsys.model.tree import KinematicTree
 from dynsys.types import ScalarArray
 
-__all__ = ["invisible_moments", "regroup_moments", "snapped", "snapped_moments"]
+__all__ = [
+    "Regrouping",
+    "invisible_moments",
+    "is_solid",
+    "regroup_moments",
+    "snapped",
+    "snapped_moments",
+]
+
+Regrouping: TypeAlias = Literal["all", "solid", "none"]
+"""Whose moments move to the parent: every body's, those of solid bodies, nobody's."""
 
 EXTENDED = 2.0**-56
 """Rounding after some operations in extended precision, well below that of float64."""
+SOLID = 1e-3
+"""Smallest moment about the centre of mass of a solid body, in the largest about its origin."""
 
 
 def snapped(r: ScalarArray, rounding: float = ROUNDING) -> ScalarArray:
@@ -37,14 +53,26 @@ def snapped_moments(m: MassMoments) -> MassMoments:
     return MassMoments(m.mass, snapped(m.first, EXTENDED), snapped(m.second, EXTENDED))
 
 
+def is_solid(inertia: Inertia) -> bool:
+    """Whether a body is far from a point mass and from a rod without thickness."""
+    about_com, about_origin = inertia.about_com, inertia.about_origin
+    smallest, largest = np.linalg.eigvalsh(about_com)[0], np.linalg.eigvalsh(about_origin)[-1]
+    return bool(smallest > SOLID * largest)
+
+
 def regroup_moments(
-    robot: KinematicTree, moments: list[MassMoments], joint_frame: list[Transform]
+    robot: KinematicTree,
+    moments: list[MassMoments],
+    joint_frame: list[Transform],
+    which: Regrouping,
 ) -> None:
     """Move what each joint cannot see from its body to its parent, leaves first, in place.
 
     ``joint_frame`` goes from the parent's frame to the joint's, axis along z.
     """
     for i in reversed(range(robot.n_bodies)):
+        if which == "none" or (which == "solid" and not is_solid(robot.bodies[i].inertia)):
+            continue
         moved = invisible_moments(robot.joints[i], moments[i])
         moments[i] = snapped_moments(moments[i].minus(moved))
         parent = robot.bodies[i].parent

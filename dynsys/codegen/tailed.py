@@ -73,7 +73,7 @@ class TailedProgram:
         functions = (
             emit_one(self.head, whole, inner, dtype, target, "head"),
             emit_batch(self.head, schedule, inner, dtype, target, "head_batch"),
-            tail.text(dtype, t.width),
+            tail.text(dtype, target.tile_width(dtype)),
             _one(tail, signature, t),
             _batch(tail, signature, t, head_bytes),
         )

@@ -29,6 +29,14 @@ class Target:
         """States computed side by side in a batch."""
         return self.vector_bits // (32 if dtype == "float32" else 64)
 
+    def tile_width(self, dtype: str) -> int:
+        """Numbers side by side in the rows of one matrix: 256 bits at most.
+
+        Rows do not begin where lines of the cache do; a vector as long as a line would lie
+        across two of them every time, and hold more zeros of a branched robot's matrix.
+        """
+        return min(self.vector_bits, 256) // (32 if dtype == "float32" else 64)
+
     @property
     def key(self) -> str:
         """Text that differs whenever the machine code may differ (for caches)."""

@@ -101,7 +101,7 @@ def flatten(robot: KinematicTree, known: BoolArray) -> FlatRobot:
 
 def _frames(robot: KinematicTree) -> list[Transform]:
     """Transform from each body's own frame to the one it has here."""
-    frames = list(reframe(robot, regroup=False).to_new)
+    frames = list(reframe(robot, regroup="none").to_new)
     for i, joint in enumerate(robot.joints):
         if isinstance(joint, Planar):
             e1, e2 = joint.directions

@@ -16,7 +16,7 @@ from tests.strategies import motions, trees
 
 
 @settings(max_examples=60, deadline=None)
-@given(data=st.data(), regroup=st.booleans(), coupled=st.booleans())
+@given(data=st.data(), regroup=st.sampled_from(["all", "solid", "none"]), coupled=st.booleans())
 def test_same_robot(data, regroup, coupled) -> None:
     robot = data.draw(trees(max_bodies=7, coupled=coupled))
     q, qd, qdd = data.draw(motions(robot))
