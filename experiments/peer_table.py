@@ -49,10 +49,9 @@ class RobotReport:
     def ratios(self, task: str) -> dict[str, float]:
         """How many times faster we are: the peers' time over ours, where both ran.
 
-        Tenth percentiles: what shares a core with a virtual machine only ever slows it down,
-        and dense arithmetic more than the rest, so that medians say what neighbours did.
-        "threads" is what two threads gain over one, "second core" what two loops over single
-        states gain that share nothing: what the machine's second core was worth then.
+        Of medians, as in the table of times. "threads" is what two threads gain over one,
+        "second core" what two loops over single states gain that share nothing: what the
+        machine's second core was worth then.
         """
         one, batch = (self.find("ours", task, mode) for mode in ("one state", "batch"))
         native = self.find("pinocchio c++", task, "one state")
@@ -69,7 +68,7 @@ class RobotReport:
             ),
         }
         ratios = {
-            name: peer.p10_ns / own.p10_ns
+            name: peer.median_ns / own.median_ns
             for name, (peer, own) in pairs.items()
             if peer is not None and own is not None
         }
@@ -124,9 +123,7 @@ def _show_ratios(task: str, reports: Sequence[RobotReport]) -> None:
     names = list(dict.fromkeys(name for ratios in found.values() for name in ratios))
     if not names:
         return
-    show_line(
-        f"{task}: times faster than the peer, tenth percentiles (! below what is required)"
-    )
+    show_line(f"{task}: times faster than the peer (! below what is required)")
     rows = []
     for report in reports:
         bars, cells = report.bars(task), []
