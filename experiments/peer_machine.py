@@ -9,6 +9,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from dynsys.codegen.target import host
 from experiments.peer_build import Compiler
 
 __all__ = ["cores", "machine"]
@@ -39,6 +40,12 @@ def machine(compilers: Sequence[Compiler], core: int) -> dict[str, Any]:
 
 
 def _processor() -> str:
+    """Name of the processor, what LLVM takes it for, and how wide a batch's vectors are."""
+    target = host()
+    return f"{_brand()} ({target.cpu}, vectors of {target.vector_bits} bits)"
+
+
+def _brand() -> str:
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

@@ -59,6 +59,8 @@ CAVEATS = """\
   robot that is used for a handful of states, a library that compiles nothing is done earlier.
 - **Code grows with the robot**: above some hundred bodies dynsys changes to compiled loops,
   which are not specialised and have less of an advantage.
+- **Matrices in a batch** are bound by memory: 4096 of them leave the caches, where the 128 of
+  the loop over single states stay. Hence batches of H that seem slower than one state.
 - **Two threads** help large batches only; on a machine that does something else they can lose.
 - **Not here**: derivatives of the dynamics, contact solvers, collision. Pinocchio has them.
 """

@@ -45,10 +45,10 @@ print(time.perf_counter() - start)
 """
 
 
-def measure() -> list[dict[str, str | float]]:
+def measure(robots: Sequence[str] = ROBOTS) -> list[dict[str, str | float]]:
     """Seconds to plan and compile, and to load, each in a process of its own."""
     found: list[dict[str, str | float]] = []
-    for robot in ROBOTS:
+    for robot in robots:
         for problem in PROBLEMS:
             with tempfile.TemporaryDirectory() as cache:
                 first, again = (

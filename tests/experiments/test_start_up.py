@@ -1,0 +1,13 @@
+"""The time until the first answer is measured in processes of their own."""
+
+from __future__ import annotations
+
+from experiments.start_up import PROBLEMS, measure
+
+
+def test_planned_and_compiled_then_loaded() -> None:
+    found = measure(["synthetic:chain:2"])
+    assert [row["problem"] for row in found] == list(PROBLEMS)
+    for row in found:
+        assert row["robot"] == "synthetic:chain:2"
+        assert min(float(row["first_s"]), float(row["again_s"])) > 0
