@@ -42,15 +42,16 @@ class _Generated:
         self._call.restype = None
 
     def run(self, repeats: int, inputs: tuple[Array, Array, Array], out: Array) -> None:
-        """Go ``repeats`` times over the states, answers to ``out`` (n, size)."""
+        """Go ``repeats`` times over the states; answers to ``out`` (n, size) or (1, size)."""
         q, v, x = inputs
+        stride = out.shape[1] if len(out) == len(q) else 0
         self._call(
             self._address,
             len(q),
             repeats,
             q.shape[1],
             v.shape[1],
-            out.shape[1],
+            stride,
             *(array.ctypes.data for array in (q, v, x, out, *self._work)),
         )
 
@@ -61,26 +62,26 @@ def casadi_contenders(
     """Every generated function of the robot, one state at a time."""
     theirs = peer.to_pinocchio(states)
     loop = ctypes.CDLL(str(loop_library))
-    n, nv = len(states), peer.model.nv
-    contenders = []
-    for function in functions:
-        task = _TASKS[function.task]
-        vector = task in ("ID", "FD")
-        generated = _Generated(loop, function.library, function.task)
-        inputs = (theirs.q, theirs.v, theirs.qdd if task == "ID" else theirs.torque)
-        out = np.zeros((n, nv if vector else nv * (nv + 1) // 2))
+    return [_contender(peer, theirs, loop, function) for function in functions]
 
-        def run(
-            repeats: int,
-            generated: _Generated = generated,
-            inputs: tuple[Array, Array, Array] = inputs,
-            out: Array = out,
-        ) -> None:
-            generated.run(repeats, inputs, out)
 
-        def result(task: str = task, vector: bool = vector, out: Array = out) -> Array:
-            return peer.from_pinocchio(task, out if vector else symmetric_from_upper(out, nv))
+def _contender(
+    peer: PeerRobot, theirs: States, loop: ctypes.CDLL, function: GeneratedFunction
+) -> Contender:
+    """One generated function; while timed it writes to one place, as in a control loop."""
+    task, nv = _TASKS[function.task], peer.model.nv
+    vector = task in ("ID", "FD")
+    generated = _Generated(loop, function.library, function.task)
+    inputs = (theirs.q, theirs.v, theirs.qdd if task == "ID" else theirs.torque)
+    out = np.zeros((len(theirs), nv if vector else nv * (nv + 1) // 2))
+    place = np.zeros((1, out.shape[1]))
 
-        who = f"{CASADI} {function.compiler.c}"
-        contenders.append(Contender(who, task, "one state", n, run, result))
-    return contenders
+    def run(repeats: int) -> None:
+        generated.run(repeats, inputs, place)
+
+    def result() -> Array:
+        generated.run(1, inputs, out)
+        return peer.from_pinocchio(task, out if vector else symmetric_from_upper(out, nv))
+
+    who = f"{CASADI} {function.compiler.c}"
+    return Contender(who, task, "one state", len(theirs), run, result)

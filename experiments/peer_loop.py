@@ -21,35 +21,36 @@ class StateLoop:
     ----------
     kernel : address of the function.
     arrays : inputs and outputs (n, size) in the order of its arguments, C-contiguous float64.
+        Outputs of a single row are written again by every state, as in a control loop.
     """
 
     def __init__(self, kernel: int, arrays: Sequence[Array]) -> None:
         self._keep = tuple(arrays)
-        sizes = [array.shape[1] for array in arrays]
+        self._kernel, self._n = kernel, len(arrays[0])
+        strides = [array.shape[1] if len(array) == self._n else 0 for array in arrays]
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
         jit = llvm.create_lljit_compiler()
-        builder = llvm.JITLibraryBuilder().add_ir(_loop_text(sizes))
+        builder = llvm.JITLibraryBuilder().add_ir(_loop_text(strides))
         self._code = (builder.export_symbol("state_loop").link(jit, "state_loop"), jit)
         kind = ctypes.CFUNCTYPE(
-            None, ctypes.c_void_p, *[ctypes.c_int64] * 2, *[ctypes.c_void_p] * len(sizes)
+            None, ctypes.c_void_p, *[ctypes.c_int64] * 2, *[ctypes.c_void_p] * len(arrays)
         )
         self._function = kind(self._code[0]["state_loop"])
         self._arguments = [array.ctypes.data for array in arrays]
-        self._kernel, self._n = kernel, len(arrays[0])
 
     def __call__(self, repeats: int) -> None:
         """Go ``repeats`` times over all states."""
         self._function(self._kernel, self._n, repeats, *self._arguments)
 
 
-def _loop_text(sizes: Sequence[int]) -> str:
+def _loop_text(strides: Sequence[int]) -> str:
     """LLVM text: ``repeats`` times, for every state k, the kernel on row k of each array."""
-    names = range(len(sizes))
+    names = range(len(strides))
     parameters = ", ".join(f"ptr %p{i}" for i in names)
     rows = "\n".join(
-        f"  %o{i} = mul i64 %k, {size}\n  %a{i} = getelementptr double, ptr %p{i}, i64 %o{i}"
-        for i, size in enumerate(sizes)
+        f"  %o{i} = mul i64 %k, {stride}\n  %a{i} = getelementptr double, ptr %p{i}, i64 %o{i}"
+        for i, stride in enumerate(strides)
     )
     arguments = ", ".join(f"ptr %a{i}" for i in names)
     return f"""

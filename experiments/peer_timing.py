@@ -43,10 +43,11 @@ class Contender:
 
     ``run(r)`` goes r times over the states; ``result()`` gives the answers of all of them in
     dynsys order, (n, nv) or (n, nv, nv). ``mode`` is "one state" (a loop in machine code, one
-    state at a time), "batch", "python" (one call from Python per state), or "one thread" and
-    "two threads": the batch once more, both against the clock on the wall; likewise "one loop"
-    and "two loops": one state at a time, by one thread or by two that share nothing at all,
-    which shows what the machine's second core is worth.
+    state at a time, answers written to one place as in a control loop), "batch", "python" (one
+    call from Python per state), or "one thread" and "two threads": the batch once more, both
+    against the clock on the wall; likewise "one loop" and "two loops": one state at a time, by
+    one thread or by two that share nothing at all, which shows what the machine's second core
+    is worth.
     """
 
     who: str

@@ -44,10 +44,11 @@ PEERS = ("Pinocchio C++", "Pinocchio wheel", "CasADi C")
 INTRODUCTION = """\
 # Performance
 
-Nanoseconds and microseconds per state, sines and cosines included, medians on one pinned core;
-every answer was checked against the peer's and, where a table says so, against extended
-precision. The page is written from the files in `docs/results`, which the experiments wrote;
-no number on it is typed by hand. On your machine:
+Nanoseconds and microseconds per state, sines and cosines included, medians on one pinned core.
+One state at a time, answers are written to one place, as in a control loop. Every answer was
+checked against the peer's and, where a table says so, against extended precision. The page is
+written from the files in `docs/results`, which the experiments wrote; no number on it is typed
+by hand. On your machine:
 
 ```text
 python -m experiments.peers --build --json peers.json
@@ -59,8 +60,8 @@ CAVEATS = """\
   robot that is used for a handful of states, a library that compiles nothing is done earlier.
 - **Code grows with the robot**: above some hundred bodies dynsys changes to compiled loops,
   which are not specialised and have less of an advantage.
-- **Matrices in a batch** are bound by memory: 4096 of them leave the caches, where the 128 of
-  the loop over single states stay. Hence batches of H that seem slower than one state.
+- **Matrices in a batch** are bound by memory: 4096 of them leave the caches, while one state
+  at a time writes to one place. Hence batches of H that seem slower than one state.
 - **Two threads** help large batches only; on a machine that does something else they can lose.
 - **Not here**: derivatives of the dynamics, contact solvers, collision. Pinocchio has them.
 """

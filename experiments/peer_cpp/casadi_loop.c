@@ -1,11 +1,12 @@
 /* Loop over states through a function that CasADi generated (its C calling convention).
  *
- * Rows: q (n, nq), v (n, nv), x (n, nv); out (n, size). Runs over the states `repeats` times. */
+ * Rows: q (n, nq), v (n, nv), x (n, nv); answers `stride` numbers apart. Runs over the states
+ * `repeats` times. */
 #include <stddef.h>
 
 typedef int (*casadi_function)(const double **arg, double **res, long long *iw, double *w, int mem);
 
-void peer_casadi_run(void *address, long n, long repeats, long nq, long nv, long size, const double *q,
+void peer_casadi_run(void *address, long n, long repeats, long nq, long nv, long stride, const double *q,
                      const double *v, const double *x, double *out, const double **arg, double **res,
                      long long *iw, double *w)
 {
@@ -15,7 +16,7 @@ void peer_casadi_run(void *address, long n, long repeats, long nq, long nv, long
             arg[0] = q + k * nq;
             arg[1] = v + k * nv;
             arg[2] = x + k * nv;
-            res[0] = out + k * size;
+            res[0] = out + k * stride;
             evaluate(arg, res, iw, w, 0);
         }
 }
