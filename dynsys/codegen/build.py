@@ -97,7 +97,13 @@ def guarded_dynamics(
     states = sample_states(robot, 20, 3, signature.n_inputs - robot.nq - robot.nv)
     reciprocals = np.abs(program.evaluate(states)[:, signature.n_outputs :])
     limits = PIVOT_MARGIN * np.median(reciprocals, axis=0) if n_watched else ()
-    return guarded(program, robot.quaternion_slices, dtype, [float(x) for x in limits])
+    return guarded(
+        program,
+        robot.quaternion_slices,
+        dtype,
+        [float(x) for x in limits],
+        n_finite=signature.n_inputs,
+    )
 
 
 def kernel_from(

@@ -4,6 +4,8 @@
 
 Quaternions must have unit norm: margin = tolerance^2 - (|quaternion|^2 - 1)^2. Pivots that are
 safe by sampling only must stay away from zero: with x = 1 / pivot, margin = x (limit - x).
+Inputs that nothing depends on, such as the position of a floating base, must be finite like the
+others, which show it in some output: first output += 0 * input.
 Guards are added after simplification, which would rightly find that they change nothing.
 """
 
@@ -49,6 +51,10 @@ class _Appender:
             self._inputs[number] = self.node(Op.INPUT, number)
         return self._inputs[number]
 
+    def unread(self, count: int) -> list[int]:
+        """Which of the first ``count`` inputs no node stands for."""
+        return [number for number in range(count) if number not in self._inputs]
+
     def program(self, outputs: Sequence[int], n_inputs: int) -> Program:
         return Program(
             np.array(self.op, dtype=np.int8),
@@ -65,18 +71,21 @@ def guarded(
     quaternions: Sequence[slice],
     dtype: str = "float64",
     reciprocal_limits: Sequence[float] = (),
+    *,
+    n_finite: int = 0,
 ) -> Program:
     """Guard the quaternions among the inputs, and reciprocal pivots that end the outputs.
 
     The last ``len(reciprocal_limits)`` outputs are reciprocals of pivots; each gets a guard
-    with its limit and is then no output any more.
+    with its limit and is then no output any more. The first ``n_finite`` inputs must be finite.
     """
     n_pivots = len(reciprocal_limits)
     outputs = program.outputs.tolist()[: len(program.outputs) - n_pivots]
     reciprocals = program.outputs.tolist()[len(outputs) :]
-    if not outputs or not (quaternions or n_pivots):
-        return program
     add = _Appender(program)
+    unread = add.unread(n_finite)
+    if not outputs or not (quaternions or n_pivots or unread):
+        return program
     margins = [_unit_norm(add, where, TOLERANCE[dtype]) for where in quaternions]
     for x, limit in zip(reciprocals, reciprocal_limits, strict=True):
         margins.append(add.node(Op.MUL, x, add.node(Op.ADD, add.constant(limit), -x)))
@@ -84,6 +93,8 @@ def guarded(
     first = outputs[0] or zero
     for margin in margins:
         first = add.node(Op.ADD, first, add.node(Op.MUL, zero, add.node(Op.SQRT, margin)))
+    for number in unread:
+        first = add.node(Op.ADD, first, add.node(Op.MUL, zero, add.input(number)))
     return add.program([first, *outputs[1:]], program.n_inputs)
 
 

@@ -49,12 +49,12 @@ ACCURATE = 1e-12
 def recorded(
     robot: KinematicTree, algorithm: Callable[[ScalarArray], ScalarArray], dtype: str
 ) -> Program:
-    """Simplified program of an algorithm of q; NaN where a quaternion has no unit norm."""
+    """Simplified program of an algorithm of q; NaN at q that are no configuration."""
     graph = Graph()
     outputs = np.ravel(algorithm(graph.inputs(robot.nq)))
     samples = sample_states(robot, SAMPLES, 0, 0)[:, : robot.nq]
     program = simplify(graph.program(list(outputs)), samples)
-    return guarded(program, robot.quaternion_slices, dtype)
+    return guarded(program, robot.quaternion_slices, dtype, n_finite=robot.nq)
 
 
 def inertia_matrix(robot: KinematicTree, dtype: str, width: int) -> Program | TailedProgram:

@@ -40,10 +40,13 @@ __all__ = [
 
 
 @inlined
-def read(source: Array, target: Array) -> None:
-    """Copy a row of inputs to the head of a buffer."""
+def read(source: Array, target: Array) -> bool:
+    """Copy a row of inputs to the head of a buffer; whether it is finite."""
+    zero = 0.0
     for k in range(len(source)):
         target[k] = source[k]
+        zero += 0.0 * source[k]
+    return zero == 0.0
 
 
 @inlined
@@ -58,12 +61,17 @@ def write(source: Array, target: Array) -> bool:
 
 @loop
 def read_state(model: Model, work: Work, q: Array, qd: Array, given: Array) -> None:
-    """Read one state and place the bodies; QDD gets the known accelerations, zero elsewhere."""
+    """Read one state and place the bodies; QDD gets the known accelerations, zero elsewhere.
+
+    Also what no answer depends on must be finite: else NaN goes where the answer shows it.
+    """
     vectors = work.vectors
-    read(q, work.position)
-    read(qd, vectors[QD])
+    finite = read(q, work.position)
+    finite = read(qd, vectors[QD]) and finite
     read(given, vectors[GIVEN])
-    read(given, vectors[QDD])
+    if not finite:
+        vectors[GIVEN, 0] = math.nan
+    read(vectors[GIVEN], vectors[QDD])
     for v in model.unknown:
         vectors[QDD, v] = 0.0
     place(model, work)

@@ -6,6 +6,7 @@ asked for. They return whether all of these are finite. Outputs not asked for ar
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -134,9 +135,11 @@ def _inertia(
     work = Work(motion, inertia, freedoms, angles, vectors, position, small, H)
     finite = True
     for state in range(len(q)):
-        read(q[state], position)
+        readable = read(q[state], position)
         place(model, work)
         form_matrix(model, work)
+        if not readable:
+            H[0, 0] = math.nan
         finite = write(H.reshape(-1), out[state]) and finite
     return finite
 
