@@ -12,15 +12,27 @@ from dynsys.codegen.signature import Signature
 from dynsys.errors import StateError
 from dynsys.types import ArrayLike
 
-__all__ = ["FloatArray", "check_count", "input_array", "input_rows", "output_target"]
+__all__ = [
+    "FloatArray",
+    "check_count",
+    "input_array",
+    "input_rows",
+    "is_plain",
+    "output_target",
+]
 
 FloatArray: TypeAlias = NDArray[Any]
 _FLOAT64 = np.dtype(np.float64)
 
 
+def is_plain(array: FloatArray) -> bool:
+    """Whether loops can use the numbers of an array as they lie."""
+    return array.dtype == _FLOAT64 and array.flags.aligned
+
+
 def input_array(value: ArrayLike, name: str, shape: tuple[int | None, ...]) -> FloatArray:
     """Real numbers of the given shape (None: any length) as float64, copied only if needed."""
-    if type(value) is np.ndarray and value.dtype == _FLOAT64 and value.flags.aligned:
+    if type(value) is np.ndarray and is_plain(value):
         if value.shape == shape or (shape[0] is None and value.shape[1:] == shape[1:]):
             return value
     try:
@@ -70,7 +82,6 @@ def output_target(
         raise StateError(f"out, {name}: expected a float array of shape {shape}, got {found}")
     if not array.flags.writeable:
         raise StateError(f"out, {name}: the array is read-only; hand in a writeable one")
-    usable = array.dtype == _FLOAT64 and array.flags.aligned
-    if usable and not any(np.may_share_memory(array, other) for other in busy):
+    if is_plain(array) and not any(np.may_share_memory(array, other) for other in busy):
         return array
     return np.empty(shape, np.float64)

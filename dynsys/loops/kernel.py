@@ -25,6 +25,7 @@ from dynsys.loops.boundary import (
     check_count,
     input_array,
     input_rows,
+    is_plain,
     output_target,
 )
 from dynsys.loops.flat import flatten
@@ -57,6 +58,7 @@ class AbstractLoopKernel(ABC):
         self.dtype = np.dtype(dtype)
         self._vectors_in = [(name, (size,)) for name, size in signature.inputs]
         self._vectors_out = [(name, (size,)) for name, size in signature.outputs]
+        self._shapes = [shape for _, shape in (*self._vectors_in, *self._vectors_out)]
         self._nq = robot.nq
         flat = self._flat = flatten(robot, known)
         unknown = np.flatnonzero(~known).astype(np.int64)
@@ -81,9 +83,21 @@ class AbstractLoopKernel(ABC):
         except IndexError:
             return workspace(self._flat, self._nq, matrix=self._forms_matrix)
 
-    def fast(self, *_: Any) -> bool | None:
-        """Say that there is no faster way than :meth:`one`."""
-        return None
+    def fast(self, *arrays: Any) -> bool | None:
+        """Inputs, then outputs, used as they are: whether all results are finite, else None.
+
+        Inputs are read before outputs are written: they may overlap.
+        """
+        if len(arrays) != len(self._shapes):
+            return None
+        for array, shape in zip(arrays, self._shapes, strict=True):
+            if not (type(array) is np.ndarray and array.shape == shape and is_plain(array)):
+                return None
+        n_inputs = len(self._vectors_in)
+        if not all(array.flags.writeable for array in arrays[n_inputs:]):
+            return None
+        rows = [array[None] for array in arrays]
+        return self._run_rows(rows[:n_inputs], rows[n_inputs:])
 
     def one(
         self, *inputs: ArrayLike, out: Sequence[FloatArray] | None = None
@@ -96,22 +110,30 @@ class AbstractLoopKernel(ABC):
             If an argument has the wrong length or is not numeric.
         """
         check_count(self.signature, inputs, out)
-        arrays = [
-            input_array(value, name, shape)[None]
-            for value, (name, shape) in zip(inputs, self._vectors_in, strict=True)
-        ]
         if out is None:
             outputs = tuple([np.empty(shape, self.dtype) for _, shape in self._vectors_out])
         else:
             outputs = tuple(out)
-        # inputs are read before outputs are written: overlap does no harm here
+        finite = self.fast(*inputs, *outputs)
+        if finite is None:
+            finite = self._one_slowly(inputs, outputs)
+        return outputs, finite
+
+    def _one_slowly(
+        self, inputs: tuple[ArrayLike, ...], outputs: tuple[FloatArray, ...]
+    ) -> bool:
+        """Convert and validate arguments, compute, and copy to outputs of any layout."""
+        arrays = [
+            input_array(value, name, shape)[None]
+            for value, (name, shape) in zip(inputs, self._vectors_in, strict=True)
+        ]
         targets = [
             output_target(array, name, shape, ())
             for array, (name, shape) in zip(outputs, self._vectors_out, strict=True)
         ]
         finite = self._run_rows(arrays, [target[None] for target in targets])
         _copy_back(outputs, targets)
-        return outputs, finite
+        return finite
 
     def batch(
         self,

@@ -249,3 +249,33 @@ def test_wrong_requests_are_named() -> None:
         LoopKernel(robot, np.ones(2, dtype=bool), "given", ("torque",))
     with pytest.raises(KernelBuildError, match="dtype"):
         LoopKernel(robot, np.ones(robot.nv, dtype=bool), "qdd", ("torque",), dtype="float16")
+
+
+def test_arrays_that_fit_are_used_as_they_are() -> None:
+    robot = chain(3)
+    kernel = LoopKernel(robot, np.zeros(3, dtype=bool), "torque", ("qdd",))
+    q, qd, torque = state(robot)
+    (expected,), _ = kernel.one(list(q), list(qd), list(torque))
+    qdd = torque.copy()
+    assert kernel.fast(q, qd, qdd, qdd) is True  # inputs are read before outputs are written
+    np.testing.assert_array_equal(qdd, expected)
+    fixed = np.zeros(3)
+    fixed.setflags(write=False)
+    unfit = (np.zeros(2), np.zeros(3, np.float32), fixed, [0.0] * 3)
+    assert all(kernel.fast(q, qd, torque, out) is None for out in unfit)
+    assert kernel.fast(q, qd, qdd) is None
+    assert kernel.fast(list(q), qd, torque, qdd) is None
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_numbers_that_no_answer_depends_on_must_be_finite(bad: float) -> None:
+    robot = random_tree(4, 1, joint_types=["free", "revolute"])
+    free = next(k for k, joint in enumerate(robot.joints) if joint.nq == 7)
+    assert robot.parent[free] == -1
+    q, qd, given = (np.array([x, x]) for x in state(robot))
+    q[1, robot.q_slices()[free].start] = bad
+    for known in (True, False):
+        kernel = LoopKernel(robot, np.full(robot.nv, known), "given", ("torque", "qdd"))
+        answers, finite = kernel.batch(q, qd, given)
+        assert not finite
+        assert [all(np.isfinite(x[k]).all() for x in answers) for k in (0, 1)] == [True, False]
