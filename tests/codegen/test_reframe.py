@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dynsys.codegen.programs import symmetric_dynamics
+from dynsys.codegen.program import Program
+from dynsys.codegen.programs import cheapest_accurate, dynamics_program, symmetric_dynamics
 from dynsys.codegen.reframe import reframe
+from dynsys.codegen.regroup import Regrouping
 from dynsys.model import synthetic
 from dynsys.recursive.aba import aba
 from dynsys.recursive.crba import crba, crba_scalars
 from dynsys.recursive.rnea import rnea, rnea_scalars
+from experiments.example_robots import load_quietly
+from tests.robots import robot_path
 from tests.strategies import motions, trees
 
 
@@ -69,3 +76,38 @@ def test_frames_are_denavit_hartenberg_on_a_generic_chain() -> None:
         if stage.user_body >= 0:
             assert moments.mass == 0.0 and moments.first[2] == 0.0
             assert moments.second[2, 2] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("errors", "chosen"),
+    [
+        ({"all": 1e-14, "solid": 1e-14, "none": 1e-14}, "all"),
+        ({"all": 1e-10, "solid": 1e-14, "none": 1e-16}, "solid"),
+        ({"all": 1e-10, "solid": 7e-13, "none": 5e-13}, "solid"),
+        ({"all": 1e-10, "solid": 1e-11, "none": 5e-13}, "none"),
+        ({"all": np.nan, "solid": np.nan, "none": np.nan}, "none"),
+    ],
+)
+def test_masses_are_regrouped_as_far_as_digits_allow(
+    errors: dict[Regrouping, float], chosen: Regrouping
+) -> None:
+    programs = {which: cast(Program, object()) for which in errors}
+    of = {id(program): which for which, program in programs.items()}
+    found = cheapest_accurate(
+        programs.__getitem__, lambda program: errors[of[id(program)]], 1e-13
+    )
+    assert of[id(found)] == chosen
+
+
+def test_point_masses_of_icub_stay_and_the_solid_half_is_regrouped() -> None:
+    """Its right leg, wrists and head are point masses; with those moved FD loses digits."""
+    robot = load_quietly(robot_path("icub_description/robots/icub.urdf"), floating=True)
+    moments = reframe(robot, regroup="solid")
+    mass = {
+        name: moments.moments[place].mass
+        for name, place in zip(robot.body_names, moments.place, strict=True)
+    }
+    assert mass["l_ankle_2"] == 0.0 and mass["l_upper_leg"] == 0.0
+    assert mass["r_lower_leg"] > 1.0 and mass["head"] > 1.0
+    program, _ = dynamics_program(robot, np.zeros(robot.nv, dtype=bool), "torque", ("qdd",))
+    assert program.count()["mul"] < 5400  # all in place: 5456
