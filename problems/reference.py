@@ -17,7 +17,7 @@ from dynsys.codegen.programs import dynamics_signature
 from dynsys.codegen.signature import Signature
 from dynsys.codegen.workers import check_threads
 from dynsys.errors import SingularSystemError, StateError
-from dynsys.loops.boundary import check_count, input_array, input_rows, output_target
+from dynsys.loops.boundary import input_array, input_rows, output_target
 from dynsys.system.diagnosis import describe_singularity, null_vector
 from dynsys.system.linear_system import LinearSystem
 from dynsys.types import Array, ArrayLike, IntArray
@@ -165,7 +165,7 @@ class ReferenceKernel:
         StateError
             If an argument has the wrong length or a value that is not finite.
         """
-        check_count(self.signature, inputs, out)
+        self.signature.check_count(inputs, out)
         self._check_outputs(out, ())
         robot = self.system.robot
         try:
@@ -195,7 +195,7 @@ class ReferenceKernel:
         self, *inputs: ArrayLike, out: Sequence[Array] | None = None, threads: int = 1
     ) -> tuple[tuple[Array, ...], bool]:
         """Outputs (N, size) at N states, one after the other; ``threads`` changes nothing."""
-        check_count(self.signature, inputs, out)
+        self.signature.check_count(inputs, out)
         check_threads(threads)
         arrays = apart_from(input_rows(inputs, self.signature), out)
         n = len(arrays[0])

@@ -116,6 +116,7 @@ class Kernel:
             dtype = self.dtype
             outputs = tuple([np.empty(size, dtype) for size in self._sizes])
         else:
+            self.signature.check_count(inputs, out)  # the fast way knows their sum only
             outputs = tuple(out)
         finite = self.fast(*inputs, *outputs)
         if finite is None:
@@ -126,7 +127,7 @@ class Kernel:
         self, inputs: tuple[ArrayLike, ...], outputs: tuple[FloatArray, ...]
     ) -> bool:
         """Convert and validate arguments, compute, and copy to outputs of any layout."""
-        self._check_count(inputs, outputs)
+        self.signature.check_count(inputs, outputs)
         arrays = [
             self._vector(value, name, size)
             for value, (name, size) in zip(inputs, self.signature.inputs, strict=True)
@@ -149,14 +150,6 @@ class Kernel:
         usable = array.flags.c_contiguous and array.flags.aligned
         return array if usable else array.copy()
 
-    def _check_count(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-        names = [name for name, _ in self.signature.inputs]
-        if len(inputs) != len(names):
-            raise StateError(f"expected {len(names)} arguments {names}, got {len(inputs)}")
-        names = [name for name, _ in self.signature.outputs]
-        if len(outputs) != len(names):
-            raise StateError(f"out: expected {len(names)} arrays {names}, got {len(outputs)}")
-
     # ---- many states ---------------------------------------------------------------------
 
     def batch(
@@ -175,6 +168,8 @@ class Kernel:
         StateError
             If an argument has the wrong shape or is not numeric, or ``threads`` is below 1.
         """
+        if out is not None:
+            self.signature.check_count(inputs, out)  # the fast way knows their sum only
         first = inputs[0] if inputs else None
         if out is None and isinstance(first, np.ndarray) and first.ndim == 2:
             n, dtype = len(first), self.dtype
@@ -201,7 +196,7 @@ class Kernel:
         self, inputs: tuple[ArrayLike, ...], out: Sequence[FloatArray] | None, threads: int
     ) -> tuple[tuple[FloatArray, ...], bool]:
         """Validate and convert what the fast path refused; copy only what cannot be used."""
-        self._check_count(inputs, self.signature.outputs if out is None else out)
+        self.signature.check_count(inputs, out)
         arrays = [
             self._rows(value, name, size)
             for value, (name, size) in zip(inputs, self.signature.inputs, strict=True)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
-from dynsys.errors import KernelBuildError
+from dynsys.errors import KernelBuildError, StateError
 
 __all__ = ["Signature"]
 
@@ -58,6 +59,15 @@ class Signature:
     def n_outputs(self) -> int:
         """Numbers written per state."""
         return sum(size for _, size in self.outputs)
+
+    def check_count(self, inputs: Sequence[Any], out: Sequence[Any] | None) -> None:
+        """Refuse too few or too many arrays; StateError names those that are expected."""
+        if len(inputs) != len(self.inputs):
+            names = [name for name, _ in self.inputs]
+            raise StateError(f"expected {len(names)} arguments {names}, got {len(inputs)}")
+        if out is not None and len(out) != len(self.outputs):
+            names = [name for name, _ in self.outputs]
+            raise StateError(f"out: expected {len(names)} arrays {names}, got {len(out)}")
 
     def input_place(self, number: int) -> tuple[int, int]:
         """(group, index in it) of an input of the program."""

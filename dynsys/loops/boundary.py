@@ -14,7 +14,6 @@ from dynsys.types import ArrayLike
 
 __all__ = [
     "FloatArray",
-    "check_count",
     "input_array",
     "input_rows",
     "is_plain",
@@ -58,16 +57,6 @@ def input_rows(values: Sequence[ArrayLike], signature: Signature) -> list[FloatA
     if len(set(lengths.values())) > 1:
         raise StateError(f"batch: all arguments need as many rows, got {lengths}")
     return arrays
-
-
-def check_count(signature: Signature, inputs: Sequence[Any], out: Sequence[Any] | None) -> None:
-    """Refuse too few or too many arrays."""
-    if len(inputs) != len(signature.inputs):
-        names = [name for name, _ in signature.inputs]
-        raise StateError(f"expected {len(names)} arguments {names}, got {len(inputs)}")
-    if out is not None and len(out) != len(signature.outputs):
-        names = [name for name, _ in signature.outputs]
-        raise StateError(f"out: expected {len(names)} arrays {names}, got {len(out)}")
 
 
 def output_target(

@@ -22,7 +22,6 @@ from dynsys.loops import columns as at
 from dynsys.loops.arrays import Model, Work, workspace
 from dynsys.loops.boundary import (
     FloatArray,
-    check_count,
     input_array,
     input_rows,
     is_plain,
@@ -109,7 +108,7 @@ class AbstractLoopKernel(ABC):
         StateError
             If an argument has the wrong length or is not numeric.
         """
-        check_count(self.signature, inputs, out)
+        self.signature.check_count(inputs, out)
         if out is None:
             outputs = tuple([np.empty(shape, self.dtype) for _, shape in self._vectors_out])
         else:
@@ -148,7 +147,7 @@ class AbstractLoopKernel(ABC):
         StateError
             If an argument has the wrong shape or is not numeric, or ``threads`` is below 1.
         """
-        check_count(self.signature, inputs, out)
+        self.signature.check_count(inputs, out)
         arrays = input_rows(inputs, self.signature)
         n = len(arrays[0])
         if out is None:

@@ -71,6 +71,18 @@ def test_wrong_arguments_of_kernels_are_named(backend: Backend) -> None:
             kernel.batch(rows, rows, rows, threads=threads)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("backend", ["llvm", "loops", "reference"])
+def test_an_output_too_many_is_not_taken_for_an_input(backend: Backend) -> None:
+    kernel = InverseDynamics(synthetic.chain(2)).compile(backend=backend)
+    x, rows = np.ones(2), np.ones((3, 2))
+    with pytest.raises(StateError, match=r"expected 3 arguments \['q', 'qd', 'qdd'\], got 2"):
+        kernel.one(x, x, out=[x.copy(), x.copy()])
+    with pytest.raises(StateError, match=r"expected 3 arguments \['q', 'qd', 'qdd'\], got 2"):
+        kernel.batch(rows, rows, out=[rows.copy(), rows.copy()])
+    with pytest.raises(StateError, match=r"expected 3 arguments .* got 4"):
+        kernel.one(x, x, x, x.copy(), out=[])
+
+
 def test_bad_states_are_named() -> None:
     problem = ForwardDynamics(synthetic.chain(2))
     with pytest.raises(StateError, match=r"torque of robot 'chain2' must have shape \(2,\)"):
