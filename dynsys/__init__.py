@@ -4,21 +4,15 @@ Mechanics and sparse linear systems; sensors and problems are packages of their 
 """
 
 from dynsys import interop
-from dynsys.branch import (
-    ltdl,
-    ltl,
-    mul_L,
-    mul_LT,
-    solve_L,
-    solve_LT,
-    solve_ltdl,
-    solve_ltl,
-)
 from dynsys.branch.inverse_inertia import (
     InverseInertia,
     inverse_inertia,
     inverse_inertia_times,
 )
+from dynsys.branch.ltdl import ltdl
+from dynsys.branch.ltl import ltl
+from dynsys.branch.products import mul_L, mul_LT
+from dynsys.branch.solves import solve_L, solve_LT, solve_ltdl, solve_ltl
 from dynsys.codegen.functions import specialise
 from dynsys.errors import (
     DynsysError,
@@ -41,7 +35,7 @@ from dynsys.operational import (
     RelativeMotion,
     operational_space,
 )
-from dynsys.ordering import Plan
+from dynsys.ordering.plan import Plan
 from dynsys.recursive import aba, crba, forward_kinematics, jacobian, rnea
 from dynsys.system.linear_system import LinearSystem
 

@@ -30,10 +30,11 @@ from typing import final
 import numpy as np
 
 from dynsys.codegen.kernel import Kernel
-from dynsys.estimation import ESTIMATES, estimation_kernel
+from dynsys.estimation.kernel import estimation_kernel
+from dynsys.estimation.question import ESTIMATES
 from dynsys.model.tree import KinematicTree
 from dynsys.recursive.rnea import rnea
-from dynsys.system import LinearSystem
+from dynsys.system.linear_system import LinearSystem
 from dynsys.types import Array
 from experiments.estimation_idyntree import Berdy, ExternalWrenches, links_and_joints, quiet
 from experiments.example_robots import load_quietly, robot_path

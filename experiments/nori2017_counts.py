@@ -16,37 +16,23 @@ from scipy.sparse import csc_array, csr_array
 from dynsys.codegen.programs import dynamics_program
 from dynsys.model import synthetic
 from dynsys.model.tree import KinematicTree
-from dynsys.ordering import (
-    AbstractOrdering,
-    Operations,
-    OrderingContext,
-    Pattern,
-    PivotOrder,
-    SuperLU,
-    Umfpack,
-    numeric_lu,
-    program_operations,
-    symbolic_lu,
-)
+from dynsys.ordering.libraries import SuperLU, Umfpack
 from dynsys.ordering.operations import (
+    Operations,
+    program_operations,
     published_lu,
     published_product,
     published_substitution,
 )
+from dynsys.ordering.orders import AbstractOrdering, OrderingContext, Pattern, PivotOrder
+from dynsys.ordering.symbolic import numeric_lu, symbolic_lu
 from dynsys.ordering.umfpack import UmfpackLibrary
-from dynsys.system import (
-    EquationBlock,
-    Kinematics,
-    LinearSystem,
-    Term,
-    UnknownKind,
-    UnknownLayout,
-    aba_factors,
-    aba_order,
-    known_external_wrench,
-    known_inputs,
-    known_qdd,
-)
+from dynsys.system.aba_factors import aba_factors, aba_order
+from dynsys.system.equations import EquationBlock, Term
+from dynsys.system.kinematics import Kinematics
+from dynsys.system.known import known_external_wrench, known_inputs, known_qdd
+from dynsys.system.linear_system import LinearSystem
+from dynsys.system.unknowns import UnknownKind, UnknownLayout
 from dynsys.types import Array
 from experiments.nori2017_recursion import load_cell_parameters, open_recursion_program
 

@@ -14,14 +14,9 @@ import numpy as np
 from dynsys.model.load import load
 from dynsys.model.tree import KinematicTree
 from dynsys.ordering.orders import sample_values
-from dynsys.system import (
-    EquationBlock,
-    LinearSystem,
-    Term,
-    known_external_wrench,
-    known_qdd,
-    known_torque,
-)
+from dynsys.system.equations import EquationBlock, Term
+from dynsys.system.known import known_external_wrench, known_qdd, known_torque
+from dynsys.system.linear_system import LinearSystem
 from dynsys.types import Array
 from experiments.nori2017_counts import chain
 from sensors import published

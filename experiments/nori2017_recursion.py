@@ -31,7 +31,9 @@ from dynsys.codegen.simplify import simplify
 from dynsys.model.congruence import mirrored, rotate_matrix
 from dynsys.model.spatial import MassMoments, Transform
 from dynsys.model.tree import KinematicTree
-from dynsys.ordering import Markowitz, OrderingContext, PivotOrder, factor_and_solve
+from dynsys.ordering.elimination import factor_and_solve
+from dynsys.ordering.markowitz import Markowitz
+from dynsys.ordering.orders import OrderingContext, PivotOrder
 from dynsys.recursive.kinematics import transforms
 from dynsys.recursive.rnea import net_wrenches
 from dynsys.types import ScalarArray

@@ -26,7 +26,7 @@ from typing import Any, final
 from dynsys.ordering.orders import PivotOrder
 from dynsys.ordering.search import Progress, Search, search_order
 from dynsys.ordering.search_problem import SearchProblem
-from dynsys.system import LinearSystem
+from dynsys.system.linear_system import LinearSystem
 from experiments.nori2017_counts import chain, load_cell_system
 from problems import terminal
 

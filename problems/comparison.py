@@ -17,31 +17,22 @@ from dynsys.codegen.programs import SAMPLES, dynamics_program, sample_states
 from dynsys.codegen.simplify import simplify
 from dynsys.errors import DynsysError
 from dynsys.model.expanded import expanded_parent
-from dynsys.ordering import (
-    AbstractOrdering,
-    BlockTriangular,
-    Cholmod,
-    LeafToRoot,
-    Markowitz,
-    NewtonEuler,
-    OrderingContext,
-    Peeled,
-    PivotOrder,
-    RootToLeaf,
-    SuperLU,
-    Umfpack,
-    numeric_lu,
-    program_operations,
-    symbolic_lu,
-)
+from dynsys.ordering.dulmage_mendelsohn import BlockTriangular
+from dynsys.ordering.libraries import Cholmod, SuperLU, Umfpack
+from dynsys.ordering.markowitz import Markowitz
 from dynsys.ordering.operations import (
     lu_operations,
+    program_operations,
     published_lu,
     published_substitution,
     substitution_operations,
 )
+from dynsys.ordering.orders import AbstractOrdering, OrderingContext, PivotOrder
+from dynsys.ordering.peeling import Peeled
+from dynsys.ordering.recursive_orders import LeafToRoot, NewtonEuler, RootToLeaf
 from dynsys.ordering.search_problem import SearchProblem
 from dynsys.ordering.search_timing import program_nanoseconds
+from dynsys.ordering.symbolic import numeric_lu, symbolic_lu
 from dynsys.recursive.aba import aba_scalars
 from dynsys.recursive.crba import crba_scalars
 from dynsys.recursive.rnea import rnea_scalars

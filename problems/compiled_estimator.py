@@ -17,7 +17,8 @@ import numpy as np
 
 from dynsys.codegen.kernel import Kernel
 from dynsys.errors import KernelBuildError
-from dynsys.estimation import Question, estimation_kernel
+from dynsys.estimation.kernel import estimation_kernel
+from dynsys.estimation.question import Question
 from dynsys.model.tree import KinematicTree
 from dynsys.system.equations import EquationBlock
 from dynsys.system.unknowns import UnknownLayout

@@ -15,13 +15,10 @@ from dynsys.codegen.programs import DYNAMICS_OUTPUTS, dynamics_program, sample_s
 from dynsys.errors import KernelBuildError, SingularSystemError
 from dynsys.loops import LoopKernel, prefer_loops
 from dynsys.model.tree import KinematicTree
-from dynsys.ordering import (
-    Fingerprint,
-    Plan,
-    PlannedPivot,
-    fingerprint_robot,
-    program_operations,
-)
+from dynsys.ordering.fingerprint import Fingerprint, fingerprint_robot
+from dynsys.ordering.operations import program_operations
+from dynsys.ordering.pivots import PlannedPivot
+from dynsys.ordering.plan import Plan
 from dynsys.system.pivot_safety import pivot_safety
 from dynsys.system.symmetric import symmetric_steps
 from problems.entry_names import entry_names

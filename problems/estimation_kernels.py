@@ -12,9 +12,16 @@ from numpy.typing import ArrayLike, NDArray
 from dynsys.codegen.c_source import export_c
 from dynsys.codegen.signature import Signature
 from dynsys.errors import KernelBuildError
-from dynsys.estimation import ESTIMATES, estimation_program, planned_estimation
-from dynsys.ordering import Plan, fingerprint_problem, fingerprint_robot, program_operations
-from dynsys.ordering.fingerprint import Fingerprint, fingerprint_parts
+from dynsys.estimation.program import estimation_program, planned_estimation
+from dynsys.estimation.question import ESTIMATES
+from dynsys.ordering.fingerprint import (
+    Fingerprint,
+    fingerprint_parts,
+    fingerprint_problem,
+    fingerprint_robot,
+)
+from dynsys.ordering.operations import program_operations
+from dynsys.ordering.plan import Plan
 from problems.compiled_estimator import CompiledEstimator, Wanted
 from problems.dynamics_kernels import freedom_names, given_plan
 from problems.entry_names import entry_names

@@ -17,7 +17,7 @@ import numpy as np
 
 from dynsys.codegen.kernel import Kernel
 from dynsys.errors import KernelBuildError
-from dynsys.estimation import estimation_kernel
+from dynsys.estimation.kernel import estimation_kernel
 from dynsys.system.equations import EquationBlock, Term, Values
 from dynsys.system.known import known_inputs
 from dynsys.system.unknowns import UnknownLayout

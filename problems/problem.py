@@ -15,7 +15,8 @@ from dynsys.codegen.build import guarded_dynamics
 from dynsys.codegen.interface import AbstractKernel
 from dynsys.codegen.program import Program
 from dynsys.model.tree import KinematicTree
-from dynsys.ordering import Fingerprint, Plan, fingerprint_problem
+from dynsys.ordering.fingerprint import Fingerprint, fingerprint_problem
+from dynsys.ordering.plan import Plan
 from dynsys.recursive.kinematics import WrenchInput, external_wrenches
 from dynsys.system.known import known_inputs
 from dynsys.system.linear_system import LinearSystem

@@ -16,6 +16,9 @@ from dynsys.model.joints import JOINT_TYPES, AbstractJoint, Free, Revolute, Sphe
 from dynsys.model.spatial import Inertia, Transform, rotation_about
 from dynsys.model.synthetic_parts import (
     AXES,
+    X,
+    Y,
+    Z,
     box_inertia,
     cloud_inertia,
     from_parents,
@@ -39,7 +42,6 @@ __all__ = [
     "spanning_grid",
 ]
 
-X, Y, Z = "x", "y", "z"
 _LEG = (Z, X, Y, Y, Y, X)
 _ARM = (Y, X, Z, Y, Z, Y, X)
 

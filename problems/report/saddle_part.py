@@ -8,8 +8,8 @@ from typing import final
 import numpy as np
 from scipy.sparse import csc_array
 
-from dynsys.ordering import PivotOrder, symbolic_lu
-from dynsys.ordering.orders import Pattern
+from dynsys.ordering.orders import Pattern, PivotOrder
+from dynsys.ordering.symbolic import symbolic_lu
 from dynsys.types import IntArray
 from problems.estimation import Estimation
 from problems.report.matrix_part import (

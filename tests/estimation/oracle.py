@@ -9,7 +9,8 @@ import numpy as np
 from scipy.linalg import null_space
 
 from dynsys.model.tree import KinematicTree
-from dynsys.system import EquationBlock, LinearSystem
+from dynsys.system.equations import EquationBlock
+from dynsys.system.linear_system import LinearSystem
 from dynsys.types import Array
 
 

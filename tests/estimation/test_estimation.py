@@ -12,10 +12,13 @@ from hypothesis import strategies as st
 import dynsys
 from dynsys.codegen.cache import KernelCache
 from dynsys.errors import KernelBuildError
-from dynsys.estimation import ESTIMATES, Question, estimation_kernel, estimation_program
+from dynsys.estimation.kernel import estimation_kernel
+from dynsys.estimation.program import estimation_program
+from dynsys.estimation.question import ESTIMATES, Question
 from dynsys.model.tree import KinematicTree
-from dynsys.system import EquationBlock, LinearSystem, Term, known_inputs
-from dynsys.system.known import known
+from dynsys.system.equations import EquationBlock, Term
+from dynsys.system.known import known, known_inputs
+from dynsys.system.linear_system import LinearSystem
 from dynsys.types import Array
 from tests.estimation.layouts import linear, noise, rich_layout, state_of
 from tests.estimation.oracle import Posterior, posterior

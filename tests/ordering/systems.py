@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from dynsys.model.tree import KinematicTree
-from dynsys.ordering import Pattern, PivotOrder
-from dynsys.system import LinearSystem, known_external_wrench, known_qdd
+from dynsys.ordering.orders import Pattern, PivotOrder
 from dynsys.system.equations import EquationBlock, Term
+from dynsys.system.known import known_external_wrench, known_qdd
+from dynsys.system.linear_system import LinearSystem
 
 SEEN = [0, 1, 3, 4, 5]
 """Components a load cell on a slippery floor gives: all but the moment about z."""

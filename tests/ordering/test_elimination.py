@@ -14,27 +14,23 @@ from dynsys.codegen.simplify import simplify
 from dynsys.errors import SingularSystemError
 from dynsys.model import synthetic
 from dynsys.model.tree import KinematicTree
-from dynsys.ordering import (
-    AbstractOrdering,
-    BlockTriangular,
-    LeafToRoot,
-    Markowitz,
-    OrderingContext,
-    Peeled,
-    PivotOrder,
-    RootToLeaf,
-    SuperLU,
+from dynsys.ordering.dulmage_mendelsohn import BlockTriangular
+from dynsys.ordering.elimination import entries_by_row, factor_and_solve, solve_system
+from dynsys.ordering.libraries import SuperLU
+from dynsys.ordering.markowitz import Markowitz
+from dynsys.ordering.operations import (
+    Operations,
     elimination_operations,
-    entries_by_row,
-    factor_and_solve,
-    numeric_lu,
+    lu_operations,
     program_operations,
-    solve_system,
-    symbolic_lu,
 )
-from dynsys.ordering.operations import Operations, lu_operations
+from dynsys.ordering.orders import AbstractOrdering, OrderingContext, PivotOrder
+from dynsys.ordering.peeling import Peeled
+from dynsys.ordering.recursive_orders import LeafToRoot, RootToLeaf
+from dynsys.ordering.symbolic import numeric_lu, symbolic_lu
 from dynsys.recursive.aba import aba
-from dynsys.system import Kinematics, LinearSystem
+from dynsys.system.kinematics import Kinematics
+from dynsys.system.linear_system import LinearSystem
 from dynsys.types import Array
 from tests import strategies
 from tests.ordering.systems import load_cell_system

@@ -8,8 +8,7 @@ import pytest
 from dynsys.model import synthetic
 from dynsys.model.spatial import Inertia
 from dynsys.model.tree import Body
-from dynsys.ordering import fingerprint_robot
-from dynsys.ordering.fingerprint import canonical_bytes
+from dynsys.ordering.fingerprint import canonical_bytes, fingerprint_robot
 from tests.ordering.systems import changed
 
 

@@ -8,15 +8,7 @@ from scipy.sparse import csr_array
 
 from dynsys.model import synthetic
 from dynsys.model.tree import KinematicTree
-from dynsys.ordering import (
-    AbstractOrdering,
-    OrderingContext,
-    PivotOrder,
-    Umfpack,
-    UnavailableOrdering,
-    numeric_lu,
-    symbolic_lu,
-)
+from dynsys.ordering.libraries import Umfpack, UnavailableOrdering
 from dynsys.ordering.operations import (
     Operations,
     aba_operations,
@@ -24,6 +16,8 @@ from dynsys.ordering.operations import (
     published_product,
     published_substitution,
 )
+from dynsys.ordering.orders import AbstractOrdering, OrderingContext, PivotOrder
+from dynsys.ordering.symbolic import numeric_lu, symbolic_lu
 from dynsys.types import Array
 from tests.systems import forward_system
 

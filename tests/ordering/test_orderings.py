@@ -16,29 +16,29 @@ from dynsys.errors import StructurallySingularError
 from dynsys.model import synthetic
 from dynsys.model.load import load
 from dynsys.model.tree import KinematicTree
-from dynsys.ordering import (
-    AbstractOrdering,
-    ArticulatedBody,
+from dynsys.ordering.dulmage_mendelsohn import (
     BlockTriangular,
-    Cholmod,
-    LeafToRoot,
-    Markowitz,
-    Natural,
-    NewtonEuler,
-    OrderingContext,
-    Pattern,
-    Peeled,
-    PivotOrder,
-    RootToLeaf,
-    SuperLU,
-    Umfpack,
-    UnavailableOrdering,
     block_triangular,
     coarse_decomposition,
     matching,
-    peel,
-    symbolic_lu,
 )
+from dynsys.ordering.libraries import Cholmod, SuperLU, Umfpack, UnavailableOrdering
+from dynsys.ordering.markowitz import Markowitz
+from dynsys.ordering.orders import (
+    AbstractOrdering,
+    Natural,
+    OrderingContext,
+    Pattern,
+    PivotOrder,
+)
+from dynsys.ordering.peeling import Peeled, peel
+from dynsys.ordering.recursive_orders import (
+    ArticulatedBody,
+    LeafToRoot,
+    NewtonEuler,
+    RootToLeaf,
+)
+from dynsys.ordering.symbolic import symbolic_lu
 from tests import strategies
 from tests.ordering.systems import load_cell_system, shuffled
 from tests.robots import ROBOTS, robot_path

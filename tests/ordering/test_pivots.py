@@ -10,15 +10,10 @@ from hypothesis import given, settings
 from dynsys.errors import SingularSystemError
 from dynsys.model import synthetic
 from dynsys.model.tree import KinematicTree
-from dynsys.ordering import (
-    LeafToRoot,
-    Markowitz,
-    OrderingContext,
-    PivotOrder,
-    RootToLeaf,
-    planned_pivots,
-)
-from dynsys.ordering.pivots import sampled_ratios
+from dynsys.ordering.markowitz import Markowitz
+from dynsys.ordering.orders import OrderingContext, PivotOrder
+from dynsys.ordering.pivots import planned_pivots, sampled_ratios
+from dynsys.ordering.recursive_orders import LeafToRoot, RootToLeaf
 from tests import strategies
 from tests.ordering.systems import load_cell_system
 from tests.systems import forward_system

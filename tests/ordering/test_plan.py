@@ -15,20 +15,18 @@ import pytest
 from dynsys.errors import PlanMismatchError
 from dynsys.model import synthetic
 from dynsys.model.tree import KinematicTree
-from dynsys.ordering import (
+from dynsys.ordering.fingerprint import (
     Fingerprint,
-    LeafToRoot,
-    Operations,
-    OrderingContext,
-    Plan,
-    PlanFileError,
-    PlannedPivot,
     fingerprint_parts,
     fingerprint_problem,
     fingerprint_robot,
-    planned_pivots,
-    symmetric_pivots,
 )
+from dynsys.ordering.operations import Operations
+from dynsys.ordering.orders import OrderingContext
+from dynsys.ordering.pivots import PlannedPivot, planned_pivots, symmetric_pivots
+from dynsys.ordering.plan import Plan
+from dynsys.ordering.plan_file import PlanFileError
+from dynsys.ordering.recursive_orders import LeafToRoot
 from dynsys.system.symmetric import symmetric_steps
 from tests.ordering.systems import changed
 from tests.systems import forward_system, inverse_system

@@ -17,17 +17,14 @@ from numpy.testing import assert_allclose
 
 from dynsys.errors import DynsysError
 from dynsys.model import synthetic
-from dynsys.ordering import (
-    BlockTriangular,
-    LeafToRoot,
-    Markowitz,
-    OrderingContext,
-    Plan,
-    RootToLeaf,
-    elimination_operations,
-    search_generations,
-)
+from dynsys.ordering import search_generations
+from dynsys.ordering.dulmage_mendelsohn import BlockTriangular
+from dynsys.ordering.markowitz import Markowitz
+from dynsys.ordering.operations import elimination_operations
+from dynsys.ordering.orders import OrderingContext
 from dynsys.ordering.pivots import sampled_ratios
+from dynsys.ordering.plan import Plan
+from dynsys.ordering.recursive_orders import LeafToRoot, RootToLeaf
 from dynsys.ordering.search import Progress, Search, constructive, search_order, search_plan
 from dynsys.ordering.search_exhaustive import TooLarge, least_operations
 from dynsys.ordering.search_generations import EVALUATIONS_PER_RUN, Generations
@@ -35,7 +32,8 @@ from dynsys.ordering.search_moves import as_order, as_pivots, by_blocks, neighbo
 from dynsys.ordering.search_problem import SearchProblem
 from dynsys.ordering.search_run import Task, run_task
 from dynsys.ordering.search_workers import SchedulerError, executor
-from dynsys.system import LinearSystem, known, known_external_wrench, known_inputs, known_qdd
+from dynsys.system.known import known, known_external_wrench, known_inputs, known_qdd
+from dynsys.system.linear_system import LinearSystem
 from tests.ordering.systems import load_cell_system
 from tests.systems import forward_system, inverse_system
 

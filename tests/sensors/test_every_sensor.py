@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from dynsys.codegen.graph import Graph
-from dynsys.system import Kinematics, LinearSystem, UnknownLayout
+from dynsys.system.kinematics import Kinematics
+from dynsys.system.linear_system import LinearSystem
+from dynsys.system.unknowns import UnknownLayout
 from dynsys.types import ScalarArray
 from sensors import AbstractSensor, Layout, sensor_kinds
 from tests import strategies

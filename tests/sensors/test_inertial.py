@@ -67,7 +67,7 @@ def test_imu_is_its_parts(motion: Motion, frame: str | int) -> None:
 
 
 def test_gyroscope_and_sensors_on_the_base_touch_no_unknown(motion: Motion) -> None:
-    from dynsys.system import UnknownLayout
+    from dynsys.system.unknowns import UnknownLayout
 
     unknowns = UnknownLayout(motion.robot)
     for sensor in (Gyroscope("s", 2), Accelerometer("s", "pedestal"), Imu("s", -1)):

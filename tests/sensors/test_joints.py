@@ -9,7 +9,7 @@ from dynsys.errors import LayoutError
 from dynsys.model import synthetic
 from dynsys.model.spatial import Transform
 from dynsys.model.tree import Body, Coupling, KinematicTree
-from dynsys.system import UnknownLayout
+from dynsys.system.unknowns import UnknownLayout
 from sensors import (
     JointAcceleration,
     JointTorque,

@@ -10,7 +10,8 @@ import pytest
 from dynsys.errors import LayoutError
 from dynsys.model import synthetic
 from dynsys.model.tree import KinematicTree
-from dynsys.system import LinearSystem, UnknownLayout
+from dynsys.system.linear_system import LinearSystem
+from dynsys.system.unknowns import UnknownLayout
 from experiments.example_robots import robot_path, robots_folder
 from problems.robots import read_robot
 from sensors import (
