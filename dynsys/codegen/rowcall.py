@@ -38,7 +38,7 @@ def emit_rows(signature: Signature, dtype: str) -> str:
     t = VectorType(dtype, 1)
     first, second, run = Lines("a"), Lines("b"), Lines("c")
     objects, ok = check_types(first, 1 + len(signature.groups), NDARRAY)
-    arguments, fine = _check_arrays(second, t, signature, objects[1:])
+    arguments, fine = _check_rows(second, t, signature, objects[1:])
     board = field(run, "ptr", objects[0], DATA)
     helpers = field(run, "i64", dimensions_of(run, objects[0], 2)[0], 0)
     state = run.let(f"call ptr {runtime(run, SAVE_THREAD)}()")
@@ -69,7 +69,7 @@ run:
 """
 
 
-def _check_arrays(
+def _check_rows(
     lines: Lines, t: VectorType, signature: Signature, objects: list[str]
 ) -> tuple[str, str]:
     """Arguments of ``team`` (address and stride each), and whether all arrays are usable."""
