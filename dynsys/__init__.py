@@ -26,7 +26,7 @@ from dynsys.errors import (
     StructurallySingularError,
 )
 from dynsys.model import synthetic
-from dynsys.model.load import load
+from dynsys.model.readers import load
 from dynsys.model.tree import KinematicTree
 from dynsys.operational import (
     BodyMotion,

@@ -22,12 +22,16 @@ import numpy as np
 
 from dynsys.errors import ModelError
 from dynsys.model.joints import AbstractJoint, Free, Planar, Prismatic, Revolute, Spherical
-from dynsys.model.mujoco_model import BALL, FREE, HINGE, SLIDE, joint_names
-from dynsys.model.pairing import Pair, batch, pair_up, velocity_maps, velocity_order
-from dynsys.model.pinocchio_input import (
+from dynsys.model.readers.mjcf import BALL, FREE, HINGE, SLIDE, joint_names
+from dynsys.model.readers.pinocchio import (
     ROOT_JOINT,
+    Pair,
+    batch,
     from_pinocchio,
+    pair_up,
     pinocchio_subspace,
+    velocity_maps,
+    velocity_order,
 )
 from dynsys.model.spatial import quaternion_to_rotation
 from dynsys.model.tree import Body, KinematicTree

@@ -12,7 +12,7 @@ from scipy.linalg import lapack
 from dynsys.model import synthetic
 from dynsys.model.joints import Revolute
 from dynsys.model.spatial import Transform
-from dynsys.model.synthetic_parts import cloud_inertia
+from dynsys.model.synthetic import cloud_inertia
 from dynsys.model.tree import Body, Frame, KinematicTree
 from dynsys.operational import OperationalSpace
 from dynsys.operational.method import AbstractMethod

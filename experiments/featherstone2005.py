@@ -33,7 +33,7 @@ from dynsys.branch.solves import solve_L, solve_ltdl, solve_ltl
 from dynsys.model import synthetic
 from dynsys.model.expanded import expanded_parent
 from dynsys.model.joints import Cylindrical, Revolute, Spherical
-from dynsys.model.synthetic_parts import cloud_inertia
+from dynsys.model.synthetic import cloud_inertia
 from dynsys.model.tree import Body, KinematicTree
 from dynsys.types import Array, IntArray
 from experiments import paper_rows

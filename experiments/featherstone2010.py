@@ -20,7 +20,7 @@ from dynsys.branch.pattern import support_mask
 from dynsys.model import synthetic
 from dynsys.model.expanded import expanded_parent, last_freedom
 from dynsys.model.joints import Revolute, Spherical
-from dynsys.model.synthetic_parts import cloud_inertia
+from dynsys.model.synthetic import cloud_inertia
 from dynsys.model.tree import Body, KinematicTree
 from dynsys.operational.counts import dense_counts, sparse_counts
 from dynsys.operational.rjk_counts import omega_count, propagator_count, rjk_transforms

@@ -11,7 +11,7 @@ from importlib import resources
 
 import numpy as np
 
-from dynsys.model.load import load
+from dynsys.model.readers import load
 from dynsys.model.tree import KinematicTree
 from dynsys.ordering.orders import sample_values
 from dynsys.system.equations import EquationBlock, Term

@@ -28,8 +28,7 @@ from dynsys.codegen.programs import SAMPLES, body_quantities, sample_states
 from dynsys.codegen.reframe import Reframed, reframe
 from dynsys.codegen.regroup import invisible_moments
 from dynsys.codegen.simplify import simplify
-from dynsys.model.congruence import mirrored, rotate_matrix
-from dynsys.model.spatial import MassMoments, Transform
+from dynsys.model.spatial import MassMoments, Transform, mirrored, rotate_matrix
 from dynsys.model.tree import KinematicTree
 from dynsys.ordering.elimination import factor_and_solve
 from dynsys.ordering.markowitz import Markowitz

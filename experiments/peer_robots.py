@@ -15,7 +15,7 @@ from dynsys.errors import ModelError, ModelWarning
 from dynsys.interop import PinocchioMap, from_pinocchio
 from dynsys.model import synthetic
 from dynsys.model.joints import AbstractJoint, Free, Prismatic, Revolute
-from dynsys.model.load import load
+from dynsys.model.readers import load
 from dynsys.model.tree import KinematicTree
 from dynsys.types import Array
 

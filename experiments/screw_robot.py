@@ -16,7 +16,7 @@ from dynsys.branch.counting import OperationCount, Tally
 from dynsys.branch.crba_counts import dh_nodes
 from dynsys.model.joints import Free, Revolute
 from dynsys.model.spatial import Transform
-from dynsys.model.synthetic_parts import cloud_inertia
+from dynsys.model.synthetic import cloud_inertia
 from dynsys.model.tree import Body, KinematicTree
 from dynsys.operational.need import Kind, plan_blocks
 from dynsys.types import Array, ScalarArray

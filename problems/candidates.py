@@ -7,8 +7,8 @@ candidates:
 
 from __future__ import annotations
 
+from dynsys.model.readers.xml_input import PathLike
 from dynsys.model.tree import KinematicTree
-from dynsys.model.xml_input import PathLike
 from problems.placement import Candidate
 from sensors.files import read_layout
 from sensors.yaml_input import Item, read_yaml

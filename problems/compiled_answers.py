@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias, cast, final
 import numpy as np
 
 from dynsys.errors import KernelBuildError, LayoutError
-from dynsys.model.checks import nearest_name
+from dynsys.model.tree import nearest_name
 from dynsys.types import Array, BoolArray, IntArray
 from problems.compiled_estimator import CompiledEstimator, Wanted
 from problems.consistency import normalised_residuals

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, final
 import numpy as np
 
 from dynsys.errors import DynsysError
-from dynsys.model.body import read_only
+from dynsys.model.tree import read_only
 from dynsys.types import Array
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, final
 import numpy as np
 
 from dynsys.errors import LayoutError, ModelError
-from dynsys.model.checks import nearest_name
-from dynsys.model.tree import KinematicTree
+from dynsys.model.tree import KinematicTree, nearest_name
 from dynsys.types import Array, IntArray
 
 if TYPE_CHECKING:

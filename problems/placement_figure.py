@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from dynsys.errors import KernelBuildError, LayoutError
-from dynsys.model.xml_input import PathLike
+from dynsys.model.readers.xml_input import PathLike
 from problems.placement import Placement
 
 __all__ = ["save_curve"]

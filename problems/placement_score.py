@@ -21,7 +21,7 @@ from scipy.linalg.lapack import dposv
 from scipy.sparse import csr_array
 
 from dynsys.errors import LayoutError
-from dynsys.model.checks import nearest_name
+from dynsys.model.tree import nearest_name
 from dynsys.system.kinematics import Kinematics
 from dynsys.system.unknowns import UnknownKind
 from dynsys.types import Array, BoolArray, IntArray

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from dynsys.errors import LayoutError
-from dynsys.model.checks import nearest_name
-from dynsys.model.tree import KinematicTree
+from dynsys.model.tree import KinematicTree, nearest_name
 from dynsys.ordering.fingerprint import Fingerprint, fingerprint_parts
 from dynsys.ordering.plan import Plan
 from dynsys.ordering.search import Search, search_order, search_plan

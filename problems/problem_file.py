@@ -28,9 +28,8 @@ from typing import Any, final
 import numpy as np
 
 from dynsys.errors import DynsysError, LayoutError, ModelError
-from dynsys.model.checks import nearest_name
-from dynsys.model.tree import KinematicTree
-from dynsys.model.xml_input import PathLike
+from dynsys.model.readers.xml_input import PathLike
+from dynsys.model.tree import KinematicTree, nearest_name
 from problems.estimation import Estimation
 from problems.logs.differentiate import Differentiation
 from problems.logs.outputs import parse_outputs

@@ -11,9 +11,8 @@ from typing import Any, final
 
 from dynsys.errors import ModelError, ModelWarning
 from dynsys.model import synthetic
-from dynsys.model.checks import nearest_name
-from dynsys.model.load import load
-from dynsys.model.tree import KinematicTree
+from dynsys.model.readers import load
+from dynsys.model.tree import KinematicTree, nearest_name
 
 __all__ = ["MAX_BODIES", "NamedRobot", "read_robot"]
 

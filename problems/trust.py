@@ -24,8 +24,7 @@ from typing import final
 import numpy as np
 
 from dynsys.loops import LoopKernel
-from dynsys.model.mechanism import Mechanism
-from dynsys.model.tree import KinematicTree
+from dynsys.model.tree import KinematicTree, Mechanism
 from dynsys.recursive.crba import crba_scalars
 from dynsys.recursive.kinematics import transforms
 from dynsys.recursive.rnea import rnea_scalars

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.sparse import csc_array
 
 from dynsys.errors import LayoutError
-from dynsys.model.checks import nearest_name
+from dynsys.model.tree import nearest_name
 from dynsys.types import Array, ArrayLike
 
 if TYPE_CHECKING:

@@ -20,9 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from dynsys.errors import LayoutError
-from dynsys.model.checks import nearest_name
-from dynsys.model.tree import KinematicTree
-from dynsys.model.xml_input import PathLike
+from dynsys.model.readers.xml_input import PathLike
+from dynsys.model.tree import KinematicTree, nearest_name
 from sensors.correlations import Correlation
 from sensors.groups import (
     all_joint_accelerations,

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, final
 import numpy as np
 
 from dynsys.model.spatial import Transform, cross_force
-from dynsys.model.welds import Weld
+from dynsys.model.tree import Weld
 from dynsys.system.equations import Term, Values
 from dynsys.system.kinematics import Kinematics
 from dynsys.system.unknowns import UnknownLayout

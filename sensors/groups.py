@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dynsys.errors import LayoutError
-from dynsys.model.checks import nearest_name
-from dynsys.model.tree import KinematicTree
+from dynsys.model.tree import KinematicTree, nearest_name
 from sensors.external import ExternalWrench
 from sensors.joint import JointAcceleration, JointTorque
 

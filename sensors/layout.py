@@ -12,8 +12,7 @@ import numpy as np
 from scipy.sparse import csc_array
 
 from dynsys.errors import LayoutError
-from dynsys.model.checks import nearest_name
-from dynsys.model.tree import KinematicTree
+from dynsys.model.tree import KinematicTree, nearest_name
 from dynsys.ordering.fingerprint import fingerprint_robot
 from dynsys.system.equations import EquationBlock
 from dynsys.system.unknowns import UnknownLayout
@@ -24,7 +23,7 @@ from sensors.readings import pack_readings
 from sensors.sensor import AbstractSensor, SensorRows
 
 if TYPE_CHECKING:
-    from dynsys.model.xml_input import PathLike
+    from dynsys.model.readers.xml_input import PathLike
 
 __all__ = ["Layout"]
 

@@ -9,11 +9,11 @@ from typing import Any, final
 import numpy as np
 
 from dynsys.errors import LayoutError
-from dynsys.model.assembly import emit
-from dynsys.model.mujoco_model import body_name, compiled_model, joint_names, transform_of
+from dynsys.model.readers.assembly import emit
+from dynsys.model.readers.mjcf import body_name, compiled_model, joint_names, transform_of
+from dynsys.model.readers.xml_input import MAX_BYTES, PathLike, read_xml
 from dynsys.model.spatial import Transform
 from dynsys.model.tree import KinematicTree
-from dynsys.model.xml_input import MAX_BYTES, PathLike, read_xml
 from sensors.force_torque import ForceTorque
 from sensors.inertial import Accelerometer, Gyroscope
 from sensors.joint import MotorTorque

@@ -14,8 +14,7 @@ from typing import Annotated, Any, TypeAlias, final, get_type_hints
 
 import numpy as np
 
-from dynsys.model.checks import nearest_name
-from dynsys.model.tree import KinematicTree
+from dynsys.model.tree import KinematicTree, nearest_name
 
 __all__ = [
     "AXES",

@@ -15,7 +15,7 @@ from typing import Any, final
 import yaml
 
 from dynsys.errors import LayoutError
-from dynsys.model.xml_input import PathLike
+from dynsys.model.readers.xml_input import PathLike
 
 __all__ = ["MAX_BYTES", "Item", "parse_yaml", "read_yaml", "write_yaml"]
 

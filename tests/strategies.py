@@ -14,7 +14,7 @@ from scipy.spatial.transform import Rotation
 
 from dynsys.model.joints import JOINT_TYPES, AbstractJoint, Helical
 from dynsys.model.spatial import Inertia, Transform
-from dynsys.model.synthetic_parts import cloud_inertia, random_rotation
+from dynsys.model.synthetic import cloud_inertia, random_rotation
 from dynsys.model.tree import Body, Coupling, KinematicTree
 from dynsys.types import Array
 

@@ -27,8 +27,7 @@ from dynsys.branch.inverse_costs import Sizes, choose
 from dynsys.branch.ltdl import ltdl_in_situ
 from dynsys.branch.solves import solve_L_in_situ, solve_LT_in_situ
 from dynsys.errors import ModelError, SingularSystemError, StateError
-from dynsys.model.checks import nearest_name
-from dynsys.model.tree import KinematicTree
+from dynsys.model.tree import KinematicTree, nearest_name
 from dynsys.recursive.crba import crba_scalars
 from dynsys.types import Array, ArrayLike
 

@@ -1,6 +1,6 @@
 """Elementary turns of vectors and symmetric matrices, as numba inlines them.
 
-E = Rz(c, s) Rx(ca, sa) Rz(ct, st). Matrices follow :mod:`dynsys.model.congruence`: a turn mixes
+E = Rz(c, s) Rx(ca, sa) Rz(ct, st). Matrices follow :mod:`dynsys.model.spatial`: a turn mixes
 two coordinates i, j and leaves k, 28 multiplications for the three blocks of an inertia.
 """
 

@@ -19,15 +19,21 @@ Every joint chooses its velocity in successor (child) coordinates, so that its m
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
 from typing import ClassVar, final
 
 import numpy as np
 
-from dynsys.model.axis_joints import Cylindrical, Helical, Planar, Prismatic, Revolute
-from dynsys.model.joint import AbstractJoint
-from dynsys.model.quaternion_joints import Free, Spherical
-from dynsys.model.spatial import Transform
+from dynsys.errors import ModelError
+from dynsys.model.spatial import (
+    ROUNDING,
+    Transform,
+    cross,
+    quaternion_to_rotation,
+    rotation_about,
+    vector,
+)
 from dynsys.types import Array, BoolArray, ScalarArray
 
 __all__ = [
@@ -41,7 +47,342 @@ __all__ = [
     "Prismatic",
     "Revolute",
     "Spherical",
+    "left_jacobian",
+    "quaternion_step",
+    "random_quaternion",
+    "uniform",
 ]
+
+# ----------------------------------------------------------------------
+# What the rest of dynsys asks of a joint; the joints are in :mod:`dynsys.model.joints`.
+
+
+class AbstractJoint(ABC):
+    """What the rest of dynsys asks of a joint."""
+
+    kind: ClassVar[str]
+    nq: ClassVar[int]
+    nv: ClassVar[int]
+
+    @property
+    @abstractmethod
+    def S(self) -> Array:
+        """Motion subspace (6, nv), child coordinates, constant."""
+
+    @abstractmethod
+    def transform(self, q: ScalarArray) -> Transform:
+        """Transform from the joint's frame on the parent to the child, at position q (nq,)."""
+
+    @abstractmethod
+    def pattern(self) -> tuple[BoolArray, BoolArray]:
+        """Worst-case nonzeros of the transform's E (3, 3) and r (3,), over all q."""
+
+    @property
+    def bias(self) -> Array:
+        """Velocity-product acceleration c_J (6,): zero, because S is constant here."""
+        return np.zeros(6)
+
+    def neutral(self) -> Array:
+        """Position (nq,) at which child and joint frame coincide."""
+        return np.zeros(self.nq)
+
+    def random(self, rng: np.random.Generator, lower: Array, upper: Array) -> Array:
+        """Random position (nq,) between the limits; within +-pi or +-1 where there are none."""
+        return uniform(rng, lower, upper, np.pi)
+
+    def integrate(self, q: Array, v: Array, dt: float) -> Array:
+        """Position (nq,) after moving at constant velocity v (nv,) for time dt."""
+        return q + v * dt
+
+
+def uniform(
+    rng: np.random.Generator, lower: Array, upper: Array, reach: float | Array
+) -> Array:
+    """Random numbers between the limits; within +-``reach`` where there are none."""
+    low = np.where(np.isfinite(lower), lower, -reach)
+    high = np.where(np.isfinite(upper), upper, reach)
+    return rng.uniform(low, np.maximum(low, high))
+
+
+# ----------------------------------------------------------------------
+# Joints about or along one axis: revolute, prismatic, helical, cylindrical, planar.
+
+
+def _unit(axis: Array, what: str) -> Array:
+    axis = np.asarray(axis, dtype=np.float64)
+    length = float(np.linalg.norm(axis)) if axis.shape == (3,) else 0.0
+    if not np.isfinite(length) or length == 0.0:
+        raise ModelError(
+            f"{what} joint: axis {axis.tolist()} is not a direction; give 3 numbers"
+        )
+    unit = axis / length
+    unit = np.where(np.abs(unit) <= ROUNDING, 0.0, unit)
+    unit.setflags(write=False)
+    return unit
+
+
+@dataclass(frozen=True, eq=False)
+class _AxisJoint(AbstractJoint):
+    """A joint described by one unit axis (3,), child and parent alike."""
+
+    axis: Array = field(default_factory=lambda: np.array([0.0, 0.0, 1.0]))
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "axis", _unit(self.axis, self.kind))
+
+    def _rotation_pattern(self) -> BoolArray:
+        a = np.abs(self.axis)
+        a_cross = np.array([[0, a[2], a[1]], [a[2], 0, a[0]], [a[1], a[0], 0]])
+        pattern: BoolArray = (np.eye(3) + np.outer(a, a) + a_cross) > 0
+        return pattern
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Revolute(_AxisJoint):
+    """Rotation by q about ``axis``; also URDF's continuous joint."""
+
+    kind: ClassVar[str] = "revolute"
+    nq: ClassVar[int] = 1
+    nv: ClassVar[int] = 1
+
+    @property
+    def S(self) -> Array:
+        return np.concatenate([self.axis, np.zeros(3)])[:, None]
+
+    def transform(self, q: ScalarArray) -> Transform:
+        return Transform(rotation_about(self.axis, np.cos(q[0]), np.sin(q[0])), np.zeros(3))
+
+    def pattern(self) -> tuple[BoolArray, BoolArray]:
+        return self._rotation_pattern(), np.zeros(3, dtype=bool)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Prismatic(_AxisJoint):
+    """Translation by q along ``axis``."""
+
+    kind: ClassVar[str] = "prismatic"
+    nq: ClassVar[int] = 1
+    nv: ClassVar[int] = 1
+
+    @property
+    def S(self) -> Array:
+        return np.concatenate([np.zeros(3), self.axis])[:, None]
+
+    def transform(self, q: ScalarArray) -> Transform:
+        return Transform(np.eye(3), self.axis * q[0])
+
+    def pattern(self) -> tuple[BoolArray, BoolArray]:
+        return np.eye(3, dtype=bool), self.axis != 0
+
+    def random(self, rng: np.random.Generator, lower: Array, upper: Array) -> Array:
+        return uniform(rng, lower, upper, 1.0)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Helical(_AxisJoint):
+    """Screw: rotation by q about ``axis`` with advance ``pitch`` * q along it (m/rad)."""
+
+    pitch: float = 0.0
+    kind: ClassVar[str] = "helical"
+    nq: ClassVar[int] = 1
+    nv: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        _AxisJoint.__post_init__(self)
+        if not np.isfinite(self.pitch):
+            raise ModelError(f"helical joint: pitch {self.pitch} m/rad is not a finite number")
+
+    @property
+    def S(self) -> Array:
+        return np.concatenate([self.axis, self.pitch * self.axis])[:, None]
+
+    def transform(self, q: ScalarArray) -> Transform:
+        E = rotation_about(self.axis, np.cos(q[0]), np.sin(q[0]))
+        return Transform(E, (self.pitch * self.axis) * q[0])
+
+    def pattern(self) -> tuple[BoolArray, BoolArray]:
+        return self._rotation_pattern(), (self.pitch * self.axis) != 0
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Cylindrical(_AxisJoint):
+    """Independent rotation q[0] about and translation q[1] along ``axis``."""
+
+    kind: ClassVar[str] = "cylindrical"
+    nq: ClassVar[int] = 2
+    nv: ClassVar[int] = 2
+
+    @property
+    def S(self) -> Array:
+        zero = np.zeros(3)
+        return np.column_stack(
+            [np.concatenate([self.axis, zero]), np.concatenate([zero, self.axis])]
+        )
+
+    def transform(self, q: ScalarArray) -> Transform:
+        E = rotation_about(self.axis, np.cos(q[0]), np.sin(q[0]))
+        return Transform(E, self.axis * q[1])
+
+    def pattern(self) -> tuple[BoolArray, BoolArray]:
+        return self._rotation_pattern(), self.axis != 0
+
+    def random(self, rng: np.random.Generator, lower: Array, upper: Array) -> Array:
+        return uniform(rng, lower, upper, np.array([np.pi, 1.0]))
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Planar(_AxisJoint):
+    """Motion in the plane normal to ``axis``: q = (angle, distance along e1, along e2).
+
+    e1 is the frame axis that follows the normal (x for a normal along z, as in URDF and
+    [RBDA] table 4.1), made perpendicular to it; e2 = axis x e1. The distances are measured on
+    the parent, the linear velocity in the turned child.
+    """
+
+    kind: ClassVar[str] = "planar"
+    nq: ClassVar[int] = 3
+    nv: ClassVar[int] = 3
+
+    @property
+    def directions(self) -> tuple[Array, Array]:
+        """In-plane unit directions e1, e2 (3,)."""
+        n = self.axis
+        start = np.roll(np.eye(3)[np.argmax(np.abs(n))], 1)
+        e1 = _unit(start - n * float(n @ start), "planar")
+        return e1, np.asarray(cross(n, e1))
+
+    @property
+    def S(self) -> Array:
+        e1, e2 = self.directions
+        zero = np.zeros(3)
+        return np.column_stack(
+            [
+                np.concatenate([self.axis, zero]),
+                np.concatenate([zero, e1]),
+                np.concatenate([zero, e2]),
+            ]
+        )
+
+    def transform(self, q: ScalarArray) -> Transform:
+        e1, e2 = self.directions
+        E = rotation_about(self.axis, np.cos(q[0]), np.sin(q[0]))
+        return Transform(E, e1 * q[1] + e2 * q[2])
+
+    def pattern(self) -> tuple[BoolArray, BoolArray]:
+        e1, e2 = self.directions
+        return self._rotation_pattern(), (e1 != 0) | (e2 != 0)
+
+    def random(self, rng: np.random.Generator, lower: Array, upper: Array) -> Array:
+        return uniform(rng, lower, upper, np.array([np.pi, 1.0, 1.0]))
+
+    def integrate(self, q: Array, v: Array, dt: float) -> Array:
+        turn = v[0] * dt
+        half = 0.5 * turn
+        chord = np.sinc(half / np.pi) * dt  # |chord of the arc| / |velocity|
+        c, s = np.cos(q[0] + half), np.sin(q[0] + half)
+        dx, dy = chord * (c * v[1] - s * v[2]), chord * (s * v[1] + c * v[2])
+        return np.array([q[0] + turn, q[1] + dx, q[2] + dy])
+
+
+# ----------------------------------------------------------------------
+# Joints that turn by a unit quaternion (x, y, z, w): spherical and free.
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Spherical(AbstractJoint):
+    """Ball joint: unit quaternion (x, y, z, w), angular velocity in child coordinates."""
+
+    kind: ClassVar[str] = "spherical"
+    nq: ClassVar[int] = 4
+    nv: ClassVar[int] = 3
+
+    @property
+    def S(self) -> Array:
+        return np.vstack([np.eye(3), np.zeros((3, 3))])
+
+    def transform(self, q: ScalarArray) -> Transform:
+        return Transform(quaternion_to_rotation(q), np.zeros(3))
+
+    def pattern(self) -> tuple[BoolArray, BoolArray]:
+        return np.ones((3, 3), dtype=bool), np.zeros(3, dtype=bool)
+
+    def neutral(self) -> Array:
+        return np.array([0.0, 0.0, 0.0, 1.0])
+
+    def random(self, rng: np.random.Generator, lower: Array, upper: Array) -> Array:
+        return random_quaternion(rng)
+
+    def integrate(self, q: Array, v: Array, dt: float) -> Array:
+        return quaternion_step(q, v * dt)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Free(AbstractJoint):
+    """Six freedoms: q = (position in parent, quaternion), v = (angular, linear) in child."""
+
+    kind: ClassVar[str] = "free"
+    nq: ClassVar[int] = 7
+    nv: ClassVar[int] = 6
+
+    @property
+    def S(self) -> Array:
+        return np.eye(6)
+
+    def transform(self, q: ScalarArray) -> Transform:
+        return Transform(quaternion_to_rotation(q[3:]), vector(*q[:3]))
+
+    def pattern(self) -> tuple[BoolArray, BoolArray]:
+        return np.ones((3, 3), dtype=bool), np.ones(3, dtype=bool)
+
+    def neutral(self) -> Array:
+        return np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
+
+    def random(self, rng: np.random.Generator, lower: Array, upper: Array) -> Array:
+        position = uniform(rng, lower[:3], upper[:3], 1.0)
+        return np.concatenate([position, random_quaternion(rng)])
+
+    def integrate(self, q: Array, v: Array, dt: float) -> Array:
+        step, turn = v[3:] * dt, v[:3] * dt
+        E = np.asarray(quaternion_to_rotation(q[3:]), dtype=np.float64)
+        return np.concatenate(
+            [q[:3] + E.T @ (left_jacobian(turn) @ step), quaternion_step(q[3:], turn)]
+        )
+
+
+def random_quaternion(rng: np.random.Generator) -> Array:
+    """Uniformly distributed unit quaternion (4,)."""
+    x = rng.normal(size=4)
+    return x / np.linalg.norm(x)
+
+
+def quaternion_step(quaternion: Array, turn: Array) -> Array:
+    """Quaternion after a further rotation vector ``turn`` (3,) in body coordinates."""
+    angle = float(np.linalg.norm(turn))
+    xyz = 0.5 * np.sinc(0.5 * angle / np.pi) * turn
+    w = np.cos(0.5 * angle)
+    u, u0 = quaternion[:3], quaternion[3]
+    product = np.concatenate([u0 * xyz + w * u + np.cross(u, xyz), [u0 * w - float(u @ xyz)]])
+    return np.asarray(product / np.linalg.norm(product))
+
+
+def left_jacobian(turn: Array) -> Array:
+    """(3, 3) map from a constant body velocity to the displacement in the starting frame."""
+    angle = float(np.linalg.norm(turn))
+    x, y, z = turn
+    K = np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
+    a2 = angle * angle
+    if angle < 1e-3:  # series: what follows is below 1e-16
+        along, square = 1 / 2 - a2 / 24, 1 / 6 - a2 / 120
+    else:
+        along, square = (1 - np.cos(angle)) / a2, (angle - np.sin(angle)) / (a2 * angle)
+    return np.asarray(np.eye(3) + along * K + square * (K @ K))
 
 
 @final

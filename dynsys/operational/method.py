@@ -14,8 +14,7 @@ import numpy as np
 
 from dynsys.branch.articulated import TreeArrays
 from dynsys.errors import ModelError
-from dynsys.model.checks import nearest_name
-from dynsys.model.tree import KinematicTree
+from dynsys.model.tree import KinematicTree, nearest_name
 from dynsys.operational import methods
 from dynsys.operational.generalised_inverse import (
     inertia_weighted_inverse,

@@ -17,10 +17,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from dynsys.errors import SingularSystemError
-from dynsys.model.congruence import congruence
-from dynsys.model.mechanism import Mechanism
-from dynsys.model.spatial import Transform
-from dynsys.model.tree import KinematicTree
+from dynsys.model.spatial import Transform, congruence
+from dynsys.model.tree import KinematicTree, Mechanism
 from dynsys.recursive.crba import crba_scalars
 from dynsys.recursive.kinematics import WrenchInput, external_wrenches, transforms
 from dynsys.recursive.rnea import net_wrenches, rnea_scalars

@@ -19,9 +19,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynsys.model.congruence import congruence
-from dynsys.model.mechanism import Mechanism
-from dynsys.model.spatial import Transform, cross
+from dynsys.model.spatial import Transform, congruence, cross
+from dynsys.model.tree import Mechanism
 from dynsys.recursive.aba import without_joint
 from dynsys.recursive.crba import Composite
 from dynsys.recursive.kinematics import transforms

@@ -13,10 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dynsys.model.congruence import mirrored, rotate_matrix
-from dynsys.model.mechanism import Mechanism
-from dynsys.model.spatial import MassMoments, Transform, cross
-from dynsys.model.tree import KinematicTree
+from dynsys.model.spatial import MassMoments, Transform, cross, mirrored, rotate_matrix
+from dynsys.model.tree import KinematicTree, Mechanism
 from dynsys.recursive.kinematics import transforms
 from dynsys.types import Array, ArrayLike, ScalarArray
 

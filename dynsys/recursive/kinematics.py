@@ -12,9 +12,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from dynsys.errors import StateError
-from dynsys.model.mechanism import Mechanism
 from dynsys.model.spatial import Transform
-from dynsys.model.tree import KinematicTree
+from dynsys.model.tree import KinematicTree, Mechanism
 from dynsys.types import Array, ArrayLike, ScalarArray
 
 __all__ = [

@@ -19,9 +19,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dynsys.model.mechanism import Mechanism
 from dynsys.model.spatial import MassMoments, Transform, cross, vector
-from dynsys.model.tree import KinematicTree
+from dynsys.model.tree import KinematicTree, Mechanism
 from dynsys.recursive.kinematics import WrenchInput, external_wrenches, transforms
 from dynsys.types import Array, ArrayLike, ScalarArray
 

@@ -25,7 +25,7 @@ from dynsys.branch.inertia_matrix import inertia_matrix
 from dynsys.branch.ltl import ltl_in_situ
 from dynsys.branch.solves import solve_L_in_situ, solve_LT_in_situ
 from dynsys.errors import ModelError, SingularSystemError
-from dynsys.model.checks import nearest_name
+from dynsys.model.tree import nearest_name
 from dynsys.types import Array, IntArray
 
 __all__ = ["ROUTES", "ContactInertia", "ContactSpace", "Route"]

@@ -18,8 +18,7 @@ import numpy as np
 from scipy.sparse import csc_array
 
 from dynsys.errors import StateError
-from dynsys.model.checks import nearest_name
-from dynsys.model.tree import KinematicTree
+from dynsys.model.tree import KinematicTree, nearest_name
 from dynsys.system.equations import EquationBlock, Term
 from dynsys.system.kinematics import Kinematics
 from dynsys.system.laws import laws

@@ -24,9 +24,8 @@ from typing import Any, final
 
 import numpy as np
 
-from dynsys.model.congruence import congruence
-from dynsys.model.mechanism import Mechanism
-from dynsys.model.spatial import Transform
+from dynsys.model.spatial import Transform, congruence
+from dynsys.model.tree import Mechanism
 from dynsys.recursive.aba import without_joint
 from dynsys.recursive.small_spd import factor_ldl, solve_ldl
 from dynsys.types import Array, BoolArray, ScalarArray

@@ -9,10 +9,9 @@ from typing import Any, final
 import numpy as np
 
 import sensors
-from dynsys.model.body import Body
 from dynsys.model.joints import Free, Prismatic, Revolute, Spherical
 from dynsys.model.spatial import Inertia, Transform, rotation_from_rpy
-from dynsys.model.tree import KinematicTree
+from dynsys.model.tree import Body, KinematicTree
 from dynsys.types import Array
 from sensors.placement import rpy_of
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from dynsys.model.xml_input import PathLike
+from dynsys.model.readers.xml_input import PathLike
 from problems.logs.aligned_log import aligned_npz
 from problems.logs.csv_log import CsvLog
 from problems.logs.npz_log import NpzLog

@@ -17,7 +17,7 @@ from typing import Any, cast, final
 import numpy as np
 
 from dynsys.errors import LayoutError
-from dynsys.model.checks import nearest_name
+from dynsys.model.tree import nearest_name
 from dynsys.types import Array
 from problems.entry_names import ACCELERATION, WRENCH
 from problems.estimate import QUANTITIES, Estimate, Quantity

@@ -8,8 +8,7 @@ from typing import final
 
 import numpy as np
 
-from dynsys.model.checks import nearest_name
-from dynsys.model.tree import KinematicTree
+from dynsys.model.tree import KinematicTree, nearest_name
 from dynsys.types import Array
 from problems.logs.columns import Source, numbered, own_joints, source_of
 from problems.logs.differentiate import Differentiation, local_fit

@@ -16,7 +16,7 @@ from typing import Any, final
 
 import numpy as np
 
-from dynsys.model.xml_input import PathLike
+from dynsys.model.readers.xml_input import PathLike
 from dynsys.types import Array
 from problems.logs.source import LogError, missing_library
 

@@ -13,8 +13,7 @@ from importlib import resources
 from typing import Any
 
 from dynsys.errors import LayoutError
-from dynsys.model.checks import nearest_name
-from dynsys.model.tree import KinematicTree
+from dynsys.model.tree import KinematicTree, nearest_name
 from sensors.files import load_layout
 from sensors.layout import Layout
 from sensors.yaml_input import read_yaml

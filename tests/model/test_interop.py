@@ -11,7 +11,7 @@ import pytest
 
 from dynsys.errors import ModelError, ModelWarning, StateError
 from dynsys.interop import MujocoMap, PinocchioMap, from_pinocchio
-from dynsys.model.load import load
+from dynsys.model.readers import load
 from dynsys.model.tree import KinematicTree
 from dynsys.recursive import rnea
 from tests.model.test_mjcf import MODEL

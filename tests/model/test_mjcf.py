@@ -15,8 +15,8 @@ import pytest
 
 from dynsys.errors import ModelError, ModelWarning
 from dynsys.interop import MujocoMap
-from dynsys.model.load import load
-from dynsys.model.mjcf import read_mjcf
+from dynsys.model.readers import load
+from dynsys.model.readers.mjcf import read_mjcf
 from dynsys.model.tree import KinematicTree
 from dynsys.recursive import forward_kinematics, rnea
 

@@ -20,7 +20,7 @@ from dynsys.model.spatial import (
     rotation_from_rpy,
     skew,
 )
-from dynsys.model.synthetic_parts import cloud_inertia, random_rotation
+from dynsys.model.synthetic import cloud_inertia, random_rotation
 from tests import oracles
 from tests.strategies import seeds
 

@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose
 from dynsys.errors import ModelError, StateError
 from dynsys.model.joints import Fixed, Free, Planar, Prismatic, Revolute, Spherical
 from dynsys.model.spatial import Inertia, Transform
-from dynsys.model.synthetic_parts import cloud_inertia
+from dynsys.model.synthetic import cloud_inertia
 from dynsys.model.tree import Body, Coupling, Frame, KinematicTree
 from tests import oracles, strategies
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from dynsys.errors import ModelError, ModelWarning
-from dynsys.model.load import load
-from dynsys.model.urdf import read_urdf
+from dynsys.model.readers import load
+from dynsys.model.readers.urdf import read_urdf
 from tests.model.urdf_text import LIMIT, UNIT, joint, link, quiet, write
 from tests.robots import all_urdf_files, robot_path
 

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from dynsys.errors import ModelError
-from dynsys.model import xml_input
-from dynsys.model.load import load
-from dynsys.model.urdf import read_urdf
+from dynsys.model.readers import load, xml_input
+from dynsys.model.readers.urdf import read_urdf
 from tests.model.urdf_text import UNIT, joint, link, quiet, write
 
 # ---- failure modes ---------------------------------------------------------------------------

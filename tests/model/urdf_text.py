@@ -6,7 +6,7 @@ import warnings
 from pathlib import Path
 
 from dynsys.errors import ModelWarning
-from dynsys.model.load import load
+from dynsys.model.readers import load
 from dynsys.model.tree import KinematicTree
 
 UNIT = '<inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/>'

@@ -14,7 +14,7 @@ from scipy.sparse import csc_array
 
 from dynsys.errors import StructurallySingularError
 from dynsys.model import synthetic
-from dynsys.model.load import load
+from dynsys.model.readers import load
 from dynsys.model.tree import KinematicTree
 from dynsys.ordering.dulmage_mendelsohn import (
     BlockTriangular,

@@ -6,8 +6,7 @@ import numpy as np
 
 from dynsys.model import synthetic
 from dynsys.model.spatial import Inertia, Transform
-from dynsys.model.tree import Frame, KinematicTree
-from dynsys.model.welds import Weld
+from dynsys.model.tree import Frame, KinematicTree, Weld
 from sensors import (
     AbstractSensor,
     Accelerometer,

@@ -10,10 +10,8 @@ from typing import Literal, TypeAlias, final, get_args
 import numpy as np
 
 from dynsys.errors import ModelError, ModelWarning
-from dynsys.model.checks import inertia_defect
 from dynsys.model.spatial import Inertia, Transform, without_rounding
-from dynsys.model.tree import Body, Coupling, Frame, KinematicTree
-from dynsys.model.welds import WeldRecorder
+from dynsys.model.tree import Body, Coupling, Frame, KinematicTree, WeldRecorder, inertia_defect
 from dynsys.types import Array, ArrayLike
 
 __all__ = [

@@ -1,19 +1,39 @@
-"""What a compiled MuJoCo model holds, as bodies, frames and couplings of an assembly."""
+"""MJCF reader: a MuJoCo model to a KinematicTree, through the optional ``mujoco`` package.
+
+MuJoCo's own compiler resolves defaults, includes, meshes and inertias; the compiled model is
+then read. A joint's q, range and velocity mean what they mean in MuJoCo (``ref`` included),
+except that quaternions are x y z w and free joints move in body coordinates
+(:class:`dynsys.interop.MujocoMap` converts). A body with several joints becomes a chain whose
+inner bodies are massless and called ``body/joint``. A body's frame sits at the anchor of its
+last joint; where that is not MuJoCo's body origin, the frame ``body/origin`` is.
+
+What files of unknown origin may refer to is in :mod:`dynsys.model.readers.mjcf`.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, final
 
 import numpy as np
 
 from dynsys.errors import ModelError
-from dynsys.model.assembly import Assembly, MimicPolicy, compose, listing
 from dynsys.model.joints import AbstractJoint, Free, Prismatic, Revolute, Spherical
-from dynsys.model.mjcf_files import check_referenced_files
+from dynsys.model.readers.assembly import (
+    Assembly,
+    InertiaPolicy,
+    MimicPolicy,
+    ReadOptions,
+    compose,
+    emit,
+    listing,
+)
+from dynsys.model.readers.xml_input import MAX_BYTES, Node, PathLike, read_xml
 from dynsys.model.spatial import Inertia, Transform, quaternion_to_rotation, without_rounding
-from dynsys.model.tree import Body, Coupling, Frame
-from dynsys.model.xml_input import Node
-from dynsys.types import Array
+from dynsys.model.tree import Body, Coupling, Frame, KinematicTree
+from dynsys.types import Array, ArrayLike
 
 __all__ = [
     "BALL",
@@ -22,10 +42,207 @@ __all__ = [
     "SLIDE",
     "ModelReader",
     "body_name",
+    "check_referenced_files",
     "compiled_model",
     "joint_names",
+    "mjcf_from_node",
+    "read_mjcf",
     "transform_of",
+    "tree_from_mujoco",
 ]
+
+
+def read_mjcf(
+    path: PathLike,
+    *,
+    floating_base: bool = False,
+    mimic: MimicPolicy = "independent",
+    gravity: ArrayLike | None = None,
+    inertia: InertiaPolicy = "warn",
+    max_bytes: int = MAX_BYTES,
+) -> KinematicTree:
+    """Read an MJCF file.
+
+    Parameters
+    ----------
+    path : the file.
+    floating_base : put the one body that is welded to the world on a free joint "root".
+    mimic : "couple" makes joints follow the linear joint equalities of the file (hard, where
+        MuJoCo's are soft); "independent" leaves them free, with a warning.
+    gravity : (3,) m/s^2; None for the file's.
+    inertia : "warn" about or, with "strict", refuse inertias that no mass distribution has.
+    max_bytes : largest file that is read.
+
+    Raises
+    ------
+    ModelError
+        file broken or unsafe, or the ``mujoco`` package missing.
+    """
+    options = ReadOptions(floating_base, mimic, gravity, inertia, max_bytes)
+    tree, notes = mjcf_from_node(read_xml(path, max_bytes), options)
+    emit(notes, stacklevel=2)
+    return tree
+
+
+def mjcf_from_node(root: Node, options: ReadOptions) -> tuple[KinematicTree, list[str]]:
+    """Return the tree of the file behind ``root`` and the warnings it deserves."""
+    if root.tag != "mujoco":
+        raise root.error("an MJCF file starts with <mujoco>; this is another format")
+    model = compiled_model(root, options.max_bytes)
+    return tree_from_mujoco(model, root.file, options)
+
+
+def tree_from_mujoco(
+    model: Any, source: str, options: ReadOptions
+) -> tuple[KinematicTree, list[str]]:
+    """Return the tree of a compiled ``mujoco.MjModel`` and the warnings it deserves."""
+    from mujoco import mjtDisableBit
+
+    name = bytes(model.names).split(b"\0", 1)[0].decode(errors="replace")
+    reader = ModelReader(model, Assembly(name or Path(source).stem, source))
+    reader.read_bodies(options.floating_base)
+    reader.read_equalities(options.mimic)
+    reader.note_unread()
+    gravity = options.gravity
+    if gravity is None:
+        gravity = np.array(model.opt.gravity)
+        if model.opt.disableflags & int(mjtDisableBit.mjDSBL_GRAVITY):
+            gravity = np.zeros(3)
+    return reader.assembly.finish(gravity, options.inertia), reader.assembly.notes
+
+
+# ----------------------------------------------------------------------
+# What an MJCF file of unknown origin may refer to, and how much it may expand to.
+#
+# The main file and everything it includes is read by :mod:`dynsys.model.readers.xml_input` first (no
+# document types, bounded size and nesting); included files must lie below the folder of the
+# main
+# file; assets must be regular files of bounded size; elements that MuJoCo's compiler multiplies
+# (replicate, composite, flexcomp) and images it makes must stay within bounds. MuJoCo itself
+# opens no network connection.
+
+MAX_INCLUDED = 100
+MAX_EXPANDED = 50_000
+"""Most elements after MuJoCo's compiler has multiplied them."""
+MAX_PIXELS = 10_000_000
+"""Most pixels of a texture or points of a height field."""
+_MULTIPLIED = ("replicate", "composite", "flexcomp")
+_AREAS = (("texture", "width", "height"), ("hfield", "nrow", "ncol"))
+
+
+def check_referenced_files(root: Node, max_bytes: int) -> None:
+    """Raise ModelError if the file includes, refers to or expands to something unsafe."""
+    folder = Path(root.file).resolve().parent
+    included: dict[Path, Node] = {Path(root.file).resolve(): root}
+    nodes = list(_with_included(root, folder, max_bytes, included))
+    _expanded(root, folder, included, {})
+    folders = {Path()}
+    for node in nodes:
+        _check_area(node)
+        if node.tag == "compiler":
+            for key in ("meshdir", "texturedir", "assetdir"):
+                folders.add(Path(node.attributes.get(key, "")))
+    for node in nodes:
+        for key, name in node.attributes.items():
+            if node.tag == "include" or not key.startswith("file"):
+                continue
+            for sub in folders:
+                for asset in (folder / sub / name, folder / sub / Path(name).name):
+                    _check_asset(node, asset, max_bytes)
+
+
+def _check_asset(node: Node, asset: Path, max_bytes: int) -> None:
+    try:
+        if not asset.exists() or asset.is_dir():
+            return
+        if not asset.is_file():
+            raise node.error(f"{asset} is not a regular file; refused")
+        if asset.stat().st_size > max_bytes:
+            raise node.error(f"{asset} is larger than {max_bytes} bytes; raise max_bytes")
+    except (OSError, ValueError) as error:
+        raise node.error(f"{asset} cannot be read: {error}") from None
+
+
+def _check_area(node: Node) -> None:
+    for key, value in node.attributes.items() if node.tag == "size" else ():
+        if key != "memory" and _product(value) > MAX_PIXELS:
+            raise node.error(f"{key}={value} is more than {MAX_PIXELS}; refused")
+    for tag, *sides in _AREAS:
+        if (
+            node.tag == tag
+            and _product(" ".join(_text(node, side) for side in sides)) > MAX_PIXELS
+        ):
+            raise node.error(f"<{tag}> of more than {MAX_PIXELS} points; refused")
+
+
+def _text(node: Node, key: str) -> str:
+    return node.attributes.get(key, "1")
+
+
+def _product(words: str) -> float:
+    """Product of the numbers above one in a text; infinite where they are no numbers."""
+    product = 1.0
+    for word in words.split():
+        try:
+            product *= max(float(word), 1.0)
+        except ValueError:
+            return math.inf
+    return product
+
+
+def _expanded(
+    node: Node, folder: Path, included: Mapping[Path, Node], sizes: dict[Path, float]
+) -> float:
+    """Elements that a node becomes: those below it, times its count, with what it includes.
+
+    ``sizes`` are those of included files, each found once however often it is included.
+    """
+    size = 1.0
+    if node.tag == "include" and "file" in node.attributes:
+        target = _target(node, folder)
+        if target in included and target not in sizes:
+            sizes[target] = 0.0  # within itself: MuJoCo refuses that
+            sizes[target] = _expanded(included[target], folder, included, sizes)
+        size += sizes.get(target, 0.0)
+    size += sum(_expanded(child, folder, included, sizes) for child in node.children)
+    if node.tag in _MULTIPLIED:
+        size *= _product(_text(node, "count"))
+    if size > MAX_EXPANDED and node.tag in (*_MULTIPLIED, "mujoco"):
+        raise node.error(f"expands to more than {MAX_EXPANDED} elements; refused")
+    return size
+
+
+def _target(node: Node, folder: Path) -> Path:
+    """File that a node includes, below the folder of the main file."""
+    name = node.attributes["file"]
+    try:
+        target = (folder / name).resolve()
+    except (OSError, ValueError, RuntimeError) as error:
+        raise node.error(f"{name!r} cannot be read: {error}") from None
+    if not target.is_relative_to(folder):
+        raise node.error(
+            f"{name!r} lies outside the folder of the main file; refused: move it below"
+        )
+    return target
+
+
+def _with_included(
+    root: Node, folder: Path, max_bytes: int, included: dict[Path, Node]
+) -> Iterator[Node]:
+    for node in root.walk():
+        yield node
+        if node.tag not in ("include", "model") or "file" not in node.attributes:
+            continue
+        target = _target(node, folder)
+        if len(included) > MAX_INCLUDED:
+            raise node.error(f"more than {MAX_INCLUDED} included files; refused")
+        if target not in included:
+            included[target] = read_xml(target, max_bytes)
+            yield from _with_included(included[target], folder, max_bytes, included)
+
+
+# ----------------------------------------------------------------------
+# What a compiled MuJoCo model holds, as bodies, frames and couplings of an assembly.
 
 FREE, BALL, SLIDE, HINGE = range(4)  # mujoco.mjtJoint
 EQUALITY_JOINT = 2  # mujoco.mjtEq.mjEQ_JOINT

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dynsys.errors import ModelError
-from dynsys.model.assembly import InertiaPolicy, MimicPolicy, ReadOptions, emit
-from dynsys.model.mjcf import mjcf_from_node
+from dynsys.model.readers.assembly import InertiaPolicy, MimicPolicy, ReadOptions, emit
+from dynsys.model.readers.mjcf import mjcf_from_node
+from dynsys.model.readers.urdf import urdf_from_node
+from dynsys.model.readers.xml_input import MAX_BYTES, PathLike, read_xml
 from dynsys.model.tree import KinematicTree
-from dynsys.model.urdf import urdf_from_node
-from dynsys.model.xml_input import MAX_BYTES, PathLike, read_xml
 from dynsys.types import ArrayLike
 
 __all__ = ["load"]
@@ -28,7 +28,7 @@ def load(
     ----------
     path : the file (``.urdf``, ``.xml``).
     floating_base : put the root link on a free joint called "root".
-    mimic : "independent" or "couple", see :func:`dynsys.model.urdf.read_urdf`.
+    mimic : "independent" or "couple", see :func:`dynsys.model.readers.urdf.read_urdf`.
     gravity : (3,) in base coordinates, m/s^2; None for the file's, or (0, 0, -9.81).
     inertia : "warn" about or, with "strict", refuse inertias that no mass distribution has.
     max_bytes : largest file that is read.
