@@ -9,10 +9,6 @@ from dynsys.branch.inverse_inertia import (
     inverse_inertia,
     inverse_inertia_times,
 )
-from dynsys.branch.ltdl import ltdl
-from dynsys.branch.ltl import ltl
-from dynsys.branch.products import mul_L, mul_LT
-from dynsys.branch.solves import solve_L, solve_LT, solve_ltdl, solve_ltl
 from dynsys.codegen.functions import specialise
 from dynsys.errors import (
     DynsysError,
@@ -37,6 +33,16 @@ from dynsys.operational import (
 )
 from dynsys.ordering.plan import Plan
 from dynsys.recursive import aba, crba, forward_kinematics, jacobian, rnea
+from dynsys.recursive.sparse_factors import (
+    ltdl,
+    ltl,
+    mul_L,
+    mul_LT,
+    solve_L,
+    solve_LT,
+    solve_ltdl,
+    solve_ltl,
+)
 from dynsys.system.linear_system import LinearSystem
 
 __all__ = [

@@ -26,15 +26,20 @@ from dynsys.branch.counts import (
     unbranched_sums,
 )
 from dynsys.branch.crba_counts import crba_count, crba_sums, dh_nodes, rnea_count
-from dynsys.branch.ltdl import ltdl_in_situ
-from dynsys.branch.ltl import ltl, ltl_in_situ
-from dynsys.branch.products import mul_L
-from dynsys.branch.solves import solve_L, solve_ltdl, solve_ltl
 from dynsys.model import synthetic
 from dynsys.model.expanded import expanded_parent
 from dynsys.model.joints import Cylindrical, Revolute, Spherical
 from dynsys.model.synthetic import cloud_inertia
 from dynsys.model.tree import Body, KinematicTree
+from dynsys.recursive.sparse_factors import (
+    ltdl_in_situ,
+    ltl,
+    ltl_in_situ,
+    mul_L,
+    solve_L,
+    solve_ltdl,
+    solve_ltl,
+)
 from dynsys.types import Array, IntArray
 from experiments import paper_rows
 from experiments.paper_rows import Row, row

@@ -8,9 +8,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from dynsys.branch.counts import factor_count, tree_sums
-from dynsys.branch.pattern import support_mask
 from dynsys.model.expanded import expanded_parent
 from dynsys.operational.rjk_counts import omega_count, propagator_count, rjk_transforms
+from dynsys.recursive.sparse_factors import support_mask
 from experiments import paper_figures
 from experiments.asimo_variants import TABLE_3, Variant
 from experiments.featherstone2010 import TREE_1, asimo, counts, h_and_c, ratio

@@ -14,13 +14,13 @@ from typing import final
 
 import numpy as np
 
-from dynsys.branch.ltdl import ltdl_scalars
 from dynsys.model.expanded import expanded_parent
 from dynsys.model.tree import KinematicTree
 from dynsys.operational.space import TaskSpace
 from dynsys.operational.tasks import as_tasks
 from dynsys.recursive.crba import crba_scalars
 from dynsys.recursive.kinematics import transforms
+from dynsys.recursive.sparse_factors import ltdl_scalars
 from dynsys.types import Array, BoolArray, ScalarArray
 
 __all__ = ["Exact", "exact_matrices", "product_error", "residual", "scaled_error"]

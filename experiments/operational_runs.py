@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 
 from dynsys.branch.counting import OperationCount, Tally
-from dynsys.branch.ltdl import ltdl_in_situ
-from dynsys.branch.pattern import support_mask
 from dynsys.operational.generalised_inverse import (
     inertia_weighted_inverse,
     null_space_projection,
@@ -17,6 +15,7 @@ from dynsys.operational.generalised_inverse import (
 from dynsys.operational.jacobian_products import mul_J, mul_JT
 from dynsys.operational.supports import Supports
 from dynsys.operational.y_factor import lambda_inverse, y_factor, yd_factors
+from dynsys.recursive.sparse_factors import ltdl_in_situ, support_mask
 from dynsys.types import IntArray, ScalarArray
 
 __all__ = ["dense_run", "sparse_run"]

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from dynsys.branch.pattern import support_mask
 from dynsys.model.expanded import depths
+from dynsys.recursive.sparse_factors import support_mask
 from dynsys.types import BoolArray
 
 __all__ = ["draw_pattern", "draw_tree"]

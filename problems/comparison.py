@@ -9,8 +9,6 @@ from typing import Any, final
 import numpy as np
 from scipy.sparse import csr_array
 
-from dynsys.branch.ltdl import ltdl_scalars
-from dynsys.branch.solves import solve_ltdl
 from dynsys.codegen.graph import Graph
 from dynsys.codegen.program import Program
 from dynsys.codegen.programs import SAMPLES, dynamics_program, sample_states
@@ -36,6 +34,7 @@ from dynsys.ordering.symbolic import numeric_lu, symbolic_lu
 from dynsys.recursive.aba import aba_scalars
 from dynsys.recursive.crba import crba_scalars
 from dynsys.recursive.rnea import rnea_scalars
+from dynsys.recursive.sparse_factors import ltdl_scalars, solve_ltdl
 from dynsys.system.pivot_safety import pivot_safety
 from dynsys.types import ScalarArray
 from problems.planning import PlanRequest

@@ -14,9 +14,9 @@ from typing import NamedTuple
 import numpy as np
 
 from dynsys.branch.counting import OperationCount
-from dynsys.branch.pattern import check_parent
 from dynsys.errors import ModelError
 from dynsys.model.expanded import depths
+from dynsys.recursive.sparse_factors import check_parent
 from dynsys.types import ArrayLike
 
 __all__ = [

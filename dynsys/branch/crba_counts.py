@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dynsys.branch.counting import OperationCount
-from dynsys.branch.pattern import check_parent
+from dynsys.recursive.sparse_factors import check_parent
 from dynsys.types import ArrayLike, BoolArray, IntArray
 
 __all__ = ["CrbaSums", "crba_count", "crba_sums", "dh_nodes", "rnea_count", "subtree_sizes"]

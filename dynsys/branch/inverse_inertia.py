@@ -21,14 +21,17 @@ from scipy.linalg import lapack
 
 from dynsys.branch import drumwright
 from dynsys.branch.articulated import TreeArrays
-from dynsys.branch.columns import as_columns
 from dynsys.branch.inertia_matrix import inertia_matrix
 from dynsys.branch.inverse_costs import Sizes, choose
-from dynsys.branch.ltdl import ltdl_in_situ
-from dynsys.branch.solves import solve_L_in_situ, solve_LT_in_situ
 from dynsys.errors import ModelError, SingularSystemError, StateError
 from dynsys.model.tree import KinematicTree, nearest_name
 from dynsys.recursive.crba import crba_scalars
+from dynsys.recursive.sparse_factors import (
+    as_columns,
+    ltdl_in_situ,
+    solve_L_in_situ,
+    solve_LT_in_situ,
+)
 from dynsys.types import Array, ArrayLike
 
 __all__ = ["InverseInertia", "inverse_inertia", "inverse_inertia_times"]

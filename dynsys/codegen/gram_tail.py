@@ -15,7 +15,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
-from dynsys.branch.inverse import inverse_from_articulated, operational_inverse
 from dynsys.codegen.gram_products import call_products, product_functions
 from dynsys.codegen.llvm_text import Lines, VectorType
 from dynsys.codegen.tail_text import (
@@ -30,6 +29,7 @@ from dynsys.codegen.tail_text import (
 )
 from dynsys.codegen.tiles import Supports, block_starts, union
 from dynsys.recursive.common_frame import Freedoms
+from dynsys.recursive.inverse import inverse_from_articulated, operational_inverse
 from dynsys.types import IntArray, ScalarArray
 
 __all__ = ["GramTail"]

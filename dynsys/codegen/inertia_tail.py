@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
-from dynsys.branch.inverse import inertia_from_composites
 from dynsys.codegen.llvm_text import Lines, VectorType
 from dynsys.codegen.tail_text import (
     Tables,
@@ -22,6 +21,7 @@ from dynsys.codegen.tail_text import (
 from dynsys.codegen.tiles import Supports, block_starts, own_supports
 from dynsys.codegen.transpose import store_columns, transposed
 from dynsys.recursive.common_frame import Freedoms
+from dynsys.recursive.inverse import inertia_from_composites
 from dynsys.types import IntArray, ScalarArray
 
 __all__ = ["InertiaTail"]

@@ -13,7 +13,6 @@ from typing import final
 
 import numpy as np
 
-from dynsys.branch.ltdl import ltdl_scalars
 from dynsys.codegen.computation import one_by_one
 from dynsys.codegen.emit import around, check_dtype
 from dynsys.codegen.graph import Graph
@@ -24,6 +23,7 @@ from dynsys.codegen.tail_text import multiply_subtract
 from dynsys.codegen.target import Target
 from dynsys.codegen.tiles import own_supports
 from dynsys.errors import KernelBuildError
+from dynsys.recursive.sparse_factors import ltdl_scalars
 from dynsys.types import IntArray, ScalarArray
 
 __all__ = ["LtdlCode", "ltdl_computation"]

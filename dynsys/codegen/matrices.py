@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from dynsys.branch.inverse import inverse_scalars, operational_inverse
 from dynsys.codegen.gram_tail import GramTail
 from dynsys.codegen.graph import Graph
 from dynsys.codegen.guard import guarded
@@ -31,6 +30,7 @@ from dynsys.recursive.common_frame import (
     composite_freedoms,
 )
 from dynsys.recursive.crba import crba_scalars
+from dynsys.recursive.inverse import inverse_scalars, operational_inverse
 from dynsys.system.pivot_safety import pivot_safety
 from dynsys.types import ScalarArray
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from dynsys.branch.solves import solve_L
 from dynsys.operational.jacobian_products import mul_JT
 from dynsys.operational.supports import Supports
+from dynsys.recursive.sparse_factors import solve_L
 from dynsys.types import ArrayLike, IntArray, ScalarArray
 
 __all__ = ["inertia_weighted_inverse", "null_space_projection"]

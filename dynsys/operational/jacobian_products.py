@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from dynsys.branch.columns import as_columns, scalar_type
 from dynsys.branch.compiled import Loop
 from dynsys.operational.supports import Supports
+from dynsys.recursive.sparse_factors import as_columns, scalar_type
 from dynsys.types import ArrayLike, IntArray, ScalarArray
 
 __all__ = ["mul_J", "mul_JT", "mul_JT_into", "mul_J_into"]

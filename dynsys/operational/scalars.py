@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dynsys.branch.ltdl import ltdl_scalars
 from dynsys.model.expanded import expanded_parent
 from dynsys.operational.space import TaskSpace
 from dynsys.operational.y_factor import lambda_inverse, yd_factors
 from dynsys.recursive.crba import crba_scalars
 from dynsys.recursive.kinematics import transforms
+from dynsys.recursive.sparse_factors import ltdl_scalars
 from dynsys.types import ScalarArray
 
 __all__ = ["lambda_inv_scalars"]

@@ -9,12 +9,12 @@ import numpy as np
 
 from dynsys.branch.articulated import TreeArrays, motion_matrices
 from dynsys.branch.inertia_matrix import inertia_matrix
-from dynsys.branch.ltdl import ltdl_in_situ
 from dynsys.branch.packed import PackedTree
 from dynsys.branch.packed_joints import Poses
 from dynsys.model.spatial import Transform
 from dynsys.model.tree import KinematicTree
 from dynsys.recursive.kinematics import transforms
+from dynsys.recursive.sparse_factors import ltdl_in_situ
 from dynsys.types import Array
 
 __all__ = ["TreeState"]

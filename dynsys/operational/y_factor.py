@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from dynsys.branch.columns import scalar_type
 from dynsys.branch.compiled import Loop
 from dynsys.operational.supports import Supports
+from dynsys.recursive.sparse_factors import scalar_type
 from dynsys.types import ArrayLike, IntArray, ScalarArray
 
 __all__ = ["lambda_inverse", "y_factor", "yd_factors"]

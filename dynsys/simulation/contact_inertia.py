@@ -22,10 +22,9 @@ from dynsys.branch import drumwright
 from dynsys.branch.articulated import TreeArrays
 from dynsys.branch.compiled import Loop
 from dynsys.branch.inertia_matrix import inertia_matrix
-from dynsys.branch.ltl import ltl_in_situ
-from dynsys.branch.solves import solve_L_in_situ, solve_LT_in_situ
 from dynsys.errors import ModelError, SingularSystemError
 from dynsys.model.tree import nearest_name
+from dynsys.recursive.sparse_factors import ltl_in_situ, solve_L_in_situ, solve_LT_in_situ
 from dynsys.types import Array, IntArray
 
 __all__ = ["ROUTES", "ContactInertia", "ContactSpace", "Route"]

@@ -26,8 +26,7 @@ import numpy as np
 
 from dynsys.model.spatial import Transform, congruence
 from dynsys.model.tree import Mechanism
-from dynsys.recursive.aba import without_joint
-from dynsys.recursive.small_spd import factor_ldl, solve_ldl
+from dynsys.recursive.aba import factor_ldl, solve_ldl, without_joint
 from dynsys.types import Array, BoolArray, ScalarArray
 
 __all__ = ["SymmetricStep", "solve_symmetric", "symmetric_steps"]

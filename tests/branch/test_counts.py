@@ -16,14 +16,20 @@ from dynsys.branch.counts import (
     triangular_solve_count,
 )
 from dynsys.branch.crba_counts import crba_count, crba_sums, dh_nodes, subtree_sizes
-from dynsys.branch.ltdl import ltdl_in_situ
-from dynsys.branch.ltl import ltl_in_situ
-from dynsys.branch.pattern import support_mask
-from dynsys.branch.products import mul_L, mul_LT
-from dynsys.branch.solves import solve_L, solve_LT, solve_ltdl, solve_ltl
 from dynsys.errors import ModelError
 from dynsys.model import synthetic
 from dynsys.model.expanded import expanded_parent
+from dynsys.recursive.sparse_factors import (
+    ltdl_in_situ,
+    ltl_in_situ,
+    mul_L,
+    mul_LT,
+    solve_L,
+    solve_LT,
+    solve_ltdl,
+    solve_ltl,
+    support_mask,
+)
 from dynsys.types import IntArray
 from tests.branch.trees import parents, random_factor, random_inertia
 

@@ -14,15 +14,25 @@ from dynsys.branch.articulated import TreeArrays
 from dynsys.branch.compiled import Loop
 from dynsys.branch.counting import Tally
 from dynsys.branch.inertia_matrix import inertia_matrix
-from dynsys.branch.ltdl import ltdl, ltdl_in_situ, ltdl_scalars
-from dynsys.branch.ltl import ltl, ltl_scalars
-from dynsys.branch.pattern import support_mask
-from dynsys.branch.products import mul_L, mul_LT
-from dynsys.branch.solves import solve, solve_L, solve_LT, solve_ltdl, solve_ltl
 from dynsys.errors import ModelError, SingularSystemError, StateError
 from dynsys.model import synthetic
 from dynsys.model.expanded import expanded_parent
 from dynsys.model.tree import KinematicTree
+from dynsys.recursive.sparse_factors import (
+    ltdl,
+    ltdl_in_situ,
+    ltdl_scalars,
+    ltl,
+    ltl_scalars,
+    mul_L,
+    mul_LT,
+    solve,
+    solve_L,
+    solve_LT,
+    solve_ltdl,
+    solve_ltl,
+    support_mask,
+)
 from dynsys.types import IntArray
 from tests.branch.trees import parents, random_factor, random_inertia
 from tests.strategies import seeds, trees

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import strategies as st
 
-from dynsys.branch.pattern import support_mask
+from dynsys.recursive.sparse_factors import support_mask
 from dynsys.types import Array, IntArray
 
 __all__ = ["parents", "random_factor", "random_inertia"]

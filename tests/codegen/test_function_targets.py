@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dynsys.branch.ltdl import ltdl
 from dynsys.codegen.functions import Quantity
 from dynsys.codegen.kernel import Kernel, compile_kernel
 from dynsys.codegen.ltdl_code import LtdlCode, ltdl_computation
@@ -19,6 +18,7 @@ from dynsys.model.expanded import expanded_parent
 from dynsys.model.tree import KinematicTree
 from dynsys.recursive.crba import crba
 from dynsys.recursive.jacobian import jacobian
+from dynsys.recursive.sparse_factors import ltdl
 from tests.codegen.quantities import close, square, states
 
 BODIES = [5, 9, 20]

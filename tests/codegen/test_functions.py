@@ -9,12 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dynsys.branch.inverse import (
-    inertia_from_composites,
-    inverse_from_articulated,
-    operational_inverse,
-)
-from dynsys.branch.ltdl import ltdl
 from dynsys.codegen import functions
 from dynsys.codegen.cache import KernelCache
 from dynsys.codegen.functions import Quantity, quantity_computation, specialise
@@ -29,8 +23,14 @@ from dynsys.model.tree import Coupling, Frame, KinematicTree
 from dynsys.operational import operational_space
 from dynsys.recursive.common_frame import articulated_freedoms, composite_freedoms
 from dynsys.recursive.crba import crba
+from dynsys.recursive.inverse import (
+    inertia_from_composites,
+    inverse_from_articulated,
+    operational_inverse,
+)
 from dynsys.recursive.jacobian import jacobian
 from dynsys.recursive.kinematics import forward_kinematics
+from dynsys.recursive.sparse_factors import ltdl
 from dynsys.types import Array
 from tests.codegen.quantities import TOLERANCE, close, square, states
 

@@ -7,8 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from dynsys.branch.ltdl import ltdl
-from dynsys.branch.ltl import ltl
 from dynsys.operational.counts import dense_counts, sparse_counts
 from dynsys.operational.generalised_inverse import (
     inertia_weighted_inverse,
@@ -17,6 +15,7 @@ from dynsys.operational.generalised_inverse import (
 from dynsys.operational.jacobian_products import mul_J, mul_JT
 from dynsys.operational.supports import Supports, ancestor
 from dynsys.operational.y_factor import lambda_inverse, y_factor, yd_factors
+from dynsys.recursive.sparse_factors import ltdl, ltl
 from dynsys.types import IntArray
 from experiments.operational_runs import dense_run, sparse_run
 from tests.branch.trees import parents, random_inertia

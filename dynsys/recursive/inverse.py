@@ -24,8 +24,8 @@ from typing import Any
 
 import numpy as np
 
-from dynsys.branch.ltdl import ltdl_scalars
 from dynsys.recursive.common_frame import Freedoms
+from dynsys.recursive.sparse_factors import ltdl_scalars
 from dynsys.types import IntArray, ScalarArray
 
 __all__ = [
