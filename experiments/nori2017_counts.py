@@ -28,9 +28,8 @@ from dynsys.ordering.orders import AbstractOrdering, OrderingContext, Pattern, P
 from dynsys.ordering.symbolic import numeric_lu, symbolic_lu
 from dynsys.ordering.umfpack import UmfpackLibrary
 from dynsys.system.aba_factors import aba_factors, aba_order
-from dynsys.system.equations import EquationBlock, Term
-from dynsys.system.kinematics import Kinematics
-from dynsys.system.known import known_external_wrench, known_inputs, known_qdd
+from dynsys.system.equations import EquationBlock, Kinematics, Term
+from dynsys.system.laws import known_external_wrench, known_inputs, known_qdd
 from dynsys.system.linear_system import LinearSystem
 from dynsys.system.unknowns import UnknownKind, UnknownLayout
 from dynsys.types import Array

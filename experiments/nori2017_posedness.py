@@ -15,7 +15,7 @@ from dynsys.model.readers import load
 from dynsys.model.tree import KinematicTree
 from dynsys.ordering.orders import sample_values
 from dynsys.system.equations import EquationBlock, Term
-from dynsys.system.known import known_external_wrench, known_qdd, known_torque
+from dynsys.system.laws import known_external_wrench, known_qdd, known_torque
 from dynsys.system.linear_system import LinearSystem
 from dynsys.types import Array
 from experiments.nori2017_counts import chain

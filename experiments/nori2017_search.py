@@ -15,7 +15,7 @@ from dynsys.ordering.orders import PivotOrder
 from dynsys.ordering.search import Search, constructive, search_order
 from dynsys.ordering.search_exhaustive import least_operations
 from dynsys.ordering.search_problem import SearchProblem
-from dynsys.system.known import known, known_external_wrench, known_inputs, known_qdd
+from dynsys.system.laws import known, known_external_wrench, known_inputs, known_qdd
 from dynsys.system.linear_system import LinearSystem
 from experiments.nori2017_counts import chain, load_cell_system
 from sensors import Accelerometer, ExternalWrench, ForceTorque, JointAcceleration, Layout

@@ -13,8 +13,7 @@ from typing import final
 
 import numpy as np
 
-from dynsys.system.equations import EquationBlock, Term
-from dynsys.system.kinematics import Kinematics
+from dynsys.system.equations import EquationBlock, Kinematics, Term
 from dynsys.system.linear_system import LinearSystem
 from dynsys.system.unknowns import UnknownBlock, UnknownKind
 from dynsys.types import Array, IntArray

@@ -12,8 +12,7 @@ from scipy.sparse import block_diag, csc_array
 
 from dynsys.errors import LayoutError, StateError
 from dynsys.model.tree import KinematicTree
-from dynsys.system.equations import EquationBlock
-from dynsys.system.kinematics import Kinematics
+from dynsys.system.equations import EquationBlock, Kinematics
 from dynsys.system.linear_system import LinearSystem
 from dynsys.system.unknowns import UnknownLayout
 from dynsys.types import Array, ArrayLike, BoolArray, IntArray

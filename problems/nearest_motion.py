@@ -19,7 +19,7 @@ from dynsys.codegen.kernel import Kernel
 from dynsys.errors import KernelBuildError
 from dynsys.estimation.kernel import estimation_kernel
 from dynsys.system.equations import EquationBlock, Term, Values
-from dynsys.system.known import known_inputs
+from dynsys.system.laws import known_inputs
 from dynsys.system.unknowns import UnknownLayout
 from dynsys.types import Array, IntArray
 from sensors import Layout

@@ -12,7 +12,7 @@ from typing import final
 import numpy as np
 from scipy.linalg import qr
 
-from dynsys.system.kinematics import Kinematics
+from dynsys.system.equations import Kinematics
 from dynsys.types import Array, BoolArray, IntArray, ScalarArray
 from problems.least_squares import RANK_TOLERANCE
 from problems.measured_system import MeasuredSystem

@@ -22,7 +22,7 @@ from scipy.sparse import csr_array
 
 from dynsys.errors import LayoutError
 from dynsys.model.tree import nearest_name
-from dynsys.system.kinematics import Kinematics
+from dynsys.system.equations import Kinematics
 from dynsys.system.unknowns import UnknownKind
 from dynsys.types import Array, BoolArray, IntArray
 from problems.estimate import QUANTITIES

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.sparse import csc_array
 
 from dynsys.errors import StateError
-from dynsys.system.kinematics import Kinematics
+from dynsys.system.equations import Kinematics
 from dynsys.types import Array, BoolArray
 from problems.kkt_assembly import KktAssembly
 from problems.least_squares import check_finite, rank_of, solve_dense

@@ -11,7 +11,7 @@ import numpy as np
 from dynsys.errors import LayoutError
 from dynsys.model.tree import nearest_name
 from dynsys.system.equations import EquationBlock
-from dynsys.system.known import known
+from dynsys.system.laws import known
 from dynsys.system.unknowns import UnknownBlock, UnknownKind, UnknownLayout
 from dynsys.types import Array, ArrayLike
 

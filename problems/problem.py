@@ -18,7 +18,7 @@ from dynsys.model.tree import KinematicTree
 from dynsys.ordering.fingerprint import Fingerprint, fingerprint_problem
 from dynsys.ordering.plan import Plan
 from dynsys.recursive.kinematics import WrenchInput, external_wrenches
-from dynsys.system.known import known_inputs
+from dynsys.system.laws import known_inputs
 from dynsys.system.linear_system import LinearSystem
 from dynsys.types import Array, ArrayLike, BoolArray
 from problems.dynamics_kernels import (

@@ -22,7 +22,7 @@ from dynsys.codegen.signature import Signature
 from dynsys.codegen.simplify import simplify
 from dynsys.model.tree import KinematicTree
 from dynsys.recursive.rnea import rnea
-from dynsys.system.kinematics import Kinematics
+from dynsys.system.equations import Kinematics
 from dynsys.system.unknowns import UnknownLayout
 from dynsys.types import Array, ScalarArray
 from sensors import Layout

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, final
 
 import numpy as np
 
-from dynsys.system.kinematics import Kinematics
+from dynsys.system.equations import Kinematics
 from dynsys.types import Array, IntArray
 from problems.least_squares import RANK_TOLERANCE, Rank, Rows, rank_of
 

@@ -12,8 +12,7 @@ import numpy as np
 
 from dynsys.model.spatial import Transform, cross, skew
 from dynsys.model.tree import KinematicTree
-from dynsys.system.equations import Term, Values
-from dynsys.system.kinematics import Kinematics
+from dynsys.system.equations import Kinematics, Term, Values
 from dynsys.system.unknowns import UnknownLayout
 from dynsys.types import Array, ScalarArray
 from sensors.force_torque import wrench_units

@@ -9,8 +9,7 @@ import numpy as np
 
 from dynsys.model.spatial import Transform, cross_force
 from dynsys.model.tree import Weld
-from dynsys.system.equations import Term, Values
-from dynsys.system.kinematics import Kinematics
+from dynsys.system.equations import Kinematics, Term, Values
 from dynsys.system.unknowns import UnknownLayout
 from dynsys.types import Array, ScalarArray
 from sensors.parameters import AXES, Components, JointOrWeld, Vector3, choice

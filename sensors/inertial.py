@@ -10,7 +10,7 @@ from typing import ClassVar, final
 
 import numpy as np
 
-from dynsys.system.kinematics import Kinematics
+from dynsys.system.equations import Kinematics
 from dynsys.system.unknowns import UnknownLayout
 from dynsys.types import ScalarArray
 from sensors.parameters import Flag, FrameName, Vector3

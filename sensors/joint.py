@@ -9,8 +9,7 @@ from typing import ClassVar, final
 import numpy as np
 
 from dynsys.model.tree import KinematicTree
-from dynsys.system.equations import Term
-from dynsys.system.kinematics import Kinematics
+from dynsys.system.equations import Kinematics, Term
 from dynsys.system.unknowns import UnknownLayout
 from dynsys.types import Array, ScalarArray
 from sensors.parameters import Freedom, JointName, Number, Positive, Values

@@ -9,8 +9,7 @@ from typing import ClassVar, final
 import numpy as np
 
 from dynsys.model.spatial import Transform, cross_force
-from dynsys.system.equations import Term, Values
-from dynsys.system.kinematics import Kinematics
+from dynsys.system.equations import Kinematics, Term, Values
 from dynsys.system.unknowns import UnknownLayout
 from dynsys.types import ScalarArray
 from sensors.parameters import Flag, FrameName

@@ -10,8 +10,7 @@ import numpy as np
 
 from dynsys.model.spatial import Transform, cross, rotation_from_rpy, without_rounding
 from dynsys.model.tree import KinematicTree
-from dynsys.system.equations import Term, Values
-from dynsys.system.kinematics import Kinematics
+from dynsys.system.equations import Kinematics, Term, Values
 from dynsys.system.unknowns import UnknownBlock, UnknownLayout
 from dynsys.types import Array, ScalarArray
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dynsys.model.tree import KinematicTree
-from dynsys.system.known import known_inputs
+from dynsys.system.laws import known_inputs
 from dynsys.system.linear_system import LinearSystem
 from dynsys.types import Array
 

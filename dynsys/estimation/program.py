@@ -22,7 +22,7 @@ from dynsys.estimation.recorder import Recorder, Ref
 from dynsys.estimation.rows import LinearRow, Unknowns, equation_rows, law_rows
 from dynsys.estimation.saddle import saddle_point
 from dynsys.ordering.pivots import PlannedPivot
-from dynsys.system.kinematics import Kinematics
+from dynsys.system.equations import Kinematics
 
 __all__ = ["estimation_program", "planned_estimation"]
 

@@ -16,8 +16,7 @@ from dynsys.codegen.signature import Signature
 from dynsys.errors import KernelBuildError
 from dynsys.model.tree import KinematicTree
 from dynsys.ordering.fingerprint import fingerprint_robot
-from dynsys.system.equations import EquationBlock
-from dynsys.system.kinematics import Kinematics
+from dynsys.system.equations import EquationBlock, Kinematics
 from dynsys.system.unknowns import UnknownKind, UnknownLayout
 from dynsys.types import Array, IntArray
 

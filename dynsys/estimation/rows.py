@@ -22,8 +22,7 @@ from typing import Any, final
 import numpy as np
 
 from dynsys.model.spatial import Transform, cross_force, cross_motion
-from dynsys.system.equations import EquationBlock, Term
-from dynsys.system.kinematics import Kinematics
+from dynsys.system.equations import EquationBlock, Kinematics, Term
 from dynsys.system.laws import net_wrench_law, torque_law
 from dynsys.system.unknowns import UnknownBlock, UnknownLayout
 from dynsys.types import Array, ScalarArray

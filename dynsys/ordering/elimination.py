@@ -22,7 +22,7 @@ import numpy as np
 
 from dynsys.errors import SingularSystemError
 from dynsys.ordering.orders import PivotOrder
-from dynsys.system.kinematics import Kinematics
+from dynsys.system.equations import Kinematics
 from dynsys.system.linear_system import LinearSystem
 from dynsys.types import ScalarArray
 

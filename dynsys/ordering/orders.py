@@ -16,7 +16,7 @@ import numpy as np
 from scipy.sparse import csc_array
 
 from dynsys.errors import StructurallySingularError
-from dynsys.system.kinematics import Kinematics
+from dynsys.system.equations import Kinematics
 from dynsys.system.linear_system import LinearSystem
 from dynsys.types import Array, IntArray
 

@@ -28,7 +28,7 @@ from dynsys.ordering.elimination import factor_and_solve
 from dynsys.ordering.operations import Operations, program_operations
 from dynsys.ordering.orders import OrderingContext, Pattern, PivotOrder, sample_values
 from dynsys.ordering.search_compiled import GENERAL, UNIT, elimination_price, worst_ratio
-from dynsys.system.kinematics import Kinematics
+from dynsys.system.equations import Kinematics
 from dynsys.system.linear_system import LinearSystem
 from dynsys.system.unknowns import UnknownKind
 from dynsys.types import Array, BoolArray, IntArray

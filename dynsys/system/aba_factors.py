@@ -26,7 +26,7 @@ from scipy.sparse.linalg import spsolve_triangular
 
 from dynsys.errors import ModelError
 from dynsys.model.tree import KinematicTree
-from dynsys.system.kinematics import Kinematics
+from dynsys.system.equations import Kinematics
 from dynsys.system.linear_system import LinearSystem
 from dynsys.system.orders import stacked
 from dynsys.system.unknowns import UnknownKind

@@ -19,8 +19,7 @@ from scipy.sparse import csc_array
 
 from dynsys.errors import StateError
 from dynsys.model.tree import KinematicTree, nearest_name
-from dynsys.system.equations import EquationBlock, Term
-from dynsys.system.kinematics import Kinematics
+from dynsys.system.equations import EquationBlock, Kinematics, Term
 from dynsys.system.laws import laws
 from dynsys.system.unknowns import UnknownLayout
 from dynsys.types import Array, ArrayLike, IntArray, ScalarArray

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dynsys.system.kinematics import Kinematics
+from dynsys.system.equations import Kinematics
 from dynsys.types import Array, BoolArray, ScalarArray
 from experiments.trust.edges_oracle import unit_wide, wide
 from problems.estimation import Estimation

@@ -10,7 +10,7 @@ import numpy as np
 
 from dynsys.errors import ModelError
 from dynsys.model.tree import KinematicTree
-from dynsys.system.kinematics import Kinematics
+from dynsys.system.equations import Kinematics
 from dynsys.types import Array
 from sensors import AbstractSensor, Layout
 from sensors.placement import Mount

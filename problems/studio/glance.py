@@ -17,8 +17,7 @@ from scipy.sparse import block_diag, csc_array
 
 from dynsys.errors import LayoutError
 from dynsys.model.tree import KinematicTree
-from dynsys.system.equations import EquationBlock
-from dynsys.system.kinematics import Kinematics
+from dynsys.system.equations import EquationBlock, Kinematics
 from dynsys.system.linear_system import LinearSystem
 from dynsys.types import Array, BoolArray
 from problems.law_response import LawResponse

@@ -20,7 +20,7 @@ from scipy.sparse.linalg import splu
 
 from dynsys.errors import KernelBuildError
 from dynsys.model.tree import KinematicTree
-from dynsys.system.kinematics import Kinematics
+from dynsys.system.equations import Kinematics
 from problems.estimation import Estimation
 from problems.kkt_assembly import KktAssembly
 from problems.placement import place_sensors

@@ -17,7 +17,7 @@ from dynsys.estimation.program import estimation_program
 from dynsys.estimation.question import ESTIMATES, Question
 from dynsys.model.tree import KinematicTree
 from dynsys.system.equations import EquationBlock, Term
-from dynsys.system.known import known, known_inputs
+from dynsys.system.laws import known, known_inputs
 from dynsys.system.linear_system import LinearSystem
 from dynsys.types import Array
 from tests.estimation.layouts import linear, noise, rich_layout, state_of

@@ -10,7 +10,7 @@ import numpy as np
 from dynsys.model.tree import KinematicTree
 from dynsys.ordering.orders import Pattern, PivotOrder
 from dynsys.system.equations import EquationBlock, Term
-from dynsys.system.known import known_external_wrench, known_qdd
+from dynsys.system.laws import known_external_wrench, known_qdd
 from dynsys.system.linear_system import LinearSystem
 
 SEEN = [0, 1, 3, 4, 5]

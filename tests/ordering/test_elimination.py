@@ -29,7 +29,7 @@ from dynsys.ordering.peeling import Peeled
 from dynsys.ordering.recursive_orders import LeafToRoot, RootToLeaf
 from dynsys.ordering.symbolic import numeric_lu, symbolic_lu
 from dynsys.recursive.aba import aba
-from dynsys.system.kinematics import Kinematics
+from dynsys.system.equations import Kinematics
 from dynsys.system.linear_system import LinearSystem
 from dynsys.types import Array
 from tests import strategies

@@ -32,7 +32,7 @@ from dynsys.ordering.search_moves import as_order, as_pivots, by_blocks, neighbo
 from dynsys.ordering.search_problem import SearchProblem
 from dynsys.ordering.search_run import Task, run_task
 from dynsys.ordering.search_workers import SchedulerError, executor
-from dynsys.system.known import known, known_external_wrench, known_inputs, known_qdd
+from dynsys.system.laws import known, known_external_wrench, known_inputs, known_qdd
 from dynsys.system.linear_system import LinearSystem
 from tests.ordering.systems import load_cell_system
 from tests.systems import forward_system, inverse_system

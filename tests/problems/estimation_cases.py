@@ -9,7 +9,7 @@ import numpy as np
 from scipy.linalg import svd
 
 from dynsys.model.tree import KinematicTree
-from dynsys.system.kinematics import Kinematics
+from dynsys.system.equations import Kinematics
 from dynsys.types import Array
 from problems import Estimation, InverseDynamics
 from problems.estimate import QUANTITIES, Estimate

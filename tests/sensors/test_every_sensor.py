@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dynsys.codegen.graph import Graph
-from dynsys.system.kinematics import Kinematics
+from dynsys.system.equations import Kinematics
 from dynsys.system.linear_system import LinearSystem
 from dynsys.system.unknowns import UnknownLayout
 from dynsys.types import ScalarArray

@@ -12,7 +12,7 @@ from dynsys.model.spatial import Transform, rotation_from_rpy
 from dynsys.model.tree import Frame, KinematicTree
 from dynsys.recursive.kinematics import forward_kinematics
 from dynsys.recursive.rnea import rnea
-from dynsys.system.kinematics import Kinematics
+from dynsys.system.equations import Kinematics
 from dynsys.system.linear_system import LinearSystem
 from dynsys.types import Array
 from problems import InverseDynamics

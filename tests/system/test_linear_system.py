@@ -15,9 +15,8 @@ from dynsys.model.joints import Fixed, Revolute
 from dynsys.model.tree import Body, KinematicTree
 from dynsys.recursive.crba import crba
 from dynsys.recursive.rnea import rnea
-from dynsys.system.equations import EquationBlock, Term
-from dynsys.system.kinematics import Kinematics
-from dynsys.system.known import known
+from dynsys.system.equations import EquationBlock, Kinematics, Term
+from dynsys.system.laws import known
 from dynsys.system.linear_system import LinearSystem
 from dynsys.types import Array
 from tests import oracles, strategies

@@ -14,7 +14,7 @@ from dynsys.model.tree import Body, Coupling, KinematicTree
 from dynsys.recursive.aba import aba
 from dynsys.recursive.rnea import rnea
 from dynsys.system.aba_factors import aba_factors, aba_order
-from dynsys.system.kinematics import Kinematics
+from dynsys.system.equations import Kinematics
 from dynsys.system.linear_system import LinearSystem
 from dynsys.system.orders import rnea_order
 from tests import strategies
