@@ -22,11 +22,11 @@ from rich.progress import track
 from rich.table import Table
 
 import problems
-from dynsys.codegen.graph import Graph
-from dynsys.codegen.program import Program
 from dynsys.codegen.programs import sample_states
-from dynsys.codegen.reframe import reframe
 from dynsys.model.tree import KinematicTree
+from dynsys.program.frames import reframe
+from dynsys.program.graph import Graph
+from dynsys.program.program import Program
 from dynsys.recursive.aba import aba_scalars
 from dynsys.recursive.rnea import rnea_scalars
 from dynsys.system.pivot_safety import pivot_safety

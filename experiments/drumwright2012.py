@@ -17,7 +17,6 @@ from typing import get_args
 
 import numpy as np
 
-from dynsys.branch.counting import OperationCount
 from dynsys.branch.drumwright_counts import (
     TABLE_1,
     TABLE_2,
@@ -28,6 +27,7 @@ from dynsys.branch.drumwright_counts import (
     total,
 )
 from dynsys.model import synthetic
+from dynsys.program.counting import OperationCount
 from dynsys.simulation import ROUTES, Integrator
 from experiments import centipede_runs, drumwright_runs, paper_rows
 from experiments.paper_rows import Row, row

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from dynsys.branch.counting import OperationCount
 from dynsys.branch.drumwright_counts import inverse_count
+from dynsys.program.counting import OperationCount
 from dynsys.simulation import ROUTES, SimulationState
 from experiments import centipede_runs, drumwright_runs, paper_figures
 from experiments.drumwright2012 import Sizes, figure_1_curves

@@ -12,13 +12,13 @@ from scipy.linalg import lapack
 
 from dynsys.branch import drumwright
 from dynsys.branch.articulated import Freedoms, TreeArrays, articulate_globally
-from dynsys.branch.counting import OperationCount, Tally
 from dynsys.branch.drumwright_loops import gather_impulses, update_velocities
 from dynsys.branch.inertia_matrix import inertia_matrix
 from dynsys.model import synthetic
 from dynsys.model.expanded import depths
 from dynsys.model.spatial import Transform
 from dynsys.model.tree import KinematicTree
+from dynsys.program.counting import OperationCount, Tally
 from dynsys.recursive.sparse_factors import ltl_in_situ
 from dynsys.types import Array, ScalarArray
 from experiments.stopwatch import seconds

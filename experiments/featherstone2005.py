@@ -15,7 +15,6 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 import dynsys
-from dynsys.branch.counting import OperationCount, Tally
 from dynsys.branch.counts import (
     CLOSED_FORMS,
     factor_count,
@@ -31,6 +30,7 @@ from dynsys.model.expanded import expanded_parent
 from dynsys.model.joints import Cylindrical, Revolute, Spherical
 from dynsys.model.synthetic import cloud_inertia
 from dynsys.model.tree import Body, KinematicTree
+from dynsys.program.counting import OperationCount, Tally
 from dynsys.recursive.sparse_factors import (
     ltdl_in_situ,
     ltl,

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import numpy as np
 
-from dynsys.branch.counting import OperationCount
 from dynsys.branch.counts import factor_count, tree_sums, unbranched_sums
 from dynsys.branch.crba_counts import crba_count, crba_sums, dh_nodes, rnea_count
 from dynsys.model import synthetic
@@ -24,6 +23,7 @@ from dynsys.model.tree import Body, KinematicTree
 from dynsys.operational.counts import dense_counts, sparse_counts
 from dynsys.operational.rjk_counts import omega_count, propagator_count, rjk_transforms
 from dynsys.operational.supports import Supports
+from dynsys.program.counting import OperationCount
 from dynsys.recursive.sparse_factors import support_mask
 from experiments import paper_rows
 from experiments.asimo_variants import TABLE_3, Variant

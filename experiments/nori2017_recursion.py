@@ -22,17 +22,16 @@ from typing import Any, final
 import numpy as np
 from scipy.sparse import csc_array
 
-from dynsys.codegen.graph import Graph
-from dynsys.codegen.program import Program
 from dynsys.codegen.programs import SAMPLES, body_quantities, sample_states
-from dynsys.codegen.reframe import Reframed, reframe
-from dynsys.codegen.regroup import invisible_moments
-from dynsys.codegen.simplify import simplify
 from dynsys.model.spatial import MassMoments, Transform, mirrored, rotate_matrix
 from dynsys.model.tree import KinematicTree
 from dynsys.ordering.elimination import factor_and_solve
 from dynsys.ordering.markowitz import Markowitz
 from dynsys.ordering.orders import OrderingContext, PivotOrder
+from dynsys.program.frames import Reframed, invisible_moments, reframe
+from dynsys.program.graph import Graph
+from dynsys.program.program import Program
+from dynsys.program.simplify import simplify
 from dynsys.recursive.kinematics import transforms
 from dynsys.recursive.rnea import net_wrenches
 from dynsys.types import ScalarArray

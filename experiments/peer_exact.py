@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from dynsys.codegen.graph import Graph
 from dynsys.model.tree import KinematicTree
+from dynsys.program.graph import Graph
 from dynsys.recursive.aba import aba_scalars
 from dynsys.recursive.rnea import rnea_scalars
 from dynsys.types import Array

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from dynsys.branch.counting import OperationCount, Tally
 from dynsys.operational import rjk_counts as table
+from dynsys.program.counting import OperationCount, Tally
 from dynsys.types import Array, ScalarArray
 from experiments.axial_screws import (
     Screw,

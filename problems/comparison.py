@@ -9,10 +9,7 @@ from typing import Any, final
 import numpy as np
 from scipy.sparse import csr_array
 
-from dynsys.codegen.graph import Graph
-from dynsys.codegen.program import Program
 from dynsys.codegen.programs import SAMPLES, dynamics_program, sample_states
-from dynsys.codegen.simplify import simplify
 from dynsys.errors import DynsysError
 from dynsys.model.expanded import expanded_parent
 from dynsys.ordering.dulmage_mendelsohn import BlockTriangular
@@ -31,6 +28,9 @@ from dynsys.ordering.recursive_orders import LeafToRoot, NewtonEuler, RootToLeaf
 from dynsys.ordering.search_problem import SearchProblem
 from dynsys.ordering.search_timing import program_nanoseconds
 from dynsys.ordering.symbolic import numeric_lu, symbolic_lu
+from dynsys.program.graph import Graph
+from dynsys.program.program import Program
+from dynsys.program.simplify import simplify
 from dynsys.recursive.aba import aba_scalars
 from dynsys.recursive.crba import crba_scalars
 from dynsys.recursive.rnea import rnea_scalars

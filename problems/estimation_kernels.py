@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dynsys.codegen.c_source import export_c
-from dynsys.codegen.signature import Signature
 from dynsys.errors import KernelBuildError
 from dynsys.estimation.program import estimation_program, planned_estimation
 from dynsys.estimation.question import ESTIMATES
@@ -22,6 +21,7 @@ from dynsys.ordering.fingerprint import (
 )
 from dynsys.ordering.operations import program_operations
 from dynsys.ordering.plan import Plan
+from dynsys.program.signature import Signature
 from problems.compiled_estimator import CompiledEstimator, Wanted
 from problems.dynamics_kernels import freedom_names, given_plan
 from problems.entry_names import entry_names

@@ -13,14 +13,14 @@ from typing import final
 import numpy as np
 
 from dynsys.codegen.build import kernel_from
-from dynsys.codegen.graph import Graph
 from dynsys.codegen.kernel import Kernel
-from dynsys.codegen.program import Program
 from dynsys.codegen.programs import SAMPLES, body_quantities, sample_states, symmetric_dynamics
-from dynsys.codegen.reframe import reframe
-from dynsys.codegen.signature import Signature
-from dynsys.codegen.simplify import simplify
 from dynsys.model.tree import KinematicTree
+from dynsys.program.frames import reframe
+from dynsys.program.graph import Graph
+from dynsys.program.program import Program
+from dynsys.program.signature import Signature
+from dynsys.program.simplify import simplify
 from dynsys.recursive.rnea import rnea
 from dynsys.system.equations import Kinematics
 from dynsys.system.unknowns import UnknownLayout

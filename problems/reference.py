@@ -14,10 +14,10 @@ from scipy.sparse import csc_array
 from scipy.sparse.linalg import SuperLU, splu
 
 from dynsys.codegen.programs import dynamics_signature
-from dynsys.codegen.signature import Signature
 from dynsys.codegen.workers import check_threads
 from dynsys.errors import SingularSystemError, StateError
 from dynsys.loops.boundary import input_array, input_rows, output_target
+from dynsys.program.signature import Signature
 from dynsys.system.diagnosis import describe_singularity, null_vector
 from dynsys.system.linear_system import LinearSystem
 from dynsys.types import Array, ArrayLike, IntArray

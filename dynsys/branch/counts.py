@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynsys.branch.counting import OperationCount
 from dynsys.errors import ModelError
 from dynsys.model.expanded import depths
+from dynsys.program.counting import OperationCount
 from dynsys.recursive.sparse_factors import check_parent
 from dynsys.types import ArrayLike
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynsys.branch.counting import OperationCount
+from dynsys.program.counting import OperationCount
 from dynsys.recursive.sparse_factors import check_parent
 from dynsys.types import ArrayLike, BoolArray, IntArray
 

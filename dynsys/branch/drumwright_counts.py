@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from dynsys.branch.counting import OperationCount
 from dynsys.errors import ModelError
+from dynsys.program.counting import OperationCount
 
 __all__ = ["TABLE_1", "TABLE_2", "TABLE_3", "evaluate", "inverse_count", "total"]
 

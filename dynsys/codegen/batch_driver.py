@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dynsys.codegen.llvm_text import Lines, VectorType, row_parameters
-from dynsys.codegen.signature import Signature
+from dynsys.program.signature import Signature
 
 __all__ = ["CHUNK", "emit_driver"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dynsys.codegen.batch_tiles import TileMemory, tile_loop
 from dynsys.codegen.llvm_text import Lines, VectorType, row_parameters
-from dynsys.codegen.signature import Signature
 from dynsys.codegen.transpose import column_blocks, load_columns, store_columns
+from dynsys.program.signature import Signature
 
 __all__ = ["load_function", "store_function"]
 

@@ -6,7 +6,7 @@ from typing import final
 
 from dynsys.codegen.llvm_text import Lines, VectorType
 from dynsys.codegen.schedule import Place, Schedule
-from dynsys.codegen.signature import Signature
+from dynsys.program.signature import Signature
 
 __all__ = ["TileMemory", "tile_loop"]
 

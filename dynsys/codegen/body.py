@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Protocol, TypeAlias, final
 
 from dynsys.codegen.llvm_text import Lines, VectorType
-from dynsys.codegen.program import Op, Program
 from dynsys.codegen.schedule import Place, Schedule, Segment
+from dynsys.program.program import Op, Program
 
 __all__ = ["AbstractMemory", "write_segment"]
 

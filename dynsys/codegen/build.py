@@ -20,19 +20,19 @@ from numpy.typing import NDArray
 import dynsys
 from dynsys.codegen.cache import KernelCache, fingerprint
 from dynsys.codegen.computation import AbstractComputation
-from dynsys.codegen.guard import guarded
 from dynsys.codegen.kernel import Kernel, compile_kernel
-from dynsys.codegen.program import Program
 from dynsys.codegen.programs import (
     dynamics_program,
     dynamics_signature,
     sample_states,
 )
-from dynsys.codegen.signature import Signature
 from dynsys.codegen.target import host
 from dynsys.errors import DynsysError
 from dynsys.model.tree import KinematicTree
 from dynsys.ordering.fingerprint import fingerprint_robot
+from dynsys.program.guards import guarded
+from dynsys.program.program import Program
+from dynsys.program.signature import Signature
 from dynsys.system.pivot_safety import pivot_safety
 from dynsys.types import Array, BoolArray
 

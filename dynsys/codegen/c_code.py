@@ -14,8 +14,8 @@ from typing import Literal, TypeAlias, final
 import numpy as np
 
 from dynsys.codegen.c_names import Argument
-from dynsys.codegen.program import BINARY, UNARY, Op, Program, without_dead_code
 from dynsys.errors import KernelBuildError
+from dynsys.program.program import BINARY, UNARY, Op, Program, without_dead_code
 
 __all__ = ["REAL", "SEGMENT", "CType", "Code", "Part"]
 

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from dynsys.codegen.c_code import REAL, CType
 from dynsys.codegen.c_files import MARK
 from dynsys.codegen.c_names import Argument
-from dynsys.codegen.program import Program
 from dynsys.errors import KernelBuildError, StateError
+from dynsys.program.program import Program
 
 __all__ = ["cmake_text", "readme_text", "reference", "selftest_text"]
 

@@ -20,7 +20,7 @@ from dynsys.codegen.c_code import REAL, Code, CType
 from dynsys.codegen.c_files import MARK, listed_kernels, write_together
 from dynsys.codegen.c_names import Argument, ArraySignature, arguments, check_name
 from dynsys.codegen.c_selftest import cmake_text, readme_text, selftest_text
-from dynsys.codegen.program import Program
+from dynsys.program.program import Program
 
 __all__ = ["CType", "c_header", "c_source", "export_c"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Protocol
 
 from dynsys.codegen.llvm_text import VectorType, row_addresses, row_parameters
-from dynsys.codegen.signature import Signature
 from dynsys.codegen.target import Target
+from dynsys.program.signature import Signature
 from dynsys.types import ScalarArray
 
 __all__ = ["AbstractComputation", "one_by_one"]

@@ -6,14 +6,14 @@ from dynsys.codegen.emit_batch import batch_scratch_bytes, emit_batch
 from dynsys.codegen.emit_one import emit_one
 from dynsys.codegen.fastcall import emit_call
 from dynsys.codegen.llvm_text import VectorType
-from dynsys.codegen.program import Program
 from dynsys.codegen.rowcall import emit_rows
 from dynsys.codegen.schedule import make_schedule
-from dynsys.codegen.signature import Signature
 from dynsys.codegen.sincos import repair_function
 from dynsys.codegen.target import Target
 from dynsys.codegen.team import emit_team
 from dynsys.errors import KernelBuildError
+from dynsys.program.program import Program
+from dynsys.program.signature import Signature
 
 __all__ = ["DTYPES", "around", "emit_module"]
 

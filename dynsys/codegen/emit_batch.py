@@ -13,11 +13,11 @@ from dynsys.codegen.batch_rows import load_function, store_function
 from dynsys.codegen.batch_tiles import TileMemory, tile_loop
 from dynsys.codegen.body import write_segment
 from dynsys.codegen.llvm_text import Lines, VectorType
-from dynsys.codegen.program import Op, Program
 from dynsys.codegen.schedule import Schedule, Segment, Stage
-from dynsys.codegen.signature import Signature
 from dynsys.codegen.sincos import sincos
 from dynsys.codegen.target import Target
+from dynsys.program.program import Op, Program
+from dynsys.program.signature import Signature
 
 __all__ = ["batch_scratch_bytes", "emit_batch"]
 

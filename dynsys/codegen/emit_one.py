@@ -10,11 +10,11 @@ from typing import final
 
 from dynsys.codegen.body import write_segment
 from dynsys.codegen.llvm_text import Lines, VectorType
-from dynsys.codegen.program import Op, Program
 from dynsys.codegen.schedule import Place, Schedule, Stage
-from dynsys.codegen.signature import Signature
 from dynsys.codegen.sincos import sincos
 from dynsys.codegen.target import Target
+from dynsys.program.program import Op, Program
+from dynsys.program.signature import Signature
 
 __all__ = ["emit_one"]
 

@@ -18,7 +18,7 @@ from collections.abc import Iterable
 
 from dynsys.codegen.finite import finite_function
 from dynsys.codegen.llvm_text import Lines, VectorType
-from dynsys.codegen.signature import Signature
+from dynsys.program.signature import Signature
 
 __all__ = ["emit_call"]
 

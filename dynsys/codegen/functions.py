@@ -25,9 +25,7 @@ from dynsys.codegen.matrices import (
     operational_matrix,
     recorded,
 )
-from dynsys.codegen.program import Program
 from dynsys.codegen.programs import sample_states
-from dynsys.codegen.signature import Signature
 from dynsys.codegen.target import host
 from dynsys.codegen.tiles import own_supports
 from dynsys.errors import KernelBuildError
@@ -35,6 +33,8 @@ from dynsys.model.expanded import expanded_parent
 from dynsys.model.spatial import Transform
 from dynsys.model.tree import KinematicTree
 from dynsys.ordering.fingerprint import fingerprint_robot
+from dynsys.program.program import Program
+from dynsys.program.signature import Signature
 from dynsys.recursive.jacobian import jacobian_scalars
 from dynsys.types import IntArray, ScalarArray
 

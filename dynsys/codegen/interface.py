@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from numpy.typing import ArrayLike, NDArray
 
-from dynsys.codegen.signature import Signature
+from dynsys.program.signature import Signature
 
 __all__ = ["AbstractKernel"]
 

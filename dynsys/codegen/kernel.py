@@ -13,11 +13,11 @@ from dynsys.codegen.builtin import builtin_function
 from dynsys.codegen.computation import AbstractComputation
 from dynsys.codegen.emit import emit_module
 from dynsys.codegen.machine_code import compile_object, load_object
-from dynsys.codegen.program import Program
-from dynsys.codegen.signature import Signature
 from dynsys.codegen.target import Target, host
 from dynsys.codegen.workers import Workers, check_threads
 from dynsys.errors import StateError
+from dynsys.program.program import Program
+from dynsys.program.signature import Signature
 
 __all__ = ["Kernel", "build_kernel", "compile_kernel"]
 

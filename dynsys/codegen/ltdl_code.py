@@ -15,14 +15,14 @@ import numpy as np
 
 from dynsys.codegen.computation import one_by_one
 from dynsys.codegen.emit import around, check_dtype
-from dynsys.codegen.graph import Graph
 from dynsys.codegen.llvm_text import Lines, VectorType
-from dynsys.codegen.program import Program
-from dynsys.codegen.signature import Signature
 from dynsys.codegen.tail_text import multiply_subtract
 from dynsys.codegen.target import Target
 from dynsys.codegen.tiles import own_supports
 from dynsys.errors import KernelBuildError
+from dynsys.program.graph import Graph
+from dynsys.program.program import Program
+from dynsys.program.signature import Signature
 from dynsys.recursive.sparse_factors import ltdl_scalars
 from dynsys.types import IntArray, ScalarArray
 

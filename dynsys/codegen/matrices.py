@@ -11,19 +11,18 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from dynsys.codegen.gram_tail import GramTail
-from dynsys.codegen.graph import Graph
-from dynsys.codegen.guard import guarded
 from dynsys.codegen.inertia_tail import InertiaTail
-from dynsys.codegen.program import Program
 from dynsys.codegen.programs import SAMPLES, cheapest_accurate, sample_states
-from dynsys.codegen.reframe import Reframed, reframe
-from dynsys.codegen.regroup import Regrouping
-from dynsys.codegen.simplify import simplify
 from dynsys.codegen.tailed import TailedProgram
 from dynsys.codegen.tiles import block_starts, own_supports
 from dynsys.model.expanded import expanded_parent, last_freedom
 from dynsys.model.spatial import Transform
 from dynsys.model.tree import KinematicTree
+from dynsys.program.frames import Reframed, Regrouping, reframe
+from dynsys.program.graph import Graph
+from dynsys.program.guards import guarded
+from dynsys.program.program import Program
+from dynsys.program.simplify import simplify
 from dynsys.recursive.common_frame import (
     Freedoms,
     articulated_freedoms,

@@ -1,7 +1,7 @@
 """Programs of the dynamics of one robot: recorded, simplified, counted.
 
 Each function runs an algorithm of the library on expression-graph scalars, on the robot with
-its frames re-chosen and masses regrouped (:mod:`dynsys.codegen.reframe`), and returns the
+its frames re-chosen and masses regrouped (:mod:`dynsys.program.frames`), and returns the
 simplified :class:`Program` with its :class:`Signature`.
 """
 
@@ -13,14 +13,13 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from dynsys.codegen.graph import Graph
-from dynsys.codegen.program import Program
-from dynsys.codegen.reframe import Reframed, reframe
-from dynsys.codegen.regroup import Regrouping
-from dynsys.codegen.signature import Signature
-from dynsys.codegen.simplify import simplify
 from dynsys.model.spatial import cross_force, cross_motion
 from dynsys.model.tree import KinematicTree
+from dynsys.program.frames import Reframed, Regrouping, reframe
+from dynsys.program.graph import Graph
+from dynsys.program.program import Program
+from dynsys.program.signature import Signature
+from dynsys.program.simplify import simplify
 from dynsys.recursive.kinematics import transforms, velocities
 from dynsys.recursive.rnea import net_wrenches
 from dynsys.system.symmetric import solve_symmetric

@@ -28,7 +28,7 @@ from dynsys.codegen.fastcall import (
     runtime,
 )
 from dynsys.codegen.llvm_text import Lines, VectorType
-from dynsys.codegen.signature import Signature
+from dynsys.program.signature import Signature
 
 __all__ = ["emit_rows"]
 

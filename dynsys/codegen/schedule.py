@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Literal, TypeAlias, final
 
-from dynsys.codegen.program import BINARY, UNARY, Op, Program
+from dynsys.program.program import BINARY, UNARY, Op, Program
 
 __all__ = ["Place", "Schedule", "Segment", "Stage", "make_schedule"]
 

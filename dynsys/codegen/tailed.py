@@ -16,10 +16,10 @@ from dynsys.codegen.emit import SEGMENT_BATCH, SEGMENT_ONE, around, check_dtype
 from dynsys.codegen.emit_batch import batch_scratch_bytes, emit_batch
 from dynsys.codegen.emit_one import emit_one
 from dynsys.codegen.llvm_text import VectorType, row_addresses, row_parameters
-from dynsys.codegen.program import Program
 from dynsys.codegen.schedule import make_schedule
-from dynsys.codegen.signature import Signature
 from dynsys.codegen.target import Target
+from dynsys.program.program import Program
+from dynsys.program.signature import Signature
 from dynsys.types import ScalarArray
 
 __all__ = ["AbstractTail", "TailedProgram"]

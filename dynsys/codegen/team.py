@@ -21,7 +21,6 @@ from __future__ import annotations
 
 from dynsys.codegen.fastcall import YIELD, runtime
 from dynsys.codegen.llvm_text import Lines, VectorType
-from dynsys.codegen.signature import Signature
 from dynsys.codegen.target import Target
 from dynsys.codegen.team_block import (
     ARRAYS,
@@ -38,6 +37,7 @@ from dynsys.codegen.team_block import (
     store,
 )
 from dynsys.codegen.team_share import emit_share
+from dynsys.program.signature import Signature
 
 __all__ = ["ASLEEP", "WAKING", "emit_team"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dynsys.codegen.llvm_text import Lines
-from dynsys.codegen.signature import Signature
+from dynsys.program.signature import Signature
 
 __all__ = [
     "ARRAYS",

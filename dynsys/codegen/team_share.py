@@ -5,7 +5,6 @@ from __future__ import annotations
 from dynsys.codegen.batch_driver import CHUNK
 from dynsys.codegen.fastcall import FREE, MALLOC, runtime
 from dynsys.codegen.llvm_text import Lines, VectorType
-from dynsys.codegen.signature import Signature
 from dynsys.codegen.team_block import (
     ARRAYS,
     BOARD,
@@ -17,6 +16,7 @@ from dynsys.codegen.team_block import (
     load,
     parameters,
 )
+from dynsys.program.signature import Signature
 
 __all__ = ["emit_share"]
 

@@ -9,10 +9,6 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from dynsys.codegen.graph import Graph, Scalar
-from dynsys.codegen.guard import guarded
-from dynsys.codegen.program import Program
-from dynsys.codegen.simplify import simplify
 from dynsys.errors import KernelBuildError
 from dynsys.estimation.direction import open_joints
 from dynsys.estimation.elimination import Elimination
@@ -22,6 +18,10 @@ from dynsys.estimation.recorder import Recorder, Ref
 from dynsys.estimation.rows import LinearRow, Unknowns, equation_rows, law_rows
 from dynsys.estimation.saddle import saddle_point
 from dynsys.ordering.pivots import PlannedPivot
+from dynsys.program.graph import Graph, Scalar
+from dynsys.program.guards import guarded
+from dynsys.program.program import Program
+from dynsys.program.simplify import simplify
 from dynsys.system.equations import Kinematics
 
 __all__ = ["estimation_program", "planned_estimation"]

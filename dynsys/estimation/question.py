@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array, csc_array
 
 from dynsys.codegen.programs import sample_states
-from dynsys.codegen.signature import Signature
 from dynsys.errors import KernelBuildError
 from dynsys.model.tree import KinematicTree
 from dynsys.ordering.fingerprint import fingerprint_robot
+from dynsys.program.signature import Signature
 from dynsys.system.equations import EquationBlock, Kinematics
 from dynsys.system.unknowns import UnknownKind, UnknownLayout
 from dynsys.types import Array, IntArray

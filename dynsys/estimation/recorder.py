@@ -14,7 +14,7 @@ from typing import Any, TypeAlias, final
 import numpy as np
 from numpy.typing import NDArray
 
-from dynsys.codegen.graph import Graph, Scalar
+from dynsys.program.graph import Graph, Scalar
 
 __all__ = ["Recorder", "Ref"]
 

@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from dynsys.codegen.signature import Signature
 from dynsys.errors import StateError
+from dynsys.program.signature import Signature
 from dynsys.types import ArrayLike
 
 __all__ = [

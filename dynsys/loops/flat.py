@@ -1,7 +1,7 @@
 """A robot as flat arrays: frames re-chosen so that every rotation is elementary.
 
 Joint axes become z of their bodies, with x along the common normal to the heaviest branch
-(:mod:`dynsys.codegen.reframe`), and any constant rotation is Rz(psi) Rx(alpha) Rz(theta): psi
+(:mod:`dynsys.program.frames`), and any constant rotation is Rz(psi) Rx(alpha) Rz(theta): psi
 is added to the joint's angle, theta is zero along heavy branches. Exact, invisible outside.
 """
 
@@ -13,7 +13,6 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from dynsys.codegen.reframe import reframe
 from dynsys.errors import ModelError
 from dynsys.loops import columns as at
 from dynsys.model.joints import (
@@ -29,6 +28,7 @@ from dynsys.model.joints import (
 )
 from dynsys.model.spatial import ROUNDING, Transform
 from dynsys.model.tree import KinematicTree
+from dynsys.program.frames import reframe
 from dynsys.types import Array, BoolArray, ScalarArray
 
 __all__ = ["FlatRobot", "flatten"]

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynsys.codegen.programs import DYNAMICS_OUTPUTS
-from dynsys.codegen.signature import Signature
 from dynsys.codegen.workers import check_threads, processors
 from dynsys.errors import KernelBuildError
 from dynsys.loops import columns as at
@@ -29,6 +28,7 @@ from dynsys.loops.boundary import (
 )
 from dynsys.loops.flat import flatten
 from dynsys.model.tree import KinematicTree
+from dynsys.program.signature import Signature
 from dynsys.types import Array, ArrayLike, BoolArray
 
 __all__ = ["AbstractLoopKernel", "LoopInertiaMatrix", "LoopKernel", "crba"]

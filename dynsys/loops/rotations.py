@@ -35,7 +35,7 @@ from dynsys.types import Array, IntArray
 
 __all__ = ["place_bodies"]
 
-_NORM_TOLERANCE = 2e-6  # that of dynsys.codegen.guard; here, for cached code depends on it
+_NORM_TOLERANCE = 2e-6  # that of dynsys.program.guards; here, for cached code depends on it
 _LIMIT = 1e5
 _TWO_OVER_PI = 0.6366197723675814
 _MAGIC = 1.5 * 2.0**52

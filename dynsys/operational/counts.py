@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from dynsys.branch.counting import OperationCount
 from dynsys.model.expanded import depths
 from dynsys.operational.supports import Supports
+from dynsys.program.counting import OperationCount
 from dynsys.types import IntArray
 
 __all__ = ["dense_counts", "sparse_counts"]

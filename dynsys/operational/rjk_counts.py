@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynsys.branch.counting import OperationCount
 from dynsys.branch.crba_counts import dh_nodes
 from dynsys.operational.need import needed_blocks
 from dynsys.operational.supports import ancestor
+from dynsys.program.counting import OperationCount
 from dynsys.types import BoolArray, IntArray
 
 __all__ = ["RjkTransforms", "omega_count", "propagator_count", "rjk_transforms"]

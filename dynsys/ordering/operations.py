@@ -17,10 +17,10 @@ import numpy as np
 from scipy.sparse import csc_array, csr_array
 from scipy.sparse.linalg import spsolve_triangular
 
-from dynsys.codegen.program import Program
 from dynsys.ordering.elimination import factor_and_solve
 from dynsys.ordering.orders import Pattern, PivotOrder
 from dynsys.ordering.symbolic import SymbolicLU
+from dynsys.program.program import Program
 from dynsys.types import Array, BoolArray
 
 __all__ = [

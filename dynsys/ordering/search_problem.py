@@ -20,14 +20,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csc_array
 
-from dynsys.codegen.graph import Graph, Scalar
-from dynsys.codegen.program import BINARY, UNARY, Op, Program
 from dynsys.codegen.programs import SAMPLES, sample_states
-from dynsys.codegen.simplify import simplify
 from dynsys.ordering.elimination import factor_and_solve
 from dynsys.ordering.operations import Operations, program_operations
 from dynsys.ordering.orders import OrderingContext, Pattern, PivotOrder, sample_values
 from dynsys.ordering.search_compiled import GENERAL, UNIT, elimination_price, worst_ratio
+from dynsys.program.graph import Graph, Scalar
+from dynsys.program.program import BINARY, UNARY, Op, Program
+from dynsys.program.simplify import simplify
 from dynsys.system.equations import Kinematics
 from dynsys.system.linear_system import LinearSystem
 from dynsys.system.unknowns import UnknownKind

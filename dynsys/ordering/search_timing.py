@@ -7,10 +7,10 @@ import time
 import numpy as np
 
 from dynsys.codegen.kernel import build_kernel
-from dynsys.codegen.program import Program
-from dynsys.codegen.signature import Signature
 from dynsys.ordering.orders import PivotOrder
 from dynsys.ordering.search_problem import SearchProblem
+from dynsys.program.program import Program
+from dynsys.program.signature import Signature
 from dynsys.types import Array
 
 __all__ = ["program_nanoseconds", "solve_nanoseconds"]

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from dynsys.branch.counting import OperationCount, Tally
 from dynsys.branch.counts import (
     CLOSED_FORMS,
     factor_count,
@@ -19,6 +18,7 @@ from dynsys.branch.crba_counts import crba_count, crba_sums, dh_nodes, subtree_s
 from dynsys.errors import ModelError
 from dynsys.model import synthetic
 from dynsys.model.expanded import expanded_parent
+from dynsys.program.counting import OperationCount, Tally
 from dynsys.recursive.sparse_factors import (
     ltdl_in_situ,
     ltl_in_situ,

@@ -12,12 +12,12 @@ from numpy.testing import assert_allclose
 import dynsys
 from dynsys.branch.articulated import TreeArrays
 from dynsys.branch.compiled import Loop
-from dynsys.branch.counting import Tally
 from dynsys.branch.inertia_matrix import inertia_matrix
 from dynsys.errors import ModelError, SingularSystemError, StateError
 from dynsys.model import synthetic
 from dynsys.model.expanded import expanded_parent
 from dynsys.model.tree import KinematicTree
+from dynsys.program.counting import Tally
 from dynsys.recursive.sparse_factors import (
     ltdl,
     ltdl_in_situ,

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dynsys.codegen.graph import Graph
-from dynsys.codegen.program import Program
-from dynsys.codegen.signature import Signature
 from dynsys.model.tree import KinematicTree
+from dynsys.program.graph import Graph
+from dynsys.program.program import Program
+from dynsys.program.signature import Signature
 
 COMPILERS = [name for name in ("gcc", "clang") if shutil.which(name)]
 STRICT = "-std=c99 -pedantic -Wall -Wextra -Werror -Wconversion -Wshadow".split()

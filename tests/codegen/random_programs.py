@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from dynsys.codegen.program import UNARY, Op, Program
+from dynsys.program.program import UNARY, Op, Program
 
 __all__ = ["error_bound", "programs"]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dynsys.codegen.graph import Graph
-from dynsys.codegen.program import Program
 from dynsys.codegen.programs import sample_states
 from dynsys.model.tree import KinematicTree
+from dynsys.program.graph import Graph
+from dynsys.program.program import Program
 from dynsys.types import ScalarArray
 
 __all__ = ["admissible_inputs", "recorded"]

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from dynsys.codegen.c_source import c_header, c_source, export_c
-from dynsys.codegen.graph import Graph
-from dynsys.codegen.program import Program
-from dynsys.codegen.signature import Signature
 from dynsys.errors import KernelBuildError, StateError
 from dynsys.model import synthetic
+from dynsys.program.graph import Graph
+from dynsys.program.program import Program
+from dynsys.program.signature import Signature
 from dynsys.recursive.aba import aba_scalars
 from dynsys.recursive.rnea import rnea_scalars
 from tests.codegen.exported_c import COMPILERS, compile_and_check, dynamics, needs_compiler

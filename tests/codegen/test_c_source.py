@@ -15,12 +15,12 @@ import pytest
 from dynsys.codegen.c_code import Code
 from dynsys.codegen.c_names import arguments
 from dynsys.codegen.c_source import c_source, export_c
-from dynsys.codegen.graph import Graph, Scalar
-from dynsys.codegen.program import Op, Program
-from dynsys.codegen.signature import Signature
 from dynsys.errors import KernelBuildError
 from dynsys.model import synthetic
 from dynsys.model.tree import KinematicTree
+from dynsys.program.graph import Graph, Scalar
+from dynsys.program.program import Op, Program
+from dynsys.program.signature import Signature
 from dynsys.recursive.aba import aba_scalars
 from dynsys.recursive.rnea import rnea_scalars
 from tests.codegen.exported_c import (

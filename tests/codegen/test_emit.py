@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 
 from dynsys.codegen.emit import emit_module
-from dynsys.codegen.graph import Graph
 from dynsys.codegen.kernel import build_kernel
-from dynsys.codegen.program import Op, Program
 from dynsys.codegen.schedule import make_schedule
-from dynsys.codegen.signature import Signature
 from dynsys.codegen.target import host
 from dynsys.errors import KernelBuildError
+from dynsys.program.graph import Graph
+from dynsys.program.program import Op, Program
+from dynsys.program.signature import Signature
 from tests.codegen.random_programs import N_INPUTS, error_bound, programs
 
 UNIT = {"float64": 2.0**-53, "float32": 2.0**-24}

@@ -10,12 +10,12 @@ from dynsys.codegen.kernel import Kernel, compile_kernel
 from dynsys.codegen.ltdl_code import LtdlCode, ltdl_computation
 from dynsys.codegen.machine_code import compile_object
 from dynsys.codegen.matrices import inertia_matrix, inverse_inertia_matrix, operational_matrix
-from dynsys.codegen.signature import Signature
 from dynsys.codegen.tailed import TailedProgram
 from dynsys.codegen.target import Target, aarch64, host, x86_64
 from dynsys.model import synthetic
 from dynsys.model.expanded import expanded_parent
 from dynsys.model.tree import KinematicTree
+from dynsys.program.signature import Signature
 from dynsys.recursive.crba import crba
 from dynsys.recursive.jacobian import jacobian
 from dynsys.recursive.sparse_factors import ltdl

@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dynsys.codegen.graph import Graph, Scalar
-from dynsys.codegen.levels import evaluate_nodes, node_levels
-from dynsys.codegen.program import Op
-from dynsys.codegen.simplify import simplify
 from dynsys.model import synthetic
+from dynsys.program.graph import Graph, Scalar
+from dynsys.program.program import Op, evaluate_nodes, node_levels
+from dynsys.program.simplify import simplify
 from dynsys.recursive.aba import aba_scalars
 from dynsys.recursive.crba import crba_scalars
 from dynsys.recursive.jacobian import jacobian_scalars

@@ -14,12 +14,12 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from dynsys.codegen.graph import Graph
 from dynsys.codegen.kernel import Kernel, build_kernel, compile_kernel
-from dynsys.codegen.program import Program
-from dynsys.codegen.signature import Signature
 from dynsys.codegen.workers import processors
 from dynsys.errors import KernelBuildError, StateError
+from dynsys.program.graph import Graph
+from dynsys.program.program import Program
+from dynsys.program.signature import Signature
 
 NQ, NV = 7, 3
 SIGNATURE = Signature((("q", NQ), ("qd", NV)), (("torque", NV), ("energy", 1)))

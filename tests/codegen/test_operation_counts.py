@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dynsys.codegen.graph import Graph
 from dynsys.codegen.programs import SAMPLES, dynamics_program, sample_states
-from dynsys.codegen.reframe import reframe
-from dynsys.codegen.simplify import simplify
 from dynsys.model import synthetic
 from dynsys.model.tree import KinematicTree
 from dynsys.ordering.operations import Operations, program_operations
+from dynsys.program.frames import reframe
+from dynsys.program.graph import Graph
+from dynsys.program.simplify import simplify
 from dynsys.recursive.aba import aba_scalars
 
 

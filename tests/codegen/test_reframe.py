@@ -9,11 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dynsys.codegen.program import Program
 from dynsys.codegen.programs import cheapest_accurate, dynamics_program, symmetric_dynamics
-from dynsys.codegen.reframe import reframe
-from dynsys.codegen.regroup import Regrouping
 from dynsys.model import synthetic
+from dynsys.program.frames import Regrouping, reframe
+from dynsys.program.program import Program
 from dynsys.recursive.aba import aba
 from dynsys.recursive.crba import crba, crba_scalars
 from dynsys.recursive.rnea import rnea, rnea_scalars

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dynsys.codegen.graph import Graph
 from dynsys.codegen.kernel import Kernel, build_kernel
-from dynsys.codegen.signature import Signature
 from dynsys.codegen.sincos import LIMIT
 from dynsys.codegen.target import host
+from dynsys.program.graph import Graph
+from dynsys.program.signature import Signature
 
 ABSOLUTE_ERROR = {"float64": 2.3e-16, "float32": 1.3e-7}
 TARGETS = {"native": (), "without fma": ("avx512f", "avx2", "fma")}

@@ -10,11 +10,11 @@ import pytest
 from dynsys.codegen.emit import emit_module
 from dynsys.codegen.kernel import build_kernel, compile_kernel
 from dynsys.codegen.machine_code import compile_object
-from dynsys.codegen.program import Program
-from dynsys.codegen.signature import Signature
 from dynsys.codegen.target import Target, aarch64, host, x86_64
 from dynsys.errors import KernelBuildError
 from dynsys.model import synthetic
+from dynsys.program.program import Program
+from dynsys.program.signature import Signature
 from dynsys.recursive.rnea import rnea_scalars
 from tests.codegen.recording import admissible_inputs, recorded
 

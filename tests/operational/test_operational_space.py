@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from dynsys.codegen.graph import Graph
 from dynsys.errors import ModelError, SingularSystemError, StateError
 from dynsys.model import synthetic
 from dynsys.model.joints import Revolute
@@ -25,6 +24,7 @@ from dynsys.operational.method import method_names
 from dynsys.operational.need import needed_blocks
 from dynsys.operational.scalars import lambda_inv_scalars
 from dynsys.operational.tasks import AbstractTask
+from dynsys.program.graph import Graph
 from dynsys.types import Array
 from tests import oracles
 from tests.strategies import seeds, trees

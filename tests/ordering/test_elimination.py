@@ -9,8 +9,6 @@ import pytest
 from hypothesis import given, settings
 from scipy.sparse import csc_array
 
-from dynsys.codegen.graph import Graph
-from dynsys.codegen.simplify import simplify
 from dynsys.errors import SingularSystemError
 from dynsys.model import synthetic
 from dynsys.model.tree import KinematicTree
@@ -28,6 +26,8 @@ from dynsys.ordering.orders import AbstractOrdering, OrderingContext, PivotOrder
 from dynsys.ordering.peeling import Peeled
 from dynsys.ordering.recursive_orders import LeafToRoot, RootToLeaf
 from dynsys.ordering.symbolic import numeric_lu, symbolic_lu
+from dynsys.program.graph import Graph
+from dynsys.program.simplify import simplify
 from dynsys.recursive.aba import aba
 from dynsys.system.equations import Kinematics
 from dynsys.system.linear_system import LinearSystem

@@ -16,7 +16,7 @@ from typing import Any, final
 
 import numpy as np
 
-from dynsys.codegen.program import UFUNC, Op, Program, without_dead_code
+from dynsys.program.program import UFUNC, Op, Program, without_dead_code
 from dynsys.types import ScalarArray
 
 __all__ = ["Graph", "Scalar"]

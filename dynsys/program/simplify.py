@@ -16,9 +16,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from dynsys.codegen.graph import Graph
-from dynsys.codegen.levels import evaluate_nodes
-from dynsys.codegen.program import BINARY, UNARY, Op, Program, without_dead_code
+from dynsys.program.graph import Graph
+from dynsys.program.program import BINARY, UNARY, Op, Program, evaluate_nodes, without_dead_code
 
 __all__ = ["simplify", "value_number"]
 

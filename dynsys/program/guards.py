@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dynsys.codegen.program import Op, Program
+from dynsys.program.program import Op, Program
 
 __all__ = ["guarded"]
 

@@ -1,0 +1,1 @@
+"""The expression graph: computations recorded once for a robot, simplified and counted."""
