@@ -31,7 +31,7 @@ from dynsys.operational import (
     RelativeMotion,
     operational_space,
 )
-from dynsys.ordering.plan import Plan
+from dynsys.plan.plan import Plan
 from dynsys.recursive import aba, crba, forward_kinematics, jacobian, rnea
 from dynsys.recursive.sparse_factors import (
     ltdl,

@@ -22,14 +22,14 @@ from rich.progress import track
 from rich.table import Table
 
 import problems
-from dynsys.codegen.programs import sample_states
 from dynsys.model.tree import KinematicTree
+from dynsys.plan.pivots import pivot_safety
+from dynsys.plan.record import sample_states
 from dynsys.program.frames import reframe
 from dynsys.program.graph import Graph
 from dynsys.program.program import Program
 from dynsys.recursive.aba import aba_scalars
 from dynsys.recursive.rnea import rnea_scalars
-from dynsys.system.pivot_safety import pivot_safety
 from dynsys.types import Array, ScalarArray
 from experiments.peer_robots import ROBOTS, peer_robot
 

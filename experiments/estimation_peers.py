@@ -31,8 +31,8 @@ import numpy as np
 
 from dynsys.codegen.kernel import Kernel
 from dynsys.estimation.kernel import estimation_kernel
-from dynsys.estimation.question import ESTIMATES
 from dynsys.model.tree import KinematicTree
+from dynsys.plan.saddle import ESTIMATES
 from dynsys.recursive.rnea import rnea
 from dynsys.system.linear_system import LinearSystem
 from dynsys.types import Array

@@ -12,8 +12,8 @@ import numpy as np
 
 from dynsys.model import synthetic
 from dynsys.model.tree import KinematicTree
-from dynsys.ordering.orders import OrderingContext
-from dynsys.ordering.recursive_orders import RootToLeaf
+from dynsys.plan.orders.orders import OrderingContext
+from dynsys.plan.orders.recursive_orders import RootToLeaf
 from dynsys.recursive.kinematics import forward_kinematics
 from dynsys.types import Array
 from experiments.centipede_runs import walk

@@ -13,21 +13,20 @@ from typing import final
 import numpy as np
 from scipy.sparse import csc_array, csr_array
 
-from dynsys.codegen.programs import dynamics_program
 from dynsys.model import synthetic
 from dynsys.model.tree import KinematicTree
-from dynsys.ordering.libraries import SuperLU, Umfpack
-from dynsys.ordering.operations import (
+from dynsys.plan.lu import numeric_lu, symbolic_lu
+from dynsys.plan.operations import (
     Operations,
     program_operations,
     published_lu,
     published_product,
     published_substitution,
 )
-from dynsys.ordering.orders import AbstractOrdering, OrderingContext, Pattern, PivotOrder
-from dynsys.ordering.symbolic import numeric_lu, symbolic_lu
-from dynsys.ordering.umfpack import UmfpackLibrary
-from dynsys.system.aba_factors import aba_factors, aba_order
+from dynsys.plan.orders.libraries import SuperLU, Umfpack, UmfpackLibrary
+from dynsys.plan.orders.orders import AbstractOrdering, OrderingContext, Pattern, PivotOrder
+from dynsys.plan.orders.recursive_orders import aba_factors, aba_order
+from dynsys.plan.record import dynamics_program
 from dynsys.system.equations import EquationBlock, Kinematics, Term
 from dynsys.system.laws import known_external_wrench, known_inputs, known_qdd
 from dynsys.system.linear_system import LinearSystem

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dynsys.ordering.umfpack import UmfpackLibrary
+from dynsys.plan.orders.libraries import UmfpackLibrary
 from experiments.paper_rows import Row
 
 __all__ = [

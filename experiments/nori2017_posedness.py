@@ -13,7 +13,7 @@ import numpy as np
 
 from dynsys.model.readers import load
 from dynsys.model.tree import KinematicTree
-from dynsys.ordering.orders import sample_values
+from dynsys.plan.orders.orders import sample_values
 from dynsys.system.equations import EquationBlock, Term
 from dynsys.system.laws import known_external_wrench, known_qdd, known_torque
 from dynsys.system.linear_system import LinearSystem

@@ -22,12 +22,12 @@ from typing import Any, final
 import numpy as np
 from scipy.sparse import csc_array
 
-from dynsys.codegen.programs import SAMPLES, body_quantities, sample_states
 from dynsys.model.spatial import MassMoments, Transform, mirrored, rotate_matrix
 from dynsys.model.tree import KinematicTree
-from dynsys.ordering.elimination import factor_and_solve
-from dynsys.ordering.markowitz import Markowitz
-from dynsys.ordering.orders import OrderingContext, PivotOrder
+from dynsys.plan.lu import factor_and_solve
+from dynsys.plan.orders.markowitz import Markowitz
+from dynsys.plan.orders.orders import OrderingContext, PivotOrder
+from dynsys.plan.record import SAMPLES, body_quantities, sample_states
 from dynsys.program.frames import Reframed, invisible_moments, reframe
 from dynsys.program.graph import Graph
 from dynsys.program.program import Program

@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-from dynsys.ordering.operations import aba_operations
-from dynsys.ordering.peeling import Peeled
-from dynsys.ordering.search import Search
-from dynsys.ordering.symbolic import symbolic_lu
+from dynsys.plan.lu import symbolic_lu
+from dynsys.plan.operations import aba_operations
+from dynsys.plan.orders.peeling import Peeled
+from dynsys.plan.search.search import Search
 from experiments import nori2017_posedness as posedness
 from experiments import nori2017_search as searches
 from experiments.nori2017_counts import (

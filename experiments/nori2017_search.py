@@ -11,10 +11,10 @@ from typing import final
 import numpy as np
 
 from dynsys.model.tree import KinematicTree
-from dynsys.ordering.orders import PivotOrder
-from dynsys.ordering.search import Search, constructive, search_order
-from dynsys.ordering.search_exhaustive import least_operations
-from dynsys.ordering.search_problem import SearchProblem
+from dynsys.plan.orders.orders import PivotOrder
+from dynsys.plan.search.exhaustive import least_operations
+from dynsys.plan.search.price import SearchProblem
+from dynsys.plan.search.search import Search, constructive, search_order
 from dynsys.system.laws import known, known_external_wrench, known_inputs, known_qdd
 from dynsys.system.linear_system import LinearSystem
 from experiments.nori2017_counts import chain, load_cell_system

@@ -23,9 +23,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
-from dynsys.ordering.orders import PivotOrder
-from dynsys.ordering.search import Progress, Search, search_order
-from dynsys.ordering.search_problem import SearchProblem
+from dynsys.plan.orders.orders import PivotOrder
+from dynsys.plan.search.price import SearchProblem
+from dynsys.plan.search.search import Progress, Search, search_order
 from dynsys.system.linear_system import LinearSystem
 from experiments.nori2017_counts import chain, load_cell_system
 from problems import terminal

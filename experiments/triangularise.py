@@ -29,9 +29,9 @@ import numpy as np
 from dynsys.errors import ModelError
 from dynsys.model import synthetic
 from dynsys.model.tree import KinematicTree
-from dynsys.ordering.orders import Pattern
-from dynsys.ordering.peeling import Peeled
-from dynsys.ordering.symbolic import symbolic_lu
+from dynsys.plan.lu import symbolic_lu
+from dynsys.plan.orders.orders import Pattern
+from dynsys.plan.orders.peeling import Peeled
 from experiments.example_robots import all_urdf_files, load_quietly, robot_path
 from experiments.nori2017_counts import inverse_system, shuffled
 from experiments.paper_rows import Row

@@ -9,25 +9,26 @@ from typing import Any, final
 import numpy as np
 from scipy.sparse import csr_array
 
-from dynsys.codegen.programs import SAMPLES, dynamics_program, sample_states
 from dynsys.errors import DynsysError
 from dynsys.model.expanded import expanded_parent
-from dynsys.ordering.dulmage_mendelsohn import BlockTriangular
-from dynsys.ordering.libraries import Cholmod, SuperLU, Umfpack
-from dynsys.ordering.markowitz import Markowitz
-from dynsys.ordering.operations import (
+from dynsys.plan.lu import numeric_lu, symbolic_lu
+from dynsys.plan.operations import (
     lu_operations,
     program_operations,
     published_lu,
     published_substitution,
     substitution_operations,
 )
-from dynsys.ordering.orders import AbstractOrdering, OrderingContext, PivotOrder
-from dynsys.ordering.peeling import Peeled
-from dynsys.ordering.recursive_orders import LeafToRoot, NewtonEuler, RootToLeaf
-from dynsys.ordering.search_problem import SearchProblem
-from dynsys.ordering.search_timing import program_nanoseconds
-from dynsys.ordering.symbolic import numeric_lu, symbolic_lu
+from dynsys.plan.orders.dulmage_mendelsohn import BlockTriangular
+from dynsys.plan.orders.libraries import Cholmod, SuperLU, Umfpack
+from dynsys.plan.orders.markowitz import Markowitz
+from dynsys.plan.orders.orders import AbstractOrdering, OrderingContext, PivotOrder
+from dynsys.plan.orders.peeling import Peeled
+from dynsys.plan.orders.recursive_orders import LeafToRoot, NewtonEuler, RootToLeaf
+from dynsys.plan.pivots import pivot_safety
+from dynsys.plan.record import SAMPLES, dynamics_program, sample_states
+from dynsys.plan.search.local import program_nanoseconds
+from dynsys.plan.search.price import SearchProblem
 from dynsys.program.graph import Graph
 from dynsys.program.program import Program
 from dynsys.program.simplify import simplify
@@ -35,7 +36,6 @@ from dynsys.recursive.aba import aba_scalars
 from dynsys.recursive.crba import crba_scalars
 from dynsys.recursive.rnea import rnea_scalars
 from dynsys.recursive.sparse_factors import ltdl_scalars, solve_ltdl
-from dynsys.system.pivot_safety import pivot_safety
 from dynsys.types import ScalarArray
 from problems.planning import PlanRequest
 from problems.terminal import progress

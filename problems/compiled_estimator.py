@@ -18,8 +18,8 @@ import numpy as np
 from dynsys.codegen.kernel import Kernel
 from dynsys.errors import KernelBuildError
 from dynsys.estimation.kernel import estimation_kernel
-from dynsys.estimation.question import Question
 from dynsys.model.tree import KinematicTree
+from dynsys.plan.saddle import Question
 from dynsys.system.equations import EquationBlock
 from dynsys.system.unknowns import UnknownLayout
 from dynsys.types import Array, BoolArray

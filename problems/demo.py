@@ -18,7 +18,7 @@ from typing import Any, TypeAlias, final
 
 import numpy as np
 
-from dynsys.ordering.search import Progress, Search
+from dynsys.plan.search.search import Progress, Search
 from problems.demo_dynamics import AGREEMENT, DemoRow, compare_dynamics
 from problems.demo_log import FEET, PUSHED, bundled, demo_problem
 from problems.estimation import Estimation

@@ -11,16 +11,15 @@ import numpy as np
 from dynsys.codegen.build import dynamics_kernel
 from dynsys.codegen.c_source import export_c
 from dynsys.codegen.interface import AbstractKernel
-from dynsys.codegen.programs import DYNAMICS_OUTPUTS, dynamics_program, sample_states
 from dynsys.errors import KernelBuildError, SingularSystemError
 from dynsys.loops import LoopKernel, prefer_loops
 from dynsys.model.tree import KinematicTree
-from dynsys.ordering.fingerprint import Fingerprint, fingerprint_robot
-from dynsys.ordering.operations import program_operations
-from dynsys.ordering.pivots import PlannedPivot
-from dynsys.ordering.plan import Plan
-from dynsys.system.pivot_safety import pivot_safety
-from dynsys.system.symmetric import symmetric_steps
+from dynsys.plan.fingerprint import Fingerprint, fingerprint_robot
+from dynsys.plan.operations import program_operations
+from dynsys.plan.pivots import PlannedPivot, pivot_safety
+from dynsys.plan.plan import Plan
+from dynsys.plan.record import DYNAMICS_OUTPUTS, dynamics_program, sample_states
+from dynsys.plan.symmetric import symmetric_steps
 from problems.entry_names import entry_names
 from problems.reference import ReferenceKernel
 

@@ -14,7 +14,7 @@ from dynsys.codegen.interface import AbstractKernel
 from dynsys.codegen.workers import check_threads
 from dynsys.errors import KernelBuildError
 from dynsys.model.tree import KinematicTree
-from dynsys.ordering.plan import Plan
+from dynsys.plan.plan import Plan
 from dynsys.system.linear_system import LinearSystem
 from dynsys.types import Array, ArrayLike
 from problems.compiled_answers import CompiledAnswers, wanted_of

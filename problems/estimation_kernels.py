@@ -11,16 +11,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from dynsys.codegen.c_source import export_c
 from dynsys.errors import KernelBuildError
-from dynsys.estimation.program import estimation_program, planned_estimation
-from dynsys.estimation.question import ESTIMATES
-from dynsys.ordering.fingerprint import (
+from dynsys.plan.fingerprint import (
     Fingerprint,
     fingerprint_parts,
     fingerprint_problem,
     fingerprint_robot,
 )
-from dynsys.ordering.operations import program_operations
-from dynsys.ordering.plan import Plan
+from dynsys.plan.operations import program_operations
+from dynsys.plan.plan import Plan
+from dynsys.plan.saddle import ESTIMATES
+from dynsys.plan.saddle_program import estimation_program, planned_estimation
 from dynsys.program.signature import Signature
 from problems.compiled_estimator import CompiledEstimator, Wanted
 from problems.dynamics_kernels import freedom_names, given_plan

@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from dynsys.errors import ModelError
-from dynsys.ordering.campaign import Campaign, CampaignTask, Outcome, Summary
+from dynsys.plan.search.campaign import Campaign, CampaignTask, Outcome, Summary
 from problems import terminal
 from problems.planning import plan_task
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from problems.argument_types import positive, seconds, whole
 
 if TYPE_CHECKING:
-    from dynsys.ordering.plan import Plan
-    from dynsys.ordering.search import Progress
+    from dynsys.plan.plan import Plan
+    from dynsys.plan.search.search import Progress
     from problems.planning import PlanRequest
 
 __all__ = ["add_arguments", "run"]
@@ -97,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _planned(request: PlanRequest, args: argparse.Namespace) -> tuple[Plan, Progress | None]:
-    from dynsys.ordering.search import Search
+    from dynsys.plan.search.search import Search
 
     latest: list[Progress] = []
     with _bar(args) as update:

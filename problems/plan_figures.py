@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynsys.ordering.orders import PivotOrder
-from dynsys.ordering.recursive_orders import LeafToRoot
-from dynsys.ordering.symbolic import symbolic_lu
+from dynsys.plan.lu import symbolic_lu
+from dynsys.plan.orders.orders import PivotOrder
+from dynsys.plan.orders.recursive_orders import LeafToRoot
 from dynsys.system.linear_system import LinearSystem
 from dynsys.types import Array
 
 if TYPE_CHECKING:
-    from dynsys.ordering.plan import Plan
+    from dynsys.plan.plan import Plan
 
 __all__ = ["draw_order", "draw_plan"]
 
@@ -34,7 +34,7 @@ STRIP = 0.02
 
 def draw_plan(system: LinearSystem, plan: Plan, folder: Path) -> list[Path]:
     """Picture of D in natural order and in that of a plan; returns the files written."""
-    from dynsys.ordering.orders import OrderingContext
+    from dynsys.plan.orders.orders import OrderingContext
 
     order = plan.order
     if order is None:  # symmetric pairs: their order of scalars

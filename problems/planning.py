@@ -16,10 +16,10 @@ from typing import Any, final
 
 from dynsys.errors import LayoutError
 from dynsys.model.tree import KinematicTree, nearest_name
-from dynsys.ordering.fingerprint import Fingerprint, fingerprint_parts
-from dynsys.ordering.plan import Plan
-from dynsys.ordering.search import Search, search_order, search_plan
-from dynsys.ordering.search_problem import SearchProblem
+from dynsys.plan.fingerprint import Fingerprint, fingerprint_parts
+from dynsys.plan.plan import Plan
+from dynsys.plan.search.price import SearchProblem
+from dynsys.plan.search.search import Search, search_order, search_plan
 from dynsys.system.linear_system import LinearSystem
 from dynsys.system.unknowns import UnknownKind
 from problems.forward import ForwardDynamics

@@ -14,8 +14,8 @@ import numpy as np
 from dynsys.codegen.build import guarded_dynamics
 from dynsys.codegen.interface import AbstractKernel
 from dynsys.model.tree import KinematicTree
-from dynsys.ordering.fingerprint import Fingerprint, fingerprint_problem
-from dynsys.ordering.plan import Plan
+from dynsys.plan.fingerprint import Fingerprint, fingerprint_problem
+from dynsys.plan.plan import Plan
 from dynsys.program.program import Program
 from dynsys.recursive.kinematics import WrenchInput, external_wrenches
 from dynsys.system.laws import known_inputs

@@ -14,8 +14,8 @@ import numpy as np
 
 from dynsys.codegen.build import kernel_from
 from dynsys.codegen.kernel import Kernel
-from dynsys.codegen.programs import SAMPLES, body_quantities, sample_states, symmetric_dynamics
 from dynsys.model.tree import KinematicTree
+from dynsys.plan.record import SAMPLES, body_quantities, sample_states, symmetric_dynamics
 from dynsys.program.frames import reframe
 from dynsys.program.graph import Graph
 from dynsys.program.program import Program

@@ -13,10 +13,10 @@ import numpy as np
 from scipy.sparse import csc_array
 from scipy.sparse.linalg import SuperLU, splu
 
-from dynsys.codegen.programs import dynamics_signature
 from dynsys.codegen.workers import check_threads
 from dynsys.errors import SingularSystemError, StateError
 from dynsys.loops.boundary import input_array, input_rows, output_target
+from dynsys.plan.record import dynamics_signature
 from dynsys.program.signature import Signature
 from dynsys.system.diagnosis import describe_singularity, null_vector
 from dynsys.system.linear_system import LinearSystem

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dynsys.ordering.dulmage_mendelsohn import coarse_decomposition
+from dynsys.plan.orders.dulmage_mendelsohn import coarse_decomposition
 from dynsys.system.unknowns import UnknownLayout
 from problems.named_quantity import QUANTITIES
 from problems.posterior import OPEN

@@ -13,7 +13,7 @@ from scipy.sparse import csc_array
 
 from dynsys.errors import LayoutError
 from dynsys.model.tree import KinematicTree, nearest_name
-from dynsys.ordering.fingerprint import fingerprint_robot
+from dynsys.plan.fingerprint import fingerprint_robot
 from dynsys.system.equations import EquationBlock
 from dynsys.system.unknowns import UnknownLayout
 from dynsys.types import Array, ArrayLike, BoolArray

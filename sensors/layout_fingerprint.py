@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dynsys.ordering.fingerprint import fingerprint_robot
+from dynsys.plan.fingerprint import fingerprint_robot
 from dynsys.types import ArrayLike
 
 if TYPE_CHECKING:

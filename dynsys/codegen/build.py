@@ -21,19 +21,15 @@ import dynsys
 from dynsys.codegen.cache import KernelCache, fingerprint
 from dynsys.codegen.computation import AbstractComputation
 from dynsys.codegen.kernel import Kernel, compile_kernel
-from dynsys.codegen.programs import (
-    dynamics_program,
-    dynamics_signature,
-    sample_states,
-)
 from dynsys.codegen.target import host
 from dynsys.errors import DynsysError
 from dynsys.model.tree import KinematicTree
-from dynsys.ordering.fingerprint import fingerprint_robot
+from dynsys.plan.fingerprint import fingerprint_robot
+from dynsys.plan.pivots import pivot_safety
+from dynsys.plan.record import dynamics_program, dynamics_signature, sample_states
 from dynsys.program.guards import guarded
 from dynsys.program.program import Program
 from dynsys.program.signature import Signature
-from dynsys.system.pivot_safety import pivot_safety
 from dynsys.types import Array, BoolArray
 
 __all__ = ["dynamics_kernel", "guarded_dynamics", "kernel_from"]

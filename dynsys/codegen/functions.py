@@ -25,14 +25,14 @@ from dynsys.codegen.matrices import (
     operational_matrix,
     recorded,
 )
-from dynsys.codegen.programs import sample_states
 from dynsys.codegen.target import host
 from dynsys.codegen.tiles import own_supports
 from dynsys.errors import KernelBuildError
 from dynsys.model.expanded import expanded_parent
 from dynsys.model.spatial import Transform
 from dynsys.model.tree import KinematicTree
-from dynsys.ordering.fingerprint import fingerprint_robot
+from dynsys.plan.fingerprint import fingerprint_robot
+from dynsys.plan.record import sample_states
 from dynsys.program.program import Program
 from dynsys.program.signature import Signature
 from dynsys.recursive.jacobian import jacobian_scalars

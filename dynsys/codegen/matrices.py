@@ -12,12 +12,13 @@ import numpy as np
 
 from dynsys.codegen.gram_tail import GramTail
 from dynsys.codegen.inertia_tail import InertiaTail
-from dynsys.codegen.programs import SAMPLES, cheapest_accurate, sample_states
 from dynsys.codegen.tailed import TailedProgram
 from dynsys.codegen.tiles import block_starts, own_supports
 from dynsys.model.expanded import expanded_parent, last_freedom
 from dynsys.model.spatial import Transform
 from dynsys.model.tree import KinematicTree
+from dynsys.plan.pivots import pivot_safety
+from dynsys.plan.record import SAMPLES, cheapest_accurate, sample_states
 from dynsys.program.frames import Reframed, Regrouping, reframe
 from dynsys.program.graph import Graph
 from dynsys.program.guards import guarded
@@ -30,7 +31,6 @@ from dynsys.recursive.common_frame import (
 )
 from dynsys.recursive.crba import crba_scalars
 from dynsys.recursive.inverse import inverse_scalars, operational_inverse
-from dynsys.system.pivot_safety import pivot_safety
 from dynsys.types import ScalarArray
 
 __all__ = ["inertia_matrix", "inverse_inertia_matrix", "operational_matrix", "recorded"]

@@ -5,8 +5,8 @@ covariance. See :func:`estimation_kernel`.
 """
 
 from dynsys.estimation.kernel import estimation_kernel
-from dynsys.estimation.program import estimation_program, planned_estimation
-from dynsys.estimation.question import ESTIMATES, OF_ROWS, Question
+from dynsys.plan.saddle import ESTIMATES, OF_ROWS, Question
+from dynsys.plan.saddle_program import estimation_program, planned_estimation
 
 __all__ = [
     "ESTIMATES",

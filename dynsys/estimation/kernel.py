@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dynsys.codegen.build import kernel_from
 from dynsys.codegen.cache import KernelCache
 from dynsys.codegen.kernel import Kernel
-from dynsys.estimation.program import estimation_program
-from dynsys.estimation.question import Covariance, Question
 from dynsys.model.tree import KinematicTree
+from dynsys.plan.saddle import Covariance, Question
+from dynsys.plan.saddle_program import estimation_program
 from dynsys.system.equations import EquationBlock
 
 __all__ = ["estimation_kernel"]

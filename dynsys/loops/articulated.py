@@ -1,6 +1,6 @@
 """Articulated-body algorithm as loops: inertias inwards, unknown accelerations outwards.
 
-The elimination of :mod:`dynsys.system.symmetric` and :mod:`dynsys.recursive.aba` for any mix of
+The elimination of :mod:`dynsys.plan.symmetric` and :mod:`dynsys.recursive.aba` for any mix of
 joints with known and unknown qdd: a known joint has no pivot and passes its inertia on whole;
 where no joint towards the base is unknown, nothing is passed on at all.
 

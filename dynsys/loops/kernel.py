@@ -14,7 +14,6 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from dynsys.codegen.programs import DYNAMICS_OUTPUTS
 from dynsys.codegen.workers import check_threads, processors
 from dynsys.errors import KernelBuildError
 from dynsys.loops import columns as at
@@ -28,6 +27,7 @@ from dynsys.loops.boundary import (
 )
 from dynsys.loops.flat import flatten
 from dynsys.model.tree import KinematicTree
+from dynsys.plan.record import DYNAMICS_OUTPUTS
 from dynsys.program.signature import Signature
 from dynsys.types import Array, ArrayLike, BoolArray
 
@@ -188,7 +188,7 @@ class LoopKernel(AbstractLoopKernel):
     """Inverse, forward or hybrid dynamics of one robot, O(n_bodies) per state.
 
     Same inputs, outputs and results as the kernel of
-    :func:`dynsys.codegen.programs.dynamics_program`. With coupled (mimic) joints and an unknown
+    :func:`dynsys.plan.record.dynamics_program`. With coupled (mimic) joints and an unknown
     qdd the tree's sparsity is gone: the inertia matrix is formed and solved densely, O(nv^3).
 
     Parameters

@@ -15,8 +15,8 @@ import dynsys
 import problems
 from dynsys.codegen.cache import KernelCache, fingerprint
 from dynsys.errors import DynsysError
-from dynsys.ordering.campaign import Campaign, CampaignTask
-from dynsys.ordering.search import Search
+from dynsys.plan.search.campaign import Campaign, CampaignTask
+from dynsys.plan.search.search import Search
 from experiments.trust.faults_common import Outcome, own_cache, small_disk, with_wrong
 from problems.cli import main
 from problems.logs.jobs import SimulateJob, SolveJob

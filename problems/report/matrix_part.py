@@ -7,8 +7,8 @@ from typing import final
 
 import numpy as np
 
-from dynsys.ordering.orders import Pattern, PivotOrder
-from dynsys.ordering.symbolic import symbolic_lu
+from dynsys.plan.lu import symbolic_lu
+from dynsys.plan.orders.orders import Pattern, PivotOrder
 from dynsys.system.equations import EquationBlock
 from dynsys.system.linear_system import LinearSystem
 from dynsys.system.unknowns import UnknownBlock

@@ -12,9 +12,9 @@ from scipy.sparse.csgraph import reverse_cuthill_mckee
 from scipy.sparse.linalg import splu
 
 from dynsys.errors import DynsysError
-from dynsys.ordering.orders import OrderingContext, PivotOrder
-from dynsys.ordering.recursive_orders import LeafToRoot
-from dynsys.ordering.symbolic import symbolic_lu
+from dynsys.plan.lu import symbolic_lu
+from dynsys.plan.orders.orders import OrderingContext, PivotOrder
+from dynsys.plan.orders.recursive_orders import LeafToRoot
 from dynsys.types import IntArray
 from problems.comparison import Compared, compare
 from problems.estimation import Estimation

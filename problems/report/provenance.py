@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from importlib import metadata
 from typing import final
 
-from dynsys.ordering.fingerprint import fingerprint_problem, fingerprint_robot
+from dynsys.plan.fingerprint import fingerprint_problem, fingerprint_robot
 from problems.report.subject import Subject
 
 __all__ = ["Provenance", "provenance"]

@@ -8,8 +8,8 @@ from typing import final
 import numpy as np
 from scipy.sparse import csc_array
 
-from dynsys.ordering.orders import Pattern, PivotOrder
-from dynsys.ordering.symbolic import symbolic_lu
+from dynsys.plan.lu import symbolic_lu
+from dynsys.plan.orders.orders import Pattern, PivotOrder
 from dynsys.types import IntArray
 from problems.estimation import Estimation
 from problems.report.matrix_part import (

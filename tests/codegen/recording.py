@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dynsys.codegen.programs import sample_states
 from dynsys.model.tree import KinematicTree
+from dynsys.plan.record import sample_states
 from dynsys.program.graph import Graph
 from dynsys.program.program import Program
 from dynsys.types import ScalarArray

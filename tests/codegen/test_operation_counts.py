@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dynsys.codegen.programs import SAMPLES, dynamics_program, sample_states
 from dynsys.model import synthetic
 from dynsys.model.tree import KinematicTree
-from dynsys.ordering.operations import Operations, program_operations
+from dynsys.plan.operations import Operations, program_operations
+from dynsys.plan.record import SAMPLES, dynamics_program, sample_states
 from dynsys.program.frames import reframe
 from dynsys.program.graph import Graph
 from dynsys.program.simplify import simplify

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dynsys.codegen.programs import cheapest_accurate, dynamics_program, symmetric_dynamics
 from dynsys.model import synthetic
+from dynsys.plan.record import cheapest_accurate, dynamics_program, symmetric_dynamics
 from dynsys.program.frames import Regrouping, reframe
 from dynsys.program.program import Program
 from dynsys.recursive.aba import aba

@@ -13,9 +13,9 @@ import dynsys
 from dynsys.codegen.cache import KernelCache
 from dynsys.errors import KernelBuildError
 from dynsys.estimation.kernel import estimation_kernel
-from dynsys.estimation.program import estimation_program
-from dynsys.estimation.question import ESTIMATES, Question
 from dynsys.model.tree import KinematicTree
+from dynsys.plan.saddle import ESTIMATES, Question
+from dynsys.plan.saddle_program import estimation_program
 from dynsys.system.equations import EquationBlock, Term
 from dynsys.system.laws import known, known_inputs
 from dynsys.system.linear_system import LinearSystem

@@ -11,10 +11,10 @@ import pytest
 from numpy.testing import assert_allclose
 
 import dynsys
-from dynsys.codegen.programs import body_quantities
 from dynsys.errors import LayoutError
-from dynsys.ordering.operations import aba_operations
-from dynsys.ordering.umfpack import UmfpackLibrary
+from dynsys.plan.operations import aba_operations
+from dynsys.plan.orders.libraries import UmfpackLibrary
+from dynsys.plan.record import body_quantities
 from experiments import nori2017
 from experiments.nori2017_counts import (
     chain,

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from dynsys.model import synthetic
-from dynsys.ordering.search_problem import SearchProblem
+from dynsys.plan.search.price import SearchProblem
 from experiments import search_workers, triangularise
 from experiments.example_robots import ROBOTS, all_urdf_files
 from experiments.nori2017_counts import chain, load_cell_system

@@ -10,12 +10,12 @@ import numba
 import numpy as np
 import pytest
 
-from dynsys.codegen.programs import dynamics_program
 from dynsys.loops import flat, jit, prefer_loops
 from dynsys.loops.choice import estimated_operations
 from dynsys.model.spatial import Transform
 from dynsys.model.synthetic import chain, humanoid30, random_rotation, random_tree
 from dynsys.model.tree import KinematicTree
+from dynsys.plan.record import dynamics_program
 
 
 def test_usual_robots_get_straight_line_code_and_large_ones_loops() -> None:

@@ -8,11 +8,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import dynsys
-from dynsys.codegen.programs import body_quantities
 from dynsys.errors import KernelBuildError, ModelError, StateError
 from dynsys.loops import LoopInertiaMatrix, LoopKernel, crba
 from dynsys.model.synthetic import chain, random_tree
 from dynsys.model.tree import KinematicTree
+from dynsys.plan.record import body_quantities
 from dynsys.types import Array, BoolArray
 from tests import strategies
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dynsys.model.tree import KinematicTree
-from dynsys.ordering.orders import Pattern, PivotOrder
+from dynsys.plan.orders.orders import Pattern, PivotOrder
 from dynsys.system.equations import EquationBlock, Term
 from dynsys.system.laws import known_external_wrench, known_qdd
 from dynsys.system.linear_system import LinearSystem

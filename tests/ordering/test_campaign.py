@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from dynsys.ordering.campaign import Campaign, CampaignError, CampaignTask, Outcome
+from dynsys.plan.search.campaign import Campaign, CampaignError, CampaignTask, Outcome
 from tests.ordering.campaign_tasks import failing, square
 
 ROOT = Path(__file__).parents[2]

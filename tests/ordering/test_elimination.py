@@ -12,20 +12,25 @@ from scipy.sparse import csc_array
 from dynsys.errors import SingularSystemError
 from dynsys.model import synthetic
 from dynsys.model.tree import KinematicTree
-from dynsys.ordering.dulmage_mendelsohn import BlockTriangular
-from dynsys.ordering.elimination import entries_by_row, factor_and_solve, solve_system
-from dynsys.ordering.libraries import SuperLU
-from dynsys.ordering.markowitz import Markowitz
-from dynsys.ordering.operations import (
+from dynsys.plan.lu import (
+    entries_by_row,
+    factor_and_solve,
+    numeric_lu,
+    solve_system,
+    symbolic_lu,
+)
+from dynsys.plan.operations import (
     Operations,
     elimination_operations,
     lu_operations,
     program_operations,
 )
-from dynsys.ordering.orders import AbstractOrdering, OrderingContext, PivotOrder
-from dynsys.ordering.peeling import Peeled
-from dynsys.ordering.recursive_orders import LeafToRoot, RootToLeaf
-from dynsys.ordering.symbolic import numeric_lu, symbolic_lu
+from dynsys.plan.orders.dulmage_mendelsohn import BlockTriangular
+from dynsys.plan.orders.libraries import SuperLU
+from dynsys.plan.orders.markowitz import Markowitz
+from dynsys.plan.orders.orders import AbstractOrdering, OrderingContext, PivotOrder
+from dynsys.plan.orders.peeling import Peeled
+from dynsys.plan.orders.recursive_orders import LeafToRoot, RootToLeaf
 from dynsys.program.graph import Graph
 from dynsys.program.simplify import simplify
 from dynsys.recursive.aba import aba

@@ -8,7 +8,7 @@ import pytest
 from dynsys.model import synthetic
 from dynsys.model.spatial import Inertia
 from dynsys.model.tree import Body
-from dynsys.ordering.fingerprint import canonical_bytes, fingerprint_robot
+from dynsys.plan.fingerprint import canonical_bytes, fingerprint_robot
 from tests.ordering.systems import changed
 
 

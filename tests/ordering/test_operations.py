@@ -8,16 +8,16 @@ from scipy.sparse import csr_array
 
 from dynsys.model import synthetic
 from dynsys.model.tree import KinematicTree
-from dynsys.ordering.libraries import Umfpack, UnavailableOrdering
-from dynsys.ordering.operations import (
+from dynsys.plan.lu import numeric_lu, symbolic_lu
+from dynsys.plan.operations import (
     Operations,
     aba_operations,
     published_lu,
     published_product,
     published_substitution,
 )
-from dynsys.ordering.orders import AbstractOrdering, OrderingContext, PivotOrder
-from dynsys.ordering.symbolic import numeric_lu, symbolic_lu
+from dynsys.plan.orders.libraries import Umfpack, UnavailableOrdering
+from dynsys.plan.orders.orders import AbstractOrdering, OrderingContext, PivotOrder
 from dynsys.types import Array
 from tests.systems import forward_system
 

@@ -16,29 +16,29 @@ from dynsys.errors import StructurallySingularError
 from dynsys.model import synthetic
 from dynsys.model.readers import load
 from dynsys.model.tree import KinematicTree
-from dynsys.ordering.dulmage_mendelsohn import (
+from dynsys.plan.lu import symbolic_lu
+from dynsys.plan.orders.dulmage_mendelsohn import (
     BlockTriangular,
     block_triangular,
     coarse_decomposition,
     matching,
 )
-from dynsys.ordering.libraries import Cholmod, SuperLU, Umfpack, UnavailableOrdering
-from dynsys.ordering.markowitz import Markowitz
-from dynsys.ordering.orders import (
+from dynsys.plan.orders.libraries import Cholmod, SuperLU, Umfpack, UnavailableOrdering
+from dynsys.plan.orders.markowitz import Markowitz
+from dynsys.plan.orders.orders import (
     AbstractOrdering,
     Natural,
     OrderingContext,
     Pattern,
     PivotOrder,
 )
-from dynsys.ordering.peeling import Peeled, peel
-from dynsys.ordering.recursive_orders import (
+from dynsys.plan.orders.peeling import Peeled, peel
+from dynsys.plan.orders.recursive_orders import (
     ArticulatedBody,
     LeafToRoot,
     NewtonEuler,
     RootToLeaf,
 )
-from dynsys.ordering.symbolic import symbolic_lu
 from tests import strategies
 from tests.ordering.systems import load_cell_system, shuffled
 from tests.robots import ROBOTS, robot_path
@@ -278,8 +278,8 @@ def test_orders_must_be_permutations() -> None:
 
 
 def test_missing_libraries_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dynsys.ordering.umfpack.find_library", lambda name: None)
-    monkeypatch.setattr("dynsys.ordering.umfpack.find_spec", lambda name: None)
+    monkeypatch.setattr("dynsys.plan.orders.libraries.find_library", lambda name: None)
+    monkeypatch.setattr("dynsys.plan.orders.libraries.find_spec", lambda name: None)
     with pytest.raises(UnavailableOrdering, match="pip install cvxopt"):
         Umfpack().order(csc_array(np.eye(2, dtype=bool)))
     monkeypatch.setitem(sys.modules, "sksparse", None)

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from dynsys.errors import SingularSystemError
 from dynsys.model import synthetic
 from dynsys.model.tree import KinematicTree
-from dynsys.ordering.markowitz import Markowitz
-from dynsys.ordering.orders import OrderingContext, PivotOrder
-from dynsys.ordering.pivots import planned_pivots, sampled_ratios
-from dynsys.ordering.recursive_orders import LeafToRoot, RootToLeaf
+from dynsys.plan.orders.markowitz import Markowitz
+from dynsys.plan.orders.orders import OrderingContext, PivotOrder
+from dynsys.plan.orders.recursive_orders import LeafToRoot, RootToLeaf
+from dynsys.plan.pivots import planned_pivots, sampled_ratios
 from tests import strategies
 from tests.ordering.systems import load_cell_system
 from tests.systems import forward_system

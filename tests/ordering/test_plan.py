@@ -15,19 +15,19 @@ import pytest
 from dynsys.errors import PlanMismatchError
 from dynsys.model import synthetic
 from dynsys.model.tree import KinematicTree
-from dynsys.ordering.fingerprint import (
+from dynsys.plan.fingerprint import (
     Fingerprint,
     fingerprint_parts,
     fingerprint_problem,
     fingerprint_robot,
 )
-from dynsys.ordering.operations import Operations
-from dynsys.ordering.orders import OrderingContext
-from dynsys.ordering.pivots import PlannedPivot, planned_pivots, symmetric_pivots
-from dynsys.ordering.plan import Plan
-from dynsys.ordering.plan_file import PlanFileError
-from dynsys.ordering.recursive_orders import LeafToRoot
-from dynsys.system.symmetric import symmetric_steps
+from dynsys.plan.operations import Operations
+from dynsys.plan.orders.orders import OrderingContext
+from dynsys.plan.orders.recursive_orders import LeafToRoot
+from dynsys.plan.pivots import PlannedPivot, planned_pivots, symmetric_pivots
+from dynsys.plan.plan import Plan
+from dynsys.plan.plan_file import PlanFileError
+from dynsys.plan.symmetric import symmetric_steps
 from tests.ordering.systems import changed
 from tests.systems import forward_system, inverse_system
 
@@ -221,7 +221,7 @@ def test_a_failed_save_leaves_the_old_plan(
     def fail(*arguments: object) -> None:
         raise OSError("disk full")
 
-    monkeypatch.setattr("dynsys.ordering.plan_file.os.replace", fail)
+    monkeypatch.setattr("dynsys.plan.plan_file.os.replace", fail)
     with pytest.raises(PlanFileError, match="disk full"):
         lu_plan.save(path)
     assert path.read_bytes() == before

@@ -17,21 +17,27 @@ from numpy.testing import assert_allclose
 
 from dynsys.errors import DynsysError
 from dynsys.model import synthetic
-from dynsys.ordering import search_generations
-from dynsys.ordering.dulmage_mendelsohn import BlockTriangular
-from dynsys.ordering.markowitz import Markowitz
-from dynsys.ordering.operations import elimination_operations
-from dynsys.ordering.orders import OrderingContext
-from dynsys.ordering.pivots import sampled_ratios
-from dynsys.ordering.plan import Plan
-from dynsys.ordering.recursive_orders import LeafToRoot, RootToLeaf
-from dynsys.ordering.search import Progress, Search, constructive, search_order, search_plan
-from dynsys.ordering.search_exhaustive import TooLarge, least_operations
-from dynsys.ordering.search_generations import EVALUATIONS_PER_RUN, Generations
-from dynsys.ordering.search_moves import as_order, as_pivots, by_blocks, neighbour
-from dynsys.ordering.search_problem import SearchProblem
-from dynsys.ordering.search_run import Task, run_task
-from dynsys.ordering.search_workers import SchedulerError, executor
+from dynsys.plan.operations import elimination_operations
+from dynsys.plan.orders.dulmage_mendelsohn import BlockTriangular
+from dynsys.plan.orders.markowitz import Markowitz
+from dynsys.plan.orders.orders import OrderingContext
+from dynsys.plan.orders.recursive_orders import LeafToRoot, RootToLeaf
+from dynsys.plan.pivots import sampled_ratios
+from dynsys.plan.plan import Plan
+from dynsys.plan.search import search as search_generations
+from dynsys.plan.search.exhaustive import TooLarge, least_operations
+from dynsys.plan.search.local import Task, as_order, as_pivots, by_blocks, neighbour, run_task
+from dynsys.plan.search.price import SearchProblem
+from dynsys.plan.search.search import (
+    EVALUATIONS_PER_RUN,
+    Generations,
+    Progress,
+    Search,
+    constructive,
+    search_order,
+    search_plan,
+)
+from dynsys.plan.search.workers import SchedulerError, executor
 from dynsys.system.laws import known, known_external_wrench, known_inputs, known_qdd
 from dynsys.system.linear_system import LinearSystem
 from tests.ordering.systems import load_cell_system

@@ -12,8 +12,8 @@ import pytest
 
 import dynsys
 from dynsys.errors import DynsysError
-from dynsys.ordering.libraries import SuperLU
-from dynsys.ordering.orders import OrderingContext
+from dynsys.plan.orders.libraries import SuperLU
+from dynsys.plan.orders.orders import OrderingContext
 from problems import Estimation, ForwardDynamics, cli
 from problems.logs.source import LogError
 from problems.report import (

@@ -11,12 +11,11 @@ from scipy.sparse.linalg import spsolve_triangular
 from dynsys.errors import ModelError
 from dynsys.model import synthetic
 from dynsys.model.tree import Body, Coupling, KinematicTree
+from dynsys.plan.orders.recursive_orders import aba_factors, aba_order, rnea_order
 from dynsys.recursive.aba import aba
 from dynsys.recursive.rnea import rnea
-from dynsys.system.aba_factors import aba_factors, aba_order
 from dynsys.system.equations import Kinematics
 from dynsys.system.linear_system import LinearSystem
-from dynsys.system.orders import rnea_order
 from tests import strategies
 from tests.systems import forward_system, inverse_system, known_values
 

@@ -19,8 +19,8 @@ import dynsys
 import problems
 import sensors
 from dynsys.errors import DynsysError
-from dynsys.ordering.campaign import Campaign, CampaignError, CampaignTask
-from dynsys.ordering.plan_file import PlanFileError
+from dynsys.plan.plan_file import PlanFileError
+from dynsys.plan.search.campaign import Campaign, CampaignError, CampaignTask
 from experiments.trust.faults import FAULTS, inject
 from experiments.trust.faults_common import Outcome, killed_at_work, undisturbed
 from problems.cli import main

@@ -18,12 +18,12 @@ import numpy as np
 
 from dynsys.errors import PlanMismatchError
 from dynsys.model.tree import KinematicTree
-from dynsys.ordering.fingerprint import Fingerprint, fingerprint_robot
-from dynsys.ordering.operations import Operations
-from dynsys.ordering.orders import PivotOrder
-from dynsys.ordering.pivots import PlannedPivot
-from dynsys.ordering.plan_file import read_plan, write_plan
-from dynsys.system.symmetric import SymmetricStep
+from dynsys.plan.fingerprint import Fingerprint, fingerprint_robot
+from dynsys.plan.operations import Operations
+from dynsys.plan.orders.orders import PivotOrder
+from dynsys.plan.pivots import PlannedPivot
+from dynsys.plan.plan_file import read_plan, write_plan
+from dynsys.plan.symmetric import SymmetricStep
 
 __all__ = ["Method", "Option", "Plan", "versions"]
 

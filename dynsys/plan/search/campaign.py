@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, TypeAlias, final
 
 from dynsys.errors import DynsysError
-from dynsys.ordering.search_workers import executor
+from dynsys.plan.search.workers import executor
 
 __all__ = ["Campaign", "CampaignError", "CampaignTask", "Outcome", "Summary"]
 

@@ -16,10 +16,10 @@ from typing import TypeAlias, final
 import numpy as np
 
 from dynsys.errors import DynsysError, StructurallySingularError
-from dynsys.ordering.dulmage_mendelsohn import block_triangular
-from dynsys.ordering.orders import PivotOrder
-from dynsys.ordering.search_moves import Pivots, as_order
-from dynsys.ordering.search_problem import SearchProblem
+from dynsys.plan.orders.dulmage_mendelsohn import block_triangular
+from dynsys.plan.orders.orders import PivotOrder
+from dynsys.plan.search.local import Pivots, as_order
+from dynsys.plan.search.price import SearchProblem
 from dynsys.types import IntArray
 
 __all__ = ["Optimum", "TooLarge", "least_operations"]

@@ -11,19 +11,40 @@ climb   Neighbours whose estimate is not much higher are priced exactly at once,
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, final
 
 import numpy as np
 
+from dynsys.codegen.kernel import build_kernel
 from dynsys.errors import StructurallySingularError
-from dynsys.ordering.markowitz import Cost, Markowitz
-from dynsys.ordering.operations import Operations
-from dynsys.ordering.orders import PivotOrder
-from dynsys.ordering.search_moves import Pivots, as_order, as_pivots, by_blocks, neighbour
-from dynsys.ordering.search_problem import SearchProblem
+from dynsys.plan.operations import Operations
+from dynsys.plan.orders.dulmage_mendelsohn import block_triangular
+from dynsys.plan.orders.markowitz import Cost, Markowitz
+from dynsys.plan.orders.orders import Pattern, PivotOrder
+from dynsys.plan.search.price import SearchProblem
+from dynsys.program.program import Program
+from dynsys.program.signature import Signature
+from dynsys.types import Array
 
-__all__ = ["Candidate", "Objective", "Task", "get_ready", "price", "run_task"]
+__all__ = [
+    "Candidate",
+    "Objective",
+    "Pivots",
+    "Segments",
+    "Task",
+    "as_order",
+    "as_pivots",
+    "by_blocks",
+    "get_ready",
+    "neighbour",
+    "price",
+    "program_nanoseconds",
+    "run_task",
+    "solve_nanoseconds",
+]
 
 Objective: TypeAlias = Literal["operations", "time"]
 Mode: TypeAlias = Literal["anneal", "kick", "climb"]
@@ -89,7 +110,7 @@ def price(
     problem: SearchProblem, order: PivotOrder, origin: str, objective: Objective
 ) -> Candidate:
     """Exact operations of an order, and its time per solve if that is the objective."""
-    from dynsys.ordering.search_timing import solve_nanoseconds
+    pass
 
     operations = problem.exact(order)
     cost = float(operations.total)
@@ -176,3 +197,135 @@ class _Walk:
         if better:
             self.best = cost
             self.improved.append(order)
+
+
+# ----------------------------------------------------------------------
+# Neighbours of a pivot sequence: small changes that a local search tries.
+#
+# A sequence is a list of pivots (row, column). Its irreducible blocks come one after the other
+# in block triangular order, and moves stay within a block: what substitution solves is settled.
+# A
+# neighbour need not be an elimination (a pivot may have become structurally zero); the search
+# finds that out when it prices it.
+
+Pivots: TypeAlias = list[tuple[int, int]]
+Segments: TypeAlias = list[tuple[int, int]]
+"""First place of each block of more than one pivot, and the place behind its last."""
+Move: TypeAlias = Callable[[Pivots, np.random.Generator], Pivots]
+
+LONGEST_BLOCK = 12
+NEAR = 0.15
+"""Part of the sequence within which most moves stay."""
+
+
+def as_pivots(order: PivotOrder) -> Pivots:
+    """Pivots (row, column) of an order."""
+    return list(zip(order.row_order.tolist(), order.col_order.tolist(), strict=True))
+
+
+def as_order(pivots: Sequence[tuple[int, int]]) -> PivotOrder:
+    """Order of a sequence of pivots."""
+    return PivotOrder([r for r, _ in pivots], [c for _, c in pivots])
+
+
+def by_blocks(pattern: Pattern, order: PivotOrder) -> tuple[Pivots, Segments]:
+    """The order with irreducible blocks one after the other, and the places of the blocks.
+
+    An order that pairs rows of one block with columns of another stays as it is, one segment.
+    """
+    pivots = as_pivots(order)
+    place = {r: k for k, (r, _) in enumerate(pivots)}
+    sequence: Pivots = []
+    segments: Segments = []
+    for rows, cols in block_triangular(pattern):
+        within = sorted(rows.tolist(), key=place.__getitem__)
+        block = [pivots[place[r]] for r in within]
+        if {c for _, c in block} != set(cols.tolist()):
+            return pivots, [(0, len(pivots))]
+        if len(block) > 1:
+            segments.append((len(sequence), len(sequence) + len(block)))
+        sequence += block
+    return sequence, segments
+
+
+def neighbour(pivots: Pivots, segments: Segments, rng: np.random.Generator) -> Pivots:
+    """Return a copy changed within one segment; larger segments change more often."""
+    if not segments:
+        return list(pivots)
+    sizes = np.array([stop - start for start, stop in segments], dtype=np.float64)
+    start, stop = segments[int(rng.choice(len(segments), p=sizes / sizes.sum()))]
+    move = _MOVES[int(rng.integers(len(_MOVES)))]
+    return pivots[:start] + move(pivots[start:stop], rng) + pivots[stop:]
+
+
+def _place_near(at: int, n: int, rng: np.random.Generator) -> int:
+    """Another place, mostly close by."""
+    if rng.random() < 0.25:
+        return int(rng.integers(n))
+    reach = max(2, round(NEAR * n))
+    return int(np.clip(at + rng.integers(-reach, reach + 1), 0, n - 1))
+
+
+def _block(pivots: Pivots, rng: np.random.Generator, longest: int) -> Pivots:
+    """Take up to ``longest`` consecutive pivots and put them elsewhere."""
+    n = len(pivots)
+    length = int(rng.integers(1, min(longest, n - 1) + 1))
+    start = int(rng.integers(n - length + 1))
+    rest = pivots[:start] + pivots[start + length :]
+    to = _place_near(start, len(rest) + 1, rng)
+    return rest[:to] + pivots[start : start + length] + rest[to:]
+
+
+def _move_one(pivots: Pivots, rng: np.random.Generator) -> Pivots:
+    return _block(pivots, rng, 1)
+
+
+def _move_block(pivots: Pivots, rng: np.random.Generator) -> Pivots:
+    return _block(pivots, rng, LONGEST_BLOCK)
+
+
+def _swap(pivots: Pivots, rng: np.random.Generator) -> Pivots:
+    out = list(pivots)
+    i = int(rng.integers(len(out)))
+    j = _place_near(i, len(out), rng)
+    out[i], out[j] = out[j], out[i]
+    return out
+
+
+def _exchange_columns(pivots: Pivots, rng: np.random.Generator) -> Pivots:
+    """Two rows exchange the unknowns they give."""
+    out = list(pivots)
+    i = int(rng.integers(len(out)))
+    j = _place_near(i, len(out), rng)
+    (ri, ci), (rj, cj) = out[i], out[j]
+    out[i], out[j] = (ri, cj), (rj, ci)
+    return out
+
+
+_MOVES: tuple[Move, ...] = (_move_one, _move_block, _move_block, _swap, _exchange_columns)
+
+
+# ----------------------------------------------------------------------
+# Measured time of a solve under a pivot order: its program as machine code, many states.
+
+ROUNDS, SECONDS = 5, 0.01
+
+
+def solve_nanoseconds(problem: SearchProblem, order: PivotOrder) -> float:
+    """Nanoseconds per state of the compiled program, best of a few rounds."""
+    return program_nanoseconds(problem.program(order), problem.samples.astype(np.float64))
+
+
+def program_nanoseconds(program: Program, states: Array) -> float:
+    """Nanoseconds per state of any program, at admissible inputs (n, n_inputs), in a batch."""
+    signature = Signature((("x", program.n_inputs),), (("out", len(program.outputs)),))
+    kernel = build_kernel(program, signature)
+    inputs = np.ascontiguousarray(np.tile(states, (22, 1))[:256])
+    best = np.inf
+    for _ in range(ROUNDS):
+        calls, start = 0, time.perf_counter()
+        while (spent := time.perf_counter() - start) < SECONDS:
+            kernel.batch(inputs)
+            calls += 1
+        best = min(best, spent / (calls * len(inputs)))
+    return float(best * 1e9)

@@ -24,7 +24,7 @@ from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from dynsys.errors import StructurallySingularError
 from dynsys.ordering.compiled import compiled
-from dynsys.ordering.orders import (
+from dynsys.plan.orders.orders import (
     AbstractOrdering,
     Natural,
     OrderingContext,
@@ -32,7 +32,7 @@ from dynsys.ordering.orders import (
     PivotOrder,
     require_square,
 )
-from dynsys.ordering.peeling import peel
+from dynsys.plan.orders.peeling import peel
 from dynsys.types import BoolArray, IntArray
 
 __all__ = [

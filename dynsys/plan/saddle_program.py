@@ -10,14 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynsys.errors import KernelBuildError
-from dynsys.estimation.direction import open_joints
-from dynsys.estimation.elimination import Elimination
-from dynsys.estimation.pivots import Safety, eliminate_all
-from dynsys.estimation.question import Question
-from dynsys.estimation.recorder import Recorder, Ref
-from dynsys.estimation.rows import LinearRow, Unknowns, equation_rows, law_rows
-from dynsys.estimation.saddle import saddle_point
-from dynsys.ordering.pivots import PlannedPivot
+from dynsys.plan.pivots import PlannedPivot
+from dynsys.plan.saddle import (
+    LinearRow,
+    Question,
+    Unknowns,
+    equation_rows,
+    law_rows,
+    open_joints,
+    saddle_point,
+)
+from dynsys.plan.saddle_elimination import Elimination, Recorder, Ref, Safety, eliminate_all
 from dynsys.program.graph import Graph, Scalar
 from dynsys.program.guards import guarded
 from dynsys.program.program import Program

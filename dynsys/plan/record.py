@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from dynsys.model.spatial import cross_force, cross_motion
 from dynsys.model.tree import KinematicTree
+from dynsys.plan.symmetric import solve_symmetric
 from dynsys.program.frames import Reframed, Regrouping, reframe
 from dynsys.program.graph import Graph
 from dynsys.program.program import Program
@@ -22,7 +23,6 @@ from dynsys.program.signature import Signature
 from dynsys.program.simplify import simplify
 from dynsys.recursive.kinematics import transforms, velocities
 from dynsys.recursive.rnea import net_wrenches
-from dynsys.system.symmetric import solve_symmetric
 from dynsys.types import Array, BoolArray, ScalarArray
 
 __all__ = [

@@ -17,9 +17,8 @@ import numpy as np
 from scipy.sparse import csc_array, csr_array
 from scipy.sparse.linalg import spsolve_triangular
 
-from dynsys.ordering.elimination import factor_and_solve
-from dynsys.ordering.orders import Pattern, PivotOrder
-from dynsys.ordering.symbolic import SymbolicLU
+from dynsys.plan.lu import SymbolicLU, factor_and_solve
+from dynsys.plan.orders.orders import Pattern, PivotOrder
 from dynsys.program.program import Program
 from dynsys.types import Array, BoolArray
 
@@ -100,7 +99,7 @@ def elimination_operations(
     unit: BoolArray | None = None,
     known_rhs: BoolArray | None = None,
 ) -> Operations:
-    """Operations of :func:`~dynsys.ordering.elimination.factor_and_solve`, by structure alone.
+    """Operations of :func:`~dynsys.plan.lu.factor_and_solve`, by structure alone.
 
     Parameters
     ----------

@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from dynsys.errors import PlanMismatchError
-from dynsys.ordering.fingerprint import Fingerprint
-from dynsys.ordering.operations import Operations
-from dynsys.ordering.orders import PivotOrder
-from dynsys.ordering.pivots import PlannedPivot
-from dynsys.system.symmetric import SymmetricStep
+from dynsys.plan.fingerprint import Fingerprint
+from dynsys.plan.operations import Operations
+from dynsys.plan.orders.orders import PivotOrder
+from dynsys.plan.pivots import PlannedPivot
+from dynsys.plan.symmetric import SymmetricStep
 
 if TYPE_CHECKING:
-    from dynsys.ordering.plan import Plan
+    from dynsys.plan.plan import Plan
 
 __all__ = ["FORMAT", "LARGEST_FILE", "PlanFileError", "read_plan", "write_plan"]
 
@@ -113,7 +113,7 @@ def _encoded_fingerprint(fingerprint: Fingerprint) -> dict[str, Any]:
 
 
 def _decoded(content: dict[str, Any], reader: _Reader) -> Plan:
-    from dynsys.ordering.plan import Plan
+    from dynsys.plan.plan import Plan
 
     method = reader.text(content, "method")
     if method not in ("symmetric", "lu"):

@@ -23,7 +23,7 @@ from typing import Any, final
 import numpy as np
 
 from dynsys.ordering.compiled import compiled
-from dynsys.ordering.orders import (
+from dynsys.plan.orders.orders import (
     AbstractOrdering,
     Natural,
     OrderingContext,

@@ -1,0 +1,520 @@
+"""Elimination of a sparse symmetric indefinite system, pivot by pivot, recorded as it goes.
+
+    sum over k  A_uk x_k + A_u1 = 0   for every unknown u;   A symmetric
+
+Column ``RIGHT`` holds A_u1, the right-hand side with its sign turned; its "unknown" is 1. Two
+kinds of pivots suffice for saddle points:
+
+    single (u):     x_u = - sum l_k x_k,  l_k = A_uk / A_uu           A_kl -= l_k A_ul
+    pair (u, v), A_vv = 0, p = A_uv:  row v says  x_u = - sum t_k x_k,  t_k = A_vk / p
+                    A_kl -= t_k h_l + h_k t_l,   h_k = A_uk - (A_uu / 2) t_k
+
+A law of motion is a pair of its multiplier and the unknown it defines, p = +-1: substitution,
+no division. The inverse of A holds the posterior covariances; entries of it come by Takahashi's
+recursion, those asked for and what they depend on:
+
+    Z_uv = (P^-1)_uv - sum l_k Z_kv       P the pivot of u; first term only if v is in it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import Any, TypeAlias, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynsys.program.graph import Graph, Scalar
+
+__all__ = [
+    "RIGHT",
+    "Elimination",
+    "Recorder",
+    "Ref",
+    "Row",
+    "Safety",
+    "eliminate_all",
+]
+
+# ----------------------------------------------------------------------
+# Which pivots an elimination takes: leaves first, cheapest first, and only safe ones.
+#
+# Unknowns come in groups, one per body; groups are worked off from the leaves to the root, so
+# that fill stays between a body and its parent. Before that, equations with a single unknown
+# and
+# unknowns in a single equation are peeled off wherever they are: they cost nothing. Within a
+# group the next pivot is the one with the fewest updates among
+#
+# - constants: safe by argument (the laws of motion are, with coefficient +-1); if none is left,
+# - varying values that at every sampled state have the same sign, keep their size and were not
+#   left over by cancellation: safe by sampling, and watched at run time.
+#
+# Values that vanish when a sensor is switched off are no pivots as long as there are others, in
+# any group. What finds no safe pivot in its group waits for a later one.
+
+
+@final
+@dataclass(frozen=True)
+class Safety:
+    """Bounds for varying pivots over the sampled states.
+
+    Parameters
+    ----------
+    steady : least ratio of the smallest to the median value.
+    kept : least part of the largest term that cancellation may leave.
+    multiplier : largest ratio of an entry of the pivot's row to the pivot.
+    """
+
+    steady: float
+    kept: float
+    multiplier: float
+
+
+def eliminate_all(
+    system: Elimination,
+    group: Mapping[int, int],
+    safeties: Sequence[Safety],
+    avoided: Set[tuple[int, int]] = frozenset(),
+) -> list[int]:
+    """Eliminate every unknown that has a safe pivot; return those that have none.
+
+    Parameters
+    ----------
+    group : number of each unknown's group; the largest is worked off first.
+    safeties : what is safe; what the first leaves over is tried with the next.
+    avoided : pairs to take only where there is nothing else.
+    """
+    _peel(system, safeties[0], avoided)
+    left: list[int] = []
+    by_group: dict[int, list[int]] = {}
+    for u in system.rows:
+        by_group.setdefault(group[u], []).append(u)
+    for number in sorted(by_group, reverse=True):
+        some = [*left, *by_group[number]]
+        left = _eliminate_group(system, some, safeties[0], avoided, patient=True)
+    for safety in safeties:
+        left = _eliminate_group(system, left, safety, avoided)
+    return left
+
+
+def _peel(system: Elimination, safety: Safety, avoided: Set[tuple[int, int]]) -> None:
+    """Take pairs whose row holds nothing but the pivot, until there are none."""
+    pending = list(system.rows)
+    while pending:
+        v = pending.pop()
+        row = system.rows.get(v)
+        if row is None or v in row:
+            continue
+        others = [k for k in row if k != RIGHT]
+        if len(others) != 1:
+            continue
+        u = others[0]
+        if (u, v) in avoided or system.record.is_switched(row[u]):
+            continue
+        if _is_safe(system, (u, v), safety):
+            pending.extend(k for k in system.rows[u] if k != RIGHT and k not in (u, v))
+            system.pair(u, v)
+
+
+def _eliminate_group(
+    system: Elimination,
+    unknowns: list[int],
+    safety: Safety,
+    avoided: Set[tuple[int, int]],
+    *,
+    patient: bool = False,
+) -> list[int]:
+    """Take the cheapest safe pivots among ``unknowns``; return what has none.
+
+    ``patient`` leaves what only a value that sensors can switch off would eliminate.
+    """
+    left = dict.fromkeys(u for u in unknowns if u in system.rows)
+    while left:
+        pivot = _cheapest(system, left, safety, avoided, patient)
+        if pivot is None:
+            break
+        if len(pivot) == 1:
+            system.single(pivot[0])
+        else:
+            system.pair(*pivot)
+        for u in pivot:
+            del left[u]
+    return list(left)
+
+
+def _cheapest(
+    system: Elimination,
+    left: Mapping[int, None],
+    safety: Safety,
+    avoided: Set[tuple[int, int]],
+    patient: bool,
+) -> tuple[int, ...] | None:
+    for *_, pivot in sorted(_candidates(system, left, avoided)):
+        if patient and system.record.is_switched(system.rows[pivot[-1]][pivot[0]]):
+            continue
+        if _is_safe(system, pivot, safety):
+            return pivot
+    return None
+
+
+def _candidates(
+    system: Elimination, left: Mapping[int, None], avoided: Set[tuple[int, int]]
+) -> Iterator[tuple[bool, bool, int, tuple[int, ...]]]:
+    """(last resort, varying, number of updates, pivot) of all pivots among ``left``."""
+    rows, record = system.rows, system.record
+
+    def rank(p: Ref) -> tuple[bool, bool]:
+        return record.is_switched(p), not record.is_constant(p)
+
+    for u in left:
+        row = rows[u]
+        n = len(row) - (RIGHT in row)
+        if u in row:
+            yield *rank(row[u]), n * (n - 1) // 2, (u,)
+            continue
+        for v, p in row.items():
+            if v in left and v != RIGHT:
+                other = rows[v]
+                m = len(other) - (RIGHT in other)
+                if v in other:
+                    updates = (n - 1) * (n + m - 3) if n > 1 else 0
+                else:
+                    updates = (n - 1) * (m - 1)
+                last, varying = rank(p)
+                yield last or (v, u) in avoided, varying, updates, (v, u)
+
+
+def _is_safe(system: Elimination, pivot: tuple[int, ...], safety: Safety) -> bool:
+    """Whether the single pivot (u,), or the pair (u, v) with A_vv = 0, can be divided by."""
+    rows, record = system.rows, system.record
+    u, row = pivot[0], rows[pivot[-1]]
+    p: Ref = row[u]
+    values = np.abs(record.values(p))
+    if not record.is_constant(p):
+        signs = record.values(p) > 0
+        if not (signs.all() or not signs.any()):
+            return False
+        if values.min() < safety.steady * np.median(values):
+            return False
+        if record.kept(p).min() < safety.kept:
+            return False
+    return all(
+        (np.abs(record.values(x)) <= safety.multiplier * values).all()
+        for k, x in row.items()
+        if k not in (*pivot, RIGHT)
+    )
+
+
+# ----------------------------------------------------------------------
+# Arithmetic that records on the expression graph and knows every value at sampled states.
+#
+# A scalar is a signed reference of the graph, 0 for exact zero. Beside each node stand its
+# values
+# at a few random states in extended precision, so that an elimination can choose pivots while
+# it
+# is recorded, and sums that cancel at every state vanish at once instead of becoming fill.
+
+Ref: TypeAlias = int
+"""Signed reference of a graph node; 0 is exact zero."""
+Extended: TypeAlias = NDArray[np.longdouble]
+
+CANCELLED = np.longdouble(2.0) ** -55
+"""A sum this small beside its terms, at every state, is zero."""
+
+
+@final
+@dataclass(slots=True)
+class _Known:
+    """Values (n_states,) of a node, the size of the terms they came from, and its weights.
+
+    ``switched``: the value is zero where weights that may be zero are zero.
+    """
+
+    values: Extended
+    terms: Extended
+    switched: bool
+
+
+@final
+class Recorder:
+    """Operations on references of ``graph``; see the module.
+
+    Parameters
+    ----------
+    graph : where operations are recorded.
+    samples : (n_states, n_inputs) values of the graph's inputs.
+    """
+
+    def __init__(self, graph: Graph, samples: Extended) -> None:
+        self.graph = graph
+        self._samples = samples
+        self._known: dict[int, _Known] = {}
+        self.one = self.constant(1.0)
+
+    def include(self, scalars: Sequence[Any], switched: bool = False) -> list[Ref]:
+        """References of scalars recorded on the graph by other means, or of numbers."""
+        refs = [self.graph.reference(x) for x in scalars]
+        new = [k for k in dict.fromkeys(map(abs, refs)) if k and k not in self._known]
+        if new:
+            values = self.graph.program([Scalar(self.graph, k) for k in new]).evaluate(
+                self._samples
+            )
+            for k, column in zip(new, values.T, strict=True):
+                self._known[k] = _Known(column.copy(), np.abs(column), switched)
+        return [self._nonzero(ref) for ref in refs]
+
+    def constant(self, value: float) -> Ref:
+        """Reference of a number."""
+        return self.include([value])[0]
+
+    def values(self, ref: Ref) -> Extended:
+        """Values (n_states,) at the sampled states."""
+        known = self._known[abs(ref)].values
+        return known if ref > 0 else -known
+
+    def kept(self, ref: Ref) -> Extended:
+        """|value| beside the largest term of its sum (n_states,); 1: all digits are kept."""
+        known = self._known[abs(ref)]
+        return np.abs(known.values) / known.terms
+
+    def is_constant(self, ref: Ref) -> bool:
+        """Whether the graph holds a number here."""
+        return self.graph.value(ref) is not None
+
+    def is_switched(self, ref: Ref) -> bool:
+        """Whether the value vanishes with weights that may be zero."""
+        return self._known[abs(ref)].switched
+
+    def _nonzero(self, ref: Ref) -> Ref:
+        return ref if ref and self._known[abs(ref)].values.any() else 0
+
+    # ---- operations ----------------------------------------------------------------------
+
+    def add(self, a: Ref, b: Ref) -> Ref:
+        """A + b."""
+        if not a or not b:
+            return a or b
+        ref = self.graph.add(a, b)
+        if not ref:
+            return 0
+        if abs(ref) not in self._known:
+            left, right = self._known[abs(a)], self._known[abs(b)]
+            values = self.values(a) + self.values(b)
+            terms = np.maximum(left.terms, right.terms)
+            switched = left.switched and right.switched
+            self._known[abs(ref)] = _Known(values if ref > 0 else -values, terms, switched)
+        known = self._known[abs(ref)]
+        return 0 if (np.abs(known.values) <= CANCELLED * known.terms).all() else ref
+
+    def mul(self, a: Ref, b: Ref) -> Ref:
+        """A * b."""
+        if not a or not b:
+            return 0
+        ref = self.graph.mul(a, b)
+        if abs(ref) not in self._known:
+            left, right = self._known[abs(a)], self._known[abs(b)]
+            values = self.values(a) * self.values(b)
+            switched = left.switched or right.switched
+            self._know(ref, values, switched)
+        return ref
+
+    def div(self, a: Ref, b: Ref) -> Ref:
+        """A / b."""
+        if not a:
+            return 0
+        ref = self.graph.div(a, b)
+        if abs(ref) not in self._known:
+            self._know(ref, self.values(a) / self.values(b), self._known[abs(a)].switched)
+        return ref
+
+    def sub_product(self, a: Ref, b: Ref, c: Ref) -> Ref:
+        """A - b * c."""
+        return self.add(a, -self.mul(b, c))
+
+    def _know(self, ref: Ref, values: Extended, switched: bool) -> None:
+        values = values if ref > 0 else -values
+        self._known[abs(ref)] = _Known(values, np.abs(values), switched)
+
+
+RIGHT = -1
+"""Number of the column that holds the right-hand side."""
+Row: TypeAlias = dict[int, Ref]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Step:
+    """Rows that back substitution reads: x_u = - sum ``multipliers[u][k]`` x_k.
+
+    ``inverse`` is that of the pivot. The second unknown of a pair, cheaper given the first:
+    x_v = - (A_uu x_u + sum ``other[k]`` x_k) / p.
+    """
+
+    unknowns: tuple[int, ...]
+    multipliers: Mapping[int, Row]
+    inverse: Mapping[tuple[int, int], Ref]
+    own: Ref = 0
+    other: Mapping[int, Ref] | None = None
+    reciprocal: Ref = 0
+
+
+@final
+class Elimination:
+    """The active system; pivots are taken by :meth:`single` and :meth:`pair`.
+
+    ``rows[u][k]`` is A_uk; both halves are kept. Eliminated unknowns are gone from ``rows``.
+    """
+
+    def __init__(self, record: Recorder, rows: dict[int, Row]) -> None:
+        self.record = record
+        self.rows = rows
+        self.reciprocals: list[Ref] = []
+        """1/p of every pivot that is no constant, to be watched at run time."""
+        self.watched: list[tuple[int, int]] = []
+        """Number of the step, and unknown, of each of these pivots."""
+        self._steps: list[_Step] = []
+        self._step_of: dict[int, int] = {}
+
+    # ---- pivots --------------------------------------------------------------------------
+
+    def single(self, u: int) -> None:
+        """Eliminate u by its diagonal entry."""
+        record, row = self.record, self._take(u)
+        inverse = self._reciprocal(row.pop(u), u)
+        multipliers = {k: record.mul(x, inverse) for k, x in row.items()}
+        columns = list(row.items())
+        for place, (k, x) in enumerate(columns):
+            for l, _ in columns[: place + 1]:
+                if k != RIGHT or l != RIGHT:
+                    self._subtract(k, l, record.mul(multipliers[l], x))
+        self._done(_Step((u,), {u: multipliers}, {(u, u): inverse}))
+
+    def pair(self, u: int, v: int) -> None:
+        """Eliminate u and v, whose diagonal entry A_vv is zero, by A_uv."""
+        record = self.record
+        row_u, row_v = self._take(u), self._take(v)
+        p = row_u.pop(v)
+        own = row_u.pop(u, 0)
+        inverse = self._reciprocal(p, u)
+        t = {k: record.mul(x, inverse) for k, x in row_v.items()}
+        half = record.mul(own, record.constant(0.5)) if own else 0
+        h = dict(row_u)
+        if half:
+            for k, x in t.items():
+                h[k] = record.sub_product(h.get(k, 0), half, x)
+            h = {k: x for k, x in h.items() if x}
+        for k, x in t.items():
+            for l, other in h.items():
+                if k == l == RIGHT:
+                    continue
+                product = record.mul(x, other)
+                self._subtract(k, l, record.add(product, product) if k == l else product)
+        scaled = record.mul(own, inverse)
+        w: Row = {}
+        for k in {**row_u, **t}:
+            x = record.sub_product(row_u.get(k, 0), own, t.get(k, 0))
+            if x:
+                w[k] = record.mul(x, inverse)
+        inverses = {(u, v): inverse, (v, u): inverse, (v, v): -record.mul(scaled, inverse)}
+        self._done(_Step((u, v), {u: t, v: w}, inverses, own, row_u, inverse))
+
+    def _take(self, u: int) -> Row:
+        row = self.rows.pop(u)
+        for k in row:
+            if k != RIGHT and k in self.rows:
+                self.rows[k].pop(u, None)
+        return row
+
+    def _reciprocal(self, p: Ref, u: int) -> Ref:
+        inverse = self.record.div(self.record.one, p)
+        if not self.record.is_constant(p):
+            self.reciprocals.append(inverse)
+            self.watched.append((len(self._steps), u))
+        return inverse
+
+    def _subtract(self, k: int, l: int, x: Ref) -> None:
+        """A_kl -= x, in both halves."""
+        for a, b in ((k, l), (l, k)):
+            if a == RIGHT:
+                continue
+            row = self.rows[a]
+            total = self.record.add(row.get(b, 0), -x)
+            if total:
+                row[b] = total
+            else:
+                row.pop(b, None)
+            if k == l:
+                return
+
+    def _done(self, step: _Step) -> None:
+        for u in step.unknowns:
+            self._step_of[u] = len(self._steps)
+        self._steps.append(step)
+
+    # ---- solution ------------------------------------------------------------------------
+
+    def solution(self) -> dict[int, Ref]:
+        """Every unknown, by back substitution through all pivots."""
+        record = self.record
+        x: dict[int, Ref] = {RIGHT: record.one}
+        for step in reversed(self._steps):
+            u = step.unknowns[0]
+            x[u] = self._combine(0, step.multipliers[u], x)
+            if step.other is not None:
+                total = self._combine(-record.mul(step.own, x[u]), step.other, x)
+                x[step.unknowns[1]] = record.mul(total, step.reciprocal)
+        return x
+
+    def _combine(self, start: Ref, row: Mapping[int, Ref], x: Mapping[int, Ref]) -> Ref:
+        total = start
+        for k, coefficient in row.items():
+            total = self.record.sub_product(total, coefficient, x[k])
+        return total
+
+    # ---- inverse -------------------------------------------------------------------------
+
+    def inverse_entries(self, wanted: Iterable[tuple[int, int]]) -> dict[tuple[int, int], Ref]:
+        """Entries (u, v) of A^-1, in the order asked for."""
+        asked = list(wanted)
+        place = self._step_of
+        demands: list[dict[tuple[int, int], None]] = [{} for _ in self._steps]
+
+        def demand(u: int, v: int) -> None:
+            key = self._key(u, v)
+            demands[place[key[0]]][key] = None
+
+        for u, v in asked:
+            demand(u, v)
+        for k, step in enumerate(self._steps):
+            same = [key for key in demands[k] if place[key[1]] == k]
+            for u, v in same:
+                for l in step.multipliers[u]:
+                    if l != RIGHT:
+                        demand(v, l)
+            for u, v in list(demands[k]):
+                if place[v] != k:
+                    for l in step.multipliers[u]:
+                        if l != RIGHT:
+                            demand(l, v)
+        Z: dict[tuple[int, int], Ref] = {}
+        for k in reversed(range(len(self._steps))):
+            later = [key for key in demands[k] if place[key[1]] != k]
+            for key in (*later, *(key for key in demands[k] if place[key[1]] == k)):
+                Z[key] = self._inverse_entry(self._steps[k], key, Z)
+        return {(u, v): Z[self._key(u, v)] for u, v in asked}
+
+    def _key(self, u: int, v: int) -> tuple[int, int]:
+        """(u, v) or (v, u): first eliminated first."""
+        first, second = (self._step_of[u], u), (self._step_of[v], v)
+        return (u, v) if first <= second else (v, u)
+
+    def _inverse_entry(
+        self, step: _Step, key: tuple[int, int], Z: Mapping[tuple[int, int], Ref]
+    ) -> Ref:
+        u, v = key
+        total = step.inverse.get(key, 0)
+        for l, multiplier in step.multipliers[u].items():
+            if l != RIGHT:
+                total = self.record.sub_product(total, multiplier, Z[self._key(l, v)])
+        return total

@@ -1,0 +1,1 @@
+"""Search for pivot orders that cost less than any constructed one."""

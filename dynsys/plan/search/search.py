@@ -1,0 +1,370 @@
+"""Search: pivot orders that cost less than any constructive one, found offline.
+
+Generations of independent runs (:mod:`dynsys.plan.search.local`): every run of a generation
+begins at one of the best orders of the generations before. A generation has the same runs
+however many workers share them, and is merged in the order of its runs: the same seed and the
+same number of evaluations give the same plan, on one core or on a cluster. The search can be
+stopped at any time; it returns the best it has.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, Future, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import final
+
+from dynsys.errors import DynsysError, SingularSystemError, StructurallySingularError
+from dynsys.plan.fingerprint import Fingerprint, fingerprint_problem, fingerprint_robot
+from dynsys.plan.operations import Operations
+from dynsys.plan.orders.dulmage_mendelsohn import BlockTriangular
+from dynsys.plan.orders.markowitz import Markowitz
+from dynsys.plan.orders.orders import AbstractOrdering, OrderingContext
+from dynsys.plan.orders.recursive_orders import LeafToRoot, RootToLeaf
+from dynsys.plan.pivots import planned_pivots
+from dynsys.plan.plan import Plan
+from dynsys.plan.search.local import (
+    Candidate,
+    Mode,
+    Objective,
+    Task,
+    get_ready,
+    price,
+    run_task,
+)
+from dynsys.plan.search.price import SearchProblem
+from dynsys.plan.search.workers import Serial, executor
+from dynsys.system.linear_system import LinearSystem
+from dynsys.system.unknowns import UnknownKind
+
+__all__ = [
+    "Generations",
+    "Progress",
+    "Search",
+    "SearchResult",
+    "constructive",
+    "search_order",
+    "search_plan",
+]
+
+
+def search_plan(
+    system: LinearSystem,
+    kind: str,
+    search: Search | None = None,
+    *,
+    outputs: Sequence[UnknownKind] = ("torque", "qdd"),
+    layout: Fingerprint | None = None,
+) -> Plan:
+    """Plan of a square system by scalar elimination, method "lu", order found by search.
+
+    Parameters
+    ----------
+    system : as many equations as unknowns.
+    kind : name of the problem, for its fingerprint.
+    search : how long and with whom; None takes the best constructive order.
+    outputs : kinds of unknowns that are wanted; what they do not need costs nothing.
+    layout : fingerprint of the sensors, if there are any.
+
+    Raises
+    ------
+    StructurallySingularError, SingularSystemError
+        if no order eliminates the system.
+    """
+    search = search or Search()
+    problem = SearchProblem.of(system, outputs, seed=search.seed)
+    result = search_order(problem, search, system)
+    best = result.best
+    found = best.origin
+    if result.evaluations:
+        found += f", search of {result.evaluations} evaluations, seed {search.seed}"
+    return Plan(
+        method="lu",
+        robot=fingerprint_robot(system.robot),
+        problem=fingerprint_problem(kind, system),
+        operations=best.operations,
+        pivots=planned_pivots(system, best.order, OrderingContext(system, problem.values)),
+        layout=layout,
+        order=best.order,
+        options={"outputs": " ".join(outputs)},
+        ordering=found,
+    )
+
+
+def search_order(
+    problem: SearchProblem, search: Search, system: LinearSystem | None = None
+) -> SearchResult:
+    """Best order found; with ``system``, orders that follow the robot are beginnings too."""
+    began = time.perf_counter()
+    if search.is_off:
+        known = constructive(problem, search, system)
+        return Generations(problem, search, known, began).result(interrupted=False)
+    with executor(search.workers, search.scheduler) as pool:
+        pool.submit(get_ready)  # other processes start while the beginnings are constructed
+        known = constructive(problem, search, system)
+        generations = Generations(problem, search, known, began)
+        try:
+            while not generations.is_over:
+                generations.generation(pool)
+        except KeyboardInterrupt:
+            return generations.result(interrupted=True)
+    return generations.result(interrupted=False)
+
+
+# ----------------------------------------------------------------------
+# How to search, how far a search is, and what it found.
+
+
+@final
+@dataclass(frozen=True)
+class Progress:
+    """How far a search is: evaluations made and wanted, seconds spent, the best so far."""
+
+    evaluations: int
+    wanted: int | None
+    seconds: float
+    start: Operations
+    best: Operations
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class SearchResult:
+    """What a search found.
+
+    ``constructive`` is the best order it began with; ``interrupted`` says that Ctrl-C ended it.
+    """
+
+    best: Candidate
+    constructive: Candidate
+    evaluations: int
+    seconds: float
+    interrupted: bool
+
+    @property
+    def improvement(self) -> float:
+        """Part of the constructive order's cost that the search saved."""
+        return 1.0 - self.best.cost / self.constructive.cost
+
+
+@final
+@dataclass(frozen=True)
+class Search:
+    """How to search.
+
+    Parameters
+    ----------
+    seconds : time to stop after; None for no limit.
+    evaluations : number of orders priced; None for no limit. Without either limit nothing is
+        searched: the best constructive order is the result.
+    seed : of all random choices.
+    workers, scheduler : see :func:`~dynsys.plan.search.workers.executor`.
+    threshold : smallest admissible ratio of a pivot to its column or row, at every sampled
+        state. Constructive orders that fall below it are not taken, unless all do.
+    objective : "operations" or "time" (measured, hence not repeatable).
+    progress : called after every run, and once before the first.
+    """
+
+    seconds: float | None = None
+    evaluations: int | None = None
+    seed: int = 0
+    workers: int = 1
+    scheduler: str | None = None
+    threshold: float = 1e-3
+    objective: Objective = "operations"
+    progress: Callable[[Progress], None] | None = field(default=None, compare=False)
+
+    @property
+    def is_off(self) -> bool:
+        """True if there is nothing to do but construct."""
+        return not self.seconds and not self.evaluations
+
+
+# ----------------------------------------------------------------------
+# Generations of independent runs: what they begin with, who runs them, what is kept.
+#
+# A generation has the same runs however many workers share them, and is merged in the order of
+# its runs: results depend on the seed and the number of evaluations alone.
+
+RUNS = 8
+"""Runs of a generation: fixed, so that results do not depend on the number of workers."""
+MODES: tuple[Mode, ...] = ("anneal", "climb", "kick", "climb")
+"""Kinds of runs, in turn."""
+ELITE = 4
+"""Orders that the runs of the next generation begin at."""
+EVALUATIONS_PER_RUN = 2000
+SLOWNESS: dict[Mode, float] = {"anneal": 1.0, "kick": 1.2, "climb": 3.0}
+"""Time per evaluation, roughly, relative to annealing."""
+
+
+class Generations:
+    """The best orders so far, what has been spent on them, and the next generation of runs.
+
+    Parameters
+    ----------
+    problem, search : what is searched and how.
+    known : orders to begin with, best first.
+    began : time of :func:`time.perf_counter` from which the search's seconds count.
+    """
+
+    def __init__(
+        self, problem: SearchProblem, search: Search, known: list[Candidate], began: float
+    ) -> None:
+        self.problem, self.search, self.began = problem, search, began
+        self.elite = known[:ELITE]
+        self.first = known[0]
+        self.threshold = min(search.threshold, self.first.safety)
+        self.evaluations = self.generations = 0
+        self.report()
+
+    @property
+    def is_over(self) -> bool:
+        """True if the evaluations or the seconds are spent."""
+        wanted = self.search.evaluations
+        return self._late() or (wanted is not None and self.evaluations >= wanted)
+
+    def result(self, *, interrupted: bool) -> SearchResult:
+        """Return the best so far."""
+        seconds = time.perf_counter() - self.began
+        best = min(self.elite, key=lambda candidate: candidate.rank)
+        return SearchResult(best, self.first, self.evaluations, seconds, interrupted)
+
+    def report(self) -> None:
+        """Tell whoever wants to know how far the search is."""
+        if self.search.progress is not None:
+            seconds = time.perf_counter() - self.began
+            best = min(self.elite, key=lambda candidate: candidate.rank)
+            self.search.progress(
+                Progress(
+                    self.evaluations,
+                    self.search.evaluations,
+                    seconds,
+                    self.first.operations,
+                    best.operations,
+                )
+            )
+
+    # ---- one generation ------------------------------------------------------------------
+
+    def generation(self, pool: Executor) -> None:
+        """Run a generation; if time runs out or Ctrl-C comes, keep what is finished."""
+        tasks = list(self._tasks())
+        finished: dict[int, list[Candidate]] = {}
+        try:
+            for index, candidates in _run_all(pool, self.problem, tasks):
+                finished[index] = candidates
+                self.evaluations += tasks[index].evaluations
+                self._show(candidates)
+                if self._late():
+                    break
+        finally:
+            self._merge([finished[index] for index in sorted(finished)])
+            self.generations += 1
+
+    def _tasks(self) -> Iterator[Task]:
+        wanted = self.search.evaluations
+        left = RUNS * EVALUATIONS_PER_RUN if wanted is None else wanted - self.evaluations
+        for index in range(RUNS):
+            count = min(EVALUATIONS_PER_RUN, left - index * EVALUATIONS_PER_RUN)
+            if count <= 0:
+                return
+            start = self.elite[index // len(MODES) % len(self.elite)]
+            yield Task(
+                start=start.order,
+                origin=start.origin,
+                seed=(self.search.seed, self.generations, index),
+                evaluations=count,
+                mode=MODES[index % len(MODES)],
+                threshold=self.threshold,
+                objective=self.search.objective,
+            )
+
+    def _late(self) -> bool:
+        limit = self.search.seconds or None
+        return limit is not None and time.perf_counter() - self.began >= limit
+
+    def _show(self, candidates: list[Candidate]) -> None:
+        """Report with the candidates of one run counted in, before the generation is merged."""
+        before = self.elite
+        self.elite = [*before, *candidates]
+        self.report()
+        self.elite = before
+
+    def _merge(self, found: Sequence[list[Candidate]]) -> None:
+        """Keep the best, each order once; earlier ones where ranks are equal."""
+        every = [*self.elite, *(candidate for run in found for candidate in run)]
+        every = [c for c in every if c.safety >= self.threshold]
+        every.sort(key=lambda candidate: candidate.rank)
+        elite: list[Candidate] = []
+        for candidate in every:
+            if all(candidate.rank != other.rank for other in elite):
+                elite.append(candidate)
+        self.elite = elite[:ELITE]
+
+
+def _run_all(
+    pool: Executor, problem: SearchProblem, tasks: Sequence[Task]
+) -> Iterator[tuple[int, list[Candidate]]]:
+    """Results of the tasks as they come; tasks of a pool that broke are run here."""
+    if isinstance(pool, Serial):  # one by one, so that each is seen when it is done
+        for index, task in enumerate(tasks):
+            yield index, run_task(problem, task)
+        return
+    futures: dict[Future[list[Candidate]], int] = {}
+    lost = set(range(len(tasks)))
+    try:
+        with suppress(BrokenProcessPool):
+            for index in _longest_first(tasks):
+                futures[pool.submit(run_task, problem, tasks[index])] = index
+        for future in as_completed(futures):
+            try:
+                found = future.result()
+            except BrokenProcessPool:
+                continue
+            lost.discard(futures[future])
+            yield futures[future], found
+    finally:
+        for future in futures:
+            future.cancel()
+    for index in sorted(lost):
+        yield index, run_task(problem, tasks[index])
+
+
+def _longest_first(tasks: Sequence[Task]) -> list[int]:
+    """Tasks by the time they are expected to take: no worker is left with a long one alone."""
+    return sorted(
+        range(len(tasks)), key=lambda k: -tasks[k].evaluations * SLOWNESS[tasks[k].mode]
+    )
+
+
+# ----------------------------------------------------------------------
+# Orders that a search begins with: constructed, priced, the best first.
+
+
+def constructive(
+    problem: SearchProblem, search: Search, system: LinearSystem | None = None
+) -> list[Candidate]:
+    """Orders to begin with, priced, best first; unsafe ones only if there are no others."""
+    orderings: list[AbstractOrdering] = [
+        Markowitz("fill"),
+        Markowitz("count"),
+        BlockTriangular(Markowitz("fill")),
+    ]
+    if system is not None:
+        orderings += [RootToLeaf(), LeafToRoot()]
+    context = OrderingContext(system, problem.values)
+    found: list[Candidate] = []
+    failures: list[DynsysError] = []
+    for ordering in orderings:
+        try:
+            order = ordering.order(problem.pattern, context)
+            found.append(price(problem, order, ordering.name, search.objective))
+        except (StructurallySingularError, SingularSystemError) as error:
+            failures.append(error)
+    if not found:
+        raise failures[0]
+    safe = [candidate for candidate in found if candidate.safety >= search.threshold]
+    return sorted(safe or found, key=lambda candidate: candidate.rank)
