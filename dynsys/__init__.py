@@ -9,7 +9,6 @@ from dynsys.branch.inverse_inertia import (
     inverse_inertia,
     inverse_inertia_times,
 )
-from dynsys.codegen.functions import specialise
 from dynsys.errors import (
     DynsysError,
     KernelBuildError,
@@ -21,6 +20,7 @@ from dynsys.errors import (
     StateError,
     StructurallySingularError,
 )
+from dynsys.kernel.quantities import specialise
 from dynsys.model import synthetic
 from dynsys.model.readers import load
 from dynsys.model.tree import KinematicTree

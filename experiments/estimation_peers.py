@@ -29,8 +29,8 @@ from typing import final
 
 import numpy as np
 
-from dynsys.codegen.kernel import Kernel
-from dynsys.estimation.kernel import estimation_kernel
+from dynsys.kernel.estimators import estimation_kernel
+from dynsys.kernel.kernel import Kernel
 from dynsys.model.tree import KinematicTree
 from dynsys.plan.saddle import ESTIMATES
 from dynsys.recursive.rnea import rnea

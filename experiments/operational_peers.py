@@ -22,8 +22,8 @@ from typing import Any, final
 
 import numpy as np
 
-from dynsys.codegen.functions import specialise
-from dynsys.codegen.kernel import Kernel
+from dynsys.kernel.kernel import Kernel
+from dynsys.kernel.quantities import specialise
 from dynsys.types import Array
 from experiments.operational_exact import (
     Exact,

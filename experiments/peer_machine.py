@@ -9,7 +9,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from dynsys.codegen.target import host
+from dynsys.kernel.llvm.target import host
 from experiments.peer_build import Compiler
 
 __all__ = ["cores", "machine"]

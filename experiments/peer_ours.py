@@ -8,9 +8,8 @@ from typing import final
 
 import numpy as np
 
-from dynsys.codegen.functions import specialise
-from dynsys.codegen.interface import AbstractKernel
-from dynsys.codegen.kernel import Kernel
+from dynsys.kernel.kernel import AbstractKernel, Kernel
+from dynsys.kernel.quantities import specialise
 from dynsys.types import Array
 from experiments.peer_loop import StateLoop
 from experiments.peer_robots import PeerRobot, States

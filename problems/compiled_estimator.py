@@ -15,9 +15,9 @@ from typing import TypeAlias, final
 
 import numpy as np
 
-from dynsys.codegen.kernel import Kernel
 from dynsys.errors import KernelBuildError
-from dynsys.estimation.kernel import estimation_kernel
+from dynsys.kernel.estimators import estimation_kernel
+from dynsys.kernel.kernel import Kernel
 from dynsys.model.tree import KinematicTree
 from dynsys.plan.saddle import Question
 from dynsys.system.equations import EquationBlock

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
-from dynsys.codegen.build import dynamics_kernel
-from dynsys.codegen.c_source import export_c
-from dynsys.codegen.interface import AbstractKernel
 from dynsys.errors import KernelBuildError, SingularSystemError
+from dynsys.kernel.build import dynamics_kernel
+from dynsys.kernel.c.source import export_c
+from dynsys.kernel.kernel import AbstractKernel
 from dynsys.loops import LoopKernel, prefer_loops
 from dynsys.model.tree import KinematicTree
 from dynsys.plan.fingerprint import Fingerprint, fingerprint_robot

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, cast, final, get_args
 
 import numpy as np
 
-from dynsys.codegen.interface import AbstractKernel
-from dynsys.codegen.workers import check_threads
 from dynsys.errors import KernelBuildError
+from dynsys.kernel.kernel import AbstractKernel
+from dynsys.kernel.workers import check_threads
 from dynsys.model.tree import KinematicTree
 from dynsys.plan.plan import Plan
 from dynsys.system.linear_system import LinearSystem

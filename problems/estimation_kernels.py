@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, cast, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dynsys.codegen.c_source import export_c
 from dynsys.errors import KernelBuildError
+from dynsys.kernel.c.source import export_c
 from dynsys.plan.fingerprint import (
     Fingerprint,
     fingerprint_parts,

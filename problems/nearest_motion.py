@@ -15,9 +15,9 @@ from typing import final
 
 import numpy as np
 
-from dynsys.codegen.kernel import Kernel
 from dynsys.errors import KernelBuildError
-from dynsys.estimation.kernel import estimation_kernel
+from dynsys.kernel.estimators import estimation_kernel
+from dynsys.kernel.kernel import Kernel
 from dynsys.system.equations import EquationBlock, Term, Values
 from dynsys.system.laws import known_inputs
 from dynsys.system.unknowns import UnknownLayout

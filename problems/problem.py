@@ -11,8 +11,8 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from dynsys.codegen.build import guarded_dynamics
-from dynsys.codegen.interface import AbstractKernel
+from dynsys.kernel.build import guarded_dynamics
+from dynsys.kernel.kernel import AbstractKernel
 from dynsys.model.tree import KinematicTree
 from dynsys.plan.fingerprint import Fingerprint, fingerprint_problem
 from dynsys.plan.plan import Plan

@@ -12,8 +12,8 @@ from typing import final
 
 import numpy as np
 
-from dynsys.codegen.build import kernel_from
-from dynsys.codegen.kernel import Kernel
+from dynsys.kernel.build import kernel_from
+from dynsys.kernel.kernel import Kernel
 from dynsys.model.tree import KinematicTree
 from dynsys.plan.record import SAMPLES, body_quantities, sample_states, symmetric_dynamics
 from dynsys.program.frames import reframe

@@ -13,8 +13,8 @@ import numpy as np
 from scipy.sparse import csc_array
 from scipy.sparse.linalg import SuperLU, splu
 
-from dynsys.codegen.workers import check_threads
 from dynsys.errors import SingularSystemError, StateError
+from dynsys.kernel.workers import check_threads
 from dynsys.loops.boundary import input_array, input_rows, output_target
 from dynsys.plan.record import dynamics_signature
 from dynsys.program.signature import Signature

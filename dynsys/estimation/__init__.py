@@ -4,7 +4,7 @@ The package knows nothing of sensors: measurements are equations on the robot's 
 covariance. See :func:`estimation_kernel`.
 """
 
-from dynsys.estimation.kernel import estimation_kernel
+from dynsys.kernel.estimators import estimation_kernel
 from dynsys.plan.saddle import ESTIMATES, OF_ROWS, Question
 from dynsys.plan.saddle_program import estimation_program, planned_estimation
 

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 import numba
 
-from dynsys.codegen.cache import default_folder
+from dynsys.kernel.cache import default_folder
 
 __all__ = ["compiled", "inlined", "loop"]
 

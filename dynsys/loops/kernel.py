@@ -14,8 +14,8 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from dynsys.codegen.workers import check_threads, processors
 from dynsys.errors import KernelBuildError
+from dynsys.kernel.workers import check_threads, processors
 from dynsys.loops import columns as at
 from dynsys.loops.arrays import Model, Work, workspace
 from dynsys.loops.boundary import (

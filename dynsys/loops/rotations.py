@@ -1,6 +1,6 @@
 """Sines and cosines of all joint angles, quaternions as elementary turns, ways between origins.
 
-The sines are the branch-free ones of :mod:`dynsys.codegen.sincos` (Cody-Waite reduction, same
+The sines are the branch-free ones of :mod:`dynsys.kernel.llvm.sincos` (Cody-Waite reduction, same
 polynomials), written so that LLVM takes several joints at a time.
 """
 

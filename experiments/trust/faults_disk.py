@@ -13,8 +13,8 @@ import numpy as np
 
 import dynsys
 import problems
-from dynsys.codegen.cache import KernelCache, fingerprint
 from dynsys.errors import DynsysError
+from dynsys.kernel.cache import KernelCache, fingerprint
 from dynsys.plan.search.campaign import Campaign, CampaignTask
 from dynsys.plan.search.search import Search
 from experiments.trust.faults_common import Outcome, own_cache, small_disk, with_wrong

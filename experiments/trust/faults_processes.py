@@ -16,7 +16,7 @@ import numpy as np
 
 import dynsys
 import problems
-from dynsys.codegen.cache import KernelCache, fingerprint
+from dynsys.kernel.cache import KernelCache, fingerprint
 from dynsys.plan.search.campaign import Campaign, CampaignTask
 from dynsys.types import Array
 from experiments.trust.faults_common import (

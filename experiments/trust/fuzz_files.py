@@ -13,7 +13,7 @@ import yaml
 
 import dynsys
 import problems
-from dynsys.codegen.cache_format import Entry, pack
+from dynsys.kernel.cache import Entry, pack
 from problems.logs.write import Group, write_log
 from sensors import Layout
 

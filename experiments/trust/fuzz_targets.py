@@ -15,7 +15,7 @@ import yaml
 
 import dynsys
 import problems
-from dynsys.codegen.cache import KernelCache
+from dynsys.kernel.cache import KernelCache
 from experiments.trust.fuzz_files import (
     CODE,
     KEY,

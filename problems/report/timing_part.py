@@ -9,8 +9,8 @@ from typing import Any, final
 
 import numpy as np
 
-from dynsys.codegen.interface import AbstractKernel
 from dynsys.errors import DynsysError
+from dynsys.kernel.kernel import AbstractKernel
 from dynsys.model.tree import KinematicTree
 from dynsys.types import Array
 from problems.compiled_estimator import CompiledEstimator

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dynsys.codegen.cache import KernelCache, fingerprint
+from dynsys.kernel.cache import KernelCache, fingerprint
 
 KEY = fingerprint("robot", "problem")
 OTHER = fingerprint("another robot")

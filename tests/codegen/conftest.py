@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dynsys.codegen.cache import KernelCache
+from dynsys.kernel.cache import KernelCache
 
 
 @pytest.fixture

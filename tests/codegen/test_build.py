@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dynsys.codegen.build import dynamics_kernel, guarded_dynamics
-from dynsys.codegen.cache import KernelCache
 from dynsys.errors import SingularSystemError
+from dynsys.kernel.build import dynamics_kernel, guarded_dynamics
+from dynsys.kernel.cache import KernelCache
 from dynsys.model import synthetic
 from dynsys.model.joints import Revolute
 from dynsys.model.spatial import Inertia, Transform
@@ -89,7 +89,7 @@ def test_code_that_computes_something_else_is_not_used(tmp_path: Path) -> None:
 COMPILE = """
 import sys
 from tests.codegen.test_build import assert_right
-from dynsys.codegen.cache import KernelCache
+from dynsys.kernel.cache import KernelCache
 cache = KernelCache(sys.argv[1])
 assert_right(cache)
 sys.exit(0 if cache.status().hits >= int(sys.argv[2]) else 3)

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dynsys.codegen.c_source import c_header, c_source, export_c
 from dynsys.errors import KernelBuildError, StateError
+from dynsys.kernel.c.source import c_header, c_source, export_c
 from dynsys.model import synthetic
 from dynsys.program.graph import Graph
 from dynsys.program.program import Program

@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dynsys.codegen.c_code import Code
-from dynsys.codegen.c_names import arguments
-from dynsys.codegen.c_source import c_source, export_c
 from dynsys.errors import KernelBuildError
+from dynsys.kernel.c.source import c_source, export_c
+from dynsys.kernel.c.text import Code, arguments
 from dynsys.model import synthetic
 from dynsys.model.tree import KinematicTree
 from dynsys.program.graph import Graph, Scalar

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dynsys.codegen.cache import KernelCache, fingerprint
 from dynsys.errors import KernelBuildError
+from dynsys.kernel.cache import KernelCache, fingerprint
 from tests.codegen.cache_entries import KEY, OTHER, entry_file, put_example
 
 pytestmark = pytest.mark.usefixtures("no_cache_variable")

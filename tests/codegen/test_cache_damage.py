@@ -13,8 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dynsys.codegen.cache import Entry, KernelCache, fingerprint
-from dynsys.codegen.cache_format import HEADER_SIZE, pack, unpack
+from dynsys.kernel.cache import HEADER_SIZE, Entry, KernelCache, fingerprint, pack, unpack
 from tests.codegen.cache_entries import KEY, OTHER, entry_file, put_example
 
 pytestmark = pytest.mark.usefixtures("no_cache_variable")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dynsys.codegen.cache import KernelCache, default_folder
+from dynsys.kernel.cache import KernelCache, default_folder
 from tests.codegen.cache_entries import KEY, OTHER, entry_file, put_example
 
 pytestmark = pytest.mark.usefixtures("no_cache_variable")

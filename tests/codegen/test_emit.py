@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from dynsys.codegen.emit import emit_module
-from dynsys.codegen.kernel import build_kernel
-from dynsys.codegen.schedule import make_schedule
-from dynsys.codegen.target import host
 from dynsys.errors import KernelBuildError
+from dynsys.kernel.kernel import build_kernel
+from dynsys.kernel.llvm.module import emit_module
+from dynsys.kernel.llvm.schedule import make_schedule
+from dynsys.kernel.llvm.target import host
 from dynsys.program.graph import Graph
 from dynsys.program.program import Op, Program
 from dynsys.program.signature import Signature

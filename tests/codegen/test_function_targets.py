@@ -5,13 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dynsys.codegen.functions import Quantity
-from dynsys.codegen.kernel import Kernel, compile_kernel
-from dynsys.codegen.ltdl_code import LtdlCode, ltdl_computation
-from dynsys.codegen.machine_code import compile_object
-from dynsys.codegen.matrices import inertia_matrix, inverse_inertia_matrix, operational_matrix
-from dynsys.codegen.tailed import TailedProgram
-from dynsys.codegen.target import Target, aarch64, host, x86_64
+from dynsys.kernel.kernel import Kernel, compile_kernel
+from dynsys.kernel.llvm.computation import TailedProgram
+from dynsys.kernel.llvm.ltdl import LtdlCode, ltdl_computation
+from dynsys.kernel.llvm.target import Target, aarch64, compile_object, host, x86_64
+from dynsys.kernel.quantities import (
+    Quantity,
+    inertia_matrix,
+    inverse_inertia_matrix,
+    operational_matrix,
+)
 from dynsys.model import synthetic
 from dynsys.model.expanded import expanded_parent
 from dynsys.model.tree import KinematicTree

@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dynsys.codegen import functions
-from dynsys.codegen.cache import KernelCache
-from dynsys.codegen.functions import Quantity, quantity_computation, specialise
-from dynsys.codegen.kernel import Kernel
-from dynsys.codegen.ltdl_code import ltdl_computation
-from dynsys.codegen.tiles import own_supports
 from dynsys.errors import KernelBuildError, ModelError, SingularSystemError
+from dynsys.kernel import quantities as functions
+from dynsys.kernel.cache import KernelCache
+from dynsys.kernel.kernel import Kernel
+from dynsys.kernel.llvm.ltdl import ltdl_computation
+from dynsys.kernel.llvm.matrix_tails import own_supports
+from dynsys.kernel.quantities import Quantity, quantity_computation, specialise
 from dynsys.model import synthetic
 from dynsys.model.expanded import expanded_parent
 from dynsys.model.spatial import Transform

@@ -14,9 +14,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from dynsys.codegen.kernel import Kernel, build_kernel, compile_kernel
-from dynsys.codegen.workers import processors
 from dynsys.errors import KernelBuildError, StateError
+from dynsys.kernel.kernel import Kernel, build_kernel, compile_kernel
+from dynsys.kernel.workers import processors
 from dynsys.program.graph import Graph
 from dynsys.program.program import Program
 from dynsys.program.signature import Signature

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dynsys.codegen.kernel import Kernel, build_kernel
-from dynsys.codegen.sincos import LIMIT
-from dynsys.codegen.target import host
+from dynsys.kernel.kernel import Kernel, build_kernel
+from dynsys.kernel.llvm.sincos import LIMIT
+from dynsys.kernel.llvm.target import host
 from dynsys.program.graph import Graph
 from dynsys.program.signature import Signature
 

@@ -7,11 +7,10 @@ import platform
 import numpy as np
 import pytest
 
-from dynsys.codegen.emit import emit_module
-from dynsys.codegen.kernel import build_kernel, compile_kernel
-from dynsys.codegen.machine_code import compile_object
-from dynsys.codegen.target import Target, aarch64, host, x86_64
 from dynsys.errors import KernelBuildError
+from dynsys.kernel.kernel import build_kernel, compile_kernel
+from dynsys.kernel.llvm.module import emit_module
+from dynsys.kernel.llvm.target import Target, aarch64, compile_object, host, x86_64
 from dynsys.model import synthetic
 from dynsys.program.program import Program
 from dynsys.program.signature import Signature

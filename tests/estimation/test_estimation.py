@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import dynsys
-from dynsys.codegen.cache import KernelCache
 from dynsys.errors import KernelBuildError
-from dynsys.estimation.kernel import estimation_kernel
+from dynsys.kernel.cache import KernelCache
+from dynsys.kernel.estimators import estimation_kernel
 from dynsys.model.tree import KinematicTree
 from dynsys.plan.saddle import ESTIMATES, Question
 from dynsys.plan.saddle_program import estimation_program

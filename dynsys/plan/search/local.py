@@ -18,8 +18,8 @@ from typing import Literal, TypeAlias, final
 
 import numpy as np
 
-from dynsys.codegen.kernel import build_kernel
 from dynsys.errors import StructurallySingularError
+from dynsys.kernel.kernel import build_kernel
 from dynsys.plan.operations import Operations
 from dynsys.plan.orders.dulmage_mendelsohn import block_triangular
 from dynsys.plan.orders.markowitz import Cost, Markowitz

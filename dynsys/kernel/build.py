@@ -1,0 +1,177 @@
+"""Kernels of a robot's dynamics: from the cache where it has them, else recorded and compiled.
+
+The key of an entry names everything the machine code depends on: the robot's numbers, the
+question, the outputs, dtype, processor, LLVM and the sources of dynsys itself. A loaded kernel
+must reproduce the reference states stored beside it before it is used; otherwise the entry is
+thrown away and built anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from functools import cache as remember
+from pathlib import Path
+
+import llvmlite
+import numpy as np
+from numpy.typing import NDArray
+
+import dynsys
+from dynsys.errors import DynsysError
+from dynsys.kernel.cache import KernelCache, fingerprint
+from dynsys.kernel.kernel import Kernel, compile_kernel
+from dynsys.kernel.llvm.computation import AbstractComputation
+from dynsys.kernel.llvm.target import host
+from dynsys.model.tree import KinematicTree
+from dynsys.plan.fingerprint import fingerprint_robot
+from dynsys.plan.pivots import pivot_safety
+from dynsys.plan.record import dynamics_program, dynamics_signature, sample_states
+from dynsys.program.guards import guarded
+from dynsys.program.program import Program
+from dynsys.program.signature import Signature
+from dynsys.types import Array, BoolArray
+
+__all__ = ["dynamics_kernel", "guarded_dynamics", "kernel_from"]
+
+CHECK_STATES = 3
+PIVOT_MARGIN = 1e10
+"""A watched pivot may fall this far below its median before pivoting takes over."""
+AGREEMENT = {"float64": 1e-8, "float32": 1e-2}
+"""Relative agreement asked of a loaded kernel; ill-conditioned robots stay well below it."""
+
+
+def dynamics_kernel(
+    robot: KinematicTree,
+    known: BoolArray,
+    given: str,
+    outputs: tuple[str, ...],
+    *,
+    wrenches: bool = False,
+    dtype: str = "float64",
+    program: Callable[[], Program] | None = None,
+    cache: KernelCache | None = None,
+) -> Kernel:
+    """Kernel of :func:`guarded_dynamics`: what it must not answer comes out as NaN.
+
+    ``program`` gives what that function would, where it has been recorded before.
+    """
+
+    def recorded() -> Program:
+        return guarded_dynamics(robot, known, given, outputs, wrenches=wrenches, dtype=dtype)
+
+    signature = dynamics_signature(robot, given, outputs, wrenches)
+    states = sample_states(robot, CHECK_STATES, 7, signature.n_inputs - robot.nq - robot.nv)
+    question = ("dynamics", fingerprint_robot(robot).digest, known, given, outputs, wrenches)
+    make = program or recorded
+    return kernel_from(make, signature, states, question, dtype=dtype, cache=cache)
+
+
+def guarded_dynamics(
+    robot: KinematicTree,
+    known: BoolArray,
+    given: str,
+    outputs: tuple[str, ...],
+    *,
+    wrenches: bool = False,
+    dtype: str = "float64",
+) -> Program:
+    """Dynamics program that answers NaN to bad quaternions and to vanishing pivots.
+
+    Raises
+    ------
+    SingularSystemError
+        if some joint moves no inertia at any state, naming it.
+    """
+    watch = tuple(
+        pivot.joint for pivot in pivot_safety(robot, known) if pivot.safe_by == "sampling"
+    )
+    program, signature = dynamics_program(
+        robot, known, given, outputs, wrenches=wrenches, watch=watch
+    )
+    n_watched = len(program.outputs) - signature.n_outputs
+    states = sample_states(robot, 20, 3, signature.n_inputs - robot.nq - robot.nv)
+    reciprocals = np.abs(program.evaluate(states)[:, signature.n_outputs :])
+    limits = PIVOT_MARGIN * np.median(reciprocals, axis=0) if n_watched else ()
+    return guarded(
+        program,
+        robot.quaternion_slices,
+        dtype,
+        [float(x) for x in limits],
+        n_finite=signature.n_inputs,
+    )
+
+
+def kernel_from(
+    program: Callable[[], Program | AbstractComputation],
+    signature: Signature,
+    states: NDArray[np.longdouble],
+    question: tuple[object, ...],
+    *,
+    dtype: str = "float64",
+    cache: KernelCache | None = None,
+    agreement: float | None = None,
+) -> Kernel:
+    """Kernel of a program that is recorded only if the cache does not know the ``question``.
+
+    ``states`` (n, n_inputs) are admissible inputs; their outputs are stored for verification,
+    to the relative ``agreement`` of a loaded kernel with extended precision.
+    """
+    agreement = agreement or AGREEMENT[dtype]
+    cache = cache if cache is not None else KernelCache()
+    target = host()
+    key = fingerprint(
+        "kernel",
+        *question,
+        repr(signature),
+        dtype,
+        target.key,
+        llvmlite.__version__,
+        _sources(),
+    )
+    entry = cache.get(key)
+    if entry is not None:
+        kernel = _verified(entry.payload, entry.arrays, signature, dtype, agreement)
+        if kernel is not None:
+            return kernel
+        cache.remove(key)
+    made = program()
+    code = compile_kernel(made, signature, dtype=dtype, target=target)
+    inputs = states.astype(np.float64)
+    outputs = made.evaluate(inputs.astype(np.longdouble)).astype(np.float64)
+    cache.put(key, code, {}, {"inputs": inputs, "outputs": outputs})
+    return Kernel.from_object(code, signature, dtype=dtype)
+
+
+def _verified(
+    code: bytes,
+    arrays: dict[str, Array],
+    signature: Signature,
+    dtype: str,
+    agreement: float,
+) -> Kernel | None:
+    """The loaded kernel if it reproduces its reference states, else None."""
+    inputs, expected = arrays.get("inputs"), arrays.get("outputs")
+    if inputs is None or expected is None or inputs.shape[1:] != (signature.n_inputs,):
+        return None
+    if expected.shape != (len(inputs), signature.n_outputs):
+        return None
+    try:
+        kernel = Kernel.from_object(code, signature, dtype=dtype)
+        cuts = np.cumsum([size for _, size in signature.inputs])[:-1]
+        got, _ = kernel.batch(*np.split(inputs, cuts, axis=1))
+    except DynsysError:
+        return None
+    scale = np.abs(expected).max(initial=0.0)
+    same = np.abs(np.hstack(got) - expected).max(initial=0.0) <= agreement * scale
+    return kernel if same else None
+
+
+@remember
+def _sources() -> str:
+    """Hash of the library's own sources: other sources, other code."""
+    folder = Path(dynsys.__file__).parent
+    digest = hashlib.sha256()
+    for path in sorted(folder.rglob("*.py")):
+        digest.update(str(path.relative_to(folder)).encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()

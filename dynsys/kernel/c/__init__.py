@@ -1,0 +1,1 @@
+"""Programs as dependency-free C99, with a self-test."""

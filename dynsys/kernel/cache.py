@@ -1,0 +1,522 @@
+"""Compiled kernels on disk: bytes under a key, safe with many processes, never trusted blindly.
+
+One entry is one file in one folder. Writers write a file of their own and rename it into place,
+so that a reader sees a whole entry or none, whatever is killed and whoever else writes. Readers
+check length and checksum; what fails is removed and counts as a miss. When the folder cannot be
+used, there is no caching: nothing is raised or printed, :meth:`KernelCache.status` says why.
+
+What is trusted. The payload is machine code that the caller will execute. The checksum finds
+accidents (cut files, flipped bits, renamed files), not attacks: anyone who can write the entry
+can also write the checksum. So code is taken only from a folder and a file that belong to this
+user and that nobody else may write; someone who can act as this user needs no cache to run
+code. The caller still runs a few stored reference states (:attr:`Entry.arrays`) before using a
+kernel.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import math
+import operator
+import os
+import re
+import secrets
+import stat
+import struct
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynsys.errors import KernelBuildError
+
+__all__ = [
+    "CAREFULLY",
+    "HEADER_SIZE",
+    "CacheStatus",
+    "Entry",
+    "KernelCache",
+    "default_folder",
+    "fingerprint",
+    "foreign_access",
+    "pack",
+    "remove_same",
+    "section_lengths",
+    "unpack",
+    "write_whole",
+]
+
+VARIABLE = "DYNSYS_CACHE"
+LIMIT_BYTES = 512 * 2**20
+STALE_SECONDS = 3600.0
+_KEY = re.compile(r"[0-9a-f]{64}")
+_ENTRY = re.compile(r"[0-9a-f]{64}\.kernel")
+_TEMPORARY = re.compile(r"\.[0-9a-f]{64}\.[0-9]+-[0-9a-f]+\.tmp")
+_OFF = frozenset({"off", "0", "no", "false"})
+
+
+@final
+@dataclass(frozen=True)
+class CacheStatus:
+    """Whether the cache works (``folder`` and no ``problem``), and what it did so far."""
+
+    folder: Path | None
+    problem: str | None
+    hits: int
+    misses: int
+    rejected: int
+
+    def __str__(self) -> str:
+        where = "off" if self.folder is None else f"in {self.folder}"
+        counts = f"{self.hits} hits, {self.misses} misses, {self.rejected} rejected"
+        return f"cache {where}, {counts}" + (f"; {self.problem}" if self.problem else "")
+
+
+def default_folder() -> Path | None:
+    """``$DYNSYS_CACHE`` or ``dynsys`` in ``$XDG_CACHE_HOME`` or ``~/.cache``; None if off."""
+    chosen = os.environ.get(VARIABLE, "").strip()
+    if chosen.lower() in _OFF:
+        return None
+    try:
+        if chosen:
+            return Path(chosen).expanduser().absolute()
+        base = os.environ.get("XDG_CACHE_HOME", "")
+        return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "dynsys"
+    except RuntimeError:  # no home folder
+        return None
+
+
+@final
+class KernelCache:
+    """Entries on disk, the least recently used ones removed above ``limit_bytes``.
+
+    Parameters
+    ----------
+    folder
+        Where entries are; :func:`default_folder` if None. ``DYNSYS_CACHE=off`` switches the
+        cache off in either case.
+    limit_bytes
+        Total size of all entries after a :meth:`put`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> cache = KernelCache(Path(tempfile.mkdtemp()) / "kernels")
+    >>> key = fingerprint("robot", "problem", 3)
+    >>> cache.put(key, b"code", {"name": "forward"})
+    >>> cache.get(key).payload
+    b'code'
+    """
+
+    def __init__(
+        self, folder: str | os.PathLike[str] | None = None, limit_bytes: int = LIMIT_BYTES
+    ) -> None:
+        off = os.environ.get(VARIABLE, "").strip().lower() in _OFF
+        if folder is None or off:
+            self.folder = default_folder()
+        else:
+            self.folder = Path(folder).expanduser().absolute()
+        self.limit_bytes = limit_bytes
+        self._problem: str | None = None
+        if self.folder is None:
+            self._problem = f"switched off by {VARIABLE}" if off else "there is no home folder"
+        self._hits = self._misses = self._rejected = 0
+
+    def get(self, key: str) -> Entry | None:
+        """Entry of a key, checked, or None; marks it as used now."""
+        path = self._path(key)
+        entry = self._read(path, key) if path is not None else None
+        self._hits += entry is not None
+        self._misses += entry is None
+        return entry
+
+    def put(
+        self,
+        key: str,
+        payload: bytes,
+        metadata: Mapping[str, Any] | None = None,
+        arrays: Mapping[str, NDArray[Any]] | None = None,
+    ) -> None:
+        """Store an entry, replacing any under the same key; then remove what is too much.
+
+        Raises
+        ------
+        KernelBuildError
+            If the key is not a :func:`fingerprint`, the metadata not JSON, or an array not of
+            plain numbers. A folder that cannot be written raises nothing, see :meth:`status`.
+        """
+        path = self._path(key)
+        data = pack(Entry(key, bytes(payload), dict(metadata or {}), dict(arrays or {})))
+        if path is None:
+            return
+        if len(data) > self.limit_bytes:
+            self._problem = f"an entry of {len(data)} bytes is above the limit of the cache"
+            return
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if self._folder_is_private(path.parent):
+                write_whole(path, data)
+                self._problem = None
+                self._trim(keep=path.name)
+        except OSError as error:
+            self._problem = f"cannot write to the cache folder: {error}"
+
+    def remove(self, key: str) -> None:
+        """Forget one entry; nothing happens if there is none."""
+        path = self._path(key)
+        if path is not None:
+            with contextlib.suppress(OSError):
+                path.unlink()
+
+    def clear(self) -> None:
+        """Remove all entries and leftovers of killed writers; other files stay."""
+        for path, _ in self._files(_ENTRY, _TEMPORARY):
+            with contextlib.suppress(OSError):
+                path.unlink()
+
+    def size(self) -> int:
+        """Bytes of all entries."""
+        return sum(info.st_size for _, info in self._files(_ENTRY))
+
+    def status(self) -> CacheStatus:
+        """What works, what does not and why, and the counts so far."""
+        return CacheStatus(self.folder, self._problem, self._hits, self._misses, self._rejected)
+
+    # ---- files ---------------------------------------------------------------------------
+
+    def _path(self, key: str) -> Path | None:
+        if not _KEY.fullmatch(key):
+            raise KernelBuildError(f"a cache key is made by fingerprint(); got {key[:80]!r}")
+        return None if self.folder is None else self.folder / f"{key}.kernel"
+
+    def _read(self, path: Path, key: str) -> Entry | None:
+        """Entry in a file that is ours alone; a broken one is removed."""
+        try:
+            if not self._folder_is_private(path.parent):
+                return None
+            descriptor = os.open(path, os.O_RDONLY | CAREFULLY)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            self._rejected += 1
+            self._problem = f"cannot read a cache entry: {error}"
+            return None
+        with open(descriptor, "rb") as file:
+            info = os.fstat(descriptor)
+            wrong = (
+                "is not a regular file"
+                if not stat.S_ISREG(info.st_mode)
+                else foreign_access(info)
+            )
+            if wrong:
+                self._rejected += 1
+                self._problem = f"cache entry {path} {wrong}: not used"
+                return None
+            try:
+                entry = _checked(file, info.st_size, key)
+            except OSError as error:
+                self._problem = f"cannot read a cache entry: {error}"
+                return None
+        if entry is None:
+            self._rejected += 1
+            remove_same(path, info)
+        else:
+            with contextlib.suppress(OSError):
+                os.utime(path, ns=(time.time_ns(),) * 2)
+        return entry
+
+    def _folder_is_private(self, folder: Path) -> bool:
+        wrong = foreign_access(folder.stat())
+        if wrong:
+            self._problem = (
+                f"cache folder {folder} {wrong}: no code is loaded from there; "
+                f"make it yours alone (chmod 700) or set {VARIABLE} to another folder"
+            )
+        return not wrong
+
+    def _files(self, *patterns: re.Pattern[str]) -> Iterator[tuple[Path, os.stat_result]]:
+        """Files of the folder named like ours, with their stat; others do not concern us."""
+        if self.folder is None:
+            return
+        try:
+            names = sorted(os.listdir(self.folder))
+        except OSError:
+            return
+        for name in names:
+            if any(pattern.fullmatch(name) for pattern in patterns):
+                with contextlib.suppress(OSError):
+                    yield self.folder / name, (self.folder / name).lstat()
+
+    def _trim(self, keep: str) -> None:
+        """Remove least recently used entries above the limit, and temporaries an hour old."""
+        now = time.time()
+        for path, info in self._files(_TEMPORARY):
+            if abs(now - info.st_mtime) > STALE_SECONDS:
+                with contextlib.suppress(OSError):
+                    path.unlink()
+        entries = list(self._files(_ENTRY))
+        total = sum(info.st_size for _, info in entries)
+        for path, info in sorted(entries, key=lambda item: item[1].st_mtime_ns):
+            if total <= self.limit_bytes:
+                return
+            if path.name != keep:
+                with contextlib.suppress(OSError):
+                    path.unlink()
+                total -= info.st_size
+
+
+def _checked(file: Any, size: int, key: str) -> Entry | None:
+    """Entry of an open file; the size is compared before anything large is read."""
+    header = file.read(HEADER_SIZE)
+    lengths = section_lengths(header)
+    if lengths is None or HEADER_SIZE + sum(lengths) != size:
+        return None
+    return unpack(key, header + file.read())
+
+
+# ----------------------------------------------------------------------
+# One cache entry as bytes, and fingerprints of what an entry was made from.
+#
+# Layout of an entry (little-endian):
+#
+#     magic (8)  version (4)  lengths of description, arrays, payload (8 each)  sha256 (32)
+#     description (JSON: metadata, and name, dtype and shape of each array)
+#     arrays (raw, one after the other)
+#     payload
+#
+# The checksum covers the key, the lengths and the three sections, so an entry that was cut,
+# changed or renamed is recognised. Nothing is unpickled.
+
+MAGIC = b"dynsysK\n"
+VERSION = 1
+_HEADER = struct.Struct("<8sIQQQ32s")
+_LENGTHS = struct.Struct("<QQQ")
+HEADER_SIZE = _HEADER.size
+_STORED = frozenset("?bhilqBHILQfd")  # type codes of the same meaning on every machine
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """What was stored under ``key``: ``payload``, ``metadata`` (JSON values) and ``arrays``."""
+
+    key: str
+    payload: bytes
+    metadata: dict[str, Any]
+    arrays: dict[str, NDArray[Any]]
+
+
+def pack(entry: Entry) -> bytes:
+    """Bytes of an entry.
+
+    Raises
+    ------
+    KernelBuildError
+        If the metadata is not JSON, or an array is not of fixed-size numbers.
+    """
+    raw, described = [], []
+    for name, value in entry.arrays.items():
+        array = np.ascontiguousarray(value).reshape(np.shape(value))
+        if array.dtype.char not in _STORED:
+            raise KernelBuildError(
+                f"array {name!r} of a cache entry has dtype {array.dtype}; "
+                "store booleans, integers, float32 or float64"
+            )
+        array = array.astype(array.dtype.newbyteorder("<"), copy=False)
+        described.append([name, array.dtype.str, list(array.shape)])
+        raw.append(array.tobytes())
+    try:
+        text = json.dumps({"metadata": entry.metadata, "arrays": described})
+    except (TypeError, ValueError) as error:
+        raise KernelBuildError(
+            f"metadata of a cache entry must be JSON values: {error}"
+        ) from error
+    sections = (text.encode(), b"".join(raw), entry.payload)
+    lengths = tuple(map(len, sections))
+    digest = _digest(entry.key, lengths, sections)
+    return _HEADER.pack(MAGIC, VERSION, *lengths, digest) + b"".join(sections)
+
+
+def section_lengths(header: bytes) -> tuple[int, int, int] | None:
+    """Lengths of description, arrays and payload; None if these bytes start no entry."""
+    if len(header) < HEADER_SIZE:
+        return None
+    magic, version, description, arrays, payload, _ = _HEADER.unpack_from(header)
+    return (description, arrays, payload) if (magic, version) == (MAGIC, VERSION) else None
+
+
+def unpack(key: str, data: bytes) -> Entry | None:
+    """Entry from its bytes; None if they are not what :func:`pack` wrote for this key."""
+    lengths = section_lengths(data)
+    if lengths is None or HEADER_SIZE + sum(lengths) != len(data):
+        return None
+    ends = HEADER_SIZE + np.cumsum((0, *lengths))
+    sections = [data[a:b] for a, b in pairwise(ends.tolist())]
+    if _digest(key, lengths, sections) != data[HEADER_SIZE - 32 : HEADER_SIZE]:
+        return None
+    try:
+        metadata, arrays = _described(sections[0], sections[1])
+    except (ValueError, TypeError, LookupError, ArithmeticError, RecursionError):
+        return None  # signed by somebody, but not by pack()
+    return Entry(key, sections[2], metadata, arrays)
+
+
+def _described(text: bytes, raw: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Metadata and arrays of an entry; any error means that :func:`pack` did not write it."""
+    description = json.loads(text)
+    arrays: dict[str, NDArray[Any]] = {}
+    offset = 0
+    for name, code, shape in description["arrays"]:
+        dtype = np.dtype(str(code))
+        if dtype.char not in _STORED or not isinstance(name, str):
+            raise ValueError(f"array {name!r} of dtype {dtype}")
+        count = math.prod(operator.index(n) for n in shape)
+        flat = np.frombuffer(raw, dtype=dtype, count=count, offset=offset)
+        arrays[name] = flat.reshape(shape).astype(dtype.newbyteorder("="))
+        offset += flat.nbytes
+    if offset != len(raw) or not isinstance(description["metadata"], dict):
+        raise ValueError("more numbers than described")
+    return description["metadata"], arrays
+
+
+def _digest(key: str, lengths: tuple[int, ...], sections: Any) -> bytes:
+    digest = hashlib.sha256(key.encode() + _LENGTHS.pack(*lengths))
+    for section in sections:
+        digest.update(section)
+    return digest.digest()
+
+
+# ---- fingerprints ----------------------------------------------------------------------------
+
+
+def fingerprint(*parts: Any) -> str:
+    """sha256 (hex) of the parts: equal parts, equal fingerprint, on every machine.
+
+    Parts are None, booleans, integers, floats, strings, bytes, NumPy scalars and arrays
+    (extended precision included: all its bits count), and lists, tuples and mappings of these.
+    Types, lengths, shapes and dtypes are part of it, so ("ab", "c") and ("a", "bc"), 1 and 1.0
+    differ. The order of a mapping does not count.
+
+    Raises
+    ------
+    KernelBuildError
+        If a part is of another type.
+
+    Examples
+    --------
+    >>> fingerprint("ab", "c") == fingerprint("a", "bc")
+    False
+    >>> fingerprint({"x": 1, "y": 2}) == fingerprint({"y": 2, "x": 1})
+    True
+    """
+    digest = hashlib.sha256()
+    _feed(digest, parts)
+    return digest.hexdigest()
+
+
+def _feed(digest: Any, part: Any) -> None:
+    """Add one part: a type tag, a length, the content."""
+
+    def add(tag: str, content: bytes) -> None:
+        digest.update(f"{tag}{len(content)}:".encode())
+        digest.update(content)
+
+    if part is None:
+        add("none", b"")
+    elif isinstance(part, bool):
+        add("bool", b"1" if part else b"0")
+    elif isinstance(part, (np.ndarray, np.generic)):
+        _feed_array(digest, np.asarray(part))
+    elif isinstance(part, int):
+        add("int", str(int(part)).encode())
+    elif isinstance(part, float):
+        add("float", struct.pack("<d", part))
+    elif isinstance(part, str):
+        add("str", part.encode("utf-8", "surrogatepass"))
+    elif isinstance(part, (bytes, bytearray, memoryview)):
+        add("bytes", bytes(part))
+    elif isinstance(part, (list, tuple)):
+        digest.update(f"sequence{len(part)}:".encode())
+        for item in part:
+            _feed(digest, item)
+    elif isinstance(part, Mapping):
+        digest.update(f"mapping{len(part)}:".encode())
+        for item in sorted((fingerprint(key), fingerprint(part[key])) for key in part):
+            _feed(digest, item)
+    else:
+        raise KernelBuildError(f"cannot fingerprint a {type(part).__name__}; give its fields")
+
+
+def _feed_array(digest: Any, array: NDArray[Any]) -> None:
+    digest.update(f"array{array.dtype.kind}{array.dtype.itemsize}{array.shape}:".encode())
+    if array.dtype.kind in "US":
+        _feed(digest, array.ravel().tolist())
+    elif array.dtype == np.longdouble and array.dtype != np.float64:
+        for piece in _exact_pieces(array):
+            _feed_array(digest, piece)
+    elif array.dtype.kind in "biuf" or array.dtype.char in "FD":
+        digest.update(array.astype(array.dtype.newbyteorder("<"), order="C").tobytes())
+    else:
+        raise KernelBuildError(f"cannot fingerprint an array of dtype {array.dtype}")
+
+
+def _exact_pieces(array: NDArray[Any]) -> list[NDArray[Any]]:
+    """Exponent, and mantissa as a sum of doubles; raw bytes would include undefined padding."""
+    finite = np.isfinite(array)
+    rest, exponent = np.frexp(np.where(finite, array, 0))
+    pieces: list[NDArray[Any]] = [np.where(finite, 0, array).astype(np.float64), exponent]
+    for _ in range(3):
+        pieces.append(rest.astype(np.float64))
+        rest = rest - pieces[-1]
+    return pieces
+
+
+# ----------------------------------------------------------------------
+# Files that belong to this user alone, written whole or not at all.
+
+CAREFULLY = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK if os.name == "posix" else 0
+"""Flags to open with: no links are followed, no pipe is waited for."""
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file of our own beside ``path``, flush it to the disk, rename it into place."""
+    temporary = path.parent / f".{path.stem}.{os.getpid()}-{secrets.token_hex(8)}.tmp"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | CAREFULLY
+    descriptor = os.open(temporary, flags, 0o600)
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(descriptor)
+        os.utime(temporary, ns=(time.time_ns(),) * 2)
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise
+
+
+def remove_same(path: Path, info: os.stat_result) -> None:
+    """Remove a broken file unless another process has replaced it meanwhile."""
+    with contextlib.suppress(OSError):
+        now = path.lstat()
+        if (now.st_dev, now.st_ino) == (info.st_dev, info.st_ino):
+            path.unlink()
+
+
+def foreign_access(info: os.stat_result) -> str:
+    """Why code from a file or folder must not be trusted; empty if it is ours alone."""
+    if os.name != "posix":
+        return ""
+    if info.st_uid != os.geteuid():
+        return f"belongs to another user (uid {info.st_uid})"
+    if info.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return "can be written by other users"
+    return ""

@@ -1,0 +1,607 @@
+"""LLVM text of ``batch``: the program on n states, W side by side.
+
+States are taken in blocks of T tiles of W. Scratch holds, per tile, vectors over W states:
+inputs | outputs | arguments | sines, cosines | slots. A block is loaded (transposed), its sines
+and cosines are evaluated, every segment runs over its tiles, and the outputs are transposed
+back. The rows that fill no tile are copied in and out one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import final
+
+from dynsys.kernel.llvm.one import write_segment
+from dynsys.kernel.llvm.schedule import Place, Schedule, Segment, Stage
+from dynsys.kernel.llvm.sincos import sincos
+from dynsys.kernel.llvm.target import Target
+from dynsys.kernel.llvm.text import Lines, VectorType, row_parameters
+from dynsys.program.program import Op, Program
+from dynsys.program.signature import Signature
+
+__all__ = [
+    "CHUNK",
+    "TileMemory",
+    "batch_scratch_bytes",
+    "column_blocks",
+    "emit_batch",
+    "emit_driver",
+    "load_columns",
+    "load_function",
+    "store_columns",
+    "store_function",
+    "tile_loop",
+    "transposed",
+]
+
+
+def batch_scratch_bytes(signature: Signature, schedule: Schedule, t: VectorType) -> int:
+    """Bytes of scratch memory that one call of ``batch`` needs."""
+    return TileMemory(t, signature, schedule).block_bytes
+
+
+def emit_batch(
+    program: Program,
+    schedule: Schedule,
+    signature: Signature,
+    dtype: str,
+    target: Target,
+    name: str = "batch",
+) -> str:
+    """Text of ``i64 @name(n, scratch, in0, stride0, ..., out0, stride, ...)``.
+
+    Strides count numbers from row to row. Returns 1 if every output is finite, else 0.
+    """
+    t = VectorType(dtype, target.width(dtype))
+    memory = TileMemory(t, signature, schedule)
+    functions = [load_function(t, signature, memory), store_function(t, signature, memory)]
+    if schedule.n_arguments:
+        functions += [_sincos_function(t, target, together) for together in (1, 2)]
+    calls: list[str] = []
+    for number, stage in enumerate(schedule.stages):
+        for segment in stage.segments:
+            if segment.nodes or segment.copies:
+                part = f"@segment_{len(functions)}"
+                functions.append(_segment_function(part, t, program, schedule, segment, memory))
+                calls.append(part)
+        if stage.arguments:
+            part = f"@trig_{number}"
+            functions.append(_trig_function(part, t, schedule, stage, memory))
+            calls.append(part)
+    driver = emit_driver(t, signature, calls, memory.outputs, memory.tiles, name)
+    return "".join(functions) + driver
+
+
+def _segment_function(
+    name: str,
+    t: VectorType,
+    program: Program,
+    schedule: Schedule,
+    segment: Segment,
+    memory: TileMemory,
+) -> str:
+    lines = Lines("v")
+    write_segment(lines, t, program, schedule, segment, memory)
+    return tile_loop(name, "", lines, memory)
+
+
+def _sincos_function(t: VectorType, target: Target, together: int) -> str:
+    """Text of ``@sincos1`` or ``@sincos2`` (args, out, count): out = sine, cosine, sine, ...
+
+    ``together`` vectors per round hide each other's latency; count is at least that, and the
+    last round repeats a vector where it does not divide count.
+    """
+    lines = Lines("v")
+    align = t.size * t.width
+    mask = "%mask"
+    numbers = [lines.let(f"add i64 %k, {i}") for i in range(together)]
+    sources = [lines.let(f"getelementptr {t}, ptr %args, i64 {k}") for k in numbers]
+    xs = [lines.load(t, address, align) for address in sources]
+    results = sincos(lines, t, xs, fma=target.fma)
+    for k, (sine, cosine, inside) in zip(numbers, results, strict=True):
+        twice = lines.let(f"shl i64 {k}, 1")
+        out = lines.let(f"getelementptr {t}, ptr %out, i64 {twice}")
+        lines.store(t, sine, out, align)
+        lines.store(t, cosine, lines.at(t, out, t.width), align)
+        wide = lines.let(f"sext {t.mask} {inside} to {t.integer}")
+        mask = lines.let(f"and {t.integer} {mask}, {wide}")
+    done = Lines("d")
+    all_inside = done.let(f"icmp ne {t.integer} {mask}, zeroinitializer")
+    fine = done.all_true(t, all_inside)
+    return f"""
+define internal void @sincos{together}(ptr %args, ptr %out, i64 %count) noinline {{
+start:
+  %last = sub i64 %count, {together}
+  br label %loop
+loop:
+  %k = phi i64 [ 0, %start ], [ %k_next, %loop ]
+  %mask = phi {t.integer} [ {t.integer_constant(-1)}, %start ], [ {mask}, %loop ]
+{chr(10).join(lines.text)}
+  %k_far = add i64 %k, {together}
+  %beyond = icmp sgt i64 %k_far, %last
+  %k_next = select i1 %beyond, i64 %last, i64 %k_far
+  %more = icmp slt i64 %k, %last
+  br i1 %more, label %loop, label %check
+check:
+{chr(10).join(done.text)}
+  br i1 {fine}, label %done, label %large
+large:
+  call void @repair(ptr %args, ptr %out, i64 %count, i64 {t.width})
+  br label %done
+done:
+  ret void
+}}
+"""
+
+
+def _trig_function(
+    name: str, t: VectorType, schedule: Schedule, stage: Stage, memory: TileMemory
+) -> str:
+    """Sines and cosines of a stage; arguments that are neighbours in memory go in one call."""
+    runs: list[list[int]] = []  # [slot of first argument, number of first argument, count]
+    for node in stage.arguments:
+        number = schedule.argument_number[node]
+        is_input = schedule.op[node] == Op.INPUT
+        slot = schedule.left[node] if is_input else memory.arguments + number
+        if runs and runs[-1][0] + runs[-1][2] == slot:
+            runs[-1][2] += 1
+        else:
+            runs.append([slot, number, 1])
+    lines = Lines("v")
+    for slot, number, count in runs:
+        args = memory.address(lines, slot)
+        out = memory.address(lines, memory.trig + 2 * number)
+        lines.do(f"call void @sincos{min(count, 2)}(ptr {args}, ptr {out}, i64 {count})")
+    return tile_loop(name, "", lines, memory)
+
+
+# ----------------------------------------------------------------------
+# LLVM text of ``batch`` itself: the loop over blocks of tiles, and the rows left over.
+
+CHUNK = 64
+"""Rows that a thread takes at a time; a multiple of every vector width."""
+
+
+def emit_driver(
+    t: VectorType,
+    signature: Signature,
+    calls: list[str],
+    first_output: int,
+    tiles: int,
+    name: str,
+) -> str:
+    """Text of ``name``; ``calls`` are the functions (scratch, tiles) between load and save."""
+    compute = "\n".join(f"  call void {name}(ptr %scratch, i64 %tiles)" for name in calls)
+    return f"""
+define internal void @compute(ptr %scratch, i64 %tiles) noinline {{
+{compute}
+  ret void
+}}
+{_copy_function(t, into_tile=True)}{_copy_function(t, into_tile=False)}
+{_batch_function(t, signature, first_output, tiles, name)}"""
+
+
+def _copy_function(t: VectorType, *, into_tile: bool) -> str:
+    """Text of ``@fill`` or ``@spill``: rows to the columns of a tile, or back, one by one.
+
+    Lanes beyond the last row repeat it. Returns the sum of 0 times every number.
+    """
+    name, source, result = (
+        ("@fill", "%row", "%tile") if into_tile else ("@spill", "%tile", "%row")
+    )
+    e = t.element
+    return f"""
+define internal {e} {name}(ptr %vectors, i64 %size, i64 %rows, ptr %p, i64 %s) noinline {{
+start:
+  %total = mul i64 %size, {t.width}
+  %last = sub i64 %rows, 1
+  br label %head
+head:
+  %k = phi i64 [ 0, %start ], [ %next, %loop ]
+  %sum = phi {e} [ 0.0, %start ], [ %more_sum, %loop ]
+  %more = icmp ult i64 %k, %total
+  br i1 %more, label %loop, label %done
+loop:
+  %column = udiv i64 %k, {t.width}
+  %lane = urem i64 %k, {t.width}
+  %beyond = icmp ugt i64 %lane, %last
+  %which = select i1 %beyond, i64 %last, i64 %lane
+  %offset = mul i64 %which, %s
+  %index = add i64 %offset, %column
+  %row = getelementptr {e}, ptr %p, i64 %index
+  %tile = getelementptr {e}, ptr %vectors, i64 %k
+  %x = load {e}, ptr {source}
+  store {e} %x, ptr {result}
+  %zero = fmul {e} %x, 0.0
+  %more_sum = fadd {e} %sum, %zero
+  %next = add i64 %k, 1
+  br label %head
+done:
+  ret {e} %sum
+}}
+"""
+
+
+def _addresses(lines: Lines, t: VectorType, first: str, groups: range) -> list[str]:
+    out = []
+    for g in groups:
+        offset = lines.let(f"mul i64 {first}, %s{g}")
+        out.append(lines.let(f"getelementptr {t.element}, ptr %p{g}, i64 {offset}"))
+    return out
+
+
+def _batch_function(
+    t: VectorType, signature: Signature, first_output: int, tiles: int, name: str
+) -> str:
+    n_in, n = len(signature.inputs), len(signature.groups)
+    block = Lines("b")
+    row = block.let(f"mul i64 %first, {t.width}")
+    arguments = [
+        f", ptr {address}, i64 %s{g}"
+        for g, address in enumerate(_addresses(block, t, row, range(n)))
+    ]
+    block.do(f"call void @load(ptr %scratch, i64 %tiles{''.join(arguments[:n_in])})")
+    block.do("call void @compute(ptr %scratch, i64 %tiles)")
+    zero = block.let(f"call {t} @save(ptr %scratch, i64 %tiles{''.join(arguments[n_in:])})")
+    total = block.let(f"fadd {t} %sum, {zero}")
+    end = Lines("d")
+    mask = end.let(f"fcmp ord {t} %sum, zeroinitializer")
+    fine = end.all_true(t, mask)
+    rest, rest_fine = _rest(t, signature, first_output, fine)
+    return f"""
+define i64 @{name}(i64 %n, ptr %scratch{row_parameters(n)}) {{
+start:
+  %full = udiv i64 %n, {t.width}
+  br label %head
+head:
+  %first = phi i64 [ 0, %start ], [ %next, %loop ]
+  %sum = phi {t} [ zeroinitializer, %start ], [ {total}, %loop ]
+  %next = add i64 %first, {tiles}
+  %more = icmp ult i64 %first, %full
+  br i1 %more, label %loop, label %end
+loop:
+  %left = sub i64 %full, %first
+  %few = icmp ult i64 %left, {tiles}
+  %tiles = select i1 %few, i64 %left, i64 {tiles}
+{chr(10).join(block.text)}
+  br label %head
+end:
+{chr(10).join(end.text)}
+  %done_rows = mul i64 %full, {t.width}
+  %rows = sub i64 %n, %done_rows
+  %some = icmp ne i64 %rows, 0
+  br i1 %some, label %rest, label %done
+rest:
+{chr(10).join(rest.text)}
+  br label %done
+done:
+  %all_fine = phi i1 [ {fine}, %end ], [ {rest_fine}, %rest ]
+  %flag = zext i1 %all_fine to i64
+  ret i64 %flag
+}}
+"""
+
+
+def _rest(
+    t: VectorType, signature: Signature, first_output: int, fine: str
+) -> tuple[Lines, str]:
+    """The last %rows < W rows: one tile, filled up with copies of the last row."""
+    lines = Lines("r")
+    addresses = _addresses(lines, t, "%done_rows", range(len(signature.groups)))
+    n_in, slot, e = len(signature.inputs), 0, t.element
+    for g, (_, size) in enumerate(signature.groups):
+        if g == n_in:
+            lines.do("call void @compute(ptr %scratch, i64 1)")
+            slot = first_output
+        vectors = lines.at(t, "%scratch", slot * t.width)
+        arguments = f"ptr {vectors}, i64 {size}, i64 %rows, ptr {addresses[g]}, i64 %s{g}"
+        name = "@fill" if g < n_in else "@spill"
+        zero = lines.let(f"call {e} {name}({arguments})")
+        if g >= n_in:
+            ordered = lines.let(f"fcmp ord {e} {zero}, 0.0")
+            fine = lines.let(f"and i1 {fine}, {ordered}")
+        slot += size
+    return lines, fine
+
+
+# ----------------------------------------------------------------------
+# LLVM text of ``@load`` and ``@save``: rows of states to vectors of the tiles and back.
+
+MOST_UNROLLED = 128
+"""Longer outputs are written by a loop."""
+
+
+def load_function(t: VectorType, signature: Signature, memory: TileMemory) -> str:
+    """Text of ``@load``: input rows to vectors of the tiles."""
+    lines = Lines("v")
+    start = 0
+    for group, (_, size) in enumerate(signature.inputs):
+        rows = _row_addresses(lines, t, group) if size else []
+        _prefetch_next_block(lines, t, rows, group, size, memory.tiles)
+        for first, count in column_blocks(size, t.width):
+            for i, value in enumerate(load_columns(lines, t, rows, first, count)):
+                memory.store_slot(lines, value, start + first + i)
+        start += size
+    return tile_loop("@load", row_parameters(len(signature.inputs)), lines, memory)
+
+
+def _prefetch_next_block(
+    lines: Lines, t: VectorType, rows: list[str], group: int, size: int, tiles: int
+) -> None:
+    """Ask for the rows that the same tile of the next block will read, line by line."""
+    if not size:
+        return
+    far = lines.let(f"mul i64 %s{group}, {tiles * t.width}")
+    for row in rows:
+        start = lines.let(f"getelementptr {t.element}, ptr {row}, i64 {far}")
+        for first in range(0, size, 64 // t.size):
+            address = lines.at(t, start, first)
+            lines.do(f"call void @llvm.prefetch.p0(ptr {address}, i32 0, i32 2, i32 1)")
+
+
+def store_function(t: VectorType, signature: Signature, memory: TileMemory) -> str:
+    """Text of ``@save``: vectors of the tiles to output rows; returns 0 or NaN per lane."""
+    lines = Lines("v")
+    start = memory.outputs
+    total = "%sum"
+    for group, (_, size) in enumerate(signature.outputs):
+        rows = _row_addresses(lines, t, group) if size else []
+        if size > MOST_UNROLLED:
+            slots = memory.address(lines, start)
+            arguments = f"ptr {slots}, ptr {rows[0]}, i64 %s{group}, i64 {size}"
+            zero = lines.let(f"call {t} @save_long({arguments})")
+            total = lines.let(f"fadd contract {t} {zero}, {total}")
+            start += size
+            continue
+        for first, count in column_blocks(size, t.width):
+            columns = [memory.load_slot(lines, start + first + i) for i in range(count)]
+            store_columns(lines, t, rows, first, columns)
+            total = _with_nan(lines, t, columns, total)
+        start += size
+    if total == "%sum":
+        total = lines.let(f"fadd {t} %sum, zeroinitializer")
+    parameters = row_parameters(len(signature.outputs))
+    return _save_long(t) + tile_loop("@save", parameters, lines, memory, result=total)
+
+
+def _save_long(t: VectorType) -> str:
+    """Text of ``@save_long(slots, row, stride, size)``: W rows of a long output, by a loop."""
+    lines = Lines("v")
+    rows = ["%to"]
+    for _ in range(1, t.width):
+        rows.append(lines.let(f"getelementptr {t.element}, ptr {rows[-1]}, i64 %stride"))
+    align = t.size * t.width
+    columns = [lines.load(t, lines.at(t, "%from", i * t.width), align) for i in range(t.width)]
+    store_columns(lines, t, rows, 0, columns)
+    total = _with_nan(lines, t, columns, "%sum")
+    return f"""
+define internal {t} @save_long(ptr %slots, ptr %row, i64 %stride, i64 %size) noinline {{
+start:
+  %last = sub i64 %size, {t.width}
+  br label %loop
+loop:
+  %k = phi i64 [ 0, %start ], [ %next, %loop ]
+  %sum = phi {t} [ zeroinitializer, %start ], [ {total}, %loop ]
+  %place = mul i64 %k, {t.width}
+  %from = getelementptr {t.element}, ptr %slots, i64 %place
+  %to = getelementptr {t.element}, ptr %row, i64 %k
+{chr(10).join(lines.text)}
+  %far = add i64 %k, {t.width}
+  %beyond = icmp sgt i64 %far, %last
+  %next = select i1 %beyond, i64 %last, i64 %far
+  %more = icmp slt i64 %k, %last
+  br i1 %more, label %loop, label %done
+done:
+  ret {t} {total}
+}}
+"""
+
+
+def _with_nan(lines: Lines, t: VectorType, values: list[str], total: str) -> str:
+    """``total``, 0 or NaN per lane, with that of more values."""
+    for value in values:  # 0 * x is NaN exactly if x is not finite
+        zero = lines.let(f"fmul contract {t} {value}, zeroinitializer")
+        total = lines.let(f"fadd contract {t} {zero}, {total}")
+    return total
+
+
+def _row_addresses(lines: Lines, t: VectorType, group: int) -> list[str]:
+    """Addresses of the W rows of tile %t in a group."""
+    stride = f"i64 %s{group}"
+    number = lines.let(f"mul i64 %t, {t.width}")
+    offset = lines.let(f"mul i64 {number}, %s{group}")
+    rows = [lines.let(f"getelementptr {t.element}, ptr %p{group}, i64 {offset}")]
+    for _ in range(1, t.width):
+        rows.append(lines.let(f"getelementptr {t.element}, ptr {rows[-1]}, {stride}"))
+    return rows
+
+
+# ----------------------------------------------------------------------
+# Tiles of a batch: what lies where in scratch memory, and functions that run over them.
+
+_FEWEST_TILES, _MOST_TILES = 4, 8
+_BLOCK_BYTES = 262144
+"""Scratch of a block: tiles share the fetched instructions of a segment as long as their data
+stays in fast memory."""
+
+
+@final
+class TileMemory:
+    """Places in a tile, counted in vectors of W states."""
+
+    def __init__(self, t: VectorType, signature: Signature, schedule: Schedule) -> None:
+        self.t = t
+        self.outputs = signature.n_inputs
+        self.arguments = self.outputs + signature.n_outputs
+        self.trig = self.arguments + schedule.n_arguments
+        self.temporaries = self.trig + 2 * schedule.n_arguments
+        size = self.temporaries + schedule.n_slots
+        self.size = size | 1  # an odd number of vectors: tiles fall into different cache sets
+        bytes_per_tile = self.size * t.width * t.size
+        self.tiles = max(_FEWEST_TILES, min(_MOST_TILES, _BLOCK_BYTES // bytes_per_tile))
+        self.block_bytes = self.tiles * bytes_per_tile
+
+    def address(self, lines: Lines, slot: int) -> str:
+        """Address of a vector of the tile."""
+        return lines.at(self.t, "%tile", slot * self.t.width)
+
+    def load_slot(self, lines: Lines, slot: int) -> str:
+        """Value of a vector of the tile."""
+        return lines.load(self.t, self.address(lines, slot), self.t.size * self.t.width)
+
+    def store_slot(self, lines: Lines, value: str, slot: int) -> None:
+        """Write a vector of the tile."""
+        lines.store(self.t, value, self.address(lines, slot), self.t.size * self.t.width)
+
+    def load(self, lines: Lines, kind: str, number: int) -> str:
+        """Value of an input, sine, cosine or temporary."""
+        first = {
+            "input": 0,
+            "sine": self.trig + number,
+            "cosine": self.trig + number + 1,
+            "temporary": self.temporaries,
+        }[kind]
+        return self.load_slot(lines, first + number)
+
+    def store(self, lines: Lines, value: str, place: Place) -> None:
+        """Write an output, argument or temporary."""
+        kind, number = place
+        first = {
+            "output": self.outputs,
+            "argument": self.arguments,
+            "temporary": self.temporaries,
+        }[kind]
+        self.store_slot(lines, value, first + number)
+
+
+def tile_loop(
+    name: str, parameters: str, lines: Lines, memory: TileMemory, *, result: str = ""
+) -> str:
+    """A function that runs ``lines`` for %t = 0 .. %tiles, with %tile the address of tile t."""
+    t = memory.t
+    body = "\n".join(lines.text)
+    carried = f"  %sum = phi {t} [ zeroinitializer, %start ], [ {result}, %loop ]\n"
+    kind = t if result else "void"
+    return f"""
+define internal {kind} {name}(ptr %scratch, i64 %tiles{parameters}) noinline {{
+start:
+  br label %loop
+loop:
+  %t = phi i64 [ 0, %start ], [ %t_next, %loop ]
+{carried if result else ""}  %offset = mul i64 %t, {memory.size * t.width}
+  %tile = getelementptr {t.element}, ptr %scratch, i64 %offset
+{body}
+  %t_next = add i64 %t, 1
+  %more = icmp ult i64 %t_next, %tiles
+  br i1 %more, label %loop, label %done
+done:
+  ret {f"{t} {result}" if result else "void"}
+}}
+"""
+
+
+# ----------------------------------------------------------------------
+# LLVM text that turns rows (one state each) into columns (one quantity of W states) and back.
+#
+# W numbers of each of W rows are loaded as vectors and transposed in registers by log2 W rounds
+# of shuffles. Columns left over at the end of a row are covered by a block that overlaps its
+# neighbour, or by a narrow block where the whole row is shorter than W.
+
+
+def column_blocks(size: int, width: int) -> Iterator[tuple[int, int]]:
+    """(first column, columns) of blocks that cover a row of ``size`` numbers."""
+    if size >= width:
+        yield from ((first, width) for first in range(0, size - width + 1, width))
+        if size % width:
+            yield size - width, width
+        return
+    first = 0
+    while size:
+        count = 1 << (size.bit_length() - 1)
+        yield first, count
+        first, size = first + count, size - count
+
+
+def load_columns(
+    lines: Lines, t: VectorType, rows: list[str], first: int, count: int
+) -> list[str]:
+    """Columns first .. first + count of W rows (addresses), each a vector over the rows.
+
+    The first round of shuffles is done by loading: half a vector of row i, then half of row
+    i + W/2 into its other half.
+    """
+    half = t.width // 2
+    narrow = VectorType(t.dtype, min(count, half))
+    vectors = [""] * t.width
+    for i in range(half):
+        for side in range(2):
+            at = first + side * half
+            if side * half >= count:
+                vectors[i + side * half] = "poison"
+                continue
+            parts = [lines.load(narrow, lines.at(t, rows[row], at)) for row in (i, i + half)]
+            vectors[i + side * half] = _concatenate(lines, narrow, t, parts)
+    return _transpose(lines, t, vectors, half // 2)[:count]
+
+
+def store_columns(
+    lines: Lines, t: VectorType, rows: list[str], first: int, columns: list[str]
+) -> None:
+    """Write columns (vectors over the rows) to W rows (addresses) from column ``first`` on."""
+    narrow = VectorType(t.dtype, len(columns))
+    padding = ["poison"] * (t.width - len(columns))
+    vectors = _transpose(lines, t, columns + padding, t.width // 2)
+    for row, value in zip(rows, vectors, strict=True):
+        lines.store(narrow, _resize(lines, t, narrow, value), lines.at(t, row, first))
+
+
+def transposed(lines: Lines, t: VectorType, rows: list[str]) -> list[str]:
+    """Columns of a (W, W) matrix whose rows are given."""
+    return _transpose(lines, t, rows, t.width // 2)
+
+
+def _concatenate(lines: Lines, part: VectorType, t: VectorType, parts: list[str]) -> str:
+    """Two parts of at most W/2 numbers as the beginnings of the two halves of a vector."""
+    half = t.width // 2
+    if part.width == 1:
+        first = lines.let(f"insertelement {t} poison, {part} {parts[0]}, i32 0")
+        return lines.let(f"insertelement {t} {first}, {part} {parts[1]}, i32 {half}")
+    lanes = [
+        str(i % half + (part.width if i >= half else 0)) if i % half < part.width else "poison"
+        for i in range(t.width)
+    ]
+    return _shuffle(lines, part, parts[0], parts[1], lanes)
+
+
+def _resize(lines: Lines, source: VectorType, result: VectorType, value: str) -> str:
+    if source.width == result.width:
+        return value
+    if result.width == 1:
+        return lines.let(f"extractelement {source} {value}, i32 0")
+    if source.width == 1:
+        return lines.let(f"insertelement {result} poison, {source} {value}, i32 0")
+    lanes = [str(i) if i < source.width else "poison" for i in range(result.width)]
+    return _shuffle(lines, source, value, "poison", lanes)
+
+
+def _shuffle(lines: Lines, t: VectorType, a: str, b: str, lanes: list[str]) -> str:
+    picks = ", ".join(f"i32 {lane}" for lane in lanes)
+    return lines.let(f"shufflevector {t} {a}, {t} {b}, <{len(lanes)} x i32> <{picks}>")
+
+
+def _transpose(lines: Lines, t: VectorType, vectors: list[str], h: int) -> list[str]:
+    """W vectors of W numbers: blocks of h numbers swap places, then of h/2, ..., 1.
+
+    From h = W/2 on this is the transpose.
+    """
+    out = list(vectors)
+    while h:
+        upper = [str(i if not i & h else t.width + i - h) for i in range(t.width)]
+        lower = [str(i + h if not i & h else t.width + i) for i in range(t.width)]
+        for i in range(t.width):
+            if not i & h:
+                a, b = out[i], out[i + h]
+                out[i] = _shuffle(lines, t, a, b, upper)
+                out[i + h] = _shuffle(lines, t, a, b, lower)
+        h //= 2
+    return out

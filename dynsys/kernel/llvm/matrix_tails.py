@@ -1,0 +1,576 @@
+"""Words of the matrix tails in LLVM text: constant tables, broadcasts, functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import final
+
+from dynsys.kernel.llvm.batch import store_columns, transposed
+from dynsys.kernel.llvm.text import Lines, VectorType
+from dynsys.recursive.common_frame import Freedoms
+from dynsys.recursive.inverse import (
+    inertia_from_composites,
+    inverse_from_articulated,
+    operational_inverse,
+)
+from dynsys.types import IntArray, ScalarArray
+
+__all__ = [
+    "GramTail",
+    "InertiaTail",
+    "Supports",
+    "Tables",
+    "block_starts",
+    "broadcast",
+    "call_products",
+    "internal_function",
+    "join",
+    "masked",
+    "multiply_add",
+    "multiply_subtract",
+    "own_supports",
+    "product_functions",
+    "tail_function",
+    "union",
+]
+
+
+class Tables:
+    """Constant tables of a module; equal tables are one."""
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+        self._known: dict[tuple[str, tuple[int, ...]], str] = {}
+
+    def integers(self, values: Iterable[int]) -> str:
+        """Address of a table of i32."""
+        return self._table("i32", tuple(values))
+
+    def masks(self, t: VectorType, lanes: Iterable[bool]) -> str:
+        """Address of all-ones or zero per lane, as integers of the size of a number."""
+        return self._table(f"i{t.bits}", tuple(-int(lane) for lane in lanes))
+
+    def _table(self, kind: str, values: tuple[int, ...]) -> str:
+        key = (kind, values)
+        return self._known.setdefault(key, f"@{self._prefix}{len(self._known)}")
+
+    def text(self) -> str:
+        """Definitions of all tables."""
+        lines = []
+        for (kind, values), name in self._known.items():
+            numbers = ", ".join(f"{kind} {value}" for value in values)
+            lines.append(
+                f"{name} = internal constant [{len(values)} x {kind}] [{numbers}], align 64\n"
+            )
+        return "".join(lines)
+
+
+def broadcast(lines: Lines, t: VectorType, address: str) -> str:
+    """The number at an address in every lane."""
+    value = lines.load(VectorType(t.dtype, 1), address)
+    first = lines.let(f"insertelement {t} poison, {t.element} {value}, i32 0")
+    zeros = f"<{t.width} x i32> zeroinitializer"
+    return lines.let(f"shufflevector {t} {first}, {t} poison, {zeros}")
+
+
+def multiply_add(lines: Lines, t: VectorType, a: str, b: str, c: str) -> str:
+    """A b + c, fused where the processor can."""
+    product = lines.let(f"fmul contract {t} {a}, {b}")
+    return lines.let(f"fadd contract {t} {product}, {c}")
+
+
+def multiply_subtract(lines: Lines, t: VectorType, a: str, b: str, c: str) -> str:
+    """C - a b, fused where the processor can."""
+    product = lines.let(f"fmul contract {t} {a}, {b}")
+    return lines.let(f"fsub contract {t} {c}, {product}")
+
+
+def masked(lines: Lines, t: VectorType, value: str, mask: str) -> str:
+    """Lanes of a value where the mask (integers) is all ones, zero elsewhere."""
+    bits = lines.let(f"bitcast {t} {value} to {t.integer}")
+    kept = lines.let(f"and {t.integer} {bits}, {mask}")
+    return lines.let(f"bitcast {t.integer} {kept} to {t}")
+
+
+def join(lines: Lines) -> str:
+    """The lines as text."""
+    return "\n".join(lines.text)
+
+
+def internal_function(name: str, parameters: str, lines: Lines) -> str:
+    """A function without result, not inlined: it is called many times."""
+    head = f"define internal void @{name}({parameters}) noinline {{"
+    return f"\n{head}\n{join(lines)}\n  ret void\n}}\n"
+
+
+def tail_function(main: Lines) -> str:
+    """Text of ``@tail``; see ``dynsys.kernel.llvm.computation``."""
+    return internal_function("tail", "ptr %head, ptr %work, ptr %out", main)
+
+
+# ----------------------------------------------------------------------
+# Tiles of a matrix over freedoms, and which freedoms support the columns of a tile.
+#
+# Columns (freedoms, or rows of a Jacobian) are taken in blocks of the vector width; the last
+# block overlaps its neighbour instead of reaching beyond the matrix: nothing needs padding.
+
+Supports = Sequence[frozenset[int]]
+"""Per column: the freedoms that support it."""
+
+
+def block_starts(size: int, width: int) -> list[int]:
+    """First columns of blocks that cover ``size`` >= ``width`` columns.
+
+    >>> block_starts(10, 4)
+    [0, 4, 6]
+    """
+    starts = list(range(0, size - width + 1, width))
+    return starts if size % width == 0 else [*starts, size - width]
+
+
+def own_supports(parent: IntArray) -> list[frozenset[int]]:
+    """Freedoms that support each freedom, itself included."""
+    supports: list[frozenset[int]] = []
+    for i, above in enumerate(parent):
+        supports.append(frozenset([i]) | (supports[above] if above >= 0 else frozenset()))
+    return supports
+
+
+def union(supports: Supports, first: int, count: int) -> frozenset[int]:
+    """Freedoms that support any of ``count`` columns from ``first`` on."""
+    return frozenset().union(*supports[first : first + count])
+
+
+# ----------------------------------------------------------------------
+# Tail of H: H_ij = F_i . S_j from composite freedoms in a common frame, tile by tile.
+#
+# Freedom j supports freedom i; entries between freedoms of different limbs are exact zeros. The
+# tiles on the diagonal come last: they set right what overlapping tiles wrote there.
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class InertiaTail:
+    """H (n, n) by the expanded ``parent``; the head gives H_ii (n,), S (6, n), F (6, n)."""
+
+    parent: IntArray
+
+    @property
+    def n(self) -> int:
+        """Number of freedoms."""
+        return len(self.parent)
+
+    @property
+    def n_head(self) -> int:
+        """Numbers that the head computes."""
+        return 13 * self.n
+
+    @property
+    def n_work(self) -> int:
+        """Numbers of memory."""
+        return 0
+
+    def evaluate(self, head: ScalarArray) -> ScalarArray:
+        """H (n, n) from the numbers of the head, without vectors."""
+        matrix = head[self.n :].reshape(2, 6, self.n)
+        bodies = Freedoms(head[: self.n], matrix[0], matrix[1])
+        return inertia_from_composites(bodies, self.parent)
+
+    def text(self, dtype: str, width: int) -> str:
+        """Text of ``void @tail(ptr head, ptr work, ptr out)``."""
+        t = VectorType(dtype, width)
+        tables, main = Tables("inertia_table"), Lines("m")
+        starts, supports = block_starts(self.n, width), own_supports(self.parent)
+        for a in starts:
+            for b in (b for b in starts if b < a):
+                self._call(main, tables, t, supports, a, b)
+        for a in starts:
+            self._call(main, tables, t, supports, a, a)
+        functions = (self._tile(t), self._zero_tile(t), self._diagonal_tile(t))
+        return tables.text() + "".join(functions) + tail_function(main)
+
+    def _call(
+        self, main: Lines, tables: Tables, t: VectorType, supports: Supports, a: int, b: int
+    ) -> None:
+        lanes = [
+            j < i and j in supports[i]
+            for i in range(a, a + t.width)
+            for j in range(b, b + t.width)
+        ]
+        if not any(lanes) and a != b:
+            main.do(f"call void @inertia_zero_tile(ptr %out, i64 {a}, i64 {b})")
+            return
+        masks = tables.masks(t, lanes)
+        name = "inertia_tile" if a != b else "inertia_diagonal_tile"
+        main.do(f"call void @{name}(ptr %head, ptr %out, i64 {a}, i64 {b}, ptr {masks})")
+
+    def _products(self, lines: Lines, t: VectorType) -> list[str]:
+        """F_i . S_j for W rows i from %a and W columns j from %b, masked."""
+        lines.do(f"%at_a = getelementptr {t.element}, ptr %head, i64 %a")
+        lines.do(f"%at_b = getelementptr {t.element}, ptr %head, i64 %b")
+        rows = [""] * t.width
+        for k in range(6):
+            S = lines.load(t, lines.at(t, "%at_b", (1 + k) * self.n))
+            for i in range(t.width):
+                F = broadcast(lines, t, lines.at(t, "%at_a", (7 + k) * self.n + i))
+                if k:
+                    rows[i] = multiply_add(lines, t, F, S, rows[i])
+                else:
+                    rows[i] = lines.let(f"fmul contract {t} {F}, {S}")
+        for i in range(t.width):
+            at = lines.at(t, "%masks", i * t.width)
+            mask = lines.let(f"load {t.integer}, ptr {at}, align {t.size}")
+            rows[i] = masked(lines, t, rows[i], mask)
+        return rows
+
+    def _out_rows(self, lines: Lines, t: VectorType, a: str, b: str) -> list[str]:
+        """Addresses of (a + i, b) in H for i = 0 .. W."""
+        row = lines.let(f"mul i64 {a}, {self.n}")
+        place = lines.let(f"add i64 {row}, {b}")
+        first = lines.let(f"getelementptr {t.element}, ptr %out, i64 {place}")
+        return [lines.at(t, first, i * self.n) for i in range(t.width)]
+
+    def _tile(self, t: VectorType) -> str:
+        lines = Lines("t")
+        rows = self._products(lines, t)
+        for row, address in zip(rows, self._out_rows(lines, t, "%a", "%b"), strict=True):
+            lines.store(t, row, address)
+        store_columns(lines, t, self._out_rows(lines, t, "%b", "%a"), 0, rows)
+        return internal_function(
+            "inertia_tile", "ptr %head, ptr %out, i64 %a, i64 %b, ptr %masks", lines
+        )
+
+    def _zero_tile(self, t: VectorType) -> str:
+        lines = Lines("t")
+        for first, second in (("%a", "%b"), ("%b", "%a")):
+            for address in self._out_rows(lines, t, first, second):
+                lines.store(t, "zeroinitializer", address)
+        return internal_function("inertia_zero_tile", "ptr %out, i64 %a, i64 %b", lines)
+
+    def _diagonal_tile(self, t: VectorType) -> str:
+        """Lower triangle, its mirror, and the diagonal that the head knows."""
+        lines = Lines("t")
+        rows = self._products(lines, t)
+        addresses = self._out_rows(lines, t, "%a", "%a")
+        for i, (row, mirror) in enumerate(zip(rows, transposed(lines, t, rows), strict=True)):
+            both = lines.let(f"fadd {t} {row}, {mirror}")
+            lines.store(t, both, addresses[i])
+        scalar = VectorType(t.dtype, 1)
+        for i, address in enumerate(addresses):
+            value = lines.load(scalar, lines.at(t, "%at_a", i))
+            lines.store(scalar, value, lines.at(t, address, i))
+        parameters = "ptr %head, ptr %out, i64 %a, i64 %b, ptr %masks"
+        return internal_function("inertia_diagonal_tile", parameters, lines)
+
+
+# ----------------------------------------------------------------------
+# Tail of H^-1 and Lambda^-1: G = V^T V from articulated freedoms, SIMD over the columns.
+#
+# With r = 1 / sqrt(D), S' = r S and U' = r U, a wrench x at a body passes the joints towards
+# the
+# base, leaving at each the torque that the joint does not carry:
+#
+#     v_j = x . S'_j       x <- x - v_j U'_j            j from the body to the base
+#
+# Columns x = U_i / D_i for freedom i (with v_i = -r_i) give V with H^-1 = V^T V; columns that
+# are
+# rows of a Jacobian, as wrenches in the common frame, give Lambda^-1 = J H^-1 J^T = V^T V. H
+# not
+# positive definite makes r, and all that follows, NaN.
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class GramTail:
+    """G (m, m) of m columns; ``supports`` names the freedoms that support each column.
+
+    The head gives the columns x (6, m), unless they are the freedoms themselves, then D (n,),
+    S (6, n) and U (6, n).
+    """
+
+    parent: IntArray  # expanded
+    supports: Supports
+    own: bool  # columns are the freedoms themselves
+
+    @property
+    def n(self) -> int:
+        """Number of freedoms."""
+        return len(self.parent)
+
+    @property
+    def m(self) -> int:
+        """Number of columns."""
+        return len(self.supports)
+
+    @property
+    def n_head(self) -> int:
+        """Numbers that the head computes."""
+        return self._D + 13 * self.n
+
+    @property
+    def n_work(self) -> int:
+        """Numbers of memory: S', U', r, x of the freedoms, V."""
+        return self._V + self.n * self.m
+
+    @property
+    def _r(self) -> int:
+        return 12 * self.n
+
+    @property
+    def _x(self) -> int:
+        return 13 * self.n if self.own else 0
+
+    @property
+    def _D(self) -> int:
+        return 0 if self.own else 6 * self.m
+
+    @property
+    def _V(self) -> int:
+        return (19 if self.own else 13) * self.n
+
+    def evaluate(self, head: ScalarArray) -> ScalarArray:
+        """G (m, m) from the numbers of the head, without vectors."""
+        n = self.n
+        wrenches, numbers = head[: self._D], head[self._D :]
+        matrix = numbers[n:].reshape(2, 6, n)
+        bodies = Freedoms(numbers[:n], matrix[0], matrix[1])
+        if self.own:
+            return inverse_from_articulated(bodies, self.parent)
+        return operational_inverse(bodies, wrenches.reshape(6, -1), self.supports)
+
+    def text(self, dtype: str, width: int) -> str:
+        """Text of ``void @tail(ptr head, ptr work, ptr out)``."""
+        t = VectorType(dtype, width)
+        tables, main = Tables("gram_table"), Lines("m")
+        for first in block_starts(self.n, width):
+            main.do(f"call void @gram_scale(ptr %head, ptr %work, i64 {first})")
+        for first in block_starts(self.m, 2 * width):
+            self._call_sweep(main, tables, t, first)
+        if self.own:
+            main.do("call void @gram_diagonal(ptr %work)")
+        call_products(main, tables, t, self.supports, self._V)
+        functions = [self._scale(t), self._sweep(t), product_functions(t, self.m)]
+        if self.own:
+            functions.append(self._diagonal(t))
+        return tables.text() + "".join(functions) + tail_function(main)
+
+    # ---- scaling -------------------------------------------------------------------------
+
+    def _scale(self, t: VectorType) -> str:
+        """Text of ``@gram_scale(head, work, first)``: r, S', U' (and x) of W freedoms."""
+        lines = Lines("t")
+        column = lines.let(f"getelementptr {t.element}, ptr %head, i64 %first")
+        lines.do(f"%given = getelementptr {t.element}, ptr {column}, i64 {self._D}")
+        lines.do(f"%at = getelementptr {t.element}, ptr %work, i64 %first")
+        D = lines.load(t, "%given")
+        inverse = lines.let(f"fdiv {t} {t.constant(1.0)}, {D}")
+        r = lines.let(f"call {t} @llvm.sqrt.{t.suffix}({t} {inverse})")
+        lines.store(t, r, lines.at(t, "%at", self._r))
+        for k in range(12):
+            value = lines.load(t, lines.at(t, "%given", (1 + k) * self.n))
+            scaled = lines.let(f"fmul {t} {value}, {r}")
+            lines.store(t, scaled, lines.at(t, "%at", k * self.n))
+            if self.own and k >= 6:
+                x = lines.let(f"fmul {t} {scaled}, {r}")
+                lines.store(t, x, lines.at(t, "%at", self._x + (k - 6) * self.n))
+        return internal_function("gram_scale", "ptr %head, ptr %work, i64 %first", lines)
+
+    def _diagonal(self, t: VectorType) -> str:
+        """Text of ``@gram_diagonal(work)``: V_ii = -r_i."""
+        return f"""
+define internal void @gram_diagonal(ptr %work) noinline {{
+start:
+  %r = getelementptr {t.element}, ptr %work, i64 {self._r}
+  %V = getelementptr {t.element}, ptr %work, i64 {self._V}
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %start ], [ %next, %loop ]
+  %from = getelementptr {t.element}, ptr %r, i64 %i
+  %value = load {t.element}, ptr %from
+  %minus = fneg {t.element} %value
+  %place = mul i64 %i, {self.m + 1}
+  %to = getelementptr {t.element}, ptr %V, i64 %place
+  store {t.element} %minus, ptr %to
+  %next = add i64 %i, 1
+  %more = icmp ult i64 %next, {self.n}
+  br i1 %more, label %loop, label %done
+done:
+  ret void
+}}
+"""
+
+    # ---- sweep ---------------------------------------------------------------------------
+
+    def _call_sweep(self, main: Lines, tables: Tables, t: VectorType, first: int) -> None:
+        columns = range(first, first + 2 * t.width)
+        steps = sorted(union(self.supports, first, 2 * t.width), reverse=True)
+        lanes = [
+            j in self.supports[c] and not (self.own and j == c) for j in steps for c in columns
+        ]
+        if not steps:
+            return
+        source = "%work" if self.own else "%head"
+        places, masks = tables.integers(steps), tables.masks(t, lanes)
+        main.do(
+            f"call void @gram_sweep(ptr {source}, ptr %work, i64 {first}, i64 {len(steps)}, "
+            f"ptr {places}, ptr {masks})"
+        )
+
+    def _sweep(self, t: VectorType) -> str:
+        """Text of ``@gram_sweep``: rows of V for 2 W columns, two vectors side by side."""
+        start, loop = Lines("s"), Lines("t")
+        start.do(f"%column = getelementptr {t.element}, ptr %work, i64 %first")
+        start.do(f"%source = getelementptr {t.element}, ptr %x, i64 %first")
+        first = [
+            start.load(t, start.at(t, "%source", self._x + k * self.m + h * t.width))
+            for k in range(6)
+            for h in range(2)
+        ]
+        names = [f"%x{k}" for k in range(12)]
+        rows = []
+        for h in range(2):  # S' is read again for the second vector: registers are scarce
+            total = self._dot(loop, t, names[h::2])
+            mask_at = loop.at(t, "%mask_at", h * t.width)
+            mask = loop.let(f"load {t.integer}, ptr {mask_at}, align {t.size}")
+            rows.append(masked(loop, t, total, mask))
+            loop.store(t, rows[h], loop.at(t, "%row_at", h * t.width))
+        after = [""] * 12
+        for k in range(6):
+            U = self._of_freedom(loop, t, (6 + k) * self.n)
+            for h in range(2):
+                x = names[2 * k + h]
+                after[2 * k + h] = multiply_subtract(loop, t, U, rows[h], x)
+        phis = "\n".join(
+            f"  {name} = phi {t} [ {a}, %start ], [ {b}, %loop ]"
+            for name, a, b in zip(names, first, after, strict=True)
+        )
+        parameters = "ptr %x, ptr %work, i64 %first, i64 %count, ptr %steps, ptr %masks"
+        return f"""
+define internal void @gram_sweep({parameters}) noinline {{
+start:
+{join(start)}
+  br label %loop
+loop:
+  %step = phi i64 [ 0, %start ], [ %next, %loop ]
+{phis}
+  %step_at = getelementptr i32, ptr %steps, i64 %step
+  %j32 = load i32, ptr %step_at
+  %j = zext i32 %j32 to i64
+  %freedom = getelementptr {t.element}, ptr %work, i64 %j
+  %mask_place = mul i64 %step, {2 * t.width}
+  %mask_at = getelementptr {t.element}, ptr %masks, i64 %mask_place
+  %row = mul i64 %j, {self.m}
+  %row_far = add i64 %row, {self._V}
+  %row_at = getelementptr {t.element}, ptr %column, i64 %row_far
+{join(loop)}
+  %next = add i64 %step, 1
+  %more = icmp ult i64 %next, %count
+  br i1 %more, label %loop, label %done
+done:
+  ret void
+}}
+"""
+
+    def _dot(self, lines: Lines, t: VectorType, x: list[str]) -> str:
+        """x . S'_j, in two sums that do not wait for each other."""
+        sums = ["", ""]
+        for k in (0, 3, 1, 4, 2, 5):
+            S = self._of_freedom(lines, t, k * self.n)
+            before = sums[k // 3]
+            if before:
+                sums[k // 3] = multiply_add(lines, t, S, x[k], before)
+            else:
+                sums[k // 3] = lines.let(f"fmul contract {t} {S}, {x[k]}")
+        return lines.let(f"fadd contract {t} {sums[0]}, {sums[1]}")
+
+    def _of_freedom(self, lines: Lines, t: VectorType, place: int) -> str:
+        return broadcast(lines, t, lines.at(t, "%freedom", place))
+
+
+# ----------------------------------------------------------------------
+# G = V^T V in LLVM text: tiles of W rows and 2 W columns, each a sum over rows of V.
+#
+# A tile sums over the freedoms that support both a row and a column of it; where V has zeros in
+# such a row, they add nothing. Entries (i, j) and (j, i) are sums of the same products in the
+# same order: G is symmetric to the last bit.
+
+
+def call_products(
+    main: Lines, tables: Tables, t: VectorType, supports: Supports, V: int
+) -> None:
+    """Append the calls for all tiles; V begins at number ``V`` of %work."""
+    m = len(supports)
+    for b in block_starts(m, 2 * t.width):
+        for a in (a for a in block_starts(m, t.width) if a < b + 2 * t.width):
+            shared = union(supports, a, t.width) & union(supports, b, 2 * t.width)
+            rows = tables.integers(V + m * k for k in sorted(shared))
+            inside = b <= a <= b + t.width  # its mirror is another such tile
+            name = "gram_inner_tile" if inside else "gram_tile"
+            place = f"i64 {a}, i64 {b}, i64 {len(shared)}, ptr {rows}"
+            main.do(f"call void @{name}(ptr %work, ptr %out, {place})")
+
+
+def product_functions(t: VectorType, m: int) -> str:
+    """Text of ``@gram_tile`` and ``@gram_inner_tile``, which leaves the mirror out."""
+    return _tile(t, m, mirror=True) + _tile(t, m, mirror=False)
+
+
+def _tile(t: VectorType, m: int, *, mirror: bool) -> str:
+    """W rows from a, 2 W columns from b: sums over ``count`` rows of V."""
+    loop, done = Lines("t"), Lines("d")
+    sums = [f"%g{i}" for i in range(2 * t.width)]
+    columns = [loop.load(t, loop.at(t, "%from_b", h * t.width)) for h in range(2)]
+    after = []
+    for i in range(t.width):
+        x = broadcast(loop, t, loop.at(t, "%from_a", i))
+        for h in range(2):
+            after.append(multiply_add(loop, t, x, columns[h], sums[2 * i + h]))
+    finals = [f"%f{i}" for i in range(2 * t.width)]
+    for i in range(t.width):
+        row = done.at(t, "%out_ab", i * m)
+        for h in range(2):
+            done.store(t, finals[2 * i + h], done.at(t, row, h * t.width))
+    for h in range(2 if mirror else 0):
+        rows = [done.at(t, "%out_ba", (h * t.width + i) * m) for i in range(t.width)]
+        store_columns(done, t, rows, 0, finals[h::2])
+    name = "gram_tile" if mirror else "gram_inner_tile"
+    parameters = "ptr %work, ptr %out, i64 %a, i64 %b, i64 %count, ptr %rows"
+    return f"""
+define internal void @{name}({parameters}) noinline {{
+start:
+  %at_a = getelementptr {t.element}, ptr %work, i64 %a
+  %at_b = getelementptr {t.element}, ptr %work, i64 %b
+  %some = icmp ne i64 %count, 0
+  br i1 %some, label %loop, label %done
+loop:
+  %k = phi i64 [ 0, %start ], [ %next, %loop ]
+{_phis(t, sums, after)}
+  %row_at = getelementptr i32, ptr %rows, i64 %k
+  %row32 = load i32, ptr %row_at
+  %row = zext i32 %row32 to i64
+  %from_a = getelementptr {t.element}, ptr %at_a, i64 %row
+  %from_b = getelementptr {t.element}, ptr %at_b, i64 %row
+{join(loop)}
+  %next = add i64 %k, 1
+  %more = icmp ult i64 %next, %count
+  br i1 %more, label %loop, label %done
+done:
+{_phis(t, finals, after)}
+  %row_a = mul i64 %a, {m}
+  %place_ab = add i64 %row_a, %b
+  %out_ab = getelementptr {t.element}, ptr %out, i64 %place_ab
+  %row_b = mul i64 %b, {m}
+  %place_ba = add i64 %row_b, %a
+  %out_ba = getelementptr {t.element}, ptr %out, i64 %place_ba
+{join(done)}
+  ret void
+}}
+"""
+
+
+def _phis(t: VectorType, names: list[str], values: list[str]) -> str:
+    return "\n".join(
+        f"  {name} = phi {t} [ zeroinitializer, %start ], [ {value}, %loop ]"
+        for name, value in zip(names, values, strict=True)
+    )

@@ -1,0 +1,185 @@
+"""Target: the processor that machine code is made for, and its vector width."""
+
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+import sys
+from dataclasses import dataclass
+from typing import Any, final
+
+import llvmlite.binding as llvm
+
+from dynsys.errors import KernelBuildError
+from dynsys.kernel.python_entry import RUNTIME_PLACES, runtime_addresses
+
+__all__ = [
+    "LoadedCode",
+    "Target",
+    "aarch64",
+    "compile_object",
+    "host",
+    "load_object",
+    "x86_64",
+]
+
+
+@final
+@dataclass(frozen=True)
+class Target:
+    """Triple, CPU and features in LLVM's words, and what the emitter must know of them.
+
+    ``vector_bits`` is the width of the registers that batches use, ``fma`` says whether a fused
+    multiply-add is one instruction.
+    """
+
+    triple: str
+    cpu: str
+    features: str
+    vector_bits: int
+    fma: bool
+
+    def width(self, dtype: str) -> int:
+        """States computed side by side in a batch."""
+        return self.vector_bits // (32 if dtype == "float32" else 64)
+
+    def tile_width(self, dtype: str) -> int:
+        """Numbers side by side in the rows of one matrix: 256 bits at most.
+
+        Rows do not begin where lines of the cache do; a vector as long as a line would lie
+        across two of them every time, and hold more zeros of a branched robot's matrix.
+        """
+        return min(self.vector_bits, 256) // (32 if dtype == "float32" else 64)
+
+    @property
+    def key(self) -> str:
+        """Text that differs whenever the machine code may differ (for caches)."""
+        return f"{self.triple}|{self.cpu}|{self.features}|{self.vector_bits}|{self.fma}"
+
+
+def host(*, disable: tuple[str, ...] = ()) -> Target:
+    """The processor this process runs on, without the features named in ``disable``.
+
+    ``host(disable=("avx",))`` is the same processor used as one that has SSE2 only: switching
+    off "avx512f", "avx2" or "avx" switches off all that builds on it.
+    """
+    detected: dict[str, bool] = dict(llvm.get_host_cpu_features())
+    off = set(disable)
+    if "avx512f" in off:
+        off |= {name for name in detected if name.startswith("avx512")}
+    if off & {"avx", "avx2"}:
+        off |= {name for name in detected if name.startswith(("avx", "fma", "amx", "f16c"))}
+        off |= {"xop", "vaes", "vpclmulqdq"}
+    features = {name: on and name not in off for name, on in detected.items()}
+    triple = llvm.get_process_triple()
+    text = ",".join(("+" if on else "-") + name for name, on in sorted(features.items()))
+    if triple.startswith(("aarch64", "arm64")):
+        return Target(triple, llvm.get_host_cpu_name(), text, 128, True)
+    if features.get("avx512f") and features.get("avx512dq"):
+        bits = 512
+    elif features.get("avx2"):
+        bits = 256
+    else:
+        bits = 128
+    fma = bool(features.get("fma"))
+    return Target(triple, llvm.get_host_cpu_name(), text, bits, fma)
+
+
+def x86_64(level: int) -> Target:
+    """Generic x86-64 of a psABI level: 1 is SSE2, 3 is AVX2 with FMA, 4 is AVX-512."""
+    cpu = {1: "x86-64", 2: "x86-64-v2", 3: "x86-64-v3", 4: "x86-64-v4"}[level]
+    bits = {1: 128, 2: 128, 3: 256, 4: 512}[level]
+    features = "-prefer-256-bit" if level == 4 else ""
+    return Target("x86_64-unknown-linux-gnu", cpu, features, bits, level >= 3)
+
+
+def aarch64() -> Target:
+    """Generic 64-bit ARM with NEON."""
+    return Target("aarch64-unknown-linux-gnu", "generic", "+neon", 128, True)
+
+
+# ----------------------------------------------------------------------
+# LLVM text to object code (bytes), and object code to callable addresses.
+
+_FUNCTIONS = ("one", "team", "serve", "call", "rows", "runtime")
+
+
+def compile_object(text: str, target: Target, *, level: int = 1) -> bytes:
+    """Object code of LLVM text for a target; ``level`` is LLVM's code generation level.
+
+    No optimisation passes run on the text: the expression graph has done that work already.
+
+    Raises
+    ------
+    KernelBuildError
+        If LLVM cannot parse the text or has no code generator for the target.
+    """
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    try:
+        machine = llvm.Target.from_triple(target.triple).create_target_machine(
+            cpu=target.cpu,
+            features=target.features,
+            opt=level,
+            reloc="pic",
+            codemodel="default",
+        )
+        module = llvm.parse_assembly(text)
+        module.verify()
+        return bytes(machine.emit_object(module))
+    except RuntimeError as error:
+        raise KernelBuildError(
+            f"LLVM could not compile a kernel for {target.triple} ({target.cpu}): {error}. "
+            'The backend "reference" computes the same without machine code.'
+        ) from error
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class LoadedCode:
+    """Addresses of the functions of a kernel; the code lives as long as this object."""
+
+    one: int
+    team: int
+    serve: int
+    call: int
+    rows: int
+    keep: Any  # the JIT library and its tracker
+
+
+def load_object(code: bytes) -> LoadedCode:
+    """Load object code made by :func:`compile_object` into this process.
+
+    Raises
+    ------
+    KernelBuildError
+        If the bytes are no object code of a kernel for this machine.
+    """
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    try:
+        jit = llvm.create_lljit_compiler()
+        builder = llvm.JITLibraryBuilder().add_object_img(code)
+        for name in _FUNCTIONS:
+            builder.export_symbol(name)
+        tracker = builder.link(jit, "kernel")
+    except RuntimeError as error:
+        raise KernelBuildError(
+            f"object code of a kernel could not be loaded ({error}); build it anew"
+        ) from error
+    addresses = [*_libm_addresses(), *runtime_addresses()]
+    table = (ctypes.c_void_p * RUNTIME_PLACES).from_address(tracker["runtime"])
+    for place, address in zip(range(RUNTIME_PLACES), addresses, strict=True):
+        table[place] = address
+    one, team, serve, call, rows = (tracker[name] for name in _FUNCTIONS[:-1])
+    return LoadedCode(one, team, serve, call, rows, (tracker, jit))
+
+
+def _libm_addresses() -> list[int]:
+    """Addresses of the C library's sin and cos."""
+    name = "ucrtbase" if sys.platform == "win32" else None
+    library = ctypes.CDLL(name)
+    if not hasattr(library, "sin"):
+        library = ctypes.CDLL(ctypes.util.find_library("m"))
+    functions = (library.sin, library.cos)
+    return [ctypes.cast(f, ctypes.c_void_p).value or 0 for f in functions]

@@ -1,0 +1,196 @@
+"""Small helpers to write LLVM's textual form: types, constants, numbered values."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, final
+
+import numpy as np
+
+__all__ = [
+    "FEWEST",
+    "Lines",
+    "VectorType",
+    "finite_function",
+    "literal",
+    "row_addresses",
+    "row_parameters",
+]
+
+
+@lru_cache(maxsize=4096)
+def _hex(value: float) -> str:
+    return f"0x{struct.unpack('>Q', struct.pack('>d', value))[0]:016X}"
+
+
+def literal(value: Any, dtype: str) -> str:
+    """A number, rounded once to ``dtype``, as an exact LLVM literal."""
+    rounded = np.float32(value) if dtype == "float32" else value
+    return _hex(float(rounded))
+
+
+@final
+@dataclass(frozen=True)
+class VectorType:
+    """``width`` numbers of ``dtype`` side by side; width 1 is a plain scalar."""
+
+    dtype: str
+    width: int
+
+    @property
+    def bits(self) -> int:
+        """Bits of one number."""
+        return 32 if self.dtype == "float32" else 64
+
+    @property
+    def size(self) -> int:
+        """Bytes of one number."""
+        return self.bits // 8
+
+    @property
+    def element(self) -> str:
+        """LLVM type of one number."""
+        return "float" if self.dtype == "float32" else "double"
+
+    def _of(self, element: str) -> str:
+        return element if self.width == 1 else f"<{self.width} x {element}>"
+
+    def __str__(self) -> str:
+        return self._of(self.element)
+
+    @property
+    def integer(self) -> str:
+        """Integers of the same size."""
+        return self._of(f"i{self.bits}")
+
+    @property
+    def mask(self) -> str:
+        """Results of comparisons."""
+        return self._of("i1")
+
+    @property
+    def suffix(self) -> str:
+        """How intrinsics call the type."""
+        return ("" if self.width == 1 else f"v{self.width}") + f"f{self.bits}"
+
+    def constant(self, value: Any) -> str:
+        """The same number in every lane."""
+        text = literal(value, self.dtype)
+        return text if self.width == 1 else f"splat ({self.element} {text})"
+
+    def integer_constant(self, value: int) -> str:
+        """The same integer in every lane."""
+        return str(value) if self.width == 1 else f"splat (i{self.bits} {value})"
+
+
+@final
+class Lines:
+    """Body of one function: appended instructions and fresh names."""
+
+    def __init__(self, prefix: str = "t") -> None:
+        self.text: list[str] = []
+        self._prefix = prefix
+        self._count = 0
+
+    def let(self, instruction: str) -> str:
+        """Append ``%fresh = instruction``; returns the fresh name."""
+        name = f"%{self._prefix}{self._count}"
+        self._count += 1
+        self.text.append(f"  {name} = {instruction}")
+        return name
+
+    def do(self, instruction: str) -> None:
+        """Append an instruction without a result."""
+        self.text.append("  " + instruction)
+
+    def label(self, name: str) -> None:
+        """Begin a basic block."""
+        self.text.append(f"{name}:")
+
+    def at(self, t: VectorType, pointer: str, index: int) -> str:
+        """Address of number ``index`` of the element type of ``t``."""
+        if index == 0:
+            return pointer
+        return self.let(f"getelementptr {t.element}, ptr {pointer}, i64 {index}")
+
+    def load(self, t: VectorType, address: str, align: int | None = None) -> str:
+        """The vector at an address; ``align`` in bytes, else of one number."""
+        return self.let(f"load {t}, ptr {address}, align {align or t.size}")
+
+    def store(self, t: VectorType, value: str, address: str, align: int | None = None) -> None:
+        """Write a vector to an address; ``align`` in bytes, else of one number."""
+        self.do(f"store {t} {value}, ptr {address}, align {align or t.size}")
+
+    def fused(self, t: VectorType, a: str, b: str, c: str, fma: bool) -> str:
+        """The expression a b + c, rounded once if the processor can, else twice."""
+        if fma:
+            return self.let(f"call {t} @llvm.fma.{t.suffix}({t} {a}, {t} {b}, {t} {c})")
+        product = self.let(f"fmul {t} {a}, {b}")
+        return self.let(f"fadd {t} {product}, {c}")
+
+    def all_true(self, t: VectorType, mask: str) -> str:
+        """Whether a comparison holds in every lane, as i1."""
+        if t.width == 1:
+            return mask
+        packed = self.let(f"bitcast {t.mask} {mask} to i{t.width}")
+        return self.let(f"icmp eq i{t.width} {packed}, -1")
+
+
+def row_parameters(count: int) -> str:
+    """Parameters of a function on rows: address %p and stride %s of every group."""
+    return "".join(f", ptr %p{g}, i64 %s{g}" for g in range(count))
+
+
+def row_addresses(count: int, t: VectorType, row: str) -> str:
+    """Lines that set %a0, %a1 ... to the addresses of a row of every group."""
+    return "".join(
+        f"  %o{g} = mul i64 {row}, %s{g}\n"
+        f"  %a{g} = getelementptr {t.element}, ptr %p{g}, i64 %o{g}\n"
+        for g in range(count)
+    )
+
+
+# ----------------------------------------------------------------------
+# LLVM text that tells whether numbers are finite: 0 * x is NaN exactly if x is not.
+
+FEWEST = 16
+"""Numbers that ``@finite`` looks at together, and needs at least."""
+
+
+def finite_function(dtype: str) -> str:
+    """Text of ``i1 @finite(numbers, count)`` for at least FEWEST numbers side by side."""
+    t = VectorType(dtype, FEWEST // 4)
+    quarters = range(4)
+
+    def each(text: str) -> str:
+        return "\n".join("  " + text.format(i=i, step=i * t.width) for i in quarters)
+
+    return f"""
+define internal i1 @finite(ptr %numbers, i64 %count) noinline {{
+start:
+  %last = sub i64 %count, {FEWEST}
+  br label %loop
+loop:
+  %k = phi i64 [ 0, %start ], [ %next, %loop ]
+{each(f"%s{{i}} = phi {t} [ zeroinitializer, %start ], [ %n{{i}}, %loop ]")}
+  %at = getelementptr {t.element}, ptr %numbers, i64 %k
+{each(f"%a{{i}} = getelementptr {t.element}, ptr %at, i64 {{step}}")}
+{each(f"%x{{i}} = load {t}, ptr %a{{i}}, align {t.size}")}
+{each(f"%z{{i}} = fmul contract {t} %x{{i}}, zeroinitializer")}
+{each(f"%n{{i}} = fadd contract {t} %s{{i}}, %z{{i}}")}
+  %far = add i64 %k, {FEWEST}
+  %beyond = icmp sgt i64 %far, %last
+  %next = select i1 %beyond, i64 %last, i64 %far
+  %more = icmp slt i64 %k, %last
+  br i1 %more, label %loop, label %done
+done:
+  %a = fadd {t} %n0, %n1
+  %b = fadd {t} %n2, %n3
+  %ordered = fcmp ord {t} %a, %b
+  %bits = bitcast {t.mask} %ordered to i{t.width}
+  %all = icmp eq i{t.width} %bits, -1
+  ret i1 %all
+}}
+"""
