@@ -4,11 +4,6 @@ Mechanics and sparse linear systems; sensors and problems are packages of their 
 """
 
 from dynsys import interop
-from dynsys.branch.inverse_inertia import (
-    InverseInertia,
-    inverse_inertia,
-    inverse_inertia_times,
-)
 from dynsys.errors import (
     DynsysError,
     KernelBuildError,
@@ -21,6 +16,7 @@ from dynsys.errors import (
     StructurallySingularError,
 )
 from dynsys.kernel.quantities import specialise
+from dynsys.loops.inverse_inertia import InverseInertia, inverse_inertia, inverse_inertia_times
 from dynsys.model import synthetic
 from dynsys.model.readers import load
 from dynsys.model.tree import KinematicTree

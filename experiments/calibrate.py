@@ -3,7 +3,7 @@
     python -m experiments.calibrate
 
 Prints, per method, the seconds per unit that fit the measured times best (non-negative least
-squares of relative errors), the tables to put into ``dynsys/branch/inverse_costs.py`` and
+squares of relative errors), the tables to put into ``dynsys/loops/inverse_inertia.py`` and
 ``dynsys/operational/costs.py``, and how much the choice they lead to loses.
 """
 
@@ -17,8 +17,8 @@ from typing import get_args
 import numpy as np
 from scipy.optimize import nnls
 
-from dynsys.branch import inverse_costs
-from dynsys.branch.inverse_inertia import InverseInertia, Method
+from dynsys.loops import inverse_inertia as inverse_costs
+from dynsys.loops.inverse_inertia import InverseInertia, Method
 from dynsys.model import synthetic
 from dynsys.model.tree import KinematicTree
 from dynsys.operational import OperationalSpace, costs
@@ -108,7 +108,7 @@ def loss(cases: Sequence[Case], units: dict[str, dict[str, float]]) -> tuple[flo
 def main() -> int:
     """Fit and print both tables."""
     for title, cases, stored in (
-        ("dynsys/branch/inverse_costs.py", inverse_cases(), inverse_costs.UNITS),
+        ("dynsys/loops/inverse_inertia.py", inverse_cases(), inverse_costs.UNITS),
         ("dynsys/operational/costs.py", operational_cases(), costs.UNITS),
     ):
         units = fit(cases)

@@ -17,15 +17,7 @@ from typing import get_args
 
 import numpy as np
 
-from dynsys.branch.drumwright_counts import (
-    TABLE_1,
-    TABLE_2,
-    TABLE_3,
-    Table,
-    evaluate,
-    inverse_count,
-    total,
-)
+from dynsys.loops.counts import TABLE_1, TABLE_2, TABLE_3, Table, evaluate, inverse_count, total
 from dynsys.model import synthetic
 from dynsys.program.counting import OperationCount
 from dynsys.simulation import ROUTES, Integrator
@@ -40,7 +32,7 @@ NOTES = (
     "Table 1 reads as 13 multiplications per joint and column over all n^2 pairs for impulses,"
     " though section 5.2 starts a column at its own joint, and 19 over half of the pairs for"
     " velocities; our loops visit half in both passes: 12n^2 + .. instead of 22.5n^2 + ..",
-    "Algorithms 1 and 2 as printed do not give M^-1: see dynsys/branch/drumwright.py.",
+    "Algorithms 1 and 2 as printed do not give M^-1: see dynsys/loops/drumwright.py.",
     "Figure 2 sets the Theta(n^2) inverse against factorisations alone; the rows 'LAPACK"
     " inverse' finish the job.",
 )

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from dynsys.branch.drumwright_counts import inverse_count
+from dynsys.loops.counts import inverse_count
 from dynsys.program.counting import OperationCount
 from dynsys.simulation import ROUTES, SimulationState
 from experiments import centipede_runs, drumwright_runs, paper_figures

@@ -10,10 +10,15 @@ from typing import Any
 import numpy as np
 from scipy.linalg import lapack
 
-from dynsys.branch import drumwright
-from dynsys.branch.articulated import Freedoms, TreeArrays, articulate_globally
-from dynsys.branch.drumwright_loops import gather_impulses, update_velocities
-from dynsys.branch.inertia_matrix import inertia_matrix
+from dynsys.loops import drumwright
+from dynsys.loops.drumwright import (
+    Freedoms,
+    TreeArrays,
+    articulate_globally,
+    gather_impulses,
+    update_velocities,
+)
+from dynsys.loops.packed import inertia_matrix
 from dynsys.model import synthetic
 from dynsys.model.expanded import depths
 from dynsys.model.spatial import Transform

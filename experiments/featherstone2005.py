@@ -15,16 +15,19 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 import dynsys
-from dynsys.branch.counts import (
+from dynsys.loops.counts import (
     CLOSED_FORMS,
+    crba_count,
+    crba_sums,
+    dh_nodes,
     factor_count,
     product_count,
+    rnea_count,
     solve_count,
     tree_sums,
     triangular_solve_count,
     unbranched_sums,
 )
-from dynsys.branch.crba_counts import crba_count, crba_sums, dh_nodes, rnea_count
 from dynsys.model import synthetic
 from dynsys.model.expanded import expanded_parent
 from dynsys.model.joints import Cylindrical, Revolute, Spherical

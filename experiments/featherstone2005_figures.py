@@ -6,7 +6,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from dynsys.branch.counts import CLOSED_FORMS
+from dynsys.loops.counts import CLOSED_FORMS
 from dynsys.model import synthetic
 from dynsys.model.expanded import expanded_parent
 from experiments import paper_figures

@@ -13,8 +13,15 @@ from pathlib import Path
 
 import numpy as np
 
-from dynsys.branch.counts import factor_count, tree_sums, unbranched_sums
-from dynsys.branch.crba_counts import crba_count, crba_sums, dh_nodes, rnea_count
+from dynsys.loops.counts import (
+    crba_count,
+    crba_sums,
+    dh_nodes,
+    factor_count,
+    rnea_count,
+    tree_sums,
+    unbranched_sums,
+)
 from dynsys.model import synthetic
 from dynsys.model.expanded import expanded_parent, last_freedom
 from dynsys.model.joints import Revolute, Spherical

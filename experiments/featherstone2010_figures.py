@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
-from dynsys.branch.counts import factor_count, tree_sums
+from dynsys.loops.counts import factor_count, tree_sums
 from dynsys.model.expanded import expanded_parent
 from dynsys.operational.rjk_counts import omega_count, propagator_count, rjk_transforms
 from dynsys.recursive.sparse_factors import support_mask

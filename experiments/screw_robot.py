@@ -12,7 +12,7 @@ from typing import Any, final
 
 import numpy as np
 
-from dynsys.branch.crba_counts import dh_nodes
+from dynsys.loops.counts import dh_nodes
 from dynsys.model.joints import Free, Revolute
 from dynsys.model.spatial import Transform
 from dynsys.model.synthetic import cloud_inertia

@@ -27,7 +27,7 @@ from dynsys.loops.columns import (
     WAY,
 )
 from dynsys.loops.jit import inlined, loop
-from dynsys.loops.turns import cross, to_parent, turn_symmetric
+from dynsys.loops.rotations import cross, to_parent, turn_symmetric
 from dynsys.loops.wrenches import ROWS
 from dynsys.types import Array, IntArray
 

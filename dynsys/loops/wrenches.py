@@ -38,7 +38,7 @@ from dynsys.loops.columns import (
     W,
 )
 from dynsys.loops.jit import inlined, loop
-from dynsys.loops.turns import cross, to_body, to_parent
+from dynsys.loops.rotations import cross, to_body, to_parent
 from dynsys.types import Array, IntArray
 
 __all__ = ["ROWS", "gather_wrenches", "move_bodies", "push_bodies"]

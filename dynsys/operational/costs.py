@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dynsys.branch.counts import tree_sums
+from dynsys.loops.counts import tree_sums
 from dynsys.model.expanded import expanded_parent
 from dynsys.operational.counts import sparse_counts
 from dynsys.operational.gather import wanted_bodies

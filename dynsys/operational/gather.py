@@ -11,8 +11,8 @@ from typing import final
 
 import numpy as np
 
-from dynsys.branch.compiled import Loop
 from dynsys.errors import SingularSystemError
+from dynsys.jit import Loop
 from dynsys.model.spatial import Transform
 from dynsys.operational.rjk import propagators
 from dynsys.operational.space import TaskSpace

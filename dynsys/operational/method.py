@@ -12,8 +12,8 @@ from importlib import import_module
 
 import numpy as np
 
-from dynsys.branch.articulated import TreeArrays
 from dynsys.errors import ModelError
+from dynsys.loops.drumwright import TreeArrays
 from dynsys.model.tree import KinematicTree, nearest_name
 from dynsys.operational import methods
 from dynsys.operational.generalised_inverse import (

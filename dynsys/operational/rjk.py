@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from dynsys.branch.compiled import Loop
-from dynsys.branch.packed import PackedTree
+from dynsys.jit import Loop
+from dynsys.loops.packed import PackedTree
 from dynsys.operational.need import BlockPlan, Kind
 from dynsys.types import Array, IntArray
 

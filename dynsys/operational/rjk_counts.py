@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynsys.branch.crba_counts import dh_nodes
+from dynsys.loops.counts import dh_nodes
 from dynsys.operational.need import needed_blocks
 from dynsys.operational.supports import ancestor
 from dynsys.program.counting import OperationCount
@@ -55,7 +55,7 @@ def rjk_transforms(
 
     ``as_printed`` counts the blocks that [OSI] figure 15 marks to the letter; see
     :mod:`dynsys.operational.need`. ``dh`` marks DH nodes, by default those of
-    :func:`~dynsys.branch.crba_counts.dh_nodes`.
+    :func:`~dynsys.loops.counts.dh_nodes`.
     """
     chosen = dh_nodes(np.asarray(parent)) if dh is None else dh
     inner = [i for i, p in enumerate(parent) if p >= 0]

@@ -12,8 +12,8 @@ from typing import final
 
 import numpy as np
 
-from dynsys.branch.compiled import Loop
 from dynsys.errors import ModelError
+from dynsys.jit import Loop
 from dynsys.model.expanded import expanded_parent, last_freedom
 from dynsys.model.spatial import Transform
 from dynsys.model.tree import KinematicTree

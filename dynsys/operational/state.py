@@ -7,10 +7,8 @@ from typing import final
 
 import numpy as np
 
-from dynsys.branch.articulated import TreeArrays, motion_matrices
-from dynsys.branch.inertia_matrix import inertia_matrix
-from dynsys.branch.packed import PackedTree
-from dynsys.branch.packed_joints import Poses
+from dynsys.loops.drumwright import TreeArrays, motion_matrices
+from dynsys.loops.packed import PackedTree, Poses, inertia_matrix
 from dynsys.model.spatial import Transform
 from dynsys.model.tree import KinematicTree
 from dynsys.recursive.kinematics import transforms

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dynsys.branch.compiled import Loop
+from dynsys.jit import Loop
 from dynsys.operational.supports import Supports
 from dynsys.recursive.sparse_factors import scalar_type
 from dynsys.types import ArrayLike, IntArray, ScalarArray

@@ -23,7 +23,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from dynsys.errors import SingularSystemError, StructurallySingularError
-from dynsys.ordering.compiled import compiled
+from dynsys.jit import compiled
 from dynsys.plan.orders.orders import Pattern, PivotOrder, require_square
 from dynsys.system.equations import Kinematics
 from dynsys.system.linear_system import LinearSystem

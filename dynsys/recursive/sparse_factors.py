@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from dynsys.branch.compiled import Loop
 from dynsys.errors import ModelError, SingularSystemError, StateError
+from dynsys.jit import Loop
 from dynsys.types import Array, ArrayLike, BoolArray, IntArray, ScalarArray
 
 __all__ = [

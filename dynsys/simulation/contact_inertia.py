@@ -18,11 +18,11 @@ from typing import Literal, NamedTuple, final, get_args
 import numpy as np
 from scipy.linalg import lapack
 
-from dynsys.branch import drumwright
-from dynsys.branch.articulated import TreeArrays
-from dynsys.branch.compiled import Loop
-from dynsys.branch.inertia_matrix import inertia_matrix
 from dynsys.errors import ModelError, SingularSystemError
+from dynsys.jit import Loop
+from dynsys.loops import drumwright
+from dynsys.loops.drumwright import TreeArrays
+from dynsys.loops.packed import inertia_matrix
 from dynsys.model.tree import nearest_name
 from dynsys.recursive.sparse_factors import ltl_in_situ, solve_L_in_situ, solve_LT_in_situ
 from dynsys.types import Array, IntArray

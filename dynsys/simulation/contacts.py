@@ -14,10 +14,9 @@ from typing import final
 
 import numpy as np
 
-from dynsys.branch.compiled import Loop
-from dynsys.branch.packed import PackedTree
-from dynsys.branch.packed_joints import Poses
 from dynsys.errors import ModelError
+from dynsys.jit import Loop
+from dynsys.loops.packed import PackedTree, Poses
 from dynsys.model.tree import KinematicTree
 from dynsys.types import Array, ArrayLike, IntArray
 

@@ -13,8 +13,8 @@ from typing import final
 
 import numpy as np
 
-from dynsys.branch.packed_joints import PackedJoints
 from dynsys.errors import ModelError
+from dynsys.loops.packed import PackedJoints
 from dynsys.model.joints import Helical, Prismatic, Revolute, Spherical
 from dynsys.model.tree import KinematicTree
 from dynsys.types import Array

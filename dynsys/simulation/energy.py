@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from dynsys.branch.compiled import Loop
-from dynsys.branch.packed import PackedTree
-from dynsys.branch.packed_joints import Poses
+from dynsys.jit import Loop
+from dynsys.loops.packed import PackedTree, Poses
 from dynsys.types import Array, IntArray
 
 __all__ = ["kinetic_energy", "potential_energy"]

@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynsys.branch.compiled import Loop
 from dynsys.errors import StateError
+from dynsys.jit import Loop
 from dynsys.types import Array
 
 __all__ = ["Impulses", "solve_contacts"]

@@ -17,10 +17,10 @@ from typing import Literal, final, get_args
 
 import numpy as np
 
-from dynsys.branch.articulated import TreeArrays, motion_matrices
-from dynsys.branch.packed_joints import Poses
 from dynsys.errors import ModelError, StateError
 from dynsys.loops import LoopKernel
+from dynsys.loops.drumwright import TreeArrays, motion_matrices
+from dynsys.loops.packed import Poses
 from dynsys.model.tree import KinematicTree
 from dynsys.simulation.contact_inertia import ContactInertia, Route
 from dynsys.simulation.contacts import ContactPoints, Ground

@@ -6,16 +6,19 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from dynsys.branch.counts import (
+from dynsys.errors import ModelError
+from dynsys.loops.counts import (
     CLOSED_FORMS,
+    crba_count,
+    crba_sums,
+    dh_nodes,
     factor_count,
     product_count,
     solve_count,
+    subtree_sizes,
     tree_sums,
     triangular_solve_count,
 )
-from dynsys.branch.crba_counts import crba_count, crba_sums, dh_nodes, subtree_sizes
-from dynsys.errors import ModelError
 from dynsys.model import synthetic
 from dynsys.model.expanded import expanded_parent
 from dynsys.program.counting import OperationCount, Tally

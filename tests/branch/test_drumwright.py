@@ -9,18 +9,19 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 import dynsys
-from dynsys.branch import drumwright
-from dynsys.branch.articulated import TreeArrays, motion_matrices
-from dynsys.branch.drumwright_counts import TABLE_1, TABLE_2, TABLE_3, inverse_count, total
-from dynsys.branch.inverse_costs import Sizes, choose
-from dynsys.branch.inverse_inertia import (
+from dynsys.errors import ModelError, SingularSystemError, StateError
+from dynsys.loops import drumwright
+from dynsys.loops.counts import TABLE_1, TABLE_2, TABLE_3, inverse_count, total
+from dynsys.loops.drumwright import TreeArrays, motion_matrices
+from dynsys.loops.inverse_inertia import (
     InverseInertia,
     Method,
+    Sizes,
+    choose,
     inverse_inertia,
     inverse_inertia_times,
 )
-from dynsys.branch.packed_joints import PackedJoints
-from dynsys.errors import ModelError, SingularSystemError, StateError
+from dynsys.loops.packed import PackedJoints
 from dynsys.model import synthetic
 from dynsys.model.joints import Revolute
 from dynsys.model.tree import Body, KinematicTree

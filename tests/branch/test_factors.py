@@ -10,10 +10,10 @@ from hypothesis import given
 from numpy.testing import assert_allclose
 
 import dynsys
-from dynsys.branch.articulated import TreeArrays
-from dynsys.branch.compiled import Loop
-from dynsys.branch.inertia_matrix import inertia_matrix
 from dynsys.errors import ModelError, SingularSystemError, StateError
+from dynsys.jit import Loop
+from dynsys.loops.drumwright import TreeArrays
+from dynsys.loops.packed import inertia_matrix
 from dynsys.model import synthetic
 from dynsys.model.expanded import expanded_parent
 from dynsys.model.tree import KinematicTree

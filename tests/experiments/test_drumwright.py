@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dynsys.branch.drumwright_counts import inverse_count
+from dynsys.loops.counts import inverse_count
 from dynsys.model import synthetic
 from experiments import (
     calibrate,

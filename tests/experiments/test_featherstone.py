@@ -10,7 +10,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import dynsys
-from dynsys.branch.crba_counts import crba_count, crba_sums
+from dynsys.loops.counts import crba_count, crba_sums
 from dynsys.model import synthetic
 from dynsys.operational import operational_space
 from dynsys.operational.rjk_counts import omega_count, propagator_count, rjk_transforms

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from dynsys.loops import flat, jit, prefer_loops
-from dynsys.loops.choice import estimated_operations
+from dynsys.loops.kernel import estimated_operations
 from dynsys.model.spatial import Transform
 from dynsys.model.synthetic import chain, humanoid30, random_rotation, random_tree
 from dynsys.model.tree import KinematicTree

@@ -10,8 +10,8 @@ from numpy.testing import assert_allclose
 from scipy.optimize import nnls
 
 import dynsys
-from dynsys.branch.articulated import TreeArrays
 from dynsys.errors import ModelError, StateError
+from dynsys.loops.drumwright import TreeArrays
 from dynsys.model import synthetic
 from dynsys.model.tree import KinematicTree
 from dynsys.simulation import ROUTES, ContactInertia, ContactPoints, Ground, solve_contacts

@@ -18,7 +18,7 @@ from typing import final
 
 import numpy as np
 
-from dynsys.branch.compiled import Loop
+from dynsys.jit import Loop
 from dynsys.model.tree import KinematicTree
 from dynsys.operational.gather import Gathering, propagators_at, wanted_bodies
 from dynsys.operational.method import AbstractMethod

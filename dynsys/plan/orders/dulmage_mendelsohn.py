@@ -23,7 +23,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from dynsys.errors import StructurallySingularError
-from dynsys.ordering.compiled import compiled
+from dynsys.jit import compiled
 from dynsys.plan.orders.orders import (
     AbstractOrdering,
     Natural,

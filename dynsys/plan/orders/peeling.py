@@ -22,7 +22,7 @@ from typing import Any, final
 
 import numpy as np
 
-from dynsys.ordering.compiled import compiled
+from dynsys.jit import compiled
 from dynsys.plan.orders.orders import (
     AbstractOrdering,
     Natural,

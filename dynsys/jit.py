@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from functools import cached_property
-from typing import Any, final
+from functools import cache, cached_property, wraps
+from typing import Any, TypeVar, cast, final
 
 import numpy as np
 
-__all__ = ["Loop"]
+__all__ = [
+    "Loop",
+    "compiled",
+]
 
 NATIVE = (np.dtype(np.float64), np.dtype(np.intp), np.dtype(np.bool_))
 
@@ -50,3 +53,28 @@ class Loop:
                 self.source(*arguments)
                 return
         self.machine(*arguments)
+
+
+# ----------------------------------------------------------------------
+# Numba, typed and late: loops over index arrays that NumPy cannot express.
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def compiled(function: _Function) -> _Function:
+    """Compile a function when it is first called; its machine code is kept beside its module.
+
+    Numba itself is imported then, too: half a second that most uses of dynsys never need.
+    """
+
+    @cache
+    def machine_code() -> Callable[..., Any]:
+        from numba import njit
+
+        return cast(Callable[..., Any], njit(cache=True)(function))
+
+    @wraps(function)
+    def call(*arguments: Any) -> Any:
+        return machine_code()(*arguments)
+
+    return cast(_Function, call)

@@ -1,8 +1,11 @@
-"""Joint transforms, poses and integration of a whole robot as compiled loops. O(n).
+"""A tree as flat arrays: what every compiled loop reads. Made once per robot.
 
-The twin, for numbers and robots of any size, of :func:`dynsys.recursive.kinematics.transforms`,
-``poses`` and ``robot.integrate``. Conventions are those of :mod:`dynsys.model.spatial`:
-``E`` (N, 3, 3) takes base to body coordinates, ``r`` (N, 3) is the body's origin in the base's.
+parent (N,)          parent of each body
+first (N + 1,)       freedoms of body i are first[i] .. first[i + 1] - 1
+S (nv, 6)            motion subspace, one row per freedom
+inertia (N, 6, 6)    spatial inertia of each body
+freedom_parent (nv,) expanded parent array
+last (N,)            last freedom that moves each body, -1 if none does
 """
 
 from __future__ import annotations
@@ -13,8 +16,9 @@ from typing import final, overload
 
 import numpy as np
 
-from dynsys.branch.compiled import Loop
 from dynsys.errors import ModelError
+from dynsys.jit import Loop
+from dynsys.model.expanded import expanded_parent, last_freedom
 from dynsys.model.joints import (
     AbstractJoint,
     Cylindrical,
@@ -30,7 +34,63 @@ from dynsys.model.spatial import Transform
 from dynsys.model.tree import KinematicTree
 from dynsys.types import Array, IntArray
 
-__all__ = ["PackedJoints", "Poses"]
+__all__ = [
+    "PackedJoints",
+    "PackedTree",
+    "Poses",
+    "composite_rigid_bodies",
+    "inertia_matrix",
+]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class PackedTree:
+    """The arrays of the module, and ``armature`` (nv,)."""
+
+    parent: IntArray
+    first: IntArray
+    S: Array
+    inertia: Array
+    armature: Array
+    freedom_parent: IntArray
+    last: IntArray
+
+    @staticmethod
+    def of(robot: KinematicTree) -> PackedTree:
+        """Arrays of a robot.
+
+        Raises
+        ------
+        ModelError
+            if the robot has coupled (mimic) joints: its inertia matrix has no tree sparsity.
+        """
+        if robot.is_coupled:
+            raise ModelError(
+                f"robot {robot.name!r} has coupled (mimic) joints, so its inertia matrix has no"
+                ' tree sparsity; load it with mimic="independent" or use the method "dense"'
+            )
+        sizes = [joint.nv for joint in robot.joints]
+        subspaces = [S.T for S in robot.motion_subspace]
+        return PackedTree(
+            parent=np.array(robot.parent),
+            first=np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp),
+            S=np.ascontiguousarray(np.concatenate([np.zeros((0, 6)), *subspaces])),
+            inertia=np.array([moments.matrix() for moments in robot.moments]),
+            armature=np.array(robot.armature),
+            freedom_parent=expanded_parent(robot),
+            last=last_freedom(robot),
+        )
+
+
+# ----------------------------------------------------------------------
+# Joint transforms, poses and integration of a whole robot as compiled loops. O(n).
+#
+# The twin, for numbers and robots of any size, of
+# :func:`dynsys.recursive.kinematics.transforms`,
+# ``poses`` and ``robot.integrate``. Conventions are those of :mod:`dynsys.model.spatial`:
+# ``E`` (N, 3, 3) takes base to body coordinates, ``r`` (N, 3) is the body's origin in the
+# base's.
 
 SCREW, CYLINDRICAL, PLANAR, SPHERICAL, FREE, FIXED = range(6)
 KINDS: dict[type[AbstractJoint], int] = {
@@ -276,3 +336,57 @@ def advance(
                 pz / size,
                 pw / size,
             )
+
+
+# ----------------------------------------------------------------------
+# Composite-rigid-body algorithm as a compiled loop: H without touching its zeros. O(n d).
+#
+# The listing of [BIS] section 5 for joints of any number of freedoms. It is the twin, for
+# numbers
+# and robots of any size, of :func:`dynsys.crba`, which runs on scalars of any kind.
+
+
+def inertia_matrix(tree: PackedTree, X: Array) -> Array:
+    """Joint-space inertia matrix H (nv, nv) from the motion transforms X (N, 6, 6)."""
+    H = np.zeros((len(tree.S), len(tree.S)))
+    composite_rigid_bodies(tree.parent, X, tree.inertia.copy(), tree.S, tree.first, H)
+    H[np.diag_indices(len(H))] += tree.armature
+    return H
+
+
+@Loop
+def composite_rigid_bodies(
+    parent: IntArray, X: Array, composite: Array, S: Array, first: IntArray, H: Array
+) -> None:
+    """Fill H (nv, nv) where the pattern is; ``composite`` (N, 6, 6) starts as the inertias."""
+    f, g, half = np.empty(6), np.empty(6), np.empty((6, 6))
+    for i in range(len(parent) - 1, -1, -1):
+        for k in range(first[i], first[i + 1]):
+            for r in range(6):  # f = composite_i s_k
+                f[r] = 0.0
+                for c in range(6):
+                    f[r] += composite[i, r, c] * S[k, c]
+            j = i
+            while j >= 0:
+                for other in range(first[j], first[j + 1]):
+                    element = 0.0
+                    for r in range(6):
+                        element += f[r] * S[other, r]
+                    H[k, other] = H[other, k] = element  # [BIS] eq. (5)
+                if parent[j] >= 0:
+                    for c in range(6):  # f = X_j' f
+                        g[c] = 0.0
+                        for r in range(6):
+                            g[c] += X[j, r, c] * f[r]
+                    f[:] = g
+                j = parent[j]
+        if parent[i] >= 0:
+            for r in range(6):
+                for c in range(6):
+                    half[r, c] = 0.0
+                    for k in range(6):
+                        half[r, c] += composite[i, r, k] * X[i, k, c]
+            for r in range(6):
+                for c in range(6):
+                    for k in range(6):
+                        composite[parent[i], r, c] += X[i, k, r] * half[k, c]

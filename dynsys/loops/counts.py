@@ -1,0 +1,345 @@
+"""What factorising, multiplying and solving with a tree's sparsity costs ([BIS] section 4).
+
+d_i is the depth of node i, the base at 0 ([BIS] section 4.1):
+
+    D0 = sum min(1, d_i - 1)    D1 = sum (d_i - 1)    D2 = sum d_i (d_i - 1) / 2    eq. 15, 8, 9
+
+D1 elements of H lie below its diagonal; D2 elements are updated while it is factorised.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+
+from dynsys.errors import ModelError
+from dynsys.model.expanded import depths
+from dynsys.program.counting import OperationCount
+from dynsys.recursive.sparse_factors import check_parent
+from dynsys.types import ArrayLike, BoolArray, IntArray
+
+__all__ = [
+    "CLOSED_FORMS",
+    "TABLE_1",
+    "TABLE_2",
+    "TABLE_3",
+    "CrbaSums",
+    "TreeSums",
+    "balanced_tree_sums",
+    "crba_count",
+    "crba_sums",
+    "dh_nodes",
+    "evaluate",
+    "factor_count",
+    "inverse_count",
+    "product_count",
+    "rnea_count",
+    "side_branches_sums",
+    "solve_count",
+    "spanning_grid_sums",
+    "subtree_sizes",
+    "total",
+    "tree_sums",
+    "triangular_solve_count",
+    "unbranched_sums",
+]
+
+
+class TreeSums(NamedTuple):
+    """Size n and the sums D0, D1, D2 over the depths of a tree."""
+
+    n: int
+    D0: int
+    D1: int
+    D2: int
+
+    @property
+    def nonzeros(self) -> int:
+        """Elements of H that may be nonzero: n + 2 D1; L has n + D1."""
+        return self.n + 2 * self.D1
+
+
+def tree_sums(parent: ArrayLike) -> TreeSums:
+    """D0, D1, D2 of any tree, from its (expanded) parent array (n,).
+
+    Examples
+    --------
+    >>> tree_sums([-1, 0, 0, 1, 1, 2, 2])  # [BIS] figure 1
+    TreeSums(n=7, D0=6, D1=10, D2=14)
+    """
+    d = depths(check_parent(parent))
+    above = d - 1
+    return TreeSums(
+        len(d),
+        int(np.minimum(1, above).sum()),
+        int(above.sum()),
+        int((d * above // 2).sum()),
+    )
+
+
+# ---- closed forms of [BIS] table 2 -------------------------------------------------------
+
+
+def unbranched_sums(n: int) -> TreeSums:
+    """Chain of n nodes, the dense case."""
+    n = _whole(n)
+    return TreeSums(n, n - 1, (n * n - n) // 2, (n**3 - n) // 6)
+
+
+def side_branches_sums(m: int) -> TreeSums:
+    """Chain of m nodes with one short side branch each, n = 2 m ([BIS] figure 4a)."""
+    m = _whole(m)
+    return TreeSums(2 * m, 2 * m - 1, m * m, (2 * m**3 + 3 * m * m + m) // 6)
+
+
+def balanced_tree_sums(m: int) -> TreeSums:
+    """Balanced binary tree of m levels, n = 2^m - 1 ([BIS] figure 4b)."""
+    m = _whole(m)
+    D1 = sum(i * 2**i for i in range(1, m))
+    D2 = sum(i * (i + 1) * 2 ** (i - 1) for i in range(1, m))
+    return TreeSums(2**m - 1, 2**m - 2, D1, D2)
+
+
+def spanning_grid_sums(m: int) -> TreeSums:
+    """Spanning tree of an m x m grid along shortest paths, n = m^2 ([BIS] figure 4c)."""
+    m = _whole(m)
+    return TreeSums(m * m, m * m - 1, m**3 - m * m, (7 * m**4 - 6 * m**3 - m * m) // 12)
+
+
+CLOSED_FORMS = {
+    "unbranched": unbranched_sums,
+    "short side branches": side_branches_sums,
+    "balanced tree": balanced_tree_sums,
+    "spanning grid": spanning_grid_sums,
+}
+
+
+def _whole(value: int) -> int:
+    if value < 1:
+        raise ModelError(f"the size of a tree must be a whole number >= 1, got {value!r}")
+    return value
+
+
+# ---- operation counts of [BIS] table 1 ---------------------------------------------------
+
+
+def factor_count(sums: TreeSums, *, unit: bool) -> OperationCount:
+    """Factorise: LTDL if ``unit`` (no square roots), else LTL."""
+    return OperationCount(sums.D2, sums.D2, sums.D1, 0 if unit else sums.n)
+
+
+def product_count(sums: TreeSums, *, unit: bool) -> OperationCount:
+    """L x or L^T x for one vector."""
+    return OperationCount(sums.D1 + (0 if unit else sums.n), sums.D1)
+
+
+def triangular_solve_count(sums: TreeSums, *, unit: bool) -> OperationCount:
+    """L^-1 x or L^-T x for one vector."""
+    return OperationCount(sums.D1, sums.D1, 0 if unit else sums.n)
+
+
+def solve_count(sums: TreeSums, *, unit: bool) -> OperationCount:
+    """Back-substitute: x = H^-1 b for one vector, from LTDL factors if ``unit``, else LTL's."""
+    return OperationCount(2 * sums.D1, 2 * sums.D1, sums.n if unit else 2 * sums.n)
+
+
+# ----------------------------------------------------------------------
+# What the composite-rigid-body algorithm costs on a branched tree ([BIS] section 5).
+#
+#     D0a (ra + rxa) + D1a vxa + D0b (ra + rxb) + D1b vxb - savings at a floating base    eq. 21
+#
+# ra adds two rigid-body inertias, rx transforms one, vx transforms a vector. The subscript a
+# stands for DH nodes, whose frame is two axial screws from the parent's; of the children of a
+# node only one can be such, the others (b) need a general transform, three screws.
+
+ADD_RIGID = OperationCount(0, 10)
+"""ra of [BIS] section 5."""
+SCREWS_RIGID = {2: OperationCount(32, 33), 3: OperationCount(47, 48)}
+"""rx by number of axial screws."""
+SCREWS_VECTOR = {2: OperationCount(20, 12), 3: OperationCount(24, 18)}
+"""vx by number of axial screws; the general one is a rotation matrix and a cross product."""
+SAVED_RIGID, SAVED_VECTOR = OperationCount(18, 21), OperationCount(12, 8)
+"""What rx and vx save at a DH node on a floating base ([BIS] eq. 21)."""
+
+
+class CrbaSums(NamedTuple):
+    """D0a, D1a (DH nodes), D0b, D1b (others), D0c, D1c (DH nodes on a floating base)."""
+
+    D0a: int
+    D1a: int
+    D0b: int
+    D1b: int
+    D0c: int
+    D1c: int
+
+
+def subtree_sizes(parent: ArrayLike) -> IntArray:
+    """|nu(i)|: number of nodes of each subtree, its root included."""
+    array = check_parent(parent)
+    sizes = np.ones(len(array), dtype=np.intp)
+    for i in range(len(array) - 1, -1, -1):
+        if array[i] >= 0:
+            sizes[array[i]] += sizes[i]
+    return sizes
+
+
+def dh_nodes(parent: ArrayLike) -> BoolArray:
+    """Which nodes get Denavit-Hartenberg frames: of every node's children the largest subtree.
+
+    This choice maximises D1a, hence is optimal ([BIS] after eq. 20); ties go to the first
+    child. The number of the others is [BIS] eq. (17).
+
+    Examples
+    --------
+    >>> dh_nodes([-1, 0, 0, 2]).tolist()
+    [True, False, True, True]
+    """
+    array, sizes = check_parent(parent), subtree_sizes(parent)
+    best: dict[int, int] = {}
+    for i, p in enumerate(array.tolist()):
+        if p not in best or sizes[i] > sizes[best[p]]:
+            best[p] = i
+    chosen = np.zeros(len(array), dtype=bool)
+    chosen[list(best.values())] = True
+    return chosen
+
+
+def crba_sums(
+    parent: ArrayLike, *, floating_base: bool = False, dh: BoolArray | None = None
+) -> CrbaSums:
+    """D0a ... D1c of [BIS] eq. (19) and (21), from the body parent array (N,).
+
+    ``floating_base`` says that bodies on the base hang there by a 6-DoF joint. ``dh`` marks
+    the DH nodes, by default :func:`dh_nodes`.
+    """
+    array, sizes = check_parent(parent), subtree_sizes(parent)
+    chosen = dh_nodes(parent) if dh is None else dh
+    inner = array >= 0
+    a, b = inner & chosen, inner & ~chosen
+    on_base = np.zeros(len(array), dtype=bool)
+    if floating_base:
+        on_base[inner] = array[array[inner]] < 0
+    c = a & on_base
+    return CrbaSums(
+        int(a.sum()),
+        int(sizes[a].sum()),
+        int(b.sum()),
+        int(sizes[b].sum()),
+        int(c.sum()),
+        int(sizes[c].sum()),
+    )
+
+
+def crba_count(sums: CrbaSums) -> OperationCount:
+    """Cost of H ([BIS] eq. 21; eq. 20 where D0c = D1c = 0), all joints revolute.
+
+    Examples
+    --------
+    >>> str(crba_count(crba_sums([-1, *range(24)], floating_base=True)))
+    '6462m + 4419a'
+    """
+    return (
+        sums.D0a * (ADD_RIGID + SCREWS_RIGID[2])
+        + sums.D1a * SCREWS_VECTOR[2]
+        + sums.D0b * (ADD_RIGID + SCREWS_RIGID[3])
+        + sums.D1b * SCREWS_VECTOR[3]
+        - sums.D0c * SAVED_RIGID
+        - sums.D1c * SAVED_VECTOR
+    )
+
+
+def rnea_count(n_bodies: int, non_dh: int, *, floating_base: bool) -> OperationCount:
+    """Cost of C by Balafoutis, Patel and Misra's RNEA, as [BIS] section 6 corrects it.
+
+    (93 N - 69) m + (81 N - 66) a, 7 m + 13 a more for a 6-DoF joint on the base and 4 m + 8 a
+    for every node that is no DH node.
+    """
+    base = OperationCount(7, 13) if floating_base else OperationCount()
+    chain = OperationCount(93 * n_bodies - 69, 81 * n_bodies - 66)
+    return chain + base + non_dh * OperationCount(4, 8)
+
+
+# ----------------------------------------------------------------------
+# Operation counts of M^-1 for a chain of n one-freedom joints ([DRUM] tables 1-3).
+#
+# ``TABLE_1`` .. ``TABLE_3`` are the paper's rows: operation -> coefficients of (n^3, n^2, n, 1)
+# for multiplications and additions. :func:`inverse_count` is what :mod:`.drumwright` executes.
+
+Coefficients = tuple[Fraction, Fraction, Fraction, Fraction]
+Table = dict[str, tuple[Coefficients, Coefficients]]
+
+
+def _row(
+    multiplications: tuple[float, float, float, float],
+    additions: tuple[float, float, float, float],
+) -> tuple[Coefficients, Coefficients]:
+    m3, m2, m1, m0 = map(Fraction, multiplications)
+    a3, a2, a1, a0 = map(Fraction, additions)
+    return (m3, m2, m1, m0), (a3, a2, a1, a0)
+
+
+TABLE_1: Table = {
+    "spatial axes": _row((0, 0, 24, 0), (0, 0, 6, 0)),
+    "isolated inertias": _row((0, 0, 84, 0), (0, 0, 57, 0)),
+    "articulated inertias": _row((0, 0, 108, 0), (0, 0, 107, 0)),
+    "impulse propagation": _row((0, 13, 0, 0), (0, 13, 0, 0)),
+    "velocity updates": _row((0, 9.5, 0, 0), (0, 13, 0, 0)),
+}
+"""Theta(n^2) inversion."""
+
+TABLE_2: Table = {
+    "spatial axes": _row((0, 0, 24, 0), (0, 0, 6, 0)),
+    "isolated inertias": _row((0, 0, 84, 0), (0, 0, 57, 0)),
+    "composite inertias": _row((0, 0, 0, 0), (0, 0, 13, -13)),
+    "I s vectors": _row((0, 0, 36, 0), (0, 0, 24, 0)),
+    "elements of M": _row((0, 3, 0, 0), (0, 2.5, 0, 0)),
+    "Cholesky (naive)": _row((0.5, 0.5, 1, 0), (0.5, 0, 0, 0)),
+}
+"""Composite-rigid-body algorithm and Cholesky factorisation. A Cholesky factorisation that does
+not compute what it then discards takes n^3 / 6, not n^3 / 2."""
+
+TABLE_3: Table = {
+    "spatial axes": _row((0, 0, 0, 24), (0, 0, 0, 6)),
+    "isolated inertias": _row((0, 0, 0, 84), (0, 0, 0, 57)),
+    "articulated inertias": _row((0, 0, 108, 0), (0, 0, 107, 0)),
+    "impulse propagation": _row((0, 0, 13, 0), (0, 0, 13, 0)),
+    "velocity updates": _row((0, 0, 9.5, 0), (0, 0, 13, 0)),
+}
+"""Theta(n^2) inversion, per processor of n."""
+
+
+def evaluate(coefficients: Coefficients, n: int) -> Fraction:
+    """Value of a count at n."""
+    c3, c2, c1, c0 = coefficients
+    return ((c3 * n + c2) * n + c1) * n + c0
+
+
+def total(table: Table, n: int) -> tuple[Fraction, Fraction]:
+    """Multiplications and additions of all rows of a table at n.
+
+    Examples
+    --------
+    >>> [int(value) for value in total(TABLE_1, 100)]
+    [246600, 277000]
+    """
+    m = sum((evaluate(row[0], n) for row in table.values()), Fraction(0))
+    return m, sum((evaluate(row[1], n) for row in table.values()), Fraction(0))
+
+
+def inverse_count(n: int) -> dict[str, OperationCount]:
+    """What our loops execute for M^-1 of a chain, columns one by one, rows of one triangle.
+
+    Column k starts at freedom k (n (n + 1) / 2 freedoms visited in all), and only rows up to k
+    are computed, the others follow by symmetry: both passes over half of the matrix.
+    """
+    if n < 1:
+        raise ModelError(f"a chain has at least one joint, got {n!r}")
+    half, inner = n * (n + 1) // 2, n * (n - 1) // 2
+    passed = OperationCount(21, 42)  # into the parent's inertia, one triangle
+    return {
+        "articulated inertias": n * OperationCount(42, 36, 6) + (n - 1) * passed,
+        "impulse propagation": half * OperationCount(6, 6) + inner * OperationCount(6, 12),
+        "velocity updates": half * OperationCount(6, 0, 1) + inner * OperationCount(6, 12),
+    }
