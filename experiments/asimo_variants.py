@@ -18,7 +18,7 @@ class Variant:
     """A robot by its connectivity: torso (floating), head, arms with hands, waist, legs.
 
     This numbering, torso, head, arms, waist, legs, is one in which [OSI] figure 15, read to the
-    letter, gives the paper's numbers; see :mod:`dynsys.operational.need`.
+    letter, gives the paper's numbers; see :mod:`dynsys.operational.rjk`.
     """
 
     extra: int = 0

@@ -4,7 +4,7 @@
 
 Prints, per method, the seconds per unit that fit the measured times best (non-negative least
 squares of relative errors), the tables to put into ``dynsys/loops/inverse_inertia.py`` and
-``dynsys/operational/costs.py``, and how much the choice they lead to loses.
+``dynsys/operational/methods/auto.py``, and how much the choice they lead to loses.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from dynsys.loops import inverse_inertia as inverse_costs
 from dynsys.loops.inverse_inertia import InverseInertia, Method
 from dynsys.model import synthetic
 from dynsys.model.tree import KinematicTree
-from dynsys.operational import OperationalSpace, costs
+from dynsys.operational import OperationalSpace
 from dynsys.operational.method import AbstractMethod
+from dynsys.operational.methods import auto as costs
 from dynsys.types import Array
 from experiments.stopwatch import seconds, with_one_blas_thread
 
@@ -109,7 +110,7 @@ def main() -> int:
     """Fit and print both tables."""
     for title, cases, stored in (
         ("dynsys/loops/inverse_inertia.py", inverse_cases(), inverse_costs.UNITS),
-        ("dynsys/operational/costs.py", operational_cases(), costs.UNITS),
+        ("dynsys/operational/methods/auto.py", operational_cases(), costs.UNITS),
     ):
         units = fit(cases)
         print(title)

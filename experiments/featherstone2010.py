@@ -27,9 +27,9 @@ from dynsys.model.expanded import expanded_parent, last_freedom
 from dynsys.model.joints import Revolute, Spherical
 from dynsys.model.synthetic import cloud_inertia
 from dynsys.model.tree import Body, KinematicTree
-from dynsys.operational.counts import dense_counts, sparse_counts
-from dynsys.operational.rjk_counts import omega_count, propagator_count, rjk_transforms
-from dynsys.operational.supports import Supports
+from dynsys.operational.methods.auto import dense_counts, sparse_counts
+from dynsys.operational.rjk import omega_count, propagator_count, rjk_transforms
+from dynsys.operational.y_factor import Supports
 from dynsys.program.counting import OperationCount
 from dynsys.recursive.sparse_factors import support_mask
 from experiments import paper_rows

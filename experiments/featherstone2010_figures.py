@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from dynsys.loops.counts import factor_count, tree_sums
 from dynsys.model.expanded import expanded_parent
-from dynsys.operational.rjk_counts import omega_count, propagator_count, rjk_transforms
+from dynsys.operational.rjk import omega_count, propagator_count, rjk_transforms
 from dynsys.recursive.sparse_factors import support_mask
 from experiments import paper_figures
 from experiments.asimo_variants import TABLE_3, Variant

@@ -16,8 +16,7 @@ import numpy as np
 
 from dynsys.model.expanded import expanded_parent
 from dynsys.model.tree import KinematicTree
-from dynsys.operational.space import TaskSpace
-from dynsys.operational.tasks import as_tasks
+from dynsys.operational.tasks import TaskSpace, as_tasks
 from dynsys.recursive.crba import crba_scalars
 from dynsys.recursive.kinematics import transforms
 from dynsys.recursive.sparse_factors import ltdl_scalars

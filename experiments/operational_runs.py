@@ -7,13 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from dynsys.operational.generalised_inverse import (
-    inertia_weighted_inverse,
-    null_space_projection,
+from dynsys.operational.method import inertia_weighted_inverse, null_space_projection
+from dynsys.operational.y_factor import (
+    Supports,
+    lambda_inverse,
+    mul_J,
+    mul_JT,
+    y_factor,
+    yd_factors,
 )
-from dynsys.operational.jacobian_products import mul_J, mul_JT
-from dynsys.operational.supports import Supports
-from dynsys.operational.y_factor import lambda_inverse, y_factor, yd_factors
 from dynsys.program.counting import OperationCount, Tally
 from dynsys.recursive.sparse_factors import ltdl_in_situ, support_mask
 from dynsys.types import IntArray, ScalarArray

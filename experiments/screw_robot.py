@@ -17,7 +17,7 @@ from dynsys.model.joints import Free, Revolute
 from dynsys.model.spatial import Transform
 from dynsys.model.synthetic import cloud_inertia
 from dynsys.model.tree import Body, KinematicTree
-from dynsys.operational.need import Kind, plan_blocks
+from dynsys.operational.rjk import Kind, plan_blocks
 from dynsys.program.counting import OperationCount, Tally
 from dynsys.types import Array, ScalarArray
 from experiments.axial_screws import (

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from dynsys.operational import rjk_counts as table
+from dynsys.operational import rjk as table
 from dynsys.program.counting import OperationCount, Tally
 from dynsys.types import Array, ScalarArray
 from experiments.axial_screws import (

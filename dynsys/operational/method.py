@@ -16,16 +16,18 @@ from dynsys.errors import ModelError
 from dynsys.loops.drumwright import TreeArrays
 from dynsys.model.tree import KinematicTree, nearest_name
 from dynsys.operational import methods
-from dynsys.operational.generalised_inverse import (
-    inertia_weighted_inverse,
-    null_space_projection,
-)
-from dynsys.operational.space import TaskSpace
-from dynsys.operational.state import TreeState
-from dynsys.operational.y_factor import yd_factors
-from dynsys.types import Array
+from dynsys.operational.tasks import TaskSpace, TreeState
+from dynsys.operational.y_factor import Supports, mul_JT, yd_factors
+from dynsys.recursive.sparse_factors import solve_L
+from dynsys.types import Array, ArrayLike, IntArray, ScalarArray
 
-__all__ = ["AbstractMethod", "make_method", "method_names"]
+__all__ = [
+    "AbstractMethod",
+    "inertia_weighted_inverse",
+    "make_method",
+    "method_names",
+    "null_space_projection",
+]
 
 
 class AbstractMethod(ABC):
@@ -83,3 +85,31 @@ def make_method(name: str, robot: KinematicTree, space: TaskSpace) -> AbstractMe
     module = import_module(f"{methods.__name__}.{name}")
     method: AbstractMethod = module.Method(robot, space)
     return method
+
+
+# ----------------------------------------------------------------------
+# Jbar and N from the sparse factors ([OSI] section 8).
+#
+# Jbar = Ld^-1 (YD^T Lambda)    eq. 33      Jbar = L^-1 (Y^T Lambda)    eq. 32
+# N = 1 - Jbar J                eq. 10
+
+
+def inertia_weighted_inverse(
+    Y: ArrayLike,
+    L: ArrayLike,
+    Lambda: ArrayLike,
+    supports: Supports,
+    parent: IntArray,
+    *,
+    unit: bool,
+) -> ScalarArray:
+    """Jbar (n, m): eq. 33 for YD and the unit factor of LTDL, eq. 32 for Y and that of LTL."""
+    return solve_L(L, parent, mul_JT(Y, supports, Lambda), unit=unit)
+
+
+def null_space_projection(J: ArrayLike, Jbar: ArrayLike, supports: Supports) -> ScalarArray:
+    """N (n, n) = 1 - Jbar J; its transpose projects torques onto those that do not move xdd."""
+    N: ScalarArray = -mul_JT(J, supports, np.asarray(Jbar).T).T
+    for k in range(len(N)):
+        N[k, k] = 1 + N[k, k]
+    return N

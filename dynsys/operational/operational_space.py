@@ -14,9 +14,7 @@ import numpy as np
 from dynsys.errors import SingularSystemError
 from dynsys.model.tree import KinematicTree
 from dynsys.operational.method import AbstractMethod, make_method
-from dynsys.operational.space import TaskSpace
-from dynsys.operational.state import TreeState
-from dynsys.operational.tasks import Task, as_tasks
+from dynsys.operational.tasks import Task, TaskSpace, TreeState, as_tasks
 from dynsys.types import Array, ArrayLike
 
 __all__ = ["OperationalInertia", "OperationalSpace", "operational_space"]

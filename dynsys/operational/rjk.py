@@ -11,14 +11,142 @@ on body j, each in its own coordinates. Cost O(N + m^2 d). [ROD] had it first.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import NamedTuple, final
+
 import numpy as np
 
+from dynsys.errors import SingularSystemError
 from dynsys.jit import Loop
+from dynsys.loops.counts import dh_nodes
 from dynsys.loops.packed import PackedTree
-from dynsys.operational.need import BlockPlan, Kind
-from dynsys.types import Array, IntArray
+from dynsys.model.spatial import Transform
+from dynsys.operational.tasks import TaskSpace, TreeState
+from dynsys.operational.y_factor import ancestor
+from dynsys.program.counting import OperationCount
+from dynsys.types import Array, BoolArray, IntArray
 
-__all__ = ["omega_blocks", "propagators"]
+__all__ = [
+    "BlockPlan",
+    "Gathering",
+    "Kind",
+    "RjkTransforms",
+    "needed_blocks",
+    "omega_blocks",
+    "omega_count",
+    "plan_blocks",
+    "propagator_count",
+    "propagators",
+    "propagators_at",
+    "rjk_transforms",
+    "wanted_bodies",
+]
+
+# ----------------------------------------------------------------------
+# Which blocks of Omega = S H^-1 S^T the RJK recursion must compute ([OSI] figure 15).
+#
+# Omega_ij is a 6x6 block per pair of bodies. To know the wanted ones, others must be known:
+#
+#     Omega_ii                      from the parent's diagonal block
+#     Omega_ij, i supports j        from Omega_i,parent(j)
+#     Omega_ij, on two branches     from Omega_parent(i),parent(j)
+#
+# Figure 15 as printed marks need(parent(i), parent(j)) and later visits only pairs i <= j.
+# Where
+# parent(i) > parent(j) the mark falls below the diagonal and is lost, and figure 14 then reads
+# a
+# block that was never computed. Here the mark is put above the diagonal.
+
+
+class Kind(IntEnum):
+    """How a block of Omega is computed."""
+
+    DIAGONAL = 0
+    SUPPORTING = 1  # i supports j
+    BRANCHES = 2
+    BRANCHES_TRANSPOSED = 3  # from the transpose of a stored block
+    ZERO = 4  # bodies of separate robots
+
+
+def needed_blocks(
+    parent: Sequence[int] | IntArray,
+    bodies: Sequence[int],
+    *,
+    as_printed: bool = False,
+) -> list[tuple[int, int]]:
+    """Pairs i <= j whose block of Omega is needed for the given bodies, in ascending order.
+
+    ``as_printed`` follows [OSI] figure 15 to the letter; see the module for what it loses.
+
+    Examples
+    --------
+    >>> needed_blocks([-1, 0, 0, 1], [2, 3])
+    [(0, 0), (0, 1), (1, 1), (2, 2), (2, 3), (3, 3)]
+    """
+    wanted = sorted(set(bodies))
+    waiting = [(i, j) for k, i in enumerate(wanted) for j in wanted[k:]]
+    needed: set[tuple[int, int]] = set()
+    while waiting:
+        pair = waiting.pop()
+        if pair in needed:
+            continue
+        needed.add(pair)
+        kind, source = _source(parent, *pair)
+        if source is None:
+            continue
+        if kind is Kind.BRANCHES_TRANSPOSED and as_printed:
+            continue
+        waiting.append(source)
+    return sorted(needed)
+
+
+def _source(
+    parent: Sequence[int] | IntArray, i: int, j: int
+) -> tuple[Kind, tuple[int, int] | None]:
+    """How block (i, j), i <= j, is computed and from which block."""
+    if i == j:
+        p = int(parent[i])
+        return Kind.DIAGONAL, (p, p) if p >= 0 else None
+    common = ancestor(parent, i, j)
+    if common < 0:
+        return Kind.ZERO, None
+    p, q = int(parent[i]), int(parent[j])
+    if common == i:
+        return Kind.SUPPORTING, (i, q)
+    return (Kind.BRANCHES, (p, q)) if p <= q else (Kind.BRANCHES_TRANSPOSED, (q, p))
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class BlockPlan:
+    """Needed blocks in an order in which each comes after its source.
+
+    Block k is (i[k], j[k]), computed as ``kind[k]`` from block ``source[k]`` (-1: none).
+    """
+
+    i: IntArray
+    j: IntArray
+    kind: IntArray
+    source: IntArray
+    place: dict[tuple[int, int], int]
+
+
+def plan_blocks(parent: Sequence[int] | IntArray, bodies: Sequence[int]) -> BlockPlan:
+    """Plan of the needed blocks: diagonal ones first, the others by rows ([OSI] figure 14)."""
+    pairs = needed_blocks(parent, bodies)
+    ordered = [p for p in pairs if p[0] == p[1]] + [p for p in pairs if p[0] != p[1]]
+    place = {pair: k for k, pair in enumerate(ordered)}
+    found = [_source(parent, *pair) for pair in ordered]
+    return BlockPlan(
+        np.array([i for i, _ in ordered], dtype=np.intp),
+        np.array([j for _, j in ordered], dtype=np.intp),
+        np.array([kind for kind, _ in found], dtype=np.intp),
+        np.array([-1 if s is None else place[s] for _, s in found], dtype=np.intp),
+        place,
+    )
+
 
 DIAGONAL, SUPPORTING = int(Kind.DIAGONAL), int(Kind.SUPPORTING)
 TRANSPOSED, ZERO = int(Kind.BRANCHES_TRANSPOSED), int(Kind.ZERO)
@@ -136,3 +264,186 @@ def propagate(
             for c in range(6):
                 for k in range(6):
                     blocks[b, r, c] += psi[i, k, r] * half[k, c]
+
+
+# ----------------------------------------------------------------------
+# Lambda^-1 = R Omega R^T from blocks of Omega.
+#
+# Shared by the recursions that give Omega_ij (6, 6), the velocity of body i per impulsive
+# wrench
+# on body j, for the bodies that an operational space depends on.
+
+
+def wanted_bodies(space: TaskSpace) -> list[int]:
+    """Bodies that the coordinates depend on, ascending."""
+    return sorted({body for bodies in space.bodies for body in bodies})
+
+
+def propagators_at(state: TreeState) -> tuple[Array, Array]:
+    """Force propagators and S D^-1 S^T of all bodies (N, 6, 6): steps 1, 2 of [CK] table 1.
+
+    Raises
+    ------
+    SingularSystemError
+        naming the joint that moves no inertia.
+    """
+    psi, mobility = propagators(state.tree, state.X)
+    if not np.isfinite(mobility).all():
+        body = int(np.argwhere(~np.isfinite(mobility))[-1][0])
+        raise SingularSystemError(
+            f"robot {state.robot.name!r}: the bodies that joint"
+            f" {state.robot.joint_names[body]!r} moves have no inertia along it; give them"
+            " mass or the joint armature"
+        )
+    return psi, mobility
+
+
+@final
+class Gathering:
+    """R Omega R^T of one operational space, its places of blocks found once.
+
+    ``place(a, b)`` says where Omega_ab of two wanted bodies is stored: k for block k, -2 - k
+    for its transpose, -1 if it is zero.
+    """
+
+    def __init__(self, space: TaskSpace, place: Callable[[int, int], int]) -> None:
+        self.space = space
+        pieces = [(task, body) for task, bodies in enumerate(space.bodies) for body in bodies]
+        self._task = np.array([task for task, _ in pieces], dtype=np.intp)
+        sizes = [space.rows(task).stop - space.rows(task).start for task, _ in pieces]
+        self._start = np.cumsum([0, *sizes]).astype(np.intp)
+        found = [[place(a, b) for _, b in pieces] for _, a in pieces]
+        self._block = np.array(found, dtype=np.intp).reshape(len(pieces), len(pieces))
+
+    def __call__(self, poses: Sequence[Transform], blocks: Array) -> Array:
+        """Lambda^-1 (m, m) from the blocks (n_blocks, 6, 6)."""
+        space = self.space
+        pieces = [R for rows in space.coefficients(poses) for R in rows]
+        R = np.concatenate([np.zeros((0, 6)), *pieces])
+        out = np.zeros((space.m, space.m))
+        multiply_blocks(self._task, space.first_row, self._start, R, self._block, blocks, out)
+        return out
+
+
+@Loop
+def multiply_blocks(
+    task: IntArray,
+    first_row: IntArray,
+    start: IntArray,
+    R: Array,
+    block: IntArray,
+    blocks: Array,
+    out: Array,
+) -> None:
+    """Add R_a Omega_ab R_b^T of all pieces a, b into out (m, m), then mirror it.
+
+    Piece p belongs to task[p] and has rows start[p] .. start[p + 1] - 1 of R (.., 6).
+    """
+    half = np.empty(6)
+    for a in range(len(task)):
+        for i in range(start[a], start[a + 1]):
+            row = first_row[task[a]] + i - start[a]
+            for b in range(len(task)):
+                k = block[a, b]
+                if k == -1 or task[b] > task[a]:
+                    continue
+                for c in range(6):
+                    half[c] = 0.0
+                    for r in range(6):
+                        if k >= 0:
+                            half[c] += R[i, r] * blocks[k, r, c]
+                        else:
+                            half[c] += R[i, r] * blocks[-2 - k, c, r]
+                for j in range(start[b], start[b + 1]):
+                    column = first_row[task[b]] + j - start[b]
+                    for c in range(6):
+                        out[row, column] += half[c] * R[j, c]
+    for row in range(len(out)):
+        for column in range(row):
+            out[column, row] = out[row, column]
+
+
+# ----------------------------------------------------------------------
+# What the RJK recursion costs ([OSI] appendix B, table 4): joints revolute, axial screws.
+#
+# A DH node is two axial screws from its parent, any other node three.
+
+INVERSE = OperationCount(0, 0, 1)
+"""D_i^-1, all rows from here on as in [OSI] table 4."""
+TAU = OperationCount(5)
+TAU_P = OperationCount(15, 15)
+INERTIA = {2: OperationCount(60, 62), 3: OperationCount(98, 102)}
+"""phi_i (...) phi_i^T by number of screws."""
+ADD_INERTIA = OperationCount(0, 21)
+DIAGONAL_SHIFT = {2: OperationCount(76, 80), 3: OperationCount(114, 120)}
+"""phi_i^T Omega phi_i by number of screws."""
+DIAGONAL_TAU = OperationCount(35, 28)
+DIAGONAL_ADD = OperationCount(0, 1)
+ROW_SHIFT = {2: OperationCount(120, 72), 3: OperationCount(144, 108)}
+"""Omega phi_j by number of screws."""
+ROW_TAU = OperationCount(30, 24)
+
+
+class RjkTransforms(NamedTuple):
+    """Coordinate transforms of the recursion, (two-screw, three-screw) pairs, and blocks."""
+
+    inertia: tuple[int, int]
+    diagonal: tuple[int, int]
+    off_diagonal: tuple[int, int]
+    diagonal_blocks: int
+    off_diagonal_blocks: int
+
+
+def rjk_transforms(
+    parent: Sequence[int] | IntArray,
+    bodies: Sequence[int],
+    *,
+    as_printed: bool = False,
+    dh: BoolArray | None = None,
+) -> RjkTransforms:
+    """Count the transforms for the body parent array (N,) and the operational bodies.
+
+    ``as_printed`` counts the blocks that [OSI] figure 15 marks to the letter; see
+    :mod:`dynsys.operational.rjk`. ``dh`` marks DH nodes, by default those of
+    :func:`~dynsys.loops.counts.dh_nodes`.
+    """
+    chosen = dh_nodes(np.asarray(parent)) if dh is None else dh
+    inner = [i for i, p in enumerate(parent) if p >= 0]
+    pairs = needed_blocks(parent, bodies, as_printed=as_printed)
+    diagonal = [i for i, j in pairs if i == j and parent[i] >= 0]
+    carried: list[int] = []
+    for i, j in pairs:
+        common = ancestor(parent, i, j)
+        if i != j and common >= 0:
+            carried += [j] if common == i else [i, j]
+    n_diagonal = sum(i == j for i, j in pairs)
+
+    def split(nodes: list[int]) -> tuple[int, int]:
+        two = int(sum(bool(chosen[i]) for i in nodes))
+        return two, len(nodes) - two
+
+    return RjkTransforms(
+        split(inner), split(diagonal), split(carried), n_diagonal, len(pairs) - n_diagonal
+    )
+
+
+def propagator_count(n_bodies: int, transforms: RjkTransforms) -> OperationCount:
+    """Cost of all D_i^-1 and tau_i ([OSI] eq. 39 for ASIMO)."""
+    two, three = transforms.inertia
+    per_joint = TAU + TAU_P + ADD_INERTIA
+    return (
+        n_bodies * INVERSE + (two + three) * per_joint + two * INERTIA[2] + three * INERTIA[3]
+    )
+
+
+def omega_count(transforms: RjkTransforms) -> OperationCount:
+    """Cost of the needed blocks of Omega ([OSI] eq. 40 for ASIMO)."""
+    (two, three), (row_two, row_three) = transforms.diagonal, transforms.off_diagonal
+    return (
+        two * DIAGONAL_SHIFT[2]
+        + three * DIAGONAL_SHIFT[3]
+        + (two + three) * (DIAGONAL_TAU + DIAGONAL_ADD)
+        + row_two * ROW_SHIFT[2]
+        + row_three * ROW_SHIFT[3]
+        + (row_two + row_three) * ROW_TAU
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dynsys.model.expanded import expanded_parent
-from dynsys.operational.space import TaskSpace
+from dynsys.operational.tasks import TaskSpace
 from dynsys.operational.y_factor import lambda_inverse, yd_factors
 from dynsys.recursive.crba import crba_scalars
 from dynsys.recursive.kinematics import transforms

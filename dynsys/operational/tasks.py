@@ -13,16 +13,33 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import final
 
 import numpy as np
 
 from dynsys.errors import ModelError
+from dynsys.jit import Loop
+from dynsys.loops.drumwright import TreeArrays, motion_matrices
+from dynsys.loops.packed import PackedTree, Poses, inertia_matrix
+from dynsys.model.expanded import expanded_parent, last_freedom
 from dynsys.model.spatial import Transform, skew
 from dynsys.model.tree import KinematicTree
-from dynsys.types import ArrayLike, ScalarArray
+from dynsys.operational.y_factor import Supports
+from dynsys.recursive.kinematics import poses, transforms
+from dynsys.recursive.sparse_factors import ltdl_in_situ
+from dynsys.types import Array, ArrayLike, IntArray, ScalarArray
 
-__all__ = ["AbstractTask", "BodyMotion", "CentreOfMass", "RelativeMotion", "Task", "as_tasks"]
+__all__ = [
+    "AbstractTask",
+    "BodyMotion",
+    "CentreOfMass",
+    "RelativeMotion",
+    "Task",
+    "TaskSpace",
+    "TreeState",
+    "as_tasks",
+]
 
 SPATIAL = ("angular x", "angular y", "angular z", "linear x", "linear y", "linear z")
 Poses = Sequence[Transform]
@@ -163,3 +180,173 @@ def _label(robot: KinematicTree, body: str | int) -> str:
     if isinstance(body, str):
         return repr(body)
     return repr(robot.body_names[body]) if body >= 0 else "the base"
+
+
+# ----------------------------------------------------------------------
+# The task space of a robot: which rows depend on which bodies and freedoms, and J(q).
+#
+# Known before any q ([OSI] section 5): row i of J is nonzero only at freedoms that support the
+# bodies it depends on. Y = J L^-1 keeps that pattern.
+
+
+@final
+class TaskSpace:
+    """Tasks of one robot, with their rows, bodies and supports; ``m`` coordinates in all."""
+
+    def __init__(self, robot: KinematicTree, tasks: Sequence[AbstractTask]) -> None:
+        if not tasks:
+            raise ModelError("an operational space needs at least one body or task")
+        self.robot = robot
+        self.tasks = tuple(tasks)
+        self.names = tuple(name for task in tasks for name in task.names(robot))
+        self.bodies = tuple(task.bodies(robot) for task in tasks)
+        ends = np.cumsum([0, *(len(task.names(robot)) for task in tasks)])
+        self.first_row: IntArray = ends.astype(np.intp)
+        self._moving = [
+            _bodies_between(robot, bodies, task.common(robot))
+            for task, bodies in zip(tasks, self.bodies, strict=True)
+        ]
+
+    @property
+    def m(self) -> int:
+        """Number of operational coordinates."""
+        return int(self.first_row[-1])
+
+    @cached_property
+    def supports(self) -> Supports:
+        """Pattern of J and Y; an error if the robot has coupled joints."""
+        last, parent = last_freedom(self.robot), expanded_parent(self.robot)
+        tips = [last[list(bodies)] for bodies in self.bodies]
+        return Supports.above(tips, np.diff(self.first_row).tolist(), parent)
+
+    def rows(self, task: int) -> slice:
+        """Rows of task number ``task`` in J."""
+        return slice(int(self.first_row[task]), int(self.first_row[task + 1]))
+
+    def coefficients(self, where: Sequence[Transform]) -> list[list[ScalarArray]]:
+        """R_b (rows, 6) of every task and every body it depends on, at poses base -> body."""
+        return [task.coefficients(self.robot, where) for task in self.tasks]
+
+    def jacobian(self, state: TreeState) -> Array:
+        """Task Jacobian J (m, nv), xd = J qd ([OSI] eq. 12), by a compiled loop."""
+        tree, J = state.tree, np.zeros((self.m, self.robot.nv))
+        for task, pieces in enumerate(self.coefficients(state.poses)):
+            rows = self.rows(task)
+            G = np.zeros((self.robot.n_bodies, rows.stop - rows.start, 6))
+            for body, R in zip(self.bodies[task], pieces, strict=True):
+                G[body] = R
+            carry_down(tree.parent, state.X, tree.S, tree.first, self._moving[task], G, J[rows])
+        return J
+
+    def jacobian_scalars(self, X_up: Sequence[Transform]) -> ScalarArray:
+        """J (m, nv) over scalars of any kind, coupled joints included."""
+        robot = self.robot
+        pieces = self.coefficients(poses(robot, X_up))
+        kind = np.result_type(np.float64, *(X.E for X in X_up), *(X.r for X in X_up))
+        J = np.zeros((self.m, robot.nv), dtype=kind)
+        for task, coefficients in enumerate(pieces):
+            below = dict(zip(self.bodies[task], coefficients, strict=True))
+            for j in self._moving[task].tolist():
+                R = below.pop(j)
+                freedoms = robot.v_slices()[j]
+                J[self.rows(task), freedoms] = J[self.rows(task), freedoms] + (
+                    R @ robot.motion_subspace[j]
+                )
+                parent = int(robot.parent[j])
+                carried = np.array([X_up[j].force_back(row) for row in R])
+                below[parent] = below[parent] + carried if parent in below else carried
+        return J
+
+
+def _bodies_between(robot: KinematicTree, bodies: Sequence[int], common: int) -> IntArray:
+    """Bodies on the ways from ``common`` (exclusive) to ``bodies``, the last numbers first."""
+    shared = set(robot.support(common))
+    moving = {i for body in bodies for i in robot.support(body)} - shared
+    return np.array(sorted(moving, reverse=True), dtype=np.intp)
+
+
+@Loop
+def carry_down(
+    parent: IntArray,
+    X: Array,
+    S: Array,
+    first: IntArray,
+    moving: IntArray,
+    G: Array,
+    J: Array,
+) -> None:
+    """Fill rows J (k, nv) from xd = sum over bodies G_b v_b, G (N, k, 6), leaves to base."""
+    for i in moving:
+        for row in range(len(J)):
+            for k in range(first[i], first[i + 1]):
+                for c in range(6):
+                    J[row, k] += G[i, row, c] * S[k, c]
+            if parent[i] >= 0:
+                for c in range(6):
+                    for r in range(6):
+                        G[parent[i], row, c] += G[i, row, r] * X[i, r, c]
+
+
+# ----------------------------------------------------------------------
+# One robot at one q: what methods share, each quantity computed when first asked for.
+
+
+@final
+class TreeState:
+    """Transforms, inertia matrix and its factors of ``robot`` at q (nq,).
+
+    Computed by compiled loops, except ``X_up``, which is there for coupled joints, too.
+    ``arrays`` are the robot's, made once for many q.
+    """
+
+    def __init__(
+        self, robot: KinematicTree, q: Array, arrays: TreeArrays | None = None
+    ) -> None:
+        self.robot = robot
+        self.q = q
+        if arrays is not None:
+            self.arrays = arrays
+
+    @cached_property
+    def arrays(self) -> TreeArrays:
+        """The robot as flat arrays; an error if it has coupled joints."""
+        return TreeArrays(self.robot)
+
+    @property
+    def tree(self) -> PackedTree:
+        """Topology and inertias of the robot."""
+        return self.arrays.tree
+
+    @cached_property
+    def X_up(self) -> list[Transform]:
+        """Transform parent -> body of every body, by the readable recursion."""
+        return transforms(self.robot, self.q)
+
+    @cached_property
+    def X(self) -> Array:
+        """Motion transforms (N, 6, 6) parent -> body."""
+        return motion_matrices(*self._up)
+
+    @cached_property
+    def poses(self) -> Poses:
+        """Transform base -> body of every body."""
+        return self.arrays.joints.poses(*self._up)
+
+    @cached_property
+    def H(self) -> Array:
+        """Joint-space inertia matrix (nv, nv)."""
+        return inertia_matrix(self.tree, self.X)
+
+    @cached_property
+    def ltdl(self) -> tuple[Array, Array]:
+        """L (nv, nv), unit diagonal not stored, and diag (nv,): H = L^T diag L."""
+        F = self.H.copy()
+        ltdl_in_situ(F, self.tree.freedom_parent)
+        diag = np.diagonal(F).copy()
+        self.arrays.require_positive(diag)
+        return F, diag
+
+    @cached_property
+    def _up(self) -> tuple[Array, Array]:
+        """E (N, 3, 3) and r (N, 3) of the transforms parent -> body."""
+        return self.arrays.joints.transforms(self.q)

@@ -13,7 +13,7 @@ import dynsys
 from dynsys.loops.counts import crba_count, crba_sums
 from dynsys.model import synthetic
 from dynsys.operational import operational_space
-from dynsys.operational.rjk_counts import omega_count, propagator_count, rjk_transforms
+from dynsys.operational.rjk import omega_count, propagator_count, rjk_transforms
 from experiments import featherstone2005, featherstone2010
 from experiments.asimo_variants import Variant
 from experiments.paper_rows import Row

@@ -10,11 +10,11 @@ from numpy.testing import assert_allclose
 from dynsys.model import synthetic
 from dynsys.model.tree import KinematicTree
 from dynsys.operational import OperationalSpace, operational_space
-from dynsys.operational.costs import UNITS, choose, features
 from dynsys.operational.methods import auto
+from dynsys.operational.methods.auto import UNITS, choose, features
 from dynsys.operational.methods.chang_khatib import plan_recursion
 from dynsys.operational.methods.pv_osimr import reduce_tree
-from dynsys.operational.supports import ancestor
+from dynsys.operational.y_factor import ancestor
 from tests import oracles
 from tests.branch.trees import parents
 from tests.strategies import seeds, trees

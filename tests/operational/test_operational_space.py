@@ -21,7 +21,7 @@ from dynsys.operational import (
     operational_space,
 )
 from dynsys.operational.method import method_names
-from dynsys.operational.need import needed_blocks
+from dynsys.operational.rjk import needed_blocks
 from dynsys.operational.scalars import lambda_inv_scalars
 from dynsys.operational.tasks import AbstractTask
 from dynsys.program.graph import Graph

@@ -7,14 +7,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from dynsys.operational.counts import dense_counts, sparse_counts
-from dynsys.operational.generalised_inverse import (
-    inertia_weighted_inverse,
-    null_space_projection,
+from dynsys.operational.method import inertia_weighted_inverse, null_space_projection
+from dynsys.operational.methods.auto import dense_counts, sparse_counts
+from dynsys.operational.y_factor import (
+    Supports,
+    ancestor,
+    lambda_inverse,
+    mul_J,
+    mul_JT,
+    y_factor,
+    yd_factors,
 )
-from dynsys.operational.jacobian_products import mul_J, mul_JT
-from dynsys.operational.supports import Supports, ancestor
-from dynsys.operational.y_factor import lambda_inverse, y_factor, yd_factors
 from dynsys.recursive.sparse_factors import ltdl, ltl
 from dynsys.types import IntArray
 from experiments.operational_runs import dense_run, sparse_run

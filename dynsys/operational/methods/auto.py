@@ -1,20 +1,34 @@
 """Lambda^-1 by the method expected to be fastest for the robot and its operational space.
 
-Which that is follows from counts and measured times per unit: :mod:`dynsys.operational.costs`.
+Which that is follows from counts and measured times per unit: :mod:`dynsys.operational.methods.auto`.
 """
 
 from __future__ import annotations
 
 from typing import final
 
-from dynsys.model.tree import KinematicTree
-from dynsys.operational.costs import choose
-from dynsys.operational.method import AbstractMethod, make_method
-from dynsys.operational.space import TaskSpace
-from dynsys.operational.state import TreeState
-from dynsys.types import Array
+import numpy as np
 
-__all__ = ["Method"]
+from dynsys.loops.counts import tree_sums
+from dynsys.model.expanded import depths, expanded_parent
+from dynsys.model.tree import KinematicTree
+from dynsys.operational.method import AbstractMethod, make_method
+from dynsys.operational.methods.chang_khatib import plan_recursion
+from dynsys.operational.methods.pv_osimr import reduce_tree
+from dynsys.operational.rjk import wanted_bodies
+from dynsys.operational.tasks import TaskSpace, TreeState
+from dynsys.operational.y_factor import Supports
+from dynsys.program.counting import OperationCount
+from dynsys.types import Array, IntArray
+
+__all__ = [
+    "UNITS",
+    "Method",
+    "choose",
+    "dense_counts",
+    "features",
+    "sparse_counts",
+]
 
 
 @final
@@ -40,3 +54,133 @@ class Method(AbstractMethod):
 
     def null_space(self, J: Array, Jbar: Array) -> Array:
         return self._method.null_space(J, Jbar)
+
+
+# ----------------------------------------------------------------------
+# What Lambda^-1 is expected to take, by method: seconds from counts.
+#
+# A count times the time one unit of it took: fitted by ``python -m experiments.calibrate`` on
+# one
+# core of a Zen 3. Only ratios matter, and only near a crossing: there the methods are equally
+# good and a wrong choice costs little. RJK does what Chang and Khatib's recursion does with
+# more
+# blocks and is never expected to win.
+
+UNITS: dict[str, dict[str, float]] = {
+    "y_factor": {
+        "call": 8.1e-5,
+        "body": 5.5e-7,
+        "task": 1.9e-5,
+        "D1": 2.2e-8,
+        "D2": 1.9e-9,
+        "row x body": 1.5e-8,
+        "Y": 2.5e-9,
+        "product": 1.4e-9,
+    },
+    "chang_khatib": {
+        "call": 4.6e-5,
+        "body": 9.4e-7,
+        "task": 1.7e-5,
+        "element": 5.5e-9,
+        "block": 9.0e-8,
+    },
+    "pv_osimr": {
+        "call": 5.0e-5,
+        "body": 9.4e-7,
+        "task": 1.7e-5,
+        "element": 5.5e-9,
+        "block": 9.5e-8,
+    },
+}
+"""Seconds per unit; features of :func:`features`."""
+
+
+def features(space: TaskSpace) -> dict[str, dict[str, float]]:
+    """Counts that the time of each method grows with, for a robot without coupled joints."""
+    robot = space.robot
+    parent = expanded_parent(robot)
+    sums, counts = tree_sums(parent), sparse_counts(space.supports, parent)
+    same = {"call": 1.0, "body": float(robot.n_bodies), "task": float(len(space.tasks))}
+    bodies = wanted_bodies(space)
+    recursion = plan_recursion(robot.parent, bodies)
+    products = len(recursion.body) + int(recursion.square.sum())
+    reduced = reduce_tree(robot.parent, bodies)
+    below = np.diff(reduced.start)[reduced.parent >= 0].sum()
+    size = len(reduced.body)
+    recursive = {**same, "element": float(space.m * _pieces(space) * 6)}
+    return {
+        "y_factor": {
+            **same,
+            "D1": float(sums.n + sums.D1),
+            "D2": float(sums.D2),
+            "row x body": float(space.m * robot.n_bodies),
+            "Y": float(counts["Y"].multiplications),
+            "product": float(counts["Lambda^-1"].multiplications),
+        },
+        "chang_khatib": {**recursive, "block": float(products)},
+        "pv_osimr": {
+            **recursive,
+            "block": float(2 * len(reduced.chain) + below + size * (size - 1) / 2),
+        },
+    }
+
+
+def _pieces(space: TaskSpace) -> int:
+    return sum(len(bodies) for bodies in space.bodies)
+
+
+def choose(space: TaskSpace) -> str:
+    """Name of the method expected to be fastest for an operational space."""
+    if space.robot.is_coupled:
+        return "dense"
+    seconds = {
+        method: sum(UNITS[method][unit] * count for unit, count in counts.items())
+        for method, counts in features(space).items()
+    }
+    return min(seconds, key=seconds.__getitem__)
+
+
+# ----------------------------------------------------------------------
+# What operational-space quantities cost, sparse and dense ([OSI] table 1).
+#
+# d_i is the number of nonzeros of row i of J, d_ij that of the common support of rows i and j.
+
+
+def sparse_counts(supports: Supports, parent: IntArray) -> dict[str, OperationCount]:
+    """Cost of each operation of [OSI] table 1, sparse column.
+
+    Keys: "J x", "J^T x" (one vector), "Y" (also Yd and YD together), "Lambda^-1" (lower
+    triangle), "Jbar LTL", "Jbar LTDL", "N". ``parent`` (n,) is the expanded parent array. The
+    table's d_i (d_i - 1) / 2 for Y is the sum of (depth - 1) over the way of one body; here it
+    is that sum over the support, so that rows of several bodies are counted as well.
+    """
+    d, m, n = supports.depths, supports.m, len(parent)
+    above = depths(parent) - 1
+    inside = supports.mask(n).astype(np.int64)
+    pairs = (inside @ inside.T)[np.tril_indices(m)]  # d_ij
+    total, halves = int(d.sum()), int((inside @ above).sum())
+    moved = m * (int(above.sum()) + total)
+    return {
+        "J x": OperationCount(total, int(np.maximum(0, d - 1).sum())),
+        "J^T x": OperationCount(total, total),
+        "Y": OperationCount(halves, halves, total),
+        "Lambda^-1": OperationCount(int(pairs.sum()), int(np.maximum(0, pairs - 1).sum())),
+        "Jbar LTL": OperationCount(moved, moved, m * n),
+        "Jbar LTDL": OperationCount(moved, moved),
+        "N": OperationCount(n * total, n * total + n),
+    }
+
+
+def dense_counts(m: int, n: int) -> dict[str, OperationCount]:
+    """The same by standard matrix arithmetic, dense column of [OSI] table 1."""
+    triangle, half = m * (m + 1) // 2, m * n * (n - 1) // 2
+    product = OperationCount(m * n * m + half, m * n * m + half - m * n)
+    return {
+        "J x": OperationCount(m * n, m * (n - 1)),
+        "J^T x": OperationCount(m * n, (m - 1) * n),
+        "Y": OperationCount(half, half, m * n),
+        "Lambda^-1": OperationCount(triangle * n, triangle * (n - 1)),
+        "Jbar LTL": product + OperationCount(0, 0, m * n),
+        "Jbar LTDL": product,
+        "N": OperationCount(m * n * n, (m - 1) * n * n + n),
+    }

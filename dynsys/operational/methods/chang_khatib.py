@@ -20,11 +20,10 @@ import numpy as np
 
 from dynsys.jit import Loop
 from dynsys.model.tree import KinematicTree
-from dynsys.operational.gather import Gathering, propagators_at, wanted_bodies
 from dynsys.operational.method import AbstractMethod
-from dynsys.operational.space import TaskSpace
-from dynsys.operational.state import TreeState
-from dynsys.operational.supports import ancestor
+from dynsys.operational.rjk import Gathering, propagators_at, wanted_bodies
+from dynsys.operational.tasks import TaskSpace, TreeState
+from dynsys.operational.y_factor import ancestor
 from dynsys.types import Array, BoolArray, IntArray
 
 __all__ = ["Method", "Recursion", "plan_recursion"]

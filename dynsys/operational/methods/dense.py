@@ -9,8 +9,7 @@ import numpy as np
 from dynsys.errors import SingularSystemError
 from dynsys.model.tree import KinematicTree
 from dynsys.operational.method import AbstractMethod
-from dynsys.operational.space import TaskSpace
-from dynsys.operational.state import TreeState
+from dynsys.operational.tasks import TaskSpace, TreeState
 from dynsys.recursive.crba import crba_scalars
 from dynsys.types import Array
 

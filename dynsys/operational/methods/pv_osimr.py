@@ -23,10 +23,9 @@ import numpy as np
 
 from dynsys.jit import Loop
 from dynsys.model.tree import KinematicTree
-from dynsys.operational.gather import Gathering, propagators_at, wanted_bodies
 from dynsys.operational.method import AbstractMethod
-from dynsys.operational.space import TaskSpace
-from dynsys.operational.state import TreeState
+from dynsys.operational.rjk import Gathering, propagators_at, wanted_bodies
+from dynsys.operational.tasks import TaskSpace, TreeState
 from dynsys.types import Array, IntArray
 
 __all__ = ["Method", "ReducedTree", "reduce_tree"]

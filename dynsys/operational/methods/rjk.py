@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import final
 
 from dynsys.model.tree import KinematicTree
-from dynsys.operational.gather import Gathering, propagators_at, wanted_bodies
 from dynsys.operational.method import AbstractMethod
-from dynsys.operational.need import plan_blocks
-from dynsys.operational.rjk import omega_blocks
-from dynsys.operational.space import TaskSpace
-from dynsys.operational.state import TreeState
+from dynsys.operational.rjk import (
+    Gathering,
+    omega_blocks,
+    plan_blocks,
+    propagators_at,
+    wanted_bodies,
+)
+from dynsys.operational.tasks import TaskSpace, TreeState
 from dynsys.types import Array
 
 __all__ = ["Method"]

@@ -7,7 +7,7 @@ from typing import final
 import numpy as np
 
 from dynsys.operational.method import AbstractMethod
-from dynsys.operational.state import TreeState
+from dynsys.operational.tasks import TreeState
 from dynsys.operational.y_factor import lambda_inverse, yd_factors
 from dynsys.types import Array
 
