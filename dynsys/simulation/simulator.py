@@ -18,18 +18,30 @@ from typing import Literal, final, get_args
 import numpy as np
 
 from dynsys.errors import ModelError, StateError
+from dynsys.jit import Loop
 from dynsys.loops import LoopKernel
 from dynsys.loops.drumwright import TreeArrays, motion_matrices
-from dynsys.loops.packed import Poses
+from dynsys.loops.packed import PackedJoints, PackedTree, Poses
+from dynsys.model.joints import Helical, Prismatic, Revolute, Spherical
 from dynsys.model.tree import KinematicTree
-from dynsys.simulation.contact_inertia import ContactInertia, Route
-from dynsys.simulation.contacts import ContactPoints, Ground
-from dynsys.simulation.drives import Drives
-from dynsys.simulation.energy import kinetic_energy, potential_energy
-from dynsys.simulation.friction import solve_contacts
+from dynsys.simulation.contacts import (
+    ContactInertia,
+    ContactPoints,
+    Ground,
+    Route,
+    solve_contacts,
+)
 from dynsys.types import Array, ArrayLike, IntArray
 
-__all__ = ["Integrator", "Record", "Simulation", "SimulationState"]
+__all__ = [
+    "Drives",
+    "Integrator",
+    "Record",
+    "Simulation",
+    "SimulationState",
+    "kinetic_energy",
+    "potential_energy",
+]
 
 Integrator = Literal["semi_implicit", "explicit"]
 Target = Callable[[float], Array]
@@ -210,3 +222,87 @@ class Simulation:
         ground = self.ground
         depth = np.maximum(0.0, -gap - ground.slop) * ground.correction
         return np.where(gap > 0, gap, -np.minimum(depth, ground.speed_limit * self.dt))
+
+
+# ----------------------------------------------------------------------
+# Position drives (PD) at the joints of a robot, stable at any gain.
+#
+#     torque = kp (target - q) - kd qd        at the end of the step
+#
+# With q and qd of the end of the step the drive is implicit; to first order it adds
+# kd dt + kp dt^2 to the inertia of its own freedom and nothing to any other: an armature, which
+# every algorithm here takes. Free joints are not driven.
+
+
+@final
+class Drives:
+    """Equal gains ``kp`` (Nm/rad), ``kd`` (Nms/rad) at all one-freedom and spherical joints."""
+
+    def __init__(self, robot: KinematicTree, kp: float, kd: float) -> None:
+        if not (kp >= 0 and kd >= 0):
+            raise ModelError(f"gains must be >= 0, got kp = {kp!r}, kd = {kd!r}")
+        self.kp, self.kd = float(kp), float(kd)
+        joints = PackedJoints.of(robot)
+        screw = [isinstance(joint, (Revolute, Prismatic, Helical)) for joint in robot.joints]
+        ball = [isinstance(joint, Spherical) for joint in robot.joints]
+        self._screw_q, self._screw_v = joints.q0[screw], joints.v0[screw]
+        self._ball_q = joints.q0[ball][:, None] + np.arange(4)
+        self._ball_v = joints.v0[ball][:, None] + np.arange(3)
+        self.driven = np.zeros(robot.nv, dtype=bool)
+        self.driven[self._screw_v] = True
+        self.driven[self._ball_v] = True
+
+    def inertia(self, dt: float) -> Array:
+        """What the drives add to the inertia of each freedom (nv,) over a step dt."""
+        return np.where(self.driven, self.kd * dt + self.kp * dt * dt, 0.0)
+
+    def torque(self, q: Array, qd: Array, target: Array, dt: float) -> Array:
+        """Torque (nv,) at the start of a step; the rest is :meth:`inertia` times qdd."""
+        damping = np.where(self.driven, self.kd + self.kp * dt, 0.0)
+        return np.asarray(self.kp * self.error(q, target) - damping * qd)
+
+    def error(self, q: Array, target: Array) -> Array:
+        """Velocity (nv,) that takes the driven joints from q to target in unit time."""
+        out = np.zeros(len(self.driven))
+        out[self._screw_v] = target[self._screw_q] - q[self._screw_q]
+        a, b = q[self._ball_q], target[self._ball_q]
+        xyz = a[:, 3:] * b[:, :3] - b[:, 3:] * a[:, :3] - np.cross(a[:, :3], b[:, :3])
+        w = np.sum(a * b, axis=1)
+        size = np.linalg.norm(xyz, axis=1)
+        angle = 2 * np.arctan2(size, np.abs(w)) * np.where(w < 0, -1.0, 1.0)
+        out[self._ball_v] = xyz * (angle / np.maximum(size, 1e-300))[:, None]
+        return out
+
+
+# ----------------------------------------------------------------------
+# Kinetic and potential energy of a robot, by compiled loops. O(n).
+
+
+def kinetic_energy(tree: PackedTree, X: Array, v: Array) -> float:
+    """1/2 v^T M v from body velocities; X (N, 6, 6) parent -> body, v (nv,)."""
+    velocity = np.zeros((len(X), 6))
+    body_velocities(tree.parent, tree.first, X, tree.S, v, velocity)
+    momentum = np.einsum("ijk,ik->ij", tree.inertia, velocity)
+    return float(0.5 * np.sum(velocity * momentum) + 0.5 * np.sum(tree.armature * v * v))
+
+
+def potential_energy(tree: PackedTree, poses: Poses, gravity: Array) -> float:
+    """-sum m g . c over all bodies, zero at the base's origin."""
+    mass = tree.inertia[:, 3, 3]
+    moment = tree.inertia[:, [2, 0, 1], [4, 5, 3]]  # m c, from the block m [c]x
+    centres = mass[:, None] * poses.r + np.einsum("kji,kj->ki", poses.E, moment)
+    return float(-(centres.sum(axis=0) @ gravity))
+
+
+@Loop
+def body_velocities(
+    parent: IntArray, first: IntArray, X: Array, S: Array, v: Array, velocity: Array
+) -> None:
+    """Spatial velocity (N, 6) of every body, body coordinates; zeros at first."""
+    for i in range(len(parent)):
+        for r in range(6):
+            if parent[i] >= 0:
+                for c in range(6):
+                    velocity[i, r] += X[i, r, c] * velocity[parent[i], c]
+            for k in range(first[i], first[i + 1]):
+                velocity[i, r] += S[k, r] * v[k]
