@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,14 +19,16 @@ from dynsys.system.equations import EquationBlock
 from dynsys.system.unknowns import UnknownLayout
 from dynsys.types import Array, ArrayLike, BoolArray
 from sensors.correlations import Correlation, check_correlations, sparse_blocks
-from sensors.layout_fingerprint import layout_fingerprint
-from sensors.readings import pack_readings
 from sensors.sensor import AbstractSensor, SensorRows
 
 if TYPE_CHECKING:
     from dynsys.model.readers.xml_input import PathLike
 
-__all__ = ["Layout"]
+__all__ = [
+    "Layout",
+    "layout_fingerprint",
+    "pack_readings",
+]
 
 
 @final
@@ -284,3 +287,72 @@ class Layout:
     def fingerprint(self) -> str:
         """SHA-256 (hex), equal exactly if robot, equations and noise are equal."""
         return layout_fingerprint(self)
+
+
+# ----------------------------------------------------------------------
+# A layout as a number: equal exactly if robot, equations and noise are equal.
+
+
+def layout_fingerprint(layout: Layout) -> str:
+    """SHA-256 (hex) of robot, frames, folded links, sensors and their noise."""
+    robot = layout.robot
+    digest = hashlib.sha256(b"dynsys layout 1" + fingerprint_robot(robot).digest.encode())
+    for frame in robot.frames.values():
+        digest.update(_bytes(frame.body, frame.transform.E, frame.transform.r))
+    for weld in robot.welds.values():
+        digest.update(_bytes(weld.body, weld.inertia.matrix(), weld.children))
+    for sensor in layout.sensors:
+        digest.update(repr(sensor).encode())
+    for first, second, matrix in layout.correlations:
+        digest.update(f"{first}\0{second}\0".encode() + _bytes(matrix))
+    return digest.hexdigest()
+
+
+def _bytes(*arrays: ArrayLike) -> bytes:
+    parts = [np.ravel(np.asarray(array, dtype=np.float64)) for array in arrays]
+    return np.concatenate(parts).astype("<f8").tobytes()
+
+
+# ----------------------------------------------------------------------
+# Readings by sensor name, put together to the vector y of a layout.
+
+
+def pack_readings(
+    layout: Layout, values: Mapping[str, ArrayLike], missing: ArrayLike | None
+) -> Array:
+    """Return y (size,), or (N, size); see :meth:`sensors.Layout.pack`."""
+    for name in values:
+        _ = layout[name]  # refuses names that are none
+    given = {name: _reading(name, x, layout.sizes[name]) for name, x in values.items()}
+    counts = {len(value) for value in given.values() if value.ndim == 2}
+    if len(counts) > 1:
+        raise LayoutError(f"readings have different numbers of samples: {sorted(counts)}")
+    y = np.empty((*counts, layout.size))
+    y[...] = layout.constants
+    for sensor in layout.sensors:
+        where = layout.slice(sensor.name)
+        if sensor.name in given:
+            y[..., where] = given[sensor.name]
+        elif sensor.constant(1) is None:
+            if missing is None:
+                raise LayoutError(
+                    f"no reading of {sensor}; give it, or NaN for each of its"
+                    f" {where.stop - where.start} numbers to go without"
+                )
+            y[..., where] = missing
+    return y
+
+
+def _reading(name: str, value: ArrayLike, size: int) -> Array:
+    try:
+        out = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise LayoutError(f"reading of sensor {name!r} is not numeric: {error}") from None
+    if size == 1 and (out.ndim == 0 or (out.ndim == 1 and len(out) != 1)):
+        out = out[..., None]
+    if out.ndim not in (1, 2) or out.shape[-1] != size:
+        raise LayoutError(
+            f"reading of sensor {name!r} must have {size} numbers (per sample), got shape"
+            f" {np.shape(value)}"
+        )
+    return out
