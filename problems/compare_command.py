@@ -32,8 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Show the table."""
     from problems import terminal
-    from problems.comparison import compare
-    from problems.planning import read_request
+    from problems.planning import compare, read_request
 
     request = read_request(args.robot, args.problem, args.floating_base)
     rows = compare(request, states=args.states, seed=args.seed, timed=not args.no_time)

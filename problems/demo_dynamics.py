@@ -13,9 +13,7 @@ import numpy as np
 from dynsys.model.tree import KinematicTree
 from dynsys.recursive import aba, rnea
 from dynsys.types import Array
-from problems.forward import ForwardDynamics
-from problems.hybrid import HybridDynamics
-from problems.inverse import InverseDynamics
+from problems.dynamics import ForwardDynamics, HybridDynamics, InverseDynamics
 from problems.problem import AbstractDynamics
 from problems.report.pinocchio_peer import pinocchio_model
 from problems.solution import Solution

@@ -23,9 +23,9 @@ from dynsys.plan.saddle import ESTIMATES
 from dynsys.plan.saddle_program import estimation_program, planned_estimation
 from dynsys.program.signature import Signature
 from problems.compiled_estimator import CompiledEstimator, Wanted
-from problems.dynamics_kernels import freedom_names, given_plan
-from problems.entry_names import entry_names
 from problems.estimate import Estimate, Quantity
+from problems.inputs import entry_names
+from problems.problem import freedom_names, given_plan
 
 if TYPE_CHECKING:
     from problems.estimation import Estimation

@@ -35,11 +35,16 @@ from problems.logs.differentiate import Differentiation
 from problems.logs.outputs import parse_outputs
 from problems.prior import Prior
 from problems.robots import NamedRobot, read_robot
-from sensors import Layout, catalogue
+from sensors import Layout, catalogue, layout_schema
 from sensors.files import read_layout
 from sensors.yaml_input import Item, parse_yaml, read_yaml, write_yaml
 
-__all__ = ["ProblemFile", "load_problem", "save_problem"]
+__all__ = [
+    "ProblemFile",
+    "load_problem",
+    "problem_schema",
+    "save_problem",
+]
 
 SECTIONS = ("robot", "base", "layout", "outputs", "prior", "log")
 DEFAULT_OUTPUTS = ("torque", "std.torque", "chi_square")
@@ -296,3 +301,49 @@ def _plain(content: object) -> Any:
     if isinstance(content, (list, tuple, np.ndarray)):
         return [_plain(value) for value in content]
     return content.item() if isinstance(content, np.generic) else content
+
+
+# ----------------------------------------------------------------------
+# JSON schema of problem files, for editors.
+
+
+def problem_schema(robot: KinematicTree | None = None) -> dict[str, Any]:
+    """Schema of a problem file; with a robot, frames and joints complete to its own."""
+    layout = layout_schema(robot)
+    layout.pop("$schema")
+    strings = {"type": "object", "additionalProperties": {"type": "string"}}
+    differentiate = {
+        f.name: {"type": "boolean" if isinstance(f.default, bool) else "integer"}
+        for f in fields(Differentiation)
+    }
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "dynsys estimation problem",
+        "type": "object",
+        "properties": {
+            "robot": {"type": "string"},
+            "base": {"enum": ["fixed", "floating"]},
+            "layout": {"anyOf": [{"type": "string"}, layout]},
+            "outputs": {"type": "array", "items": {"type": "string"}},
+            "prior": {
+                "type": "object",
+                "properties": {"std": {"type": "object"}, "mean": {"type": "object"}},
+                "required": ["std"],
+                "additionalProperties": False,
+            },
+            "log": {
+                "type": "object",
+                "properties": {
+                    "differentiate": {
+                        "type": "object",
+                        "properties": differentiate,
+                        "additionalProperties": False,
+                    },
+                    "topics": strings,
+                },
+                "additionalProperties": False,
+            },
+        },
+        "required": ["robot", "layout"],
+        "additionalProperties": False,
+    }

@@ -19,9 +19,9 @@ import numpy as np
 from dynsys.errors import LayoutError
 from dynsys.model.tree import nearest_name
 from dynsys.types import Array
-from problems.entry_names import ACCELERATION, WRENCH
 from problems.estimate import QUANTITIES, Estimate, Quantity
 from problems.estimation import Estimation
+from problems.inputs import ACCELERATION, WRENCH
 from problems.logs.columns import numbered, own_joints
 from problems.logs.write import Group
 

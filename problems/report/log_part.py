@@ -9,8 +9,8 @@ from typing import final
 import numpy as np
 
 from dynsys.types import Array, IntArray
-from problems.entry_names import WRENCH
 from problems.estimation import Estimation
+from problems.inputs import WRENCH
 from problems.logs.columns import own_joints, source_of
 from problems.logs.differentiate import Differentiation
 from problems.logs.open import open_log

@@ -8,8 +8,8 @@ from typing import final
 import numpy as np
 
 from dynsys.types import Array
-from problems.entry_names import WRENCH
 from problems.estimation import Estimation
+from problems.inputs import WRENCH
 from problems.logs.columns import own_joints
 from problems.report.log_part import SolvedLog, exact_below
 from problems.report.timing_part import UNCERTAIN

@@ -9,8 +9,7 @@ import pytest
 import yaml
 
 from dynsys.errors import DynsysError
-from problems.problem_file import load_problem, save_problem
-from problems.problem_schema import problem_schema
+from problems.problem_file import load_problem, problem_schema, save_problem
 from tests.problems.log_cases import PROBLEM
 
 
