@@ -21,7 +21,8 @@ import numpy as np
 from dynsys.errors import ModelError
 from dynsys.jit import Loop
 from dynsys.loops.drumwright import TreeArrays, motion_matrices
-from dynsys.loops.packed import PackedTree, Poses, inertia_matrix
+from dynsys.loops.packed import PackedTree, inertia_matrix
+from dynsys.loops.packed import Poses as PackedPoses
 from dynsys.model.expanded import expanded_parent, last_freedom
 from dynsys.model.spatial import Transform, skew
 from dynsys.model.tree import KinematicTree
@@ -328,7 +329,7 @@ class TreeState:
         return motion_matrices(*self._up)
 
     @cached_property
-    def poses(self) -> Poses:
+    def poses(self) -> PackedPoses:
         """Transform base -> body of every body."""
         return self.arrays.joints.poses(*self._up)
 
