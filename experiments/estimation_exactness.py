@@ -34,9 +34,9 @@ from dynsys.types import Array
 from experiments.estimation_dense import dense_posterior
 from experiments.example_robots import load_quietly, robot_path
 from problems import Estimation, InverseDynamics
-from problems.estimate import QUANTITIES
+from problems.estimation.estimate import QUANTITIES
+from problems.estimation.exact_statements import TrueReadings
 from problems.problem_file import load_problem
-from problems.readings import TrueReadings
 from problems.simulate import Simulation
 from problems.terminal import show_table
 from problems.trajectory import Trajectory

@@ -1,11 +1,11 @@
 """Problems on the linear system D(q) d + b(q, qd) = 0: dynamics, estimation from sensors."""
 
-from problems.calibration import Calibration, calibrate_offsets
 from problems.dynamics import ForwardDynamics, HybridDynamics, InverseDynamics
-from problems.estimate import Estimate, Suspect
-from problems.estimation import ContradictionError, Estimation
+from problems.estimation.calibration import Calibration, calibrate_offsets
+from problems.estimation.estimate import Estimate, Suspect
+from problems.estimation.estimation import ContradictionError, Estimation
+from problems.estimation.prior import Prior
 from problems.placement import Candidate, Placement, place_sensors
-from problems.prior import Prior
 from problems.problem import AbstractDynamics, AbstractProblem
 from problems.solution import NamedVectors, Solution
 from problems.verdict import Verdict

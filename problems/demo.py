@@ -21,7 +21,7 @@ import numpy as np
 from dynsys.plan.search.search import Progress, Search
 from problems.demo_dynamics import AGREEMENT, DemoRow, compare_dynamics
 from problems.demo_log import FEET, PUSHED, bundled, demo_problem
-from problems.estimation import Estimation
+from problems.estimation.estimation import Estimation
 from problems.planning import PlanRequest
 from problems.problem_file import ProblemFile
 from problems.report import Subject, build_report, estimation_subject, write_page

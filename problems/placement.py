@@ -15,7 +15,7 @@ import numpy as np
 
 from dynsys.errors import LayoutError
 from dynsys.model.tree import KinematicTree
-from problems.measured_system import MeasuredSystem
+from problems.estimation.measured_system import MeasuredSystem
 from problems.placement_score import ScoreBoard, parse_goals
 from problems.placement_search import Search
 from sensors import AbstractSensor, Layout
@@ -215,7 +215,7 @@ def _offered(
 
 
 def _default_candidates(robot: KinematicTree, layout: Layout) -> list[Candidate]:
-    from problems.estimation import Estimation
+    from problems.estimation.estimation import Estimation
     from problems.verdict_repairs import candidate_sensors
 
     problem = Estimation(robot, layout)

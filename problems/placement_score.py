@@ -25,10 +25,9 @@ from dynsys.model.tree import nearest_name
 from dynsys.system.equations import Kinematics
 from dynsys.system.unknowns import UnknownKind
 from dynsys.types import Array, BoolArray, IntArray
-from problems.estimate import QUANTITIES
-from problems.least_squares import rank_of
-from problems.least_squares_noise import whiten
-from problems.measured_system import MeasuredSystem
+from problems.estimation.estimate import QUANTITIES
+from problems.estimation.least_squares import rank_of, whiten
+from problems.estimation.measured_system import MeasuredSystem
 
 __all__ = ["Goals", "Score", "ScoreBoard", "parse_goals"]
 

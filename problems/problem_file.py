@@ -30,10 +30,10 @@ import numpy as np
 from dynsys.errors import DynsysError, LayoutError, ModelError
 from dynsys.model.readers.xml_input import PathLike
 from dynsys.model.tree import KinematicTree, nearest_name
-from problems.estimation import Estimation
+from problems.estimation.estimation import Estimation
+from problems.estimation.prior import Prior
 from problems.logs.differentiate import Differentiation
 from problems.logs.outputs import parse_outputs
-from problems.prior import Prior
 from problems.robots import NamedRobot, read_robot
 from sensors import Layout, catalogue, layout_schema
 from sensors.files import read_layout

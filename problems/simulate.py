@@ -19,10 +19,9 @@ from scipy.sparse import csr_array
 from dynsys.errors import LayoutError
 from dynsys.model.tree import KinematicTree
 from dynsys.types import Array, IntArray
+from problems.estimation.exact_statements import ExactStatements, TrueReadings
 from problems.logs.columns import joint_columns
 from problems.logs.write import Group
-from problems.readings import TrueReadings
-from problems.statements import ExactStatements
 from problems.trajectory import Trajectory, random_signal
 from sensors import Layout
 

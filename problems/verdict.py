@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias, final
 import numpy as np
 
 from dynsys.types import Array
-from problems.named_quantity import QUANTITIES
+from problems.estimation.estimate import QUANTITIES
 from problems.verdict_repairs import Repair
 from problems.verdict_words import Direction, describe
 

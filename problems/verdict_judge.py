@@ -9,8 +9,8 @@ import numpy as np
 
 from dynsys.plan.orders.dulmage_mendelsohn import coarse_decomposition
 from dynsys.system.unknowns import UnknownLayout
-from problems.named_quantity import QUANTITIES
-from problems.posterior import OPEN
+from problems.estimation.estimate import QUANTITIES
+from problems.estimation.posterior import OPEN
 from problems.verdict import RankDrop, Status, Verdict
 from problems.verdict_repairs import repairs
 from problems.verdict_sight import Sight, WeakestState, weakest_state
@@ -18,7 +18,7 @@ from problems.verdict_words import MOTIONS, directions
 from sensors.parameters import AXES
 
 if TYPE_CHECKING:
-    from problems.estimation import Estimation
+    from problems.estimation.estimation import Estimation
 
 __all__ = ["judge"]
 

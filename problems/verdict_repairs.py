@@ -21,7 +21,7 @@ from sensors.parameters import AXES
 from sensors.sensor import AbstractSensor
 
 if TYPE_CHECKING:
-    from problems.estimation import Estimation
+    from problems.estimation.estimation import Estimation
 
 __all__ = ["Repair", "candidate_sensors", "repairs"]
 

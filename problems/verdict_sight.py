@@ -10,10 +10,10 @@ import numpy as np
 
 from dynsys.system.equations import Kinematics
 from dynsys.types import Array, IntArray
-from problems.least_squares import RANK_TOLERANCE, Rank, Rows, rank_of
+from problems.estimation.least_squares import RANK_TOLERANCE, Rank, Rows, rank_of
 
 if TYPE_CHECKING:
-    from problems.estimation import Estimation
+    from problems.estimation.estimation import Estimation
 
 __all__ = ["Sight", "WeakestState", "weakest_state"]
 

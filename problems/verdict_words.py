@@ -17,7 +17,7 @@ from sensors.parameters import AXES
 from sensors.placement import Mount
 
 if TYPE_CHECKING:
-    from problems.estimation import Estimation
+    from problems.estimation.estimation import Estimation
 
 __all__ = ["Direction", "Part", "describe", "directions"]
 

@@ -29,7 +29,7 @@ from experiments.trust.agreement_models import (
     urdf_text,
 )
 from experiments.trust.agreement_peers import Answers, Idyntree, Mujoco, Pinocchio, State
-from problems.readings import TrueReadings
+from problems.estimation.exact_statements import TrueReadings
 from problems.report.pinocchio_peer import pinocchio_model
 
 __all__ = ["QUANTITIES", "Case", "random_case", "real_cases"]

@@ -12,8 +12,8 @@ from dynsys.types import Array
 from experiments.trust.edges_estimation_cases import EstimationEdge
 from experiments.trust.edges_estimation_oracle import exact_unknowns
 from experiments.trust.edges_verdict import Verdict
-from problems.estimate import QUANTITIES, Estimate, Quantity
-from problems.estimate_trust import EstimateTrust
+from problems.estimation.estimate import QUANTITIES, Estimate, Quantity
+from problems.estimation.trust import EstimateTrust
 
 __all__ = ["judge_estimation_edge"]
 

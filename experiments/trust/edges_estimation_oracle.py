@@ -13,7 +13,7 @@ import numpy as np
 from dynsys.system.equations import Kinematics
 from dynsys.types import Array, BoolArray, ScalarArray
 from experiments.trust.edges_oracle import unit_wide, wide
-from problems.estimation import Estimation
+from problems.estimation.estimation import Estimation
 
 __all__ = ["exact_unknowns"]
 

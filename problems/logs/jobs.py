@@ -22,8 +22,8 @@ import numpy as np
 
 from dynsys.errors import DynsysError, KernelBuildError
 from dynsys.types import Array
-from problems.compiled_answers import wanted_of
-from problems.estimation import COMPILED_FROM, Estimation
+from problems.estimation.compiled import wanted_of
+from problems.estimation.estimation import COMPILED_FROM, Estimation
 from problems.logs.open import open_log
 from problems.logs.outputs import Output, needed, parse_outputs, rows_of, uncertain
 from problems.logs.samples import SampleReader

@@ -19,8 +19,8 @@ import numpy as np
 from dynsys.errors import LayoutError
 from dynsys.model.tree import nearest_name
 from dynsys.types import Array
-from problems.estimate import QUANTITIES, Estimate, Quantity
-from problems.estimation import Estimation
+from problems.estimation.estimate import QUANTITIES, Estimate, Quantity
+from problems.estimation.estimation import Estimation
 from problems.inputs import ACCELERATION, WRENCH
 from problems.logs.columns import numbered, own_joints
 from problems.logs.write import Group

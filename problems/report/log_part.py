@@ -9,7 +9,7 @@ from typing import final
 import numpy as np
 
 from dynsys.types import Array, IntArray
-from problems.estimation import Estimation
+from problems.estimation.estimation import Estimation
 from problems.inputs import WRENCH
 from problems.logs.columns import own_joints, source_of
 from problems.logs.differentiate import Differentiation

@@ -13,7 +13,7 @@ from dynsys.system.equations import EquationBlock
 from dynsys.system.linear_system import LinearSystem
 from dynsys.system.unknowns import UnknownBlock
 from dynsys.types import IntArray
-from problems.estimation import Estimation
+from problems.estimation.estimation import Estimation
 from problems.verdict_words import MOTIONS
 from sensors.parameters import AXES
 

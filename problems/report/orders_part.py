@@ -16,8 +16,8 @@ from dynsys.plan.lu import symbolic_lu
 from dynsys.plan.orders.orders import OrderingContext, PivotOrder
 from dynsys.plan.orders.recursive_orders import LeafToRoot
 from dynsys.types import IntArray
-from problems.estimation import Estimation
-from problems.least_squares_sparse import has_cholmod
+from problems.estimation.estimation import Estimation
+from problems.estimation.least_squares import has_cholmod
 from problems.planning import Compared, PlanRequest, compare
 from problems.report.matrix_part import Matrix, assembled, eliminated
 from problems.report.saddle_part import LAW, NOISE, Saddle, eliminated_saddle, saddle

@@ -11,7 +11,7 @@ from scipy.sparse import csc_array
 from dynsys.plan.lu import symbolic_lu
 from dynsys.plan.orders.orders import Pattern, PivotOrder
 from dynsys.types import IntArray
-from problems.estimation import Estimation
+from problems.estimation.estimation import Estimation
 from problems.report.matrix_part import (
     QUANTITY_WORDS,
     Labels,

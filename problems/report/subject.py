@@ -8,7 +8,7 @@ from typing import final
 from dynsys.errors import DynsysError
 from dynsys.model.tree import KinematicTree
 from dynsys.system.linear_system import LinearSystem
-from problems.estimation import Estimation
+from problems.estimation.estimation import Estimation
 from problems.planning import FILES, PUBLISHED, PlanRequest, read_request
 from problems.problem import AbstractDynamics
 from problems.problem_file import ProblemFile, load_problem

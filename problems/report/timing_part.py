@@ -13,10 +13,10 @@ from dynsys.errors import DynsysError
 from dynsys.kernel.kernel import AbstractKernel
 from dynsys.model.tree import KinematicTree
 from dynsys.types import Array
-from problems.compiled_estimator import CompiledEstimator
 from problems.dynamics import ForwardDynamics, InverseDynamics
-from problems.estimate import Quantity
-from problems.estimation import Estimation
+from problems.estimation.compiled import CompiledEstimator
+from problems.estimation.estimate import Quantity
+from problems.estimation.estimation import Estimation
 from problems.problem import AbstractDynamics
 from problems.report.pinocchio_peer import pinocchio_model
 from problems.report.subject import Subject

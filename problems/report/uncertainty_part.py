@@ -8,7 +8,7 @@ from typing import final
 import numpy as np
 
 from dynsys.types import Array
-from problems.estimation import Estimation
+from problems.estimation.estimation import Estimation
 from problems.inputs import WRENCH
 from problems.logs.columns import own_joints
 from problems.report.log_part import SolvedLog, exact_below

@@ -2,7 +2,7 @@
 
 The laws leave z = (qdd, external wrenches) open: d = T(q) z + d_0. T is kept while the posture
 stays, and so are the rows Y T of every sensor: adding one costs its own rows and one dense
-factorisation. Ranks and deviations are those of :mod:`problems.least_squares`, the same that
+factorisation. Ranks and deviations are those of :mod:`problems.estimation.least_squares`, the same that
 estimates and verdicts use.
 """
 
@@ -20,11 +20,10 @@ from dynsys.model.tree import KinematicTree
 from dynsys.system.equations import EquationBlock, Kinematics
 from dynsys.system.linear_system import LinearSystem
 from dynsys.types import Array, BoolArray
-from problems.law_response import LawResponse
-from problems.least_squares import Rows, solve_dense
-from problems.least_squares_noise import WhitenedRows, whiten
-from problems.posterior import OPEN
-from problems.prior import Prior, PriorRows
+from problems.estimation.least_squares import Rows, WhitenedRows, solve_dense, whiten
+from problems.estimation.measured_system import LawResponse
+from problems.estimation.posterior import OPEN
+from problems.estimation.prior import Prior, PriorRows
 from sensors.layout import Layout
 from sensors.sensor import AbstractSensor
 

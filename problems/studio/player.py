@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import final
 
-from problems.estimate import Estimate
-from problems.estimation import Estimation
+from problems.estimation.estimate import Estimate
+from problems.estimation.estimation import Estimation
+from problems.estimation.prior import Prior
 from problems.logs import Differentiation, SampleReader, Samples, open_log
-from problems.prior import Prior
 from problems.studio.folder import RefusedError
 from sensors.layout import Layout
 

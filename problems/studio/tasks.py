@@ -21,10 +21,10 @@ from scipy.sparse.linalg import splu
 from dynsys.errors import KernelBuildError
 from dynsys.model.tree import KinematicTree
 from dynsys.system.equations import Kinematics
-from problems.estimation import Estimation
-from problems.kkt_assembly import KktAssembly
+from problems.estimation.estimation import Estimation
+from problems.estimation.least_squares import KktAssembly
+from problems.estimation.prior import Prior
 from problems.placement import place_sensors
-from problems.prior import Prior
 from problems.problem_file import ProblemFile
 from problems.verdict_words import describe
 from sensors.files import sensor_record

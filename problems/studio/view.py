@@ -9,7 +9,7 @@ import numpy as np
 
 from dynsys.model.tree import KinematicTree
 from dynsys.types import Array, BoolArray
-from problems.estimate import Estimate
+from problems.estimation.estimate import Estimate
 from problems.studio.glance import Glance
 from sensors.layout import Layout
 

@@ -12,7 +12,7 @@ import pytest
 import dynsys
 import sensors
 from problems import Estimation
-from problems.readings import TrueReadings
+from problems.estimation.exact_statements import TrueReadings
 from problems.report import Report, build_report, estimation_subject, write_page
 from problems.trajectory import Trajectory
 from tests.problems.chromium import chromium

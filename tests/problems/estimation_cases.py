@@ -12,7 +12,7 @@ from dynsys.model.tree import KinematicTree
 from dynsys.system.equations import Kinematics
 from dynsys.types import Array
 from problems import Estimation, InverseDynamics
-from problems.estimate import QUANTITIES, Estimate
+from problems.estimation.estimate import QUANTITIES, Estimate
 
 FEET = ("l_foot", "r_foot")
 

@@ -18,7 +18,7 @@ from dynsys.model import synthetic
 from dynsys.recursive.rnea import rnea
 from dynsys.types import Array
 from problems import Estimate, Estimation
-from problems.estimate import Quantity
+from problems.estimation.estimate import Quantity
 
 
 def over_determined() -> tuple[Estimation, Estimation]:

@@ -8,8 +8,8 @@ import pytest
 from dynsys.errors import KernelBuildError, LayoutError, StateError
 from dynsys.model import synthetic
 from problems import Estimation
-from problems.estimate import Estimate
-from problems.posterior import AbstractPosterior
+from problems.estimation.estimate import Estimate
+from problems.estimation.posterior import AbstractPosterior
 from tests.problems.estimation_cases import FEET, moving, noisy, readings, standing
 from tests.problems.estimation_layouts import (
     BACKENDS,

@@ -12,7 +12,7 @@ import sensors
 from dynsys.errors import StateError
 from dynsys.model.tree import KinematicTree
 from problems import Estimation
-from problems.prior import Prior
+from problems.estimation.prior import Prior
 from problems.studio import posture, shapes
 from problems.studio.glance import Onlooker
 

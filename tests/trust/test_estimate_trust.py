@@ -15,8 +15,8 @@ from dynsys.types import Array
 from experiments.trust.edges_estimation import judge_estimation_edge
 from experiments.trust.edges_estimation_cases import ESTIMATION_FAMILIES, EstimationEdge
 from experiments.trust.edges_estimation_oracle import exact_unknowns
-from problems.estimate import QUANTITIES, Estimate
-from problems.least_squares_sparse import has_cholmod
+from problems.estimation.estimate import QUANTITIES, Estimate
+from problems.estimation.least_squares import has_cholmod
 
 SAMPLE = {
     "feet": (
@@ -201,7 +201,7 @@ def test_batches_and_open_estimates_travel_by_pickle() -> None:
 def test_large_robots_have_bounds_too(monkeypatch: pytest.MonkeyPatch) -> None:
     estimate = solved(case("noise", "noise by 100"))
     small = estimate.trust()
-    monkeypatch.setattr("problems.optimality.LARGEST_EXTENDED", 3)
+    monkeypatch.setattr("problems.estimation.trust.LARGEST_EXTENDED", 3)
     large = estimate.trust()
     assert (large.torque_error >= small.torque_error).all()
     np.testing.assert_allclose(large.torque_error, small.torque_error, rtol=1e-3)

@@ -17,23 +17,30 @@ from dynsys.model.tree import KinematicTree
 from dynsys.plan.plan import Plan
 from dynsys.system.linear_system import LinearSystem
 from dynsys.types import Array, ArrayLike
-from problems.compiled_answers import CompiledAnswers, wanted_of
-from problems.compiled_estimator import CompiledEstimator, Wanted, listed
-from problems.estimate import QUANTITIES, Estimate
-from problems.estimation_kernels import (
+from problems.estimation.compiled import (
+    CompiledAnswers,
+    CompiledEstimator,
     ReferenceEstimator,
+    Wanted,
     check_plan,
     export_estimator,
+    listed,
     plan_estimation,
+    wanted_of,
 )
+from problems.estimation.estimate import (
+    QUANTITIES,
+    Estimate,
+    MeasuredStates,
+    Uncertainty,
+    quantities_of,
+)
+from problems.estimation.least_squares import has_cholmod
+from problems.estimation.measured_system import Active, MeasuredSystem, Readings
+from problems.estimation.posterior import AbstractPosterior
+from problems.estimation.prior import PerName, Prior
+from problems.estimation.solver import ContradictionError, PosteriorSolver
 from problems.inputs import matrix
-from problems.least_squares_sparse import has_cholmod
-from problems.measured_states import MeasuredStates
-from problems.measured_system import Active, MeasuredSystem, Readings
-from problems.named_quantity import Uncertainty, quantities_of
-from problems.posterior import AbstractPosterior
-from problems.posterior_solver import ContradictionError, PosteriorSolver
-from problems.prior import PerName, Prior
 from problems.problem import AbstractProblem
 from sensors.layout import Layout
 

@@ -12,7 +12,7 @@ inverse holds minus the covariance of d, and the information C^-1 - C^-1 Y cov Y
 residuals carry.
 
 As many readings as needed: LU of [D; Y], the noise has no say. Fewer, or constraints that
-repeat each other: the dense way of :mod:`problems.least_squares`.
+repeat each other: the dense way of :mod:`problems.estimation.least_squares`.
 """
 
 from __future__ import annotations
@@ -27,10 +27,12 @@ from scipy.sparse import csc_array
 from scipy.sparse.linalg import SuperLU, splu
 
 from dynsys.types import Array, BoolArray, IntArray
-from problems.kkt_assembly import KktAssembly
-from problems.least_squares import DenseSolution
-from problems.least_squares_noise import WhitenedRows
-from problems.least_squares_sparse import AbstractFactors
+from problems.estimation.least_squares import (
+    AbstractFactors,
+    DenseSolution,
+    KktAssembly,
+    WhitenedRows,
+)
 
 __all__ = [
     "AbstractPosterior",

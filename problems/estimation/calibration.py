@@ -19,11 +19,11 @@ import numpy as np
 
 from dynsys.errors import LayoutError
 from dynsys.types import Array, ArrayLike, BoolArray, IntArray
+from problems.estimation.measured_system import Active, Readings
 from problems.inputs import matrix
-from problems.measured_system import Active, Readings
 
 if TYPE_CHECKING:
-    from problems.estimation import Estimation
+    from problems.estimation.estimation import Estimation
 
 __all__ = ["Calibration", "calibrate_offsets"]
 

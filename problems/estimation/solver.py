@@ -12,16 +12,18 @@ from scipy.sparse import csc_array
 from dynsys.errors import StateError
 from dynsys.system.equations import Kinematics
 from dynsys.types import Array, BoolArray
-from problems.kkt_assembly import KktAssembly
-from problems.least_squares import check_finite, rank_of, solve_dense
-from problems.least_squares_sparse import (
+from problems.estimation.least_squares import (
     AbstractFactors,
     CholmodFactors,
+    KktAssembly,
     SuperLUFactors,
+    check_finite,
     has_cholmod,
+    rank_of,
+    solve_dense,
 )
-from problems.measured_system import MeasuredSystem
-from problems.posterior import (
+from problems.estimation.measured_system import MeasuredSystem
+from problems.estimation.posterior import (
     AbstractPosterior,
     DensePosterior,
     Equations,

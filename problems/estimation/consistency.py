@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, final
 
 import numpy as np
 from scipy.special import chdtrc
 
 from dynsys.types import Array, IntArray
-from problems.suspect import SIGNIFICANCE, UNCHECKED, Suspect
 
 if TYPE_CHECKING:
-    from problems.estimation import Estimation
-    from problems.posterior import AbstractPosterior
+    from problems.estimation.estimation import Estimation
+    from problems.estimation.posterior import AbstractPosterior
 
-__all__ = ["checked_information", "normalised_residuals", "suspects"]
+__all__ = [
+    "SIGNIFICANCE",
+    "UNCHECKED",
+    "Suspect",
+    "checked_information",
+    "normalised_residuals",
+    "suspects",
+]
 
 
 def _variances(problem: Estimation, rows: IntArray) -> Array:
@@ -78,3 +85,33 @@ def suspects(problem: Estimation, posterior: AbstractPosterior) -> list[Suspect]
         if p >= SIGNIFICANCE:
             found.append(Suspect(name, explains, rank, p))
     return sorted(found, key=lambda suspect: -suspect.explains)
+
+
+# ----------------------------------------------------------------------
+# Sensors that disagree with the others, and when readings count as disagreeing.
+
+SIGNIFICANCE = 0.01
+"""Readings that would disagree this much in fewer than one of a hundred cases disagree."""
+
+UNCHECKED = 1e-9
+"""Part of a reading's information that the others must be able to check."""
+
+
+@final
+@dataclass(frozen=True)
+class Suspect:
+    """A sensor whose removal explains the disagreement.
+
+    ``explains`` of the chi-square go with it, ``degrees_of_freedom`` with its rows; what is
+    left over would be as large by chance with probability ``p_value``.
+    """
+
+    sensor: str
+    explains: float
+    degrees_of_freedom: int
+    p_value: float
+
+    def __str__(self) -> str:
+        return (
+            f"sensor {self.sensor!r} disagrees with the others (chi-square {self.explains:.3g})"
+        )

@@ -1,0 +1,1 @@
+"""Estimation: unknowns from exact laws and the noisy readings of a layout."""

@@ -1,0 +1,507 @@
+"""The compiled estimator behind :class:`Estimation`: many states at once, as machine code.
+
+One kernel for samples where every reading is there, another with a weight per reading for the
+others: a missing reading, or a contact that does not hold, has weight zero. What a kernel
+cannot answer (a state or a set of readings that leaves something open, or needs pivoting)
+comes out as NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dynsys.errors import KernelBuildError, LayoutError
+from dynsys.kernel.c.source import export_c
+from dynsys.kernel.estimators import estimation_kernel
+from dynsys.kernel.kernel import Kernel
+from dynsys.model.tree import KinematicTree, nearest_name
+from dynsys.plan.fingerprint import (
+    Fingerprint,
+    fingerprint_parts,
+    fingerprint_problem,
+    fingerprint_robot,
+)
+from dynsys.plan.operations import program_operations
+from dynsys.plan.plan import Plan
+from dynsys.plan.saddle import ESTIMATES, Question
+from dynsys.plan.saddle_program import estimation_program, planned_estimation
+from dynsys.program.signature import Signature
+from dynsys.system.equations import EquationBlock
+from dynsys.system.unknowns import UnknownLayout
+from dynsys.types import Array, BoolArray, IntArray
+from problems.estimation.consistency import UNCHECKED, normalised_residuals
+from problems.estimation.estimate import QUANTITIES, Estimate, Of, Quantity, deviations, values
+from problems.inputs import entry_names
+from problems.problem import freedom_names, given_plan
+from sensors.layout import Layout
+
+if TYPE_CHECKING:
+    from problems.estimation.estimation import Estimation
+    from problems.estimation.posterior import AbstractPosterior
+
+__all__ = [
+    "CompiledAnswers",
+    "CompiledEstimator",
+    "ReferenceEstimator",
+    "Wanted",
+    "check_plan",
+    "export_estimator",
+    "listed",
+    "plan_estimation",
+    "wanted_of",
+]
+
+Names: TypeAlias = tuple[str, ...]
+BLOCK = 2048
+"""States per thread handed to a kernel at a time: copies of their readings stay small."""
+
+
+@final
+@dataclass(frozen=True)
+class Wanted:
+    """What a kernel computes: outputs, and those whose standard deviations come after them."""
+
+    outputs: Names
+    uncertainty: Names = ()
+
+    @staticmethod
+    def of(outputs: str | Sequence[str], uncertainty: str | Sequence[str]) -> Wanted:
+        """From lists of names, or single names."""
+        return Wanted(listed(outputs), listed(uncertainty))
+
+    @property
+    def names(self) -> Names:
+        """Names of all arrays, those of standard deviations ``std_...``."""
+        return (*self.outputs, *(f"std_{name}" for name in self.uncertainty))
+
+
+def listed(names: str | Sequence[str]) -> Names:
+    """Return names, also of one that stands alone."""
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class CompiledEstimator:
+    """Kernels of one layout, compiled on first use."""
+
+    robot: KinematicTree
+    layout: Layout
+
+    def __reduce__(self) -> tuple[type[CompiledEstimator], tuple[KinematicTree, Layout]]:
+        """Travels as what it was made from; kernels come from the cache there."""
+        return CompiledEstimator, (self.robot, self.layout)
+
+    @cached_property
+    def _equations(self) -> tuple[EquationBlock, ...]:
+        return self.layout.equations(UnknownLayout(self.robot, net_wrench=True))
+
+    @cached_property
+    def _found(self) -> dict[tuple[Wanted, Names], Kernel | str]:
+        """Kernels, or why there is none: the words, for an error would keep its callers."""
+        return {}
+
+    def question(self, wanted: Wanted, switchable: Names = ()) -> Question:
+        """What the kernel of the same arguments answers."""
+        return Question(
+            self.robot,
+            self._equations,
+            self.layout.covariance(),
+            wanted.outputs,
+            wanted.uncertainty,
+            switchable,
+        )
+
+    def kernel(self, uncertainty: Sequence[Quantity] = ()) -> Kernel:
+        """Kernel of all quantities, and the standard deviations asked for."""
+        return self.kernel_of(Wanted(QUANTITIES, tuple(uncertainty)))
+
+    def kernel_of(
+        self, wanted: Wanted, switchable: Names = (), dtype: str = "float64"
+    ) -> Kernel:
+        """Kernel from (q, qd, y[, weight]) to what is wanted.
+
+        Raises
+        ------
+        KernelBuildError
+            if the layout has no such kernel; says why.
+        """
+        if dtype not in ("float64", "float32"):
+            raise KernelBuildError(f"there are no kernels of dtype {dtype!r}")
+        if dtype != "float64":
+            return self._build(wanted, switchable, dtype)
+        key = wanted, switchable
+        if key not in self._found:
+            try:
+                self._found[key] = self._build(wanted, switchable, dtype)
+            except KernelBuildError as error:
+                self._found[key] = str(error)
+        found = self._found[key]
+        if isinstance(found, str):
+            raise KernelBuildError(found)
+        return found
+
+    def _build(self, wanted: Wanted, switchable: Names, dtype: str) -> Kernel:
+        return estimation_kernel(
+            self.robot,
+            self._equations,
+            self.layout.covariance(),
+            wanted.outputs,
+            uncertainty=wanted.uncertainty,
+            switchable=switchable,
+            dtype=dtype,
+        )
+
+    def solve(
+        self, q: Array, qd: Array, y: Array, wanted: Wanted, *, threads: int, switch: bool
+    ) -> dict[str, Array]:
+        """Arrays (N, size) by name; rows are NaN where there is no answer.
+
+        Parameters
+        ----------
+        y : (N, rows) readings, NaN where missing.
+        switch : False leaves states with missing readings unanswered.
+
+        Raises
+        ------
+        KernelBuildError
+            if the layout has no kernel for complete readings.
+        """
+        kernel = self.kernel_of(wanted)
+        missing = np.isnan(y)
+        partial = np.asarray(missing.any(axis=1))
+        if not partial.any():
+            arrays, _ = kernel.batch(q, qd, y, threads=threads)
+            return dict(zip(wanted.names, arrays, strict=True))
+        sizes = [size for _, size in kernel.signature.outputs]
+        out = [np.full((len(q), size), np.nan) for size in sizes]
+        _scatter(out, kernel, ~partial, (q, qd, y), threads)
+        weighted = self._weighted(wanted, missing) if switch else None
+        if weighted is not None:
+            readings = np.where(missing, 0.0, y)
+            _scatter(out, weighted, partial, (q, qd, readings, 1.0 - missing), threads)
+        return dict(zip(wanted.names, out, strict=True))
+
+    def _weighted(self, wanted: Wanted, missing: BoolArray) -> Kernel | None:
+        """Kernel that any reading may be missing from, and the constants that are off here."""
+        rows = np.asarray(missing.any(axis=0))
+        switchable = tuple(
+            sensor.name
+            for sensor in self.layout
+            if sensor.constant(1) is None or rows[self.layout.slice(sensor.name)].any()
+        )
+        try:
+            return self.kernel_of(wanted, switchable)
+        except KernelBuildError:
+            return None
+
+
+def _scatter(
+    out: list[Array], kernel: Kernel, who: BoolArray, inputs: tuple[Array, ...], threads: int
+) -> None:
+    """Answer the states ``who`` and put them in their places, block by block."""
+    places = np.flatnonzero(who)
+    for start in range(0, len(places), BLOCK * threads):
+        some = places[start : start + BLOCK * threads]
+        arrays, _ = kernel.batch(*(x[some] for x in inputs), threads=threads)
+        for whole, part in zip(out, arrays, strict=True):
+            whole[some] = part
+
+
+# ----------------------------------------------------------------------
+# Answers of the compiled estimator about N states; the posterior answers where it cannot.
+
+AGREEMENT = ("residual", "multiplier")
+FACTS = ("chi_square", "degrees_of_freedom", "p_value", "residual")
+Facts: TypeAlias = tuple[float, int, str]
+"""Chi-square, degrees of freedom and method of a state."""
+
+
+def wanted_of(outputs: Sequence[str], uncertainty: Sequence[str]) -> Wanted:
+    """What kernels must compute for outputs by the names of an estimate.
+
+    ``chi_square``, ``degrees_of_freedom`` and ``p_value`` come from the multipliers of the
+    readings, ``residual`` from their standard deviations too. LayoutError names a wrong one.
+    """
+    asked = (outputs,) if isinstance(outputs, str) else tuple(outputs)
+    for name in asked:
+        if name not in (*QUANTITIES, *FACTS):
+            hint = nearest_name(str(name), (*QUANTITIES, *FACTS))
+            raise LayoutError(f"outputs: no quantity {name!r}{hint}")
+    names = dict.fromkeys(name for name in asked if name not in FACTS)
+    stds = dict.fromkeys(uncertainty)
+    if any(name in FACTS for name in asked):
+        names |= dict.fromkeys(AGREEMENT)
+    if "residual" in asked:
+        stds |= {"multiplier": None}
+    return Wanted(tuple(names), tuple(stds))
+
+
+@final
+class CompiledAnswers:
+    """What is known of N states, by name of the quantity; found when asked for.
+
+    Parameters
+    ----------
+    problem, estimator : the problem and its kernels.
+    state : q (N, nq), qd (N, nv) and readings (N, rows), NaN where missing.
+    posterior_of : what solves one state in any case.
+    threads : for the kernels.
+    switch : whether states with missing readings are worth a kernel of their own.
+    """
+
+    def __init__(
+        self,
+        problem: Estimation,
+        estimator: CompiledEstimator,
+        state: tuple[Array, Array, Array],
+        posterior_of: Callable[[int], AbstractPosterior],
+        threads: int,
+        switch: bool,
+    ) -> None:
+        self._problem = problem
+        self._estimator = estimator
+        self._state = state
+        self._posterior_of = posterior_of
+        self._threads = threads
+        self._switch = switch
+        self._arrays: dict[str, Array] = {}
+        self._facts: dict[int, Facts] = {}
+        self._normalised: dict[int, Array] = {}
+
+    @property
+    def method(self) -> str | tuple[str, ...]:
+        """``llvm``, or the method of each state if some needed another."""
+        if not self._facts:
+            return "llvm"
+        n = len(self._state[0])
+        return tuple(self._facts[k][2] if k in self._facts else "llvm" for k in range(n))
+
+    # ---- computing -----------------------------------------------------------------------
+
+    def compute(self, wanted: Wanted) -> None:
+        """Find what is wanted of all states.
+
+        Raises
+        ------
+        KernelBuildError
+            if the layout has no kernel.
+        """
+        found = self._by_kernel(wanted)
+        bad = ~np.all([np.isfinite(array).all(axis=1) for array in found.values()], axis=0)
+        for k in np.flatnonzero(bad).tolist():
+            posterior = self._posterior_of(k)
+            one = Estimate.of_one(self._problem, posterior)
+            facts = posterior.chi_square, posterior.degrees_of_freedom, posterior.method
+            self._facts[k] = facts
+            if "std_multiplier" in found:
+                self._normalised[k] = normalised_residuals(self._problem, posterior)
+            for name, array in found.items():
+                kind = cast("Quantity", name.removeprefix("std_"))
+                if kind in QUANTITIES:
+                    source = one.std[kind] if name.startswith("std_") else one.values[kind]
+                    array[k] = source.array.ravel()
+        self._arrays |= found
+
+    def _by_kernel(self, wanted: Wanted) -> dict[str, Array]:
+        ways = {"threads": self._threads, "switch": self._switch}
+        try:
+            return self._estimator.solve(*self._state, wanted, **ways)  # type: ignore[arg-type]
+        except KernelBuildError:
+            if not wanted.uncertainty or not wanted.outputs:
+                raise
+        found = self._estimator.solve(*self._state, Wanted(wanted.outputs), **ways)  # type: ignore[arg-type]
+        question = self._estimator.question(wanted)
+        n = len(self._state[0])
+        return found | {
+            f"std_{name}": np.full((n, question.size(name)), np.nan)
+            for name in wanted.uncertainty
+        }
+
+    def _have(self, names: Sequence[str], wanted: Wanted) -> bool:
+        """Compute what is not there yet; False if no kernel can."""
+        if all(name in self._arrays for name in names):
+            return True
+        try:
+            self.compute(wanted)
+        except KernelBuildError:
+            return False
+        return True
+
+    # ---- answers -------------------------------------------------------------------------
+
+    def about(self, kind: Quantity, of: Of) -> Array | None:
+        """Values, standard deviations or truth values (N, ...); None if no kernel has them."""
+        if of is values or of is deviations:
+            name = f"std_{kind}" if of is deviations else kind
+            wanted = Wanted((), (kind,)) if of is deviations else Wanted((kind,))
+            if not self._have([name], wanted):
+                return None
+            found = self._arrays[name]
+        else:
+            if not self._have([kind], Wanted((kind,))):
+                return None
+            found = np.isfinite(self._arrays[kind])
+        return found if kind in ("torque", "qdd") else found.reshape(len(found), -1, 6)
+
+    @cached_property
+    def _present(self) -> BoolArray:
+        return ~np.isnan(self._state[2])
+
+    def agreement(self) -> tuple[Array, IntArray] | None:
+        """Chi-square and degrees of freedom (N,)."""
+        if not self._have(AGREEMENT, Wanted(AGREEMENT)):
+            return None
+        residual, multiplier = (self._arrays[name] for name in AGREEMENT)
+        chi_square = np.maximum(np.einsum("nk,nk->n", residual, multiplier), 0.0)
+        dof = self._present.sum(axis=1) - self._problem.measured.needed
+        for k, facts in self._facts.items():
+            chi_square[k], dof[k] = facts[:2]
+        return chi_square, dof
+
+    def residuals(self) -> Array | None:
+        """Residuals (N, rows) in standard deviations of the residual."""
+        names = (*AGREEMENT, "std_multiplier")
+        if not self._have(names, Wanted(AGREEMENT, ("multiplier",))):
+            return None
+        variance = self._problem.measured.variance[: self._problem.layout.size]
+        spread = self._arrays["std_multiplier"]
+        checked = spread**2 * variance > UNCHECKED
+        out = np.full(spread.shape, np.nan)
+        out[checked] = -self._arrays["multiplier"][checked] / spread[checked]
+        out[:, variance == 0] = 0.0
+        for k, residuals in self._normalised.items():
+            out[k] = residuals
+        return out
+
+
+# ----------------------------------------------------------------------
+# Kernel, plan and C source of an estimation problem.
+
+PROBLEM = "Estimation"
+
+
+def _require_no_prior(problem: Estimation) -> None:
+    if problem.prior is not None:
+        raise KernelBuildError(
+            "an estimation with a prior has no compiled kernel; the prior can be given as"
+            " measurements of its quantities, or use the backends cholmod, superlu or dense"
+        )
+
+
+def _fingerprints(problem: Estimation) -> tuple[Fingerprint, Fingerprint]:
+    """Of the equations, and of the sensors with their noise."""
+    parts = {f"sensor {s.name!r}": repr(s) for s in problem.layout.sensors}
+    parts["noise"] = problem.layout.fingerprint()
+    return fingerprint_problem(PROBLEM, problem.system), fingerprint_parts("layout", parts)
+
+
+def plan_estimation(problem: Estimation, wanted: Wanted) -> Plan:
+    """Order of elimination of the saddle-point system, recorded pivot by pivot."""
+    _require_no_prior(problem)
+    compiled = CompiledEstimator(problem.robot, problem.layout)
+    program, pivots = planned_estimation(compiled.question(wanted))
+    system, layout = _fingerprints(problem)
+    return Plan(
+        method="symmetric",
+        robot=fingerprint_robot(problem.robot),
+        problem=system,
+        operations=program_operations(program),
+        pivots=pivots,
+        layout=layout,
+        options={"outputs": " ".join(wanted.names)},
+        ordering="single and paired pivots, leaf to root, cheapest first",
+    )
+
+
+def check_plan(problem: Estimation, plan: Plan) -> None:
+    """Raise PlanMismatchError unless the plan is for this robot, these sensors, this noise."""
+    given_plan(plan).check(problem.robot, *_fingerprints(problem))
+
+
+def export_estimator(
+    problem: Estimation,
+    folder: str | Path,
+    wanted: Wanted,
+    switchable: Sequence[str],
+    *,
+    name: str,
+    dtype: Literal["float64", "float32"],
+    overwrite: bool,
+) -> list[Path]:
+    """Write C99 with header, self-test and CMake file; returns the files."""
+    _require_no_prior(problem)
+    robot, layout = problem.robot, problem.layout
+    question = CompiledEstimator(robot, layout).question(wanted, tuple(switchable))
+    freedoms, rows = freedom_names(robot), list(layout.labels)
+    labels = {"qd": freedoms, "y": rows, "weight": rows, "residual": rows, "multiplier": rows}
+    labels |= {"torque": freedoms, "qdd": freedoms, **entry_names(robot)}
+    labels |= {f"std_{array}": words for array, words in labels.items()}
+    used = {array for array, _ in (*question.signature.inputs, *question.signature.outputs)}
+    return export_c(
+        folder,
+        name,
+        estimation_program(question, dtype),
+        question.signature,
+        question.samples(5, 11),
+        dtype=dtype,
+        labels={array: words for array, words in labels.items() if array in used},
+        description=f"estimator of robot {robot.name} from {len(layout)} sensors",
+        overwrite=overwrite,
+    )
+
+
+@final
+class ReferenceEstimator:
+    """The interface of a compiled estimator over the reference path: slow, pivoting."""
+
+    def __init__(self, problem: Estimation, wanted: Wanted) -> None:
+        unknown = {*wanted.outputs, *wanted.uncertainty} - set(ESTIMATES)
+        if unknown:
+            raise KernelBuildError(
+                f"outputs {sorted(unknown)} are none of {', '.join(ESTIMATES)}"
+            )
+        self._problem = problem
+        self._wanted = wanted
+        compiled = CompiledEstimator(problem.robot, problem.layout)
+        self.signature: Signature = compiled.question(wanted).signature
+
+    def fast(self, *_: object) -> bool | None:
+        """Say that there is no faster way than :meth:`one`."""
+        return None
+
+    def one(
+        self, *inputs: ArrayLike, out: Sequence[NDArray[Any]] | None = None
+    ) -> tuple[tuple[NDArray[Any], ...], bool]:
+        """Outputs at a state (q, qd, y), NaN where undetermined; whether all are finite."""
+        q, qd, y = inputs
+        e = self._problem.solve(q, qd, y, uncertainty=cast("Any", self._wanted.uncertainty))
+        found = tuple(np.ravel(x) for x in self._arrays(e))
+        for target, value in zip(out or (), found, strict=bool(out)):
+            target[...] = value
+        return tuple(out) if out else found, all(np.isfinite(x).all() for x in found)
+
+    def _arrays(self, e: Estimate) -> list[NDArray[np.float64]]:
+        values = [e.values[cast("Quantity", k)].array for k in self._wanted.outputs]
+        return values + [e.std[cast("Quantity", k)].array for k in self._wanted.uncertainty]
+
+    def batch(
+        self, *inputs: ArrayLike, out: Sequence[NDArray[Any]] | None = None, threads: int = 1
+    ) -> tuple[tuple[NDArray[Any], ...], bool]:
+        """Outputs (N, size) at N states, one after the other; ``threads`` changes nothing."""
+        arrays = [np.asarray(x, dtype=np.float64) for x in inputs]
+        n = len(arrays[0])
+        if out is None:
+            out = [np.empty((n, size)) for _, size in self.signature.outputs]
+        finite = [
+            self.one(*(x[k] for x in arrays), out=[target[k] for target in out])[1]
+            for k in range(n)
+        ]
+        return tuple(out), all(finite)
