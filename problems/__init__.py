@@ -8,7 +8,7 @@ from problems.estimation.prior import Prior
 from problems.placement import Candidate, Placement, place_sensors
 from problems.problem import AbstractDynamics, AbstractProblem
 from problems.solution import NamedVectors, Solution
-from problems.verdict import Verdict
+from problems.verdict.verdict import Verdict
 
 __all__ = [
     "AbstractDynamics",

@@ -27,7 +27,7 @@ from problems.problem_file import ProblemFile
 from problems.report import Subject, build_report, estimation_subject, write_page
 from problems.report.log_part import LogPart, SolvedLog, log_part, solve_log
 from problems.terminal import progress_bar
-from problems.verdict import Verdict
+from problems.verdict.verdict import Verdict
 from sensors import Layout, catalogue, zero_external_wrench_except
 
 __all__ = ["AGREEMENT", "DemoPlan", "DemoResult", "DemoRow", "Push", "run"]

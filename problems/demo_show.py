@@ -6,7 +6,7 @@ from pathlib import Path
 
 from problems.demo import AGREEMENT, DemoResult
 from problems.terminal import number, show_line, show_prose, show_table
-from problems.verdict_words import describe
+from problems.verdict.words import describe
 
 __all__ = ["tell"]
 

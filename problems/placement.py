@@ -216,7 +216,7 @@ def _offered(
 
 def _default_candidates(robot: KinematicTree, layout: Layout) -> list[Candidate]:
     from problems.estimation.estimation import Estimation
-    from problems.verdict_repairs import candidate_sensors
+    from problems.verdict.repairs import candidate_sensors
 
     problem = Estimation(robot, layout)
     unknowns = problem.system.unknowns

@@ -45,7 +45,7 @@ from problems.problem import AbstractProblem
 from sensors.layout import Layout
 
 if TYPE_CHECKING:
-    from problems.verdict import Verdict
+    from problems.verdict.verdict import Verdict
 
 __all__ = ["ContradictionError", "Estimation", "Uncertainty"]
 
@@ -321,6 +321,6 @@ class Estimation(AbstractProblem):
         seed : of those states.
         search : True looks for states within the joint limits where the rank drops.
         """
-        from problems.verdict_judge import judge
+        from problems.verdict.judge import judge
 
         return judge(self, samples=samples, seed=seed, search=search)

@@ -16,7 +16,7 @@ from problems.report.robot_part import RobotPart, robot_part
 from problems.report.subject import ReportError, Subject
 from problems.report.timing_part import TimingPart, timing_part
 from problems.report.uncertainty_part import UncertaintyPart, uncertainty_part
-from problems.verdict import Verdict
+from problems.verdict.verdict import Verdict
 
 __all__ = ["PlanPart", "Report", "build_report"]
 

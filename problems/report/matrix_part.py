@@ -14,7 +14,7 @@ from dynsys.system.linear_system import LinearSystem
 from dynsys.system.unknowns import UnknownBlock
 from dynsys.types import IntArray
 from problems.estimation.estimation import Estimation
-from problems.verdict_words import MOTIONS
+from problems.verdict.words import MOTIONS
 from sensors.parameters import AXES
 
 __all__ = [

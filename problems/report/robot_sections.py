@@ -20,8 +20,8 @@ from problems.report.markup import (
     text,
 )
 from problems.report.robot_part import FAMILIES, SensorPart
-from problems.verdict import Verdict
-from problems.verdict_words import describe
+from problems.verdict.verdict import Verdict
+from problems.verdict.words import describe
 
 __all__ = ["estimates", "robot", "uncertainty", "verdict"]
 

@@ -26,7 +26,7 @@ from problems.estimation.least_squares import KktAssembly
 from problems.estimation.prior import Prior
 from problems.placement import place_sensors
 from problems.problem_file import ProblemFile
-from problems.verdict_words import describe
+from problems.verdict.words import describe
 from sensors.files import sensor_record
 
 __all__ = ["TASKS", "Job", "run_task"]

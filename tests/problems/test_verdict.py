@@ -12,7 +12,7 @@ import sensors
 from dynsys.model import synthetic
 from dynsys.model.tree import KinematicTree
 from problems import Estimation
-from problems.verdict_sight import Sight
+from problems.verdict.sight import Sight
 from sensors import AbstractSensor, Layout, published
 from tests.problems.estimation_cases import FEET
 

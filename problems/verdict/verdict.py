@@ -15,8 +15,8 @@ import numpy as np
 
 from dynsys.types import Array
 from problems.estimation.estimate import QUANTITIES
-from problems.verdict_repairs import Repair
-from problems.verdict_words import Direction, describe
+from problems.verdict.repairs import Repair
+from problems.verdict.words import Direction, describe
 
 __all__ = ["RankDrop", "Status", "Verdict"]
 

@@ -11,10 +11,10 @@ from dynsys.plan.orders.dulmage_mendelsohn import coarse_decomposition
 from dynsys.system.unknowns import UnknownLayout
 from problems.estimation.estimate import QUANTITIES
 from problems.estimation.posterior import OPEN
-from problems.verdict import RankDrop, Status, Verdict
-from problems.verdict_repairs import repairs
-from problems.verdict_sight import Sight, WeakestState, weakest_state
-from problems.verdict_words import MOTIONS, directions
+from problems.verdict.repairs import repairs
+from problems.verdict.sight import Sight, WeakestState, weakest_state
+from problems.verdict.verdict import RankDrop, Status, Verdict
+from problems.verdict.words import MOTIONS, directions
 from sensors.parameters import AXES
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import yaml
 
 from dynsys.errors import LayoutError
 from dynsys.types import Array
-from problems.verdict_sight import Sight
+from problems.verdict.sight import Sight
 from sensors.external import ExternalWrench
 from sensors.files import sensor_record
 from sensors.force_torque import ForceTorque

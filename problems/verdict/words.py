@@ -12,7 +12,7 @@ from scipy.linalg import qr
 from dynsys.model.spatial import Transform
 from dynsys.system.unknowns import UnknownBlock
 from dynsys.types import Array
-from problems.verdict_sight import Sight
+from problems.verdict.sight import Sight
 from sensors.parameters import AXES
 from sensors.placement import Mount
 
