@@ -5,7 +5,7 @@ from problems.estimation.calibration import Calibration, calibrate_offsets
 from problems.estimation.estimate import Estimate, Suspect
 from problems.estimation.estimation import ContradictionError, Estimation
 from problems.estimation.prior import Prior
-from problems.placement import Candidate, Placement, place_sensors
+from problems.placement.placement import Candidate, Placement, place_sensors
 from problems.problem import AbstractDynamics, AbstractProblem
 from problems.solution import NamedVectors, Solution
 from problems.verdict.verdict import Verdict

@@ -10,7 +10,7 @@ from problems.command_arguments import add_problem, names_in
 
 if TYPE_CHECKING:
     from dynsys.model.tree import KinematicTree
-    from problems.placement import Placement
+    from problems.placement.placement import Placement
 
 __all__ = ["add_arguments", "run"]
 
@@ -43,9 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Show the sensors to add; 1 if the goals stay undetermined."""
     from problems import terminal
-    from problems.candidates import load_candidates
-    from problems.placement import place_sensors
-    from problems.placement_figure import save_curve
+    from problems.placement.placement import load_candidates, place_sensors, save_curve
     from problems.problem_file import load_problem
 
     problem = load_problem(args.problem)

@@ -24,7 +24,7 @@ from dynsys.system.equations import Kinematics
 from problems.estimation.estimation import Estimation
 from problems.estimation.least_squares import KktAssembly
 from problems.estimation.prior import Prior
-from problems.placement import place_sensors
+from problems.placement.placement import place_sensors
 from problems.problem_file import ProblemFile
 from problems.verdict.words import describe
 from sensors.files import sensor_record

@@ -12,9 +12,7 @@ import dynsys
 import problems
 import sensors
 from dynsys.errors import LayoutError
-from problems.candidates import load_candidates
-from problems.placement import Candidate, place_sensors
-from problems.placement_figure import save_curve
+from problems.placement.placement import Candidate, load_candidates, place_sensors, save_curve
 from problems.problem_file import load_problem
 
 

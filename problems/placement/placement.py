@@ -1,27 +1,37 @@
 """Where to put sensors: the set within a budget that determines the goals best.
 
-What is counted is in :mod:`problems.placement_score`, how sets are searched and the result is
-proved in :mod:`problems.placement_search`.
+What is counted is in :mod:`problems.placement.search`, how sets are searched and the result is
+proved in :mod:`problems.placement.search`.
 """
 
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, final
 
 import numpy as np
 
-from dynsys.errors import LayoutError
+from dynsys.errors import KernelBuildError, LayoutError
+from dynsys.model.readers.xml_input import PathLike
 from dynsys.model.tree import KinematicTree
 from problems.estimation.measured_system import MeasuredSystem
-from problems.placement_score import ScoreBoard, parse_goals
-from problems.placement_search import Search
+from problems.placement.search import ScoreBoard, Search, parse_goals
 from sensors import AbstractSensor, Layout
-from sensors.files import sensor_record
+from sensors.files import read_layout, sensor_record
+from sensors.yaml_input import Item, read_yaml
 
-__all__ = ["Candidate", "CurvePoint", "Placement", "place_sensors"]
+__all__ = [
+    "Candidate",
+    "CurvePoint",
+    "Placement",
+    "load_candidates",
+    "place_sensors",
+    "save_curve",
+]
 
 EVALUATIONS = 1500
 """Sets that branch and bound looks at, unless told otherwise."""
@@ -228,3 +238,103 @@ def _default_candidates(robot: KinematicTree, layout: Layout) -> list[Candidate]
             except LayoutError:
                 continue
     return found
+
+
+# ----------------------------------------------------------------------
+# Candidate files: sensors as in a layout file, each with a cost.
+#
+# candidates:
+#   - {cost: 3, kind: force_torque, name: l_ft, at: l_ankle_roll, std: [0.05, 1.0]}
+#   - {cost: 1, all_joint_torques: {std: 0.5}}        # that cost for each of them
+
+
+def load_candidates(path: PathLike, robot: KinematicTree) -> list[Candidate]:
+    """Read a candidate file for a robot.
+
+    Raises
+    ------
+    LayoutError
+        naming file, line, what is wrong, and the nearest valid name.
+    """
+    root = read_yaml(path)
+    sections = root.mapping("a candidate file")
+    if set(sections) != {"candidates"}:
+        raise root.error("a candidate file has one section, 'candidates'")
+    found: list[Candidate] = []
+    for item in sections["candidates"].listed("candidates"):
+        cost, entry = 1.0, item
+        if isinstance(item.value, dict) and "cost" in item.value:
+            given = item.value["cost"]
+            if isinstance(given.value, bool) or not isinstance(given.value, (int, float)):
+                raise given.error(f"cost must be a number, got {given.plain()!r}")
+            if not given.value > 0:
+                raise given.error(f"cost must be positive, got {given.value}")
+            cost = float(given.value)
+            rest = {key: value for key, value in item.value.items() if key != "cost"}
+            entry = Item(rest, item.file, item.line)
+        one = Item({"sensors": Item([entry], item.file, item.line)}, item.file, item.line)
+        found += [Candidate(sensor, cost) for sensor in read_layout(one, robot)]
+    return found
+
+
+# ----------------------------------------------------------------------
+# Picture of what sensors cost against how well they determine the goals.
+
+
+def save_curve(placement: Placement, path: PathLike, *, unit: str = "SI units") -> None:
+    """Write the trade-off curve as .png, .svg or .pdf: complete or not at all.
+
+    ``unit`` : that of the goals' standard deviation.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ModuleNotFoundError:
+        raise KernelBuildError(
+            "pictures need matplotlib; run: pip install 'dynsys[plot]'"
+        ) from None
+    changes = _changes(placement)
+    figure = Figure(figsize=(7.6, max(4.0, 0.15 * len(changes) + 1.0)), layout="constrained")
+    axes = figure.add_subplot()
+    known = [point for point in placement.curve if math.isfinite(point.std)]
+    axes.plot([p.cost for p in known], [p.std for p in known], "o-", color="#1f6feb")
+    axes.text(1.02, 1.0, "\n".join(changes), transform=axes.transAxes, va="top", fontsize=7)
+    for point in placement.curve:
+        if not math.isfinite(point.std):
+            axes.axvline(point.cost, color="#d1242f", linewidth=0.8, linestyle=":")
+    if math.isfinite(placement.least_std):
+        axes.axhline(placement.least_std, color="0.5", linewidth=0.8, linestyle="--")
+        axes.annotate(
+            "no set within the budget is below this",
+            (0.98, placement.least_std),
+            (0, -2),
+            xycoords=("axes fraction", "data"),
+            textcoords="offset points",
+            ha="right",
+            va="top",
+            fontsize=7,
+            color="0.4",
+        )
+    axes.set_xlabel("cost of added sensors (dotted: goals still undetermined)")
+    axes.set_ylabel(f"rms standard deviation of the goals [{unit}]")
+    axes.set_ylim(0.0, 1.15 * max((point.std for point in known), default=1.0))
+    target = Path(path)
+    part = target.with_name(f".{os.getpid()}.{target.name}")
+    try:
+        figure.savefig(part, dpi=150, format=target.suffix.lstrip(".") or "png")
+        os.replace(part, target)
+    except (OSError, ValueError) as error:
+        raise LayoutError(f"{target}: cannot be written: {error}") from None
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _changes(placement: Placement) -> list[str]:
+    """What every point adds (+) and leaves out (-) of the one before, a line each."""
+    lines, before = [], set[str]()
+    for point in placement.curve:
+        now = set(point.sensors)
+        signs = [f"  + {name}" for name in sorted(now - before)]
+        signs += [f"  - {name}" for name in sorted(before - now)]
+        lines += [f"cost {point.cost:g}:", *(signs or ["  as it is"])]
+        before = now
+    return lines

@@ -1,0 +1,1 @@
+"""Placement: which sensors to add within a budget."""
