@@ -36,10 +36,9 @@ from experiments.example_robots import load_quietly, robot_path
 from problems import Estimation, InverseDynamics
 from problems.estimation.estimate import QUANTITIES
 from problems.estimation.exact_statements import TrueReadings
+from problems.logs.simulate import Simulation, Trajectory
 from problems.problem_file import load_problem
-from problems.simulate import Simulation
 from problems.terminal import show_table
-from problems.trajectory import Trajectory
 from sensors import AbstractSensor, ExternalWrench, JointAcceleration, JointTorque, Layout
 
 __all__ = ["Check", "main", "measure"]

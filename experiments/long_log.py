@@ -31,9 +31,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from problems.logs.chunks import Done
 from problems.logs.jobs import CHUNK, SimulateJob, SolveJob
-from problems.logs.run import local_cluster, run_job
+from problems.logs.run import Done, local_cluster, run_job
 from problems.terminal import show_table
 
 __all__ = ["Report", "main", "measure"]

@@ -19,8 +19,8 @@ from dynsys.recursive import rnea
 from dynsys.recursive.jacobian import jacobian
 from dynsys.types import Array
 from problems.estimation.exact_statements import TrueReadings
+from problems.logs.simulate import Trajectory
 from problems.problem_file import ProblemFile, load_problem
-from problems.trajectory import Trajectory
 
 __all__ = ["bundled", "demo_log", "demo_problem"]
 

@@ -204,7 +204,7 @@ def _plain_mcap(old: bytes, new: bytes) -> bytes:
     from mcap.writer import CompressionType
     from mcap_ros2.writer import Writer
 
-    from problems.logs.ros_messages import DEFINITIONS, build_message
+    from problems.logs.ros import DEFINITIONS, build_message
 
     out = io.BytesIO()
     kind = "sensor_msgs/msg/JointState"

@@ -27,11 +27,10 @@ from problems.estimation.estimation import COMPILED_FROM, Estimation
 from problems.logs.open import open_log
 from problems.logs.outputs import Output, needed, parse_outputs, rows_of, uncertain
 from problems.logs.samples import SampleReader
+from problems.logs.simulate import Simulation, Trajectory
 from problems.logs.source import LogError
 from problems.logs.write import Group
 from problems.problem_file import ProblemFile, load_problem
-from problems.simulate import Simulation
-from problems.trajectory import Trajectory
 
 __all__ = ["CHUNK", "SimulateJob", "SolveJob", "forget"]
 
@@ -188,7 +187,7 @@ class SimulateJob:
     duration : seconds, for random motions.
     trajectory : log whose ``time`` and ``q`` are followed; empty for a random motion.
     truth : True adds the true torques, accelerations and wrenches.
-    others : as in :class:`problems.simulate.Simulation`.
+    others : as in :class:`problems.logs.simulate.Simulation`.
     """
 
     problem: str

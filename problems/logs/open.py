@@ -7,12 +7,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from dynsys.model.readers.xml_input import PathLike
-from problems.logs.aligned_log import aligned_npz
-from problems.logs.csv_log import CsvLog
-from problems.logs.npz_log import NpzLog
-from problems.logs.parquet_log import ParquetLog
-from problems.logs.ros_bag import open_bag
+from problems.logs.align import aligned_npz
+from problems.logs.ros import open_bag
 from problems.logs.source import AbstractLog, LogError
+from problems.logs.tables import CsvLog, NpzLog, ParquetLog
 
 __all__ = ["FORMATS", "open_log"]
 

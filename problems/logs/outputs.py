@@ -22,7 +22,7 @@ from dynsys.types import Array
 from problems.estimation.estimate import QUANTITIES, Estimate, Quantity
 from problems.estimation.estimation import Estimation
 from problems.inputs import ACCELERATION, WRENCH
-from problems.logs.columns import numbered, own_joints
+from problems.logs.source import numbered, own_joints
 from problems.logs.write import Group
 
 __all__ = ["AGREEMENT", "Output", "needed", "parse_outputs", "rows_of", "uncertain"]

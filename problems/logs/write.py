@@ -133,7 +133,7 @@ def _write_parquet(path: Path, groups: Sequence[Group], chunks: Iterable[Array])
 
 
 def _write_mcap(path: Path, groups: Sequence[Group], chunks: Iterable[Array]) -> None:
-    from problems.logs.ros_write import write_messages
+    from problems.logs.ros import write_messages
 
     write_messages(path, [(group.name, group.columns) for group in groups], chunks)
 

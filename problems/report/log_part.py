@@ -11,11 +11,10 @@ import numpy as np
 from dynsys.types import Array, IntArray
 from problems.estimation.estimation import Estimation
 from problems.inputs import WRENCH
-from problems.logs.columns import own_joints, source_of
 from problems.logs.differentiate import Differentiation
 from problems.logs.open import open_log
 from problems.logs.samples import SampleReader, Samples
-from problems.logs.source import AbstractLog, LogError
+from problems.logs.source import AbstractLog, LogError, own_joints, source_of
 from problems.report.subject import Subject
 from problems.report.timing_part import UNCERTAIN
 

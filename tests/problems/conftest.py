@@ -13,8 +13,8 @@ import dynsys
 import sensors
 from problems import Estimation
 from problems.estimation.exact_statements import TrueReadings
+from problems.logs.simulate import Trajectory
 from problems.report import Report, build_report, estimation_subject, write_page
-from problems.trajectory import Trajectory
 from tests.problems.chromium import chromium
 from tests.problems.log_cases import write_problem
 

@@ -14,9 +14,8 @@ import pytest
 
 from dynsys.types import Array
 from problems.logs import LogError
-from problems.logs.chunks import ChunkStore
 from problems.logs.jobs import SimulateJob, SolveJob
-from problems.logs.run import run_job
+from problems.logs.run import ChunkStore, run_job
 from tests.problems.log_cases import digest, simulated, solving
 
 

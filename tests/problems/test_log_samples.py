@@ -12,8 +12,8 @@ import sensors
 from problems.logs import Differentiation, SampleReader, open_log
 from problems.logs.align import Stream
 from problems.logs.differentiate import local_fit
+from problems.logs.simulate import Trajectory
 from problems.problem_file import load_problem
-from problems.trajectory import Trajectory
 
 # ---- alignment -----------------------------------------------------------------------------
 

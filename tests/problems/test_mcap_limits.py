@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from problems.logs.mcap_limits import MAX_CHUNK, check_chunks
+from problems.logs.ros import MAX_CHUNK, check_chunks
 from problems.logs.source import LogError
 
 lz4 = pytest.importorskip("lz4.frame", reason="lz4 is not installed")

@@ -9,10 +9,9 @@ from scipy.stats import chi2
 import dynsys
 import sensors
 from dynsys.errors import DynsysError
-from problems.motion import rates
+from problems.logs.samples import rates
+from problems.logs.simulate import Simulation, Trajectory
 from problems.problem_file import load_problem
-from problems.simulate import Simulation
-from problems.trajectory import Trajectory
 
 
 @pytest.mark.parametrize("name", ["nao", "nao_slippery", "panda", "solo12"])

@@ -24,9 +24,8 @@ from dynsys.plan.search.campaign import Campaign, CampaignError, CampaignTask
 from experiments.trust.faults import FAULTS, inject
 from experiments.trust.faults_common import Outcome, killed_at_work, undisturbed
 from problems.cli import main
-from problems.logs.chunks import ChunkStore, run_on_dask
 from problems.logs.jobs import SimulateJob
-from problems.logs.run import run_job
+from problems.logs.run import ChunkStore, run_job, run_on_dask
 from problems.logs.source import LogError
 from problems.robots import read_robot
 

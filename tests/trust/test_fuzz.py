@@ -97,7 +97,8 @@ def test_mutants_are_read_or_refused(area: str) -> None:
 def test_parquet_row_groups_beyond_memory_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from problems.logs import LogError, open_log, parquet_log
+    from problems.logs import LogError, open_log
+    from problems.logs import tables as parquet_log
 
     monkeypatch.setattr(parquet_log, "MAX_GROUP_ROWS", 10)
     path = tmp_path / "log.parquet"
