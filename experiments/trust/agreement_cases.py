@@ -30,7 +30,7 @@ from experiments.trust.agreement_models import (
 )
 from experiments.trust.agreement_peers import Answers, Idyntree, Mujoco, Pinocchio, State
 from problems.estimation.exact_statements import TrueReadings
-from problems.report.pinocchio_peer import pinocchio_model
+from problems.report.timing_part import pinocchio_model
 
 __all__ = ["QUANTITIES", "Case", "random_case", "real_cases"]
 

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+import platform
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from importlib import metadata
 from pathlib import Path
 from typing import Any, final
 
 from dynsys.errors import DynsysError
+from dynsys.plan.fingerprint import fingerprint_problem, fingerprint_robot
 from problems.report.log_part import LogPart, SolvedLog, log_part, solve_log
 from problems.report.orders_part import OrdersPart, orders_part
-from problems.report.plain import plain
-from problems.report.provenance import Provenance, provenance
 from problems.report.robot_part import RobotPart, robot_part
-from problems.report.subject import ReportError, Subject
+from problems.report.subject import ReportError, Subject, plain
 from problems.report.timing_part import TimingPart, timing_part
 from problems.report.uncertainty_part import UncertaintyPart, uncertainty_part
 from problems.verdict.verdict import Verdict
 
-__all__ = ["PlanPart", "Report", "build_report"]
+__all__ = [
+    "PlanPart",
+    "Provenance",
+    "Report",
+    "build_report",
+    "provenance",
+]
 
 
 @final
@@ -155,3 +164,57 @@ def _plan(subject: Subject) -> PlanPart | None:
         plan.ordering, count.multiplications, count.additions, count.divisions,
         len(plan.pivots) - len(plan.checked_pivots), len(plan.checked_pivots),
     )  # fmt: skip
+
+
+# ----------------------------------------------------------------------
+# Where a report comes from: versions, fingerprints, date, the command that makes it again.
+
+PACKAGES = ("dynsys", "numpy", "scipy", "llvmlite", "scikit-sparse", "pin")
+
+
+@final
+@dataclass(frozen=True)
+class Provenance:
+    """Date (UTC), versions by package, machine, fingerprints (SHA-256), command."""
+
+    date: str
+    versions: dict[str, str]
+    machine: str
+    fingerprints: dict[str, str]
+    command: str
+
+
+def provenance(subject: Subject, command: Sequence[str]) -> Provenance:
+    """State of this moment and machine."""
+    prints = {
+        "robot": fingerprint_robot(subject.robot).digest,
+        "problem": fingerprint_problem(subject.question, subject.system).digest,
+    }
+    if subject.layout is not None:
+        prints["layout"] = subject.layout.fingerprint()
+    return Provenance(
+        date=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        versions={"python": platform.python_version()} | _versions(),
+        machine=f"{platform.system()} {platform.machine()}, {_processor()}",
+        fingerprints=prints,
+        command=shlex.join(command),
+    )
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for name in PACKAGES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def _processor() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            names = (line.split(":", 1)[1].strip() for line in file if "model name" in line)
+            return next(names, platform.processor() or "unknown processor")
+    except OSError:
+        return platform.processor() or "unknown processor"

@@ -12,7 +12,7 @@ import numpy as np
 from dynsys.types import Array, BoolArray
 from problems.report.log_part import BAND, LogPart, Series
 from problems.report.markup import number, text
-from problems.report.plain import plain
+from problems.report.subject import plain
 
 __all__ = ["series_grid"]
 

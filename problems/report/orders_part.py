@@ -19,8 +19,16 @@ from dynsys.types import IntArray
 from problems.estimation.estimation import Estimation
 from problems.estimation.least_squares import has_cholmod
 from problems.planning import Compared, PlanRequest, compare
-from problems.report.matrix_part import Matrix, assembled, eliminated
-from problems.report.saddle_part import LAW, NOISE, Saddle, eliminated_saddle, saddle
+from problems.report.matrix_part import (
+    LAW,
+    NOISE,
+    Matrix,
+    Saddle,
+    assembled,
+    eliminated,
+    eliminated_saddle,
+    saddle,
+)
 from problems.report.subject import Subject
 
 __all__ = ["OrderRow", "OrdersPart", "orders_part"]
