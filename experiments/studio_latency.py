@@ -25,12 +25,10 @@ from typing import Any
 import numpy as np
 
 from problems.problem_file import ProblemFile
-from problems.studio.background import AbstractBackground, Done
-from problems.studio.folder import Folder
-from problems.studio.guard import HEADER, Guard
-from problems.studio.server import StudioServer
+from problems.studio.background import AbstractBackground, Done, Job
+from problems.studio.files import Folder
+from problems.studio.server import HEADER, Guard, StudioServer
 from problems.studio.session import Session
-from problems.studio.tasks import Job
 from problems.terminal import show_json, show_line, show_table
 
 __all__ = ["Latency", "main", "measure"]

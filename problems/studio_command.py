@@ -50,9 +50,8 @@ def run(args: argparse.Namespace) -> int:
 
     from problems import terminal
     from problems.studio.background import ProcessBackground
-    from problems.studio.folder import Folder
-    from problems.studio.guard import Guard
-    from problems.studio.server import StudioServer
+    from problems.studio.files import Folder
+    from problems.studio.server import Guard, StudioServer
     from problems.studio.session import Session
 
     problem, log = _problem(args)

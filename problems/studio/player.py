@@ -9,7 +9,7 @@ from problems.estimation.estimate import Estimate
 from problems.estimation.estimation import Estimation
 from problems.estimation.prior import Prior
 from problems.logs import Differentiation, SampleReader, Samples, open_log
-from problems.studio.folder import RefusedError
+from problems.studio.files import RefusedError
 from sensors.layout import Layout
 
 __all__ = ["Player"]

@@ -7,8 +7,7 @@ from typing import Any, TypeAlias, final
 
 from problems.problem_file import ProblemFile
 from problems.studio import files
-from problems.studio.background import AbstractBackground
-from problems.studio.tasks import Job
+from problems.studio.background import AbstractBackground, Job
 from sensors.layout import Layout
 
 __all__ = ["Questions"]

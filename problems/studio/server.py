@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import hmac
+import ipaddress
 import json
 import secrets
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import resources
 from socket import AF_INET6
@@ -13,13 +17,22 @@ from threading import BoundedSemaphore, Lock
 from types import MappingProxyType
 from typing import Any, TypeAlias, final
 
+import numpy as np
+
 from dynsys.errors import DynsysError
-from problems.studio.folder import RefusedError
-from problems.studio.guard import Guard
-from problems.studio.messages import MOST_BYTES, parse_message
+from problems.studio.files import RefusedError
 from problems.studio.session import Session
 
-__all__ = ["StudioServer"]
+__all__ = [
+    "ACTIONS",
+    "HEADER",
+    "MOST_BYTES",
+    "TOKEN_HEADER",
+    "Guard",
+    "StudioServer",
+    "is_loopback",
+    "parse_message",
+]
 
 Facts: TypeAlias = dict[str, Any]
 
@@ -197,3 +210,215 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:
         """Write nothing."""
+
+
+# ----------------------------------------------------------------------
+# Who may talk to the server: checks of addresses, Host and Origin headers, and the token.
+#
+# A page of another site cannot reach a server on loopback by pointing a name of its own there
+# (DNS rebinding): the Host header must name this machine. It cannot post to it either: messages
+# are JSON with a header of our own, which browsers send across sites only after asking, and the
+# Origin must be ours. Where the server is reachable from other machines, every message must
+# carry
+# the token.
+
+HEADER = "X-Dynsys-Studio"
+TOKEN_HEADER = "X-Dynsys-Token"
+SHORTEST_TOKEN = 16
+LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether a host to bind to is reachable from this machine alone."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+@final
+@dataclass(frozen=True)
+class Guard:
+    """Checks of requests to a server bound to ``host``; ``token`` may be empty on loopback.
+
+    Raises
+    ------
+    RefusedError
+        if the host is not loopback and there is no token, or a short one.
+    """
+
+    host: str
+    token: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.token and not is_loopback(self.host):
+            raise RefusedError(
+                f"{self.host} can be reached from other machines: give --token with at least"
+                f" {SHORTEST_TOKEN} characters, or leave --host out"
+            )
+        if self.token and len(self.token) < SHORTEST_TOKEN:
+            raise RefusedError(f"the token must have at least {SHORTEST_TOKEN} characters")
+        if self.token and not (self.token.isascii() and self.token.isalnum()):
+            raise RefusedError("the token must be of letters and digits")
+
+    def host_problem(self, headers: Message) -> str:
+        """Why the Host header is refused, or nothing."""
+        given = headers.get_all("Host") or []
+        if len(given) != 1:
+            return "exactly one Host header is needed"
+        name = given[0].rpartition(":")[0] if _has_port(given[0]) else given[0]
+        if not is_loopback(self.host):
+            return ""  # any name may be ours; the token decides
+        if name.lower() not in (*LOOPBACK_NAMES, self.host.lower()):
+            return "the Host header does not name this machine"
+        return ""
+
+    def message_problem(self, headers: Message) -> str:
+        """Why a message is refused, or nothing; the Host has been checked."""
+        if headers.get(HEADER) != "1":
+            return f"the header {HEADER} is missing"
+        if headers.get_content_type() != "application/json":
+            return "messages are application/json"
+        origin = headers.get("Origin")
+        if origin is not None and origin != f"http://{headers['Host']}":
+            return "the Origin is another site"
+        if headers.get("Sec-Fetch-Site", "same-origin") not in ("same-origin", "none"):
+            return "the message comes from another site"
+        return ""
+
+    def token_problem(self, headers: Message) -> str:
+        """Why the token is refused, or nothing."""
+        given = headers.get(TOKEN_HEADER, "")
+        if self.token and not hmac.compare_digest(given.encode(), self.token.encode()):
+            return "the token is missing or wrong; open the address that studio printed"
+        return ""
+
+
+def _has_port(host: str) -> bool:
+    end = host.rpartition(":")[2]
+    return ":" in host and end.isdecimal() and not host.endswith("]")
+
+
+# ----------------------------------------------------------------------
+# Messages of the page: the actions there are and what each carries; all else is refused.
+
+MOST_BYTES = 64 * 2**10
+"""Largest message that is read."""
+LONGEST_NAME = 200
+MOST_NUMBERS = 4096
+MOST_BUDGET = 60
+
+Check: TypeAlias = Callable[[Any], Any]
+
+
+def _name(value: Any) -> str:
+    if not isinstance(value, str) or not 0 < len(value) <= LONGEST_NAME:
+        raise ValueError(f"must be a name of 1 to {LONGEST_NAME} characters")
+    if not value.isprintable():
+        raise ValueError("must be printable")
+    return value
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ValueError("must be a number")
+    if not np.isfinite(value) or abs(value) > 1e12:
+        raise ValueError("must be a finite number")
+    return float(value)
+
+
+def _numbers(value: Any) -> list[float]:
+    if not isinstance(value, list) or not 0 < len(value) <= MOST_NUMBERS:
+        raise ValueError(f"must be a list of 1 to {MOST_NUMBERS} numbers")
+    return [_number(x) for x in value]
+
+
+def _budget(value: Any) -> float:
+    if not 0 < (x := _number(value)) <= MOST_BUDGET:
+        raise ValueError(f"must be a number of readings, 1 to {MOST_BUDGET}")
+    return x
+
+
+def _count(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**31:
+        raise ValueError("must be a whole number, not negative")
+    return value
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError("must be true or false")
+    return value
+
+
+def _one_of(*words: str) -> Check:
+    def check(value: Any) -> str:
+        if value not in words:
+            raise ValueError(f"must be one of {', '.join(words)}")
+        return str(value)
+
+    return check
+
+
+ACTIONS: Mapping[str, Mapping[str, Check]] = MappingProxyType(
+    {
+        "hello": {},
+        "look": {},
+        "add": {"kind": _name, "place": _name},
+        "remove": {"name": _name},
+        "move": {"name": _name, "body": _name},
+        "noise": {"name": _name, "std": _numbers},
+        "undo": {},
+        "redo": {},
+        "pose": {"values": _numbers},
+        "posture": {"which": _one_of("first", "neutral", "random")},
+        "repair": {"number": _count},
+        "drop": {"number": _count},
+        "suggest": {"goal": _one_of("torque", "external_wrench"), "budget": _budget},
+        "adopt": {},
+        "compile": {},
+        "files": {},
+        "save": {"file": _name, "overwrite": _flag},
+        "open": {"file": _name},
+        "open_log": {"file": _name},
+        "close_log": {},
+        "seek": {"sample": _count},
+    }
+)
+"""Fields of every action; all of them are required, and no others are allowed."""
+
+
+def parse_message(body: bytes) -> tuple[str, str, dict[str, Any]]:
+    """Session, action and checked fields of a message.
+
+    Raises
+    ------
+    RefusedError
+        if it is too large, no JSON object, or anything in it is not as :data:`ACTIONS` says.
+    """
+    if len(body) > MOST_BYTES:
+        raise RefusedError(f"the message is larger than {MOST_BYTES} bytes")
+    try:
+        message = json.loads(body)
+    except (ValueError, RecursionError):
+        raise RefusedError("the message is no JSON") from None
+    if not isinstance(message, dict):
+        raise RefusedError("the message is no JSON object")
+    session, action = message.pop("session", ""), message.pop("action", None)
+    if not isinstance(session, str) or len(session) > LONGEST_NAME:
+        raise RefusedError("session: must be a short text")
+    if not isinstance(action, str) or action not in ACTIONS:
+        raise RefusedError(f"there is no such action; use {', '.join(ACTIONS)}")
+    fields = ACTIONS[action]
+    if set(message) != set(fields):
+        listed = ", ".join(fields) or "nothing"
+        raise RefusedError(f"{action}: takes {listed}, got {', '.join(sorted(message))[:200]}")
+    checked: dict[str, Any] = {}
+    for key, check in fields.items():
+        try:
+            checked[key] = check(message[key])
+        except ValueError as error:
+            raise RefusedError(f"{action}: {key} {error}") from None
+    return session, action, checked

@@ -13,15 +13,17 @@ from dynsys.types import Array
 from problems.problem_file import ProblemFile
 from problems.studio import files, palette, posture, shapes, view
 from problems.studio.background import AbstractBackground
-from problems.studio.folder import Folder, RefusedError
+from problems.studio.files import Folder, RefusedError
 from problems.studio.glance import Onlooker
-from problems.studio.history import History
 from problems.studio.player import Player
 from problems.studio.questions import Questions
 from sensors.layout import Layout
 from sensors.sensor import AbstractSensor
 
-__all__ = ["Session"]
+__all__ = [
+    "History",
+    "Session",
+]
 
 Facts: TypeAlias = dict[str, Any]
 Fields: TypeAlias = Mapping[str, Any]
@@ -292,3 +294,47 @@ class Session:
             "can_undo": self._history.can_undo,
             "can_redo": self._history.can_redo,
         }
+
+
+# ----------------------------------------------------------------------
+# Layouts that were and will be again: undo and redo.
+
+MOST_UNDONE = 100
+
+
+@final
+class History:
+    """Layouts before and after the one that is shown."""
+
+    def __init__(self) -> None:
+        self._before: list[Layout] = []
+        self._after: list[Layout] = []
+
+    @property
+    def can_undo(self) -> bool:
+        """True if there is a layout to go back to."""
+        return bool(self._before)
+
+    @property
+    def can_redo(self) -> bool:
+        """True if something has been undone."""
+        return bool(self._after)
+
+    def leave(self, layout: Layout) -> None:
+        """Remember a layout that another one replaces."""
+        self._before = [*self._before, layout][-MOST_UNDONE:]
+        self._after = []
+
+    def undo(self, layout: Layout) -> Layout:
+        """Return the layout before the shown one."""
+        if not self._before:
+            raise RefusedError("there is nothing to undo")
+        self._after.append(layout)
+        return self._before.pop()
+
+    def redo(self, layout: Layout) -> Layout:
+        """Return the layout that the shown one was undone from."""
+        if not self._after:
+            raise RefusedError("there is nothing to do again")
+        self._before.append(layout)
+        return self._after.pop()

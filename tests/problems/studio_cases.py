@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from problems.problem_file import ProblemFile
-from problems.studio.background import AbstractBackground, Done
-from problems.studio.folder import Folder
-from problems.studio.messages import parse_message
+from problems.studio.background import AbstractBackground, Done, Job, run_task
+from problems.studio.files import Folder
+from problems.studio.server import parse_message
 from problems.studio.session import Session
-from problems.studio.tasks import Job, run_task
 
 CHAIN = "synthetic:chain:3"
 UNTOUCHED: dict[str, Any] = {"sensors": ["zero_external_wrench_except"]}

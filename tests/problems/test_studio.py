@@ -14,8 +14,8 @@ import sensors
 from dynsys.errors import DynsysError, LayoutError
 from dynsys.model.tree import KinematicTree
 from problems.studio import palette
-from problems.studio.folder import RefusedError
-from problems.studio.messages import ACTIONS
+from problems.studio.files import RefusedError
+from problems.studio.server import ACTIONS
 from tests.problems.studio_cases import UNTOUCHED, act, session_on, torques, work
 
 

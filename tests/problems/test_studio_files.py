@@ -15,7 +15,7 @@ import sensors
 from dynsys.errors import DynsysError, LayoutError
 from problems import cli
 from problems.problem_file import load_problem
-from problems.studio.folder import LAYOUTS, Folder, RefusedError
+from problems.studio.files import LAYOUTS, Folder, RefusedError
 from tests.problems.studio_cases import CHAIN, act, session_on, work
 
 # ---- files -----------------------------------------------------------------------------------

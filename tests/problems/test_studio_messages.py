@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from problems.studio.background import ProcessBackground
-from problems.studio.folder import RefusedError
-from problems.studio.messages import ACTIONS, MOST_BYTES, parse_message
-from problems.studio.tasks import Job
+from problems.studio.background import Job, ProcessBackground
+from problems.studio.files import RefusedError
+from problems.studio.server import ACTIONS, MOST_BYTES, parse_message
 from tests.problems.studio_cases import CHAIN, UNTOUCHED
 
 BAD_MESSAGES = (

@@ -16,10 +16,17 @@ import pytest
 
 from problems import cli, studio_command
 from problems.problem_file import ProblemFile
-from problems.studio.folder import Folder, RefusedError
-from problems.studio.guard import HEADER, TOKEN_HEADER, Guard, is_loopback
-from problems.studio.messages import MOST_BYTES
-from problems.studio.server import MOST_SESSIONS, PAGE, StudioServer
+from problems.studio.files import Folder, RefusedError
+from problems.studio.server import (
+    HEADER,
+    MOST_BYTES,
+    MOST_SESSIONS,
+    PAGE,
+    TOKEN_HEADER,
+    Guard,
+    StudioServer,
+    is_loopback,
+)
 from problems.studio.session import Session
 from tests.problems.studio_cases import CHAIN, UNTOUCHED, Patient
 
