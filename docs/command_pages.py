@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from unittest import mock
 
-from problems import cli
+from problems.command import main as cli
 
 __all__ = ["command_pages"]
 

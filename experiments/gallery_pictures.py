@@ -19,9 +19,10 @@ from dynsys.types import Array
 from experiments.centipede_runs import walk
 from experiments.performance_results import ROOT, load
 from experiments.tree_plot import draw_pattern, draw_tree, symmetric_pattern
-from problems import ForwardDynamics, cli
+from problems import ForwardDynamics
+from problems.command import main as cli
+from problems.command.plan import draw_order, draw_plan
 from problems.placement.placement import place_sensors, save_curve
-from problems.plan_figures import draw_order, draw_plan
 from problems.planning import read_request
 from problems.problem_file import load_problem
 from sensors.joint import JointTorque

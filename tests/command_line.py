@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from problems import cli
+from problems.command import main as cli
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:

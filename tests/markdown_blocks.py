@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from problems import cli
+from problems.command import main as cli
 
 ROOT = Path(__file__).parents[1]
 LANGUAGES = {"python", "yaml", "bash", "text", "{toctree}"}

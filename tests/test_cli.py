@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from problems import cli, demo
+from problems.command import demo_steps as demo
+from problems.command import main as cli
 from problems.robots import read_robot
 from tests.command_line import run, run_json
 
@@ -194,7 +195,9 @@ def test_defects_of_our_own_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_closed_pipe_is_quiet() -> None:
-    command = f"'{sys.executable}' -m problems.cli info synthetic:chain:1500 | head -n 1"
+    command = (
+        f"'{sys.executable}' -m problems.command.main info synthetic:chain:1500 | head -n 1"
+    )
     done = subprocess.run(
         ["bash", "-c", command], capture_output=True, text=True, cwd=Path(__file__).parents[1]
     )

@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from problems import cli, command_help, doctor
-from problems.completion import commands_of
+from problems import doctor
+from problems.command import arguments as command_help
+from problems.command import main as cli
+from problems.command.completion import commands_of
 from tests.command_line import run, run_json
 
 # ---- doctor, demo, version ----------------------------------------------------------------

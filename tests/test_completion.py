@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from problems import cli
-from problems.completion import SHELLS, commands_of, completion_script
+from problems.command import main as cli
+from problems.command.completion import SHELLS, commands_of, completion_script
 
 SCRIPTS = {shell: completion_script(cli._parser(), shell) for shell in SHELLS}
 

@@ -21,7 +21,7 @@ MAY_IMPORT = {
     "sensors": {"dynsys", "sensors"},
     "problems": {"dynsys", "sensors", "problems"},
 }
-WRITERS = {"problems/terminal.py", "problems/cli.py", "problems/doctor.py"}
+WRITERS = {"problems/terminal.py", "problems/command/main.py", "problems/doctor.py"}
 CITATION = re.compile(r"(?<![\w\])])\[([A-Z][A-Z0-9]+)\]")
 
 

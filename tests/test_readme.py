@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from problems import cli
+from problems.command import main as cli
 from tests.markdown_blocks import ROOT, blocks, run_page
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")

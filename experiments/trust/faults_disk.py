@@ -18,7 +18,7 @@ from dynsys.kernel.cache import KernelCache, fingerprint
 from dynsys.plan.search.campaign import Campaign, CampaignTask
 from dynsys.plan.search.search import Search
 from experiments.trust.faults_common import Outcome, own_cache, small_disk, with_wrong
-from problems.cli import main
+from problems.command.main import main
 from problems.logs.jobs import SimulateJob, SolveJob
 from problems.logs.run import run_job
 from problems.planning import plan_task, read_request

@@ -207,7 +207,7 @@ def resolve(*given, **more):
     wanted.append(["getaddrinfo", repr(given)])
     raise OSError("no network here")
 socket.getaddrinfo = resolve
-from problems.cli import main
+from problems.command.main import main
 try:
     status = main(sys.argv[1:])
 except SystemExit as end:

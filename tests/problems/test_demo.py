@@ -12,8 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from problems import Estimation, cli, demo
-from problems.demo_log import bundled, demo_log, demo_problem
+from problems import Estimation
+from problems.command import demo_steps as demo
+from problems.command import main as cli
+from problems.command.demo_log import bundled, demo_log, demo_problem
 
 
 @pytest.fixture(scope="module")

@@ -66,7 +66,9 @@ def test_a_killed_process_leaves_no_output_and_can_go_on(problem_file: Path) -> 
     log = simulated(problem_file)
     output = problem_file.parent / "out.npz"
     arguments = ["solve", str(problem_file), str(log), "-o", str(output), "--chunk", "2"]
-    with subprocess.Popen([sys.executable, "-m", "problems.cli", *arguments]) as process:
+    with subprocess.Popen(
+        [sys.executable, "-m", "problems.command.main", *arguments]
+    ) as process:
         deadline = time.monotonic() + 120
         while not list(problem_file.parent.glob("out.npz.partial/0*.npy")):
             assert time.monotonic() < deadline and process.poll() is None

@@ -10,7 +10,7 @@ import pytest
 from dynsys.errors import LayoutError
 from dynsys.model import synthetic
 from dynsys.plan.plan import Plan
-from problems.cli import main
+from problems.command.main import main
 from problems.planning import read_request
 from sensors import Layout, published
 

@@ -14,7 +14,8 @@ import dynsys
 from dynsys.errors import DynsysError
 from dynsys.plan.orders.libraries import SuperLU
 from dynsys.plan.orders.orders import OrderingContext
-from problems import Estimation, ForwardDynamics, cli
+from problems import Estimation, ForwardDynamics
+from problems.command import main as cli
 from problems.logs.source import LogError
 from problems.report import (
     Report,

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from problems import cli
+from problems.command import main as cli
 from tests.problems.chromium import requested
 
 pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
@@ -116,7 +116,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def address(folder: Path) -> Iterator[str]:
-    command = [sys.executable, "-m", "problems.cli", "studio", str(folder / "start.yaml")]
+    command = [
+        sys.executable,
+        "-m",
+        "problems.command.main",
+        "studio",
+        str(folder / "start.yaml"),
+    ]
     command += ["--no-browser", "--port", "0", "--json", "--folder", str(folder)]
     process = subprocess.Popen(
         command,

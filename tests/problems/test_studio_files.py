@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import dynsys
 import sensors
 from dynsys.errors import DynsysError, LayoutError
-from problems import cli
+from problems.command import main as cli
 from problems.problem_file import load_problem
 from problems.studio.files import LAYOUTS, Folder, RefusedError
 from tests.problems.studio_cases import CHAIN, act, session_on, work

@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from problems import cli, studio_command
+from problems.command import main as cli
+from problems.command import studio as studio_command
 from problems.problem_file import ProblemFile
 from problems.studio.files import Folder, RefusedError
 from problems.studio.server import (

@@ -23,7 +23,7 @@ from dynsys.plan.plan_file import PlanFileError
 from dynsys.plan.search.campaign import Campaign, CampaignError, CampaignTask
 from experiments.trust.faults import FAULTS, inject
 from experiments.trust.faults_common import Outcome, killed_at_work, undisturbed
-from problems.cli import main
+from problems.command.main import main
 from problems.logs.jobs import SimulateJob
 from problems.logs.run import ChunkStore, run_job, run_on_dask
 from problems.logs.source import LogError

@@ -54,7 +54,7 @@ for kind in (sparse.csc_array, sparse.csr_array, sparse.coo_array):
 try:
     sparse.csc_array[float]
 except TypeError:
-    import problems, problems.cli, problems.logs.run, problems.placement.placement
+    import problems, problems.command.main, problems.logs.run, problems.placement.placement
 else:
     raise SystemExit("still subscriptable: this test tests nothing")
 """
@@ -94,5 +94,5 @@ def main(arguments):
         pass
     return 0
 """
-    text = WATCH.replace("from problems.cli import main\n", wanting)
+    text = WATCH.replace("from problems.command.main import main\n", wanting)
     assert subprocess.run([sys.executable, "-c", text]).returncode == 17

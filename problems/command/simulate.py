@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from problems.argument_types import whole
-from problems.command_arguments import add_problem, add_running, run_with_bar
+from problems.command.arguments import add_problem, add_running, run_with_bar, whole
 
 __all__ = ["add_arguments", "run"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from problems.demo import AGREEMENT, DemoResult
+from problems.command.demo_steps import AGREEMENT, DemoResult
 from problems.terminal import number, show_line, show_prose, show_table
 from problems.verdict.words import describe
 

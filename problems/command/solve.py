@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from problems.command_arguments import add_problem, add_running, names_in, run_with_bar
+from problems.command.arguments import add_problem, add_running, names_in, run_with_bar
 
 if TYPE_CHECKING:
     from problems.logs.run import Finished

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from problems.command_arguments import names_in
+from problems.command.arguments import names_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -19,8 +19,8 @@ from typing import Any, TypeAlias, final
 import numpy as np
 
 from dynsys.plan.search.search import Progress, Search
-from problems.demo_dynamics import AGREEMENT, DemoRow, compare_dynamics
-from problems.demo_log import FEET, PUSHED, bundled, demo_problem
+from problems.command.demo_dynamics import AGREEMENT, DemoRow, compare_dynamics
+from problems.command.demo_log import FEET, PUSHED, bundled, demo_problem
 from problems.estimation.estimation import Estimation
 from problems.planning import PlanRequest
 from problems.problem_file import ProblemFile

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from problems.argument_types import positive, whole
+from problems.command.arguments import positive, whole
 
 __all__ = ["add_arguments", "run"]
 
@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
     rows = compare(request, states=args.states, seed=args.seed, timed=not args.no_time)
     pictures: list[str] = []
     if args.plot is not None:
-        from problems.plan_figures import draw_order
+        from problems.command.plan import draw_order
 
         for row in terminal.progress([r for r in rows if r.order is not None], "drawing"):
             name = "".join(c if c.isalnum() else "_" for c in row.name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from dataclasses import asdict, dataclass
 from typing import Any, final
 
@@ -12,7 +13,14 @@ from dynsys.types import ArrayLike
 from problems.robots import NamedRobot
 from problems.terminal import number, show_line, show_table
 
-__all__ = ["BodyRow", "Description", "describe", "show"]
+__all__ = [
+    "BodyRow",
+    "Description",
+    "add_arguments",
+    "describe",
+    "run",
+    "show",
+]
 
 
 @final
@@ -144,3 +152,35 @@ def _range(row: BodyRow) -> str:
     pairs = zip(row.lower, row.upper, strict=True)
     limited = [(a, b) for a, b in pairs if a is not None or b is not None]
     return ", ".join(f"{number(a, 3)}..{number(b, 3)}" for a, b in limited) or "-"
+
+
+# ----------------------------------------------------------------------
+# ``dynsys info``: bodies, joints, masses and limits of a robot.
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument(
+        "robot",
+        metavar="ROBOT",
+        help="a robot file (.urdf, .xml), example:humanoid, or synthetic:NAME[:ARGUMENT...]"
+        " such as synthetic:humanoid30, synthetic:chain:10, synthetic:random_tree:8:seed=3",
+    )
+    parser.add_argument(
+        "--floating-base",
+        action="store_true",
+        help='let the root link move freely: six freedoms more, joint "root"',
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Describe the robot."""
+    from problems import terminal
+    from problems.robots import read_robot
+
+    description = describe(read_robot(args.robot, args.floating_base))
+    if args.json:
+        terminal.show_json(description.to_json())
+    else:
+        show(description)
+    return 0

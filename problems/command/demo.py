@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from problems.argument_types import positive, whole
+from problems.command.arguments import positive, whole
 
 __all__ = ["add_arguments", "run"]
 
@@ -28,7 +28,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the tour; 1 if the answers disagree with their peers."""
-    from problems import demo, demo_show, terminal
+    from problems import terminal
+    from problems.command import demo_show
+    from problems.command import demo_steps as demo
 
     if args.json:
         result = demo.run(states=args.states, seed=args.seed, output=args.output)

@@ -12,20 +12,18 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
-from problems import (
-    check_command,
-    command_help,
-    compare_command,
-    demo_command,
-    export_command,
-    info_command,
-    place_command,
-    plan_command,
-    report_command,
-    simulate_command,
-    solve_command,
-    studio_command,
-)
+from problems.command import arguments as command_help
+from problems.command import check as check_command
+from problems.command import compare as compare_command
+from problems.command import demo as demo_command
+from problems.command import export as export_command
+from problems.command import info as info_command
+from problems.command import place as place_command
+from problems.command import plan as plan_command
+from problems.command import report as report_command
+from problems.command import simulate as simulate_command
+from problems.command import solve as solve_command
+from problems.command import studio as studio_command
 
 __all__ = ["main"]
 
@@ -115,7 +113,7 @@ def _doctor(args: argparse.Namespace) -> int:
 def _completion(args: argparse.Namespace) -> int:
     import json
 
-    from problems.completion import completion_script
+    from problems.command.completion import completion_script
 
     script = completion_script(_parser(), args.shell)
     if args.json:

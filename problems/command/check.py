@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from problems.argument_types import positive, whole
-from problems.command_arguments import add_problem
+from problems.command.arguments import add_problem, positive, whole
 
 __all__ = ["add_arguments", "run"]
 

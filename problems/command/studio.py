@@ -100,7 +100,7 @@ def _port(text: str) -> int:
 
 def _problem(args: argparse.Namespace) -> tuple[ProblemFile, Path | None]:
     """What to show, and the log to play."""
-    from problems.demo_log import bundled
+    from problems.command.demo_log import bundled
     from problems.problem_file import ProblemFile, load_problem
 
     log = Path(args.log) if args.log else None

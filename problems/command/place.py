@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from problems.argument_types import positive, whole
-from problems.command_arguments import add_problem, names_in
+from problems.command.arguments import add_problem, names_in, positive, whole
 
 if TYPE_CHECKING:
     from dynsys.model.tree import KinematicTree

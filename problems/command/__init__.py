@@ -1,0 +1,1 @@
+"""The command ``dynsys``, one module per subcommand."""
