@@ -26,18 +26,18 @@ __all__ = [
 
 FAST_TESTS = (
     "tests/model/test_tree.py",
-    "tests/codegen/test_kernel.py",
+    "tests/kernel/test_kernel.py",
     "tests/problems/test_dynamics.py",
     "tests/loops/test_loop_kernel.py",
-    "tests/ordering/test_plan.py",
-    "tests/ordering/test_pivots.py",
-    "tests/ordering/test_fingerprint.py",
+    "tests/plan/test_plan.py",
+    "tests/plan/test_pivots.py",
+    "tests/plan/test_fingerprint.py",
     "tests/sensors/test_layout.py",
-    "tests/problems/test_estimation.py",
-    "tests/problems/test_missing_readings.py",
-    "tests/problems/test_estimation_batches.py",
-    "tests/problems/test_estimation_statistics.py",
-    "tests/problems/test_calibration.py",
+    "tests/problems/estimation/test_estimation.py",
+    "tests/problems/estimation/test_missing_readings.py",
+    "tests/problems/estimation/test_estimation_batches.py",
+    "tests/problems/estimation/test_estimation_statistics.py",
+    "tests/problems/estimation/test_calibration.py",
     "tests/system/test_linear_system.py",
 )
 SUPPORTED = ("3.11", "3.12", "3.13")

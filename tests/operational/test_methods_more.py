@@ -16,7 +16,7 @@ from dynsys.operational.methods.chang_khatib import plan_recursion
 from dynsys.operational.methods.pv_osimr import reduce_tree
 from dynsys.operational.y_factor import ancestor
 from tests import oracles
-from tests.branch.trees import parents
+from tests.loops.trees import parents
 from tests.strategies import seeds, trees
 
 RECURSIVE = ("chang_khatib", "pv_osimr", "auto")

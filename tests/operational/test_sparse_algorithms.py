@@ -21,7 +21,7 @@ from dynsys.operational.y_factor import (
 from dynsys.recursive.sparse_factors import ltdl, ltl
 from dynsys.types import IntArray
 from experiments.operational_runs import dense_run, sparse_run
-from tests.branch.trees import parents, random_inertia
+from tests.loops.trees import parents, random_inertia
 from tests.strategies import seeds
 
 

@@ -16,7 +16,7 @@ from problems.estimation.exact_statements import TrueReadings
 from problems.logs.simulate import Trajectory
 from problems.report import Report, build_report, estimation_subject, write_page
 from tests.problems.chromium import chromium
-from tests.problems.log_cases import write_problem
+from tests.problems.logs.log_cases import write_problem
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def problem_file(tmp_path: Path) -> Path:
-    """The problem of :mod:`tests.problems.log_cases` as a file."""
+    """The problem of :mod:`tests.problems.logs.log_cases` as a file."""
     return write_problem(tmp_path / "problem.yaml")
 
 

@@ -10,7 +10,7 @@ import yaml
 
 from dynsys.errors import DynsysError
 from problems.problem_file import load_problem, problem_schema, save_problem
-from tests.problems.log_cases import PROBLEM
+from tests.problems.logs.log_cases import PROBLEM
 
 
 def test_problem_files_survive_a_round_trip(problem_file: Path, tmp_path: Path) -> None:

@@ -1,0 +1,165 @@
+"""Kernels from the cache: verified, rebuilt when wrong, safe with several processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dynsys.errors import SingularSystemError
+from dynsys.kernel.build import dynamics_kernel, guarded_dynamics
+from dynsys.kernel.cache import KernelCache
+from dynsys.model import synthetic
+from dynsys.model.joints import Revolute
+from dynsys.model.spatial import Inertia, Transform
+from dynsys.model.tree import Body, KinematicTree
+from dynsys.recursive.aba import aba
+from dynsys.recursive.rnea import rnea
+from problems import ForwardDynamics
+
+ROBOT = synthetic.chain(4)
+ALL = np.ones(4, dtype=bool)
+
+
+def torque(cache: KernelCache) -> np.ndarray:
+    kernel = dynamics_kernel(ROBOT, ALL, "qdd", ("torque",), cache=cache)
+    (answer,), finite = kernel.one(np.ones(4), np.ones(4), np.ones(4))
+    assert finite
+    return answer
+
+
+def expected() -> np.ndarray:
+    return rnea(ROBOT, np.ones(4), np.ones(4), np.ones(4))
+
+
+def assert_right(cache: KernelCache) -> None:
+    np.testing.assert_allclose(torque(cache), expected(), rtol=1e-12)
+
+
+def only_entry(cache: KernelCache) -> Path:
+    assert cache.folder is not None
+    (entry,) = cache.folder.glob("*.kernel")
+    return entry
+
+
+def test_second_use_comes_from_the_cache(tmp_path: Path) -> None:
+    for hits in (0, 1):
+        cache = KernelCache(tmp_path / "kernels")
+        assert_right(cache)
+        assert cache.status().hits == hits
+
+
+@pytest.mark.parametrize("damage", ["truncated", "flipped", "empty"])
+def test_damaged_entries_are_rebuilt(tmp_path: Path, damage: str) -> None:
+    cache = KernelCache(tmp_path / "kernels")
+    torque(cache)
+    entry = only_entry(cache)
+    data = bytearray(entry.read_bytes())
+    if damage == "truncated":
+        del data[len(data) // 2 :]
+    elif damage == "flipped":
+        data[-100] ^= 0xFF
+    else:
+        data.clear()
+    entry.write_bytes(bytes(data))
+    assert_right(KernelCache(tmp_path / "kernels"))
+    again = KernelCache(tmp_path / "kernels")
+    torque(again)
+    assert again.status().hits == 1
+
+
+def test_code_that_computes_something_else_is_not_used(tmp_path: Path) -> None:
+    """A whole entry of another kernel under this key: its reference states do not come out."""
+    cache = KernelCache(tmp_path / "kernels")
+    torque(cache)
+    entry = only_entry(cache)
+    stored = cache.get(entry.stem)
+    assert stored is not None
+    wrong = {**stored.arrays, "outputs": stored.arrays["outputs"] + 1.0}
+    cache.put(entry.stem, stored.payload, {}, wrong)
+    assert_right(KernelCache(tmp_path / "kernels"))
+
+
+COMPILE = """
+import sys
+from tests.kernel.test_build import assert_right
+from dynsys.kernel.cache import KernelCache
+cache = KernelCache(sys.argv[1])
+assert_right(cache)
+sys.exit(0 if cache.status().hits >= int(sys.argv[2]) else 3)
+"""
+
+
+def start(folder: Path, hits: int = 0) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-c", COMPILE, str(folder), str(hits)])
+
+
+def test_processes_that_compile_the_same_kernel_all_get_it_right(tmp_path: Path) -> None:
+    processes = [start(tmp_path / "kernels") for _ in range(3)]
+    assert [process.wait(120) for process in processes] == [0, 0, 0]
+    assert start(tmp_path / "kernels", hits=1).wait(120) == 0
+
+
+def test_killed_compilers_leave_nothing_that_harms(tmp_path: Path) -> None:
+    for delay in (0.6, 0.9, 1.2):
+        process = start(tmp_path / "kernels")
+        time.sleep(delay)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait(60)
+    assert_right(KernelCache(tmp_path / "kernels"))
+
+
+def test_bad_quaternions_and_nan_come_out_as_not_finite(tmp_path: Path) -> None:
+    robot = synthetic.humanoid30()
+    unknown = np.zeros(robot.nv, dtype=bool)
+    cache = KernelCache(tmp_path / "kernels")
+    kernel = dynamics_kernel(robot, unknown, "torque", ("qdd",), cache=cache)
+    q, zero = robot.neutral(), np.zeros(robot.nv)
+    assert kernel.one(q, zero, zero)[1]
+    long = q.copy()
+    long[3:7] *= 1.001
+    bad = q.copy()
+    bad[9] = np.nan
+    for wrong in (long, bad):
+        assert not kernel.one(wrong, zero, zero)[1]
+        assert not kernel.batch(wrong[None], zero[None], zero[None])[1]
+
+
+def ring_between_axes(angle: float) -> KinematicTree:
+    """Two joints with a massless ring between them; parallel axes at q = 0 if angle is 0."""
+    c, s = np.cos(angle), np.sin(angle)
+    tilt = Transform(np.array([[1, 0, 0], [0, c, s], [0, -s, c]]), np.zeros(3))
+    ball = Inertia(1.0, np.array([0.1, 0.2, 0.0]), 0.01 * np.eye(3))
+    return KinematicTree(
+        "gimbal",
+        [
+            Body("arm", -1, Revolute(), inertia=ball),
+            Body("ring", 0, Revolute(np.array([1.0, 0, 0])), joint_name="ring_joint"),
+            Body("rotor", 1, Revolute(), tilt, inertia=ball),
+        ],
+    )
+
+
+def test_pivots_safe_by_sampling_only_are_watched() -> None:
+    """A massless ring has no inertia of its own: its pivot is checked at run time."""
+    robot = ring_between_axes(0.3)
+    plan = ForwardDynamics(robot).plan()
+    assert [pivot.safety for pivot in plan.pivots] == ["argument", "sampling", "argument"]
+    assert [pivot.name for pivot in plan.checked_pivots] == ["inertia of joint 'ring_joint'"]
+    q, qd, tau = np.array([0.1, 0.7, -0.4]), np.ones(3), np.ones(3)
+    solution = ForwardDynamics(robot).solve(q, qd, tau)
+    assert not solution.fallback
+    np.testing.assert_allclose(solution.qdd, aba(robot, q, qd, tau), rtol=1e-9)
+
+
+def test_robots_without_inertia_are_refused_by_name() -> None:
+    bodies = [*ROBOT.bodies, Body("tip", 3, Revolute(), joint_name="wrist")]
+    robot = KinematicTree("arm", bodies)
+    with pytest.raises(SingularSystemError, match="'wrist'"):
+        guarded_dynamics(robot, np.zeros(5, dtype=bool), "torque", ("qdd",))

@@ -1,0 +1,166 @@
+"""The kernel cache: nothing damaged, half-written or foreign ever comes back."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import random
+import time
+from itertools import count
+from multiprocessing.synchronize import Event
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dynsys.kernel.cache import HEADER_SIZE, Entry, KernelCache, fingerprint, pack, unpack
+from tests.kernel.cache_entries import KEY, OTHER, entry_file, put_example
+
+pytestmark = pytest.mark.usefixtures("no_cache_variable")
+
+
+# ---- corruption --------------------------------------------------------------------------
+
+
+def boundaries() -> list[int]:
+    data = pack(Entry(KEY, b"machine code", {"a": 1}, {"x": np.arange(3.0)}))
+    inside = [1, 8, 12, 20, 28, 36, 50, HEADER_SIZE - 1, HEADER_SIZE, HEADER_SIZE + 5]
+    arrays_end = len(data) - len(b"machine code")
+    return [0, *inside, arrays_end - 24, arrays_end - 1, arrays_end, len(data) - 1]
+
+
+@pytest.mark.parametrize("length", boundaries())
+def test_truncated_entry_is_a_miss_and_heals(cache: KernelCache, length: int) -> None:
+    cache.put(KEY, b"machine code", {"a": 1}, {"x": np.arange(3.0)})
+    path = entry_file(cache)
+    path.write_bytes(path.read_bytes()[:length])
+    assert cache.get(KEY) is None
+    assert not path.exists()
+    assert cache.status().rejected == 1 and cache.status().problem is None
+    put_example(cache)
+    assert cache.get(KEY) is not None
+
+
+def test_every_flipped_byte_is_noticed() -> None:
+    data = pack(Entry(KEY, b"code", {"a": 1}, {"x": np.arange(2.0)}))
+    assert unpack(KEY, data) is not None
+    for k in range(len(data)):
+        broken = bytearray(data)
+        broken[k] ^= 1 << (k % 8)
+        assert unpack(KEY, bytes(broken)) is None, f"byte {k}"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"\x7fELF" + bytes(500), bytes(HEADER_SIZE), random.Random(0).randbytes(9999)],
+    ids=["empty", "object file", "zeros", "noise"],
+)
+def test_foreign_file_under_our_name_is_removed(cache: KernelCache, content: bytes) -> None:
+    put_example(cache)
+    entry_file(cache).write_bytes(content)
+    assert cache.get(KEY) is None
+    assert not entry_file(cache).exists()
+
+
+def test_appended_bytes_and_a_flipped_byte_on_disk(cache: KernelCache) -> None:
+    put_example(cache)
+    data = entry_file(cache).read_bytes()
+    for damaged in (data + b"x", data[:-1] + bytes([data[-1] ^ 1])):
+        path = entry_file(cache)
+        path.write_bytes(damaged)
+        path.chmod(0o600)
+        assert cache.get(KEY) is None and not path.exists()
+
+
+def test_entry_of_another_key_is_not_taken(cache: KernelCache) -> None:
+    put_example(cache)
+    entry_file(cache).rename(entry_file(cache, OTHER))
+    assert cache.get(OTHER) is None
+    assert not entry_file(cache, OTHER).exists()
+
+
+def test_absurd_lengths_are_refused_without_reading(cache: KernelCache) -> None:
+    put_example(cache)
+    path = entry_file(cache)
+    data = bytearray(path.read_bytes())
+    data[12:20] = (2**62).to_bytes(8, "little")
+    path.write_bytes(data)
+    assert cache.get(KEY) is None
+
+
+# ---- many processes ----------------------------------------------------------------------
+
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+of_threads = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+
+
+def write_for_ever(folder: str, ready: Event) -> None:
+    cache = KernelCache(folder)
+    ready.set()
+    for k in count(1):
+        cache.put(KEY, bytes([k % 256]) * 2_000_000, {"k": k})
+
+
+@needs_fork
+@of_threads
+def test_killed_writers_leave_whole_entries_or_none(tmp_path: Path) -> None:
+    cache = KernelCache(tmp_path / "kernels")
+    assert cache.folder is not None
+    context = multiprocessing.get_context("fork")
+    rng = random.Random(1)
+    for _ in range(8):
+        ready = context.Event()
+        writer = context.Process(target=write_for_ever, args=(str(cache.folder), ready))
+        writer.start()
+        assert ready.wait(60)
+        time.sleep(rng.uniform(0, 0.03))
+        writer.kill()
+        writer.join()
+        entry = cache.get(KEY)
+        if entry is not None:
+            assert entry.payload == bytes([entry.metadata["k"] % 256]) * 2_000_000
+    assert cache.status().rejected == 0, "a killed writer never leaves a broken entry"
+    put_example(cache)
+    after = cache.get(KEY)
+    assert after is not None and after.payload == b"machine code"
+    leftovers = [path for path in cache.folder.iterdir() if path.suffix == ".tmp"]
+    for path in leftovers:
+        os.utime(path, (0, 0))
+    put_example(cache)
+    assert [path.name for path in cache.folder.iterdir()] == [f"{KEY}.kernel"]
+
+
+def hammer(folder: str, number: int, failures: multiprocessing.Queue[str]) -> None:
+    cache = KernelCache(folder, limit_bytes=400_000)
+    keys = [fingerprint(k) for k in range(3)]
+    rng = random.Random(number)
+    for step in range(40):
+        key = rng.choice(keys)
+        if rng.random() < 0.5:
+            cache.put(key, bytes([number, step]) * 50_000, {"number": number, "step": step})
+        entry = cache.get(key)
+        if entry is not None:
+            content = bytes([entry.metadata["number"], entry.metadata["step"]]) * 50_000
+            if entry.payload != content or entry.key != key:
+                failures.put("wrong content")
+    if cache.status().problem or cache.status().rejected:
+        failures.put(str(cache.status()))
+
+
+@needs_fork
+@of_threads
+def test_processes_writing_and_reading_the_same_keys(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("fork")
+    failures = context.Queue()
+    workers = [
+        context.Process(target=hammer, args=(str(tmp_path / "kernels"), k, failures))
+        for k in range(3)
+    ]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert [worker.exitcode for worker in workers] == [0, 0, 0]
+    assert failures.empty(), failures.get()
+    names = [path.name for path in (tmp_path / "kernels").iterdir()]
+    assert all(name.endswith(".kernel") for name in names)

@@ -1,0 +1,128 @@
+"""Operation counts: formulas against executed operations, closed forms against trees."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from dynsys.errors import ModelError
+from dynsys.loops.counts import (
+    CLOSED_FORMS,
+    crba_count,
+    crba_sums,
+    dh_nodes,
+    factor_count,
+    product_count,
+    solve_count,
+    subtree_sizes,
+    tree_sums,
+    triangular_solve_count,
+)
+from dynsys.model import synthetic
+from dynsys.model.expanded import expanded_parent
+from dynsys.program.counting import OperationCount, Tally
+from dynsys.recursive.sparse_factors import (
+    ltdl_in_situ,
+    ltl_in_situ,
+    mul_L,
+    mul_LT,
+    solve_L,
+    solve_LT,
+    solve_ltdl,
+    solve_ltl,
+    support_mask,
+)
+from dynsys.types import IntArray
+from tests.loops.trees import parents, random_factor, random_inertia
+
+
+@given(parent=parents(max_size=8))
+@settings(max_examples=30)
+def test_formulas_are_what_is_executed(parent: IntArray) -> None:
+    rng, sums = np.random.default_rng(0), tree_sums(parent)
+    for unit, factorise in ((False, ltl_in_situ), (True, ltdl_in_situ)):
+        tally = Tally()
+        factorise(tally.scalars(random_inertia(parent, rng)), parent)
+        assert tally.count == factor_count(sums, unit=unit)
+        for operation, formula in (
+            (mul_L, product_count),
+            (mul_LT, product_count),
+            (solve_L, triangular_solve_count),
+            (solve_LT, triangular_solve_count),
+        ):
+            tally = Tally()
+            L, x = (
+                tally.scalars(random_factor(parent, rng)),
+                tally.scalars(np.ones(len(parent))),
+            )
+            operation(L, parent, x, unit=unit)
+            assert tally.count == formula(sums, unit=unit)
+    for unit in (False, True):
+        tally = Tally()
+        L, x = (
+            tally.scalars(random_factor(parent, rng)),
+            tally.scalars(np.ones((len(parent), 2))),
+        )
+        if unit:
+            solve_ltdl(L, tally.scalars(np.ones(len(parent))), parent, x)
+        else:
+            solve_ltl(L, parent, x)
+        assert tally.count == 2 * solve_count(sums, unit=unit)
+
+
+@given(parent=parents())
+def test_sums_count_the_pattern(parent: IntArray) -> None:
+    sums, mask = tree_sums(parent), support_mask(parent)
+    assert sums.n + sums.D1 == mask.sum()
+    assert sums.nonzeros == (mask | mask.T).sum()
+    assert sums.D0 == (parent >= 0).sum()
+    assert subtree_sizes(parent).tolist() == mask.sum(axis=0).tolist()
+
+
+@given(parent=parents())
+def test_dh_and_other_nodes_share_the_sums(parent: IntArray) -> None:
+    split, sums = crba_sums(parent), tree_sums(parent)
+    assert split.D0a + split.D0b == sums.D0  # [BIS] after eq. (19)
+    assert split.D1a + split.D1b == sums.D1
+    children = np.bincount(parent + 1, minlength=len(parent) + 1)
+    assert (~dh_nodes(parent)).sum() == np.maximum(0, children - 1).sum()  # [BIS] eq. (17)
+
+
+@pytest.mark.parametrize("name", CLOSED_FORMS)
+def test_closed_forms_are_those_of_the_synthetic_robots(name: str) -> None:
+    make = {
+        "unbranched": synthetic.chain,
+        "short side branches": synthetic.side_branches,
+        "balanced tree": synthetic.balanced_tree,
+        "spanning grid": synthetic.spanning_grid,
+    }[name]
+    for m in range(1, 6):
+        assert CLOSED_FORMS[name](m) == tree_sums(expanded_parent(make(m)))
+    with pytest.raises(ModelError, match=">= 1"):
+        CLOSED_FORMS[name](0)
+
+
+def test_counts_of_the_humanoid() -> None:
+    robot = synthetic.humanoid30()
+    sums = tree_sums(expanded_parent(robot))
+    assert (sums.D1, sums.D2, sums.nonzeros) == (219, 1039, 468)
+    factor = factor_count(sums, unit=True)
+    assert str(factor.divisions_as_multiplications) == "1258m + 1039a"
+    back = solve_count(sums, unit=True)
+    assert str(back.divisions_as_multiplications) == "468m + 438a"
+    crba = crba_count(crba_sums(robot.parent, floating_base=True))
+    assert str(crba) == "2475m + 2124a"
+
+
+def test_counting_scalars_compute_and_count() -> None:
+    tally = Tally()
+    x, y = tally.scalars([9.0, 2.0])
+    value = (2 - np.sqrt(x) * y + 1) / y - (1 / y) + (-x)
+    assert float(value) == pytest.approx(-11.0)
+    assert tally.count == OperationCount(1, 4, 2, 1)
+    assert tally.count.total == 8
+    assert str(OperationCount()) == "0"
+    assert 2 * OperationCount(1, 2) - OperationCount(1, 1) == OperationCount(1, 3)
+    assert float(np.sum(np.array([x, y]) * y)) == 22.0
+    assert repr(x) == "Counted(9.0)"

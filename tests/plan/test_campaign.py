@@ -1,0 +1,139 @@
+"""Campaigns: results are files, each computed once, whatever dies in between."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from dynsys.plan.search.campaign import Campaign, CampaignError, CampaignTask, Outcome
+from tests.plan.campaign_tasks import failing, square
+
+ROOT = Path(__file__).parents[2]
+
+
+def campaign(folder: Path, count: int, **extra: object) -> Campaign:
+    marks = folder / "marks"
+    marks.mkdir(parents=True, exist_ok=True)
+    tasks = tuple(CampaignTask({"x": x, "marks": str(marks), **extra}) for x in range(count))
+    return Campaign(folder / "results", tasks)
+
+
+def counts(folder: Path, what: str) -> Counter[int]:
+    path = folder / "marks" / what
+    lines = path.read_text().splitlines() if path.exists() else []
+    return Counter(int(line.split()[0]) for line in lines)
+
+
+def assert_complete(done: Campaign) -> None:
+    found = done.outcomes()
+    assert [outcome.result for outcome in found] == [
+        {"square": task.payload["x"] ** 2} for task in done.tasks
+    ]
+    assert len(list(done.folder.glob("*.json"))) == len(done.tasks)
+
+
+def test_every_task_once_and_none_again(tmp_path: Path) -> None:
+    work, seen = campaign(tmp_path, 5), list[Outcome]()
+    summary = work.run(square, progress=seen.append)
+    assert (summary.before, summary.computed, summary.open, summary.failed) == (0, 5, 0, 0)
+    assert len(seen) == 5
+    assert_complete(work)
+    again = work.run(square)
+    assert (again.before, again.computed) == (5, 0)
+    assert set(counts(tmp_path, "begun").values()) == {1}
+    assert not list(work.folder.glob("*.lock")) and not list(work.folder.glob(".*"))
+
+
+def test_interrupt_keeps_what_is_finished(tmp_path: Path) -> None:
+    work = campaign(tmp_path, 4)
+
+    def stop(outcome: Outcome) -> None:
+        raise KeyboardInterrupt
+
+    summary = work.run(square, progress=stop)
+    assert summary.interrupted and summary.computed == 1 and summary.open == 3
+    assert work.run(square).computed == 3
+    assert set(counts(tmp_path, "begun").values()) == {1}
+
+
+def test_damaged_results_are_computed_again_and_errors_are_outcomes(tmp_path: Path) -> None:
+    work = campaign(tmp_path, 3)
+    work.run(square)
+    (work.folder / f"{work.tasks[1].key}.json").write_text('{"payload"')
+    assert work.run(square).computed == 1
+    assert_complete(work)
+    bad = campaign(tmp_path / "bad", 2)
+    summary = bad.run(failing)
+    assert summary.failed == 2 and summary.open == 0
+    assert bad.outcomes()[1].error == "ValueError: no square of 1"
+
+
+def test_same_task_twice_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CampaignError, match="twice"):
+        Campaign(tmp_path, (CampaignTask({"x": 1}), CampaignTask({"x": 1})))
+
+
+def test_killed_worker_loses_only_its_task(tmp_path: Path) -> None:
+    work = campaign(tmp_path, 6)
+    fatal = CampaignTask({"x": 99, "marks": str(tmp_path / "marks"), "dies_once": True})
+    work = Campaign(work.folder, (*work.tasks[:3], fatal, *work.tasks[3:]))
+    summary = work.run(square, workers=2)
+    assert summary.open == 0 and summary.failed == 0
+    assert_complete(work)
+    done = counts(tmp_path, "done")
+    assert set(done.values()) == {1} and len(done) == 7
+
+
+def test_workers_that_always_die_are_reported(tmp_path: Path) -> None:
+    marks = tmp_path / "elsewhere"  # never made: the mark that it died cannot be left
+    task = CampaignTask({"pid": True, "x": 1, "marks": str(marks)})
+    with pytest.raises(CampaignError, match="workers died 3 times"):
+        Campaign(tmp_path / "results", (task,)).run(_suicide, workers=2)
+
+
+def _suicide(payload: object) -> dict[str, int]:
+    os.kill(os.getpid(), signal.SIGKILL)
+    return {}
+
+
+def test_killed_coordinator_goes_on(tmp_path: Path) -> None:
+    work = campaign(tmp_path, 8, seconds=0.15)
+    program = (
+        "from pathlib import Path\n"
+        "from tests.plan.test_campaign import campaign\n"
+        "from tests.plan.campaign_tasks import square\n"
+        f"campaign(Path({str(tmp_path)!r}), 8, seconds=0.15).run(square)\n"
+    )
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    child = subprocess.Popen([sys.executable, "-c", program], env=environment)
+    deadline = time.monotonic() + 60
+    while len(work.outcomes()) < 3 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    os.kill(child.pid, signal.SIGKILL)
+    child.wait()
+    before = len(work.outcomes())
+    assert 3 <= before < 8
+    assert work.run(square).computed == 8 - before
+    assert_complete(work)
+    done, begun = counts(tmp_path, "done"), counts(tmp_path, "begun")
+    assert sum(begun.values()) <= 9, "at most the task in flight is begun again"
+    assert len(done) == 8 and sum(done.values()) <= 9
+
+
+def test_dask_worker_killed_midway(tmp_path: Path) -> None:
+    pytest.importorskip("distributed")
+    work = campaign(tmp_path, 6, seconds=0.05)
+    fatal = CampaignTask({"x": 99, "marks": str(tmp_path / "marks"), "dies_once": True})
+    work = Campaign(work.folder, (*work.tasks[:2], fatal, *work.tasks[2:]))
+    summary = work.run(square, workers=2, scheduler="local")
+    assert summary.open == 0 and summary.failed == 0
+    assert_complete(work)
+    done = counts(tmp_path, "done")
+    assert set(done.values()) == {1} and len(done) == 7

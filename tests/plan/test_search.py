@@ -1,0 +1,294 @@
+"""Search for pivot orders: prices, safety, repeatability, proofs by exhaustion."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import pickle
+import signal
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from dynsys.errors import DynsysError
+from dynsys.model import synthetic
+from dynsys.plan.operations import elimination_operations
+from dynsys.plan.orders.dulmage_mendelsohn import BlockTriangular
+from dynsys.plan.orders.markowitz import Markowitz
+from dynsys.plan.orders.orders import OrderingContext
+from dynsys.plan.orders.recursive_orders import LeafToRoot, RootToLeaf
+from dynsys.plan.pivots import sampled_ratios
+from dynsys.plan.plan import Plan
+from dynsys.plan.search import search as search_generations
+from dynsys.plan.search.exhaustive import TooLarge, least_operations
+from dynsys.plan.search.local import Task, as_order, as_pivots, by_blocks, neighbour, run_task
+from dynsys.plan.search.price import SearchProblem
+from dynsys.plan.search.search import (
+    EVALUATIONS_PER_RUN,
+    Generations,
+    Progress,
+    Search,
+    constructive,
+    search_order,
+    search_plan,
+)
+from dynsys.plan.search.workers import SchedulerError, executor
+from dynsys.system.laws import known, known_external_wrench, known_inputs, known_qdd
+from dynsys.system.linear_system import LinearSystem
+from tests.plan.systems import load_cell_system
+from tests.systems import forward_system, inverse_system
+
+
+@pytest.fixture(scope="module")
+def cells() -> LinearSystem:
+    return load_cell_system(synthetic.auto_tree(5, 1, 1.5, 1.0))
+
+
+@pytest.fixture(scope="module")
+def problem(cells: LinearSystem) -> SearchProblem:
+    return SearchProblem.of(cells, ("torque",))
+
+
+def small_cell_system(n: int) -> LinearSystem:
+    laws = LinearSystem(synthetic.auto_tree(n, 1, 1.5, 1.0))
+    u = laws.unknowns
+    return laws.with_equations(
+        [
+            *(known_external_wrench(u, i) for i in range(n - 1)),
+            *(known_qdd(u, i) for i in range(n)),
+            known(u, "joint_wrench", 0),
+        ]
+    )
+
+
+# ---- prices --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [inverse_system, forward_system, load_cell_system])
+def test_compiled_estimate_is_the_count_of_the_elimination(make: object) -> None:
+    system = make(synthetic.auto_tree(5, 1, 1.5, 1.0))  # type: ignore[operator]
+    problem = SearchProblem.of(system)
+    context, rng = OrderingContext(system, problem.values), np.random.default_rng(0)
+    for ordering in (
+        Markowitz("fill"),
+        RootToLeaf(),
+        LeafToRoot(),
+        BlockTriangular(Markowitz("count")),
+    ):
+        pivots = as_pivots(ordering.order(problem.pattern, context))
+        for _ in range(15):
+            order = as_order(pivots)
+            try:
+                expected = elimination_operations(
+                    problem.pattern, order, problem.unit, problem.known_rhs
+                ).total
+            except DynsysError:
+                expected = None
+            assert problem.estimate(order) == expected
+            changed = neighbour(pivots, [(0, len(pivots))], rng)
+            if problem.estimate(as_order(changed)) is not None or rng.random() < 0.1:
+                pivots = changed
+
+
+def test_safety_is_the_worst_sampled_ratio(cells: LinearSystem, problem: SearchProblem) -> None:
+    order = Markowitz("fill").order(problem.pattern, problem.context)
+    ratios = sampled_ratios(cells, order, problem.values)
+    assert_allclose(problem.safety(order), ratios.min(), rtol=1e-6)
+    assert problem.safety(order, 2 * ratios.min()) == 0.0
+
+
+def test_program_solves_the_system(cells: LinearSystem, problem: SearchProblem) -> None:
+    order = Markowitz("fill").order(problem.pattern, problem.context)
+    program, robot = problem.program(order), cells.robot
+    rng = np.random.default_rng(1)
+    q, qd = robot.random_configuration(rng), rng.normal(size=robot.nv)
+    y = rng.normal(size=len(cells.measured_rows))
+    D, b = cells.assemble(q, qd, y)
+    d = np.linalg.solve(D.toarray(), -b)
+    found = program.evaluate(np.concatenate([q, qd, y]))
+    assert_allclose(found, d[cells.unknowns.columns("torque")], rtol=1e-8, atol=1e-8)
+    counted = program.count()
+    assert problem.exact(order).total == counted["mul"] + counted["add"] + counted["div"]
+
+
+def test_problem_travels(problem: SearchProblem) -> None:
+    copy = pickle.loads(pickle.dumps(problem))
+    order = Markowitz("fill").order(problem.pattern, problem.context)
+    assert copy.estimate(order) == problem.estimate(order)
+    assert copy.exact(order) == problem.exact(order)
+
+
+# ---- moves ---------------------------------------------------------------------------------
+
+
+def test_blocks_come_one_after_the_other_and_neighbours_are_orders(
+    problem: SearchProblem,
+) -> None:
+    order = Markowitz("count").order(problem.pattern, problem.context)
+    pivots, segments = by_blocks(problem.pattern, order)
+    assert segments and sorted(as_pivots(order)) == sorted(pivots)
+    before, after = problem.estimate(order), problem.estimate(as_order(pivots))
+    assert before is not None and after is not None and after <= before
+    rng = np.random.default_rng(0)
+    settled = [k for k in range(len(pivots)) if not any(a <= k < b for a, b in segments)]
+    for _ in range(200):
+        changed = neighbour(pivots, segments, rng)
+        as_order(changed)  # a permutation of rows and of columns
+        assert all(changed[k] == pivots[k] for k in settled)
+
+
+# ---- search --------------------------------------------------------------------------------
+
+
+def test_search_improves_and_repeats(cells: LinearSystem, problem: SearchProblem) -> None:
+    search = Search(evaluations=3000, seed=3)
+    first, second = (search_order(problem, search, cells) for _ in range(2))
+    assert first.best.order == second.best.order
+    assert first.best.operations == second.best.operations
+    assert first.evaluations == 3000
+    assert first.best.operations.total < first.constructive.operations.total
+    assert first.best.safety >= search.threshold
+    assert problem.exact(first.best.order) == first.best.operations
+    other = search_order(problem, replace(search, seed=4), cells)
+    assert other.best.order != first.best.order
+
+
+def test_workers_do_not_change_the_result(cells: LinearSystem, problem: SearchProblem) -> None:
+    search = Search(evaluations=4100, seed=1)
+    alone = search_order(problem, search, cells)
+    together = search_order(problem, replace(search, workers=2), cells)
+    assert alone.best.order == together.best.order
+    assert alone.evaluations == together.evaluations == 4100
+
+
+def test_pool_that_broke_does_not_change_the_result(
+    cells: LinearSystem, problem: SearchProblem
+) -> None:
+    search = Search(evaluations=700, seed=1)
+    alone = search_order(problem, search, cells)
+    generations = Generations(problem, search, constructive(problem, search, cells), 0.0)
+    with executor(2) as pool:
+        with pytest.raises(BrokenProcessPool):
+            pool.submit(_die).result()
+        while not generations.is_over:
+            generations.generation(pool)
+    found = generations.result(interrupted=False)
+    assert found.best.order == alone.best.order and found.evaluations == 700
+
+
+def _die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_dask_does_not_change_the_result(cells: LinearSystem, problem: SearchProblem) -> None:
+    pytest.importorskip("distributed")
+    search = Search(evaluations=400, seed=1)
+    alone = search_order(problem, search, cells)
+    cluster = search_order(problem, replace(search, scheduler="local"), cells)
+    assert alone.best.order == cluster.best.order
+
+
+def test_interrupt_keeps_the_best(cells: LinearSystem, problem: SearchProblem) -> None:
+    seen: list[Progress] = []
+
+    def stop(now: Progress) -> None:
+        seen.append(now)
+        if now.evaluations >= 2000:
+            raise KeyboardInterrupt
+
+    result = search_order(problem, Search(evaluations=10**6, progress=stop), cells)
+    assert result.interrupted and result.evaluations == 2000
+    assert result.best.operations.total == seen[-1].best.total
+    assert seen[0].evaluations == 0 and seen[0].best == seen[0].start
+
+
+def test_time_ends_a_search(
+    cells: LinearSystem, problem: SearchProblem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = itertools.count(0.0, 1.0)  # a second passes between any two looks at it
+    monkeypatch.setattr(
+        search_generations, "time", SimpleNamespace(perf_counter=lambda: next(clock))
+    )
+    search = Search(seconds=2.0)
+    generations = Generations(problem, search, constructive(problem, search, cells), 0.0)
+    with executor() as pool:
+        while not generations.is_over:
+            generations.generation(pool)
+    result = generations.result(interrupted=False)
+    assert result.evaluations == 2 * EVALUATIONS_PER_RUN and result.seconds >= 2.0
+    assert result.best.rank <= result.constructive.rank
+
+
+@pytest.mark.parametrize("mode", ["anneal", "kick", "climb"])
+def test_runs_keep_pivots_safe(problem: SearchProblem, mode: str) -> None:
+    start = constructive(problem, Search())[0]
+    task = Task(start.order, start.origin, (5,), 300, mode, 0.005, "operations")  # type: ignore[arg-type]
+    found = run_task(problem, task)
+    assert found and all(candidate.safety >= 0.005 for candidate in found)
+
+
+def test_measured_time_as_objective(problem: SearchProblem, cells: LinearSystem) -> None:
+    result = search_order(problem, Search(evaluations=100, objective="time"), cells)
+    assert 10 < result.best.cost < 1e6
+    assert result.best.cost <= result.constructive.cost
+
+
+def test_plan_of_a_search(cells: LinearSystem, tmp_path: Path) -> None:
+    plan = search_plan(cells, "load cells", Search(evaluations=300), outputs=("torque",))
+    plan.save(tmp_path / "plan.json")
+    again = Plan.load(tmp_path / "plan.json")
+    assert again.order == plan.order and again.operations == plan.operations
+    again.check(cells.robot, plan.problem)
+    assert "300 evaluations, seed 0" in again.ordering
+    assert again.options["outputs"] == "torque"
+    assert all(pivot.ratio and pivot.ratio >= 1e-3 for pivot in again.checked_pivots)
+    assert search_plan(cells, "load cells", outputs=("torque",)).operations.total >= (
+        plan.operations.total
+    )
+
+
+def test_bad_workers_and_schedulers() -> None:
+    with pytest.raises(ValueError, match="workers"), executor(0):
+        pass
+    pytest.importorskip("distributed")
+    with pytest.raises(SchedulerError, match="answers at"), executor(1, "nowhere"):
+        pass
+
+
+# ---- proofs --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [2, 3])
+def test_constructive_orders_of_small_systems_are_optimal(n: int) -> None:
+    robot = synthetic.auto_tree(n, 1, 1.5, 1.0)
+    laws = LinearSystem(robot)
+    hybrid = laws.with_equations(known_inputs(laws.unknowns, set(range(n - 1))))
+    for system in (small_cell_system(n), hybrid):
+        small = SearchProblem.of(system)
+        optimum = least_operations(small)
+        assert optimum.operations == small.estimate(optimum.order)
+        estimates = [small.estimate(c.order) for c in constructive(small, Search(), system)]
+        assert optimum.operations == min(e for e in estimates if e is not None)
+
+
+def test_no_random_order_beats_the_proved_optimum() -> None:
+    small = SearchProblem.of(small_cell_system(2))
+    optimum = least_operations(small)
+    pivots, segments = by_blocks(small.pattern, optimum.order)
+    rng = np.random.default_rng(0)
+    for _ in range(2000):
+        changed = neighbour(pivots, segments, rng)
+        found = small.estimate(as_order(changed))
+        if found is not None:
+            pivots = changed
+            assert found >= optimum.operations
+
+
+def test_large_systems_are_not_enumerated(problem: SearchProblem) -> None:
+    with pytest.raises(TooLarge, match="search instead"):
+        least_operations(problem, limit=50)

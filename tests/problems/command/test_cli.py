@@ -1,0 +1,205 @@
+"""The command line as a user meets it: tables, JSON, one-line errors, exit status."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from problems.command import demo_steps as demo
+from problems.command import main as cli
+from problems.robots import read_robot
+from tests.problems.command.command_line import run, run_json
+
+BROKEN = {
+    "broken XML": ("<robot name='r'><link name='a'>", "humanoid.urdf"),
+    "negative mass": (
+        "<robot name='r'><link name='a'/><link name='b'><inertial><mass value='-1'/>"
+        "<inertia ixx='1' ixy='0' ixz='0' iyy='1' iyz='0' izz='1'/></inertial></link>"
+        "<joint name='j' type='revolute'><parent link='a'/><child link='b'/>"
+        "<limit effort='1' velocity='1'/></joint></robot>",
+        "negative mass",
+    ),
+    "unknown joint type": (
+        "<robot name='r'><link name='a'/><link name='b'/><joint name='j' type='magic'>"
+        "<parent link='a'/><child link='b'/></joint></robot>",
+        "magic",
+    ),
+    "loop": (
+        "<robot name='r'><link name='a'/><link name='b'/>"
+        "<joint name='j' type='continuous'><parent link='a'/><child link='b'/></joint>"
+        "<joint name='k' type='continuous'><parent link='b'/><child link='a'/></joint></robot>",
+        "humanoid.urdf",
+    ),
+}
+
+
+# ---- info ---------------------------------------------------------------------------------
+
+
+def test_info_of_the_bundled_humanoid(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, err = run(capsys, "info", "example:humanoid", "--floating-base")
+    assert (status, err) == (0, "")
+    assert out.startswith("humanoid: 30 bodies, nq 36, nv 35, 64.2 kg")
+    for word in ("l_knee", "revolute", "root", "mass [kg]", "range [rad|m]"):
+        assert word in out
+
+
+def test_info_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    status, told = run_json(capsys, "info", "example:humanoid")
+    assert status == 0
+    assert (told["n_bodies"], told["nq"], told["nv"]) == (29, 29, 29)
+    assert told["frames"]["l_sole"] == "l_foot"
+    knee = next(row for row in told["bodies"] if row["joint"] == "l_knee")
+    assert knee["type"] == "revolute"
+    assert knee["lower"] == [0.0]
+    assert knee["effort_limit"] == [250.0]
+
+
+def test_info_marks_what_is_unlimited_as_null(capsys: pytest.CaptureFixture[str]) -> None:
+    _, told = run_json(capsys, "info", "synthetic:chain:2")
+    assert told["bodies"][0]["lower"] == [None]
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 200])
+def test_info_never_writes_beyond_the_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    _, out, _ = run(capsys, "info", "example:humanoid")
+    lines = [
+        line for line in out.splitlines() if not line.startswith(("(", "note", "humanoid:"))
+    ]
+    assert max(map(len, lines)) <= width
+    assert ("no room for" in out) == (width < 90)
+
+
+def test_notes_of_the_reader_are_shown(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    body = (
+        "<inertial><mass value='1'/>"
+        "<inertia ixx='1' ixy='0' ixz='0' iyy='1' iyz='0' izz='1'/></inertial>"
+    )
+    path = tmp_path / "mimic.urdf"
+    path.write_text(
+        f"<robot name='r'><link name='a'/><link name='b'>{body}</link>"
+        f"<link name='c'>{body}</link>"
+        "<joint name='j' type='continuous'><parent link='a'/><child link='b'/></joint>"
+        "<joint name='k' type='continuous'><parent link='b'/><child link='c'/>"
+        "<mimic joint='j'/></joint></robot>"
+    )
+    status, out, _ = run(capsys, "info", str(path))
+    assert status == 0
+    assert "note: mimic" in out
+
+
+@pytest.mark.parametrize(
+    ("spec", "n_bodies"),
+    [
+        ("synthetic:chain:10", 10),
+        ("synthetic:chain:4:generic=true:seed=1", 4),
+        ("synthetic:random_tree:6:3:joint_types=revolute,prismatic", 6),
+    ],
+)
+def test_synthetic_robots_by_name(spec: str, n_bodies: int) -> None:
+    assert read_robot(spec).robot.n_bodies == n_bodies
+
+
+# ---- bad input ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["info", "missing.urdf"], "missing.urdf"),
+        (["info", "synthetic:chian:3"], "did you mean 'chain'?"),
+        (["info", "synthetic:chain"], "chain takes (n: int"),
+        (["info", "synthetic:chain:x"], "whole number"),
+        (["info", "synthetic:chain:3:wrong=1"], "wrong"),
+        (["info", "synthetic:chain:3", "--floating-base"], "--floating-base"),
+        (["info", "example:dog"], "example:humanoid"),
+        (["info", ""], "error"),
+    ],
+)
+def test_bad_robot_is_one_line_and_status_2(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
+) -> None:
+    status, out, err = run(capsys, *arguments)
+    assert (status, out) == (2, "")
+    assert err.startswith("dynsys: error: ")
+    assert words in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("defect", BROKEN)
+def test_broken_file_is_one_line_and_status_2(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, defect: str
+) -> None:
+    text, words = BROKEN[defect]
+    path = tmp_path / "humanoid.urdf"
+    path.write_text(text)
+    status, out, err = run(capsys, "info", str(path))
+    assert (status, out) == (2, "")
+    assert err.startswith("dynsys: error: ")
+    assert words in err
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["info"],
+        ["fly"],
+        ["demo", "--states", "0"],
+        ["demo", "--seed", "-1"],
+        ["check", "catalogue:panda", "--samples", "0"],
+        ["check", "catalogue:panda", "--seed", "-1"],
+        ["compare", "synthetic:chain:3", "--states", "0"],
+        ["compare", "synthetic:chain:3", "--seed", "-1"],
+        ["place", "catalogue:nao", "--states", "0"],
+        ["plan", "synthetic:chain:3", "--search-seconds", "nan"],
+        ["plan", "synthetic:chain:3", "--search-seconds", "-1"],
+        ["plan", "synthetic:chain:3", "--evaluations", "-3"],
+        ["plan", "synthetic:chain:3", "--workers", "0"],
+        ["plan", "synthetic:chain:3", "--seeds", "0", "--campaign", "results"],
+        ["simulate", "catalogue:panda", "-o", "log.npz", "--seed", "-1"],
+        ["solve", "catalogue:panda", "log.npz", "-o", "out.npz", "--workers", "0"],
+    ],
+    ids=" ".join,
+)
+def test_wrong_usage_is_status_2(arguments: list[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        cli.main(arguments)
+    assert caught.value.code == 2
+
+
+def test_interrupt_is_status_130(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(**_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(demo, "run", interrupted)
+    assert cli.main(["demo"]) == 130
+
+
+def test_defects_of_our_own_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    def defective(**_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(demo, "run", defective)
+    with pytest.raises(ZeroDivisionError):
+        cli.main(["demo"])
+
+
+def test_closed_pipe_is_quiet() -> None:
+    command = (
+        f"'{sys.executable}' -m problems.command.main info synthetic:chain:1500 | head -n 1"
+    )
+    done = subprocess.run(
+        ["bash", "-c", command], capture_output=True, text=True, cwd=Path(__file__).parents[1]
+    )
+    assert done.stdout.startswith("chain")
+    assert done.stderr == ""

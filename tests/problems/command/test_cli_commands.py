@@ -1,0 +1,189 @@
+"""Every command: its help, doctor, version, exported C, width of the terminal."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from problems import doctor
+from problems.command import arguments as command_help
+from problems.command import main as cli
+from problems.command.completion import commands_of
+from tests.problems.command.command_line import run, run_json
+
+# ---- doctor, demo, version ----------------------------------------------------------------
+
+
+def test_doctor_finds_what_is_required(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = run(capsys, "doctor")
+    assert status == 0
+    assert "Everything required is here." in out
+    status, report = run_json(capsys, "doctor")
+    assert (status, report["healthy"]) == (0, True)
+    names = {c["name"] for c in report["components"]}
+    assert {"numpy", "scipy", "CPU", "pyarrow", "mcap", "mcap-ros2-support", "rosbags"} <= names
+    assert {"distributed", "scikit-sparse", "cvxopt", "chromium"} <= names
+    assert all(c["remedy"] for c in report["components"] if c["name"] not in ("Python", "CPU"))
+
+
+def test_doctor_gives_the_line_to_run(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "sksparse.cholmod", None)
+    status, out, _ = run(capsys, "doctor")
+    assert status == 0
+    assert "SuperLU takes its place" in out
+    assert "-m pip install 'scikit-sparse>=0.4.16,<0.5'" in out
+
+
+def test_doctor_answers_no_when_something_required_is_missing(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    assert not doctor.examine().healthy
+    status, out, _ = run(capsys, "doctor")
+    assert status == 1
+    assert "MISSING" in out
+
+
+def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
+    for flag, word in (("--version", "dynsys "), ("--help", "first steps:")):
+        with pytest.raises(SystemExit) as caught:
+            cli.main([flag])
+        assert caught.value.code == 0
+        assert word in capsys.readouterr().out
+
+
+# ---- every command ------------------------------------------------------------------------
+
+COMMANDS = [command.name for command in commands_of(cli._parser())]
+CONTRACT = (
+    "info",
+    "check",
+    "plan",
+    "solve",
+    "compare",
+    "export",
+    "place",
+    "simulate",
+    "doctor",
+)
+
+
+def help_of(capsys: pytest.CaptureFixture[str], command: str) -> str:
+    with pytest.raises(SystemExit) as caught:
+        cli.main([command, "--help"])
+    assert caught.value.code == 0
+    return capsys.readouterr().out
+
+
+def test_the_commands_of_the_contract_are_there() -> None:
+    assert {*CONTRACT, "demo", "completion"} <= set(COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_has_examples_json_and_status_within_80_columns(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    text = help_of(capsys, command)
+    assert "--json" in text
+    assert f"examples:\n  dynsys {command}" in text or command == "completion"
+    assert command_help.STATUS in text
+    assert max(map(len, text.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_examples_of_the_help_parse(command: str) -> None:
+    lines = command_help.EXAMPLES[command].replace("\\\n", "")
+    found = re.findall(r"dynsys ([^\n|)>]*)", lines)
+    assert found
+    for line in found:
+        words = re.split(r"\s{4,}", line.strip())[0]
+        cli._parser().parse_args(shlex.split(words))
+
+
+# ---- export -------------------------------------------------------------------------------
+
+
+def test_export_writes_c_that_tests_itself(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    folder = tmp_path / "c"
+    arguments = ("export", "synthetic:chain:2", "--problem", "id", "-o", str(folder))
+    status, out, _ = run(capsys, *arguments, "--name", "arm")
+    assert status == 0
+    assert {path.name for path in folder.iterdir()} >= {"arm.h", "arm.c", "arm_selftest.c"}
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler")
+    command = next(line for line in out.splitlines() if line.strip().startswith("cc "))
+    done = subprocess.run(
+        ["bash", "-c", command.replace("cc", compiler, 1)],
+        cwd=folder, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "ok torque" in done.stdout
+
+
+def test_export_as_json_with_outputs(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    status, told = run_json(
+        capsys, "export", "synthetic:chain:2", "-o", str(tmp_path / "c"), "--float32",
+        "--outputs", "qdd,joint_wrench", "--wrenches",
+    )  # fmt: skip
+    assert status == 0
+    header = next(path for path in told["files"] if path.endswith(".h"))
+    text = Path(header).read_text()
+    assert "float" in text
+    assert "joint_wrench" in text
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (["--problem", "published:sie"], "C is written of id, fd and hybrid"),
+        (["--outputs", "torqe"], "torqe"),
+        (["--name", "two words"], "two words"),
+    ],
+)
+def test_export_of_what_cannot_be(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, more: list[str], words: str
+) -> None:
+    status, _, err = run(capsys, "export", "synthetic:chain:3", "-o", str(tmp_path), *more)
+    assert status == 2
+    assert words in err
+
+
+# ---- terminals of 80 and 120 columns ------------------------------------------------------
+
+
+@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("check", "catalogue:nao", "--quick", "--samples", "4"),
+        ("plan", "synthetic:chain:3"),
+        ("compare", "synthetic:chain:3", "--no-time", "--states", "4"),
+        ("doctor",),
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_nothing_is_written_beyond_the_terminal(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    width: int,
+    arguments: tuple[str, ...],
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    _, out, _ = run(capsys, *arguments)
+    lines = [line for line in out.splitlines() if not line.lstrip().startswith("- {")]
+    assert max(map(len, lines)) <= width
+    assert len(lines) > 5

@@ -1,0 +1,133 @@
+"""``dynsys check``, ``simulate``, ``solve`` and ``place`` as a user meets them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.problems.command.command_line import run, run_json
+
+
+def test_two_feet_on_load_cells_are_ill_posed(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, err = run(capsys, "check", "catalogue:nao", "--quick", "--samples", 4)
+    assert (status, err) == (1, "")
+    assert "a pair of opposite forces on 'l_foot' and 'r_foot'" in out
+    assert "would repair it" in out
+    assert "measure the torque of joint" in out
+    status, told = run_json(capsys, "check", "catalogue:nao", "--quick", "--samples", 4)
+    assert status == 1
+    assert (told["well_posed"], told["unknowns"] - told["rank"]) == (False, 1)
+    assert told["repairs"][0]["yaml"]
+
+
+def test_the_slippery_set_is_well_posed(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = run(capsys, "check", "catalogue:nao_slippery", "--quick", "--samples", 4)
+    assert status == 0
+    assert "every quantity is determined" in out
+
+
+def test_what_the_robot_s_file_has_beyond_the_model_is_told(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    link = '<link name="{}"><inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1"'
+    link += ' ixy="0" ixz="0" iyz="0"/></inertial></link>'
+    (tmp_path / "door.urdf").write_text(
+        f'<robot name="door"><link name="wall"/>{link.format("leaf")}'
+        '<joint name="hinge" type="continuous"><parent link="wall"/><child link="leaf"/>'
+        '<axis xyz="0 0 1"/><dynamics damping="0.5"/></joint></robot>'
+    )
+    problem = tmp_path / "door.yaml"
+    problem.write_text(
+        "robot: door.urdf\nlayout:\n  sensors: [all_joint_torques, zero_external_wrench_except]"
+    )
+    status, out, _ = run(capsys, "check", problem, "--quick", "--samples", 2)
+    assert status == 0 and "note: " in out and "damping" in out
+    assert "damping" in run_json(capsys, "check", problem, "--quick")[1]["notes"][0]
+
+
+def test_bad_input_is_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    for arguments in (
+        ["check", "catalogue:naoo"],
+        ["check", tmp_path / "none.yaml"],
+        ["solve", "catalogue:nao", tmp_path / "none.npz", "-o", tmp_path / "out.npz"],
+        ["simulate", "catalogue:panda", "-o", tmp_path / "out.xyz"],
+        ["place", "catalogue:nao", "--goal", "torqe"],
+    ):
+        status, out, err = run(capsys, *arguments)
+        assert (status, out) == (2, "")
+        assert err.startswith("dynsys: error: ") and err.count("\n") == 1
+
+
+def test_simulate_then_solve(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    log, out = tmp_path / "log.parquet", tmp_path / "out.npz"
+    status, told = run_json(
+        capsys,
+        "simulate",
+        "catalogue:panda",
+        "-o",
+        log,
+        "--duration",
+        0.5,
+        "--rate",
+        100,
+        "--truth",
+    )
+    assert (status, told["samples"]) == (0, 50)
+    status, told = run_json(capsys, "solve", "catalogue:panda", log, "-o", out, "--chunk", 20)
+    assert (status, told["samples"], told["resumed_samples"]) == (0, 50, 0)
+    import pyarrow.parquet as parquet
+
+    table = parquet.read_table(log)
+    found = np.load(out)
+    names = [n for n in table.column_names if n.startswith("truth.torque.")]
+    truth = np.stack([table[n].to_numpy() for n in names], axis=1)
+    error = (found["torque"] - truth) / found["std.torque"]
+    assert 0.7 < float(np.sqrt((error**2).mean())) < 1.3
+    status, out_text, _ = run(capsys, "solve", "catalogue:panda", log, "-o", out)
+    assert status == 0
+    assert "50 samples" in out_text
+
+
+def test_a_log_with_positions_only(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    log, out = tmp_path / "log.npz", tmp_path / "out.csv"
+    assert (
+        run(capsys, "simulate", "catalogue:nao_slippery", "-o", log, "--duration", 0.2)[0] == 0
+    )
+    arrays = {
+        name: array
+        for name, array in np.load(log).items()
+        if name != "qd" and "acceleration" not in name
+    }
+    np.savez(log, **{name: array[:40] for name, array in arrays.items()})
+    status, told = run_json(capsys, "solve", "catalogue:nao_slippery", log, "-o", out)
+    assert status == 0
+    assert "Savitzky-Golay" in told["differentiation"]
+    assert len(told["differentiated"]) == 2 * 30
+    assert len(out.read_text().splitlines()) == 41
+
+
+def test_place_names_a_repair(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    offers = tmp_path / "offers.yaml"
+    offers.write_text(
+        "candidates:\n"
+        "  - {cost: 5, kind: force_torque, name: ft, at: l_ankle_roll, std: 0.5}\n"
+        "  - {cost: 1, kind: joint_torque, name: knee, joint: l_knee, std: 0.5}\n"
+        "  - {cost: 1, kind: joint_torque, name: elbow, joint: l_elbow, std: 0.5}\n"
+    )
+    picture = tmp_path / "curve.svg"
+    arguments = ["place", "catalogue:nao", "--candidates", offers, "--states", 2]
+    status, told = run_json(capsys, *arguments, "--picture", picture)
+    assert status == 0
+    assert [item["sensor"]["name"] for item in told["chosen"]] == ["knee"]
+    assert told["certified"] == {
+        "is_best": True,
+        "least_open_goals": 0,
+        "least_std": pytest.approx(told["std"]),
+        "least_cost": 1.0,
+    }
+    assert picture.read_text().lstrip().startswith("<?xml")
+    status, out, _ = run(capsys, *arguments, "--budget", 0.5)
+    assert status == 1
+    assert "stay undetermined" in out

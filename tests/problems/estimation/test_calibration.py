@@ -1,0 +1,77 @@
+"""Offsets of sensors from a log."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import sensors
+from dynsys.errors import LayoutError
+from dynsys.model import synthetic
+from problems import Estimation, calibrate_offsets
+from sensors import Layout
+from tests.problems.estimation.estimation_cases import FEET, noisy, readings, truth
+from tests.problems.estimation.estimation_layouts import on_force_sensors, small
+
+
+def test_offsets_are_found_from_a_log() -> None:
+    problem, n = small(), 60
+    rng = np.random.default_rng(2)
+    true = {
+        "link_2/torque": np.array([0.8]),
+        "push": np.array([0.1, -0.2, 0.1, 2.0, 1.0, -3.0]),
+    }
+    q, qd, y = [], [], []
+    for k in range(n):
+        state = truth(problem, k, ["link_3"])
+        sample = noisy(problem, readings(problem, state), 100 + k)
+        for name, offset in true.items():
+            sample[problem.layout.slice(name)] += offset
+        q.append(state.q)
+        qd.append(state.qd)
+        y.append(sample)
+    y[5][problem.layout.slice("push")] = np.nan
+    y[int(rng.integers(n))][problem.layout.slice("tip")] = np.nan
+    found = calibrate_offsets(problem, q, qd, np.array(y), ["link_2/torque"])
+    one = calibrate_offsets(problem, q, qd, np.array(y), ["push", "link_2/torque"])
+    assert found.samples == n
+    assert not found.unobservable
+    for name, offset in true.items():
+        error = np.abs(one.offset[name] - offset)[one.observable[name]]
+        assert (error < 4.5 * one.std[name][one.observable[name]]).all()
+
+
+def test_offsets_that_cannot_be_told_are_named(humanoid) -> None:
+    problem = Estimation(
+        humanoid, on_force_sensors(humanoid)
+    )  # square: nothing checks anything
+    state = truth(problem, 0, FEET)
+    y = readings(problem, state)
+    found = calibrate_offsets(problem, [state.q], [state.qd], y[None], ["l_ft"])
+    assert not found.observable["l_ft"].any() and np.isnan(found.offset["l_ft"]).all()
+    assert len(found.unobservable) == 6 and "l_ft.fz" in " ".join(found.unobservable)
+    assert "not observable" in str(found)
+    with pytest.raises(LayoutError, match="without noise"):
+        calibrate_offsets(problem, [state.q], [state.qd], y[None], ["l_hand/no_contact"])
+
+
+def test_offset_of_the_difference_of_two_sensors() -> None:
+    """Two torque sensors on one joint: only the difference of their offsets can be told."""
+    robot = synthetic.chain(2)
+    layout = Layout(
+        robot,
+        [
+            *sensors.zero_external_wrench_except(robot),
+            sensors.JointAcceleration("a", "link_1", value=0.0),
+            sensors.JointAcceleration("b", "link_2", std=1.0),
+            sensors.JointTorque("left", "link_2", std=0.1),
+            sensors.JointTorque("right", "link_2", std=0.1),
+        ],
+    )
+    problem = Estimation(robot, layout)
+    state = truth(problem, 0)
+    y = np.array([readings(problem, state)])
+    y[0, layout.slice("a")] = 0.0
+    found = calibrate_offsets(problem, [state.q], [state.qd], y, ["left", "right", "b"])
+    assert not found.observable["left"][0]
+    assert len(found.unobservable) == 1

@@ -1,0 +1,274 @@
+"""Estimates against truth, against a dense oracle, with a prior and exact statements."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import dynsys
+import problems
+import sensors
+from dynsys.errors import KernelBuildError, LayoutError, StateError
+from dynsys.model import synthetic
+from dynsys.model.tree import KinematicTree
+from problems import ContradictionError, Estimation
+from problems.estimation.least_squares import has_cholmod
+from sensors import Layout
+from tests.problems.estimation.estimation_cases import (
+    FEET,
+    dense,
+    moving,
+    noisy,
+    readings,
+    relative,
+    standing,
+    truth,
+    values,
+)
+from tests.problems.estimation.estimation_layouts import (
+    BACKENDS,
+    SQUARE,
+    forward_dynamics,
+    generous,
+)
+from tests.robots import ROBOTS, robot_path, robots_folder
+
+# ---- truth -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("layout", SQUARE)
+def test_square_layouts_recover_the_truth(humanoid: KinematicTree, layout) -> None:
+    problem = Estimation(humanoid, layout(humanoid))
+    for seed in range(5):
+        state = truth(problem, seed, FEET)
+        e = problem.solve(state.q, state.qd, readings(problem, state))
+        assert relative(values(problem, e), state.d) < 1e-10
+        assert e.method == "superlu"
+        assert e.chi_square == 0 and e.degrees_of_freedom == 0 and e.p_value == 1
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_more_readings_than_needed_recover_the_truth(humanoid, backend) -> None:
+    problem = Estimation(humanoid, generous(humanoid), backend=backend)
+    for seed in range(3):
+        state = moving(problem, *standing(humanoid, seed, FEET))
+        e = problem.solve(state.q, state.qd, readings(problem, state))
+        assert relative(values(problem, e), state.d) < 1e-10
+        assert e.method == backend
+        assert e.chi_square < 1e-12
+
+
+@pytest.mark.parametrize("layout", SQUARE[:2])
+@pytest.mark.parametrize("which", [17, 20], ids=["icub", "talos"])
+def test_square_layouts_of_real_robots(layout, which) -> None:
+    path, floating = ROBOTS[which]
+    if robots_folder() is None:
+        pytest.skip("needs example-robot-data")
+    robot = dynsys.load(robot_path(path), floating_base=floating)
+    problem = Estimation(robot, layout(robot))
+    for seed in range(3):
+        state = truth(problem, seed, robot.body_names[-2:])
+        y = readings(problem, state)
+        e = problem.solve(state.q, state.qd, y)
+        assert relative(values(problem, e), state.d) < 1e-10
+
+
+# ---- the dense oracle ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_noisy_readings_give_the_dense_minimiser(humanoid, backend) -> None:
+    problem = Estimation(humanoid, generous(humanoid), backend=backend)
+    for seed in range(2):
+        state = moving(problem, *standing(humanoid, seed, FEET))
+        y = noisy(problem, readings(problem, state), seed)
+        e = problem.solve(state.q, state.qd, y)
+        oracle = dense(problem, state.q, state.qd, y)
+        assert relative(values(problem, e), oracle.d) < 1e-9
+        assert e.chi_square == pytest.approx(oracle.chi_square, rel=1e-8)
+        for kind in ("torque", "joint_wrench", "external_wrench", "qdd", "acceleration"):
+            columns = problem.system.unknowns.columns(kind)
+            variance = np.diag(oracle.covariance)[columns]
+            assert np.abs(e.std[kind].array ** 2 - variance).max() < 1e-8 * variance.max()
+
+
+@pytest.mark.parametrize("layout", SQUARE)
+@pytest.mark.parametrize("backend", ["dense", "superlu"])
+def test_covariance_of_square_layouts(humanoid, layout, backend) -> None:
+    problem = Estimation(humanoid, layout(humanoid), backend=backend)
+    state = truth(problem, 0, FEET)
+    y = readings(problem, state)
+    std = problem.solve(state.q, state.qd, y, uncertainty="torque").std.torque.array
+    oracle = dense(problem, state.q, state.qd, y)
+    columns = problem.system.unknowns.columns("torque")
+    expected = np.sqrt(np.maximum(np.diag(oracle.covariance)[columns], 0))
+    assert np.abs(std - expected).max() < 1e-8 * expected.max()
+
+
+def test_values_and_deviations_at_frames(humanoid) -> None:
+    problem = Estimation(humanoid, generous(humanoid))
+    state = moving(problem, *standing(humanoid, 4, FEET))
+    y = noisy(problem, readings(problem, state), 4)
+    e = problem.solve(state.q, state.qd, y)
+    oracle = dense(problem, state.q, state.qd, y)
+    frame = humanoid.frame("l_sole")
+    columns = problem.system.unknowns.block("external_wrench", frame.body).columns
+    M = np.linalg.inv(frame.transform.matrix()).T
+    np.testing.assert_allclose(e.external_wrench["l_sole"], M @ oracle.d[columns], atol=1e-7)
+    C = M @ oracle.covariance[np.ix_(columns, columns)] @ M.T
+    np.testing.assert_allclose(e.std.external_wrench["l_sole"], np.sqrt(np.diag(C)), rtol=1e-7)
+    assert e.torque["l_knee"] == e.torque.array[humanoid.v_slice("l_knee")][0]
+    assert e.qdd["root"].shape == (6,)
+    assert set(e.torque) <= set(humanoid.joint_names)
+
+
+# ---- prior -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_prior_gives_the_maximum_a_posteriori(humanoid, backend) -> None:
+    layout = Layout(humanoid, sensors.catalogue.load("nao", humanoid).sensors)
+    prior = problems.Prior(
+        std={"external_wrench": {"l_foot": 50.0, "r_foot": 50.0}, "torque": {"l_knee": 20.0}},
+        mean={"external_wrench": {"l_foot": [0, 0, 0, 0, 0, 100.0]}},
+    )
+    problem = Estimation(humanoid, layout, prior, backend)
+    state = moving(problem, *standing(humanoid, 1, FEET))
+    y = noisy(problem, readings(problem, state), 1)
+    e = problem.solve(state.q, state.qd, y)
+    assert e.method == backend
+    oracle = dense(problem, state.q, state.qd, y)
+    assert relative(values(problem, e), oracle.d) < 1e-9
+    assert e.determined.torque.array.all()
+    bare = Estimation(humanoid, layout).solve(state.q, state.qd, y)
+    assert not bare.determined.torque["l_knee"] and np.isnan(bare.torque["l_knee"])
+    assert bare.determined.qdd.array.all()
+    everywhere = problems.Prior(std=dict.fromkeys(("torque", "qdd", "external_wrench"), 1e6))
+    weak = dense(Estimation(humanoid, layout, everywhere), state.q, state.qd, y)
+    expected = weak.d[problem.system.unknowns.columns("qdd")]
+    np.testing.assert_allclose(bare.qdd.array, expected, atol=1e-6)
+
+
+# ---- exact statements ------------------------------------------------------------------------
+
+
+def test_exact_statements_may_repeat_each_other(humanoid) -> None:
+    twice = sensors.ExternalWrench("again", "l_hand", value=0.0)
+    still = sensors.Gyroscope("gyro", "chest", std=0.0)
+    problem = Estimation(humanoid, generous(humanoid, twice, still))
+    state = moving(problem, *standing(humanoid, 6, FEET))
+    e = problem.solve(state.q, state.qd, readings(problem, state))
+    assert relative(values(problem, e), state.d) < 1e-10
+    assert e.method == "dense"
+
+
+def test_exact_statements_that_contradict_each_other_are_named(humanoid) -> None:
+    wrong = sensors.ExternalWrench("pushed", "l_hand", components=("fx",), value=1.0)
+    problem = Estimation(humanoid, generous(humanoid, wrong))
+    state = moving(problem, *standing(humanoid, 6, FEET))
+    y = readings(problem, state)
+    y[problem.layout.slice("pushed")] = 1.0
+    with pytest.raises(ContradictionError, match=r"pushed\.fx"):
+        problem.solve(state.q, state.qd, y)
+    with pytest.raises(StateError, match=r"^state 1: .*pushed\.fx"):
+        good = readings(problem, state)
+        problem.solve_batch([state.q] * 2, [state.qd] * 2, np.array([good, y]))
+
+
+def test_a_singular_covariance_makes_a_combination_exact() -> None:
+    robot = synthetic.chain(3)
+    ones = 0.04 * np.ones((6, 6))
+    layout = Layout(
+        robot,
+        [
+            *sensors.all_joint_accelerations(robot, std=0.1),
+            *sensors.all_joint_torques(robot, std=0.5),
+            *(sensors.ExternalWrench(f"{n}/w", n, covariance=ones) for n in robot.body_names),
+        ],
+    )
+    problem = Estimation(robot, layout, backend="dense")
+    state = truth(problem, 0, robot.body_names)
+    y = readings(problem, state)
+    y[problem.layout.slice("link_3/w")] += 0.3  # all six alike: possible noise
+    e = problem.solve(state.q, state.qd, y)
+    change = (
+        e.external_wrench["link_3"]
+        - state.d[problem.system.unknowns.columns("external_wrench")[2]]
+    )
+    np.testing.assert_allclose(change, change[0], atol=1e-9)
+
+
+# ---- wrong input -----------------------------------------------------------------------------
+
+
+def test_wrong_input_is_named(humanoid) -> None:
+    problem = Estimation(humanoid, generous(humanoid))
+    state = moving(problem, *standing(humanoid, 0, FEET))
+    y = readings(problem, state)
+    with pytest.raises(LayoutError, match="shape"):
+        problem.solve(state.q, state.qd, y[:-1])
+    with pytest.raises(LayoutError, match=r"l_knee/torque"):
+        problem.solve(state.q, state.qd, {"l_knee/torqe": 1.0})
+    with pytest.raises(LayoutError, match="no reading of sensor 'head'"):
+        problem.solve(
+            state.q,
+            state.qd,
+            {k: v for k, v in problem.layout.unpack(y).items() if k != "head"},
+        )
+    with pytest.raises(StateError, match=r"l_plate\.fz.*infinite"):
+        wrong = y.copy()
+        wrong[problem.layout.slice("l_plate")] = np.inf
+        wrong[problem.layout.slice("l_plate").start] = wrong[
+            problem.layout.slice("l_plate").start + 1
+        ] = 0
+        problem.solve(state.q, state.qd, wrong)
+    with pytest.raises(StateError, match="not numeric"):
+        problem.solve(state.q, state.qd, ["a"] * len(y))
+    with pytest.raises(LayoutError, match="no quantity 'torques'"):
+        problem.solve(state.q, state.qd, y, uncertainty=["torques"])  # type: ignore[list-item]
+    with pytest.raises(KernelBuildError, match="no backend"):
+        Estimation(humanoid, generous(humanoid), backend="lapack")  # type: ignore[arg-type]
+    with pytest.raises(LayoutError, match=r"prior.*external_wrench"):
+        Estimation(humanoid, generous(humanoid), {"external_wrenches": 1.0})
+    with pytest.raises(LayoutError, match="must be positive"):
+        Estimation(humanoid, generous(humanoid), {"qdd": 0.0})
+    with pytest.raises(LayoutError, match="no sensor"):
+        problem.solve(state.q, state.qd, y, active={"l_plat": False})
+    for on in ("off", np.nan, [True, False]):
+        with pytest.raises(LayoutError, match="active: sensor 'l_plate' takes True or False"):
+            problem.solve(state.q, state.qd, y, active={"l_plate": on})
+    with pytest.raises(LayoutError, match="active must map names"):
+        problem.solve(state.q, state.qd, y, active=["l_plate"])  # type: ignore[arg-type]
+    with pytest.raises(LayoutError, match=r"needs a robot and its sensors\.Layout"):
+        Estimation(humanoid, [sensors.Imu("head", "head")])  # type: ignore[arg-type]
+    with pytest.raises(LayoutError, match="prior must be"):
+        Estimation(humanoid, generous(humanoid), 1.0)  # type: ignore[arg-type]
+    if not has_cholmod():
+        with pytest.raises(KernelBuildError, match="CHOLMOD is not installed"):
+            Estimation(humanoid, generous(humanoid), backend="cholmod")
+
+
+def test_means_of_a_prior_that_go_with_no_deviation_are_named(humanoid) -> None:
+    layout = generous(humanoid)
+    with pytest.raises(LayoutError, match=r"no torque of 'l_kne'.*did you mean 'l_knee'"):
+        Estimation(humanoid, layout, problems.Prior({"torque": 1.0}, {"torque": {"l_kne": 1}}))
+    with pytest.raises(LayoutError, match="torque of joint 'l_knee' has a mean but no std"):
+        std, mean = {"torque": {"r_knee": 1.0}}, {"torque": {"l_knee": 1.0}}
+        Estimation(humanoid, layout, problems.Prior(std, mean))
+
+
+def test_a_batch_of_no_states_has_the_shapes_of_one() -> None:
+    robot = synthetic.chain(3)
+    layout = forward_dynamics(robot)
+    none = np.zeros((0, 3))
+    e = Estimation(robot, layout).solve_batch(none, none, np.zeros((0, layout.size)))
+    assert e.torque.array.shape == (*e.torque["link_1"].shape, 3) == (0, 3)
+    assert e.external_wrench["link_2"].shape == e.std.external_wrench["link_2"].shape == (0, 6)
+
+
+def test_a_quantity_is_a_mapping_of_names() -> None:
+    robot = synthetic.chain(3)
+    layout = forward_dynamics(robot)
+    e = Estimation(robot, layout).solve(np.zeros(3), np.zeros(3), np.ones(layout.size))
+    assert dict(e.torque) == dict(e.torque.items()) == {n: e.torque[n] for n in e.torque}
+    assert list(e.external_wrench.keys()) == list(robot.body_names)

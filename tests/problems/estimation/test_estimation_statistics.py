@@ -1,0 +1,77 @@
+"""Estimates against statistics: scatter, residuals, chi-square, suspects."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import chi2, kstest
+
+from problems import Estimation
+from tests.problems.estimation.estimation_cases import (
+    FEET,
+    moving,
+    noisy,
+    readings,
+    standing,
+    truth,
+)
+from tests.problems.estimation.estimation_layouts import generous, small
+
+
+def test_scatter_of_noisy_solves_is_the_stated_uncertainty() -> None:
+    problem, n = small(), 3000
+    state = truth(problem, 0, ["link_3"])
+    y = readings(problem, state)
+    rng = np.random.default_rng(1)
+    factor = np.linalg.cholesky(problem.layout.covariance().toarray() + 1e-300 * np.eye(len(y)))
+    torques, wrenches, chi_squares = np.empty((n, 3)), np.empty((n, 6)), np.empty(n)
+    for k in range(n):
+        e = problem.solve(state.q, state.qd, y + factor @ rng.normal(size=len(y)))
+        torques[k], wrenches[k] = e.torque.array, e.external_wrench["link_3"]
+        chi_squares[k] = e.chi_square
+    for found, std, kind in (
+        (torques, e.std.torque.array, "torque"),
+        (wrenches, e.std.external_wrench["link_3"], "external_wrench"),
+    ):
+        columns = problem.system.unknowns.columns(kind)
+        mean = state.d[columns if kind == "torque" else columns[2]]
+        assert np.abs(found.std(axis=0) / std - 1).max() < 4.5 / np.sqrt(2 * n)
+        assert np.abs((found.mean(axis=0) - mean) / std).max() < 4.5 / np.sqrt(n)
+    assert e.degrees_of_freedom == 6
+    assert kstest(chi_squares, chi2(6).cdf).pvalue > 1e-3
+
+
+def test_residuals_are_unit_normal() -> None:
+    problem = small()
+    state = truth(problem, 0, ["link_3"])
+    y = readings(problem, state)
+    found = np.array(
+        [
+            np.concatenate(
+                list(problem.solve(state.q, state.qd, noisy(problem, y, k)).residual.values())
+            )
+            for k in range(400)
+        ]
+    )
+    checked = problem.layout.std > 0
+    assert np.abs(found[:, checked].std(axis=0) - 1).max() < 5 / np.sqrt(800)
+    assert (found[:, ~checked] == 0).all()
+
+
+def test_the_sensor_that_disagrees_is_named(humanoid) -> None:
+    problem = Estimation(humanoid, generous(humanoid))
+    state = moving(problem, *standing(humanoid, 7, FEET))
+    y = noisy(problem, readings(problem, state), 7)
+    good = problem.solve(state.q, state.qd, y)
+    assert good.p_value > 0.01 and good.suspects == []
+    y[problem.layout.slice("l_knee/torque")] += 8.0
+    bad = problem.solve(state.q, state.qd, y)
+    assert bad.p_value < 1e-6
+    assert bad.suspects[0].sensor == "l_knee/torque"
+    assert abs(bad.residual["l_knee/torque"][0]) > 5
+    # what a suspect explains is what the chi-square loses without it
+    y[problem.layout.slice("l_knee/torque")] = np.nan
+    without = problem.solve(state.q, state.qd, y)
+    assert bad.chi_square - without.chi_square == pytest.approx(
+        bad.suspects[0].explains, rel=1e-6
+    )

@@ -1,0 +1,139 @@
+"""Reports: the page they become, and the command that writes it."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dynsys
+from dynsys.errors import DynsysError
+from dynsys.plan.orders.libraries import SuperLU
+from dynsys.plan.orders.orders import OrderingContext
+from problems import Estimation, ForwardDynamics
+from problems.command import main as cli
+from problems.logs.source import LogError
+from problems.report import (
+    Report,
+    ReportError,
+    build_report,
+    estimation_subject,
+    read_subject,
+    render,
+    write_page,
+    write_pdf,
+)
+from problems.report.draw_matrix import matrix
+from problems.report.draw_series import around_zero, ticks
+from problems.report.matrix_part import eliminated
+from tests.problems.report.report_page import Page
+
+# ---- the page -------------------------------------------------------------------------
+
+
+def test_page_is_well_formed_and_loads_nothing(report: Report) -> None:
+    text = render(report)
+    parsed = Page(text)
+    assert not re.search(r"https?://|//[a-z]+\.|@import|url\(", text)
+    for tag, attributes in parsed.attributes:
+        assert not {"src", "srcset", "data", "poster", "action"} & set(attributes), tag
+        href = attributes.get("href")
+        assert href is None or href.startswith("#") or href == "data:,"
+    assert "default-src 'none'" in text
+
+
+def test_page_names_everything_once_escaped(report: Report, arm: Estimation) -> None:
+    text = render(report)
+    parsed = Page(text)
+    assert report.verdict is not None
+    assert str(report.verdict).splitlines()[0].split(": ", 2)[2] in parsed.text
+    for name in (*arm.robot.body_names, *arm.robot.joint_names, "base_ft", "tip_<imu>"):
+        assert name in parsed.text
+    assert "tip_<imu>" not in text.split("<script")[0]  # escaped outside the data
+    assert report.provenance.command in parsed.text
+    assert all(digest in parsed.text for digest in report.provenance.fingerprints.values())
+
+
+def test_pictures_have_text_alternatives(report: Report) -> None:
+    parsed = Page(render(report))
+    for tag, attributes in parsed.attributes:
+        if tag == "svg":
+            hidden = attributes.get("aria-hidden") == "true"
+            assert hidden or attributes.get("aria-label"), attributes
+    headers = [a for tag, a in parsed.attributes if tag == "th"]
+    assert all(a.get("scope") in ("col", "row") for a in headers)
+
+
+def test_matrix_data_match_its_picture(report: Report) -> None:
+    parsed = Page(render(report))
+    assert report.orders is not None
+    matrices = [d for d in parsed.data if "rows" in d]
+    assert len(matrices) == 2
+    names = matrices[0]
+    assert sum(len(parts) for _, parts in names["rows"]) == report.equations
+    assert sum(len(parts) for _, parts in names["columns"]) == report.unknowns
+    runs = re.findall(r'class="q-(\w+)" data-kind="\w+" d="([^"]*)"', render(report))
+    entries = sum(int(n) for _, d in runs for n in re.findall(r"h(\d+)", d))
+    both = (report.orders.before, report.orders.after)
+    assert entries == sum(sum(m.counts.values()) for m in both if m is not None)
+
+
+def test_large_matrices_stay_small_files() -> None:
+    system = ForwardDynamics(dynsys.synthetic.chain(50)).system
+    order = SuperLU("COLAMD").order(system.pattern(), OrderingContext.sampled(system, 1))
+    content = eliminated(system, None, order, "COLAMD")
+    assert content.shape == (1000, 1000) and content.counts["fill"] > 2000
+    assert len(matrix(content, 1)) < 1_000_000
+
+
+@pytest.mark.parametrize(("low", "high"), [(-1.2, 9.0), (0.0, 1e-9), (-3e5, 2e6), (5.0, 5.0)])
+def test_ticks_are_few_and_inside(low: float, high: float) -> None:
+    found = ticks(low, high, 4)
+    assert 1 <= len(found) <= 6
+    reach = 1e-9 * max(abs(low), abs(high))
+    assert all(low - reach <= value <= high + reach for value in found)
+    assert around_zero(max(high, 1e-12))[1] == 0.0
+
+
+# ---- the command ----------------------------------------------------------------------
+
+
+def test_command_writes_the_page_and_its_content(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    target = tmp_path / "chain.html"
+    words = ["report", "synthetic:chain:3", "--problem", "id", "--no-time", "-o", str(target)]
+    assert cli.main(words) == 0
+    assert f"wrote {target}" in capsys.readouterr().out
+    assert cli.main([*words, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["files"] == [str(target)]
+    assert told["robot"]["n_bodies"] == 3 and told["orders"]["before"]["shape"] == [60, 60]
+    assert Page(target.read_text(encoding="utf-8")).text
+
+
+def test_errors_say_what_to_do(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["report", "synthetic:chain:2", "--log", "log.npz"]
+    assert cli.main(words) == 2
+    assert "has no sensors" in capsys.readouterr().err
+    small = build_report(read_subject("synthetic:chain:2"), timed=False)
+    with pytest.raises(ReportError, match="cannot be written"):
+        write_page(small, tmp_path / "missing" / "page.html")
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    with pytest.raises(ReportError, match="apt-get install"):
+        write_pdf(tmp_path / "page.html", tmp_path / "page.pdf")
+
+
+def test_logs_that_do_not_fit_are_named(arm: Estimation, tmp_path: Path) -> None:
+    np.savez(tmp_path / "bad.npz", q=np.full((4, arm.robot.nq), np.nan), y=np.zeros((4, 1)))
+    subject = estimation_subject("arm", arm)
+    with pytest.raises(LogError, match=r"bad\.npz"):
+        build_report(subject, log=tmp_path / "bad.npz", timed=False)
+    with pytest.raises(DynsysError, match="no such log"):
+        build_report(subject, log=tmp_path / "none.npz", timed=False)

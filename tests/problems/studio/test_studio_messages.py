@@ -1,0 +1,96 @@
+"""Messages to the studio are done or refused; the process in the background survives."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from problems.studio.background import Job, ProcessBackground
+from problems.studio.files import RefusedError
+from problems.studio.server import ACTIONS, MOST_BYTES, parse_message
+from tests.problems.studio.studio_cases import CHAIN, UNTOUCHED
+
+BAD_MESSAGES = (
+    b"",
+    b"[]",
+    b"nonsense",
+    b"\xff\xfe",
+    b"[" * 60_000,
+    b"{}",
+    b'{"action": "destroy"}',
+    b'{"action": ["add"]}',
+    b'{"action": "add"}',
+    b'{"action": "add", "kind": "imu", "place": "x", "more": 1}',
+    b'{"action": "add", "kind": 3, "place": "x"}',
+    b'{"action": "add", "kind": "imu", "place": ""}',
+    b'{"action": "add", "kind": "imu", "place": "a\\u0000b"}',
+    b'{"action": "pose", "values": [NaN]}',
+    b'{"action": "pose", "values": [1e999]}',
+    b'{"action": "pose", "values": [true]}',
+    b'{"action": "pose", "values": []}',
+    b'{"action": "seek", "sample": -1}',
+    b'{"action": "seek", "sample": 1.5}',
+    b'{"action": "save", "file": "x", "overwrite": "yes"}',
+    b'{"action": "suggest", "goal": "__class__", "budget": 1}',
+    b'{"action": "hello", "session": 5}',
+    b" " * (MOST_BYTES + 1),
+)
+
+
+@pytest.mark.parametrize("body", BAD_MESSAGES, ids=lambda body: repr(body[:40]))
+def test_bad_messages_are_refused(body: bytes) -> None:
+    with pytest.raises(RefusedError):
+        parse_message(body)
+
+
+@given(
+    st.fixed_dictionaries(
+        {"action": st.sampled_from(sorted(ACTIONS))},
+        optional={
+            key: st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
+            for fields in ACTIONS.values()
+            for key in fields
+        },
+    )
+)
+def test_any_message_is_done_or_refused(message: dict[str, Any]) -> None:
+    try:
+        _, action, fields = parse_message(json.dumps(message).encode())
+    except RefusedError:
+        return
+    assert set(fields) == set(ACTIONS[action])
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals differ")
+def test_background_process_answers_gives_up_and_survives() -> None:
+    from queue import Queue
+    from time import sleep
+
+    told: Queue[dict[str, Any]] = Queue()
+    background = ProcessBackground()
+    good = Job("cost", CHAIN, False, UNTOUCHED)
+    try:
+        background.submit("a", Job("verdict", "synthetic:nothing", False, UNTOUCHED), told.put)
+        assert "nothing" in told.get(timeout=60)["failed"]
+        background.submit("b", Job("no_such_task", CHAIN, False, UNTOUCHED), told.put)
+        assert "KeyError" in told.get(timeout=60)["failed"]
+        background.submit("c", good, told.put)
+        assert told.get(timeout=60)["method"] == "dense"
+        process: Any = background._process
+        process.kill()
+        background.submit("d", good, told.put)
+        assert "ended" in told.get(timeout=60)["failed"]
+        background.submit("e", Job("verdict", "synthetic:chain:40", False, UNTOUCHED), told.put)
+        while background._running != "e":
+            sleep(0.01)
+        background.cancel("e")
+        background.submit("f", good, told.put)
+        assert told.get(timeout=60)["method"] == "dense"
+    finally:
+        background.close()
+    assert told.empty()

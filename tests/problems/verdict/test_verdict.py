@@ -1,0 +1,207 @@
+"""What a layout determines, said before any data, in names of the robot."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+import sensors
+from dynsys.model import synthetic
+from dynsys.model.tree import KinematicTree
+from problems import Estimation
+from problems.verdict.sight import Sight
+from sensors import AbstractSensor, Layout, published
+from tests.problems.estimation.estimation_cases import FEET
+
+
+def two_feet(
+    robot: KinematicTree, plate: type[AbstractSensor], *more: AbstractSensor
+) -> Layout:
+    return Layout(
+        robot,
+        [
+            *sensors.all_joint_accelerations(robot, std=0.1),
+            sensors.JointTorque("root/torque", "root", value=0.0),
+            *sensors.zero_external_wrench_except(robot, FEET),
+            plate("l_plate", "l_sole"),
+            plate("r_plate", "r_sole"),
+            *more,
+        ],
+    )
+
+
+# ---- the paper's examples --------------------------------------------------------------------
+
+
+def test_two_feet_on_load_cells_leave_an_internal_force_unseen(humanoid) -> None:
+    verdict = Estimation(humanoid, two_feet(humanoid, sensors.LoadCellPlate)).verdict()
+    assert verdict.status == "singular" and not verdict.is_well_posed and not verdict
+    assert verdict.nullity == 1 and verdict.rank == verdict.unknowns - 1
+    assert verdict.structural_rank == verdict.unknowns
+    (direction,) = verdict.directions
+    assert "a pair of opposite forces on 'l_foot' and 'r_foot'" in direction.words
+    assert "planes (x, y) of l_sole and r_sole meet" in direction.words
+    assert "is seen by no sensor" in direction.words
+    assert {part.name for part in direction.parts if part.quantity == "external_wrench"} == set(
+        FEET
+    )
+    assert set(verdict.undetermined) == {"torque", "joint_wrench", "external_wrench"}
+    assert "l_knee" in verdict.undetermined["torque"]
+    assert "l_elbow" in verdict.determined["torque"]
+    assert verdict.undetermined["external_wrench"].keys() == set(FEET)
+    assert verdict.determined["qdd"] == tuple(
+        n for n, j in zip(humanoid.joint_names, humanoid.joints, strict=True) if j.nv
+    )
+    assert len(verdict.repairs) >= 1
+
+
+def test_flat_feet_lose_two_more_directions(humanoid) -> None:
+    verdict = Estimation(humanoid, two_feet(humanoid, sensors.LoadCellPlate)).verdict(
+        search=False
+    )
+    (drop,) = verdict.rank_drops
+    assert drop.where == "in the neutral posture" and drop.lost == 2
+    text = str(verdict)
+    assert "in the common plane (x, y) of l_sole and r_sole" in text
+    assert "a pair of opposite torques on 'l_foot' and 'r_foot'" in text
+
+
+def test_every_repair_repairs(humanoid) -> None:
+    verdict = Estimation(humanoid, two_feet(humanoid, sensors.LoadCellPlate)).verdict(
+        search=False
+    )
+    for repair in verdict.repairs:
+        layout = two_feet(humanoid, sensors.LoadCellPlate, *repair.sensors)
+        sight = Sight(Estimation(humanoid, layout), humanoid.random_configuration(77))
+        assert sight.rank.nullity == 0, repair.words
+    drop = verdict.rank_drops[0]
+    fixed = two_feet(humanoid, sensors.LoadCellPlate, *drop.repairs[0].sensors)
+    assert Sight(Estimation(humanoid, fixed), drop.q).rank.nullity == 0
+
+
+def test_repairs_can_be_pasted(humanoid, tmp_path) -> None:
+    layout = two_feet(humanoid, sensors.LoadCellPlate)
+    repair = Estimation(humanoid, layout).verdict(search=False, samples=4).repairs[0]
+    path = tmp_path / "layout.yaml"
+    layout.save(path)
+    path.write_text(path.read_text() + repair.yaml)
+    assert Layout.load(path, humanoid).names[-1] == repair.sensors[0].name
+    assert eval(repair.python, {"sensors": sensors}) == repair.sensors[0]
+
+
+def test_slippery_feet_are_well_posed(humanoid) -> None:
+    """All but the torsion at both feet ([NORI] eq. 23)."""
+    verdict = Estimation(humanoid, two_feet(humanoid, sensors.FiveAxisPlate)).verdict()
+    assert verdict.is_well_posed and verdict.status == "over-determined"
+    assert not verdict.directions and not verdict.repairs and not verdict.undetermined
+    # but two soles side by side have parallel normals: torsions about them cancel
+    assert "opposite torques" in str(verdict.rank_drops[0].directions[0])
+
+
+@pytest.mark.parametrize("n", [6, 8, 12])
+def test_published_sets_have_their_published_ranks(n) -> None:
+    robot = synthetic.auto_tree(n, 1, 1.5, 1)
+    ranks = [
+        Estimation(robot, layout(robot)).verdict(search=False).rank
+        for layout in (published.sie, published.sie_friction, published.sie_friction_fy)
+    ]
+    assert ranks == [26 * n - 1, 26 * n, 26 * n - 1]
+
+
+def test_plain_published_set_names_the_line(humanoid) -> None:
+    robot = synthetic.auto_tree(6, 1, 1.5, 1)
+    verdict = Estimation(robot, published.sie(robot)).verdict(search=False)
+    assert verdict.status == "singular" and verdict.structural_rank == 26 * 6
+    words = verdict.directions[0].words
+    assert "a pair of opposite forces on 'link_6' and the base" in words
+    assert "planes (x, y) of link_6 and link_1 meet" in words
+
+
+def test_a_force_between_two_points_is_along_the_line_joining_them(humanoid) -> None:
+    """Point contacts at both feet: nothing tells how hard they pull at each other."""
+    layout = Layout(
+        humanoid,
+        [
+            *sensors.all_joint_accelerations(humanoid),
+            sensors.JointTorque("root/torque", "root", value=0.0),
+            *sensors.zero_external_wrench_except(humanoid, FEET),
+            sensors.PureForce("l_toe", "l_sole"),
+            sensors.PureForce("r_toe", "r_sole"),
+        ],
+    )
+    verdict = Estimation(humanoid, layout).verdict(search=False)
+    assert verdict.nullity == 1
+    assert "along the line joining l_sole and r_sole" in verdict.directions[0].words
+
+
+# ---- other verdicts --------------------------------------------------------------------------
+
+
+def test_as_many_readings_as_needed() -> None:
+    robot = synthetic.chain(4)
+    layout = Layout(
+        robot,
+        [*sensors.all_joint_torques(robot), *sensors.zero_external_wrench_except(robot)],
+    )
+    verdict = Estimation(robot, layout).verdict()
+    assert verdict.status == "well posed" and verdict.checks == 0
+    assert verdict.rank == verdict.unknowns == 26 * 4
+
+
+def test_too_few_readings_are_named_with_the_set_that_repairs_them() -> None:
+    robot = synthetic.chain(4)
+    layout = Layout(
+        robot,
+        [
+            *sensors.all_joint_torques(robot, exclude=("link_2",)),
+            *sensors.zero_external_wrench_except(robot, ["link_3"]),
+        ],
+    )
+    verdict = Estimation(robot, layout).verdict(search=False)
+    assert verdict.status == "under-determined" and verdict.nullity == 7
+    assert verdict.structural_rank == verdict.unknowns - 7
+    (repair,) = verdict.repairs
+    added = Layout(robot, [*layout.sensors, *repair.sensors])
+    assert Estimation(robot, added).verdict(search=False).is_well_posed
+    assert " and " in repair.words
+
+
+def test_states_where_the_rank_drops_are_found() -> None:
+    robot = synthetic.auto_tree(6, 1, 1.5, 1)
+    problem = Estimation(robot, published.sie_friction(robot))
+    drops = problem.verdict().rank_drops
+    found = [drop for drop in drops if drop.where.startswith("near")]
+    assert found
+    singular = Sight(problem, found[0].q).rank.singular
+    assert singular[-1] < 1e-5 * singular[0]
+    assert found[0].directions and found[0].condition > 1e5
+    names = re.findall(r"link_\d", found[0].where)
+    assert names and "link_1" not in names  # the first joint turns everything alike
+
+
+def test_a_text_for_people_and_one_for_machines(humanoid) -> None:
+    verdict = Estimation(humanoid, sensors.catalogue.load("nao", humanoid)).verdict(
+        search=False
+    )
+    text = str(verdict)
+    assert text.startswith("humanoid: singular: ")
+    for words in (
+        "not seen by any sensor:",
+        "not determined:",
+        "any one of these would repair it:",
+    ):
+        assert words in text
+    assert not re.search(r"\b(row|column|index|unknown) \d", text)
+    record = json.loads(json.dumps(verdict.to_json()))
+    assert record["well_posed"] is False and record["repairs"][0]["yaml"].startswith("- {kind:")
+    assert record["unseen"][0]["parts"][0]["quantity"] == "external_wrench"
+
+
+def test_condition_numbers_are_percentiles(humanoid) -> None:
+    verdict = Estimation(humanoid, two_feet(humanoid, sensors.FiveAxisPlate)).verdict(
+        search=False
+    )
+    assert np.all(np.diff(verdict.condition) >= 0) and verdict.condition[0] >= 1
