@@ -2,7 +2,8 @@
 
 The recursions of :mod:`dynsys.recursive`, recorded on the robot with re-chosen frames where the
 quantity does not depend on them. Matrices of robots with many freedoms are computed in two
-parts: straight-line code for the freedoms, loops for the matrix (:mod:`dynsys.kernel.llvm.computation`).
+parts: straight-line code for the freedoms, loops for the matrix
+(:mod:`dynsys.kernel.llvm.computation`).
 """
 
 from __future__ import annotations
@@ -188,8 +189,7 @@ def _check(quantity: str, bodies: Sequence[str | int]) -> None:
 # H, H^-1 and Lambda^-1 of one robot as computations: which way is cheaper is decided here.
 #
 # Few freedoms: straight-line code. Many: articulated or composite freedoms in straight-line
-# code,
-# then loops over tiles of the matrix, SIMD even for one state (:mod:`dynsys.kernel.llvm.computation`).
+# code, then loops over tiles of the matrix, SIMD even for one state.
 
 FEWEST_FREEDOMS = 16
 """Below, straight-line code of the whole inverse is faster."""

@@ -1,7 +1,7 @@
 """Sines and cosines of all joint angles, quaternions as elementary turns, ways between origins.
 
-The sines are the branch-free ones of :mod:`dynsys.kernel.llvm.sincos` (Cody-Waite reduction, same
-polynomials), written so that LLVM takes several joints at a time.
+The sines are the branch-free ones of :mod:`dynsys.kernel.llvm.sincos` (Cody-Waite reduction,
+same polynomials), written so that LLVM takes several joints at a time.
 """
 
 from __future__ import annotations

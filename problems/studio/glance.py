@@ -2,8 +2,8 @@
 
 The laws leave z = (qdd, external wrenches) open: d = T(q) z + d_0. T is kept while the posture
 stays, and so are the rows Y T of every sensor: adding one costs its own rows and one dense
-factorisation. Ranks and deviations are those of :mod:`problems.estimation.least_squares`, the same that
-estimates and verdicts use.
+factorisation. Ranks and deviations are those of
+:mod:`problems.estimation.least_squares`, the same that estimates and verdicts use.
 """
 
 from __future__ import annotations

@@ -114,7 +114,7 @@ def tree_from_mujoco(
 # ----------------------------------------------------------------------
 # What an MJCF file of unknown origin may refer to, and how much it may expand to.
 #
-# The main file and everything it includes is read by :mod:`dynsys.model.readers.xml_input` first (no
+# The main file and everything it includes is read by ``xml_input`` first (no
 # document types, bounded size and nesting); included files must lie below the folder of the
 # main
 # file; assets must be regular files of bounded size; elements that MuJoCo's compiler multiplies

@@ -1,6 +1,6 @@
 """Lambda^-1 by the method expected to be fastest for the robot and its operational space.
 
-Which that is follows from counts and measured times per unit: :mod:`dynsys.operational.methods.auto`.
+Which that is follows from counts and measured times per unit.
 """
 
 from __future__ import annotations
