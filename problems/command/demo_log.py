@@ -2,9 +2,9 @@
 
     y = Y d + b + noise,    d from inverse dynamics of the motion and the wrenches below
 
-Both feet carry the weight (the least wrenches that hold the free base); a push of 40 N, half a
-second long, meets the right hand. ``python -m problems.command.demo_log`` writes the file again:
-the numbers are a function of this module, the bundled problem and the seed alone.
+Both feet carry the weight (the least wrenches that hold the free base); a push of 40 N, half
+a second long, meets the right hand. ``python -m problems.command.demo_log`` writes the file
+again: the numbers are a function of this module, the bundled problem and the seed alone.
 """
 
 from __future__ import annotations
