@@ -199,7 +199,7 @@ def test_closed_pipe_is_quiet() -> None:
         f"'{sys.executable}' -m problems.command.main info synthetic:chain:1500 | head -n 1"
     )
     done = subprocess.run(
-        ["bash", "-c", command], capture_output=True, text=True, cwd=Path(__file__).parents[1]
+        ["bash", "-c", command], capture_output=True, text=True, cwd=Path(__file__).parents[3]
     )
     assert done.stdout.startswith("chain")
     assert done.stderr == ""
