@@ -1,80 +1,173 @@
 """Loops written once in plain Python: machine code for numbers, the source for other scalars.
 
-An algorithm that walks up a tree element by element is clear in Python and slow there. A
-:class:`Loop` holds the source; called with float64 arrays it runs numba's machine code (built
-at the first call, then taken from numba's cache on disk), called with anything else (counting
-scalars, expression-graph nodes, extended precision) it runs the source itself.
+An algorithm that walks a tree or a sparse matrix element by element is clear in Python and slow
+there. A :class:`Loop` holds the source; called with arrays of plain numbers it runs numba's
+machine code, called with anything else (counting scalars, expression-graph nodes, extended
+precision) it runs the source itself. Loops may call each other.
+
+Numba is imported, and a loop compiled, when one is first called: half a second and more that
+most uses of dynsys never need. Machine code is kept in the folder of the kernel cache
+(``DYNSYS_CACHE``), below a name made from the sources of all loops that went into it: numba
+itself would not notice an edited callee in another file. A damaged folder is removed. Without
+a folder that is this user's alone, loops are compiled in every process.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from functools import cache, cached_property, wraps
-from typing import Any, TypeVar, cast, final
+import hashlib
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from types import FunctionType
+from typing import Any, Generic, ParamSpec, TypeVar, cast, final
 
 import numpy as np
 
-__all__ = [
-    "Loop",
-    "compiled",
-]
+__all__ = ["CACHE_OFF", "CACHE_VARIABLE", "Loop", "default_folder", "fused", "inlined"]
 
-NATIVE = (np.dtype(np.float64), np.dtype(np.intp), np.dtype(np.bool_))
+P = ParamSpec("P")
+R = TypeVar("R")
 
+NATIVE = frozenset(map(np.dtype, (np.float64, np.int64, np.int32, np.int8, np.bool_)))
 OPTIONS: dict[str, Any] = {"error_model": "numpy", "nogil": True}
 """Division by zero gives inf or nan, as in NumPy; other threads may run meanwhile."""
 
 
 @final
-class Loop:
-    """A loop over arrays, changing some of them in place; use as a decorator."""
+class Loop(Generic[P, R]):
+    """A loop over arrays, often changing some of them in place; use as a decorator.
 
-    def __init__(self, source: Callable[..., None]) -> None:
-        functools.update_wrapper(self, source)
-        self.source = source
-
-    @cached_property
-    def machine(self) -> Callable[..., None]:
-        """Machine code of the loop; the source itself where numba is missing."""
-        try:
-            import numba
-        except ImportError:
-            return self.source
-        try:
-            machine: Callable[..., None] = numba.njit(cache=True, **OPTIONS)(self.source)
-        except RuntimeError:  # no folder where numba may keep its cache
-            machine = numba.njit(**OPTIONS)(self.source)
-        return machine
-
-    def __call__(self, *arguments: Any) -> None:
-        for x in arguments:
-            if isinstance(x, np.ndarray) and x.dtype not in NATIVE:
-                self.source(*arguments)
-                return
-        self.machine(*arguments)
-
-
-# ----------------------------------------------------------------------
-# Numba, typed and late: loops over index arrays that NumPy cannot express.
-
-_Function = TypeVar("_Function", bound=Callable[..., Any])
-
-
-def compiled(function: _Function) -> _Function:
-    """Compile a function when it is first called; its machine code is kept beside its module.
-
-    Numba itself is imported then, too: half a second that most uses of dynsys never need.
+    Parameters
+    ----------
+    source : the loop in plain Python; of the loops it calls, all are global names.
+    options : of ``numba.njit``, beyond :data:`OPTIONS`.
     """
 
-    @cache
-    def machine_code() -> Callable[..., Any]:
-        from numba import njit
+    def __init__(self, source: Callable[P, R], **options: Any) -> None:
+        functools.update_wrapper(self, source)
+        self.source = source
+        self.options = OPTIONS | options
 
-        return cast(Callable[..., Any], njit(cache=True)(function))
+    def __call__(self, *arguments: P.args, **named: P.kwargs) -> R:
+        for x in arguments:
+            if isinstance(x, np.ndarray) and x.dtype not in NATIVE:
+                return self.source(*arguments, **named)
+        return self.machine(*arguments, **named)
 
-    @wraps(function)
-    def call(*arguments: Any) -> Any:
-        return machine_code()(*arguments)
+    @cached_property
+    def machine(self) -> Callable[P, R]:
+        """Machine code for arguments of any types; the source itself where numba is missing."""
+        return self.compiled()
 
-    return cast(_Function, call)
+    def compiled(self, *signature: str) -> Callable[P, R]:
+        """Machine code from the disk or the compiler, at once if a numba signature is given."""
+        try:
+            import numba  # noqa: F401
+        except ImportError:
+            return self.source
+        folder = _folder(self)
+        if folder is not None and _is_private(folder):
+            try:
+                with _numba_folder(folder):
+                    return self._jitted(*signature, cache=True)
+            except Exception:  # full, read-only or damaged: pickles fail in every way
+                shutil.rmtree(folder, ignore_errors=True)
+        return self._jitted(*signature)
+
+    @cached_property
+    def _callee(self) -> Callable[P, R]:
+        """Machine code for other loops to call."""
+        return self._jitted(no_cpython_wrapper=True, no_cfunc_wrapper=True)
+
+    def _jitted(self, *signature: str, **more: Any) -> Callable[P, R]:
+        """The source as numba compiles it, with machine code of the loops it calls."""
+        import numba
+
+        source = cast(FunctionType, self.source)
+        callees = {name: other._callee for name, other in self._calls().items()}
+        linked = FunctionType(source.__code__, {**source.__globals__, **callees})
+        functools.update_wrapper(linked, source)
+        njit: Any = numba.njit
+        return cast(Callable[P, R], njit(*signature, **self.options, **more)(linked))
+
+    def _calls(self) -> dict[str, Loop[Any, Any]]:
+        """Loops that the source calls, by the names it has for them."""
+        source = cast(FunctionType, self.source)
+        named = {name: source.__globals__.get(name) for name in source.__code__.co_names}
+        return {name: value for name, value in named.items() if isinstance(value, Loop)}
+
+    @cached_property
+    def _rooms(self) -> frozenset[Path]:
+        """Folders of the source and of all that it calls: the machine code depends on these."""
+        own = Path(cast(FunctionType, self.source).__code__.co_filename).parent
+        return frozenset({own}).union(*(other._rooms for other in self._calls().values()))
+
+
+def fused(source: Callable[P, R]) -> Loop[P, R]:
+    """Make a loop in which a product and a sum may become one instruction, rounded once."""
+    return Loop(source, fastmath={"contract"})
+
+
+def inlined(source: Callable[P, R]) -> Loop[P, R]:
+    """Make a helper of :func:`fused` loops that disappears into those that call it."""
+    return Loop(source, fastmath={"contract"}, forceinline=True)
+
+
+# ---- where machine code is kept --------------------------------------------------------------
+
+CACHE_VARIABLE = "DYNSYS_CACHE"
+CACHE_OFF = frozenset({"off", "0", "no", "false"})
+
+
+def default_folder() -> Path | None:
+    """``$DYNSYS_CACHE`` or ``dynsys`` in ``$XDG_CACHE_HOME`` or ``~/.cache``; None if off."""
+    chosen = os.environ.get(CACHE_VARIABLE, "").strip()
+    if chosen.lower() in CACHE_OFF:
+        return None
+    try:
+        if chosen:
+            return Path(chosen).expanduser().absolute()
+        base = os.environ.get("XDG_CACHE_HOME", "")
+        return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "dynsys"
+    except RuntimeError:  # no home folder
+        return None
+
+
+def _folder(loop: Loop[Any, Any]) -> Path | None:
+    base = default_folder()
+    if base is None:
+        return None
+    digest = hashlib.sha256()
+    for path in sorted(path for room in loop._rooms for path in room.glob("*.py")):
+        digest.update(path.read_bytes())
+    return base / f"loops-{digest.hexdigest()[:16]}"
+
+
+def _is_private(folder: Path) -> bool:
+    """Make the folder; whether it and the one above are this user's alone, as code must be."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if os.name != "posix":
+            return True
+        infos = [folder.stat(), folder.parent.stat()]
+    except OSError:
+        return False
+    return all(i.st_uid == os.geteuid() and not i.st_mode & 0o022 for i in infos)
+
+
+@contextmanager
+def _numba_folder(folder: Path) -> Iterator[None]:
+    """Let numba choose this folder while a function is decorated."""
+    import numba
+
+    config: Any = numba.config
+    before = config.CACHE_DIR
+    config.CACHE_DIR = str(folder)
+    try:
+        yield
+    finally:
+        config.CACHE_DIR = before

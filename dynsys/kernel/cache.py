@@ -36,6 +36,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynsys.errors import KernelBuildError
+from dynsys.jit import CACHE_OFF, CACHE_VARIABLE, default_folder
 
 __all__ = [
     "CAREFULLY",
@@ -43,7 +44,6 @@ __all__ = [
     "CacheStatus",
     "Entry",
     "KernelCache",
-    "default_folder",
     "fingerprint",
     "foreign_access",
     "pack",
@@ -53,13 +53,11 @@ __all__ = [
     "write_whole",
 ]
 
-VARIABLE = "DYNSYS_CACHE"
 LIMIT_BYTES = 512 * 2**20
 STALE_SECONDS = 3600.0
 _KEY = re.compile(r"[0-9a-f]{64}")
 _ENTRY = re.compile(r"[0-9a-f]{64}\.kernel")
 _TEMPORARY = re.compile(r"\.[0-9a-f]{64}\.[0-9]+-[0-9a-f]+\.tmp")
-_OFF = frozenset({"off", "0", "no", "false"})
 
 
 @final
@@ -77,20 +75,6 @@ class CacheStatus:
         where = "off" if self.folder is None else f"in {self.folder}"
         counts = f"{self.hits} hits, {self.misses} misses, {self.rejected} rejected"
         return f"cache {where}, {counts}" + (f"; {self.problem}" if self.problem else "")
-
-
-def default_folder() -> Path | None:
-    """``$DYNSYS_CACHE`` or ``dynsys`` in ``$XDG_CACHE_HOME`` or ``~/.cache``; None if off."""
-    chosen = os.environ.get(VARIABLE, "").strip()
-    if chosen.lower() in _OFF:
-        return None
-    try:
-        if chosen:
-            return Path(chosen).expanduser().absolute()
-        base = os.environ.get("XDG_CACHE_HOME", "")
-        return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "dynsys"
-    except RuntimeError:  # no home folder
-        return None
 
 
 @final
@@ -118,7 +102,7 @@ class KernelCache:
     def __init__(
         self, folder: str | os.PathLike[str] | None = None, limit_bytes: int = LIMIT_BYTES
     ) -> None:
-        off = os.environ.get(VARIABLE, "").strip().lower() in _OFF
+        off = os.environ.get(CACHE_VARIABLE, "").strip().lower() in CACHE_OFF
         if folder is None or off:
             self.folder = default_folder()
         else:
@@ -126,7 +110,9 @@ class KernelCache:
         self.limit_bytes = limit_bytes
         self._problem: str | None = None
         if self.folder is None:
-            self._problem = f"switched off by {VARIABLE}" if off else "there is no home folder"
+            self._problem = (
+                f"switched off by {CACHE_VARIABLE}" if off else "there is no home folder"
+            )
         self._hits = self._misses = self._rejected = 0
 
     def get(self, key: str) -> Entry | None:
@@ -237,7 +223,7 @@ class KernelCache:
         if wrong:
             self._problem = (
                 f"cache folder {folder} {wrong}: no code is loaded from there; "
-                f"make it yours alone (chmod 700) or set {VARIABLE} to another folder"
+                f"make it yours alone (chmod 700) or set {CACHE_VARIABLE} to another folder"
             )
         return not wrong
 

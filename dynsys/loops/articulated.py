@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from dynsys.jit import fused, inlined
 from dynsys.loops.columns import (
     ARMATURE,
     AXIAL,
@@ -44,7 +45,6 @@ from dynsys.loops.columns import (
     WAY,
     WRENCH,
 )
-from dynsys.loops.jit import inlined, loop
 from dynsys.loops.rotations import (
     General,
     Parts,
@@ -67,7 +67,7 @@ __all__ = [
 ]
 
 
-@loop
+@fused
 def gather_inertias(
     numbers: Array,
     integers: IntArray,
@@ -261,7 +261,7 @@ def _pass_wrench(c: float, s: float, row: Array, up: Array) -> None:
     up[WRENCH + 5] += fz
 
 
-@loop
+@fused
 def respond(
     numbers: Array,
     integers: IntArray,
@@ -315,7 +315,7 @@ _ENTRY = np.array(
 """Columns that hold the entries of the symmetric (6, 6) matrix [[A, B], [B^T, C]]."""
 
 
-@loop
+@fused
 def eliminate_freedoms(
     joint: IntArray, vectors: Array, move: Array, row: Array, freedoms: Array
 ) -> None:
@@ -340,7 +340,7 @@ def eliminate_freedoms(
                 row[_ENTRY[place, i]] = 0.0
 
 
-@loop
+@fused
 def respond_freedoms(joint: IntArray, freedoms: Array, move: Array, qdd: Array) -> None:
     """qdd of a joint from the carried acceleration in ``move``, which it then adds to."""
     for k in range(joint[NV]):

@@ -6,6 +6,7 @@ moment and mass in the columns of the articulated inertia.
 
 from __future__ import annotations
 
+from dynsys.jit import fused, inlined
 from dynsys.loops.columns import (
     AXIAL,
     COS_T,
@@ -26,7 +27,6 @@ from dynsys.loops.columns import (
     V0,
     WAY,
 )
-from dynsys.loops.jit import inlined, loop
 from dynsys.loops.rotations import cross, to_parent, turn_symmetric
 from dynsys.loops.wrenches import ROWS
 from dynsys.types import Array, IntArray
@@ -34,7 +34,7 @@ from dynsys.types import Array, IntArray
 __all__ = ["fill_inertia_matrix", "solve_unknown"]
 
 
-@loop
+@fused
 def fill_inertia_matrix(
     numbers: Array,
     integers: IntArray,
@@ -168,7 +168,7 @@ def _pass_composite(c: float, s: float, move: Array, row: Array, up: Array) -> N
     up[LINEAR] += m
 
 
-@loop
+@fused
 def solve_unknown(H: Array, unknown: IntArray, x: Array) -> None:
     """x[unknown] = H[unknown, unknown]^-1 x[unknown] by L D L^T in place, O(nv^3)."""
     n = len(unknown)

@@ -342,10 +342,8 @@ class TreeArrays:
         E_up, r_up = self.joints.transforms(q)
         poses = self.joints.poses(E_up, r_up)
         U, D = np.empty_like(tree.S), np.empty(len(tree.S))
-        articulate(
-            *(tree.parent, motion_matrices(E_up, r_up), tree.inertia.copy()),
-            *(tree.S, tree.first, tree.armature, U, D),
-        )
+        X, IA = motion_matrices(E_up, r_up), tree.inertia.copy()
+        articulate(tree.parent, X, IA, tree.S, tree.first, tree.armature, U, D)
         self.require_positive(D)
         s = tree.S.copy()
         origin = poses.r.mean(axis=0)

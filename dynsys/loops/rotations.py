@@ -10,6 +10,7 @@ import math
 
 import numpy as np
 
+from dynsys.jit import fused, inlined
 from dynsys.loops.columns import (
     ADVANCE,
     ADVANCE0,
@@ -30,7 +31,6 @@ from dynsys.loops.columns import (
     SLOPE,
     WAY,
 )
-from dynsys.loops.jit import inlined, loop
 from dynsys.types import Array, IntArray
 
 __all__ = [
@@ -58,7 +58,7 @@ _H0, _H1, _H2 = 0.041666666666666664, -0.0013888888888887395, 2.4801587298763433
 _H3, _H4, _H5 = -2.7557317270560326e-07, 2.0876146024689747e-09, -1.1382614868556325e-11
 
 
-@loop
+@fused
 def place_bodies(
     numbers: Array, frames: Array, integers: IntArray, q: Array, angles: Array, motion: Array
 ) -> None:

@@ -11,9 +11,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-import numba
-from numba import types
-
+from dynsys.jit import fused, inlined
 from dynsys.loops.articulated import gather_inertias, respond
 from dynsys.loops.columns import (
     ACC,
@@ -46,7 +44,6 @@ from dynsys.loops.columns import (
 )
 from dynsys.loops.composite import fill_inertia_matrix, solve_unknown
 from dynsys.loops.flat import Model, Work
-from dynsys.loops.jit import compiled, inlined, loop
 from dynsys.loops.rotations import Vector, cross, place_bodies, to_body
 from dynsys.loops.wrenches import ROWS, gather_wrenches, move_bodies, push_bodies
 from dynsys.types import Array, IntArray
@@ -72,6 +69,7 @@ __all__ = [
 ]
 
 
+@fused
 def _inverse(
     numbers: Array,
     frames: Array,
@@ -110,6 +108,7 @@ def _inverse(
     return finite
 
 
+@fused
 def _forward(
     numbers: Array,
     frames: Array,
@@ -152,6 +151,7 @@ def _forward(
     return finite
 
 
+@fused
 def _inertia(
     numbers: Array,
     frames: Array,
@@ -182,32 +182,31 @@ def _inertia(
     return finite
 
 
-_VECTOR, _ROWS = numba.float64[::1], numba.float64[:, ::1]
-_MODEL = (_ROWS, _ROWS, numba.int64[:, ::1], numba.int64[::1])
+# numba's types of the arguments
+_VECTOR, _ROWS = "float64[::1]", "float64[:, ::1]"
+_MODEL = (_ROWS, _ROWS, "int64[:, ::1]", "int64[::1]")
 _WORK = (_ROWS, _ROWS, _ROWS, _ROWS, _ROWS, _VECTOR, _ROWS, _ROWS)
-_INPUT = types.Array(numba.float64, 2, "A", readonly=True)
-_OUTPUT = types.Array(numba.float64, 2, "A")
-_DYNAMICS = numba.boolean(
-    *_MODEL, *_WORK, numba.int64, numba.boolean, *[_INPUT] * 4, *[_OUTPUT] * 4
-)
+_INPUT, _OUTPUT = "Array(float64, 2, 'A', readonly=True)", "float64[:, :]"
+_DYNAMICS = (*_MODEL, *_WORK, "int64", "boolean", *[_INPUT] * 4, *[_OUTPUT] * 4)
+_INERTIA = (*_MODEL, *_WORK, _INPUT, _OUTPUT)
 
 
 @cache
 def inverse_states() -> Callable[..., Any]:
     """Compiled inverse dynamics."""
-    return compiled(_inverse, _DYNAMICS)
+    return _inverse.compiled(f"boolean({', '.join(_DYNAMICS)})")
 
 
 @cache
 def forward_states() -> Callable[..., Any]:
     """Compiled forward and hybrid dynamics."""
-    return compiled(_forward, _DYNAMICS)
+    return _forward.compiled(f"boolean({', '.join(_DYNAMICS)})")
 
 
 @cache
 def inertia_states() -> Callable[..., Any]:
     """Compiled inertia matrix."""
-    return compiled(_inertia, numba.boolean(*_MODEL, *_WORK, _INPUT, _OUTPUT))
+    return _inertia.compiled(f"boolean({', '.join(_INERTIA)})")
 
 
 # ----------------------------------------------------------------------
@@ -234,7 +233,7 @@ def write(source: Array, target: Array) -> bool:
     return finite
 
 
-@loop
+@fused
 def read_state(model: Model, work: Work, q: Array, qd: Array, given: Array) -> None:
     """Read one state and place the bodies; QDD gets the known accelerations, zero elsewhere.
 
@@ -252,7 +251,7 @@ def read_state(model: Model, work: Work, q: Array, qd: Array, given: Array) -> N
     place(model, work)
 
 
-@loop
+@fused
 def place(model: Model, work: Work) -> None:
     """Transforms of all joints at the position that was read."""
     place_bodies(
@@ -260,7 +259,7 @@ def place(model: Model, work: Work) -> None:
     )
 
 
-@loop
+@fused
 def bias(model: Model, work: Work, push: bool, f_ext: Array) -> None:
     """Motion and net wrenches of all bodies at qd and QDD, external wrenches taken off."""
     move_bodies(
@@ -270,13 +269,13 @@ def bias(model: Model, work: Work, push: bool, f_ext: Array) -> None:
         push_bodies(model.frames, f_ext, work.motion)
 
 
-@loop
+@fused
 def gather(model: Model, work: Work) -> None:
     """Wrenches through all joints from the net ones, and the torques they need."""
     gather_wrenches(model.numbers, model.integers, work.angles, work.vectors, work.motion)
 
 
-@loop
+@fused
 def form_matrix(model: Model, work: Work) -> None:
     """H of the bodies as they are placed."""
     fill_inertia_matrix(
@@ -285,7 +284,7 @@ def form_matrix(model: Model, work: Work) -> None:
     )
 
 
-@loop
+@fused
 def solve_tree(model: Model, work: Work) -> None:
     """QDD of a tree from its bias: articulated bodies, O(n)."""
     numbers, integers, angles, vectors = (
@@ -299,7 +298,7 @@ def solve_tree(model: Model, work: Work) -> None:
     respond(numbers, integers, angles, motion, inertia, freedoms, vectors[QDD])
 
 
-@loop
+@fused
 def solve_matrix(model: Model, work: Work) -> None:
     """QDD with coupled joints from its bias: the inertia matrix, solved densely."""
     gather(model, work)
@@ -309,7 +308,7 @@ def solve_matrix(model: Model, work: Work) -> None:
     solve_unknown(work.H, model.unknown, work.vectors[QDD])
 
 
-@loop
+@fused
 def wrenches_of_solution(model: Model, work: Work, want: int, push: bool, f_ext: Array) -> None:
     """Newton-Euler once more with all of qdd, where an output asks for it."""
     some_known = len(model.unknown) < work.vectors.shape[1] - 1
@@ -320,7 +319,7 @@ def wrenches_of_solution(model: Model, work: Work, want: int, push: bool, f_ext:
         gather(model, work)
 
 
-@loop
+@fused
 def write_state(
     model: Model,
     work: Work,
@@ -361,7 +360,7 @@ def _turn_back(e: Array, x: float, y: float, z: float) -> Vector:
     )
 
 
-@loop
+@fused
 def linear_velocities(
     numbers: Array,
     integers: IntArray,
@@ -388,7 +387,7 @@ def linear_velocities(
                     own[VELOCITY + place - 3] += qd[joint[V0] + k]
 
 
-@loop
+@fused
 def write_accelerations(frames: Array, motion: Array, velocity: Array, out: Array) -> bool:
     """Spatial proper accelerations (6 n_bodies,): (wd, a - w x v), a the classical one."""
     finite = True
@@ -405,7 +404,7 @@ def write_accelerations(frames: Array, motion: Array, velocity: Array, out: Arra
     return finite
 
 
-@loop
+@fused
 def write_wrenches(frames: Array, motion: Array, out: Array) -> bool:
     """Joint wrenches (6 n_bodies,)."""
     finite = True

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from dynsys.jit import fused, inlined
 from dynsys.loops.columns import (
     ACC,
     ARMATURE,
@@ -37,7 +38,6 @@ from dynsys.loops.columns import (
     WRENCH,
     W,
 )
-from dynsys.loops.jit import inlined, loop
 from dynsys.loops.rotations import cross, to_body, to_parent
 from dynsys.types import Array, IntArray
 
@@ -46,7 +46,7 @@ __all__ = ["ROWS", "gather_wrenches", "move_bodies", "push_bodies"]
 ROWS = np.array(FREEDOM_ROWS)
 
 
-@loop
+@fused
 def move_bodies(
     numbers: Array,
     integers: IntArray,
@@ -136,7 +136,7 @@ def _newton_euler(
     row[WRENCH + 5] = m * az + u20 * hx + u21 * hy + u22 * hz
 
 
-@loop
+@fused
 def push_bodies(frames: Array, f_ext: Array, motion: Array) -> None:
     """Take external wrenches (6 n_bodies,), in the robot's own frames, off the net wrenches."""
     for i in range(1, len(frames)):
@@ -148,7 +148,7 @@ def push_bodies(frames: Array, f_ext: Array, motion: Array) -> None:
             row[WRENCH + 3 + k] -= e[3 * k] * f[3] + e[3 * k + 1] * f[4] + e[3 * k + 2] * f[5]
 
 
-@loop
+@fused
 def gather_wrenches(
     numbers: Array,
     integers: IntArray,

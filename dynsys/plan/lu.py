@@ -23,7 +23,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from dynsys.errors import SingularSystemError, StructurallySingularError
-from dynsys.jit import compiled
+from dynsys.jit import Loop
 from dynsys.plan.orders.orders import Pattern, PivotOrder, require_square
 from dynsys.system.equations import Kinematics
 from dynsys.system.linear_system import LinearSystem
@@ -331,7 +331,7 @@ def symbolic_lu(pattern: Pattern, order: PivotOrder) -> SymbolicLU:
     return SymbolicLU(order, start.astype(np.intp), keys % n, touched, int(A.nnz))
 
 
-@compiled
+@Loop
 def _symbolic(n: Any, start: Any, cols: Any) -> Any:
     """Row i's columns in the order they are met; those of U are also kept by themselves."""
     out_start, upper_start = np.zeros(n + 1, np.int64), np.zeros(n + 1, np.int64)
@@ -421,7 +421,7 @@ def _part(
     return csr_array((v, (r, c)), shape=(n, n))
 
 
-@compiled
+@Loop
 def _numeric(n: Any, start: Any, cols: Any, values: Any, lu_start: Any, lu_cols: Any) -> Any:
     """Row by row: scatter row i of A, subtract multiples of the rows of U it meets."""
     out = np.zeros(len(lu_cols))

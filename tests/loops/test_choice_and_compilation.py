@@ -10,7 +10,9 @@ import numba
 import numpy as np
 import pytest
 
-from dynsys.loops import flat, jit, prefer_loops
+from dynsys import jit
+from dynsys.jit import Loop
+from dynsys.loops import flat, prefer_loops
 from dynsys.loops.kernel import estimated_operations
 from dynsys.model.spatial import Transform
 from dynsys.model.synthetic import chain, humanoid30, random_rotation, random_tree
@@ -44,8 +46,8 @@ def test_compiled_loops_go_to_the_cache_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = numba.config.CACHE_DIR
-    monkeypatch.setattr(jit, "_folder", lambda: tmp_path / "loops")
-    assert jit.compiled(plus_one, numba.float64(numba.float64))(1.0) == 2.0
+    monkeypatch.setattr(jit, "_folder", lambda loop: tmp_path / "loops")
+    assert Loop(plus_one).compiled("float64(float64)")(1.0) == 2.0
     assert list((tmp_path / "loops").rglob("*.nbc"))
     assert numba.config.CACHE_DIR == before
 
@@ -58,17 +60,17 @@ def test_without_a_usable_folder_loops_are_compiled_anyway(
     shared.mkdir()
     shared.chmod(0o777)
     for folder in (None, tmp_path / "file" / "loops", shared):
-        monkeypatch.setattr(jit, "_folder", lambda folder=folder: folder)
-        assert jit.compiled(plus_one, numba.float64(numba.float64))(1.0) == 2.0
+        monkeypatch.setattr(jit, "_folder", lambda loop, folder=folder: folder)
+        assert Loop(plus_one).compiled("float64(float64)")(1.0) == 2.0
     assert not list(shared.iterdir())
 
 
 def test_a_damaged_cache_is_rebuilt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jit, "_folder", lambda: tmp_path)
-    jit.compiled(plus_one, numba.float64(numba.float64))
+    monkeypatch.setattr(jit, "_folder", lambda loop: tmp_path)
+    Loop(plus_one).compiled("float64(float64)")
     for path in tmp_path.rglob("*.nb?"):
         path.write_bytes(path.read_bytes()[:7])
-    assert jit.compiled(plus_one, numba.float64(numba.float64))(1.0) == 2.0
+    assert Loop(plus_one).compiled("float64(float64)")(1.0) == 2.0
 
 
 def test_any_rotation_is_three_elementary_turns() -> None:

@@ -23,7 +23,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from dynsys.errors import StructurallySingularError
-from dynsys.jit import compiled
+from dynsys.jit import Loop
 from dynsys.plan.orders.orders import (
     AbstractOrdering,
     Natural,
@@ -66,7 +66,7 @@ def matching(pattern: Pattern) -> IntArray:
     return column_of_row
 
 
-@compiled
+@Loop
 def _augmented(n_rows: Any, n_cols: Any, start: Any, cols: Any) -> Any:
     """Greedy matching, then a shortest augmenting path from every row left over."""
     column_of, row_of = np.full(n_rows, -1, np.int64), np.full(n_cols, -1, np.int64)

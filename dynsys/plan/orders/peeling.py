@@ -22,7 +22,7 @@ from typing import Any, final
 
 import numpy as np
 
-from dynsys.jit import compiled
+from dynsys.jit import Loop
 from dynsys.plan.orders.orders import (
     AbstractOrdering,
     Natural,
@@ -118,7 +118,7 @@ class Peeled(AbstractOrdering):
         )
 
 
-@compiled
+@Loop
 def _peel(n_rows: Any, n_cols: Any, start: Any, others: Any, with_columns: Any) -> Any:
     """Peel by counts; the last entry of a line is the xor of those that it has left.
 

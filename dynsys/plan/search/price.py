@@ -11,16 +11,16 @@ and its safety: the worst ratio, over sampled states, of any pivot to its column
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeVar, final
+from typing import Any, final
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csc_array
 
+from dynsys.jit import Loop
 from dynsys.plan.lu import factor_and_solve
 from dynsys.plan.operations import Operations, program_operations
 from dynsys.plan.orders.orders import OrderingContext, Pattern, PivotOrder, sample_values
@@ -224,17 +224,8 @@ def _scalar(graph: Graph, ref: int) -> Any:
 NONE, GENERAL, UNIT = 0, 1, 2
 CANCELLED = 1e-12
 
-_Function = TypeVar("_Function", bound=Callable[..., Any])
-_njit: Any = numba.njit
 
-
-def compiled(function: _Function) -> _Function:
-    """Compile on first use; compiled functions may call each other."""
-    jitted: _Function = _njit(cache=True)(function)
-    return jitted
-
-
-@compiled
+@Loop
 def elimination_price(place: Any, known_rhs: Any) -> Any:
     """Operations of the elimination, or -1 if a pivot is structurally zero.
 
@@ -282,7 +273,7 @@ def elimination_price(place: Any, known_rhs: Any) -> Any:
     return total
 
 
-@compiled
+@Loop
 def _blocks(place: Any) -> Any:
     """Pivots at which all unknowns so far are determined; end of each row's block."""
     n = len(place)
@@ -302,7 +293,7 @@ def _blocks(place: Any) -> Any:
     return closed, block
 
 
-@compiled
+@Loop
 def _determine(place: Any, known_rhs: Any, c: Any, start: Any, known: Any) -> Any:
     """Substitute the value of unknown c in the rows from ``start`` on."""
     total = 0
@@ -316,7 +307,7 @@ def _determine(place: Any, known_rhs: Any, c: Any, start: Any, known: Any) -> An
     return total
 
 
-@compiled
+@Loop
 def _clear(place: Any, known_rhs: Any, k: Any, right: Any, below: Any, finish: Any) -> Any:
     """Subtract multiples of row k from the rows below."""
     pivot = place[k, k]
@@ -350,7 +341,7 @@ def _clear(place: Any, known_rhs: Any, k: Any, right: Any, below: Any, finish: A
     return total
 
 
-@compiled
+@Loop
 def _back(place: Any, known_rhs: Any, m: Any, finish: Any, x_known: Any) -> Any:
     """Back substitution in row m."""
     known, total = known_rhs[m], 0
@@ -364,7 +355,7 @@ def _back(place: Any, known_rhs: Any, m: Any, finish: Any, x_known: Any) -> Any:
     return total
 
 
-@compiled
+@Loop
 def worst_ratio(
     rows: Any, cols: Any, values: Any, row_place: Any, col_place: Any, enough: Any
 ) -> Any:
