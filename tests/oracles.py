@@ -8,6 +8,7 @@ matrices projected by dense Jacobians. Slow on purpose.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 
 import numpy as np
 from scipy.spatial.transform import Rotation
@@ -18,6 +19,7 @@ from dynsys.types import Array
 
 __all__ = [
     "body_poses",
+    "central_difference",
     "forward_dynamics",
     "inverse_dynamics",
     "jacobian",
@@ -25,14 +27,17 @@ __all__ = [
     "joint_pose",
     "kinetic_energy",
     "mass_matrix",
+    "momentum_rate_by_differences",
     "motion_cross",
     "motion_matrix",
+    "pose",
     "potential_energy",
     "power_by_differences",
     "skew_matrix",
     "velocity_between",
 ]
 
+_Value = TypeVar("_Value", float, Array)
 
 # ---- geometry ----------------------------------------------------------------------------
 
@@ -193,6 +198,33 @@ def forward_dynamics(
     return np.asarray(np.linalg.solve(mass_matrix(robot, q), torque - bias))
 
 
+def momentum_rate_by_differences(
+    robot: KinematicTree, q: Array, qd: Array, qdd: Array, body: int, step: float = 1e-4
+) -> Array:
+    """Wrench (6,) that moves a body against gravity: d/dt of its momentum, in its coordinates.
+
+    The momentum about the base's origin, in base coordinates, is differentiated along q(t),
+    qd + qdd t; the weight is taken off as a force at the centre of mass.
+    """
+    inertia = robot.bodies[body].inertia
+
+    def momentum(t: float) -> Array:
+        q_t = robot.integrate(q, qd + 0.5 * t * qdd, t)
+        T = body_poses(robot, q_t)[body]
+        v = jacobian(robot, q_t, body) @ (qd + t * qdd)
+        R, w = T[:3, :3], v[:3]
+        linear = inertia.mass * R @ (v[3:] + np.cross(w, inertia.com))
+        centre = R @ inertia.com + T[:3, 3]
+        return np.concatenate([np.cross(centre, linear) + R @ (inertia.about_com @ w), linear])
+
+    rate = np.asarray(central_difference(momentum, step))
+    T = body_poses(robot, q)[body]
+    weight = inertia.mass * robot.gravity
+    rate[:3] -= np.cross(T[:3, :3] @ inertia.com + T[:3, 3], weight)
+    rate[3:] -= weight
+    return np.asarray(np.linalg.inv(motion_matrix(T)).T @ rate)
+
+
 # ---- energy ------------------------------------------------------------------------------
 
 
@@ -228,7 +260,7 @@ def power_by_differences(
     return central_difference(energy, step)
 
 
-def central_difference(function: Callable[[float], float], step: float) -> float:
+def central_difference(function: Callable[[float], _Value], step: float) -> _Value:
     """Derivative at 0 of a function of one number, error O(step^4)."""
     near = function(step) - function(-step)
     far = function(2 * step) - function(-2 * step)
