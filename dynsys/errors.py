@@ -1,4 +1,4 @@
-"""Everything dynsys raises: one tree of exceptions, named by what went wrong.
+"""Everything dynsys, sensors and problems raise: one tree of exceptions, by what went wrong.
 
 Catch :class:`DynsysError` to catch them all. Messages say what, where and what to do.
 """
@@ -6,15 +6,23 @@ Catch :class:`DynsysError` to catch them all. Messages say what, where and what 
 from __future__ import annotations
 
 __all__ = [
+    "CampaignError",
+    "ContradictionError",
     "DynsysError",
     "KernelBuildError",
     "LayoutError",
+    "LogError",
     "ModelError",
     "ModelWarning",
+    "PlanFileError",
     "PlanMismatchError",
+    "RefusedError",
+    "ReportError",
+    "SchedulerError",
     "SingularSystemError",
     "StateError",
     "StructurallySingularError",
+    "TooLarge",
 ]
 
 
@@ -28,6 +36,10 @@ class ModelError(DynsysError):
 
 class StateError(DynsysError, ValueError):
     """A vector handed in (q, qd, qdd, torque, wrench) has a wrong length or a bad value."""
+
+
+class ContradictionError(StateError):
+    """Statements without noise contradict each other at this state: names them."""
 
 
 class LayoutError(DynsysError):
@@ -46,8 +58,36 @@ class PlanMismatchError(DynsysError):
     """A plan was made for another robot, problem or layout."""
 
 
+class PlanFileError(PlanMismatchError):
+    """A file is no plan, or a damaged one, or from another version of dynsys."""
+
+
+class TooLarge(DynsysError):
+    """The core has too many orders to try all."""
+
+
+class SchedulerError(DynsysError):
+    """A Dask cluster was asked for that is not installed or cannot be reached."""
+
+
+class CampaignError(DynsysError):
+    """A folder belongs to another campaign, or workers die again and again."""
+
+
 class KernelBuildError(DynsysError):
     """Compiling a kernel failed; the reference backend still works."""
+
+
+class LogError(DynsysError):
+    """A log cannot be read, lacks data, or does not fit the robot."""
+
+
+class ReportError(DynsysError):
+    """A report cannot be made, written or printed; says what to do."""
+
+
+class RefusedError(DynsysError):
+    """A message asks for something that studio does not do: says what and why."""
 
 
 class ModelWarning(UserWarning):

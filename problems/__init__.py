@@ -1,9 +1,10 @@
 """Problems on the linear system D(q) d + b(q, qd) = 0: dynamics, estimation from sensors."""
 
+from dynsys.errors import ContradictionError
 from problems.dynamics import ForwardDynamics, HybridDynamics, InverseDynamics
 from problems.estimation.calibration import Calibration, calibrate_offsets
 from problems.estimation.estimate import Estimate, Suspect
-from problems.estimation.estimation import ContradictionError, Estimation
+from problems.estimation.estimation import Estimation
 from problems.estimation.prior import Prior
 from problems.placement.placement import Candidate, Placement, place_sensors
 from problems.problem import AbstractDynamics, AbstractProblem

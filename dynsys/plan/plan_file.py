@@ -14,7 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from dynsys.errors import PlanMismatchError
+from dynsys.errors import PlanFileError
 from dynsys.plan.fingerprint import Fingerprint
 from dynsys.plan.operations import Operations
 from dynsys.plan.orders.orders import PivotOrder
@@ -24,7 +24,7 @@ from dynsys.plan.symmetric import SymmetricStep
 if TYPE_CHECKING:
     from dynsys.plan.plan import Plan
 
-__all__ = ["FORMAT", "LARGEST_FILE", "PlanFileError", "read_plan", "write_plan"]
+__all__ = ["FORMAT", "LARGEST_FILE", "read_plan", "write_plan"]
 
 FORMAT = 1
 LARGEST_FILE = 64 * 2**20
@@ -32,10 +32,6 @@ LARGEST_FILE = 64 * 2**20
 
 _STEPS = ("joint pair", "pivot", "link pair")
 _LARGEST_COUNT = 2**53
-
-
-class PlanFileError(PlanMismatchError):
-    """A file is no plan, or a damaged one, or from another version of dynsys."""
 
 
 def write_plan(plan: Plan, path: Path) -> None:

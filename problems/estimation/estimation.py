@@ -39,7 +39,7 @@ from problems.estimation.least_squares import has_cholmod
 from problems.estimation.measured_system import Active, MeasuredSystem, Readings
 from problems.estimation.posterior import AbstractPosterior
 from problems.estimation.prior import PerName, Prior
-from problems.estimation.solver import ContradictionError, PosteriorSolver
+from problems.estimation.solver import PosteriorSolver
 from problems.inputs import matrix
 from problems.problem import AbstractProblem
 from sensors.layout import Layout
@@ -47,7 +47,7 @@ from sensors.layout import Layout
 if TYPE_CHECKING:
     from problems.verdict.verdict import Verdict
 
-__all__ = ["ContradictionError", "Estimation", "Uncertainty"]
+__all__ = ["Estimation", "Uncertainty"]
 
 Backend: TypeAlias = Literal["auto", "llvm", "cholmod", "superlu", "dense"]
 

@@ -9,7 +9,7 @@ from typing import final
 import numpy as np
 from scipy.sparse import csc_array
 
-from dynsys.errors import StateError
+from dynsys.errors import ContradictionError
 from dynsys.system.equations import Kinematics
 from dynsys.types import Array, BoolArray
 from problems.estimation.least_squares import (
@@ -31,14 +31,10 @@ from problems.estimation.posterior import (
     solve_square,
 )
 
-__all__ = ["ContradictionError", "PosteriorSolver"]
+__all__ = ["PosteriorSolver"]
 
 CONTRADICTION = 1e-8
 """Exact statements that miss each other by more than this part of their terms contradict."""
-
-
-class ContradictionError(StateError):
-    """Statements without noise contradict each other at this state: names them."""
 
 
 @final

@@ -16,8 +16,9 @@ from typing import final
 
 import numpy as np
 
+from dynsys.errors import LogError
 from dynsys.types import Array
-from problems.logs.source import AbstractLog, LogError, check_time
+from problems.logs.source import AbstractLog, check_time
 from problems.logs.tables import NpzLog
 
 __all__ = [

@@ -16,8 +16,8 @@ from typing import final
 
 import numpy as np
 
+from dynsys.errors import LogError
 from dynsys.types import Array, IntArray
-from problems.logs.source import LogError
 
 __all__ = ["Differentiation", "local_fit"]
 

@@ -20,7 +20,7 @@ from typing import Any, final
 
 import numpy as np
 
-from dynsys.errors import DynsysError, KernelBuildError
+from dynsys.errors import DynsysError, KernelBuildError, LogError
 from dynsys.types import Array
 from problems.estimation.compiled import wanted_of
 from problems.estimation.estimation import COMPILED_FROM, Estimation
@@ -28,7 +28,6 @@ from problems.logs.open import open_log
 from problems.logs.outputs import Output, needed, parse_outputs, rows_of, uncertain
 from problems.logs.samples import SampleReader
 from problems.logs.simulate import Simulation, Trajectory
-from problems.logs.source import LogError
 from problems.logs.write import Group
 from problems.problem_file import ProblemFile, load_problem
 

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from dynsys.errors import LogError
 from dynsys.model.readers.xml_input import PathLike
 from problems.logs.align import aligned_npz
 from problems.logs.ros import open_bag
-from problems.logs.source import AbstractLog, LogError
+from problems.logs.source import AbstractLog
 from problems.logs.tables import CsvLog, NpzLog, ParquetLog
 
 __all__ = ["FORMATS", "open_log"]

@@ -21,9 +21,10 @@ from typing import IO, Any, final
 
 import numpy as np
 
+from dynsys.errors import LogError
 from dynsys.types import Array
 from problems.logs.align import AlignedLog, Stream
-from problems.logs.source import LogError, missing_library
+from problems.logs.source import missing_library
 
 __all__ = [
     "DEFINITIONS",

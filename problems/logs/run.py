@@ -24,9 +24,10 @@ from typing import Any, Protocol, final
 
 import numpy as np
 
+from dynsys.errors import LogError
 from dynsys.types import Array
 from problems.logs.jobs import forget
-from problems.logs.source import LogError, missing_library
+from problems.logs.source import missing_library
 from problems.logs.write import Group, check_output, write_log
 
 __all__ = [

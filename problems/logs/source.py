@@ -11,13 +11,12 @@ from typing import Self, final
 
 import numpy as np
 
-from dynsys.errors import DynsysError
+from dynsys.errors import LogError
 from dynsys.model.tree import KinematicTree
 from dynsys.types import Array
 
 __all__ = [
     "AbstractLog",
-    "LogError",
     "Source",
     "check_time",
     "joint_columns",
@@ -26,10 +25,6 @@ __all__ = [
     "own_joints",
     "source_of",
 ]
-
-
-class LogError(DynsysError):
-    """A log cannot be read, lacks data, or does not fit the robot."""
 
 
 class AbstractLog(ABC):

@@ -20,8 +20,9 @@ from typing import IO, Any, final
 
 import numpy as np
 
+from dynsys.errors import LogError
 from dynsys.types import Array, IntArray
-from problems.logs.source import AbstractLog, LogError, missing_library
+from problems.logs.source import AbstractLog, missing_library
 
 __all__ = [
     "CsvLog",

@@ -16,9 +16,10 @@ from typing import Any, final
 
 import numpy as np
 
+from dynsys.errors import LogError
 from dynsys.model.readers.xml_input import PathLike
 from dynsys.types import Array
-from problems.logs.source import LogError, missing_library
+from problems.logs.source import missing_library
 
 __all__ = ["Group", "check_output", "table_groups", "write_log"]
 

@@ -11,12 +11,12 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, final
 
-from dynsys.errors import DynsysError
+from dynsys.errors import DynsysError, ReportError
 from dynsys.plan.fingerprint import fingerprint_problem, fingerprint_robot
 from problems.report.log_part import LogPart, SolvedLog, log_part, solve_log
 from problems.report.orders_part import OrdersPart, orders_part
 from problems.report.robot_part import RobotPart, robot_part
-from problems.report.subject import ReportError, Subject, plain
+from problems.report.subject import Subject, plain
 from problems.report.timing_part import TimingPart, timing_part
 from problems.report.uncertainty_part import UncertaintyPart, uncertainty_part
 from problems.verdict.verdict import Verdict

@@ -8,13 +8,14 @@ from typing import final
 
 import numpy as np
 
+from dynsys.errors import LogError
 from dynsys.types import Array, IntArray
 from problems.estimation.estimation import Estimation
 from problems.inputs import WRENCH
 from problems.logs.differentiate import Differentiation
 from problems.logs.open import open_log
 from problems.logs.samples import SampleReader, Samples
-from problems.logs.source import AbstractLog, LogError, own_joints, source_of
+from problems.logs.source import AbstractLog, own_joints, source_of
 from problems.report.subject import Subject
 from problems.report.timing_part import UNCERTAIN
 

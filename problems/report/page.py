@@ -8,6 +8,7 @@ from importlib import resources
 from pathlib import Path
 from statistics import median
 
+from dynsys.errors import ReportError
 from problems.report.build import Report
 from problems.report.draw_matrix import bars, matrix, matrix_legend
 from problems.report.draw_robot import skeletons, tree
@@ -24,7 +25,6 @@ from problems.report.markup import (
     text,
 )
 from problems.report.robot_part import FAMILIES, SensorPart
-from problems.report.subject import ReportError
 from problems.verdict.verdict import Verdict
 from problems.verdict.words import describe
 

@@ -12,8 +12,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from dynsys.errors import ReportError
 from problems.doctor import find_browser
-from problems.report.subject import ReportError
 
 __all__ = ["chromium_flags", "write_pdf"]
 

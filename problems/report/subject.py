@@ -9,7 +9,6 @@ from typing import Any, final
 
 import numpy as np
 
-from dynsys.errors import DynsysError
 from dynsys.model.tree import KinematicTree
 from dynsys.system.linear_system import LinearSystem
 from problems.estimation.estimation import Estimation
@@ -20,7 +19,6 @@ from problems.robots import read_robot
 from sensors import Layout
 
 __all__ = [
-    "ReportError",
     "Subject",
     "estimation_subject",
     "plain",
@@ -32,10 +30,6 @@ WORDS = {
     "ForwardDynamics": "forward dynamics",
     "HybridDynamics": "hybrid dynamics",
 }
-
-
-class ReportError(DynsysError):
-    """A report cannot be made, written or printed; says what to do."""
 
 
 @final

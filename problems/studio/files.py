@@ -10,7 +10,7 @@ from typing import Any, TypeAlias, final
 
 import yaml
 
-from dynsys.errors import DynsysError, LayoutError
+from dynsys.errors import LayoutError, RefusedError
 from dynsys.model.tree import KinematicTree
 from problems.logs.open import FORMATS
 from problems.problem_file import ProblemFile, load_problem, save_problem
@@ -23,7 +23,6 @@ __all__ = [
     "LAYOUTS",
     "LOGS",
     "Folder",
-    "RefusedError",
     "layout_content",
     "listing",
     "open_problem",
@@ -123,10 +122,6 @@ LAYOUTS = (".yaml", ".yml")
 LOGS = FORMATS
 PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+ -]{0,98}")
 MOST_LISTED = 200
-
-
-class RefusedError(DynsysError):
-    """A message asks for something that studio does not do: says what and why."""
 
 
 @final

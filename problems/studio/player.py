@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import final
 
+from dynsys.errors import RefusedError
 from problems.estimation.estimate import Estimate
 from problems.estimation.estimation import Estimation
 from problems.estimation.prior import Prior
 from problems.logs import Differentiation, SampleReader, Samples, open_log
-from problems.studio.files import RefusedError
 from sensors.layout import Layout
 
 __all__ = ["Player"]

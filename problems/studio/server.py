@@ -19,8 +19,7 @@ from typing import Any, TypeAlias, final
 
 import numpy as np
 
-from dynsys.errors import DynsysError
-from problems.studio.files import RefusedError
+from dynsys.errors import DynsysError, RefusedError
 from problems.studio.session import Session
 
 __all__ = [

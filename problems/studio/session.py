@@ -8,12 +8,12 @@ from threading import RLock
 from time import perf_counter
 from typing import Any, TypeAlias, final
 
-from dynsys.errors import DynsysError
+from dynsys.errors import DynsysError, RefusedError
 from dynsys.types import Array
 from problems.problem_file import ProblemFile
 from problems.studio import files, palette, posture, shapes, view
 from problems.studio.background import AbstractBackground
-from problems.studio.files import Folder, RefusedError
+from problems.studio.files import Folder
 from problems.studio.glance import Onlooker
 from problems.studio.player import Player
 from problems.studio.questions import Questions

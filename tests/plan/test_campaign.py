@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from dynsys.plan.search.campaign import Campaign, CampaignError, CampaignTask, Outcome
+from dynsys.errors import CampaignError
+from dynsys.plan.search.campaign import Campaign, CampaignTask, Outcome
 from tests.plan.campaign_tasks import failing, square
 
 ROOT = Path(__file__).parents[2]

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from dynsys.errors import DynsysError
+from dynsys.errors import DynsysError, SchedulerError, TooLarge
 from dynsys.model import synthetic
 from dynsys.plan.operations import elimination_operations
 from dynsys.plan.orders.dulmage_mendelsohn import BlockTriangular
@@ -25,7 +25,7 @@ from dynsys.plan.orders.recursive_orders import LeafToRoot, RootToLeaf
 from dynsys.plan.pivots import sampled_ratios
 from dynsys.plan.plan import Plan
 from dynsys.plan.search import search as search_generations
-from dynsys.plan.search.exhaustive import TooLarge, least_operations
+from dynsys.plan.search.exhaustive import least_operations
 from dynsys.plan.search.local import Task, as_order, as_pivots, by_blocks, neighbour, run_task
 from dynsys.plan.search.price import SearchProblem
 from dynsys.plan.search.search import (
@@ -37,7 +37,7 @@ from dynsys.plan.search.search import (
     search_order,
     search_plan,
 )
-from dynsys.plan.search.workers import SchedulerError, executor
+from dynsys.plan.search.workers import executor
 from dynsys.system.laws import known, known_external_wrench, known_inputs, known_qdd
 from dynsys.system.linear_system import LinearSystem
 from tests.plan.systems import load_cell_system

@@ -18,15 +18,18 @@ import pytest
 import dynsys
 import problems
 import sensors
-from dynsys.errors import DynsysError
-from dynsys.plan.plan_file import PlanFileError
-from dynsys.plan.search.campaign import Campaign, CampaignError, CampaignTask
+from dynsys.errors import (
+    CampaignError,
+    DynsysError,
+    LogError,
+    PlanFileError,
+)
+from dynsys.plan.search.campaign import Campaign, CampaignTask
 from experiments.trust.faults import FAULTS, inject
 from experiments.trust.faults_common import Outcome, killed_at_work, undisturbed
 from problems.command.main import main
 from problems.logs.jobs import SimulateJob
 from problems.logs.run import ChunkStore, run_job, run_on_dask
-from problems.logs.source import LogError
 from problems.robots import read_robot
 
 SMALL: dict[str, dict[str, Any]] = {

@@ -23,10 +23,10 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeAlias, final
 
-from dynsys.errors import DynsysError
+from dynsys.errors import CampaignError
 from dynsys.plan.search.workers import executor
 
-__all__ = ["Campaign", "CampaignError", "CampaignTask", "Outcome", "Summary"]
+__all__ = ["Campaign", "CampaignTask", "Outcome", "Summary"]
 
 Json: TypeAlias = Mapping[str, Any]
 Function: TypeAlias = Callable[[Json], Json]
@@ -35,10 +35,6 @@ PATIENCE = 3
 """Times in a row that workers may die without any task being finished."""
 POLL = 0.2
 """Seconds between looks at a task that another process computes."""
-
-
-class CampaignError(DynsysError):
-    """A folder belongs to another campaign, or workers die again and again."""
 
 
 @final

@@ -15,24 +15,20 @@ from typing import TypeAlias, final
 
 import numpy as np
 
-from dynsys.errors import DynsysError, StructurallySingularError
+from dynsys.errors import StructurallySingularError, TooLarge
 from dynsys.plan.orders.dulmage_mendelsohn import block_triangular
 from dynsys.plan.orders.orders import PivotOrder
 from dynsys.plan.search.local import Pivots, as_order
 from dynsys.plan.search.price import SearchProblem
 from dynsys.types import IntArray
 
-__all__ = ["Optimum", "TooLarge", "least_operations"]
+__all__ = ["Optimum", "least_operations"]
 
 Matrix: TypeAlias = frozenset[tuple[int, int, bool]]
 """Entries (row, column, is +-1) of what is left."""
 
 LEAST_STEP = 2
 """Every step but the last changes a right-hand side and is substituted back: two additions."""
-
-
-class TooLarge(DynsysError):
-    """The core has too many orders to try all."""
 
 
 @final

@@ -14,15 +14,11 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
-from dynsys.errors import DynsysError
+from dynsys.errors import SchedulerError
 
-__all__ = ["SchedulerError", "Serial", "executor"]
+__all__ = ["Serial", "executor"]
 
 _DASK = "pip install 'dynsys[dask]'"
-
-
-class SchedulerError(DynsysError):
-    """A Dask cluster was asked for that is not installed or cannot be reached."""
 
 
 class Serial(Executor):

@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from dynsys.errors import LogError
 from problems.logs.ros import MAX_CHUNK, check_chunks
-from problems.logs.source import LogError
 
 lz4 = pytest.importorskip("lz4.frame", reason="lz4 is not installed")
 

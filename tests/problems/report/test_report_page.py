@@ -11,12 +11,11 @@ import numpy as np
 import pytest
 
 import dynsys
-from dynsys.errors import DynsysError
+from dynsys.errors import DynsysError, LogError
 from dynsys.plan.orders.libraries import SuperLU
 from dynsys.plan.orders.orders import OrderingContext
 from problems import Estimation, ForwardDynamics
 from problems.command import main as cli
-from problems.logs.source import LogError
 from problems.report import (
     Report,
     ReportError,

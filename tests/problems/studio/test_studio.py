@@ -11,10 +11,9 @@ import pytest
 
 import dynsys
 import sensors
-from dynsys.errors import DynsysError, LayoutError
+from dynsys.errors import DynsysError, LayoutError, RefusedError
 from dynsys.model.tree import KinematicTree
 from problems.studio import palette
-from problems.studio.files import RefusedError
 from problems.studio.server import ACTIONS
 from tests.problems.studio.studio_cases import UNTOUCHED, act, session_on, torques, work
 

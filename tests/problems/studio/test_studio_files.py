@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 import dynsys
 import sensors
-from dynsys.errors import DynsysError, LayoutError
+from dynsys.errors import DynsysError, LayoutError, RefusedError
 from problems.command import main as cli
 from problems.problem_file import load_problem
-from problems.studio.files import LAYOUTS, Folder, RefusedError
+from problems.studio.files import LAYOUTS, Folder
 from tests.problems.studio.studio_cases import CHAIN, act, session_on, work
 
 # ---- files -----------------------------------------------------------------------------------

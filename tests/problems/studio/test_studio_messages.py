@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dynsys.errors import RefusedError
 from problems.studio.background import Job, ProcessBackground
-from problems.studio.files import RefusedError
 from problems.studio.server import ACTIONS, MOST_BYTES, parse_message
 from tests.problems.studio.studio_cases import CHAIN, UNTOUCHED
 

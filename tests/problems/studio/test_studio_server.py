@@ -14,10 +14,11 @@ from typing import Any
 
 import pytest
 
+from dynsys.errors import RefusedError
 from problems.command import main as cli
 from problems.command import studio as studio_command
 from problems.problem_file import ProblemFile
-from problems.studio.files import Folder, RefusedError
+from problems.studio.files import Folder
 from problems.studio.server import (
     HEADER,
     MOST_BYTES,
