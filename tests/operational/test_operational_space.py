@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose
 
 from dynsys.errors import ModelError, SingularSystemError, StateError
 from dynsys.model import synthetic
+from dynsys.model.expanded import expanded_parent
 from dynsys.model.joints import Revolute
 from dynsys.model.spatial import Transform
 from dynsys.model.tree import Body, Frame, KinematicTree
@@ -22,9 +23,12 @@ from dynsys.operational import (
 )
 from dynsys.operational.method import method_names
 from dynsys.operational.rjk import needed_blocks
-from dynsys.operational.scalars import lambda_inv_scalars
 from dynsys.operational.tasks import AbstractTask
+from dynsys.operational.y_factor import lambda_inverse, yd_factors
 from dynsys.program.graph import Graph
+from dynsys.recursive.crba import crba_scalars
+from dynsys.recursive.kinematics import transforms
+from dynsys.recursive.sparse_factors import ltdl_scalars
 from dynsys.types import Array
 from tests import oracles
 from tests.strategies import seeds, trees
@@ -135,8 +139,12 @@ def test_an_operational_space_is_analysed_once_for_many_states() -> None:
 def test_the_same_source_records_an_expression_graph() -> None:
     robot = synthetic.balanced_tree(3)
     space = OperationalSpace(robot, [3, RelativeMotion(4, 5)]).space
-    graph = Graph()
-    program = graph.program(list(lambda_inv_scalars(space, graph.inputs(robot.nq)).ravel()))
+    graph, parent = Graph(), expanded_parent(robot)
+    q_nodes = graph.inputs(robot.nq)
+    L, diag = ltdl_scalars(crba_scalars(robot, q_nodes), parent)
+    J = space.jacobian_scalars(transforms(robot, q_nodes))
+    Yd, YD = yd_factors(J, L, diag, space.supports, parent)
+    program = graph.program(list(lambda_inverse(YD, Yd, space.supports).ravel()))
     q = robot.random_configuration(1)
     exact = operational_space(robot, q, [3, RelativeMotion(4, 5)]).Lambda_inv
     assert_allclose(program.evaluate(q), exact.ravel(), atol=1e-10 * np.abs(exact).max())
