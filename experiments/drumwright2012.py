@@ -17,11 +17,19 @@ from typing import get_args
 
 import numpy as np
 
-from dynsys.loops.counts import TABLE_1, TABLE_2, TABLE_3, Table, evaluate, inverse_count, total
 from dynsys.model import synthetic
 from dynsys.program.counting import OperationCount
 from dynsys.simulation import ROUTES, Integrator
 from experiments import centipede_runs, drumwright_runs, paper_rows
+from experiments.drumwright2012_counts import (
+    TABLE_1,
+    TABLE_2,
+    TABLE_3,
+    Table,
+    evaluate,
+    inverse_count,
+    total,
+)
 from experiments.paper_rows import Row, row
 from experiments.stopwatch import with_one_blas_thread
 

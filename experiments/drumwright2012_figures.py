@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from dynsys.loops.counts import inverse_count
 from dynsys.program.counting import OperationCount
 from dynsys.simulation import ROUTES, SimulationState
 from experiments import centipede_runs, drumwright_runs, paper_figures
 from experiments.drumwright2012 import Sizes, figure_1_curves
+from experiments.drumwright2012_counts import inverse_count
 from experiments.paper_figures import labelled_axes
 
 __all__ = ["draw_walk", "write"]

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from scipy.linalg import lapack
 
+from dynsys.jit import Loop
 from dynsys.loops import drumwright
 from dynsys.loops.drumwright import (
     Freedoms,
     TreeArrays,
-    articulate_globally,
     gather_impulses,
     update_velocities,
 )
@@ -25,7 +25,7 @@ from dynsys.model.spatial import Transform
 from dynsys.model.tree import KinematicTree
 from dynsys.program.counting import OperationCount, Tally
 from dynsys.recursive.sparse_factors import ltl_in_situ
-from dynsys.types import Array, ScalarArray
+from dynsys.types import Array, IntArray, ScalarArray
 from experiments.stopwatch import seconds
 
 __all__ = [
@@ -65,6 +65,31 @@ def solve_globally(
     gain, D = np.empty_like(s), scalars(robot.armature)
     articulate_globally(robot.parent, inertia, s, gain, D)
     return s, gain, D
+
+
+@Loop
+def articulate_globally(
+    parent: IntArray, inertia: ScalarArray, s: ScalarArray, gain: ScalarArray, D: ScalarArray
+) -> None:
+    """Fill gain (n, 6) and D (n,) from isolated inertias (n, 6, 6), all in one frame.
+
+    Only the upper triangle of the symmetric inertias is read and written. D starts as armature.
+    """
+    for k in range(len(parent) - 1, -1, -1):
+        U = gain[k]
+        for r in range(6):
+            U[r] = inertia[k, 0, r] * s[k, 0]
+            for c in range(1, 6):
+                U[r] = U[r] + inertia[k, min(c, r), max(c, r)] * s[k, c]
+        for r in range(6):
+            D[k] = D[k] + s[k, r] * U[r]
+        for r in range(6):
+            scaled = U[r] / D[k]
+            for c in range(r, 6):
+                if parent[k] >= 0:
+                    p = parent[k]
+                    inertia[p, r, c] = inertia[p, r, c] + inertia[k, r, c] - scaled * U[c]
+            U[r] = scaled
 
 
 def executed_counts(n: int) -> tuple[dict[str, OperationCount], float]:

@@ -15,19 +15,6 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 import dynsys
-from dynsys.loops.counts import (
-    CLOSED_FORMS,
-    crba_count,
-    crba_sums,
-    dh_nodes,
-    factor_count,
-    product_count,
-    rnea_count,
-    solve_count,
-    tree_sums,
-    triangular_solve_count,
-    unbranched_sums,
-)
 from dynsys.model import synthetic
 from dynsys.model.expanded import expanded_parent
 from dynsys.model.joints import Cylindrical, Revolute, Spherical
@@ -42,9 +29,22 @@ from dynsys.recursive.sparse_factors import (
     solve_L,
     solve_ltdl,
     solve_ltl,
+    tree_sums,
 )
 from dynsys.types import Array, IntArray
 from experiments import paper_rows
+from experiments.featherstone2005_counts import (
+    CLOSED_FORMS,
+    crba_count,
+    crba_sums,
+    dh_nodes,
+    factor_count,
+    product_count,
+    rnea_count,
+    solve_count,
+    triangular_solve_count,
+    unbranched_sums,
+)
 from experiments.paper_rows import Row, row
 from experiments.screw_robot import ScrewRobot
 from experiments.tree_plot import symmetric_pattern

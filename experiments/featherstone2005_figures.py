@@ -6,11 +6,11 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from dynsys.loops.counts import CLOSED_FORMS
 from dynsys.model import synthetic
 from dynsys.model.expanded import expanded_parent
 from experiments import paper_figures
 from experiments.featherstone2005 import LARGEST, TREE_1, forward_dynamics_counts, operations
+from experiments.featherstone2005_counts import CLOSED_FORMS
 from experiments.paper_figures import labelled_axes
 from experiments.tree_plot import draw_pattern, draw_tree, symmetric_pattern
 

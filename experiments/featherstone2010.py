@@ -13,27 +13,31 @@ from pathlib import Path
 
 import numpy as np
 
-from dynsys.loops.counts import (
-    crba_count,
-    crba_sums,
-    dh_nodes,
-    factor_count,
-    rnea_count,
-    tree_sums,
-    unbranched_sums,
-)
 from dynsys.model import synthetic
 from dynsys.model.expanded import expanded_parent, last_freedom
 from dynsys.model.joints import Revolute, Spherical
 from dynsys.model.synthetic import cloud_inertia
 from dynsys.model.tree import Body, KinematicTree
-from dynsys.operational.methods.auto import dense_counts, sparse_counts
-from dynsys.operational.rjk import omega_count, propagator_count, rjk_transforms
 from dynsys.operational.y_factor import Supports
 from dynsys.program.counting import OperationCount
-from dynsys.recursive.sparse_factors import support_mask
+from dynsys.recursive.sparse_factors import support_mask, tree_sums
 from experiments import paper_rows
 from experiments.asimo_variants import TABLE_3, Variant
+from experiments.featherstone2005_counts import (
+    crba_count,
+    crba_sums,
+    dh_nodes,
+    factor_count,
+    rnea_count,
+    unbranched_sums,
+)
+from experiments.featherstone2010_counts import (
+    dense_counts,
+    omega_count,
+    propagator_count,
+    rjk_transforms,
+    sparse_counts,
+)
 from experiments.operational_runs import dense_run, sparse_run
 from experiments.paper_rows import Row, row
 from experiments.screw_robot import ScrewRobot

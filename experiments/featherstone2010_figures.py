@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
-from dynsys.loops.counts import factor_count, tree_sums
 from dynsys.model.expanded import expanded_parent
-from dynsys.operational.rjk import omega_count, propagator_count, rjk_transforms
-from dynsys.recursive.sparse_factors import support_mask
+from dynsys.recursive.sparse_factors import support_mask, tree_sums
 from experiments import paper_figures
 from experiments.asimo_variants import TABLE_3, Variant
+from experiments.featherstone2005_counts import factor_count
 from experiments.featherstone2010 import TREE_1, asimo, counts, h_and_c, ratio
+from experiments.featherstone2010_counts import omega_count, propagator_count, rjk_transforms
 from experiments.tree_plot import draw_pattern, draw_tree, symmetric_pattern
 
 __all__ = ["write"]

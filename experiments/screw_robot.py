@@ -12,7 +12,6 @@ from typing import Any, final
 
 import numpy as np
 
-from dynsys.loops.counts import dh_nodes
 from dynsys.model.joints import Free, Revolute
 from dynsys.model.spatial import Transform
 from dynsys.model.synthetic import cloud_inertia
@@ -33,6 +32,7 @@ from experiments.axial_screws import (
     motion_forward,
     rigid_back,
 )
+from experiments.featherstone2005_counts import dh_nodes
 
 __all__ = ["ScrewRobot", "dot_tau", "propagator", "times_tau", "without_joint"]
 

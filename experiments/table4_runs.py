@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from dynsys.operational import rjk as table
 from dynsys.program.counting import OperationCount, Tally
 from dynsys.types import Array, ScalarArray
+from experiments import featherstone2010_counts as table
 from experiments.axial_screws import (
     Screw,
     congruence,

@@ -36,7 +36,6 @@ from dynsys.types import Array, BoolArray, IntArray, ScalarArray
 __all__ = [
     "Freedoms",
     "TreeArrays",
-    "articulate_globally",
     "contact_inertia",
     "floating_base",
     "gather_impulses",
@@ -297,9 +296,8 @@ def point_velocities(tip: IntArray, arms: Array, v: Array, out: Array) -> None:
 # [DRUM] computes all of it in the global frame. There an inertia far from the origin holds
 # m |r|^2 beside the body's own moments, and what the joints feel is lost to cancellation, as
 # |r|^2. Here the inertias are gathered in body frames, one transform per body, and only s and U
-# are moved to the common frame, where the loss grows as |r| alone. :func:`articulate_globally`
-# is
-# the paper's way; ``experiments.drumwright2012`` counts its operations and measures its error.
+# are moved to the common frame, where the loss grows as |r| alone. The paper's way is in
+# ``experiments.drumwright_runs``, its operations counted and its error measured.
 
 
 @final
@@ -435,28 +433,3 @@ def express_commonly(first: IntArray, E: Array, r: Array, s: Array, U: Array) ->
                 v[k, moved] += y * v[k, fixed + 2] - z * v[k, fixed + 1]
                 v[k, moved + 1] += z * v[k, fixed] - x * v[k, fixed + 2]
                 v[k, moved + 2] += x * v[k, fixed + 1] - y * v[k, fixed]
-
-
-@Loop
-def articulate_globally(
-    parent: IntArray, inertia: ScalarArray, s: ScalarArray, gain: ScalarArray, D: ScalarArray
-) -> None:
-    """Fill gain (n, 6) and D (n,) from isolated inertias (n, 6, 6), all in one frame.
-
-    Only the upper triangle of the symmetric inertias is read and written. D starts as armature.
-    """
-    for k in range(len(parent) - 1, -1, -1):
-        U = gain[k]
-        for r in range(6):
-            U[r] = inertia[k, 0, r] * s[k, 0]
-            for c in range(1, 6):
-                U[r] = U[r] + inertia[k, min(c, r), max(c, r)] * s[k, c]
-        for r in range(6):
-            D[k] = D[k] + s[k, r] * U[r]
-        for r in range(6):
-            scaled = U[r] / D[k]
-            for c in range(r, 6):
-                if parent[k] >= 0:
-                    p = parent[k]
-                    inertia[p, r, c] = inertia[p, r, c] + inertia[k, r, c] - scaled * U[c]
-            U[r] = scaled

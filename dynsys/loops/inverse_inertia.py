@@ -21,7 +21,6 @@ from scipy.linalg import lapack
 
 from dynsys.errors import ModelError, SingularSystemError, StateError
 from dynsys.loops import drumwright
-from dynsys.loops.counts import tree_sums
 from dynsys.loops.drumwright import TreeArrays
 from dynsys.loops.packed import inertia_matrix
 from dynsys.model.expanded import expanded_parent
@@ -32,6 +31,7 @@ from dynsys.recursive.sparse_factors import (
     ltdl_in_situ,
     solve_L_in_situ,
     solve_LT_in_situ,
+    tree_sums,
 )
 from dynsys.types import Array, ArrayLike
 

@@ -14,33 +14,27 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import NamedTuple, final
+from typing import final
 
 import numpy as np
 
 from dynsys.errors import SingularSystemError
 from dynsys.jit import Loop
-from dynsys.loops.counts import dh_nodes
 from dynsys.loops.packed import PackedTree
 from dynsys.model.spatial import Transform
 from dynsys.operational.tasks import TaskSpace, TreeState
 from dynsys.operational.y_factor import ancestor
-from dynsys.program.counting import OperationCount
-from dynsys.types import Array, BoolArray, IntArray
+from dynsys.types import Array, IntArray
 
 __all__ = [
     "BlockPlan",
     "Gathering",
     "Kind",
-    "RjkTransforms",
     "needed_blocks",
     "omega_blocks",
-    "omega_count",
     "plan_blocks",
-    "propagator_count",
     "propagators",
     "propagators_at",
-    "rjk_transforms",
     "wanted_bodies",
 ]
 
@@ -361,89 +355,3 @@ def multiply_blocks(
     for row in range(len(out)):
         for column in range(row):
             out[column, row] = out[row, column]
-
-
-# ----------------------------------------------------------------------
-# What the RJK recursion costs ([OSI] appendix B, table 4): joints revolute, axial screws.
-#
-# A DH node is two axial screws from its parent, any other node three.
-
-INVERSE = OperationCount(0, 0, 1)
-"""D_i^-1, all rows from here on as in [OSI] table 4."""
-TAU = OperationCount(5)
-TAU_P = OperationCount(15, 15)
-INERTIA = {2: OperationCount(60, 62), 3: OperationCount(98, 102)}
-"""phi_i (...) phi_i^T by number of screws."""
-ADD_INERTIA = OperationCount(0, 21)
-DIAGONAL_SHIFT = {2: OperationCount(76, 80), 3: OperationCount(114, 120)}
-"""phi_i^T Omega phi_i by number of screws."""
-DIAGONAL_TAU = OperationCount(35, 28)
-DIAGONAL_ADD = OperationCount(0, 1)
-ROW_SHIFT = {2: OperationCount(120, 72), 3: OperationCount(144, 108)}
-"""Omega phi_j by number of screws."""
-ROW_TAU = OperationCount(30, 24)
-
-
-class RjkTransforms(NamedTuple):
-    """Coordinate transforms of the recursion, (two-screw, three-screw) pairs, and blocks."""
-
-    inertia: tuple[int, int]
-    diagonal: tuple[int, int]
-    off_diagonal: tuple[int, int]
-    diagonal_blocks: int
-    off_diagonal_blocks: int
-
-
-def rjk_transforms(
-    parent: Sequence[int] | IntArray,
-    bodies: Sequence[int],
-    *,
-    as_printed: bool = False,
-    dh: BoolArray | None = None,
-) -> RjkTransforms:
-    """Count the transforms for the body parent array (N,) and the operational bodies.
-
-    ``as_printed`` counts the blocks that [OSI] figure 15 marks to the letter; see
-    :mod:`dynsys.operational.rjk`. ``dh`` marks DH nodes, by default those of
-    :func:`~dynsys.loops.counts.dh_nodes`.
-    """
-    chosen = dh_nodes(np.asarray(parent)) if dh is None else dh
-    inner = [i for i, p in enumerate(parent) if p >= 0]
-    pairs = needed_blocks(parent, bodies, as_printed=as_printed)
-    diagonal = [i for i, j in pairs if i == j and parent[i] >= 0]
-    carried: list[int] = []
-    for i, j in pairs:
-        common = ancestor(parent, i, j)
-        if i != j and common >= 0:
-            carried += [j] if common == i else [i, j]
-    n_diagonal = sum(i == j for i, j in pairs)
-
-    def split(nodes: list[int]) -> tuple[int, int]:
-        two = int(sum(bool(chosen[i]) for i in nodes))
-        return two, len(nodes) - two
-
-    return RjkTransforms(
-        split(inner), split(diagonal), split(carried), n_diagonal, len(pairs) - n_diagonal
-    )
-
-
-def propagator_count(n_bodies: int, transforms: RjkTransforms) -> OperationCount:
-    """Cost of all D_i^-1 and tau_i ([OSI] eq. 39 for ASIMO)."""
-    two, three = transforms.inertia
-    per_joint = TAU + TAU_P + ADD_INERTIA
-    return (
-        n_bodies * INVERSE + (two + three) * per_joint + two * INERTIA[2] + three * INERTIA[3]
-    )
-
-
-def omega_count(transforms: RjkTransforms) -> OperationCount:
-    """Cost of the needed blocks of Omega ([OSI] eq. 40 for ASIMO)."""
-    (two, three), (row_two, row_three) = transforms.diagonal, transforms.off_diagonal
-    return (
-        two * DIAGONAL_SHIFT[2]
-        + three * DIAGONAL_SHIFT[3]
-        + (two + three) * (DIAGONAL_TAU + DIAGONAL_ADD)
-        + row_two * ROW_SHIFT[2]
-        + row_three * ROW_SHIFT[3]
-        + (row_two + row_three) * ROW_TAU
-    )

@@ -9,15 +9,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dynsys.errors import ModelError, SingularSystemError, StateError
 from dynsys.jit import Loop
+from dynsys.model.expanded import depths
 from dynsys.types import Array, ArrayLike, BoolArray, IntArray, ScalarArray
 
 __all__ = [
+    "TreeSums",
     "as_columns",
     "check_matrix",
     "check_parent",
@@ -42,6 +44,7 @@ __all__ = [
     "solve_ltdl",
     "solve_ltl",
     "support_mask",
+    "tree_sums",
 ]
 
 ROUNDING = 1e-12
@@ -132,6 +135,38 @@ def support_mask(parent: ArrayLike) -> BoolArray:
         if p >= 0:
             mask[i] |= mask[p]
     return mask
+
+
+class TreeSums(NamedTuple):
+    """Size n and the sums D0, D1, D2 over the depths of a tree."""
+
+    n: int
+    D0: int
+    D1: int
+    D2: int
+
+    @property
+    def nonzeros(self) -> int:
+        """Elements of H that may be nonzero: n + 2 D1; L has n + D1."""
+        return self.n + 2 * self.D1
+
+
+def tree_sums(parent: ArrayLike) -> TreeSums:
+    """D0, D1, D2 of any tree, from its (expanded) parent array (n,).
+
+    Examples
+    --------
+    >>> tree_sums([-1, 0, 0, 1, 1, 2, 2])  # [BIS] figure 1
+    TreeSums(n=7, D0=6, D1=10, D2=14)
+    """
+    d = depths(check_parent(parent))
+    above = d - 1
+    return TreeSums(
+        len(d),
+        int(np.minimum(1, above).sum()),
+        int(above.sum()),
+        int((d * above // 2).sum()),
+    )
 
 
 # ----------------------------------------------------------------------

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dynsys.loops.counts import inverse_count
+from dynsys.errors import ModelError
 from dynsys.model import synthetic
 from experiments import (
     calibrate,
@@ -17,6 +17,7 @@ from experiments import (
     drumwright2012,
     drumwright_runs,
 )
+from experiments.drumwright2012_counts import TABLE_1, TABLE_2, TABLE_3, inverse_count, total
 
 
 def test_executed_operations_are_those_of_the_formulas() -> None:
@@ -103,3 +104,19 @@ def test_units_are_recovered_from_exact_times() -> None:
         cases.append((counts, {m: u["call"] + u["n"] * n for m, u in units.items()}))
     assert calibrate.fit(cases) == units
     assert calibrate.loss(cases, units) == (1.0, 1.0)
+
+
+# ---- counts ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [1, 10, 77])
+def test_printed_totals_are_the_sums_of_their_rows(n: int) -> None:
+    assert [2 * x for x in total(TABLE_1, n)] == [45 * n**2 + 432 * n, 52 * n**2 + 340 * n]
+    cubic = n**3 + 7 * n**2 + 290 * n, n**3 + 5 * n**2 + 200 * n - 26
+    assert [2 * x for x in total(TABLE_2, n)] == list(cubic)
+    assert [2 * x for x in total(TABLE_3, n)] == [261 * n + 216, 266 * n + 126]
+
+
+def test_counts_need_a_joint() -> None:
+    with pytest.raises(ModelError, match="at least one joint"):
+        inverse_count(0)

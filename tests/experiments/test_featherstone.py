@@ -10,12 +10,12 @@ import pytest
 from numpy.testing import assert_allclose
 
 import dynsys
-from dynsys.loops.counts import crba_count, crba_sums
 from dynsys.model import synthetic
 from dynsys.operational import operational_space
-from dynsys.operational.rjk import omega_count, propagator_count, rjk_transforms
 from experiments import featherstone2005, featherstone2010
 from experiments.asimo_variants import Variant
+from experiments.featherstone2005_counts import crba_count, crba_sums
+from experiments.featherstone2010_counts import omega_count, propagator_count, rjk_transforms
 from experiments.paper_rows import Row
 from experiments.screw_robot import ScrewRobot
 

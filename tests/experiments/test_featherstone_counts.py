@@ -7,18 +7,6 @@ import pytest
 from hypothesis import given, settings
 
 from dynsys.errors import ModelError
-from dynsys.loops.counts import (
-    CLOSED_FORMS,
-    crba_count,
-    crba_sums,
-    dh_nodes,
-    factor_count,
-    product_count,
-    solve_count,
-    subtree_sizes,
-    tree_sums,
-    triangular_solve_count,
-)
 from dynsys.model import synthetic
 from dynsys.model.expanded import expanded_parent
 from dynsys.program.counting import OperationCount, Tally
@@ -32,8 +20,20 @@ from dynsys.recursive.sparse_factors import (
     solve_ltdl,
     solve_ltl,
     support_mask,
+    tree_sums,
 )
 from dynsys.types import IntArray
+from experiments.featherstone2005_counts import (
+    CLOSED_FORMS,
+    crba_count,
+    crba_sums,
+    dh_nodes,
+    factor_count,
+    product_count,
+    solve_count,
+    subtree_sizes,
+    triangular_solve_count,
+)
 from tests.loops.trees import parents, random_factor, random_inertia
 
 

@@ -1,4 +1,4 @@
-"""M^-1 and M^-1 R: all methods against dense algebra; compiled kinematics; counts."""
+"""M^-1 and M^-1 R: all methods against dense algebra; compiled kinematics."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from numpy.testing import assert_allclose
 import dynsys
 from dynsys.errors import ModelError, SingularSystemError, StateError
 from dynsys.loops import drumwright
-from dynsys.loops.counts import TABLE_1, TABLE_2, TABLE_3, inverse_count, total
 from dynsys.loops.drumwright import TreeArrays, motion_matrices
 from dynsys.loops.inverse_inertia import (
     InverseInertia,
@@ -185,19 +184,3 @@ def test_poses_are_a_sequence() -> None:
     found = joints.poses(*joints.transforms(robot.random_configuration(0)))
     assert len(found) == 4
     assert [pose.r.tolist() for pose in found[1:3]] == found.r[1:3].tolist()
-
-
-# ---- counts ------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("n", [1, 10, 77])
-def test_printed_totals_are_the_sums_of_their_rows(n: int) -> None:
-    assert [2 * x for x in total(TABLE_1, n)] == [45 * n**2 + 432 * n, 52 * n**2 + 340 * n]
-    cubic = n**3 + 7 * n**2 + 290 * n, n**3 + 5 * n**2 + 200 * n - 26
-    assert [2 * x for x in total(TABLE_2, n)] == list(cubic)
-    assert [2 * x for x in total(TABLE_3, n)] == [261 * n + 216, 266 * n + 126]
-
-
-def test_counts_need_a_joint() -> None:
-    with pytest.raises(ModelError, match="at least one joint"):
-        inverse_count(0)

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from dynsys.operational.method import inertia_weighted_inverse, null_space_projection
-from dynsys.operational.methods.auto import dense_counts, sparse_counts
 from dynsys.operational.y_factor import (
     Supports,
     ancestor,
@@ -20,6 +19,7 @@ from dynsys.operational.y_factor import (
 )
 from dynsys.recursive.sparse_factors import ltdl, ltl
 from dynsys.types import IntArray
+from experiments.featherstone2010_counts import dense_counts, sparse_counts
 from experiments.operational_runs import dense_run, sparse_run
 from tests.loops.trees import parents, random_inertia
 from tests.strategies import seeds

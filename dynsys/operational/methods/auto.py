@@ -9,7 +9,6 @@ from typing import final
 
 import numpy as np
 
-from dynsys.loops.counts import tree_sums
 from dynsys.model.expanded import depths, expanded_parent
 from dynsys.model.tree import KinematicTree
 from dynsys.operational.method import AbstractMethod, make_method
@@ -17,18 +16,10 @@ from dynsys.operational.methods.chang_khatib import plan_recursion
 from dynsys.operational.methods.pv_osimr import reduce_tree
 from dynsys.operational.rjk import wanted_bodies
 from dynsys.operational.tasks import TaskSpace, TreeState
-from dynsys.operational.y_factor import Supports
-from dynsys.program.counting import OperationCount
-from dynsys.types import Array, IntArray
+from dynsys.recursive.sparse_factors import tree_sums
+from dynsys.types import Array
 
-__all__ = [
-    "UNITS",
-    "Method",
-    "choose",
-    "dense_counts",
-    "features",
-    "sparse_counts",
-]
+__all__ = ["UNITS", "Method", "choose", "features"]
 
 
 @final
@@ -99,7 +90,7 @@ def features(space: TaskSpace) -> dict[str, dict[str, float]]:
     """Counts that the time of each method grows with, for a robot without coupled joints."""
     robot = space.robot
     parent = expanded_parent(robot)
-    sums, counts = tree_sums(parent), sparse_counts(space.supports, parent)
+    sums, inside = tree_sums(parent), space.supports.mask(len(parent)).astype(np.int64)
     same = {"call": 1.0, "body": float(robot.n_bodies), "task": float(len(space.tasks))}
     bodies = wanted_bodies(space)
     recursion = plan_recursion(robot.parent, bodies)
@@ -114,8 +105,8 @@ def features(space: TaskSpace) -> dict[str, dict[str, float]]:
             "D1": float(sums.n + sums.D1),
             "D2": float(sums.D2),
             "row x body": float(space.m * robot.n_bodies),
-            "Y": float(counts["Y"].multiplications),
-            "product": float(counts["Lambda^-1"].multiplications),
+            "Y": float((inside @ (depths(parent) - 1)).sum()),
+            "product": float(np.tril(inside @ inside.T).sum()),
         },
         "chang_khatib": {**recursive, "block": float(products)},
         "pv_osimr": {
@@ -138,49 +129,3 @@ def choose(space: TaskSpace) -> str:
         for method, counts in features(space).items()
     }
     return min(seconds, key=seconds.__getitem__)
-
-
-# ----------------------------------------------------------------------
-# What operational-space quantities cost, sparse and dense ([OSI] table 1).
-#
-# d_i is the number of nonzeros of row i of J, d_ij that of the common support of rows i and j.
-
-
-def sparse_counts(supports: Supports, parent: IntArray) -> dict[str, OperationCount]:
-    """Cost of each operation of [OSI] table 1, sparse column.
-
-    Keys: "J x", "J^T x" (one vector), "Y" (also Yd and YD together), "Lambda^-1" (lower
-    triangle), "Jbar LTL", "Jbar LTDL", "N". ``parent`` (n,) is the expanded parent array. The
-    table's d_i (d_i - 1) / 2 for Y is the sum of (depth - 1) over the way of one body; here it
-    is that sum over the support, so that rows of several bodies are counted as well.
-    """
-    d, m, n = supports.depths, supports.m, len(parent)
-    above = depths(parent) - 1
-    inside = supports.mask(n).astype(np.int64)
-    pairs = (inside @ inside.T)[np.tril_indices(m)]  # d_ij
-    total, halves = int(d.sum()), int((inside @ above).sum())
-    moved = m * (int(above.sum()) + total)
-    return {
-        "J x": OperationCount(total, int(np.maximum(0, d - 1).sum())),
-        "J^T x": OperationCount(total, total),
-        "Y": OperationCount(halves, halves, total),
-        "Lambda^-1": OperationCount(int(pairs.sum()), int(np.maximum(0, pairs - 1).sum())),
-        "Jbar LTL": OperationCount(moved, moved, m * n),
-        "Jbar LTDL": OperationCount(moved, moved),
-        "N": OperationCount(n * total, n * total + n),
-    }
-
-
-def dense_counts(m: int, n: int) -> dict[str, OperationCount]:
-    """The same by standard matrix arithmetic, dense column of [OSI] table 1."""
-    triangle, half = m * (m + 1) // 2, m * n * (n - 1) // 2
-    product = OperationCount(m * n * m + half, m * n * m + half - m * n)
-    return {
-        "J x": OperationCount(m * n, m * (n - 1)),
-        "J^T x": OperationCount(m * n, (m - 1) * n),
-        "Y": OperationCount(half, half, m * n),
-        "Lambda^-1": OperationCount(triangle * n, triangle * (n - 1)),
-        "Jbar LTL": product + OperationCount(0, 0, m * n),
-        "Jbar LTDL": product,
-        "N": OperationCount(m * n * n, (m - 1) * n * n + n),
-    }

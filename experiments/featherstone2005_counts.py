@@ -1,83 +1,44 @@
-"""What factorising, multiplying and solving with a tree's sparsity costs ([BIS] section 4).
+"""What factorising, multiplying and solving with a tree's sparsity costs, and H ([BIS]).
 
-d_i is the depth of node i, the base at 0 ([BIS] section 4.1):
+Counts in the sums D0, D1, D2 over the depths of a tree (eq. 15, 8, 9;
+:func:`dynsys.recursive.sparse_factors.tree_sums`): table 1, the closed forms of table 2, and
+the composite-rigid-body algorithm on a branched tree (section 5):
 
-    D0 = sum min(1, d_i - 1)    D1 = sum (d_i - 1)    D2 = sum d_i (d_i - 1) / 2    eq. 15, 8, 9
+    D0a (ra + rxa) + D1a vxa + D0b (ra + rxb) + D1b vxb - savings at a floating base    eq. 21
 
-D1 elements of H lie below its diagonal; D2 elements are updated while it is factorised.
+ra adds two rigid-body inertias, rx transforms one, vx transforms a vector. The subscript a
+stands for DH nodes, whose frame is two axial screws from the parent's; of the children of a
+node only one can be such, the others (b) need a general transform, three screws.
 """
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
 
 from dynsys.errors import ModelError
-from dynsys.model.expanded import depths
 from dynsys.program.counting import OperationCount
-from dynsys.recursive.sparse_factors import check_parent
+from dynsys.recursive.sparse_factors import TreeSums, check_parent
 from dynsys.types import ArrayLike, BoolArray, IntArray
 
 __all__ = [
     "CLOSED_FORMS",
-    "TABLE_1",
-    "TABLE_2",
-    "TABLE_3",
     "CrbaSums",
-    "TreeSums",
     "balanced_tree_sums",
     "crba_count",
     "crba_sums",
     "dh_nodes",
-    "evaluate",
     "factor_count",
-    "inverse_count",
     "product_count",
     "rnea_count",
     "side_branches_sums",
     "solve_count",
     "spanning_grid_sums",
     "subtree_sizes",
-    "total",
-    "tree_sums",
     "triangular_solve_count",
     "unbranched_sums",
 ]
-
-
-class TreeSums(NamedTuple):
-    """Size n and the sums D0, D1, D2 over the depths of a tree."""
-
-    n: int
-    D0: int
-    D1: int
-    D2: int
-
-    @property
-    def nonzeros(self) -> int:
-        """Elements of H that may be nonzero: n + 2 D1; L has n + D1."""
-        return self.n + 2 * self.D1
-
-
-def tree_sums(parent: ArrayLike) -> TreeSums:
-    """D0, D1, D2 of any tree, from its (expanded) parent array (n,).
-
-    Examples
-    --------
-    >>> tree_sums([-1, 0, 0, 1, 1, 2, 2])  # [BIS] figure 1
-    TreeSums(n=7, D0=6, D1=10, D2=14)
-    """
-    d = depths(check_parent(parent))
-    above = d - 1
-    return TreeSums(
-        len(d),
-        int(np.minimum(1, above).sum()),
-        int(above.sum()),
-        int((d * above // 2).sum()),
-    )
-
 
 # ---- closed forms of [BIS] table 2 -------------------------------------------------------
 
@@ -145,14 +106,7 @@ def solve_count(sums: TreeSums, *, unit: bool) -> OperationCount:
     return OperationCount(2 * sums.D1, 2 * sums.D1, sums.n if unit else 2 * sums.n)
 
 
-# ----------------------------------------------------------------------
-# What the composite-rigid-body algorithm costs on a branched tree ([BIS] section 5).
-#
-#     D0a (ra + rxa) + D1a vxa + D0b (ra + rxb) + D1b vxb - savings at a floating base    eq. 21
-#
-# ra adds two rigid-body inertias, rx transforms one, vx transforms a vector. The subscript a
-# stands for DH nodes, whose frame is two axial screws from the parent's; of the children of a
-# node only one can be such, the others (b) need a general transform, three screws.
+# ---- the composite-rigid-body algorithm, [BIS] section 5 ---------------------------------
 
 ADD_RIGID = OperationCount(0, 10)
 """ra of [BIS] section 5."""
@@ -259,87 +213,3 @@ def rnea_count(n_bodies: int, non_dh: int, *, floating_base: bool) -> OperationC
     base = OperationCount(7, 13) if floating_base else OperationCount()
     chain = OperationCount(93 * n_bodies - 69, 81 * n_bodies - 66)
     return chain + base + non_dh * OperationCount(4, 8)
-
-
-# ----------------------------------------------------------------------
-# Operation counts of M^-1 for a chain of n one-freedom joints ([DRUM] tables 1-3).
-#
-# ``TABLE_1`` .. ``TABLE_3`` are the paper's rows: operation -> coefficients of (n^3, n^2, n, 1)
-# for multiplications and additions. :func:`inverse_count` is what :mod:`.drumwright` executes.
-
-Coefficients = tuple[Fraction, Fraction, Fraction, Fraction]
-Table = dict[str, tuple[Coefficients, Coefficients]]
-
-
-def _row(
-    multiplications: tuple[float, float, float, float],
-    additions: tuple[float, float, float, float],
-) -> tuple[Coefficients, Coefficients]:
-    m3, m2, m1, m0 = map(Fraction, multiplications)
-    a3, a2, a1, a0 = map(Fraction, additions)
-    return (m3, m2, m1, m0), (a3, a2, a1, a0)
-
-
-TABLE_1: Table = {
-    "spatial axes": _row((0, 0, 24, 0), (0, 0, 6, 0)),
-    "isolated inertias": _row((0, 0, 84, 0), (0, 0, 57, 0)),
-    "articulated inertias": _row((0, 0, 108, 0), (0, 0, 107, 0)),
-    "impulse propagation": _row((0, 13, 0, 0), (0, 13, 0, 0)),
-    "velocity updates": _row((0, 9.5, 0, 0), (0, 13, 0, 0)),
-}
-"""Theta(n^2) inversion."""
-
-TABLE_2: Table = {
-    "spatial axes": _row((0, 0, 24, 0), (0, 0, 6, 0)),
-    "isolated inertias": _row((0, 0, 84, 0), (0, 0, 57, 0)),
-    "composite inertias": _row((0, 0, 0, 0), (0, 0, 13, -13)),
-    "I s vectors": _row((0, 0, 36, 0), (0, 0, 24, 0)),
-    "elements of M": _row((0, 3, 0, 0), (0, 2.5, 0, 0)),
-    "Cholesky (naive)": _row((0.5, 0.5, 1, 0), (0.5, 0, 0, 0)),
-}
-"""Composite-rigid-body algorithm and Cholesky factorisation. A Cholesky factorisation that does
-not compute what it then discards takes n^3 / 6, not n^3 / 2."""
-
-TABLE_3: Table = {
-    "spatial axes": _row((0, 0, 0, 24), (0, 0, 0, 6)),
-    "isolated inertias": _row((0, 0, 0, 84), (0, 0, 0, 57)),
-    "articulated inertias": _row((0, 0, 108, 0), (0, 0, 107, 0)),
-    "impulse propagation": _row((0, 0, 13, 0), (0, 0, 13, 0)),
-    "velocity updates": _row((0, 0, 9.5, 0), (0, 0, 13, 0)),
-}
-"""Theta(n^2) inversion, per processor of n."""
-
-
-def evaluate(coefficients: Coefficients, n: int) -> Fraction:
-    """Value of a count at n."""
-    c3, c2, c1, c0 = coefficients
-    return ((c3 * n + c2) * n + c1) * n + c0
-
-
-def total(table: Table, n: int) -> tuple[Fraction, Fraction]:
-    """Multiplications and additions of all rows of a table at n.
-
-    Examples
-    --------
-    >>> [int(value) for value in total(TABLE_1, 100)]
-    [246600, 277000]
-    """
-    m = sum((evaluate(row[0], n) for row in table.values()), Fraction(0))
-    return m, sum((evaluate(row[1], n) for row in table.values()), Fraction(0))
-
-
-def inverse_count(n: int) -> dict[str, OperationCount]:
-    """What our loops execute for M^-1 of a chain, columns one by one, rows of one triangle.
-
-    Column k starts at freedom k (n (n + 1) / 2 freedoms visited in all), and only rows up to k
-    are computed, the others follow by symmetry: both passes over half of the matrix.
-    """
-    if n < 1:
-        raise ModelError(f"a chain has at least one joint, got {n!r}")
-    half, inner = n * (n + 1) // 2, n * (n - 1) // 2
-    passed = OperationCount(21, 42)  # into the parent's inertia, one triangle
-    return {
-        "articulated inertias": n * OperationCount(42, 36, 6) + (n - 1) * passed,
-        "impulse propagation": half * OperationCount(6, 6) + inner * OperationCount(6, 12),
-        "velocity updates": half * OperationCount(6, 0, 1) + inner * OperationCount(6, 12),
-    }
