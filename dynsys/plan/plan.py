@@ -9,13 +9,13 @@ from __future__ import annotations
 import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from importlib import metadata
 from pathlib import Path
 from types import MappingProxyType
 from typing import Literal, TypeAlias, final
 
 import numpy as np
 
+from dynsys.distribution import version
 from dynsys.errors import PlanMismatchError
 from dynsys.model.tree import KinematicTree
 from dynsys.plan.fingerprint import Fingerprint, fingerprint_robot
@@ -149,8 +149,5 @@ class Plan:
 
 def versions() -> dict[str, str]:
     """Versions of what makes plans."""
-    try:
-        own = metadata.version("dynsys")
-    except metadata.PackageNotFoundError:
-        own = "unknown"
-    return {"dynsys": own, "numpy": np.__version__, "python": platform.python_version()}
+    python = platform.python_version()
+    return {"dynsys": version(), "numpy": np.__version__, "python": python}

@@ -7,11 +7,11 @@ missing), 2 bad input, 130 interrupted.
 from __future__ import annotations
 
 import argparse
-import importlib.metadata
 import os
 import sys
 from collections.abc import Callable, Sequence
 
+from dynsys.distribution import version
 from problems.command import arguments as command_help
 from problems.command import check as check_command
 from problems.command import compare as compare_command
@@ -139,7 +139,9 @@ def _parser() -> argparse.ArgumentParser:
         epilog=EXAMPLES,
         formatter_class=_HelpFormatter,
     )
-    parser.add_argument("--version", action="version", version=f"dynsys {_version()}")
+    parser.add_argument(
+        "--version", action="version", version=f"dynsys {version('(not installed)')}"
+    )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
     def add(
@@ -164,13 +166,6 @@ def _parser() -> argparse.ArgumentParser:
     tour = "Tour: a humanoid from sensors to torques, ends with a report."
     demo_command.add_arguments(add("demo", tour, demo_command.run))
     return parser
-
-
-def _version() -> str:
-    try:
-        return importlib.metadata.version("dynsys")
-    except importlib.metadata.PackageNotFoundError:
-        return "(not installed)"
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, cast, final, get_args
 
 import numpy as np
 
+from dynsys.distribution import install
 from dynsys.errors import KernelBuildError
 from dynsys.kernel.kernel import AbstractKernel
 from dynsys.kernel.workers import check_threads
@@ -105,7 +106,7 @@ class Estimation(AbstractProblem):
             )
         if self.backend == "cholmod" and not has_cholmod():
             raise KernelBuildError(
-                "CHOLMOD is not installed: pip install 'dynsys[cholmod]', or use superlu"
+                f"CHOLMOD is not installed: {install('cholmod')}, or use superlu"
             )
         _ = self.system  # checks layout and prior against the robot
 

@@ -14,12 +14,12 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from importlib import metadata
 from pathlib import Path
 from typing import Any, final
 
 import numpy as np
 
+from dynsys.distribution import version
 from dynsys.errors import DynsysError, KernelBuildError, LogError
 from dynsys.types import Array
 from problems.estimation.compiled import wanted_of
@@ -77,7 +77,7 @@ class SolveJob:
         opened = _opened(self)
         problem = opened.problem
         return {
-            "version": _version(),
+            "version": version(""),
             "layout": problem.sensors.fingerprint(),
             "prior": repr(problem.prior),
             "outputs": [output.group.name for output in opened.outputs],
@@ -215,7 +215,7 @@ class SimulateJob:
         trajectory = _identity(Path(self.trajectory)) if self.trajectory else ""
         settings = {k: v for k, v in vars(self).items() if k not in ("problem", "output")}
         layout = self.simulation().layout.fingerprint()
-        return settings | {"version": _version(), "layout": layout, "trajectory": trajectory}
+        return settings | {"version": version(""), "layout": layout, "trajectory": trajectory}
 
     def n_samples(self) -> int:
         return self.simulation().n_samples
@@ -265,10 +265,3 @@ def _identity(path: Path) -> list[Any]:
         raise LogError(f"{path}: cannot be read: {error}") from None
     digest = hashlib.sha256(json.dumps(stats).encode()).hexdigest()
     return [os.fspath(path.resolve()), digest]
-
-
-def _version() -> str:
-    try:
-        return metadata.version("dynsys")
-    except metadata.PackageNotFoundError:
-        return ""

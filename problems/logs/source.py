@@ -11,6 +11,7 @@ from typing import Self, final
 
 import numpy as np
 
+from dynsys.distribution import install
 from dynsys.errors import LogError
 from dynsys.model.tree import KinematicTree
 from dynsys.types import Array
@@ -79,7 +80,7 @@ def missing_library(path: Path, library: str, extra: str = "logs") -> LogError:
     """Return the error for a format whose optional library is not installed."""
     return LogError(
         f"{path}: this format needs the Python package {library}, which is not installed;"
-        f" run: pip install 'dynsys[{extra}]'"
+        f" run: {install(extra)}"
     )
 
 

@@ -15,6 +15,7 @@ from typing import Any, final
 
 import numpy as np
 
+from dynsys.distribution import install
 from dynsys.errors import KernelBuildError, LayoutError
 from dynsys.model.readers.xml_input import PathLike
 from dynsys.model.tree import KinematicTree
@@ -289,9 +290,7 @@ def save_curve(placement: Placement, path: PathLike, *, unit: str = "SI units") 
     try:
         from matplotlib.figure import Figure
     except ModuleNotFoundError:
-        raise KernelBuildError(
-            "pictures need matplotlib; run: pip install 'dynsys[plot]'"
-        ) from None
+        raise KernelBuildError(f"pictures need matplotlib; run: {install('plot')}") from None
     changes = _changes(placement)
     figure = Figure(figsize=(7.6, max(4.0, 0.15 * len(changes) + 1.0)), layout="constrained")
     axes = figure.add_subplot()

@@ -11,6 +11,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, final
 
+from dynsys.distribution import DISTRIBUTION
 from dynsys.errors import DynsysError, ReportError
 from dynsys.plan.fingerprint import fingerprint_problem, fingerprint_robot
 from problems.report.log_part import LogPart, SolvedLog, log_part, solve_log
@@ -169,7 +170,7 @@ def _plan(subject: Subject) -> PlanPart | None:
 # ----------------------------------------------------------------------
 # Where a report comes from: versions, fingerprints, date, the command that makes it again.
 
-PACKAGES = ("dynsys", "numpy", "scipy", "llvmlite", "scikit-sparse", "pin")
+PACKAGES = (DISTRIBUTION, "numpy", "scipy", "llvmlite", "scikit-sparse", "pin")
 
 
 @final

@@ -192,7 +192,7 @@ def test_missing_package_names_the_extra(
         return real(name, globals, locals, fromlist, level)
 
     monkeypatch.setattr(builtins, "__import__", without_mujoco)
-    with pytest.raises(ModelError, match=r"pip install dynsys\[mujoco\]"):
+    with pytest.raises(ModelError, match=r"pip install 'dynsys-robotics\[mujoco\]'"):
         load(write(tmp_path, body_model(BALL)))
 
 

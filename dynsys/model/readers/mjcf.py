@@ -19,6 +19,7 @@ from typing import Any, final
 
 import numpy as np
 
+from dynsys.distribution import install
 from dynsys.errors import ModelError
 from dynsys.model.joints import AbstractJoint, Free, Prismatic, Revolute, Spherical
 from dynsys.model.readers.assembly import (
@@ -256,7 +257,7 @@ def compiled_model(root: Node, max_bytes: int) -> Any:
     except ImportError as error:
         raise ModelError(
             f"{root.file}: reading MJCF needs the mujoco package ({error});"
-            " run: pip install dynsys[mujoco]"
+            f" run: {install('mujoco')}"
         ) from None
     check_referenced_files(root, max_bytes)
     try:

@@ -20,6 +20,7 @@ import numpy as np
 from scipy.sparse import csc_array, csc_matrix
 from scipy.sparse.linalg import splu
 
+from dynsys.distribution import install
 from dynsys.errors import DynsysError, SingularSystemError, StructurallySingularError
 from dynsys.plan.orders.dulmage_mendelsohn import matching
 from dynsys.plan.orders.orders import (
@@ -141,8 +142,8 @@ def _cholmod() -> Any:
         return import_module("sksparse.cholmod")
     except ImportError as error:
         raise UnavailableOrdering(
-            "AMD and METIS come through CHOLMOD, which is not installed (pip install"
-            f" 'dynsys[cholmod]', needs a C compiler and SuiteSparse's headers): {error}"
+            f"AMD and METIS come through CHOLMOD, which is not installed ({install('cholmod')},"
+            f" needs a C compiler and SuiteSparse's headers): {error}"
         ) from None
 
 

@@ -14,11 +14,10 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
+from dynsys.distribution import install
 from dynsys.errors import SchedulerError
 
 __all__ = ["Serial", "executor"]
-
-_DASK = "pip install 'dynsys[dask]'"
 
 
 class Serial(Executor):
@@ -74,7 +73,8 @@ def _on_cluster(workers: int, scheduler: str) -> Iterator[Executor]:
         distributed = import_module("distributed")
     except ImportError:
         raise SchedulerError(
-            f"--scheduler {scheduler} needs Dask's distributed, which is not installed: {_DASK}"
+            f"--scheduler {scheduler} needs Dask's distributed, which is not installed:"
+            f" {install('dask')}"
         ) from None
     if scheduler == "local":
         with (
