@@ -23,6 +23,7 @@ __all__ = [
     "StateError",
     "StructurallySingularError",
     "TooLarge",
+    "WorkersLost",
 ]
 
 
@@ -68,6 +69,10 @@ class TooLarge(DynsysError):
 
 class SchedulerError(DynsysError):
     """A Dask cluster was asked for that is not installed or cannot be reached."""
+
+
+class WorkersLost(DynsysError):
+    """Worker processes or the cluster died; what is finished is kept."""
 
 
 class CampaignError(DynsysError):

@@ -31,8 +31,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from dynsys.resumable import local_cluster
 from problems.logs.jobs import CHUNK, SimulateJob, SolveJob
-from problems.logs.run import Done, local_cluster, run_job
+from problems.logs.run import Done, run_job
 from problems.terminal import show_table
 
 __all__ = ["Report", "main", "measure"]

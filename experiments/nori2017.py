@@ -20,7 +20,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from dynsys.plan.search.workers import executor
+from dynsys.resumable import executor
 from experiments.nori2017_notes import holds, notes
 from experiments.nori2017_rows import jobs
 from experiments.paper_rows import Row

@@ -7,7 +7,8 @@ import math
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from problems.logs.run import Finished, Job
+    from problems.logs.jobs import Job
+    from problems.logs.run import Finished
 
 __all__ = [
     "EXAMPLES",

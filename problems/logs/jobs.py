@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, final
+from typing import Any, TypeAlias, final
 
 import numpy as np
 
@@ -31,7 +31,7 @@ from problems.logs.simulate import Simulation, Trajectory
 from problems.logs.write import Group
 from problems.problem_file import ProblemFile, load_problem
 
-__all__ = ["CHUNK", "SimulateJob", "SolveJob", "forget"]
+__all__ = ["CHUNK", "Job", "SimulateJob", "SolveJob", "forget"]
 
 CHUNK = 8192
 """Samples of a chunk."""
@@ -248,6 +248,9 @@ def _simulation(job: SimulateJob) -> Simulation:
         job.velocity_std,
         job.missing,
     )
+
+
+Job: TypeAlias = SolveJob | SimulateJob
 
 
 def forget() -> None:

@@ -22,6 +22,7 @@ from typing import IO, Any, final
 import numpy as np
 
 from dynsys.errors import LogError
+from dynsys.resumable import replacing
 from dynsys.types import Array
 from problems.logs.align import AlignedLog, Stream
 from problems.logs.source import missing_library
@@ -125,9 +126,8 @@ def _write_spool(path: Path, spool: Path) -> None:
     for (topic, kind, names), (file, _) in files.items():
         _sort_by_time(spool / file, 1 + len(names))
         index.append({"topic": topic, "kind": kind, "names": names, "file": file})
-    part = spool / (INDEX + ".part")
-    part.write_text(json.dumps(index), encoding="utf-8")
-    os.replace(part, spool / INDEX)
+    with replacing(spool / INDEX) as part:
+        part.write_text(json.dumps(index), encoding="utf-8")
 
 
 def _sort_by_time(file: Path, width: int) -> None:
@@ -137,11 +137,9 @@ def _sort_by_time(file: Path, width: int) -> None:
     if (np.diff(time) > 0).all():
         return
     order = np.unique(time, return_index=True)[1]
-    part = file.with_suffix(".part")
-    with part.open("wb") as stream:
+    with replacing(file) as part, part.open("wb") as stream:
         for start in range(0, len(order), BLOCK):
             rows[order[start : start + BLOCK]].tofile(stream)
-    os.replace(part, file)
 
 
 # ---- messages ------------------------------------------------------------------------------

@@ -1,48 +1,37 @@
-"""Run a job chunk by chunk: here, in processes, or on a Dask cluster, with the same result."""
+"""Run a job chunk by chunk: here, in processes, or on a Dask cluster, with the same result.
+
+``OUT.partial/`` holds ``job.json`` (what the work is) and one ``.npy`` file per chunk that is
+done, each put there whole. A run with the same job goes on where the last one stopped; any
+other job starts afresh. The output appears, whole, when all chunks are there; then the folder
+goes. How work is handed out and survives lost workers is :mod:`dynsys.resumable`.
+"""
 
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import (
-    FIRST_COMPLETED,
-    CancelledError,
-    Future,
-    ProcessPoolExecutor,
-    wait,
-)
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib import import_module
-from multiprocessing import get_context
+from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Protocol, final
+from typing import Any, final
 
 import numpy as np
 
-from dynsys.errors import LogError
+from dynsys.errors import LogError, SchedulerError, WorkersLost
+from dynsys.resumable import replacing, run_open
 from dynsys.types import Array
-from problems.logs.jobs import forget
-from problems.logs.source import missing_library
-from problems.logs.write import Group, check_output, write_log
+from problems.logs.jobs import Job, forget
+from problems.logs.write import check_output, write_log
 
-__all__ = [
-    "ChunkStore",
-    "Done",
-    "Finished",
-    "Job",
-    "local_cluster",
-    "run_chunks",
-    "run_job",
-    "run_on_dask",
-]
+__all__ = ["ChunkStore", "Done", "Finished", "run_chunks", "run_job"]
 
-KEEPING, KEPT = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_"), 1 << 25
-"""Settings of the C library's allocator, and bytes up to which freed memory is kept."""
+Work = Callable[[int], Array]
+"""Rows of a chunk by its number."""
+Done = Callable[[int], None]
+"""Told how many chunks more are done."""
 
 
 @final
@@ -58,41 +47,6 @@ class Finished:
     resumed: int
     seconds: float
     missing_rows: int
-
-
-class Job(Protocol):
-    """Work that is done chunk by chunk."""
-
-    @property
-    def output(self) -> str:
-        """File to write."""
-        ...
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        """Files that are read."""
-        ...
-
-    @property
-    def chunk(self) -> int:
-        """Samples of a chunk."""
-        ...
-
-    def describe(self) -> Mapping[str, Any]:
-        """Everything the result depends on."""
-        ...
-
-    def n_samples(self) -> int:
-        """Number of samples of the result."""
-        ...
-
-    def groups(self) -> list[Group]:
-        """Columns of the result."""
-        ...
-
-    def work(self, k: int) -> Array:
-        """Rows of chunk k."""
-        ...
 
 
 def run_job(
@@ -120,80 +74,66 @@ def run_job(
     begin = perf_counter()
     check_output(job.output, job.inputs)
     forget()
-    store = _store(job, fresh)
-    kept = store.n_chunks - len(store.missing())
+    if job.chunk < 1:
+        raise LogError(f"a chunk must hold at least one sample, got {job.chunk}")
+    n_samples, groups = job.n_samples(), job.groups()
+    if n_samples < 1:
+        raise LogError(f"{job.output}: there are no samples to work on")
+    width = sum(len(group.columns) for group in groups)
+    store = ChunkStore(Path(job.output), n_samples, job.chunk, width)
+    kept = store.prepare(job.describe(), fresh=fresh)
     done: Done = progress(kept, store.n_chunks) if progress else (lambda _: None)
-    if scheduler is None:
-        run_chunks(store, job.work, workers, done)
-    else:
-        with _client(scheduler, workers) as (client, count):
-            run_on_dask(store, job.work, client, 2 * count, done)
-    write_log(job.output, job.groups(), store, store.folder)
+    run_chunks(store, job.work, done, workers=workers, scheduler=scheduler)
+    write_log(job.output, groups, store, store.folder)
     missing = sum(int(np.isnan(rows).any(axis=1).sum()) for rows in store)
     forget()
     store.remove()
-    resumed = min(kept * job.chunk, store.n_samples)
-    return Finished(store.n_samples, resumed, perf_counter() - begin, missing)
+    return Finished(
+        n_samples, min(kept * job.chunk, n_samples), perf_counter() - begin, missing
+    )
 
 
-def _store(job: Job, fresh: bool) -> ChunkStore:
-    if job.chunk < 1:
-        raise LogError(f"a chunk must hold at least one sample, got {job.chunk}")
-    n = job.n_samples()
-    if n < 1:
-        raise LogError(f"{job.output}: there are no samples to work on")
-    width = sum(len(group.columns) for group in job.groups())
-    store = ChunkStore(Path(job.output), n, job.chunk, width)
-    store.prepare(job.describe(), fresh=fresh)
-    return store
+def run_chunks(
+    store: ChunkStore,
+    work: Work,
+    done: Done,
+    *,
+    workers: int = 1,
+    scheduler: str | None = None,
+) -> None:
+    """Do the chunks that are missing; ``work`` must pickle where others do it.
 
-
-def local_cluster(workers: int) -> Any:
-    """Dask cluster on this machine, of one thread per worker.
-
-    Its workers keep freed memory for the next chunk: Dask's own setting gives every array back
-    to the system at once, and asking for it again costs more than solving.
+    Processes of this machine put their chunks into the store themselves; those of a cluster
+    return them, for the store need not be on a disk they see.
     """
-    config: Any = import_module("dask.config")
-    distributed: Any = import_module("distributed")
-    with config.set({f"distributed.nanny.pre-spawn-environ.{k}": KEPT for k in KEEPING}):
-        return distributed.LocalCluster(
-            n_workers=workers, threads_per_worker=1, dashboard_address=None, silence_logs=50
-        )
+    compute: Callable[[int], Array | None] = partial(_put, store, work)
+    if scheduler is None:
+        workers = min(workers, max(len(store.missing()), 1))
+    else:
+        compute = work
 
+    def finished(k: int, rows: Array | None) -> None:
+        if rows is not None:
+            store.put(k, rows)
+        done(1)
 
-@contextmanager
-def _client(scheduler: str, workers: int) -> Iterator[tuple[Any, int]]:
     try:
-        distributed: Any = import_module("distributed")
-    except ModuleNotFoundError:
-        raise missing_library(Path(scheduler), "distributed", "dask") from None
-    if scheduler == "local":
-        with local_cluster(workers) as cluster, distributed.Client(cluster) as client:
-            yield client, workers
-        return
-    try:
-        client = distributed.Client(scheduler, timeout=10)
-    except (OSError, ValueError) as error:
-        raise LogError(f"no Dask scheduler answers at {scheduler!r}: {error}") from None
-    with client:
-        yield client, max(len(client.scheduler_info()["workers"]), 1)
+        run_open(store.missing, compute, finished, workers=workers, scheduler=scheduler)
+    except SchedulerError as error:
+        raise LogError(str(error)) from None
+    except WorkersLost as error:
+        if scheduler is None:
+            raise LogError(
+                "a worker process died (out of memory?); what is done is kept: run the same"
+                " command again, perhaps with fewer workers or a smaller chunk"
+            ) from None
+        raise LogError(
+            f"the Dask cluster was lost ({error}); what is done is kept: run again"
+        ) from None
 
 
-# ----------------------------------------------------------------------
-# Work in chunks that survives interruption: done chunks are kept beside the output.
-#
-# ``OUT.partial/`` holds ``job.json`` (what the work is) and one ``.npy`` file per chunk that is
-# done, each put there whole. A run with the same job goes on where the last one stopped; any
-# other job starts afresh. The output appears, whole, when all chunks are there; then the folder
-# goes.
-
-Work = Callable[[int], Array]
-Done = Callable[[int], None]
-"""Told how many chunks more are done."""
-
-IN_FLIGHT = 2
-"""Chunks handed out per worker: one being worked on, one waiting."""
+def _put(store: ChunkStore, work: Work, k: int) -> None:
+    store.put(k, work(k))
 
 
 @final
@@ -223,10 +163,6 @@ class ChunkStore:
         """Number of chunks."""
         return -(-self.n_samples // self.size)
 
-    def span(self, k: int) -> tuple[int, int]:
-        """First sample of chunk k, and the one after its last."""
-        return k * self.size, min((k + 1) * self.size, self.n_samples)
-
     def _file(self, k: int) -> Path:
         return self.folder / f"{k:08d}.npy"
 
@@ -239,12 +175,13 @@ class ChunkStore:
         except OSError:
             same = False
         if not same:
-            shutil.rmtree(self.folder, ignore_errors=True)
+            self.remove()
             try:
                 self.folder.mkdir(parents=True)
             except OSError as error:
                 raise LogError(f"{self.folder}: cannot be made: {error}") from None
-            _replace(note, lambda part: part.write_text(text, encoding="utf-8"))
+            with self._writing(note) as part:
+                part.write_text(text, encoding="utf-8")
         return self.n_chunks - len(self.missing())
 
     def missing(self) -> list[int]:
@@ -253,10 +190,24 @@ class ChunkStore:
 
     def put(self, k: int, rows: Array) -> None:
         """Keep a finished chunk."""
-        start, stop = self.span(k)
-        if rows.shape != (stop - start, self.width):
+        size = min(self.size, self.n_samples - k * self.size)
+        if rows.shape != (size, self.width):
             raise LogError(f"chunk {k} has shape {rows.shape}")
-        _replace(self._file(k), lambda part: _save(part, rows))
+        # as np.save does, but through Python's own stream: a full disk is then named as such
+        whole, form = np.ascontiguousarray(rows), np.lib.format
+        with self._writing(self._file(k)) as part, part.open("wb") as stream:
+            form.write_array_header_1_0(stream, form.header_data_from_array_1_0(whole))
+            stream.write(whole.data)
+
+    @contextmanager
+    def _writing(self, path: Path) -> Iterator[Path]:
+        try:
+            with replacing(path) as part:
+                yield part
+        except OSError as error:
+            raise LogError(
+                f"{self.folder}: cannot be written: {error}; what is done is kept, run again"
+            ) from None
 
     def __iter__(self) -> Iterator[Array]:
         """All chunks in order, as memory maps."""
@@ -266,127 +217,3 @@ class ChunkStore:
     def remove(self) -> None:
         """Forget the unfinished work."""
         shutil.rmtree(self.folder, ignore_errors=True)
-
-
-def _save(path: Path, rows: Array) -> None:
-    """Write as np.save does, through Python's own stream: a full disk is then named as such."""
-    whole = np.ascontiguousarray(rows)
-    with path.open("wb") as stream:
-        np.lib.format.write_array_header_1_0(
-            stream, np.lib.format.header_data_from_array_1_0(whole)
-        )
-        stream.write(whole.data)
-
-
-def _replace(path: Path, write: Callable[[Path], object]) -> None:
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    try:
-        write(part)
-        os.replace(part, path)
-    except OSError as error:
-        raise LogError(
-            f"{path.parent}: cannot be written: {error}; what is done is kept, run again"
-        ) from None
-    finally:
-        with suppress(OSError):
-            part.unlink(missing_ok=True)
-
-
-# ---- who does the work ------------------------------------------------------------
-
-
-def run_chunks(store: ChunkStore, work: Work, workers: int, done: Done) -> None:
-    """Do what is missing, here or in ``workers`` processes; ``work`` must then pickle."""
-    missing = store.missing()
-    if workers <= 1 or len(missing) <= 1:
-        for k in missing:
-            store.put(k, work(k))
-            done(1)
-        return
-    with ProcessPoolExecutor(min(workers, len(missing)), get_context("spawn")) as pool:
-        try:
-            _hand_out(store, pool, work, missing, IN_FLIGHT * workers, done)
-        except BrokenProcessPool:
-            raise LogError(
-                "a worker process died (out of memory?); what is done is kept: run the same"
-                " command again, perhaps with fewer workers or a smaller chunk"
-            ) from None
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-
-
-def _hand_out(
-    store: ChunkStore,
-    pool: ProcessPoolExecutor,
-    work: Work,
-    missing: list[int],
-    at_once: int,
-    done: Done,
-) -> None:
-    waiting = iter(missing)
-    running: set[Future[None]] = set()
-    while True:
-        for k in waiting:
-            running.add(pool.submit(_finish, store, work, k))
-            if len(running) >= at_once:
-                break
-        if not running:
-            return
-        finished, running = wait(running, return_when=FIRST_COMPLETED)
-        for future in finished:
-            future.result()
-            done(1)
-
-
-def _finish(store: ChunkStore, work: Work, k: int) -> None:
-    """In a worker process: do a chunk and put it where it belongs."""
-    store.put(k, work(k))
-
-
-class DaskClient(Protocol):
-    """What is used of ``distributed.Client``."""
-
-    def submit(self, function: Work, *arguments: int, pure: bool) -> Any:
-        """Start a task."""
-        ...
-
-
-def run_on_dask(
-    store: ChunkStore, work: Work, client: DaskClient, at_once: int, done: Done
-) -> None:
-    """Do what is missing on a Dask cluster. Tasks of a worker that dies go to another."""
-    distributed: Any = import_module("distributed")
-    waiting = iter(store.missing())
-    running: dict[str, int] = {}
-    results = distributed.as_completed()
-
-    def submit() -> None:
-        k = next(waiting, None)
-        if k is not None:
-            future = client.submit(work, k, pure=False)
-            running[future.key] = k
-            results.add(future)
-
-    with _named_loss():
-        for _ in range(at_once):
-            submit()
-        for future in results:
-            store.put(running.pop(future.key), future.result())
-            future.release()
-            done(1)
-            submit()
-
-
-@contextmanager
-def _named_loss() -> Iterator[None]:
-    """LogError where the cluster, not the work, has failed."""
-    try:
-        yield
-    except Exception as error:
-        lost = ("KilledWorker", "CommClosedError")
-        if isinstance(error, CancelledError) or type(error).__name__ in lost:
-            raise LogError(
-                f"the Dask cluster was lost ({error}); what is done is kept: run again"
-            ) from None
-        raise

@@ -9,7 +9,6 @@ import io
 import os
 import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
@@ -18,6 +17,7 @@ import numpy as np
 
 from dynsys.errors import LogError
 from dynsys.model.readers.xml_input import PathLike
+from dynsys.resumable import replacing
 from dynsys.types import Array
 from problems.logs.source import missing_library
 
@@ -76,17 +76,13 @@ def write_log(
     """
     check_output(path)
     file = Path(path)
-    part = (scratch or file.parent) / f"{file.name}.{os.getpid()}.part"
     try:
-        _WRITERS[file.suffix](part, groups, chunks)
-        with part.open("rb") as stream:
-            os.fsync(stream.fileno())
-        os.replace(part, file)
+        with replacing(file, scratch) as part:
+            _WRITERS[file.suffix](part, groups, chunks)
+            with part.open("rb") as stream:
+                os.fsync(stream.fileno())
     except OSError as error:
         raise LogError(f"{file}: cannot be written: {error}") from None
-    finally:
-        with suppress(OSError):
-            part.unlink(missing_ok=True)
 
 
 def _write_npz(path: Path, groups: Sequence[Group], chunks: Iterable[Array]) -> None:

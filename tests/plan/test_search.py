@@ -37,7 +37,7 @@ from dynsys.plan.search.search import (
     search_order,
     search_plan,
 )
-from dynsys.plan.search.workers import executor
+from dynsys.resumable import executor
 from dynsys.system.laws import known, known_external_wrench, known_inputs, known_qdd
 from dynsys.system.linear_system import LinearSystem
 from tests.plan.systems import load_cell_system

@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 import pickle
 import time
+from concurrent.futures import Executor
+from contextlib import nullcontext
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ import pytest
 import dynsys
 import problems
 import sensors
+from dynsys import resumable
 from dynsys.errors import (
     CampaignError,
     DynsysError,
@@ -29,7 +32,7 @@ from experiments.trust.faults import FAULTS, inject
 from experiments.trust.faults_common import Outcome, killed_at_work, undisturbed
 from problems.command.main import main
 from problems.logs.jobs import SimulateJob
-from problems.logs.run import ChunkStore, run_job, run_on_dask
+from problems.logs.run import ChunkStore, run_chunks, run_job
 from problems.robots import read_robot
 
 SMALL: dict[str, dict[str, Any]] = {
@@ -205,21 +208,22 @@ def test_a_run_killed_at_its_end_leaves_nothing_behind(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["log.npz"]
 
 
-class _LostCluster:
-    """A client whose scheduler is gone."""
+class _LostCluster(Executor):
+    """A cluster whose scheduler is gone."""
 
-    def submit(self, *_: object, **__: object) -> Any:
+    at_once = 2
+
+    def submit(self, *_: Any, **__: Any) -> Any:
         raise type("CommClosedError", (OSError,), {})("connection reset by peer")
 
 
 def test_a_lost_cluster_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """H-6: a killed Dask scheduler was Dask's CommClosedError with a traceback."""
-    distributed = pytest.importorskip("distributed")
-    monkeypatch.setattr(distributed, "as_completed", list)
+    monkeypatch.setattr(resumable, "executor", lambda *_: nullcontext(_LostCluster()))
     store = ChunkStore(tmp_path / "out.npz", 10, 5, 2)
     store.prepare({})
     with pytest.raises(LogError, match="cluster was lost"):
-        run_on_dask(store, lambda k: np.zeros((5, 2)), _LostCluster(), 2, lambda _: None)
+        run_chunks(store, lambda k: np.zeros((5, 2)), lambda _: None, scheduler="tcp://gone:1")
 
 
 def test_outputs_handed_in_take_the_fast_way() -> None:

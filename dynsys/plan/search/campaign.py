@@ -4,7 +4,8 @@ One folder holds a campaign: ``KEY.json`` per finished task, written by whoever 
 moved into place as a whole; ``KEY.lock`` is locked by the process that computes the task, and
 the lock dies with it. So a killed worker or coordinator loses the task in flight and no other,
 and no task is computed twice, also if two coordinators share the folder. Workers on other
-machines must see the folder under the same path.
+machines must see the folder under the same path. The work itself is that of
+:mod:`dynsys.resumable`.
 """
 
 from __future__ import annotations
@@ -14,17 +15,16 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import CancelledError, Executor, Future, as_completed
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeAlias, final
 
-from dynsys.errors import CampaignError
-from dynsys.plan.search.workers import executor
+from dynsys.errors import CampaignError, WorkersLost
+from dynsys.resumable import replacing, run_open
 
 __all__ = ["Campaign", "CampaignTask", "Outcome", "Summary"]
 
@@ -119,9 +119,22 @@ class Campaign:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             before = len(self.outcomes())
-            self._run_open(function, workers, scheduler, progress)
+            run_open(
+                self.open_tasks,
+                partial(_compute, function, self.folder.resolve()),
+                lambda _, outcome: progress(outcome) if progress else None,
+                workers=workers,
+                scheduler=scheduler,
+                patience=PATIENCE,
+            )
         except KeyboardInterrupt:
             interrupted = True
+        except WorkersLost:
+            keys = ", ".join(task.key for task in self.open_tasks()[:workers])
+            raise CampaignError(
+                f"workers died {PATIENCE} times without finishing a task; look at {keys}"
+                " (memory?); what is finished is kept"
+            ) from None
         except OSError as error:
             raise CampaignError(
                 f"folder {str(self.folder)!r} cannot be used: {error}; what is finished is kept"
@@ -135,79 +148,47 @@ class Campaign:
 
     def outcomes(self) -> list[Outcome]:
         """Finished tasks, in the order of the campaign."""
-        found = (read_outcome(self.folder, task) for task in self.tasks)
+        found = (_read(self.folder, task) for task in self.tasks)
         return [outcome for outcome in found if outcome is not None]
 
     def open_tasks(self) -> list[CampaignTask]:
         """Tasks without a result."""
-        return [task for task in self.tasks if read_outcome(self.folder, task) is None]
-
-    def _run_open(
-        self,
-        function: Function,
-        workers: int,
-        scheduler: str | None,
-        progress: Callable[[Outcome], None] | None,
-    ) -> None:
-        deaths = 0
-        while left := self.open_tasks():
-            finished = 0
-            try:
-                with executor(workers, scheduler) as pool:
-                    for outcome in _outcomes(pool, function, self.folder, left):
-                        finished += 1
-                        if progress is not None:
-                            progress(outcome)
-            except BrokenProcessPool:
-                deaths = 1 if finished else deaths + 1
-                if deaths >= PATIENCE:
-                    keys = ", ".join(task.key for task in self.open_tasks()[:workers])
-                    raise CampaignError(
-                        f"workers died {deaths} times without finishing a task; look at {keys}"
-                        " (memory?); what is finished is kept"
-                    ) from None
+        return [task for task in self.tasks if _read(self.folder, task) is None]
 
 
-def _outcomes(
-    pool: Executor, function: Function, folder: Path, tasks: Sequence[CampaignTask]
-) -> Iterator[Outcome]:
-    """Outcomes as they come."""
-    where = str(folder.resolve())
-    futures: dict[Future[Outcome], CampaignTask] = {}
-    try:
-        for task in tasks:
-            futures[pool.submit(compute, function, where, task)] = task
-            # a serial pool has computed it by now
-            for future in [f for f in futures if f.done()]:
-                del futures[future]
-                yield future.result()
-        for future in as_completed(futures):
-            yield future.result()
-    except Exception as error:
-        # the function's own errors are outcomes: this is a cluster that gave up a task
-        lost = ("KilledWorker", "CommClosedError")
-        if isinstance(error, CancelledError) or type(error).__name__ in lost:
-            raise BrokenProcessPool("the cluster gave up a task") from None
-        raise
-    finally:
-        for future in futures:
-            future.cancel()
+# ---- one task, in whichever process ---------------------------------------------------------
 
 
-def compute(function: Function, folder: str, task: CampaignTask) -> Outcome:
+def _compute(function: Function, folder: Path, task: CampaignTask) -> Outcome:
     """Compute one task and write its file, unless another process does: then wait for it."""
-    place = Path(folder)
     while True:
-        with _locked(place / f"{task.key}.lock") as mine:
-            found = read_outcome(place, task)
+        with _locked(folder / f"{task.key}.lock") as mine:
+            found = _read(folder, task)
             if found is not None:
                 return found
             if mine:
                 with _finishing_first():
                     outcome = _computed(function, task)
-                    _write(place, task, outcome)
+                    _write(folder, outcome)
                 return outcome
         time.sleep(POLL)
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[bool]:
+    """True while this process holds the lock; it is given back however the process ends."""
+    try:
+        import fcntl
+    except ImportError:  # no such locks here: one coordinator per folder
+        yield True
+        return
+    with path.open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        yield True
 
 
 @contextmanager
@@ -238,43 +219,22 @@ def _computed(function: Function, task: CampaignTask) -> Outcome:
     return Outcome(task, result, error, time.perf_counter() - start, os.getpid())
 
 
-@contextmanager
-def _locked(path: Path) -> Iterator[bool]:
-    """True while this process holds the lock; it is given back however the process ends."""
-    try:
-        import fcntl
-    except ImportError:  # no such locks here: one coordinator per folder
-        yield True
-        return
-    with path.open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-            return
-        yield True
+# ---- its file -------------------------------------------------------------------------------
+
+FIELDS = ("result", "error", "seconds", "process")
 
 
-def _write(folder: Path, task: CampaignTask, outcome: Outcome) -> None:
-    document = {
-        "payload": dict(task.payload),
-        "result": outcome.result,
-        "error": outcome.error,
-        "seconds": outcome.seconds,
-        "process": outcome.process,
-    }
-    temporary = folder / f".{task.key}.{os.getpid()}.tmp"
-    try:
-        with temporary.open("w", encoding="utf-8") as file:
-            file.write(json.dumps(document, allow_nan=False, indent=1) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, folder / f"{task.key}.json")
-    finally:
-        temporary.unlink(missing_ok=True)
+def _write(folder: Path, outcome: Outcome) -> None:
+    document = {"payload": dict(outcome.task.payload)}
+    document |= {field: getattr(outcome, field) for field in FIELDS}
+    path = folder / f"{outcome.task.key}.json"
+    with replacing(path) as part, part.open("w", encoding="utf-8") as file:
+        file.write(json.dumps(document, allow_nan=False, indent=1) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
 
 
-def read_outcome(folder: Path, task: CampaignTask) -> Outcome | None:
+def _read(folder: Path, task: CampaignTask) -> Outcome | None:
     """Outcome of a task, None if it is open or its file is damaged.
 
     Raises
@@ -287,9 +247,8 @@ def read_outcome(folder: Path, task: CampaignTask) -> Outcome | None:
         document = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):
         return None
-    fields = ("payload", "result", "error", "seconds", "process")
-    if not isinstance(document, dict) or any(field not in document for field in fields):
+    if not isinstance(document, dict) or not {"payload", *FIELDS} <= set(document):
         return None
     if document["payload"] != json.loads(json.dumps(dict(task.payload))):
         raise CampaignError(f"{str(path)!r} is the result of another task; use another folder")
-    return Outcome(task, *(document[field] for field in fields[1:]))
+    return Outcome(task, *(document[field] for field in FIELDS))

@@ -36,7 +36,7 @@ from dynsys.plan.search.local import (
     run_task,
 )
 from dynsys.plan.search.price import SearchProblem
-from dynsys.plan.search.workers import Serial, executor
+from dynsys.resumable import Serial, executor
 from dynsys.system.linear_system import LinearSystem
 from dynsys.system.unknowns import UnknownKind
 
@@ -161,7 +161,7 @@ class Search:
     evaluations : number of orders priced; None for no limit. Without either limit nothing is
         searched: the best constructive order is the result.
     seed : of all random choices.
-    workers, scheduler : see :func:`~dynsys.plan.search.workers.executor`.
+    workers, scheduler : see :func:`~dynsys.resumable.executor`.
     threshold : smallest admissible ratio of a pivot to its column or row, at every sampled
         state. Constructive orders that fall below it are not taken, unless all do.
     objective : "operations" or "time" (measured, hence not repeatable).
