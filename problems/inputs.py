@@ -1,4 +1,4 @@
-"""Checks of what a user hands to a problem: batches of states and external wrenches."""
+"""Checks of what a user hands to a problem: joints, batches of states, external wrenches."""
 
 from __future__ import annotations
 
@@ -6,17 +6,15 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from dynsys.errors import StateError
+from dynsys.errors import ModelError, StateError
 from dynsys.model.tree import KinematicTree
 from dynsys.recursive.kinematics import WrenchInput, external_wrenches, wrench_numbers
 from dynsys.types import Array, ArrayLike
 
 __all__ = [
-    "ACCELERATION",
-    "WRENCH",
     "apart_from",
-    "entry_names",
-    "matrix",
+    "joints_of_their_own",
+    "state_rows",
     "wrench_rows",
 ]
 
@@ -30,7 +28,7 @@ def apart_from(arrays: Sequence[Array], out: Sequence[Array] | None) -> list[Arr
     ]
 
 
-def matrix(robot: KinematicTree, given: Sequence[tuple[str, ArrayLike]]) -> list[Array]:
+def state_rows(robot: KinematicTree, given: Sequence[tuple[str, ArrayLike]]) -> list[Array]:
     """Return q (N, nq) and further vectors (N, nv) as float64, not copied where they are.
 
     Raises
@@ -97,47 +95,23 @@ def _repeated(wrenches: Array | None, n: int) -> Array | None:
     return None if wrenches is None else np.repeat(wrenches[None], n, axis=0)
 
 
-# ----------------------------------------------------------------------
-# Names of the entries of q and of vectors per body, for the headers of exported C.
+def joints_of_their_own(robot: KinematicTree, names: Sequence[str]) -> tuple[str, ...]:
+    """Return names of joints whose acceleration can be given: ``known_acceleration``.
 
-WRENCH = ("tx", "ty", "tz", "fx", "fy", "fz")
-ACCELERATION = ("wdx", "wdy", "wdz", "ax", "ay", "az")
-_QUATERNION = ("qx", "qy", "qz", "qw")
-_POSITION = {
-    "cylindrical": ("angle", "distance"),
-    "planar": ("angle", "distance_1", "distance_2"),
-    "spherical": _QUATERNION,
-    "free": ("x", "y", "z", *_QUATERNION),
-}
-
-
-def entry_names(robot: KinematicTree) -> dict[str, list[str]]:
-    """Name every entry of q (nq,) and of the vectors (6 n_bodies,), by array.
-
-    Examples
-    --------
-    >>> import dynsys
-    >>> entry_names(dynsys.synthetic.humanoid30())["q"][5:8]
-    ['root.qz', 'root.qw', 'left_leg_1']
+    Raises
+    ------
+    ModelError
+        if a name is no joint of the robot, or one that follows another (mimic).
     """
-    return {
-        "q": _position_names(robot),
-        "f_ext": _spatial_names(robot.body_names, WRENCH),
-        "external_wrench": _spatial_names(robot.body_names, WRENCH),
-        "acceleration": _spatial_names(robot.body_names, ACCELERATION),
-        "joint_wrench": _spatial_names(robot.joint_names, WRENCH),
-    }
-
-
-def _position_names(robot: KinematicTree) -> list[str]:
-    names = []
-    for body, joint in zip(robot.bodies, robot.joint_names, strict=True):
-        if body.coupling is None and body.joint.nq == 1:
-            names.append(joint)
-        elif body.coupling is None:
-            names += [f"{joint}.{part}" for part in _POSITION.get(body.joint.kind, ())]
-    return names
-
-
-def _spatial_names(owners: Sequence[str], parts: Sequence[str]) -> list[str]:
-    return [f"{owner}.{part}" for owner in owners for part in parts]
+    if isinstance(names, str):
+        raise ModelError(f"known_acceleration must list joint names, got {names!r}")
+    found = tuple(names)
+    for name in found:
+        coupling = robot.bodies[robot.joint_index(name)].coupling
+        if coupling is not None:
+            leader = robot.joint_names[coupling.leader]
+            raise ModelError(
+                f"robot {robot.name!r}: joint {name!r} follows joint {leader!r} and"
+                f" has no acceleration of its own; name {leader!r}"
+            )
+    return found

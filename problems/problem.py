@@ -1,4 +1,12 @@
-"""What problems share: a robot, its linear system, the way from a state to a solution."""
+"""What problems share: a robot, its linear system, the way from a state to a solution.
+
+A problem of dynamics goes from its linear system to numbers in four steps:
+
+    system   laws of motion and known quantities, as many equations as unknowns
+    plan     the order of elimination, its exact operations, why its pivots are safe
+    compile  a kernel: machine code of the executed plan, compiled loops, or SuperLU
+    solve    states through the kernel; what it cannot answer is solved by pivoting or named
+"""
 
 from __future__ import annotations
 
@@ -28,22 +36,25 @@ from dynsys.recursive.kinematics import WrenchInput, external_wrenches
 from dynsys.system.laws import known_inputs
 from dynsys.system.linear_system import LinearSystem
 from dynsys.types import Array, ArrayLike, BoolArray
-from problems.inputs import apart_from, entry_names, matrix, wrench_rows
+from problems.inputs import apart_from, state_rows, wrench_rows
+from problems.labels import entry_names
 from problems.reference import ReferenceKernel, residuals
 from problems.solution import Details, Solution, State
 from problems.trust import Trust, judge, stacked
 
-__all__ = [
-    "AbstractDynamics",
-    "AbstractProblem",
-    "Backend",
-    "body_kernel",
-    "compile_dynamics",
-    "export_dynamics",
-    "freedom_names",
-    "given_plan",
-    "plan_dynamics",
-]
+__all__ = ["AbstractDynamics", "AbstractProblem", "Backend", "given_plan"]
+
+Backend: TypeAlias = Literal["auto", "llvm", "loops", "reference"]
+
+WIDEST_SPREAD = 1e15
+"""Ratio of inertias above which specialised code would take the light ones for rounding."""
+
+
+def given_plan(plan: Plan) -> Plan:
+    """Return the plan; KernelBuildError if it is something else, such as its file's name."""
+    if not isinstance(plan, Plan):
+        raise KernelBuildError(f"plan must be a Plan, got {plan!r}; Plan.load reads its file")
+    return plan
 
 
 class AbstractProblem(ABC):
@@ -105,7 +116,27 @@ class AbstractDynamics(AbstractProblem):
         a joint inertia. There is nothing to search; the arguments are those of problems whose
         sensors leave more open.
         """
-        return plan_dynamics(self, self._fingerprint)
+        robot = self.robot
+        steps = symmetric_steps(robot, self.known)
+        safety = {pivot.joint: pivot for pivot in pivot_safety(robot, self.known)}
+        pivots = []
+        for k, step in enumerate(steps):
+            if step.kind == "pivot":
+                coupling = robot.bodies[step.body].coupling
+                joint = step.body if coupling is None else coupling.leader
+                pivot = safety[robot.joint_names[joint]]
+                name = f"inertia of joint {pivot.joint!r}"
+                pivots.append(PlannedPivot(k, name, pivot.safe_by, pivot.worst_share))
+        return Plan(
+            method="symmetric",
+            robot=fingerprint_robot(robot),
+            problem=self._fingerprint,
+            operations=program_operations(self.program),
+            pivots=tuple(pivots),
+            steps=steps,
+            options={"frames": "re-chosen", "masses": "regrouped where accuracy allows"},
+            ordering="symmetric pairs, leaf to root",
+        )
 
     @cached_property
     def _fingerprint(self) -> Fingerprint:
@@ -141,7 +172,42 @@ class AbstractDynamics(AbstractProblem):
         """
         if plan is not None:
             given_plan(plan).check(self.robot, self._fingerprint)
-        return compile_dynamics(self, backend or self.backend, dtype, outputs, wrenches)
+        names = self._output_names(outputs)
+        chosen = self._chosen(backend or self.backend, dtype)
+        question = (self.robot, self.known, self.given, names)
+        if chosen == "loops":
+            return LoopKernel(*question, wrenches=wrenches)
+        if chosen == "llvm":
+            is_planned = (names, wrenches, dtype) == (self.answers, False, "float64")
+            program = (lambda: self.program) if is_planned else None
+            try:
+                return dynamics_kernel(
+                    *question, wrenches=wrenches, dtype=dtype, program=program
+                )
+            except SingularSystemError:
+                if (backend or self.backend) == "llvm":
+                    raise
+        return ReferenceKernel(self.system, self.given, names, wrenches=wrenches)
+
+    def _output_names(self, outputs: Sequence[str] | None) -> tuple[str, ...]:
+        names = tuple(self.answers if outputs is None else outputs)
+        unknown = set(names) - set(DYNAMICS_OUTPUTS)
+        if isinstance(outputs, str) or unknown or not names:
+            raise KernelBuildError(
+                f"outputs must list some of {', '.join(DYNAMICS_OUTPUTS)}, got {outputs!r}"
+            )
+        return names
+
+    def _chosen(self, backend: Backend, dtype: str) -> Backend:
+        """Backend that ``auto`` stands for; KernelBuildError if it has no such kernels."""
+        if backend not in ("auto", "llvm", "loops", "reference"):
+            raise KernelBuildError(f"there is no backend {backend!r}: llvm, loops or reference")
+        if backend == "auto":
+            plain = prefer_loops(self.robot) or _inertia_spread(self.robot) > WIDEST_SPREAD
+            backend = "loops" if plain and dtype == "float64" else "llvm"
+        if dtype not in ("float64", "float32") or (dtype == "float32" and backend != "llvm"):
+            raise KernelBuildError(f"backend {backend!r} has no kernels of dtype {dtype!r}")
+        return backend
 
     def export_c(
         self,
@@ -162,13 +228,25 @@ class AbstractDynamics(AbstractProblem):
         SingularSystemError
             if some joint moves no inertia at any state, naming it.
         """
-        return export_dynamics(
-            self,
+        robot, kind = self.robot, type(self).__name__
+        names = self._output_names(outputs)
+        pivot_safety(robot, self.known)  # names a joint that moves no inertia
+        program, signature = dynamics_program(
+            robot, self.known, self.given, names, wrenches=wrenches
+        )
+        extra = signature.n_inputs - robot.nq - robot.nv
+        labels = entry_names(robot)
+        labels[self.given] = labels["qd"]
+        used = {array for array, _ in signature.groups}
+        return export_c(
             folder,
-            name=name,
-            outputs=outputs,
-            wrenches=wrenches,
+            name or kind.lower(),
+            program,
+            signature,
+            sample_states(robot, 5, 11, extra),
             dtype=dtype,
+            labels={array: words for array, words in labels.items() if array in used},
+            description=f"{kind} of robot {robot.name}",
             overwrite=overwrite,
         )
 
@@ -181,28 +259,105 @@ class AbstractDynamics(AbstractProblem):
         return self.compile(wrenches=True)
 
     @cached_property
-    def _fast(self) -> Any:
-        """f(q, qd, given, *outputs): True if done; anything else asks for the careful way."""
-        return self._kernel.fast
+    def _fast(self) -> tuple[Any, int, bool]:
+        """Machine code f(q, qd, given, *answers), length of an answer, True if it has one.
+
+        f returns True if it is done; anything else asks for the careful way.
+        """
+        return self._kernel.fast, self.robot.nv, len(self.answers) == 1
 
     # ---- solving -------------------------------------------------------------------------
 
-    def _solve(
+    @abstractmethod
+    def solve(
         self,
         q: ArrayLike,
         qd: ArrayLike,
-        inputs: ArrayLike,
+        given: ArrayLike,
+        /,
+        f_ext: WrenchInput = None,
+        *,
+        out: Any = None,
+    ) -> Solution:
+        """Torques, accelerations and wrenches at one state; compiles on first use.
+
+        Parameters
+        ----------
+        q, qd : position (nq,), velocity (nv,).
+        qdd, torque or known : (nv,) what is known of the joints: their acceleration in inverse,
+            their torque in forward dynamics. In hybrid dynamics each freedom's acceleration if
+            its joint is one of ``known_acceleration``, else its torque.
+        f_ext : external wrenches: (n_bodies, 6) in body coordinates, or a mapping from body or
+            frame names to wrenches (6,), each in the coordinates of what names it.
+        out : where to write what is found: torque (nv,) in inverse, qdd (nv,) in forward
+            dynamics, the tuple of both in hybrid dynamics.
+
+        Raises
+        ------
+        StateError
+            if a vector has a wrong length or a value that is not finite.
+        SingularSystemError
+            naming the joints whose acceleration is not determined.
+        """
+
+    @abstractmethod
+    def solve_batch(
+        self,
+        q: ArrayLike,
+        qd: ArrayLike,
+        given: ArrayLike,
+        /,
+        f_ext: WrenchInput = None,
+        *,
+        threads: int = 1,
+        out: Any = None,
+    ) -> Solution:
+        """Solve N states: q (N, nq), the others (N, nv); answers have a leading axis N.
+
+        ``f_ext`` is as in :meth:`solve` for all states, or has a leading axis N itself. Rows
+        are shared among ``threads``.
+        """
+
+    def _solve(
+        self, q: Any, qd: Any, given: Any, f_ext: WrenchInput, out: Any = None
+    ) -> Solution:
+        """One call of machine code if it can use the arrays as they are, else the careful way.
+
+        Bytes are the cheapest copy of an array; the solution makes numbers of them when asked.
+        """
+        if f_ext is None:
+            fast, nv, single = self._fast
+            if single:
+                answer = np.empty(nv) if out is None else out
+                if fast(q, qd, given, answer):
+                    vectors = [answer, given.tobytes(), q.tobytes(), qd.tobytes()]
+                    return Solution(self, vectors)
+            else:
+                answers = (np.empty(nv), np.empty(nv)) if out is None else out
+                if fast(q, qd, given, *answers):
+                    vectors = [*answers, given.tobytes(), q.tobytes(), qd.tobytes()]
+                    return Solution(self, vectors)
+        return self._solve_carefully(q, qd, given, f_ext, self._targets(out))
+
+    def _targets(self, out: Any) -> Sequence[Array] | None:
+        """Return ``out`` as kernels take it: one array per answer."""
+        return (out,) if out is not None and len(self.answers) == 1 else out
+
+    def _solve_carefully(
+        self,
+        q: ArrayLike,
+        qd: ArrayLike,
+        given: ArrayLike,
         f_ext: WrenchInput,
-        out: Sequence[Array] | None = None,
+        out: Sequence[Array] | None,
     ) -> Solution:
         """Solve one state with all checks."""
         robot = self.robot
-        state = [robot.check_q(q), robot.check_v(qd, "qd"), robot.check_v(inputs, self.given)]
+        state = [robot.check_q(q), robot.check_v(qd, "qd"), robot.check_v(given, self.given)]
         state = apart_from(state, out)
         wrenches = external_wrenches(robot, f_ext)
         kernel = self._kernel if wrenches is None else self._kernel_with_wrenches
-        given = state if wrenches is None else [*state, wrenches.ravel()]
-        answers, finite = kernel.one(*given, out=out)
+        answers, finite = kernel.one(*_inputs(state, wrenches), out=out)
         if not finite:
             answers = self._by_reference(state, wrenches, out)
         return self._solution(state, wrenches, answers, fallback=not finite)
@@ -211,20 +366,18 @@ class AbstractDynamics(AbstractProblem):
         self,
         q: ArrayLike,
         qd: ArrayLike,
-        inputs: ArrayLike,
+        given: ArrayLike,
         f_ext: WrenchInput,
         threads: int,
-        out: Sequence[Array] | None = None,
+        out: Any,
     ) -> Solution:
         """Solve N states; a state the kernel cannot answer is named or solved by pivoting."""
-        states = matrix(self.robot, (("q", q), ("qd", qd), (self.given, inputs)))
+        states = state_rows(self.robot, (("q", q), ("qd", qd), (self.given, given)))
+        out = self._targets(out)
         states = apart_from(states, out)
         wrenches = wrench_rows(self.robot, f_ext, len(states[0]))
         kernel = self._kernel if wrenches is None else self._kernel_with_wrenches
-        given = list(states)
-        if wrenches is not None:
-            given.append(wrenches.reshape(len(wrenches), 6 * self.robot.n_bodies))
-        answers, finite = kernel.batch(*given, out=out, threads=threads)
+        answers, finite = kernel.batch(*_inputs(states, wrenches), out=out, threads=threads)
         if not finite:
             bad = ~np.all([np.isfinite(answer).all(axis=1) for answer in answers], axis=0)
             for k in np.flatnonzero(bad):
@@ -242,8 +395,7 @@ class AbstractDynamics(AbstractProblem):
         """Pivoting solve of one state, or the error that says what is wrong with it."""
         acting = wrenches is not None
         kernel = ReferenceKernel(self.system, self.given, self.answers, wrenches=acting)
-        given = state if wrenches is None else [*state, wrenches.ravel()]
-        return kernel.one(*given, out=out, where=where)[0]
+        return kernel.one(*_inputs(state, wrenches), out=out, where=where)[0]
 
     def _solution(
         self,
@@ -253,11 +405,8 @@ class AbstractDynamics(AbstractProblem):
         fallback: bool,
     ) -> Solution:
         q, qd, given = (x.copy() for x in state)
-        found = dict(zip(self.answers, answers, strict=True))
         acting = None if wrenches is None else wrenches.copy()
-        return Solution(
-            self, (q, qd, acting), given, found.get("torque"), found.get("qdd"), fallback
-        )
+        return Solution(self, [*answers, given, q, qd], acting, fallback)
 
     def trust(self, state: State, torque: Array, qdd: Array) -> Trust:
         """Bounds on the errors of any torque and qdd, whatever computed them.
@@ -305,113 +454,27 @@ class AbstractDynamics(AbstractProblem):
 
     @cached_property
     def _body_kernel(self) -> AbstractKernel:
-        return body_kernel(self)
+        """Accelerations and joint wrenches from q, qd, qdd and external wrenches.
 
-
-# ----------------------------------------------------------------------
-# Kernel, plan and C source of a dynamics problem.
-
-Backend: TypeAlias = Literal["auto", "llvm", "loops", "reference"]
-
-WIDEST_SPREAD = 1e15
-"""Ratio of inertias above which specialised code would take the light ones for rounding."""
-
-
-def given_plan(plan: Plan) -> Plan:
-    """Return the plan; KernelBuildError if it is something else, such as its file's name."""
-    if not isinstance(plan, Plan):
-        raise KernelBuildError(f"plan must be a Plan, got {plan!r}; Plan.load reads its file")
-    return plan
-
-
-def plan_dynamics(problem: AbstractDynamics, fingerprint: Fingerprint) -> Plan:
-    """Order of elimination in symmetric pairs, recorded pivot by pivot."""
-    robot, known = problem.robot, problem.known
-    steps = symmetric_steps(robot, known)
-    pivots = {pivot.joint: pivot for pivot in pivot_safety(robot, known)}
-    planned = []
-    for k, step in enumerate(steps):
-        if step.kind == "pivot":
-            pivot = pivots[robot.joint_names[_leader(robot, step.body)]]
-            name = f"inertia of joint {pivot.joint!r}"
-            planned.append(PlannedPivot(k, name, pivot.safe_by, pivot.worst_share))
-    return Plan(
-        method="symmetric",
-        robot=fingerprint_robot(robot),
-        problem=fingerprint,
-        operations=program_operations(problem.program),
-        pivots=tuple(planned),
-        steps=steps,
-        options={"frames": "re-chosen", "masses": "regrouped where accuracy allows"},
-        ordering="symmetric pairs, leaf to root",
-    )
-
-
-def _leader(robot: KinematicTree, joint: int) -> int:
-    coupling = robot.bodies[joint].coupling
-    return joint if coupling is None else coupling.leader
-
-
-# ---- kernels -----------------------------------------------------------------------------
-
-
-def compile_dynamics(
-    problem: AbstractDynamics,
-    backend: Backend,
-    dtype: str,
-    outputs: Sequence[str] | None,
-    wrenches: bool,
-) -> AbstractKernel:
-    """Kernel of a backend, the reference where ``auto`` finds the inertia singular."""
-    names = _output_names(problem, outputs)
-    chosen = _chosen(problem.robot, backend, dtype)
-    question = (problem.robot, problem.known, problem.given, names)
-    if chosen == "loops":
-        return LoopKernel(*question, wrenches=wrenches)
-    if chosen == "llvm":
-        is_planned = (names, wrenches, dtype) == (problem.answers, False, "float64")
-        program = (lambda: problem.program) if is_planned else None
-        try:
-            return dynamics_kernel(*question, wrenches=wrenches, dtype=dtype, program=program)
-        except SingularSystemError:
-            if backend == "llvm":
-                raise
-    return ReferenceKernel(problem.system, problem.given, names, wrenches=wrenches)
-
-
-def body_kernel(problem: AbstractDynamics) -> AbstractKernel:
-    """Accelerations and joint wrenches from q, qd, qdd and external wrenches.
-
-    The reference backend reads them off D, from what is given instead of qdd.
-    """
-    robot, outputs = problem.robot, ("acceleration", "joint_wrench")
-    everything = np.ones(robot.nv, dtype=bool)
-    if problem.backend == "reference":
-        return ReferenceKernel(problem.system, problem.given, outputs, wrenches=True)
-    if _chosen(robot, problem.backend, "float64") == "loops":
-        return LoopKernel(robot, everything, "qdd", outputs, wrenches=True)
-    return dynamics_kernel(robot, everything, "qdd", outputs, wrenches=True)
-
-
-def _output_names(problem: AbstractDynamics, outputs: Sequence[str] | None) -> tuple[str, ...]:
-    names = tuple(problem.answers if outputs is None else outputs)
-    unknown = set(names) - set(DYNAMICS_OUTPUTS)
-    if isinstance(outputs, str) or unknown or not names:
-        raise KernelBuildError(
-            f"outputs must list some of {', '.join(DYNAMICS_OUTPUTS)}, got {outputs!r}"
+        The reference backend reads them off D, from what is given instead of qdd.
+        """
+        outputs, everything = (
+            ("acceleration", "joint_wrench"),
+            np.ones(self.robot.nv, dtype=bool),
         )
-    return names
+        if self.backend == "reference":
+            return ReferenceKernel(self.system, self.given, outputs, wrenches=True)
+        if self._chosen(self.backend, "float64") == "loops":
+            return LoopKernel(self.robot, everything, "qdd", outputs, wrenches=True)
+        return dynamics_kernel(self.robot, everything, "qdd", outputs, wrenches=True)
 
 
-def _chosen(robot: KinematicTree, backend: Backend, dtype: str) -> Backend:
-    if backend not in ("auto", "llvm", "loops", "reference"):
-        raise KernelBuildError(f"there is no backend {backend!r}: llvm, loops or reference")
-    if backend == "auto":
-        plain = prefer_loops(robot) or _inertia_spread(robot) > WIDEST_SPREAD
-        backend = "loops" if plain and dtype == "float64" else "llvm"
-    if dtype not in ("float64", "float32") or (dtype == "float32" and backend != "llvm"):
-        raise KernelBuildError(f"backend {backend!r} has no kernels of dtype {dtype!r}")
-    return backend
+def _inputs(state: Sequence[Array], wrenches: Array | None) -> list[Array]:
+    """Arguments of a kernel: external wrenches, if any act, as one vector per state."""
+    if wrenches is None:
+        return list(state)
+    *batch, bodies, _ = wrenches.shape
+    return [*state, wrenches.reshape(*batch, 6 * bodies)]
 
 
 def _inertia_spread(robot: KinematicTree) -> float:
@@ -419,50 +482,3 @@ def _inertia_spread(robot: KinematicTree) -> float:
     sizes = [float(np.abs(moments.matrix()).max()) for moments in robot.moments]
     nonzero = [size for size in sizes if size > 0]
     return max(nonzero) / min(nonzero) if nonzero else 1.0
-
-
-# ---- C source ----------------------------------------------------------------------------
-
-
-def export_dynamics(
-    problem: AbstractDynamics,
-    folder: str | Path,
-    *,
-    name: str | None,
-    outputs: Sequence[str] | None,
-    wrenches: bool,
-    dtype: Literal["float64", "float32"],
-    overwrite: bool,
-) -> list[Path]:
-    """Write C99 with header, self-test and CMake file; returns the files."""
-    robot, kind = problem.robot, type(problem).__name__
-    names = _output_names(problem, outputs)
-    pivot_safety(robot, problem.known)  # names a joint that moves no inertia
-    program, signature = dynamics_program(
-        robot, problem.known, problem.given, names, wrenches=wrenches
-    )
-    extra = signature.n_inputs - robot.nq - robot.nv
-    labels = dict.fromkeys(("qd", "qdd", "torque", problem.given), freedom_names(robot))
-    labels |= entry_names(robot)
-    used = {array for array, _ in signature.groups}
-    return export_c(
-        folder,
-        name or kind.lower(),
-        program,
-        signature,
-        sample_states(robot, 5, 11, extra),
-        dtype=dtype,
-        labels={array: words for array, words in labels.items() if array in used},
-        description=f"{kind} of robot {robot.name}",
-        overwrite=overwrite,
-    )
-
-
-def freedom_names(robot: KinematicTree) -> list[str]:
-    """Name of every freedom (nv,): its joint's, with a number where the joint has several."""
-    names = [""] * robot.nv
-    for joint, v, body in zip(robot.joint_names, robot.v_slices(), robot.bodies, strict=True):
-        if body.coupling is None:
-            for k in range(v.start, v.stop):
-                names[k] = joint if v.stop - v.start == 1 else f"{joint}[{k - v.start}]"
-    return names

@@ -20,12 +20,6 @@ __all__ = ["Details", "NamedVectors", "Solution", "State"]
 
 State: TypeAlias = tuple[Array, Array, Array | None]
 """q, qd and external wrenches (or None for none), of one state or N."""
-RawState: TypeAlias = tuple[bytes, bytes, None]
-"""q and qd of one state as their bytes: the cheapest copy there is."""
-
-
-def _numbers(x: Array | bytes) -> Array:
-    return np.frombuffer(x).copy() if isinstance(x, bytes) else x
 
 
 @final
@@ -103,44 +97,49 @@ class Solution:
     Torque and qdd are there at once. Body accelerations, wrenches and the residual follow from
     them through the equations of D and are computed when first asked for.
 
+    ``vectors`` are what the problem answers, what it was given, q and qd, as arrays or as their
+    bytes: the cheapest copy there is, made into numbers when first looked at.
+
     Attributes
     ----------
     fallback : True if the compiled kernel met a state it could not answer and the pivoting
         solver of the `reference` backend did.
     """
 
-    __slots__ = ("_details", "_given", "_problem", "_qdd", "_state", "_torque", "fallback")
+    __slots__ = ("_details", "_problem", "_vectors", "_wrenches", "fallback")
 
     def __init__(
         self,
         problem: AbstractDynamics,
-        state: State | RawState,
-        given: Array | bytes,
-        torque: Array | None,
-        qdd: Array | None,
+        vectors: list[Array | bytes],
+        wrenches: Array | None = None,
         fallback: bool = False,
     ) -> None:
         self._problem = problem
-        self._state = state
-        self._given = given
-        self._torque = torque
-        self._qdd = qdd
+        self._vectors = vectors
+        self._wrenches = wrenches
         self._details: Details | None = None
         self.fallback = fallback
 
     @property
     def torque(self) -> Array:
         """Joint torques (nv,), in the order of qd."""
-        if self._torque is None:
-            self._torque = _numbers(self._given)
-        return self._torque
+        return self._joint_vector("torque")
 
     @property
     def qdd(self) -> Array:
         """Joint accelerations (nv,), in the order of qd."""
-        if self._qdd is None:
-            self._qdd = _numbers(self._given)
-        return self._qdd
+        return self._joint_vector("qdd")
+
+    def _joint_vector(self, name: str) -> Array:
+        """Torque or qdd: one is the first answer, the other comes next, answered or given."""
+        return self._numbers(0 if self._problem.answers[0] == name else 1)
+
+    def _numbers(self, place: int) -> Array:
+        vector = self._vectors[place]
+        if isinstance(vector, bytes):
+            vector = self._vectors[place] = np.frombuffer(vector).copy()
+        return vector
 
     def _all(self) -> Details:
         if self._details is None:
@@ -149,8 +148,7 @@ class Solution:
 
     @property
     def _where(self) -> State:
-        q, qd, wrenches = self._state
-        return _numbers(q), _numbers(qd), wrenches
+        return self._numbers(-2), self._numbers(-1), self._wrenches
 
     def trust(self) -> Trust:
         """Bounds on the errors of torque and qdd, from a check in extended precision.

@@ -20,7 +20,7 @@ import numpy as np
 from dynsys.errors import LayoutError
 from dynsys.types import Array, ArrayLike, BoolArray, IntArray
 from problems.estimation.measured_system import Active, Readings
-from problems.inputs import matrix
+from problems.inputs import state_rows
 
 if TYPE_CHECKING:
     from problems.estimation.estimation import Estimation
@@ -94,7 +94,7 @@ def calibrate_offsets(
         unknown sensor, or one without noise: an exact reading has no offset.
     """
     rows, names = _offset_rows(est, sensors)
-    positions, velocities = matrix(est.robot, (("q", q), ("qd", qd)))
+    positions, velocities = state_rows(est.robot, (("q", q), ("qd", qd)))
     readings = est.measured.pack(y, active, len(positions))
     information = np.zeros((len(rows), len(rows)))
     vector = np.zeros(len(rows))

@@ -38,8 +38,8 @@ from dynsys.system.unknowns import UnknownLayout
 from dynsys.types import Array, BoolArray, IntArray
 from problems.estimation.consistency import UNCHECKED, normalised_residuals
 from problems.estimation.estimate import QUANTITIES, Estimate, Of, Quantity, deviations, values
-from problems.inputs import entry_names
-from problems.problem import freedom_names, given_plan
+from problems.labels import entry_names
+from problems.problem import given_plan
 from sensors.layout import Layout
 
 if TYPE_CHECKING:
@@ -440,9 +440,8 @@ def export_estimator(
     _require_no_prior(problem)
     robot, layout = problem.robot, problem.layout
     question = CompiledEstimator(robot, layout).question(wanted, tuple(switchable))
-    freedoms, rows = freedom_names(robot), list(layout.labels)
-    labels = {"qd": freedoms, "y": rows, "weight": rows, "residual": rows, "multiplier": rows}
-    labels |= {"torque": freedoms, "qdd": freedoms, **entry_names(robot)}
+    labels = {x: list(layout.labels) for x in ("y", "weight", "residual", "multiplier")}
+    labels |= entry_names(robot)
     labels |= {f"std_{array}": words for array, words in labels.items()}
     used = {array for array, _ in (*question.signature.inputs, *question.signature.outputs)}
     return export_c(

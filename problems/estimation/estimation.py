@@ -41,7 +41,7 @@ from problems.estimation.measured_system import Active, MeasuredSystem, Readings
 from problems.estimation.posterior import AbstractPosterior
 from problems.estimation.prior import PerName, Prior
 from problems.estimation.solver import PosteriorSolver
-from problems.inputs import matrix
+from problems.inputs import state_rows
 from problems.problem import AbstractProblem
 from sensors.layout import Layout
 
@@ -186,7 +186,7 @@ class Estimation(AbstractProblem):
             are when they are asked for. Fewer make a smaller, faster kernel.
         threads : for the compiled estimator.
         """
-        positions, velocities = matrix(self.robot, (("q", q), ("qd", qd)))
+        positions, velocities = state_rows(self.robot, (("q", q), ("qd", qd)))
         n = len(positions)
         rows = self.measured.pack(y, active, n)
         wanted = quantities_of(uncertainty, "uncertainty")

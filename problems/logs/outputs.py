@@ -21,7 +21,7 @@ from dynsys.model.tree import nearest_name
 from dynsys.types import Array
 from problems.estimation.estimate import QUANTITIES, Estimate, Quantity
 from problems.estimation.estimation import Estimation
-from problems.inputs import ACCELERATION, WRENCH
+from problems.labels import ACCELERATION, WRENCH
 from problems.logs.source import numbered, own_joints
 from problems.logs.write import Group
 

@@ -11,7 +11,7 @@ import numpy as np
 from dynsys.errors import LogError
 from dynsys.types import Array, IntArray
 from problems.estimation.estimation import Estimation
-from problems.inputs import WRENCH
+from problems.labels import WRENCH
 from problems.logs.differentiate import Differentiation
 from problems.logs.open import open_log
 from problems.logs.samples import SampleReader, Samples

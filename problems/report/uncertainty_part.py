@@ -9,7 +9,7 @@ import numpy as np
 
 from dynsys.types import Array
 from problems.estimation.estimation import Estimation
-from problems.inputs import WRENCH
+from problems.labels import WRENCH
 from problems.logs.source import own_joints
 from problems.report.log_part import SolvedLog, exact_below
 from problems.report.timing_part import UNCERTAIN

@@ -1,0 +1,65 @@
+"""Labels: a name for every entry of q, qd, torques and vectors per body.
+
+They stand in the headers of exported C, in the columns of logs and in reports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dynsys.model.tree import KinematicTree
+
+__all__ = ["ACCELERATION", "WRENCH", "entry_names"]
+
+WRENCH = ("tx", "ty", "tz", "fx", "fy", "fz")
+ACCELERATION = ("wdx", "wdy", "wdz", "ax", "ay", "az")
+_QUATERNION = ("qx", "qy", "qz", "qw")
+_POSITION = {
+    "cylindrical": ("angle", "distance"),
+    "planar": ("angle", "distance_1", "distance_2"),
+    "spherical": _QUATERNION,
+    "free": ("x", "y", "z", *_QUATERNION),
+}
+
+
+def entry_names(robot: KinematicTree) -> dict[str, list[str]]:
+    """Name every entry of q (nq,), of vectors (nv,) and of vectors (6 n_bodies,), by array.
+
+    Examples
+    --------
+    >>> import dynsys
+    >>> entry_names(dynsys.synthetic.humanoid30())["q"][5:8]
+    ['root.qz', 'root.qw', 'left_leg_1']
+    """
+    return {
+        "q": _position_names(robot),
+        **dict.fromkeys(("qd", "qdd", "torque"), _freedom_names(robot)),
+        "f_ext": _spatial_names(robot.body_names, WRENCH),
+        "external_wrench": _spatial_names(robot.body_names, WRENCH),
+        "acceleration": _spatial_names(robot.body_names, ACCELERATION),
+        "joint_wrench": _spatial_names(robot.joint_names, WRENCH),
+    }
+
+
+def _position_names(robot: KinematicTree) -> list[str]:
+    names = []
+    for body, joint in zip(robot.bodies, robot.joint_names, strict=True):
+        if body.coupling is None and body.joint.nq == 1:
+            names.append(joint)
+        elif body.coupling is None:
+            names += [f"{joint}.{part}" for part in _POSITION.get(body.joint.kind, ())]
+    return names
+
+
+def _freedom_names(robot: KinematicTree) -> list[str]:
+    """Name of every freedom (nv,): its joint's, with a number where the joint has several."""
+    names = [""] * robot.nv
+    for joint, v, body in zip(robot.joint_names, robot.v_slices(), robot.bodies, strict=True):
+        if body.coupling is None:
+            for k in range(v.start, v.stop):
+                names[k] = joint if v.stop - v.start == 1 else f"{joint}[{k - v.start}]"
+    return names
+
+
+def _spatial_names(owners: Sequence[str], parts: Sequence[str]) -> list[str]:
+    return [f"{owner}.{part}" for owner in owners for part in parts]
