@@ -31,7 +31,7 @@ from dynsys.program.program import Program
 from dynsys.recursive.aba import aba_scalars
 from dynsys.recursive.rnea import rnea_scalars
 from dynsys.types import Array, ScalarArray
-from experiments.peer_robots import ROBOTS, peer_robot
+from experiments.peers.robots import ROBOTS, peer_robot
 
 CHUNK = 250
 

@@ -25,7 +25,7 @@ from dynsys.operational import OperationalSpace
 from dynsys.operational.method import AbstractMethod
 from dynsys.operational.methods import auto as costs
 from dynsys.types import Array
-from experiments.stopwatch import seconds, with_one_blas_thread
+from experiments.peers.timing import seconds, with_one_blas_thread
 
 __all__ = ["Case", "fit", "inverse_cases", "loss", "main", "operational_cases"]
 

@@ -36,9 +36,9 @@ from dynsys.plan.saddle import ESTIMATES
 from dynsys.recursive.rnea import rnea
 from dynsys.system.linear_system import LinearSystem
 from dynsys.types import Array
-from experiments.estimation_idyntree import Berdy, ExternalWrenches, links_and_joints, quiet
 from experiments.example_robots import load_quietly, robot_path
-from experiments.peer_timing import Contender, measure, pinned
+from experiments.peers.idyntree import Berdy, ExternalWrenches, links_and_joints, quiet
+from experiments.peers.timing import Contender, measure, pinned
 from problems import InverseDynamics
 from problems.terminal import number, show_table
 from sensors import (

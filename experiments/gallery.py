@@ -9,14 +9,306 @@ from __future__ import annotations
 
 import argparse
 import sys
+import tempfile
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
 
 from dynsys.errors import ModelWarning
-from experiments.gallery_pictures import PICTURES
-from experiments.performance_results import ROOT
+from dynsys.model import synthetic
+from dynsys.model.tree import KinematicTree
+from dynsys.plan.orders.orders import OrderingContext
+from dynsys.plan.orders.recursive_orders import RootToLeaf
+from dynsys.recursive.kinematics import forward_kinematics
+from dynsys.types import Array
+from experiments.drumwright2012.centipedes import walk
+from experiments.figures import draw_pattern, draw_tree, symmetric_pattern
+from experiments.performance_page import ROOT, load
+from problems import ForwardDynamics
+from problems.command import main as cli
+from problems.command.plan import draw_order, draw_plan
+from problems.placement.placement import place_sensors, save_curve
+from problems.planning import read_request
+from problems.problem_file import load_problem
+from sensors.joint import JointTorque
 
-__all__ = ["main", "page"]
+__all__ = [
+    "PICTURES",
+    "main",
+    "page",
+]
+
+# ----------------------------------------------------------------------
+# The pictures of the gallery, each drawn from a computation that anybody can repeat.
+
+BLUE, TEAL, GREY, ORANGE, RED = "#2f6db5", "#1d6f72", "#9aa5b4", "#e0913c", "#c0392b"
+LINKS = 12
+DEMO = ROOT / "problems" / "data" / "humanoid.yaml"
+
+
+def _figure(width: float, height: float, columns: int = 1) -> tuple[Any, Any]:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.subplots(1, columns)
+
+
+def order_before_after(path: Path) -> None:
+    """Draw D of forward dynamics of a chain, root to leaf: the order fills it."""
+    system = ForwardDynamics(synthetic.chain(LINKS)).system
+    order = RootToLeaf().order(system.pattern(), OrderingContext.sampled(system, 4))
+    draw_order(system, order, "root to leaf", path)
+
+
+def order_planned(path: Path) -> None:
+    """Draw the same with symmetric pairs, leaf to root."""
+    request = read_request(f"synthetic:chain:{LINKS}", "fd")
+    assert request.dynamics is not None
+    with tempfile.TemporaryDirectory() as folder:
+        (drawn,) = draw_plan(request.system, request.dynamics.plan(), Path(folder))
+        path.write_bytes(drawn.read_bytes())
+
+
+def branches(path: Path) -> None:
+    """Draw the tree of a humanoid beside the pattern of its H, and of a chain's."""
+    figure, (left, middle, right) = _figure(12, 4.2, 3)
+    humanoid = synthetic.humanoid30()
+    draw_tree(left, humanoid.parent.tolist())
+    left.set_title("humanoid30 (25 bodies), base at the bottom", fontsize=10)
+    draw_pattern(middle, symmetric_pattern(humanoid.parent.tolist()), "H of humanoid30")
+    draw_pattern(right, symmetric_pattern(list(range(-1, 24))), "H of a chain of 25")
+    figure.savefig(path, dpi=100)
+
+
+def placement(path: Path) -> None:
+    """Draw cost against uncertainty for the biped on load cells."""
+    problem = load_problem("catalogue:nao")
+    found = place_sensors(problem.tree, problem.sensors, goal="torque", budget=5, states=1)
+    save_curve(found, path, unit="N m")
+
+
+def centipede(path: Path) -> None:
+    """Draw a walking centipede at four moments, from above and from the side."""
+    from matplotlib.figure import Figure
+
+    steps = walk(6, 1.5)
+    robot = steps.simulation.robot
+    figure = Figure(figsize=(12, 2.8), layout="constrained")
+    rows = figure.subplots(
+        2, len(steps.states), sharex=True, sharey="row", height_ratios=[2.2, 1]
+    )
+    leaves = np.setdiff1d(np.arange(robot.n_bodies), robot.parent)
+    for column, state in enumerate(steps.states):
+        points = steps.points(state)
+        bodies = points[: robot.n_bodies]
+        for row, vertical in ((0, 1), (1, 2)):
+            axes = rows[row][column]
+            for i, parent in enumerate(robot.parent.tolist()):
+                if parent >= 0:
+                    pair = bodies[[parent, i]]
+                    axes.plot(pair[:, 0], pair[:, vertical], color=TEAL, linewidth=2)
+            feet = points[robot.n_bodies : -1]
+            for foot in feet:
+                leg = leaves[np.argmin(np.linalg.norm(bodies[leaves] - foot, axis=1))]
+                pair = np.array([bodies[leg], foot])
+                axes.plot(pair[:, 0], pair[:, vertical], color=TEAL, linewidth=2)
+            axes.plot(feet[:, 0], feet[:, vertical], "o", color=ORANGE, markersize=3)
+            axes.set_aspect("equal")
+            axes.tick_params(labelsize=8)
+        rows[0][column].set_title(f"{state.time:.1f} s", fontsize=10)
+    rows[0][0].set_ylabel("y [m]")
+    rows[1][0].set_ylabel("z [m]")
+    figure.supxlabel("x [m]")
+    figure.savefig(path, dpi=100)
+
+
+def _origins(robot: KinematicTree, q: Array) -> Array:
+    return np.array([forward_kinematics(robot, q, name).r for name in robot.body_names])
+
+
+def _posture(robot: KinematicTree) -> Array:
+    q = robot.neutral()
+    for joint, angle in {
+        "hip_pitch": -0.5,
+        "knee": 1.0,
+        "ankle_pitch": -0.5,
+        "elbow": -0.8,
+    }.items():
+        for side in "lr":
+            name = f"{side}_{joint}"
+            if name in robot.joint_names:
+                q[robot.q_slice(name)] = angle
+    return q
+
+
+def humanoid_with_sensors(path: Path) -> None:
+    """Draw the demonstration's humanoid: sensors where they sit, torques by uncertainty."""
+    problem = load_problem(DEMO)
+    robot, layout = problem.tree, problem.sensors
+    q = _posture(robot)
+    estimate = problem.estimation.solve(q, np.zeros(robot.nv), np.zeros(layout.size))
+    origins = _origins(robot, q)
+    figure, (front, side) = _figure(8, 7, 2)
+    for axes, across, title in ((front, 1, "front"), (side, 0, "side")):
+        for i, parent in enumerate(robot.parent.tolist()):
+            if parent >= 0:
+                pair = origins[[parent, i]]
+                axes.plot(pair[:, across], pair[:, 2], color=GREY, linewidth=5, zorder=1)
+        joints = [i for i, joint in enumerate(robot.joints) if joint.nv == 1]
+        std = [float(estimate.std.torque[robot.joint_names[i]]) for i in joints]
+        dots = axes.scatter(
+            origins[joints, across], origins[joints, 2], c=std, cmap="viridis_r", s=70, zorder=2
+        )
+        _draw_sensors(axes, robot, layout, q, across)
+        axes.set_title(title, fontsize=10)
+        axes.set_aspect("equal")
+        axes.set_xlim(-0.38, 0.38)
+        axes.set_ylim(-0.95, 0.72)
+        axes.set_xlabel(f"{'xy'[across]} [m]")
+    front.set_ylabel("z [m]")
+    figure.colorbar(dots, ax=side, label="standard deviation of the torque [N m]")
+    figure.legend(*front.get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    figure.savefig(path, dpi=100)
+
+
+def _draw_sensors(axes: Any, robot: KinematicTree, layout: Any, q: Array, across: int) -> None:
+    marks = {
+        "imu": ("D", RED, 12, "inertial unit"),
+        "force_torque": ("s", ORANGE, 16, "force/torque"),
+        "joint_torque": ("o", BLUE, 12, "joint torque"),
+    }
+    drawn: dict[str, list[Array]] = {kind: [] for kind in marks}
+    for sensor in layout.sensors:
+        if sensor.kind not in marks or sensor.constant(1) is not None:
+            continue
+        if isinstance(sensor, JointTorque):
+            frame = robot.body_names[robot.joint_index(sensor.joint)]
+        else:
+            frame = (
+                getattr(sensor, "frame", None) or robot.body_names[robot.joint_index(sensor.at)]
+            )
+        drawn[sensor.kind].append(forward_kinematics(robot, q, frame).r)
+    for kind, places in drawn.items():
+        mark, colour, size, name = marks[kind]
+        if places:
+            points = np.array(places)
+            axes.plot(
+                points[:, across], points[:, 2], mark, markersize=size, markerfacecolor="none",
+                markeredgecolor=colour, markeredgewidth=1.5, label=name, zorder=3,
+            )  # fmt: skip
+
+
+def estimate_over_time(path: Path) -> None:
+    """Draw estimated torques of two joints of the panda with bands against the truth."""
+    with tempfile.TemporaryDirectory() as folder:
+        log, out = str(Path(folder, "log.npz")), str(Path(folder, "out.npz"))
+        simulate = ["simulate", "catalogue:panda", "-o", log, "--duration", "2", "--truth"]
+        cli.main([*simulate, "--rate", "100", "--json"])
+        cli.main(["solve", "catalogue:panda", log, "-o", out, "--json"])
+        truth, found = np.load(log), np.load(out)
+        time, true = truth["time"], truth["truth.torque"]
+        torque, std = found["torque"], found["std.torque"]
+    figure, panels = _figure(11, 3.8, 2)
+    for axes, joint in zip(panels, (3, 5), strict=True):
+        centre, width = torque[:, joint], 2 * std[:, joint]
+        band = (centre - width, centre + width)
+        label = "± two standard deviations"
+        axes.fill_between(time, *band, color=BLUE, alpha=0.25, linewidth=0, label=label)
+        axes.plot(time, centre, color=BLUE, linewidth=0.8, label="estimate")
+        axes.plot(time, true[:, joint], color="black", linewidth=1.2, label="truth")
+        axes.set_xlabel("time [s]")
+        axes.set_ylabel(f"torque of joint {joint + 1} [N m]")
+        axes.grid(alpha=0.3)
+    panels[0].legend(fontsize=8)
+    figure.savefig(path, dpi=100)
+
+
+def speed(path: Path) -> None:
+    """Draw times of inverse and forward dynamics beside the peers', from docs/results."""
+    result = load("peers")
+    assert result is not None
+    data = result["data"]
+    columns = {
+        "Pinocchio C++": GREY,
+        "CasADi C": ORANGE,
+        "ours": "#4c9f9b",
+        "ours, batch": TEAL,
+    }
+    figure, panels = _figure(12, 4, 2)
+    for axes, (task, title) in zip(
+        panels, (("ID", "inverse dynamics"), ("FD", "forward dynamics")), strict=True
+    ):
+        for k, (column, colour) in enumerate(columns.items()):
+            ns = [about["tasks"][task].get(column, {}).get("ns", 0) for about in data.values()]
+            axes.bar(np.arange(len(ns)) + 0.2 * (k - 1.5), ns, 0.2, color=colour, label=column)
+        axes.set_yscale("log")
+        axes.set_xticks(range(len(data)), list(data), rotation=30, ha="right", fontsize=8)
+        axes.set_ylabel("time [ns per state]")
+        axes.set_title(title, fontsize=10)
+        axes.grid(axis="y", alpha=0.3)
+    panels[0].legend(fontsize=8)
+    figure.savefig(path, dpi=100)
+
+
+PICTURES: Mapping[str, tuple[Callable[[Path], None], str, str]] = MappingProxyType(
+    {
+        "humanoid": (
+            humanoid_with_sensors,
+            "A humanoid and what its sensors know",
+            "The demonstration's humanoid. Squares are force/torque sensors, diamonds inertial"
+            " units, circles torque sensors; dots are joints, coloured by the standard"
+            " deviation of their estimated torque.",
+        ),
+        "estimate": (
+            estimate_over_time,
+            "Estimates with honest bands",
+            "Torques of two joints of a simulated panda from noisy sensors: estimate, two"
+            " standard deviations, truth.",
+        ),
+        "order_bad": (
+            order_before_after,
+            "Eliminated from the root",
+            "D of forward dynamics of a chain, as assembled and in an order from root to leaf:"
+            " fill (grey) gathers in dense columns, one per joint, and grows with the"
+            " square of their number. This is how CRBA works. Colour is the kind of unknown,"
+            " lightness the body.",
+        ),
+        "order_good": (
+            order_planned,
+            "Eliminated from the leaves",
+            "The same matrix from the leaf to the root, in symmetric pairs, as dynsys plans it:"
+            " one block of fill per body, the articulated inertia. This is how ABA works.",
+        ),
+        "placement": (
+            placement,
+            "Which sensors to add",
+            "A biped on load cells: the best uncertainty of all torques that a budget of"
+            " further sensors can buy.",
+        ),
+        "branches": (
+            branches,
+            "Branches make zeros",
+            "The joint-space inertia of a branched robot is sparse, that of a chain is dense.",
+        ),
+        "centipede": (
+            centipede,
+            "A centipede walks",
+            "Contact simulation with the inverse inertia at Theta(n^2), four moments of a walk,"
+            " from above and from the side.",
+        ),
+        "speed": (
+            speed,
+            "How fast",
+            "Nanoseconds per state from the results on the performance page.",
+        ),
+    }
+)
+"""Pictures by file name: how they are drawn, title, and what is to be seen."""
+
 
 DOCS = ROOT / "docs"
 INTRODUCTION = """\

@@ -25,25 +25,11 @@ import numpy as np
 from dynsys.kernel.kernel import Kernel
 from dynsys.kernel.quantities import specialise
 from dynsys.types import Array
-from experiments.operational_exact import (
-    Exact,
-    exact_matrices,
-    product_error,
-    residual,
-    scaled_error,
-)
-from experiments.operational_pinocchio import (
-    LAMBDA,
-    LTDL,
-    MINVERSE,
-    SpaceLoops,
-    pinocchio_contenders,
-)
-from experiments.peer_build import Builder, find_compilers
-from experiments.peer_loop import StateLoop
-from experiments.peer_machine import cores, machine
-from experiments.peer_robots import PeerRobot, peer_robot
-from experiments.peer_timing import Contender, measure, pinned
+from experiments.peers.build import Builder, find_compilers
+from experiments.peers.exact import Exact, exact_matrices, product_error, residual, scaled_error
+from experiments.peers.pinocchio import LAMBDA, LTDL, MINVERSE, SpaceLoops, pinocchio_contenders
+from experiments.peers.robots import PeerRobot, peer_robot
+from experiments.peers.timing import Contender, StateLoop, cores, machine, measure, pinned
 from problems.terminal import show_table
 
 __all__ = ["FRAMES", "Comparison", "Effort", "Route", "compare", "main"]

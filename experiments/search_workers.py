@@ -27,7 +27,7 @@ from dynsys.plan.orders.orders import PivotOrder
 from dynsys.plan.search.price import SearchProblem
 from dynsys.plan.search.search import Progress, Search, search_order
 from dynsys.system.linear_system import LinearSystem
-from experiments.nori2017_counts import chain, load_cell_system
+from experiments.nori2017.counts import chain, load_cell_system
 from problems import terminal
 
 __all__ = ["Timed", "main", "same_result", "timed_search"]

@@ -33,7 +33,7 @@ from dynsys.plan.lu import symbolic_lu
 from dynsys.plan.orders.orders import Pattern
 from dynsys.plan.orders.peeling import Peeled
 from experiments.example_robots import all_urdf_files, load_quietly, robot_path
-from experiments.nori2017_counts import inverse_system, shuffled
+from experiments.nori2017.counts import inverse_system, shuffled
 from experiments.paper_rows import Row
 from problems import terminal
 

@@ -19,7 +19,8 @@ from docs.build import _list_other_pages, build, pages
 from docs.docstrings import read
 from docs.plain_math import latex
 from docs.sensor_pages import classes, example, humanoid
-from experiments import gallery, performance_page, performance_results
+from experiments import gallery, performance_page
+from experiments import performance_page as performance_results
 from sensors import sensor_kinds
 from tests.markdown_blocks import ROOT, blocks, run_page
 

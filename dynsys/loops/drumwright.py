@@ -297,7 +297,7 @@ def point_velocities(tip: IntArray, arms: Array, v: Array, out: Array) -> None:
 # m |r|^2 beside the body's own moments, and what the joints feel is lost to cancellation, as
 # |r|^2. Here the inertias are gathered in body frames, one transform per body, and only s and U
 # are moved to the common frame, where the loss grows as |r| alone. The paper's way is in
-# ``experiments.drumwright_runs``, its operations counted and its error measured.
+# ``experiments.drumwright2012.runs``, its operations counted and its error measured.
 
 
 @final

@@ -28,7 +28,7 @@ import numpy as np
 
 from dynsys.errors import DynsysError
 from dynsys.types import Array
-from experiments.trust.agreement_cases import QUANTITIES, Case, random_case, real_cases
+from experiments.agreement.cases import QUANTITIES, Case, random_case, real_cases
 from experiments.trust.faults_common import own_cache
 
 __all__ = ["LIMIT", "Record", "main", "run"]

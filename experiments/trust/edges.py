@@ -24,11 +24,9 @@ import numpy as np
 import problems
 from dynsys.errors import DynsysError
 from dynsys.types import Array, ScalarArray
-from experiments.trust.edges_cases import FAMILIES, Edge, edges
-from experiments.trust.edges_estimation import judge_estimation_edge
-from experiments.trust.edges_estimation_cases import ESTIMATION_FAMILIES
+from experiments.trust.edges_cases import FAMILIES, Edge, Verdict, edges
+from experiments.trust.edges_estimation import ESTIMATION_FAMILIES, judge_estimation_edge
 from experiments.trust.edges_oracle import exact_qdd, exact_torque
-from experiments.trust.edges_verdict import Verdict
 from problems.problem import AbstractDynamics
 from problems.trust import Trust
 

@@ -14,7 +14,11 @@ from dynsys.model.spatial import Inertia, Transform, rotation_about
 from dynsys.model.tree import Body, KinematicTree
 from dynsys.types import Array
 
-__all__ = ["Edge", "edges"]
+__all__ = [
+    "Edge",
+    "Verdict",
+    "edges",
+]
 
 RATIOS = (1e-6, 1e-3, 1e3, 1e6)
 KINDS = ("revolute", "prismatic", "helical", "cylindrical", "planar", "spherical", "free")
@@ -182,3 +186,22 @@ def edges(families: Sequence[str] = tuple(FAMILIES)) -> Iterator[tuple[str, Edge
     for family in families:
         for edge in FAMILIES[family]():
             yield family, edge
+
+
+# ----------------------------------------------------------------------
+# What happened at a numerical edge.
+
+
+@final
+@dataclass(frozen=True)
+class Verdict:
+    """What happened at an edge: errors relative to the largest entry of the answer."""
+
+    family: str
+    case: str
+    task: str
+    covered: bool
+    true_error: float | None = None
+    bound: float | None = None
+    condition: float | None = None
+    error: str | None = None

@@ -19,7 +19,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from experiments.trust import faults_dask, faults_disk, faults_processes, faults_soak
+from experiments.trust import faults_dask, faults_disk, faults_processes
+from experiments.trust import faults_processes as faults_soak
 from experiments.trust.faults_common import Outcome, Skipped
 
 __all__ = ["FAULTS", "inject", "main"]

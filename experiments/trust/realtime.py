@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 import problems
-from experiments.trust.realtime_robots import N_STATES, robot_of, states_of
+from experiments.trust.realtime_python import N_STATES, robot_of, states_of
 
 __all__ = ["in_c", "in_python", "main", "summary"]
 

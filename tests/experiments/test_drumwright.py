@@ -10,14 +10,12 @@ import pytest
 
 from dynsys.errors import ModelError
 from dynsys.model import synthetic
-from experiments import (
-    calibrate,
-    chang_khatib2001,
-    chang_khatib_runs,
-    drumwright2012,
-    drumwright_runs,
-)
-from experiments.drumwright2012_counts import TABLE_1, TABLE_2, TABLE_3, inverse_count, total
+from experiments import calibrate
+from experiments.chang_khatib2001 import rows as chang_khatib2001
+from experiments.chang_khatib2001 import runs as chang_khatib_runs
+from experiments.drumwright2012 import rows as drumwright2012
+from experiments.drumwright2012 import runs as drumwright_runs
+from experiments.drumwright2012.counts import TABLE_1, TABLE_2, TABLE_3, inverse_count, total
 
 
 def test_executed_operations_are_those_of_the_formulas() -> None:

@@ -7,8 +7,7 @@ import numpy as np
 import sensors
 from dynsys.model import synthetic
 from experiments import estimation_exactness
-from experiments.estimation_dense import dense_posterior
-from experiments.estimation_exactness import Check, measure
+from experiments.estimation_exactness import Check, dense_posterior, measure
 from problems import Estimation
 
 

@@ -12,12 +12,13 @@ from numpy.testing import assert_allclose
 import dynsys
 from dynsys.model import synthetic
 from dynsys.operational import operational_space
-from experiments import featherstone2005, featherstone2010
-from experiments.asimo_variants import Variant
-from experiments.featherstone2005_counts import crba_count, crba_sums
-from experiments.featherstone2010_counts import omega_count, propagator_count, rjk_transforms
+from experiments.featherstone2005 import rows as featherstone2005
+from experiments.featherstone2005.axial_screws import ScrewRobot
+from experiments.featherstone2005.counts import crba_count, crba_sums
+from experiments.featherstone2010 import rows as featherstone2010
+from experiments.featherstone2010.counts import omega_count, propagator_count, rjk_transforms
+from experiments.featherstone2010.rows import Variant
 from experiments.paper_rows import Row
-from experiments.screw_robot import ScrewRobot
 
 
 def test_every_number_of_2005_comes_out() -> None:

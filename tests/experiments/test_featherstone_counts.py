@@ -23,7 +23,7 @@ from dynsys.recursive.sparse_factors import (
     tree_sums,
 )
 from dynsys.types import IntArray
-from experiments.featherstone2005_counts import (
+from experiments.featherstone2005.counts import (
     CLOSED_FORMS,
     crba_count,
     crba_sums,

@@ -15,8 +15,8 @@ from dynsys.errors import LayoutError
 from dynsys.plan.operations import aba_operations
 from dynsys.plan.orders.libraries import UmfpackLibrary
 from dynsys.plan.record import body_quantities
-from experiments import nori2017
-from experiments.nori2017_counts import (
+from experiments.nori2017 import __main__ as nori2017
+from experiments.nori2017.counts import (
     chain,
     forward_operations,
     forward_system,
@@ -25,12 +25,16 @@ from experiments.nori2017_counts import (
     lu_counts,
     permuted_lu,
 )
-from experiments.nori2017_notes import FIGURE_1, PROOFS, SEARCH, holds, notes
-from experiments.nori2017_posedness import PLATE, SLIPPERY, feet_ranks, published_ranks
-from experiments.nori2017_recursion import load_cell_parameters, open_recursion_program
-from experiments.nori2017_rows import feet_rows, published_set_rows
-from experiments.nori2017_scripts import SCRIPT_CELLS_PERMUTED, SCRIPT_PERMUTED
-from experiments.nori2017_search import mixed_system
+from experiments.nori2017.notes import FIGURE_1, PROOFS, SEARCH, holds, notes
+from experiments.nori2017.posedness import PLATE, SLIPPERY, feet_ranks, published_ranks
+from experiments.nori2017.recursion import load_cell_parameters, open_recursion_program
+from experiments.nori2017.rows import (
+    SCRIPT_CELLS_PERMUTED,
+    SCRIPT_PERMUTED,
+    feet_rows,
+    published_set_rows,
+)
+from experiments.nori2017.search import mixed_system
 from experiments.paper_rows import Row
 from sensors import published
 

@@ -9,16 +9,11 @@ pytest.importorskip("pinocchio")
 
 import dynsys
 from experiments import operational_peers
-from experiments.operational_exact import (
-    exact_matrices,
-    product_error,
-    residual,
-    scaled_error,
-)
 from experiments.operational_peers import BARS, FRAMES, Comparison, Route, our_contenders
-from experiments.operational_pinocchio import LAMBDA, LTDL, SpaceLoops, pinocchio_contenders
-from experiments.peer_build import Builder, find_compilers
-from experiments.peer_robots import peer_robot
+from experiments.peers.build import Builder, find_compilers
+from experiments.peers.exact import exact_matrices, product_error, residual, scaled_error
+from experiments.peers.pinocchio import LAMBDA, LTDL, SpaceLoops, pinocchio_contenders
+from experiments.peers.robots import peer_robot
 
 
 def test_exact_matrices_are_those_of_the_library() -> None:

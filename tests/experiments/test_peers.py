@@ -13,11 +13,19 @@ pytest.importorskip("pinocchio")
 from dynsys.errors import ModelError
 from dynsys.model import synthetic
 from dynsys.recursive import aba, crba, rnea
-from experiments.peer_build import Builder, Compiler, find_compilers
-from experiments.peer_pinocchio import reference
-from experiments.peer_robots import ROBOTS, PeerRobot, peer_robot, robot_file, to_pinocchio
-from experiments.peer_table import RobotReport, plot, show, write_json
-from experiments.peer_timing import (
+from experiments.peers.build import Builder, Compiler, find_compilers
+from experiments.peers.dynamics import (
+    Built,
+    Effort,
+    RobotReport,
+    compare,
+    plot,
+    show,
+    write_json,
+)
+from experiments.peers.pinocchio import reference
+from experiments.peers.robots import ROBOTS, PeerRobot, peer_robot, robot_file, to_pinocchio
+from experiments.peers.timing import (
     TASKS,
     Contender,
     Timing,
@@ -25,7 +33,6 @@ from experiments.peer_timing import (
     measure,
     symmetric_from_upper,
 )
-from experiments.peers import Built, Effort, compare
 
 TINY = Effort(states=3, batch=5, passes=2, seconds_per_run=1e-6)
 
@@ -152,6 +159,6 @@ def test_small_products_are_built_once(tmp_path: Path) -> None:
 
 
 def _any_core() -> int:
-    from experiments.peers import _cores
+    from experiments.peers.dynamics import _cores
 
     return min(_cores())

@@ -19,8 +19,8 @@ from dynsys.operational.y_factor import (
 )
 from dynsys.recursive.sparse_factors import ltdl, ltl
 from dynsys.types import IntArray
-from experiments.featherstone2010_counts import dense_counts, sparse_counts
-from experiments.operational_runs import dense_run, sparse_run
+from experiments.featherstone2010.counts import dense_counts, sparse_counts
+from experiments.featherstone2010.runs import dense_run, sparse_run
 from tests.loops.trees import parents, random_inertia
 from tests.strategies import seeds
 

@@ -10,9 +10,9 @@ import pytest
 
 import dynsys
 from dynsys.types import Array
+from experiments.agreement.cases import QUANTITIES, Case, random_case, real_cases
+from experiments.agreement.robots import mjcf_text, sites_of, urdf_text
 from experiments.trust.agreement import LIMIT, Record
-from experiments.trust.agreement_cases import QUANTITIES, Case, random_case, real_cases
-from experiments.trust.agreement_models import mjcf_text, sites_of, urdf_text
 
 for needed in ("pinocchio", "mujoco", "idyntree"):
     pytest.importorskip(needed)

@@ -12,9 +12,12 @@ import problems
 import sensors
 from dynsys.errors import StateError
 from dynsys.types import Array
-from experiments.trust.edges_estimation import judge_estimation_edge
-from experiments.trust.edges_estimation_cases import ESTIMATION_FAMILIES, EstimationEdge
-from experiments.trust.edges_estimation_oracle import exact_unknowns
+from experiments.trust.edges_estimation import (
+    ESTIMATION_FAMILIES,
+    EstimationEdge,
+    judge_estimation_edge,
+)
+from experiments.trust.edges_oracle import exact_unknowns
 from problems.estimation.estimate import QUANTITIES, Estimate
 from problems.estimation.least_squares import has_cholmod
 

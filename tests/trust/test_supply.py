@@ -9,8 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from experiments.trust.supply import ROOT, dependencies, lower_bounds, table_text
-from experiments.trust.supply_runs import COMMANDS, WATCH, offline_command, pythons
+from experiments.trust.supply import (
+    COMMANDS,
+    ROOT,
+    WATCH,
+    dependencies,
+    lower_bounds,
+    offline_command,
+    pythons,
+    table_text,
+)
 
 
 def test_every_dependency_has_a_reason() -> None:

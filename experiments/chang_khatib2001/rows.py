@@ -1,0 +1,177 @@
+"""[CK] reproduced: K.-S. Chang and O. Khatib, operational-space inertia in O(n m), 2001.
+
+    python -m experiments.chang_khatib2001 [--json] [--plot FOLDER] [--quick]
+
+The paper has one algorithm (table 1), one claim, linear time in n at fixed m, and one
+experiment: a humanoid of 24 links with two operational points, in less than 1 ms on a 266 MHz
+Pentium II. Times are of this machine, one BLAS thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from dynsys.model import synthetic
+from dynsys.operational import OperationalSpace, operational_space
+from dynsys.operational.methods.chang_khatib import plan_recursion
+from dynsys.recursive.rnea import rnea
+from experiments import paper_rows
+from experiments.chang_khatib2001.runs import (
+    HANDS,
+    METHODS,
+    box_motion,
+    humanoid24,
+    linear_fit,
+    passes,
+    points_times,
+    scaling,
+)
+from experiments.paper_rows import Row, row
+from experiments.peers.timing import seconds
+
+__all__ = ["figures", "main", "rows"]
+
+TITLE = "Chang and Khatib 2001: recursive operational-space inertia"
+NOTES = (
+    "The paper gives neither joint axes nor masses of its humanoid (figure 2): ours has its 24"
+    " one-freedom joints and two hands, with general inertias.",
+    "The dense route is the strongest we have: H by compiled loops, LAPACK's Cholesky.",
+)
+
+
+def rows(quick: bool = False) -> list[Row]:
+    """All numbers of the paper, beside ours."""
+    return [
+        *humanoid_rows(quick),
+        *complexity_rows(),
+        *scaling_rows(quick),
+        *points_rows(quick),
+        *box_rows(quick),
+    ]
+
+
+# ---- section 4: the humanoid -------------------------------------------------------------
+
+
+def humanoid_rows(quick: bool) -> list[Row]:
+    """n = 24, two operational points: agreement of all methods, and times."""
+    robot = humanoid24()
+    q = robot.random_configuration(0)
+    exact = operational_space(robot, q, HANDS, "dense").Lambda_inv
+    where, scale = "humanoid, two hands", float(np.abs(exact).max())
+    out = [
+        row("section 4", where, "links n", 24, robot.n_bodies),
+        row("section 4", where, "operational points m", 2, len(HANDS)),
+    ]
+    for method in METHODS:
+        found = OperationalSpace(robot, HANDS, method)
+        error = float(np.abs(found.at(q).Lambda_inv - exact).max()) / scale
+        out.append(row("section 4", f"{where}, {method}", "error against dense", None, error))
+    spaces = {method: OperationalSpace(robot, HANDS, method) for method in METHODS}
+    recursion = spaces["chang_khatib"]
+    times = seconds(
+        {
+            **{f"{m}, Lambda^-1": partial(space.at, q) for m, space in spaces.items()},
+            "chang_khatib, Lambda": lambda: recursion.at(q).Lambda,
+        },
+        passes(quick),
+    )
+    for name, value in times.items():
+        method, quantity = name.split(", ")
+        paper = "less than 1 (266 MHz Pentium II)" if method == "chang_khatib" else None
+        out.append(
+            row("section 4", f"{where}, {method}", f"{quantity}, ms", paper, 1e3 * value)
+        )
+    return out
+
+
+# ---- section 3.3: complexity -------------------------------------------------------------
+
+
+def complexity_rows() -> list[Row]:
+    """Blocks that step 4 computes: O(n m) on any tree, here at the worst seen of many."""
+    worst = 0.0
+    for seed in range(20):
+        robot = synthetic.random_tree(60, seed, ["revolute"])
+        rng = np.random.default_rng(seed)
+        for m in (2, 5, 20):
+            bodies = sorted(rng.choice(60, m, replace=False).tolist())
+            worst = max(worst, len(plan_recursion(robot.parent, bodies).body) / (60 * m))
+    where = "random trees, n = 60, m = 2, 5, 20"
+    return [row("section 3.3", where, "blocks / (n m), worst", "O(1)", worst)]
+
+
+def scaling_rows(quick: bool) -> list[Row]:
+    """Times over n at m = 2, with linear fits, against the dense route."""
+    found = scaling(quick)
+    out = []
+    for name, times in found.times.items():
+        for n, value in zip(found.sizes, times, strict=True):
+            out.append(
+                row("section 3.3", f"{name}, n = {n}, m = 2", "CPU ms", None, 1e3 * value)
+            )
+        slope, exponent, fit = linear_fit(found.sizes, times)
+        where = f"{name}, n up to {found.sizes[-1]}, m = 2"
+        out += [
+            row("section 3.3", where, "microseconds per link", None, 1e6 * slope),
+            row("section 3.3", where, "exponent of n, upper half", "1", exponent),
+            row("section 3.3", where, "R^2 of the linear fit", None, fit),
+        ]
+    for n, value in zip(found.sizes, found.dense, strict=True):
+        out.append(row("section 3.3", f"dense, n = {n}, m = 2", "CPU ms", None, 1e3 * value))
+    _, exponent, _ = linear_fit(found.sizes, found.dense)
+    ratio = found.dense[-1] / found.times["chang_khatib"][-1]
+    last = found.sizes[-1]
+    return [
+        *out,
+        row("section 3.3", "dense", "exponent of n, upper half", "3 for large n", exponent),
+        row("section 3.3", f"dense / chang_khatib, n = {last}", "times slower", None, ratio),
+    ]
+
+
+def points_rows(quick: bool) -> list[Row]:
+    """Times over m at fixed n."""
+    return [
+        row("section 3.3", f"{name}, balanced tree, m = {m}", "CPU ms", None, 1e3 * value)
+        for name, times in points_times(quick).items()
+        for m, value in times.items()
+    ]
+
+
+# ---- figures 5 and 6: a box on the floor -------------------------------------------------
+
+
+def box_rows(quick: bool) -> list[Row]:
+    """Tracking, decoupling of the posture, and the rate a controller could run at."""
+    motion, robot = box_motion(quick), humanoid24()
+    q, space = robot.random_configuration(0), OperationalSpace(robot, HANDS, "chang_khatib")
+    zero = np.zeros(robot.nv)
+
+    def control() -> None:
+        _ = space.at(q).N
+        rnea(robot, q, zero, zero)
+
+    where = "two hands put a box down"
+    rate = 1 / seconds({"control": control}, passes(quick))["control"]
+    return [
+        row("figure 6", where, "largest error of height, m", None, float(motion.error.max())),
+        row("figure 5", where, "posture moves, rad", None, float(motion.posture.max())),
+        row("figure 5", where, "hands by posture torque, m/s^2", "0", motion.coupling),
+        row("section 4", "Lambda, Jbar, N, C, from Python", "servo rate, Hz", "300", rate),
+    ]
+
+
+def figures(folder: Path, quick: bool = False) -> list[Path]:
+    """Write the tree, its recursions and the times as PNG files and return their paths."""
+    from experiments.chang_khatib2001 import figures as chang_khatib2001_figures
+
+    return chang_khatib2001_figures.write(folder, quick)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the experiment from the command line."""
+    return paper_rows.main_of_measurements(TITLE, rows, figures, NOTES, argv)

@@ -1,0 +1,265 @@
+"""Runs behind ``experiments.drumwright2012``: executed operations, errors, times."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+from scipy.linalg import lapack
+
+from dynsys.jit import Loop
+from dynsys.loops import drumwright
+from dynsys.loops.drumwright import (
+    Freedoms,
+    TreeArrays,
+    gather_impulses,
+    update_velocities,
+)
+from dynsys.loops.packed import inertia_matrix
+from dynsys.model import synthetic
+from dynsys.model.expanded import depths
+from dynsys.model.spatial import Transform
+from dynsys.model.tree import KinematicTree
+from dynsys.program.counting import OperationCount, Tally
+from dynsys.recursive.sparse_factors import ltl_in_situ
+from dynsys.types import Array, IntArray, ScalarArray
+from experiments.peers.timing import seconds
+
+__all__ = [
+    "ONE",
+    "TWO",
+    "as_printed",
+    "branched",
+    "crossing",
+    "executed_counts",
+    "global_frame",
+    "inverse_times",
+    "relative_error",
+    "thread_times",
+]
+
+ONE, TWO = "Theta(n^2), 1 thread", "Theta(n^2), 2 threads"
+
+
+def global_frame(robot: KinematicTree, q: Array) -> tuple[Array, Array]:
+    """Spatial axes (n, 6) and isolated inertias (n, 6, 6) of one-freedom joints, base frame."""
+    arrays = TreeArrays(robot)
+    poses = arrays.joints.poses(*arrays.joints.transforms(q))
+    s, inertia = np.empty((robot.nv, 6)), np.empty((robot.nv, 6, 6))
+    for i, pose in enumerate(poses):
+        back = Transform(pose.E.T, -(pose.E @ pose.r)).matrix()  # body -> base
+        s[i] = back @ arrays.tree.S[i]
+        X = pose.matrix()
+        inertia[i] = X.T @ arrays.tree.inertia[i] @ X
+    return s, inertia
+
+
+def solve_globally(
+    robot: KinematicTree, q: Array, scalars: Callable[[Any], ScalarArray] = np.array
+) -> tuple[ScalarArray, ScalarArray, ScalarArray]:
+    """Axes, gains and D in the global frame, as [DRUM] computes them."""
+    s, inertia = (scalars(x) for x in global_frame(robot, q))
+    gain, D = np.empty_like(s), scalars(robot.armature)
+    articulate_globally(robot.parent, inertia, s, gain, D)
+    return s, gain, D
+
+
+@Loop
+def articulate_globally(
+    parent: IntArray, inertia: ScalarArray, s: ScalarArray, gain: ScalarArray, D: ScalarArray
+) -> None:
+    """Fill gain (n, 6) and D (n,) from isolated inertias (n, 6, 6), all in one frame.
+
+    Only the upper triangle of the symmetric inertias is read and written. D starts as armature.
+    """
+    for k in range(len(parent) - 1, -1, -1):
+        U = gain[k]
+        for r in range(6):
+            U[r] = inertia[k, 0, r] * s[k, 0]
+            for c in range(1, 6):
+                U[r] = U[r] + inertia[k, min(c, r), max(c, r)] * s[k, c]
+        for r in range(6):
+            D[k] = D[k] + s[k, r] * U[r]
+        for r in range(6):
+            scaled = U[r] / D[k]
+            for c in range(r, 6):
+                if parent[k] >= 0:
+                    p = parent[k]
+                    inertia[p, r, c] = inertia[p, r, c] + inertia[k, r, c] - scaled * U[c]
+            U[r] = scaled
+
+
+def executed_counts(n: int) -> tuple[dict[str, OperationCount], float]:
+    """Operations executed for M^-1 of a chain, by step, and the relative error of the result.
+
+    Columns go one by one, each from its own freedom on; rows of one triangle are computed.
+    """
+    robot = synthetic.chain(n)
+    q, parent = robot.random_configuration(0), np.array(robot.parent)
+    tally = Tally()
+    s, gain, D = solve_globally(robot, q, tally.scalars)
+    inverse = np.zeros((n, n))
+    on_plain_zeros = OperationCount(0, 6 * (n - 1))  # Y_parent + Y_k = 0 + 0: no tally sees it
+    steps = {
+        "articulated inertias": tally.count,
+        "impulse propagation": on_plain_zeros,
+        "velocity updates": OperationCount(),
+    }
+    for k in range(n):
+        R = np.zeros((n, 1), dtype=object)
+        R[k] = 1.0
+        Y, v = np.zeros((n, 6, 1), dtype=object), np.zeros((k + 1, 6, 1), dtype=object)
+        x, before = np.zeros((k + 1, 1), dtype=object), tally.count
+        gather_impulses(parent, s, gain, R, Y, np.arange(n) == k, 0)
+        between = tally.count
+        update_velocities(parent, s, gain, D, R, v, x, 0)
+        steps["impulse propagation"] += between - before
+        steps["velocity updates"] += tally.count - between
+        inverse[: k + 1, k] = inverse[k, : k + 1] = x[:, 0].astype(np.float64)
+    H = inertia_matrix_of(robot, q)
+    return steps, relative_error(inverse, H)
+
+
+def inertia_matrix_of(robot: KinematicTree, q: Array) -> Array:
+    """Joint-space inertia matrix by the compiled loop."""
+    arrays = TreeArrays(robot)
+    return inertia_matrix(arrays.tree, arrays.motion_matrices(q))
+
+
+def relative_error(inverse: Array, H: Array) -> float:
+    """Largest element of (inverse H - 1), relative to the sizes of its products."""
+    size = np.abs(inverse) @ np.abs(H)
+    return float(np.max(np.abs(inverse @ H - np.eye(len(H))) / size))
+
+
+def as_printed(robot: KinematicTree, q: Array) -> Array:
+    """M^-1 by [DRUM] algorithm 1 to the letter: line 5 without Y_i."""
+    s, gain, D = solve_globally(robot, q)
+    n, parent, out = len(D), robot.parent, np.empty((robot.nv, robot.nv))
+    for k in range(n):
+        Y, v = np.zeros((n + 1, 6)), np.zeros((n + 1, 6))
+        R = np.eye(n)[:, k]
+        for i in reversed(range(n)):
+            Y[parent[i]] += gain[i] * (R[i] - s[i] @ Y[i])
+        v[-1] = 0.0
+        for i in range(n):
+            out[i, k] = (R[i] - s[i] @ Y[i]) / D[i] - gain[i] @ v[parent[i]]
+            v[i] = v[parent[i]] + s[i] * out[i, k]
+    return out
+
+
+def frame_errors(n: int) -> dict[str, float]:
+    """Error of M^-1 of a chain, inertias gathered in the global frame or in body frames."""
+    robot = synthetic.chain(n)
+    q = robot.random_configuration(0)
+    H, arrays = inertia_matrix_of(robot, q), TreeArrays(robot)
+    s, gain, D = solve_globally(robot, q)
+    parent = arrays.tree.freedom_parent
+    return {
+        "global frame": relative_error(
+            drumwright.inverse(Freedoms(parent, s, gain, D, np.zeros(3)), base=False), H
+        ),
+        "body frames": relative_error(drumwright.inverse(arrays.freedoms(q), base=False), H),
+        "LAPACK": relative_error(_lapack_inverse(H), H),
+    }
+
+
+# ---- times -------------------------------------------------------------------------------
+
+
+def branched(n: int, seed: int = 0) -> KinematicTree:
+    """Chain of expected depth n/2 ([DRUM] section 6.1).
+
+    A link is added, with probability 1/2, as sibling of another one instead of at the end of
+    the chain; no link has more than two children.
+    """
+    rng, parents, tip = np.random.default_rng(seed), [-1], 0
+    single: list[int] = []  # links with one child
+    for i in range(1, n):
+        if single and rng.random() < 0.5:
+            parents.append(single.pop(int(rng.integers(len(single)))))
+        else:
+            parents.append(tip)
+            single.append(tip)
+            tip = i
+    links = zip(synthetic.chain(n).bodies, parents, strict=True)
+    return KinematicTree(f"branched{n}", [replace(body, parent=p) for body, p in links])
+
+
+def _lapack_factor(H: Array) -> Array:
+    """Cholesky factor in the place of H, which is symmetric: its transpose is no copy."""
+    L, _ = lapack.dpotrf(H.T, lower=1, clean=0, overwrite_a=1)
+    return np.asarray(L)
+
+
+def _lapack_inverse(H: Array) -> Array:
+    lower, _ = lapack.dpotri(_lapack_factor(H), lower=1, overwrite_c=1)
+    return np.asarray(np.tril(lower) + np.tril(lower, -1).T)
+
+
+@cache
+def inverse_times(n: int, passes: int) -> dict[str, float]:
+    """CPU seconds per state, kinematics included, for the curves of figure 2 and one more."""
+    robot, tree = synthetic.chain(n), branched(n)
+    q, arrays, branches = robot.random_configuration(0), TreeArrays(robot), TreeArrays(tree)
+
+    def form(a: TreeArrays) -> Array:
+        return inertia_matrix(a.tree, a.motion_matrices(q))
+
+    runs: dict[str, Callable[[], Any]] = {
+        "LAPACK Cholesky": lambda: _lapack_factor(form(arrays)),
+        "LTL, serial": lambda: ltl_in_situ(form(arrays), arrays.tree.freedom_parent),
+        "LTL, branched": lambda: ltl_in_situ(form(branches), branches.tree.freedom_parent),
+        "Theta(n^2) inverse": lambda: drumwright.inverse(arrays.freedoms(q), base=False),
+        "LAPACK inverse": lambda: _lapack_inverse(form(arrays)),
+    }
+    return seconds(runs, passes)
+
+
+@cache
+def thread_times(n: int, passes: int) -> dict[str, float]:
+    """Seconds on the wall per state for the curves of figure 3, a chain."""
+    arrays = TreeArrays(synthetic.chain(n))
+    q = arrays.robot.random_configuration(0)
+
+    def invert(threads: int) -> Array:
+        return drumwright.inverse(arrays.freedoms(q), False, threads)
+
+    def factor() -> Array:
+        return _lapack_factor(inertia_matrix(arrays.tree, arrays.motion_matrices(q)))
+
+    runs: dict[str, Callable[[], Any]] = {
+        "LAPACK Cholesky": factor,
+        ONE: partial(invert, 1),
+        TWO: partial(invert, 2),
+    }
+    return seconds(runs, passes, wall=True)
+
+
+def crossing(sizes: list[int], slow: list[float], fast: list[float]) -> float | None:
+    """Size from which ``fast`` stays below ``slow``; None: within these sizes it does not.
+
+    The split of the sizes that the log ratios contradict least, so that one outlier does not
+    move it; there interpolated between the two sizes, both logarithmic.
+    """
+    ratio = np.log(np.array(fast) / np.array(slow))
+    contradiction = [
+        np.maximum(-ratio[:k], 0).sum() + np.maximum(ratio[k:], 0).sum()
+        for k in range(len(sizes) + 1)
+    ]
+    k = int(np.argmin(contradiction))
+    if k == 0:
+        return float(sizes[0])
+    if k == len(sizes):
+        return None
+    before, after = max(ratio[k - 1], 0.0), min(ratio[k], 0.0)
+    part = before / (before - after) if before > after else 0.5
+    return float(sizes[k - 1] * (sizes[k] / sizes[k - 1]) ** part)
+
+
+def mean_depth(robot: KinematicTree) -> float:
+    """Largest depth over number of joints."""
+    return float(depths(robot.parent).max() / robot.n_bodies)

@@ -1,0 +1,1 @@
+"""[OSI] reproduced: R. Featherstone, sparsity in operational-space dynamics, 2010."""

@@ -1,0 +1,1 @@
+"""[NORI] reproduced: dynamics by sparse LU with offline permutations, 2017."""

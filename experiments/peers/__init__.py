@@ -1,0 +1,1 @@
+"""dynsys beside other libraries: one way to build, time, judge and describe them."""
