@@ -48,9 +48,7 @@ __all__ = [
     "measure",
 ]
 
-# ----------------------------------------------------------------------
-# Dense constrained least squares by the null-space method: the obvious twin of an estimator.
-#
+# ---- dense constrained least squares by the null-space method: the obvious twin ------------
 #     minimise |W (Y d + b - y)|   subject to   E d + e = 0,   E: laws and rows without noise
 #
 #     d = d_0 + Z x,   E d_0 = -e,   E Z = 0;   covariance of d:  Z ((WYZ)^T WYZ)^-1 Z^T

@@ -20,8 +20,6 @@ column is one call for all states, which iDynTree has not.
 from __future__ import annotations
 
 import argparse
-import json
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -38,7 +36,7 @@ from dynsys.system.linear_system import LinearSystem
 from dynsys.types import Array
 from experiments.example_robots import load_quietly, robot_path
 from experiments.peers.idyntree import Berdy, ExternalWrenches, links_and_joints, quiet
-from experiments.peers.timing import Contender, measure, pinned
+from experiments.peers.timing import Contender, cores, measure, pinned, write_json
 from problems import InverseDynamics
 from problems.terminal import number, show_table
 from sensors import (
@@ -279,11 +277,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="fewer passes")
     parser.add_argument("--json", type=Path, help="write the numbers there")
     options = parser.parse_args(arguments)
-    core = max(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 0
-    found = compare(options.robot, 7 if options.quick else 41, core)
+    found = compare(options.robot, 7 if options.quick else 41, max(cores()))
     _show(found)
     if options.json:
-        options.json.write_text(json.dumps([asdict(c) for c in found], indent=1) + "\n")
+        write_json(options.json, [asdict(c) for c in found])
     return 0 if all(c.passes for c in found) else 1
 
 

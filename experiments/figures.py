@@ -1,4 +1,4 @@
-"""What the figures of several papers share: axes with labels, and files."""
+"""What figures of several experiments share: axes with labels, files, trees, patterns."""
 
 from __future__ import annotations
 
@@ -39,8 +39,7 @@ def save(folder: Path, figures: Mapping[str, Figure], dpi: int = 120) -> list[Pa
     return written
 
 
-# ----------------------------------------------------------------------
-# Drawings of connectivity graphs and of sparsity patterns.
+# ---- drawings of connectivity graphs and of sparsity patterns ------------------------------
 
 
 def draw_tree(axes: Any, parent: Sequence[int], names: Sequence[str] = ()) -> None:

@@ -42,8 +42,7 @@ __all__ = [
     "page",
 ]
 
-# ----------------------------------------------------------------------
-# The pictures of the gallery, each drawn from a computation that anybody can repeat.
+# ---- the pictures of the gallery, each drawn from a computation that anybody can repeat ----
 
 BLUE, TEAL, GREY, ORANGE, RED = "#2f6db5", "#1d6f72", "#9aa5b4", "#e0913c", "#c0392b"
 LINKS = 12

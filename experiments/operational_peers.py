@@ -12,8 +12,6 @@ is compared; 1 a bound is broken; 2 bad arguments.
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -29,10 +27,19 @@ from experiments.peers.build import Builder, find_compilers
 from experiments.peers.exact import Exact, exact_matrices, product_error, residual, scaled_error
 from experiments.peers.pinocchio import LAMBDA, LTDL, MINVERSE, SpaceLoops, pinocchio_contenders
 from experiments.peers.robots import PeerRobot, peer_robot
-from experiments.peers.timing import Contender, StateLoop, cores, machine, measure, pinned
+from experiments.peers.timing import (
+    Contender,
+    Effort,
+    StateLoop,
+    command_line,
+    machine,
+    measure,
+    pinned,
+    write_json,
+)
 from problems.terminal import show_table
 
-__all__ = ["FRAMES", "Comparison", "Effort", "Route", "compare", "main"]
+__all__ = ["FRAMES", "Comparison", "Route", "compare", "main"]
 
 FRAMES = {
     "talos": (
@@ -55,18 +62,9 @@ routes through articulated bodies lose nine digits or so."""
 OURS = "ours"
 
 
-@final
-@dataclass(frozen=True)
-class Effort:
-    """How long to measure; H and its factors of all matrices fit in the second-level cache."""
-
-    states: int = 64
-    matrices: int = 8
-    passes: int = 61
-    seconds_per_run: float = 1e-3
-
-
-QUICK = Effort(states=16, matrices=4, passes=5, seconds_per_run=3e-4)
+USUAL = Effort(states=64, batch=8)
+QUICK = Effort(states=16, batch=4, passes=5, seconds_per_run=3e-4)
+"""``batch`` counts matrices here: H and its factors of all fit in the second-level cache."""
 
 
 @final
@@ -153,7 +151,7 @@ def compare(peer: PeerRobot, library: Path, effort: Effort, core: int) -> list[C
     exact = exact_matrices(peer.robot, frames, drawn)
     good = np.asarray(exact.kept > LEAST_KEPT)
     q, exact = drawn[good], exact.of(good)
-    H = exact.H[: effort.matrices].astype(np.float64)
+    H = exact.H[: effort.batch].astype(np.float64)
     contenders = [
         *our_contenders(peer, q, H),
         *pinocchio_contenders(peer, SpaceLoops(library, peer, frames), q, H),
@@ -215,7 +213,7 @@ def _plot(path: Path, found: Sequence[Comparison]) -> None:
     figure.savefig(path, dpi=130)
 
 
-def _write_json(path: Path, about: dict[str, Any], found: Sequence[Comparison]) -> None:
+def _results(about: dict[str, Any], found: Sequence[Comparison]) -> dict[str, Any]:
     comparisons = [
         {
             **asdict(c),
@@ -228,7 +226,7 @@ def _write_json(path: Path, about: dict[str, Any], found: Sequence[Comparison]) 
         }
         for c in found
     ]
-    path.write_text(json.dumps({"machine": about, "comparisons": comparisons}, indent=1) + "\n")
+    return {"machine": about, "comparisons": comparisons}
 
 
 def _say(line: str) -> None:
@@ -237,27 +235,23 @@ def _say(line: str) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the comparison; see the module."""
-    parser = argparse.ArgumentParser(prog="python -m experiments.operational_peers")
-    parser.add_argument("--robots", nargs="+", choices=list(FRAMES), default=list(FRAMES))
-    parser.add_argument("--quick", action="store_true", help="fewer states and passes")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write all numbers")
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="write a figure (PNG)")
-    parser.add_argument("--core", type=int, default=max(cores()), help="core to run on")
-    options = parser.parse_args(arguments)
+    options = command_line("operational_peers", list(FRAMES)).parse_args(arguments)
     compilers = find_compilers()
     library = Builder(compilers, True, _say).operational_loops() if compilers else None
     if library is None:
         _say("skipped: comparing with Pinocchio's C++ needs clang or gcc on the path")
         return 0
-    effort = QUICK if options.quick else Effort()
+    effort = QUICK if options.quick else USUAL
     found: list[Comparison] = []
     for name in options.robots:
         _say(f"measuring {name}")
         found += compare(peer_robot(name), library, effort, options.core)
     _show(found)
     if options.json:
-        about = {**machine(compilers, options.core), "effort": asdict(effort)}
-        _write_json(options.json, about, found)
+        spent = asdict(effort)
+        spent["matrices"] = spent.pop("batch")
+        about = {**machine(compilers, options.core), "effort": spent}
+        write_json(options.json, _results(about, found))
     if options.plot:
         _plot(options.plot, found)
     return 0 if all(c.holds for c in found) else 1

@@ -38,8 +38,7 @@ __all__ = [
     "take",
 ]
 
-# ----------------------------------------------------------------------
-# What the experiments measured, kept small in ``docs/results`` with machine, date, commit.
+# ---- what the experiments measured, kept small in ``docs/results`` --------------------------
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "docs" / "results"
@@ -99,7 +98,7 @@ def _commit_before(moment: float) -> str:
 # ---- what is kept of each ------------------------------------------------------------------
 
 
-def _peers_performance_results(given: Any) -> Any:
+def _kept_of_peers(given: Any) -> Any:
     kept: dict[str, Any] = {}
     for robot, about in given["robots"].items():
         tasks: dict[str, dict[str, Any]] = {}
@@ -119,7 +118,7 @@ def _peers_performance_results(given: Any) -> Any:
     return kept
 
 
-def _operational_performance_results(given: Any) -> Any:
+def _kept_of_operational(given: Any) -> Any:
     kept = []
     for found in given["comparisons"]:
         ours, *theirs = found["routes"]
@@ -144,8 +143,8 @@ def _as_given(given: Any) -> Any:
 
 
 KNOWN: dict[str, Callable[[Any], Any]] = {
-    "peers": _peers_performance_results,
-    "operational": _operational_performance_results,
+    "peers": _kept_of_peers,
+    "operational": _kept_of_operational,
     "estimation": _as_given,
     "long_log": _as_given,
     "start_up": _as_given,

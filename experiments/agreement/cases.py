@@ -18,7 +18,7 @@ from dynsys.errors import ModelWarning
 from dynsys.interop import MujocoMap
 from dynsys.model.tree import KinematicTree
 from dynsys.types import Array
-from experiments.agreement.peers import Answers, Idyntree, Mujoco, Pinocchio, State
+from experiments.agreement.peers import Answers, Idyntree, Mujoco, Pinocchio, State, differences
 from experiments.agreement.robots import (
     KINDS,
     Site,
@@ -138,11 +138,7 @@ class Case:
 
 
 def _differences(ours: Array, theirs: Sequence[Answers], quantity: str) -> Array:
-    """Largest difference at each state, relative to the peer's largest entry there."""
-    reference = np.array([answers[quantity] for answers in theirs])
-    axes = tuple(range(1, reference.ndim))
-    scale = np.maximum(np.abs(reference).max(axis=axes), 1e-300)
-    return np.asarray(np.abs(ours - reference).max(axis=axes) / scale)
+    return differences(ours, np.array([answers[quantity] for answers in theirs]))
 
 
 # ---- where robots come from ------------------------------------------------------------------

@@ -2,7 +2,8 @@
 
 Every peer answers the same questions at a state (q, qd, qdd, f^x): ``inverse`` (torque),
 ``forward`` (qdd from that torque), and what ``accelerometer``, ``gyroscope``, ``force`` and
-``torque`` sensors at the sites read, (sites, 3) each.
+``torque`` sensors at the sites read, (sites, 3) each. Pinocchio also gives its mass, inertia
+matrix and Jacobians. Two answers differ by :func:`differences`.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ import numpy as np
 from dynsys.interop import MujocoMap, PinocchioMap
 from dynsys.model.tree import KinematicTree
 from dynsys.recursive.kinematics import forward_kinematics
-from dynsys.types import Array
+from dynsys.types import Array, IntArray
 from experiments.agreement.robots import KINDS, Site
 
-__all__ = ["Idyntree", "Mujoco", "Pinocchio", "State"]
+__all__ = ["Answers", "Idyntree", "Mujoco", "Pinocchio", "State", "differences"]
 
 Answers = Mapping[str, Array]
 
@@ -41,6 +42,13 @@ class State:
         q = robot.random_configuration(rng)
         qd, qdd = rng.normal(size=(2, robot.nv))
         return State(q, qd, qdd, 10 * rng.normal(size=(robot.n_bodies, 6)))
+
+
+def differences(ours: Array, reference: Array) -> Array:
+    """Largest difference at each state, relative to the reference's largest entry there."""
+    axes = tuple(range(1, reference.ndim))
+    scale = np.maximum(np.abs(reference).max(axis=axes), 1e-300)
+    return np.asarray(np.abs(ours - reference).max(axis=axes, initial=0.0) / scale)
 
 
 def _readings(
@@ -99,6 +107,31 @@ class Pinocchio:
             "forward": to.v_from_pin(qdd),
             **_readings(self._sites, motions, wrenches),
         }
+
+    @property
+    def mass(self) -> float:
+        """Of the whole robot, kg."""
+        return float(self._pin.computeTotalMass(self._model))
+
+    def inertia(self, q: Array) -> Array:
+        """H (nv, nv) at q."""
+        upper = self._pin.crba(self._model, self._data, self._to.q_to_pin(q))
+        return np.asarray(
+            (np.triu(upper) + np.triu(upper, 1).T)[np.ix_(self._order, self._order)]
+        )
+
+    def jacobians(self, q: Array) -> Array:
+        """Body Jacobians (n_bodies, 6, nv) of all joints at q, angular rows first."""
+        pin, model, data = self._pin, self._model, self._data
+        pin.computeJointJacobians(model, data, self._to.q_to_pin(q))
+        local = pin.ReferenceFrame.LOCAL
+        found = np.array([pin.getJointJacobian(model, data, j, local) for j in self._joints])
+        return found[:, [3, 4, 5, 0, 1, 2]][:, :, self._order]
+
+    @property
+    def _order(self) -> IntArray:
+        """Pinocchio's number of each of our velocities."""
+        return self._to.v_from_pin(np.arange(self._model.nv, dtype=np.float64)).astype(np.intp)
 
     def _motion(self, joint: int) -> Array:
         v, R = self._data.v[joint], self._data.oMi[joint].rotation

@@ -1,4 +1,4 @@
-"""Runs behind ``experiments.chang_khatib2001``: its humanoid, and times over n and m."""
+"""Runs behind ``experiments.chang_khatib2001``: its humanoid, times over n and m, a box."""
 
 from __future__ import annotations
 
@@ -160,9 +160,7 @@ def box_motion(quick: bool) -> BoxMotion:
     return put_box_down(humanoid24(), HANDS, duration, dt)
 
 
-# ----------------------------------------------------------------------
-# Two hands put a box on the floor under operational-space control ([CK] figures 5 and 6).
-#
+# ---- two hands put a box on the floor ([CK] figures 5 and 6) --------------------------------
 #     torque = J^T F + N^T (posture) + C          F = Lambda (wanted - Jdot qd)
 #
 # Lambda, Jbar and N come from the recursion of [CK]. The box adds its weight and inertia to the

@@ -3,7 +3,8 @@
 The papers quote operation counts of transforms made of axial screws (a turn about and a shift
 along one frame axis). Here the transforms are written so that, run over counting scalars, they
 execute exactly those counts. A plain number 0 stands for an element known to be zero: it costs
-nothing. Screws lead from the parent to the child; forces and inertias travel back.
+nothing. Screws lead from the parent to the child; forces and inertias travel back. A
+:class:`ScrewRobot` is a robot in such screws, with the papers' algorithms run on it.
 """
 
 from __future__ import annotations
@@ -267,9 +268,7 @@ def mobility_forward(M: ScalarArray, screw: Screw) -> ScalarArray:
     return out
 
 
-# ----------------------------------------------------------------------
-# A robot in axial screws, and the papers' algorithms run on it over counting scalars.
-#
+# ---- A robot in axial screws, and the papers' algorithms run on it over counting scalars ----
 # Topology as given, joints revolute about z, everything else general. The child of a node that
 # gets Denavit-Hartenberg frames is two screws away (x, then z with the joint angle); the others
 # are three (z, x, z). The same robot as a KinematicTree checks the answers.

@@ -51,8 +51,7 @@ __all__ = [
     "rows",
 ]
 
-# ----------------------------------------------------------------------
-# ASIMO Next-Generation and the variants of [OSI] table 3, as parent arrays of bodies.
+# ---- ASIMO Next-Generation and the variants of [OSI] table 3, as parent arrays of bodies ----
 
 
 @final

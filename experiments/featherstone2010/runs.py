@@ -1,4 +1,4 @@
-"""Operations executed by the algorithms of [OSI] section 8, sparse and dense."""
+"""Operations that the algorithms of [OSI] execute: section 8, sparse and dense; table 4."""
 
 from __future__ import annotations
 
@@ -107,8 +107,7 @@ def dense_run(m: int, n: int, seed: int = 0) -> dict[str, OperationCount]:
     }
 
 
-# ----------------------------------------------------------------------
-# Components of the RJK recursion, each executed over counting scalars ([OSI] table 4).
+# ---- components of the RJK recursion, each executed over counting scalars ([OSI] table 4) ----
 
 JOINT = Screw(2, constant_angle(0.3), 0.2)
 LINK = Screw(0, constant_angle(-0.7), 0.4)

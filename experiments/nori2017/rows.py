@@ -1,4 +1,8 @@
-"""The numbers of [NORI]'s experiments beside ours: jobs, each of which gives some rows."""
+"""The numbers of [NORI]'s experiments beside ours: jobs, each of which gives some rows.
+
+Theirs are those in the paper and those that the published scripts print; the mean of ours over
+random states is compared with one state of theirs.
+"""
 
 from __future__ import annotations
 
@@ -241,9 +245,7 @@ def proof_rows(name: str) -> list[Row]:
     ]
 
 
-# ----------------------------------------------------------------------
-# What the published scripts of [NORI] print: one random state per N, run under Octave.
-#
+# ---- what the published scripts of [NORI] print: one random state per N, run under Octave ----
 # Additions and multiplications, LU or products with substitution.
 
 SCRIPT_LU = {
@@ -272,8 +274,7 @@ SCRIPT_BRANCHED = {
 }  # fmt: skip
 
 
-# ----------------------------------------------------------------------
-# Sizes and states of figures 1 and 2, and the LU counts at each.
+# ---- sizes and states of figures 1 and 2, and the LU counts at each ------------------------
 
 SIZES_1 = (*range(2, 31), 40, 60, 80, 100)
 SIZES_2 = (*range(4, 21), 30, 40, 60)

@@ -8,8 +8,6 @@ for CasADi, the casadi package). Without it they take part if an earlier run has
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -39,28 +37,22 @@ from experiments.peers.timing import (
     TWO_LOOPS,
     TWO_THREADS,
     Contender,
+    Effort,
     Timing,
+    command_line,
+    cores,
     largest_difference,
     machine,
     pinned,
     sample,
     summary,
+    write_json,
 )
-from experiments.peers.timing import cores as _cores
 from problems.terminal import show_line, show_table
 
-__all__ = [
-    "Effort",
-    "RobotReport",
-    "compare",
-    "main",
-    "plot",
-    "show",
-    "write_json",
-]
+__all__ = ["Built", "RobotReport", "compare", "main", "plot", "results", "show"]
 
-# ----------------------------------------------------------------------
-# The comparison as numbers: ratios, the bars they must clear, tables, JSON and a figure.
+# ---- ratios, and the bars that they must clear ---------------------------------------------
 
 BARS: dict[str, dict[str, float]] = {
     "ID": {"one / wheel": 5.0, "one / casadi": 1.5, "batch / wheel": 18.0, "threads": 1.7},
@@ -198,8 +190,8 @@ def _show_errors(task: str, reports: Sequence[RobotReport]) -> None:
         show_table(["robot", *shown], rows, right=shown)
 
 
-def write_json(path: Path, machine: Mapping[str, Any], reports: Sequence[RobotReport]) -> None:
-    """Write all timings, ratios and what they were measured on."""
+def results(machine: Mapping[str, Any], reports: Sequence[RobotReport]) -> dict[str, Any]:
+    """All timings, ratios and what they were measured on, for a JSON file."""
     robots = {
         report.name: {
             "nv": report.nv,
@@ -209,7 +201,7 @@ def write_json(path: Path, machine: Mapping[str, Any], reports: Sequence[RobotRe
         }
         for report in reports
     }
-    path.write_text(json.dumps({"machine": dict(machine), "robots": robots}, indent=2) + "\n")
+    return {"machine": dict(machine), "robots": robots}
 
 
 _SERIES = (
@@ -249,17 +241,9 @@ def plot(path: Path, reports: Sequence[RobotReport]) -> None:
     pyplot.close(figure)
 
 
-@final
-@dataclass(frozen=True)
-class Effort:
-    """How long to measure. States of one-state loops fit in the second-level cache."""
+# ---- contenders and how they are measured --------------------------------------------------
 
-    states: int = 128
-    batch: int = 4096
-    passes: int = 61
-    seconds_per_run: float = 1e-3
-
-
+USUAL = Effort(states=128, batch=4096)
 QUICK = Effort(states=64, batch=1024, passes=11, seconds_per_run=5e-4)
 
 
@@ -319,7 +303,7 @@ def compare(peer: PeerRobot, built: Built, effort: Effort, core: int) -> RobotRe
         *wheel_contenders(peer, many, TWO_THREADS, threads=2),
     ]
     modes = (ONE_THREAD, TWO_THREADS, ONE_LOOP, TWO_LOOPS)
-    with pinned(sorted(_cores())[:2]):
+    with pinned(sorted(cores())[:2]):
         # apart: threads of OpenMP keep their core busy for a while after their work is done
         twice = replace(longer, passes=2 * effort.passes)
         times += _timed(ours.contenders(many, modes), twice)
@@ -384,21 +368,12 @@ def _machine(compilers: Sequence[Compiler], core: int, effort: Effort) -> dict[s
     }
 
 
-def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m experiments.peers", description=__doc__)
-    parser.add_argument("--robots", nargs="+", choices=ROBOTS, default=list(ROBOTS))
-    parser.add_argument("--quick", action="store_true", help="fewer states and passes")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write all numbers")
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="write a figure (PNG)")
-    parser.add_argument("--build", action="store_true", help="compile the C++ peers first")
-    parser.add_argument("--core", type=int, default=max(_cores()), help="core to run on")
-    return parser.parse_args(arguments)
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the comparison; see the module."""
-    options = _arguments(arguments)
-    effort = QUICK if options.quick else Effort()
+    parser = command_line("peers", ROBOTS, __doc__)
+    parser.add_argument("--build", action="store_true", help="compile the C++ peers first")
+    options = parser.parse_args(arguments)
+    effort = QUICK if options.quick else USUAL
     compilers = find_compilers()
     if options.build and not compilers:
         _say("--build needs clang or gcc on the path")
@@ -413,7 +388,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         reports.append(compare(peer, built, effort, options.core))
     show(reports)
     if options.json:
-        write_json(options.json, _machine(compilers, options.core, effort), reports)
+        measured = _machine(compilers, options.core, effort)
+        write_json(options.json, results(measured, reports), indent=2)
     if options.plot:
         plot(options.plot, reports)
     return 0

@@ -1,7 +1,12 @@
-"""Extended-precision answers, the judge where a robot is so ill-conditioned that peers differ.
+"""Answers in extended precision, to judge those in float64 by.
 
-The recursions of dynsys, unsimplified and evaluated in long double. They hold for the numbers
-in our robot; the errors of peers include what their own URDF reader rounds differently.
+They are the readable recursions of dynsys, not simplified, in long double, at the states as
+they are. They hold for the numbers in our robot; the errors of peers include what their own
+URDF reader rounds differently.
+
+icub's light links make M so ill-conditioned that no library knows M^-1 to more than a few
+digits; what can be asked is that M^-1 M = 1 to rounding. Where its hip axes almost align, the
+same is true of Lambda^-1: such states are found by ``kept``.
 """
 
 from __future__ import annotations
@@ -51,14 +56,7 @@ def exact_answers(robot: KinematicTree, states: States) -> dict[str, Array]:
     return answers
 
 
-# ----------------------------------------------------------------------
-# Lambda^-1 and M^-1 in extended precision, and how far float64 answers are from the truth.
-#
-# The readable recursions of dynsys in long double, at the states as they are. icub's light
-# links
-# make M so ill-conditioned that no library knows M^-1 to more than a few digits; what can be
-# asked is that M^-1 M = 1 to rounding. Where its hip axes almost align, the same is true of
-# Lambda^-1: such states are found by ``kept``.
+# ---- Lambda^-1 and M^-1, and how far float64 answers are from the truth --------------------
 
 
 @final

@@ -12,7 +12,14 @@ from dynsys.kernel.kernel import AbstractKernel, Kernel
 from dynsys.kernel.quantities import specialise
 from dynsys.types import Array
 from experiments.peers.robots import PeerRobot, States
-from experiments.peers.timing import ONE_LOOP, TWO_LOOPS, TWO_THREADS, Contender, StateLoop
+from experiments.peers.timing import (
+    ONE_LOOP,
+    TWO_LOOPS,
+    TWO_THREADS,
+    Contender,
+    StateLoop,
+    python_loop,
+)
 from problems import ForwardDynamics, InverseDynamics
 
 __all__ = ["Ours"]
@@ -118,13 +125,7 @@ def _python_loop(
     rows = list(zip(*inputs, strict=True))
     for k, row in enumerate(rows):
         out[k] = call(*row)
-
-    def run(repeats: int) -> None:
-        for _ in range(repeats):
-            for row in rows:
-                call(*row)
-
-    return run
+    return python_loop(call, rows)
 
 
 def _batch(

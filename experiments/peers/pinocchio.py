@@ -1,4 +1,9 @@
-"""Pinocchio as a contender: the wheel's batch loops and Python calls, and its own C++ build."""
+"""Pinocchio as a contender: the wheel's batch loops and Python calls, and its own C++ build.
+
+The C++ build (``cpp/``, compiled by :mod:`.build`) loops over the states in machine
+code: ``pinocchio_loops.cpp`` has the algorithms of dynamics, ``operational_loops.cpp`` every
+route that there is to Lambda^-1, M^-1 and the factors of M.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +19,7 @@ import pinocchio as pin
 
 from dynsys.types import Array
 from experiments.peers.robots import PeerRobot, States, robot_file
-from experiments.peers.timing import Contender
+from experiments.peers.timing import Contender, python_loop
 
 __all__ = [
     "LAMBDA",
@@ -67,37 +72,21 @@ def python_contenders(peer: PeerRobot, states: States) -> list[Contender]:
     model, data = peer.model, peer.model.createData()
     rows = list(zip(theirs.q, theirs.v, theirs.qdd, theirs.torque, strict=True))
 
-    def rnea(repeats: int) -> None:
-        call = pin.rnea
-        for _ in range(repeats):
-            for q, v, a, _t in rows:
-                call(model, data, q, v, a)
-
-    def aba(repeats: int) -> None:
-        call = pin.aba
-        for _ in range(repeats):
-            for q, v, _a, t in rows:
-                call(model, data, q, v, t)
-
-    def crba(repeats: int) -> None:
-        call = pin.crba
-        for _ in range(repeats):
-            for q, _v, _a, _t in rows:
-                call(model, data, q)
-
-    def minverse(repeats: int) -> None:
-        call = pin.computeMinverse
-        for _ in range(repeats):
-            for q, _v, _a, _t in rows:
-                call(model, data, q)
+    calls = {
+        "ID": (pin.rnea, [(model, data, q, v, a) for q, v, a, _ in rows]),
+        "FD": (pin.aba, [(model, data, q, v, t) for q, v, _, t in rows]),
+        "CRBA": (pin.crba, [(model, data, q) for q, *_ in rows]),
+        "Minverse": (pin.computeMinverse, [(model, data, q) for q, *_ in rows]),
+    }
 
     def result(task: str) -> Array:
         return reference(peer, states)[task]
 
-    runs = {"ID": rnea, "FD": aba, "CRBA": crba, "Minverse": minverse}
     return [
-        Contender(WHEEL_CALL, task, "python", len(states), run, partial(result, task))
-        for task, run in runs.items()
+        Contender(
+            WHEEL_CALL, task, "python", len(states), python_loop(*call), partial(result, task)
+        )
+        for task, call in calls.items()
     ]
 
 
@@ -123,6 +112,17 @@ def wheel_contenders(
 
         contenders.append(Contender(WHEEL, task, mode, len(states), run, result))
     return contenders
+
+
+def _opened(peer: PeerRobot, function: Callable[..., int | None], *more: int) -> int:
+    """Handle that ``function`` of a C++ library gives for the file of a robot."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "robot.txt"
+        path.write_text(robot_file(peer.model))
+        handle = function(str(path).encode(), *more)
+    if not handle:
+        raise RuntimeError(f"the C++ library could not read robot {peer.name!r}")
+    return int(handle)
 
 
 @final
@@ -151,15 +151,9 @@ class NativeLoops:
             *pointers,
         ]
 
-    def open(self, text: str) -> int:
-        """Handle of the robot that ``text`` describes (see ``robot_file``)."""
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "robot.txt"
-            path.write_text(text)
-            handle = self._library.peer_open(str(path).encode())
-        if not handle:
-            raise RuntimeError("the C++ library could not read the robot file")
-        return int(handle)
+    def open(self, peer: PeerRobot) -> int:
+        """Handle of a robot."""
+        return _opened(peer, self._library.peer_open)
 
     def run(
         self,
@@ -186,7 +180,7 @@ class NativeLoops:
 def native_contenders(peer: PeerRobot, states: States, loops: NativeLoops) -> list[Contender]:
     """Every route of the C++ build, one state at a time."""
     theirs = peer.to_pinocchio(states)
-    handle = loops.open(robot_file(peer.model))
+    handle = loops.open(peer)
     n, nv = len(states), peer.model.nv
     contenders = []
     for task, route_name, route in NativeLoops.ROUTES:
@@ -212,8 +206,7 @@ def native_contenders(peer: PeerRobot, states: States, loops: NativeLoops) -> li
     return contenders
 
 
-# ----------------------------------------------------------------------
-# Pinocchio's routes to Lambda^-1, M^-1 and the factors of M, as contenders (its C++ build).
+# ---- routes to Lambda^-1, M^-1 and the factors of M ----------------------------------------
 
 LAMBDA, MINVERSE, LTDL = "Lambda^-1", "M^-1", "LTDL"
 ROUTES = (
@@ -250,14 +243,8 @@ class SpaceLoops:
                 for frame in found
             ]
         )
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "robot.txt"
-            path.write_text(robot_file(peer.model))
-            self._handle = self._library.space_open(
-                str(path).encode(), len(found), joints.ctypes.data, placements.ctypes.data
-            )
-        if not self._handle:
-            raise RuntimeError(f"the C++ library could not read robot {peer.name!r}")
+        places = (len(found), joints.ctypes.data, placements.ctypes.data)
+        self._handle = _opened(peer, self._library.space_open, *places)
 
     def run(self, route: int, q: Array, repeats: int) -> None:
         """Go ``repeats`` times over the states q (n, nq), in Pinocchio's order."""

@@ -1,8 +1,16 @@
-"""Interleaved timing: every contender runs in every pass, so that noise hits all alike."""
+"""Times of computations that are to be compared, and the machine they were taken on.
+
+Every contender runs in every pass, one after the other, so that noise hits all alike; what
+counts is the median over the passes. Dynamics, operational space and estimation are measured
+by :func:`sample` with one :class:`Effort` each, the experiments of the papers by
+:func:`seconds`. :func:`machine` says what a result was measured on.
+"""
 
 from __future__ import annotations
 
+import argparse
 import ctypes
+import json
 import os
 import platform
 import sys
@@ -28,19 +36,23 @@ __all__ = [
     "TWO_LOOPS",
     "TWO_THREADS",
     "Contender",
+    "Effort",
     "StateLoop",
     "Timing",
+    "command_line",
     "cores",
     "largest_difference",
     "machine",
     "measure",
     "one_core",
     "pinned",
+    "python_loop",
     "sample",
     "seconds",
     "summary",
     "symmetric_from_upper",
     "with_one_blas_thread",
+    "write_json",
 ]
 
 TASKS = ("ID", "FD", "CRBA", "Minverse")
@@ -90,6 +102,23 @@ class Timing:
     difference: float
     error: float | None = None
     gain: float | None = None
+
+
+@final
+@dataclass(frozen=True)
+class Effort:
+    """How long to measure: states one at a time, states (or matrices) at once, passes.
+
+    What is computed one state at a time should fit in the second-level cache.
+    """
+
+    states: int
+    batch: int
+    passes: int = 61
+    seconds_per_run: float = 1e-3
+
+
+# ---- the clock -----------------------------------------------------------------------------
 
 
 @contextmanager
@@ -147,6 +176,22 @@ def _repeats(contender: Contender, seconds: float) -> int:
     return max(1, round(seconds / once))
 
 
+def python_loop(
+    call: Callable[..., Any], rows: Sequence[Sequence[Any]]
+) -> Callable[[int], None]:
+    """Loop in Python: ``call(*row)`` for every row."""
+
+    def run(repeats: int) -> None:
+        for _ in range(repeats):
+            for row in rows:
+                call(*row)
+
+    return run
+
+
+# ---- answers -------------------------------------------------------------------------------
+
+
 def largest_difference(result: Array, reference: Array) -> float:
     """Largest over all states of max |result - reference| / max |reference|."""
     n = len(reference)
@@ -164,8 +209,7 @@ def symmetric_from_upper(triangles: Array, nv: int) -> Array:
     return out
 
 
-# ----------------------------------------------------------------------
-# Median times of computations to be compared: in turn, on one core, with one BLAS thread.
+# ---- a few functions in turn, on one core, with one BLAS thread ----------------------------
 
 SECONDS_PER_RUN = 2e-3
 
@@ -180,19 +224,12 @@ def seconds(
     """
     mode = ONE_THREAD if wall else "one state"
     contenders = [
-        Contender(name, "", mode, 1, _repeated(run), _no_result) for name, run in runs.items()
+        Contender(name, "", mode, 1, python_loop(run, [()]), _no_result)
+        for name, run in runs.items()
     ]
     with nullcontext() if wall else one_core():
         times = measure(contenders, passes, SECONDS_PER_RUN)
     return {name: 1e-9 * median for name, (median, _) in zip(runs, times, strict=True)}
-
-
-def _repeated(run: Callable[[], Any]) -> Callable[[int], None]:
-    def repeat(times: int) -> None:
-        for _ in range(times):
-            run()
-
-    return repeat
 
 
 def _no_result() -> Any:
@@ -201,8 +238,7 @@ def _no_result() -> Any:
 
 def one_core() -> AbstractContextManager[None]:
     """Context in which the calling thread stays on one core, the last that it may use."""
-    cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else {0}
-    return pinned([max(cores)])
+    return pinned([max(cores())])
 
 
 def with_one_blas_thread(module: str, main: Callable[[], int]) -> int:
@@ -216,8 +252,7 @@ def with_one_blas_thread(module: str, main: Callable[[], int]) -> int:
     os.execv(sys.executable, [sys.executable, "-m", module, *sys.argv[1:]])
 
 
-# ----------------------------------------------------------------------
-# A loop in machine code over the states of a one-state kernel: no Python in between.
+# ---- a loop in machine code over the states of a one-state kernel: no Python in between ----
 
 
 @final
@@ -284,8 +319,27 @@ done:
 """
 
 
-# ----------------------------------------------------------------------
-# What a comparison was measured on.
+# ---- what a comparison is asked for, was measured on, and gave -----------------------------
+
+
+def command_line(
+    name: str, robots: Sequence[str], description: str | None = None
+) -> argparse.ArgumentParser:
+    """Options that comparisons share."""
+    parser = argparse.ArgumentParser(
+        prog=f"python -m experiments.{name}", description=description
+    )
+    parser.add_argument("--robots", nargs="+", choices=robots, default=list(robots))
+    parser.add_argument("--quick", action="store_true", help="fewer states and passes")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all numbers")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="write a figure (PNG)")
+    parser.add_argument("--core", type=int, default=max(cores()), help="core to run on")
+    return parser
+
+
+def write_json(path: Path, content: Any, indent: int = 1) -> None:
+    """Write what was measured."""
+    path.write_text(json.dumps(content, indent=indent) + "\n")
 
 
 def cores() -> set[int]:

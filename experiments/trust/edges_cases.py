@@ -188,8 +188,7 @@ def edges(families: Sequence[str] = tuple(FAMILIES)) -> Iterator[tuple[str, Edge
             yield family, edge
 
 
-# ----------------------------------------------------------------------
-# What happened at a numerical edge.
+# ---- what happened at a numerical edge -----------------------------------------------------
 
 
 @final

@@ -1,4 +1,7 @@
-"""Numerical edges of estimation: is the true error of every determined quantity covered?"""
+"""Numerical edges of estimation: is the true error of every determined quantity covered?
+
+How one edge is judged, and the edges: layouts, states and readings, by name.
+"""
 
 from __future__ import annotations
 
@@ -90,8 +93,7 @@ def _relative(errors: Mapping[Quantity, Array], scales: Mapping[Quantity, float]
     return max(relative)
 
 
-# ----------------------------------------------------------------------
-# Numerical edges of estimation: layouts, states and readings, by name.
+# ---- numerical edges of estimation: layouts, states and readings, by name ------------------
 
 ANGLES = (0.1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 0.0)
 RATIOS = (1e-6, 1e-4, 1e-2, 1e2, 1e4, 1e6)

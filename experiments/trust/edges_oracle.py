@@ -1,7 +1,8 @@
 """Exact answers to judge by: the recursions over numbers of 60 decimal digits.
 
 RNEA and ABA are written over scalars of any kind; here these are decimal numbers without
-overflow or underflow. The inputs and the robot's float64 numbers are taken as exact.
+overflow or underflow. The inputs and the robot's float64 numbers are taken as exact. Estimates
+solve their optimality conditions over the same numbers.
 """
 
 from __future__ import annotations
@@ -171,9 +172,7 @@ def exact_qdd(robot: KinematicTree, q: Array, qd: Array, torque: Array) -> Scala
     return aba_scalars(robot, unit_wide(robot, q), wide(qd), wide(torque))
 
 
-# ----------------------------------------------------------------------
-# Exact estimates to judge by: the optimality conditions over numbers of 60 decimal digits.
-#
+# ---- exact estimates: the optimality conditions -------------------------------------------
 #     [ C    B ] [lambda]   [ c ]
 #     [ B^T  0 ] [  z   ] = [ 0 ]        d = T z + d_0
 #

@@ -1,4 +1,4 @@
-"""Threads, forks, spawned processes, and kill -9 at any moment."""
+"""Threads, forks, spawned processes, kill -9 at any moment, and a long soak."""
 
 from __future__ import annotations
 
@@ -279,8 +279,7 @@ def killed_log_processing(folder: Path, kills: int = 10, samples: int = 1000) ->
     return Outcome("kill -9 during log processing", kills, survived, with_wrong(meaning, wrong))
 
 
-# ----------------------------------------------------------------------
-# Long soak: many batch states, memory flat.
+# ---- long soak: many batch states, memory flat ---------------------------------------------
 
 BATCH = 20_000
 ALLOWED = 4 * 2**20

@@ -1,4 +1,4 @@
-"""Files made to hurt: bombs, special files, absurd sizes, paths that lead out of the folder."""
+"""Files made to hurt: bombs, special files, absurd sizes, ways out of the folder."""
 
 from __future__ import annotations
 
@@ -30,8 +30,7 @@ __all__ = [
     "written",
 ]
 
-# ----------------------------------------------------------------------
-# Logs and kernels made to hurt: bombs, absurd sizes, damage inside of checksums.
+# ---- logs and kernels made to hurt: bombs, absurd sizes, damage inside of checksums --------
 
 Maker = Callable[[Path], Path]
 

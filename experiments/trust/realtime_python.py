@@ -35,8 +35,7 @@ __all__ = [
     "states_of",
 ]
 
-# ----------------------------------------------------------------------
-# Robots and states of the real-time loops.
+# ---- robots and states of the real-time loops ----------------------------------------------
 
 N_STATES = 256
 

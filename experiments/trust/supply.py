@@ -47,8 +47,7 @@ __all__ = [
     "wheels",
 ]
 
-# ----------------------------------------------------------------------
-# Environments of their own: lower bounds, installed wheels, commands without a network.
+# ---- environments of their own ------------------------------------------------------------
 
 FAST_TESTS = (
     "tests/model/test_tree.py",
@@ -169,7 +168,7 @@ def wheels(root: Path, given: Path | None = None) -> dict[str, Any]:
             return {"ok": False, "build": wrong}
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             running = [
-                pool.submit(_installed_supply_runs, version, python, file, root, folder)
+                pool.submit(_run_installed, version, python, file, root, folder)
                 for version, python in pythons().items()
                 for file in files
             ]
@@ -177,7 +176,7 @@ def wheels(root: Path, given: Path | None = None) -> dict[str, Any]:
     return {"ok": not any(row["problem"] for row in rows), "installs": rows}
 
 
-def _installed_supply_runs(
+def _run_installed(
     version: str, python: str, file: Path, root: Path, folder: Path
 ) -> dict[str, str]:
     """Install a file in an environment of its own and run it there."""

@@ -33,10 +33,9 @@ __all__ = [
     "without_test",
 ]
 
-# ----------------------------------------------------------------------
-# Sections of the table of trust: what each campaign tried, and the worst it saw.
+# ---- sections of the table of trust: what each campaign tried, and the worst it saw --------
 
-Json_table_sections = Mapping[str, Any]
+Json = Mapping[str, Any]
 
 
 def row(*cells: object) -> str:
@@ -53,7 +52,7 @@ def summary(results: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _fuzz(result: Sequence[Json_table_sections]) -> tuple[str, str, str]:
+def _fuzz(result: Sequence[Json]) -> tuple[str, str, str]:
     cases = sum(one["cases"] for one in result)
     refused = sum(one["refused"] for one in result)
     areas = len({one["area"].removesuffix(", hostile") for one in result})
@@ -62,7 +61,7 @@ def _fuzz(result: Sequence[Json_table_sections]) -> tuple[str, str, str]:
     return tried, f"{refused} refused by errors of dynsys", str(failed)
 
 
-def _edges(result: Sequence[Json_table_sections]) -> tuple[str, str, str]:
+def _edges(result: Sequence[Json]) -> tuple[str, str, str]:
     named = sum(one["error"] is not None for one in result)
     errors = [one["true_error"] for one in result if one["true_error"] is not None]
     finite = [error for error in errors if math.isfinite(error)]
@@ -71,7 +70,7 @@ def _edges(result: Sequence[Json_table_sections]) -> tuple[str, str, str]:
     return f"{len(result)} questions", worst, str(sum(not one["covered"] for one in result))
 
 
-def _agreement(result: Json_table_sections) -> tuple[str, str, str]:
+def _agreement(result: Json) -> tuple[str, str, str]:
     worst, peer, quantity = max(
         (cell["difference"], peer, quantity)
         for peer, row in result["worst"].items()
@@ -82,14 +81,14 @@ def _agreement(result: Json_table_sections) -> tuple[str, str, str]:
     return tried, f"{worst:.1e} relative ({peer}, {quantity})", str(len(result["failures"]))
 
 
-def _faults(result: Json_table_sections) -> tuple[str, str, str]:
+def _faults(result: Json) -> tuple[str, str, str]:
     lost = result["injected"] - result["survived"]
     skipped = [row["name"] for row in result["faults"] if row["skipped"]]
     tried = f"{result['injected']} injections of {len(result['faults']) - len(skipped)} faults"
     return tried, f"skipped: {', '.join(skipped)}" if skipped else "-", str(lost)
 
 
-def _realtime(result: Json_table_sections) -> tuple[str, str, str]:
+def _realtime(result: Json) -> tuple[str, str, str]:
     c = max(row["worst"] for row in result["C"]["compute_us"].values())
     python = max(row["worst"] for row in result["Python"]["compute_us"].values())
     ticks = result["C"]["ticks"] + result["Python"]["ticks"]
@@ -97,7 +96,7 @@ def _realtime(result: Json_table_sections) -> tuple[str, str, str]:
     return f"{ticks} ticks at 1 kHz", f"{c:.0f} µs in C, {python:.0f} µs in Python", failed
 
 
-def _supply(result: Json_table_sections) -> tuple[str, str, str]:
+def _supply(result: Json) -> tuple[str, str, str]:
     bad = [name for name, part in result.items() if not part["ok"]]
     return ", ".join(result), "-", str(len(bad))
 
@@ -112,7 +111,7 @@ _DESCRIBED: Mapping[str, Callable[[Any], tuple[str, str, str]]] = {
 }
 
 
-def _agreement_section(result: Json_table_sections) -> list[str]:
+def _agreement_section(result: Json) -> list[str]:
     quantities = ("inverse", "forward", "accelerometer", "gyroscope", "force", "torque")
     versions = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
     lines = ["## Agreement with others", "", f"Largest relative difference; {versions}.", ""]
@@ -124,7 +123,7 @@ def _agreement_section(result: Json_table_sections) -> list[str]:
     return lines
 
 
-def _faults_section(result: Json_table_sections) -> list[str]:
+def _faults_section(result: Json) -> list[str]:
     lines = ["## Faults injected", "", "| fault | injected | survived | what survived means |"]
     lines.append("|---|---|---|---|")
     for one in result["faults"]:
@@ -133,7 +132,7 @@ def _faults_section(result: Json_table_sections) -> list[str]:
     return lines
 
 
-def _realtime_section(result: Json_table_sections) -> list[str]:
+def _realtime_section(result: Json) -> list[str]:
     lines = [
         "## Real-time loop",
         "",
@@ -169,7 +168,6 @@ ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "docs" / "results" / "trust"
 FINDINGS = Path(__file__).with_name("findings.yaml")
 PAGE = ROOT / "docs" / "trust.md"
-Json = Mapping[str, Any]
 
 
 def findings() -> list[dict[str, Any]]:

@@ -16,22 +16,24 @@ from dynsys.recursive import aba, crba, rnea
 from experiments.peers.build import Builder, Compiler, find_compilers
 from experiments.peers.dynamics import (
     Built,
-    Effort,
     RobotReport,
     compare,
     plot,
+    results,
     show,
-    write_json,
 )
 from experiments.peers.pinocchio import reference
 from experiments.peers.robots import ROBOTS, PeerRobot, peer_robot, robot_file, to_pinocchio
 from experiments.peers.timing import (
     TASKS,
     Contender,
+    Effort,
     Timing,
+    cores,
     largest_difference,
     measure,
     symmetric_from_upper,
+    write_json,
 )
 
 TINY = Effort(states=3, batch=5, passes=2, seconds_per_run=1e-6)
@@ -93,7 +95,7 @@ def test_report_is_written(
     assert "50 (1e-15)" in shown and "1.20!" in shown
     best = reports[0].find("pinocchio c++", "CRBA", "one state")
     assert best is not None and best.median_ns == 70.0
-    write_json(tmp_path / "peers.json", {"core": 0}, reports)
+    write_json(tmp_path / "peers.json", results({"core": 0}, reports))
     written = json.loads((tmp_path / "peers.json").read_text())["robots"]["ur5"]
     assert written["ratios"]["ID"] == {"one / casadi": 1.2}
     assert written["required"]["ID"]["one / casadi"] == 1.5
@@ -159,6 +161,4 @@ def test_small_products_are_built_once(tmp_path: Path) -> None:
 
 
 def _any_core() -> int:
-    from experiments.peers.dynamics import _cores
-
-    return min(_cores())
+    return min(cores())
