@@ -72,7 +72,7 @@ def python_contenders(peer: PeerRobot, states: States) -> list[Contender]:
     model, data = peer.model, peer.model.createData()
     rows = list(zip(theirs.q, theirs.v, theirs.qdd, theirs.torque, strict=True))
 
-    calls = {
+    calls: dict[str, tuple[Any, list[tuple[Any, ...]]]] = {
         "ID": (pin.rnea, [(model, data, q, v, a) for q, v, a, _ in rows]),
         "FD": (pin.aba, [(model, data, q, v, t) for q, v, _, t in rows]),
         "CRBA": (pin.crba, [(model, data, q) for q, *_ in rows]),
