@@ -5,6 +5,9 @@ Catch :class:`DynsysError` to catch them all. Messages say what, where and what 
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Sequence
+
 __all__ = [
     "CampaignError",
     "ContradictionError",
@@ -24,6 +27,7 @@ __all__ = [
     "StructurallySingularError",
     "TooLarge",
     "WorkersLost",
+    "nearest_name",
 ]
 
 
@@ -97,3 +101,13 @@ class RefusedError(DynsysError):
 
 class ModelWarning(UserWarning):
     """A robot file says something that dynsys reads differently or not at all."""
+
+
+MAX_COMPARED = 2000
+"""Names that are compared with a wrong one, which takes some microseconds each."""
+
+
+def nearest_name(name: str, known: Sequence[str]) -> str:
+    """End of a message about an unknown name: ``; did you mean 'x'?``, or nothing."""
+    close = difflib.get_close_matches(str(name)[:80], known[:MAX_COMPARED], n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""

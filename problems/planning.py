@@ -17,9 +17,9 @@ from typing import Any, final
 import numpy as np
 from scipy.sparse import csr_array
 
-from dynsys.errors import DynsysError, LayoutError
+from dynsys.errors import DynsysError, LayoutError, nearest_name
 from dynsys.model.expanded import expanded_parent
-from dynsys.model.tree import KinematicTree, nearest_name
+from dynsys.model.tree import KinematicTree
 from dynsys.plan.fingerprint import Fingerprint, fingerprint_parts
 from dynsys.plan.lu import numeric_lu, symbolic_lu
 from dynsys.plan.operations import (

@@ -27,9 +27,9 @@ from typing import Any, final
 
 import numpy as np
 
-from dynsys.errors import DynsysError, LayoutError, ModelError
+from dynsys.errors import DynsysError, LayoutError, ModelError, nearest_name
 from dynsys.model.readers.xml_input import PathLike
-from dynsys.model.tree import KinematicTree, nearest_name
+from dynsys.model.tree import KinematicTree
 from problems.estimation.estimation import Estimation
 from problems.estimation.prior import Prior
 from problems.logs.differentiate import Differentiation

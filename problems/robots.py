@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Any, final
 
-from dynsys.errors import ModelError, ModelWarning
+from dynsys.errors import ModelError, ModelWarning, nearest_name
 from dynsys.model import synthetic
 from dynsys.model.readers import load
-from dynsys.model.tree import KinematicTree, nearest_name
+from dynsys.model.tree import KinematicTree
 
 __all__ = ["MAX_BODIES", "NamedRobot", "read_robot"]
 

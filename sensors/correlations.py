@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 from scipy.sparse import csc_array
 
-from dynsys.errors import LayoutError
-from dynsys.model.tree import nearest_name
+from dynsys.errors import LayoutError, nearest_name
 from dynsys.types import Array, ArrayLike
 
 if TYPE_CHECKING:

@@ -19,9 +19,9 @@ from dataclasses import MISSING, Field, fields
 from pathlib import Path
 from typing import Any
 
-from dynsys.errors import LayoutError
+from dynsys.errors import LayoutError, nearest_name
 from dynsys.model.readers.xml_input import PathLike
-from dynsys.model.tree import KinematicTree, nearest_name
+from dynsys.model.tree import KinematicTree
 from sensors.correlations import Correlation
 from sensors.groups import (
     all_joint_accelerations,

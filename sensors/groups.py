@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dynsys.errors import LayoutError
-from dynsys.model.tree import KinematicTree, nearest_name
+from dynsys.errors import LayoutError, nearest_name
+from dynsys.model.tree import KinematicTree
 from sensors.external import ExternalWrench
 from sensors.joint import JointAcceleration, JointTorque
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 from scipy.sparse import csc_array
 
-from dynsys.errors import LayoutError
-from dynsys.model.tree import KinematicTree, nearest_name
+from dynsys.errors import LayoutError, nearest_name
+from dynsys.model.tree import KinematicTree
 from dynsys.plan.fingerprint import fingerprint_robot
 from dynsys.system.equations import EquationBlock
 from dynsys.system.unknowns import UnknownLayout

@@ -8,7 +8,8 @@ from typing import Annotated, Any, ClassVar, cast, final, get_args
 
 import numpy as np
 
-from dynsys.model.tree import KinematicTree, nearest_name
+from dynsys.errors import nearest_name
+from dynsys.model.tree import KinematicTree
 from dynsys.system.equations import Term
 from dynsys.system.unknowns import UnknownKind, UnknownLayout
 from dynsys.types import Array

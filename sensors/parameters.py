@@ -14,7 +14,8 @@ from typing import Annotated, Any, TypeAlias, final, get_type_hints
 
 import numpy as np
 
-from dynsys.model.tree import KinematicTree, nearest_name
+from dynsys.errors import nearest_name
+from dynsys.model.tree import KinematicTree
 
 __all__ = [
     "AXES",

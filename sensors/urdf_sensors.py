@@ -9,10 +9,10 @@ from typing import final
 
 import numpy as np
 
-from dynsys.errors import LayoutError
+from dynsys.errors import LayoutError, nearest_name
 from dynsys.model.readers.assembly import emit
 from dynsys.model.readers.xml_input import MAX_BYTES, Node, PathLike, read_xml
-from dynsys.model.tree import KinematicTree, nearest_name
+from dynsys.model.tree import KinematicTree
 from sensors.external import LoadCellPlate
 from sensors.force_torque import ForceTorque
 from sensors.inertial import Accelerometer, AngularAccelerometer, Gyroscope, Imu

@@ -21,6 +21,7 @@ __all__ = [
     "body_poses",
     "central_difference",
     "forward_dynamics",
+    "freedom_owners",
     "inverse_dynamics",
     "jacobian",
     "jacobian_by_differences",
@@ -78,6 +79,11 @@ def joint_pose(joint: AbstractJoint, q: Array) -> Array:
         case "free":
             return pose(Rotation.from_quat(q[3:]).as_matrix(), q[:3])
     raise AssertionError(f"no oracle for joint kind {joint.kind!r}")
+
+
+def freedom_owners(robot: KinematicTree) -> list[int]:
+    """Body whose joint holds each freedom, for robots without coupled joints."""
+    return [i for i, joint in enumerate(robot.joints) for _ in range(joint.nv)]
 
 
 def body_poses(robot: KinematicTree, q: Array) -> list[Array]:

@@ -19,12 +19,12 @@ from typing import Literal, NamedTuple, final, get_args
 import numpy as np
 from scipy.linalg import lapack
 
-from dynsys.errors import ModelError, SingularSystemError, StateError
+from dynsys.errors import ModelError, SingularSystemError, StateError, nearest_name
 from dynsys.loops import drumwright
 from dynsys.loops.drumwright import TreeArrays
 from dynsys.loops.packed import inertia_matrix
 from dynsys.model.expanded import expanded_parent
-from dynsys.model.tree import KinematicTree, nearest_name
+from dynsys.model.tree import KinematicTree
 from dynsys.recursive.crba import crba_scalars
 from dynsys.recursive.sparse_factors import (
     as_columns,

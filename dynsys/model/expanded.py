@@ -13,7 +13,7 @@ from dynsys.errors import ModelError
 from dynsys.model.tree import KinematicTree
 from dynsys.types import IntArray
 
-__all__ = ["body_of_freedom", "depths", "expanded_parent", "last_freedom"]
+__all__ = ["depths", "expanded_parent", "last_freedom"]
 
 
 def last_freedom(robot: KinematicTree) -> IntArray:
@@ -65,18 +65,6 @@ def expanded_parent(robot: KinematicTree) -> IntArray:
         if freedoms.stop > freedoms.start:
             parent[freedoms.start] = last[robot.parent[i]] if robot.parent[i] >= 0 else -1
     return parent
-
-
-def body_of_freedom(robot: KinematicTree) -> IntArray:
-    """Body whose joint holds each freedom: (nv,), ascending; a fixed joint's body is absent.
-
-    Raises
-    ------
-    ModelError
-        if the robot has coupled (mimic) joints, where one freedom moves several joints.
-    """
-    _require_tree_sparsity(robot)
-    return np.repeat(np.arange(robot.n_bodies, dtype=np.intp), [j.nv for j in robot.joints])
 
 
 def depths(parent: IntArray) -> IntArray:

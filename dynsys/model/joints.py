@@ -77,11 +77,6 @@ class AbstractJoint(ABC):
     def pattern(self) -> tuple[BoolArray, BoolArray]:
         """Worst-case nonzeros of the transform's E (3, 3) and r (3,), over all q."""
 
-    @property
-    def bias(self) -> Array:
-        """Velocity-product acceleration c_J (6,): zero, because S is constant here."""
-        return np.zeros(6)
-
     def neutral(self) -> Array:
         """Position (nq,) at which child and joint frame coincide."""
         return np.zeros(self.nq)

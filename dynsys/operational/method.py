@@ -12,9 +12,9 @@ from importlib import import_module
 
 import numpy as np
 
-from dynsys.errors import ModelError
+from dynsys.errors import ModelError, nearest_name
 from dynsys.loops.drumwright import TreeArrays
-from dynsys.model.tree import KinematicTree, nearest_name
+from dynsys.model.tree import KinematicTree
 from dynsys.operational import methods
 from dynsys.operational.tasks import TaskSpace, TreeState
 from dynsys.operational.y_factor import Supports, mul_JT, yd_factors

@@ -15,12 +15,12 @@ from typing import Literal, NamedTuple, final, get_args
 import numpy as np
 from scipy.linalg import lapack
 
-from dynsys.errors import ModelError, SingularSystemError, StateError
+from dynsys.errors import ModelError, SingularSystemError, StateError, nearest_name
 from dynsys.jit import Loop
 from dynsys.loops import drumwright
 from dynsys.loops.drumwright import TreeArrays
 from dynsys.loops.packed import PackedTree, Poses, inertia_matrix
-from dynsys.model.tree import KinematicTree, nearest_name
+from dynsys.model.tree import KinematicTree
 from dynsys.recursive.sparse_factors import ltl_in_situ, solve_L_in_situ, solve_LT_in_situ
 from dynsys.types import Array, ArrayLike, IntArray
 

@@ -17,8 +17,8 @@ from typing import final
 import numpy as np
 from scipy.sparse import csc_array
 
-from dynsys.errors import StateError
-from dynsys.model.tree import KinematicTree, nearest_name
+from dynsys.errors import StateError, nearest_name
+from dynsys.model.tree import KinematicTree
 from dynsys.system.equations import EquationBlock, Kinematics, Term
 from dynsys.system.laws import laws
 from dynsys.system.unknowns import UnknownLayout

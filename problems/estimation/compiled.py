@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dynsys.errors import KernelBuildError, LayoutError
+from dynsys.errors import KernelBuildError, LayoutError, nearest_name
 from dynsys.kernel.c.source import export_c
 from dynsys.kernel.estimators import estimation_kernel
 from dynsys.kernel.kernel import Kernel
-from dynsys.model.tree import KinematicTree, nearest_name
+from dynsys.model.tree import KinematicTree
 from dynsys.plan.fingerprint import (
     Fingerprint,
     fingerprint_parts,

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, final
 
 import numpy as np
 
-from dynsys.errors import DynsysError, LayoutError, ModelError, StateError
-from dynsys.model.tree import KinematicTree, nearest_name, read_only
+from dynsys.errors import DynsysError, LayoutError, ModelError, StateError, nearest_name
+from dynsys.model.tree import KinematicTree, read_only
 from dynsys.types import Array, ArrayLike, IntArray
 from problems.estimation.consistency import Suspect
 

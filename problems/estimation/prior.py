@@ -8,8 +8,7 @@ from typing import TypeAlias, final, get_args
 
 import numpy as np
 
-from dynsys.errors import LayoutError
-from dynsys.model.tree import nearest_name
+from dynsys.errors import LayoutError, nearest_name
 from dynsys.system.equations import EquationBlock
 from dynsys.system.laws import known
 from dynsys.system.unknowns import UnknownBlock, UnknownKind, UnknownLayout

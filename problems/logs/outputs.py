@@ -16,8 +16,7 @@ from typing import Any, cast, final
 
 import numpy as np
 
-from dynsys.errors import LayoutError
-from dynsys.model.tree import nearest_name
+from dynsys.errors import LayoutError, nearest_name
 from dynsys.types import Array
 from problems.estimation.estimate import QUANTITIES, Estimate, Quantity
 from problems.estimation.estimation import Estimation

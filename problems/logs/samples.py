@@ -9,9 +9,9 @@ from typing import final
 
 import numpy as np
 
-from dynsys.errors import LogError
+from dynsys.errors import LogError, nearest_name
 from dynsys.model.joints import Free, Planar, Spherical
-from dynsys.model.tree import KinematicTree, nearest_name
+from dynsys.model.tree import KinematicTree
 from dynsys.types import Array
 from problems.logs.differentiate import Differentiation, local_fit
 from problems.logs.source import (

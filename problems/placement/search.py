@@ -17,8 +17,7 @@ import numpy as np
 from scipy.linalg.lapack import dposv
 from scipy.sparse import csr_array
 
-from dynsys.errors import LayoutError
-from dynsys.model.tree import nearest_name
+from dynsys.errors import LayoutError, nearest_name
 from dynsys.system.equations import Kinematics
 from dynsys.system.unknowns import UnknownKind
 from dynsys.types import Array, BoolArray, IntArray

@@ -12,8 +12,8 @@ from __future__ import annotations
 from importlib import resources
 from typing import Any
 
-from dynsys.errors import LayoutError
-from dynsys.model.tree import KinematicTree, nearest_name
+from dynsys.errors import LayoutError, nearest_name
+from dynsys.model.tree import KinematicTree
 from sensors.files import load_layout
 from sensors.layout import Layout
 from sensors.yaml_input import read_yaml

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dynsys.errors import ModelError
-from dynsys.model.expanded import body_of_freedom, depths, expanded_parent, last_freedom
+from dynsys.model.expanded import depths, expanded_parent, last_freedom
 from dynsys.model.joints import Fixed, Free, Revolute, Spherical
 from dynsys.model.synthetic import chain
 from dynsys.model.tree import Body, Coupling, KinematicTree
@@ -33,7 +33,6 @@ def test_three_freedoms_become_a_chain_of_three() -> None:
     bodies = [Body(f"b{i}", p, j) for i, (p, j) in enumerate(zip(parents, joints, strict=True))]
     robot = KinematicTree("figure 3", bodies)
     assert expanded_parent(robot).tolist() == [-1, 0, 1, 2, 0, 3]
-    assert body_of_freedom(robot).tolist() == [0, 1, 1, 1, 2, 3]
     assert last_freedom(robot).tolist() == [0, 3, 4, 5]
 
 
@@ -48,8 +47,9 @@ def test_agrees_with_figure_4(robot: KinematicTree) -> None:
 
 @given(strategies.trees(max_bodies=12))
 def test_freedoms_above_are_those_of_the_supporting_bodies(robot: KinematicTree) -> None:
-    parent, owner, last = expanded_parent(robot), body_of_freedom(robot), last_freedom(robot)
-    assert parent.shape == owner.shape == (robot.nv,)
+    parent, last = expanded_parent(robot), last_freedom(robot)
+    owner = oracles.freedom_owners(robot)
+    assert parent.shape == (robot.nv,) and len(owner) == robot.nv
     assert ((parent >= -1) & (parent < np.arange(robot.nv))).all()
     for body in range(robot.n_bodies):
         path, k = [], int(last[body])
@@ -83,7 +83,6 @@ def test_fixed_joints_are_skipped() -> None:
     ]
     robot = KinematicTree("welded", bodies)
     assert expanded_parent(robot).tolist() == [-1, 0, 1, 2, 3, 4, 5, -1]
-    assert body_of_freedom(robot).tolist() == [1] * 6 + [4, 5]
     assert last_freedom(robot).tolist() == [-1, 5, 5, 5, 6, 7]
 
 
@@ -93,7 +92,7 @@ def test_chain_of_single_freedoms_is_its_own_expansion() -> None:
     assert depths(robot.parent).tolist() == [1, 2, 3, 4, 5, 6]
 
 
-@pytest.mark.parametrize("function", [expanded_parent, body_of_freedom, last_freedom])
+@pytest.mark.parametrize("function", [expanded_parent, last_freedom])
 def test_coupled_robot_is_refused_by_name(function: object) -> None:
     bodies = [
         Body("a", -1, Revolute()),

@@ -16,7 +16,6 @@ import pytest
 from dynsys.errors import ModelError, ModelWarning
 from dynsys.interop import MujocoMap
 from dynsys.model.readers import load
-from dynsys.model.readers.mjcf import read_mjcf
 from dynsys.model.tree import KinematicTree
 from dynsys.recursive import forward_kinematics, rnea
 
@@ -162,7 +161,7 @@ def test_what_is_not_part_of_the_model_is_named(tmp_path: Path) -> None:
     spring = BALL.replace('name="j"', 'name="j" stiffness="3"')
     path = write(tmp_path, body_model(spring, '<option density="1.2"/>'))
     with pytest.warns(ModelWarning) as caught:
-        read_mjcf(path)
+        load(path)
     said = " ".join(str(w.message) for w in caught)
     assert "joint springs" in said
     assert "fluid forces" in said
@@ -171,8 +170,6 @@ def test_what_is_not_part_of_the_model_is_named(tmp_path: Path) -> None:
 def test_what_mujoco_refuses_is_a_model_error(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"m\.xml: MuJoCo cannot compile it"):
         load(write(tmp_path, body_model("<body><joint/></body>")))
-    with pytest.raises(ModelError, match="starts with <mujoco>"):
-        read_mjcf(write(tmp_path, "<robot/>"))
 
 
 def test_missing_package_names_the_extra(
@@ -222,7 +219,7 @@ def test_files_that_include_each_other_twice_are_refused_at_once(tmp_path: Path)
     write(tmp_path, f"<mujocoinclude>{BALL}</mujocoinclude>", "part80.xml")
     path = write(tmp_path, body_model('<include file="part0.xml"/>'))
     with pytest.raises(ModelError, match="expands to more than"):
-        read_mjcf(path)
+        load(path)
 
 
 def test_included_files_are_checked_too(tmp_path: Path) -> None:

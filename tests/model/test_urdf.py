@@ -10,7 +10,6 @@ import pytest
 
 from dynsys.errors import ModelError, ModelWarning
 from dynsys.model.readers import load
-from dynsys.model.readers.urdf import read_urdf
 from tests.model.urdf_text import LIMIT, UNIT, joint, link, quiet, write
 from tests.robots import all_urdf_files, robot_path
 
@@ -158,12 +157,11 @@ def test_rotor_inertia_in_a_transmission_is_named(tmp_path: Path) -> None:
 
 def test_gravity_and_the_warning_points_at_the_caller(tmp_path: Path) -> None:
     path = write(tmp_path, link("base"), link("a", ""), joint("j", "base", "a"))
-    for read in (load, read_urdf):
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            robot = read(path, gravity=(0, 0, -1.62))
-        assert [w.filename for w in caught] == [__file__]
-        np.testing.assert_array_equal(robot.gravity, [0, 0, -1.62])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        robot = load(path, gravity=(0, 0, -1.62))
+    assert [w.filename for w in caught] == [__file__]
+    np.testing.assert_array_equal(robot.gravity, [0, 0, -1.62])
 
 
 # ---- mimic -----------------------------------------------------------------------------------

@@ -8,7 +8,6 @@ import pytest
 
 from dynsys.errors import ModelError
 from dynsys.model.readers import load, xml_input
-from dynsys.model.readers.urdf import read_urdf
 from tests.model.urdf_text import UNIT, joint, link, quiet, write
 
 # ---- failure modes ---------------------------------------------------------------------------
@@ -91,8 +90,6 @@ def test_missing_file_folder_and_bad_xml(tmp_path: Path) -> None:
     broken.write_text("<sdf/>")
     with pytest.raises(ModelError, match="<sdf> is neither URDF"):
         load(broken)
-    with pytest.raises(ModelError, match="starts with <robot>"):
-        read_urdf(broken)
 
 
 def test_unknown_options(tmp_path: Path) -> None:

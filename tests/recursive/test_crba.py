@@ -10,7 +10,6 @@ from numpy.testing import assert_allclose
 
 from dynsys import crba, rnea, synthetic
 from dynsys.errors import StateError
-from dynsys.model.expanded import body_of_freedom
 from dynsys.model.tree import KinematicTree
 from dynsys.recursive.common_frame import (
     Freedoms,
@@ -79,7 +78,7 @@ def test_wrong_position_is_named() -> None:
 
 def supported(robot: KinematicTree) -> Array:
     """(nv, nv) booleans: freedom j supports freedom i, or is i's own."""
-    body = body_of_freedom(robot)
+    body = oracles.freedom_owners(robot)
     return np.array(
         [[j <= i and body[j] in robot.support(body[i]) for j in range(robot.nv)]
          for i in range(robot.nv)]
@@ -124,7 +123,7 @@ def test_common_frame_is_that_of_a_floating_base(robot: KinematicTree) -> None:
         assert_allclose(oracles.pose(X.E.T, X.r), expected, atol=1e-12)
     # every freedom's motion, in the common frame
     found: Freedoms = composite_freedoms(robot, q)
-    for k, body in enumerate(body_of_freedom(robot)):
+    for k, body in enumerate(oracles.freedom_owners(robot)):
         X = oracles.motion_matrix(np.linalg.inv(T[body]) @ common)
         S = robot.motion_subspace[body][:, k - robot.v_slices()[body].start]
         assert_allclose(found.motion[:, k], X @ S, atol=1e-12)

@@ -27,8 +27,11 @@ def load(
     Parameters
     ----------
     path : the file (``.urdf``, ``.xml``).
-    floating_base : put the root link on a free joint called "root".
-    mimic : "independent" or "couple", see :func:`dynsys.model.readers.urdf.read_urdf`.
+    floating_base : put the root link of a URDF file, or the one body of an MJCF file that is
+        welded to the world, on a free joint called "root"; else it is the base.
+    mimic : "independent" gives joints that mimic others a freedom of their own (with a
+        warning), "couple" makes them follow their leader. In MJCF these are the linear joint
+        equalities, hard where MuJoCo's are soft.
     gravity : (3,) in base coordinates, m/s^2; None for the file's, or (0, 0, -9.81).
     inertia : "warn" about or, with "strict", refuse inertias that no mass distribution has.
     max_bytes : largest file that is read.
@@ -36,7 +39,12 @@ def load(
     Raises
     ------
     ModelError
-        naming file, element and what to do.
+        naming file, line, element and what to do; or the ``mujoco`` package is missing.
+
+    Warns
+    -----
+    ModelWarning
+        mimic joints, damping and friction, unphysical inertias, bodies without inertia.
 
     Examples
     --------

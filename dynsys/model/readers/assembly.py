@@ -1,4 +1,8 @@
-"""What all readers share: folding welded links, composing couplings, collecting warnings."""
+"""What all readers share: options, folding welded links, composing couplings, warnings.
+
+Fixed joints are folded: the child's inertia goes to the body that carries it; its frame and a
+:class:`~dynsys.model.body.Weld` stay, for sensors that sit there.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +14,9 @@ from typing import Literal, TypeAlias, final, get_args
 import numpy as np
 
 from dynsys.errors import ModelError, ModelWarning
+from dynsys.model.body import Body, Coupling, Frame, Weld, inertia_defect
 from dynsys.model.spatial import Inertia, Transform, without_rounding
-from dynsys.model.tree import Body, Coupling, Frame, KinematicTree, WeldRecorder, inertia_defect
+from dynsys.model.tree import KinematicTree
 from dynsys.types import Array, ArrayLike
 
 __all__ = [
@@ -23,7 +28,6 @@ __all__ = [
     "compose",
     "emit",
     "listing",
-    "resolve_couplings",
 ]
 
 MimicPolicy: TypeAlias = Literal["independent", "couple"]
@@ -73,33 +77,6 @@ def compose(first: Transform, second: Transform) -> Transform:
     return Transform(without_rounding(np.asarray(both.E)), both.r)
 
 
-def resolve_couplings(
-    couplings: Mapping[int, Coupling], names: Sequence[str], source: str
-) -> dict[int, Coupling]:
-    """Couple every follower to the leader at the end of its chain.
-
-    q_f = a q_l + b and q_l = c q_m + d give q_f = a c q_m + (a d + b).
-    """
-    resolved: dict[int, Coupling] = {}
-    for follower, coupling in couplings.items():
-        passed = {follower}
-        while coupling.leader in couplings:
-            if coupling.leader in passed:
-                raise ModelError(
-                    f"{source}: joint {names[follower]!r} follows itself through its leaders;"
-                    " break the ring, or load with mimic='independent'"
-                )
-            passed.add(coupling.leader)
-            up = couplings[coupling.leader]
-            coupling = Coupling(
-                up.leader,
-                coupling.ratio * up.ratio,
-                coupling.ratio * up.offset + coupling.offset,
-            )
-        resolved[follower] = coupling
-    return resolved
-
-
 @final
 class Assembly:
     """A robot under construction: bodies in parent-first order, frames, notes for the user."""
@@ -110,7 +87,9 @@ class Assembly:
         self.bodies: list[Body] = []
         self.frames: dict[str, Frame] = {}
         self.notes: list[str] = []
-        self.folded = WeldRecorder()
+        self._welds: dict[str, Weld] = {}  # by link, parents before children
+        self._welded_to: dict[str, str] = {}
+        self._hanging: dict[str, list[int]] = {}
         self._unphysical: list[str] = []
         self._rotors: list[str] = []
 
@@ -164,22 +143,56 @@ class Assembly:
         ``joint`` is the name of the fixed joint, ``transform`` goes body of carrier -> link.
         """
         self.weld(carrier.body, link, transform, inertia)
-        self.folded.fold(
-            link,
-            joint=joint,
-            parent=parent,
-            body=carrier.body,
-            transform=transform,
-            parent_transform=carrier.transform,
-            inertia=inertia,
+        seen = inertia.seen_from(transform)
+        self._welds[link] = Weld(
+            joint, link, carrier.body, transform, carrier.transform, seen, ()
         )
+        self._welded_to[link] = parent
         return self.frames[link]
 
+    def hang(self, body: int, link: str) -> None:
+        """Remember that the joint of ``body`` sits on ``link``."""
+        self._hanging.setdefault(link, []).append(body)
+
+    def welds(self) -> dict[str, Weld]:
+        """Welds by the name of their fixed joint and, where that is free, of their link."""
+        inertia = {link: weld.inertia for link, weld in self._welds.items()}
+        children = {link: list(self._hanging.get(link, ())) for link in self._welds}
+        for link in reversed(self._welds):
+            parent = self._welded_to[link]
+            if parent in self._welds:  # what hangs beyond the parent's joint too
+                inertia[parent] = inertia[parent].plus(inertia[link])
+                children[parent].extend(children[link])
+        found = {
+            weld.joint: replace(
+                weld, inertia=inertia[link], children=tuple(sorted(children[link]))
+            )
+            for link, weld in self._welds.items()
+        }
+        return found | {weld.link: weld for weld in found.values() if weld.link not in found}
+
     def couple(self, couplings: Mapping[int, Coupling]) -> None:
-        """Make joints follow others, chains of leaders resolved."""
-        names = [body.joint_name or body.name for body in self.bodies]
-        for i, coupling in resolve_couplings(couplings, names, self.source).items():
-            self.bodies[i] = replace(self.bodies[i], coupling=coupling)
+        """Make joints follow others, each the leader at the end of its chain.
+
+        q_f = a q_l + b and q_l = c q_m + d give q_f = a c q_m + (a d + b).
+        """
+        for follower, coupling in couplings.items():
+            passed = {follower}
+            while coupling.leader in couplings:
+                if coupling.leader in passed:
+                    name = self.bodies[follower].joint_name or self.bodies[follower].name
+                    raise ModelError(
+                        f"{self.source}: joint {name!r} follows itself through its leaders;"
+                        " break the ring, or load with mimic='independent'"
+                    )
+                passed.add(coupling.leader)
+                up = couplings[coupling.leader]
+                coupling = Coupling(
+                    up.leader,
+                    coupling.ratio * up.ratio,
+                    coupling.ratio * up.offset + coupling.offset,
+                )
+            self.bodies[follower] = replace(self.bodies[follower], coupling=coupling)
 
     def finish(self, gravity: ArrayLike, inertia: InertiaPolicy) -> KinematicTree:
         """Return the validated tree; notes then hold every warning."""
@@ -206,7 +219,7 @@ class Assembly:
                 self.frames,
                 gravity,
                 physical=not self._unphysical,
-                welds=self.folded.welds(),
+                welds=self.welds(),
             )
         except ModelError as error:
             raise ModelError(f"{self.source}: {error}") from None

@@ -22,85 +22,32 @@ import numpy as np
 from dynsys.distribution import install
 from dynsys.errors import ModelError
 from dynsys.model.joints import AbstractJoint, Free, Prismatic, Revolute, Spherical
-from dynsys.model.readers.assembly import (
-    Assembly,
-    InertiaPolicy,
-    MimicPolicy,
-    ReadOptions,
-    compose,
-    emit,
-    listing,
-)
-from dynsys.model.readers.xml_input import MAX_BYTES, Node, PathLike, read_xml
+from dynsys.model.readers.assembly import Assembly, MimicPolicy, ReadOptions, compose, listing
+from dynsys.model.readers.xml_input import Node, read_xml
 from dynsys.model.spatial import Inertia, Transform, quaternion_to_rotation, without_rounding
 from dynsys.model.tree import Body, Coupling, Frame, KinematicTree
-from dynsys.types import Array, ArrayLike
+from dynsys.types import Array
 
 __all__ = [
     "BALL",
     "FREE",
     "HINGE",
     "SLIDE",
-    "ModelReader",
     "body_name",
-    "check_referenced_files",
     "compiled_model",
     "joint_names",
     "mjcf_from_node",
-    "read_mjcf",
     "transform_of",
-    "tree_from_mujoco",
 ]
-
-
-def read_mjcf(
-    path: PathLike,
-    *,
-    floating_base: bool = False,
-    mimic: MimicPolicy = "independent",
-    gravity: ArrayLike | None = None,
-    inertia: InertiaPolicy = "warn",
-    max_bytes: int = MAX_BYTES,
-) -> KinematicTree:
-    """Read an MJCF file.
-
-    Parameters
-    ----------
-    path : the file.
-    floating_base : put the one body that is welded to the world on a free joint "root".
-    mimic : "couple" makes joints follow the linear joint equalities of the file (hard, where
-        MuJoCo's are soft); "independent" leaves them free, with a warning.
-    gravity : (3,) m/s^2; None for the file's.
-    inertia : "warn" about or, with "strict", refuse inertias that no mass distribution has.
-    max_bytes : largest file that is read.
-
-    Raises
-    ------
-    ModelError
-        file broken or unsafe, or the ``mujoco`` package missing.
-    """
-    options = ReadOptions(floating_base, mimic, gravity, inertia, max_bytes)
-    tree, notes = mjcf_from_node(read_xml(path, max_bytes), options)
-    emit(notes, stacklevel=2)
-    return tree
 
 
 def mjcf_from_node(root: Node, options: ReadOptions) -> tuple[KinematicTree, list[str]]:
     """Return the tree of the file behind ``root`` and the warnings it deserves."""
-    if root.tag != "mujoco":
-        raise root.error("an MJCF file starts with <mujoco>; this is another format")
     model = compiled_model(root, options.max_bytes)
-    return tree_from_mujoco(model, root.file, options)
-
-
-def tree_from_mujoco(
-    model: Any, source: str, options: ReadOptions
-) -> tuple[KinematicTree, list[str]]:
-    """Return the tree of a compiled ``mujoco.MjModel`` and the warnings it deserves."""
-    from mujoco import mjtDisableBit
+    from mujoco import mjtDisableBit  # there, now that a model is compiled
 
     name = bytes(model.names).split(b"\0", 1)[0].decode(errors="replace")
-    reader = ModelReader(model, Assembly(name or Path(source).stem, source))
+    reader = ModelReader(model, Assembly(name or Path(root.file).stem, root.file))
     reader.read_bodies(options.floating_base)
     reader.read_equalities(options.mimic)
     reader.note_unread()
@@ -351,7 +298,7 @@ class ModelReader:
             self.place.append(place)
             return
         self._read_joints(name, range(first, first + count), parent.body, here, inertia)
-        self.assembly.folded.hang(self.number[first], above)
+        self.assembly.hang(self.number[first], above)
 
     def _read_joints(
         self, name: str, joints: range, carrier: int, here: Transform, inertia: Inertia

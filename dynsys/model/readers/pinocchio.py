@@ -12,7 +12,7 @@ from typing import Any, final
 
 import numpy as np
 
-from dynsys.errors import ModelError, StateError
+from dynsys.errors import ModelError, StateError, nearest_name
 from dynsys.model.joints import (
     AbstractJoint,
     Free,
@@ -24,7 +24,7 @@ from dynsys.model.joints import (
 )
 from dynsys.model.readers.assembly import Assembly, InertiaPolicy, check_policies, emit
 from dynsys.model.spatial import Inertia, Transform, without_rounding
-from dynsys.model.tree import Body, Coupling, Frame, KinematicTree, nearest_name
+from dynsys.model.tree import Body, Coupling, Frame, KinematicTree
 from dynsys.types import Array, ArrayLike
 
 __all__ = [

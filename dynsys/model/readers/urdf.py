@@ -20,84 +20,20 @@ from typing import final
 
 import numpy as np
 
-from dynsys.errors import ModelError
+from dynsys.errors import ModelError, nearest_name
 from dynsys.model.joints import AbstractJoint, Free, Planar, Prismatic, Revolute
-from dynsys.model.readers.assembly import (
-    Assembly,
-    InertiaPolicy,
-    MimicPolicy,
-    ReadOptions,
-    compose,
-    emit,
-    listing,
-)
-from dynsys.model.readers.xml_input import MAX_BYTES, Node, PathLike, read_xml
+from dynsys.model.readers.assembly import Assembly, MimicPolicy, ReadOptions, compose, listing
+from dynsys.model.readers.xml_input import Node
 from dynsys.model.spatial import Inertia, Transform, rotation_from_rpy
-from dynsys.model.tree import (
-    STANDARD_GRAVITY,
-    Body,
-    Coupling,
-    Frame,
-    KinematicTree,
-    nearest_name,
-)
-from dynsys.types import ArrayLike
+from dynsys.model.tree import STANDARD_GRAVITY, Body, Coupling, Frame, KinematicTree
 
-__all__ = [
-    "Joint",
-    "Mimic",
-    "is_xacro",
-    "joint_body",
-    "read_joints",
-    "read_links",
-    "read_urdf",
-    "urdf_from_node",
-]
+__all__ = ["urdf_from_node"]
 
 ROOT_JOINT = "root"
 
 
-def read_urdf(
-    path: PathLike,
-    *,
-    floating_base: bool = False,
-    mimic: MimicPolicy = "independent",
-    gravity: ArrayLike | None = None,
-    inertia: InertiaPolicy = "warn",
-    max_bytes: int = MAX_BYTES,
-) -> KinematicTree:
-    """Read a URDF file.
-
-    Parameters
-    ----------
-    path : the file.
-    floating_base : put the root link on a free joint called "root"; else it is the base.
-    mimic : "independent" gives mimic joints a freedom of their own (with a warning), "couple"
-        makes them follow their leader.
-    gravity : (3,) in base coordinates, m/s^2; None for (0, 0, -9.81).
-    inertia : "warn" about or, with "strict", refuse inertias that no mass distribution has.
-    max_bytes : largest file that is read.
-
-    Raises
-    ------
-    ModelError
-        naming file, line, element and what to do.
-
-    Warns
-    -----
-    ModelWarning
-        mimic joints, damping and friction, unphysical inertias, bodies without inertia.
-    """
-    options = ReadOptions(floating_base, mimic, gravity, inertia, max_bytes)
-    tree, notes = urdf_from_node(read_xml(path, max_bytes), options)
-    emit(notes, stacklevel=2)
-    return tree
-
-
 def urdf_from_node(root: Node, options: ReadOptions) -> tuple[KinematicTree, list[str]]:
     """Return the tree of a parsed ``<robot>`` and the warnings it deserves."""
-    if root.tag != "robot":
-        raise root.error("a URDF file starts with <robot>; this is another format")
     links, joints = read_links(root), read_joints(root)
     base = _root_link(root, links, joints)
     name = root.attributes.get("name", "").strip() or Path(root.file).stem
@@ -168,7 +104,7 @@ def _assemble(
         else:
             body = joint_body(joint, parent.body, placement, links[joint.child])
             place[joint.child] = Frame(assembly.add(body), Transform.identity())
-            assembly.folded.hang(place[joint.child].body, joint.parent)
+            assembly.hang(place[joint.child].body, joint.parent)
         waiting.extend(carried_by.get(joint.child, ()))
     lost = [link for link in links if link not in place]
     if lost:
