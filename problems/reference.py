@@ -14,8 +14,8 @@ from scipy.sparse import csc_array
 from scipy.sparse.linalg import SuperLU, splu
 
 from dynsys.errors import SingularSystemError, StateError
-from dynsys.kernel.workers import check_threads
-from dynsys.loops.kernel import input_array, input_rows, output_target
+from dynsys.kernel.arguments import input_array, input_rows, output_target
+from dynsys.kernel.threads import check_threads
 from dynsys.plan.record import dynamics_signature
 from dynsys.program.signature import Signature
 from dynsys.system.diagnosis import describe_singularity, null_vector

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 import dynsys
 from dynsys.errors import DynsysError
 from dynsys.kernel.cache import KernelCache, fingerprint
-from dynsys.kernel.kernel import Kernel, compile_kernel
-from dynsys.kernel.llvm.computation import AbstractComputation
+from dynsys.kernel.kernel import Kernel
+from dynsys.kernel.llvm.computation import AbstractComputation, compile_computation
 from dynsys.kernel.llvm.target import host
 from dynsys.model.tree import KinematicTree
 from dynsys.plan.fingerprint import fingerprint_robot
@@ -136,11 +136,11 @@ def kernel_from(
             return kernel
         cache.remove(key)
     made = program()
-    code = compile_kernel(made, signature, dtype=dtype, target=target)
+    code = compile_computation(made, signature, dtype, target)
     inputs = states.astype(np.float64)
     outputs = made.evaluate(inputs.astype(np.longdouble)).astype(np.float64)
     cache.put(key, code, {}, {"inputs": inputs, "outputs": outputs})
-    return Kernel.from_object(code, signature, dtype=dtype)
+    return Kernel(code, signature, dtype)
 
 
 def _verified(
@@ -157,7 +157,7 @@ def _verified(
     if expected.shape != (len(inputs), signature.n_outputs):
         return None
     try:
-        kernel = Kernel.from_object(code, signature, dtype=dtype)
+        kernel = Kernel(code, signature, dtype)
         cuts = np.cumsum([size for _, size in signature.inputs])[:-1]
         got, _ = kernel.batch(*np.split(inputs, cuts, axis=1))
     except DynsysError:

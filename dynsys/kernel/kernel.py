@@ -1,115 +1,89 @@
-"""Kernel: machine code of one program, called with NumPy arrays."""
+"""Kernel: compiled code of one computation, called with NumPy arrays.
+
+    kernel.one(q, qd, qdd)      one state: vectors in, vectors out
+    kernel.batch(Q, QD, QDD)    many states: a row each, several side by side in SIMD registers
+
+Arrays that fit are checked in machine code and used in place; others are converted first
+(:mod:`dynsys.kernel.arguments`).
+"""
 
 from __future__ import annotations
 
-import ctypes
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Protocol, TypeAlias, final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from dynsys.errors import StateError
-from dynsys.kernel.llvm.computation import AbstractComputation
-from dynsys.kernel.llvm.module import emit_module
-from dynsys.kernel.llvm.target import Target, compile_object, host, load_object
-from dynsys.kernel.python_entry import builtin_function
-from dynsys.kernel.workers import Workers, check_threads
+from dynsys.kernel.arguments import (
+    SHAPE_WORDS,
+    FloatArray,
+    copy_back,
+    input_rows,
+    input_vectors,
+    output_targets,
+)
+from dynsys.kernel.llvm.computation import AbstractComputation, compile_computation
+from dynsys.kernel.llvm.target import Target, host, load_object
+from dynsys.kernel.python_entry import (
+    CHUNK,
+    FastCall,
+    builtin_function,
+    portable_call,
+    portable_rows,
+    share,
+)
+from dynsys.kernel.threads import SharedRows
 from dynsys.program.program import Program
 from dynsys.program.signature import Signature
 
-__all__ = [
-    "AbstractKernel",
-    "Kernel",
-    "build_kernel",
-    "compile_kernel",
-]
+__all__ = ["AbstractCompiledKernel", "AbstractKernel", "Kernel"]
 
-FloatArray: TypeAlias = NDArray[Any]
-
-ROWS_WORTH_A_THREAD = 256
-"""Fewer take less time than waking a thread."""
+Answer: TypeAlias = tuple[tuple[FloatArray, ...], bool]
+"""Output arrays as the signature lists them, and whether every number in them is finite."""
 
 
-def compile_kernel(
-    program: Program | AbstractComputation,
-    signature: Signature,
-    *,
-    dtype: str = "float64",
-    target: Target | None = None,
-    segment: int | None = None,
-) -> bytes:
-    """Object code of a program, to be stored or handed to :meth:`Kernel.from_object`.
+class AbstractKernel(Protocol):
+    """Outputs from inputs, as its ``signature`` names them, for one state or many."""
 
-    ``segment`` is the largest number of operations in one function, by default a tuned one.
-    """
-    target = target or host()
-    if isinstance(program, Program):
-        text = emit_module(
-            program, signature, dtype, target, segment_one=segment, segment_batch=segment
-        )
-    else:
-        text = program.module(signature, dtype, target)
-    return compile_object(text, target)
+    signature: Signature
+
+    def fast(self, *arrays: Any) -> bool | None:
+        """Inputs, then outputs: whether all results are finite; None if it can't be done so."""
+
+    def one(self, *inputs: ArrayLike, out: Sequence[FloatArray] | None = None) -> Answer:
+        """Outputs for one state."""
+
+    def batch(
+        self, *inputs: ArrayLike, out: Sequence[FloatArray] | None = None, threads: int = 1
+    ) -> Answer:
+        """Outputs (N, size) for inputs (N, size)."""
 
 
-def build_kernel(
-    program: Program,
-    signature: Signature,
-    *,
-    dtype: str = "float64",
-    target: Target | None = None,
-    segment: int | None = None,
-) -> Kernel:
-    """Compile a program for this machine and load it; arguments as :func:`compile_kernel`."""
-    code = compile_kernel(program, signature, dtype=dtype, target=target, segment=segment)
-    return Kernel.from_object(code, signature, dtype=dtype)
+class AbstractCompiledKernel(ABC):
+    """Outputs of type ``dtype``, computed by compiled code in the type ``arithmetic``."""
 
+    fast: FastCall
+    """Inputs, then outputs, used as they are: whether all is finite; None if they don't fit."""
+    length_words = SHAPE_WORDS
 
-@final
-class Kernel:
-    """Machine code of a program: outputs from inputs, for one state or many.
-
-    Arrays are those of the signature, in its order. All methods return the tuple of outputs and
-    whether every number in them is finite.
-    """
-
-    def __init__(self, code: bytes, signature: Signature, dtype: str) -> None:
+    def __init__(self, signature: Signature, dtype: str, arithmetic: str, chunk: int) -> None:
         self.signature = signature
-        self.dtype = np.dtype(dtype)
-        loaded = load_object(code)
-        self._loaded = loaded
-        pointer, integer = ctypes.c_void_p, ctypes.c_int64
-        n = len(signature.groups)
-        self._one = ctypes.CFUNCTYPE(None, *[pointer] * n)(loaded.one)
-        team = [pointer, integer, integer, *[pointer, integer] * n]
-        self._team = ctypes.CFUNCTYPE(integer, *team)(loaded.team)
-        self._workers = Workers(loaded)
-        self.fast = builtin_function(loaded.call, loaded) or _never
-        self._rows_fast = builtin_function(loaded.rows, loaded) or _never
+        self.dtype, self.arithmetic = np.dtype(dtype), np.dtype(arithmetic)
         self._sizes = tuple(size for _, size in signature.outputs)
-
-    @classmethod
-    def from_object(
-        cls, code: bytes, signature: Signature, *, dtype: str = "float64"
-    ) -> Kernel:
-        """Load what :func:`compile_kernel` made for the same signature and dtype."""
-        return cls(code, signature, dtype)
+        self._shared = SharedRows(chunk)
 
     def __repr__(self) -> str:
-        return f"Kernel({self.signature}; {self.dtype})"
+        return f"{type(self).__name__}({self.signature}; {self.dtype})"
 
-    @property
-    def address(self) -> int:
-        """Address of ``void one(in0, ..., out0, ...)``; valid while this object lives."""
-        return self._loaded.one
+    @abstractmethod
+    def _fast_rows(self, arrays: Sequence[Any], part: int, parts: int) -> bool | None:
+        """Like ``fast``, for one of several parts of the rows of a batch."""
 
-    # ---- one state -----------------------------------------------------------------------
-
-    def one(
-        self, *inputs: ArrayLike, out: Sequence[FloatArray] | None = None
-    ) -> tuple[tuple[FloatArray, ...], bool]:
-        """Outputs for one state, written into ``out`` if given.
+    def one(self, *inputs: ArrayLike, out: Sequence[FloatArray] | None = None) -> Answer:
+        """Outputs for one state, written into ``out`` if given, and whether all are finite.
 
         Raises
         ------
@@ -124,48 +98,20 @@ class Kernel:
             outputs = tuple(out)
         finite = self.fast(*inputs, *outputs)
         if finite is None:
-            finite = self._one_slowly(inputs, outputs)
+            vectors = input_vectors(inputs, self.signature, self.arithmetic, self.length_words)
+            targets = output_targets(outputs, self.signature, vectors, self.arithmetic)
+            finite = bool(self.fast(*vectors, *targets))
+            copy_back(outputs, targets)
         return outputs, finite
 
-    def _one_slowly(
-        self, inputs: tuple[ArrayLike, ...], outputs: tuple[FloatArray, ...]
-    ) -> bool:
-        """Convert and validate arguments, compute, and copy to outputs of any layout."""
-        self.signature.check_count(inputs, outputs)
-        arrays = [
-            self._vector(value, name, size)
-            for value, (name, size) in zip(inputs, self.signature.inputs, strict=True)
-        ]
-        for array, (name, size) in zip(outputs, self.signature.outputs, strict=True):
-            _check_output(array, name, (size,))
-        results = [np.empty(size, self.dtype) for size in self._sizes]
-        finite = self.fast(*arrays, *results)
-        if finite is None:
-            self._one(*(_address(array) for array in (*arrays, *results)))
-            finite = all(bool(np.isfinite(result).all()) for result in results)
-        for array, result in zip(outputs, results, strict=True):
-            array[...] = result
-        return finite
-
-    def _vector(self, value: ArrayLike, name: str, size: int) -> FloatArray:
-        array = _numeric(value, name, self.dtype)
-        if array.shape != (size,):
-            raise StateError(f"{name}: expected {size} numbers, got an array {array.shape}")
-        usable = array.flags.c_contiguous and array.flags.aligned
-        return array if usable else array.copy()
-
-    # ---- many states ---------------------------------------------------------------------
-
     def batch(
-        self,
-        *inputs: ArrayLike,
-        out: Sequence[FloatArray] | None = None,
-        threads: int = 1,
-    ) -> tuple[tuple[FloatArray, ...], bool]:
-        """Outputs (N, size) from inputs (N, size), rows split over threads.
+        self, *inputs: ArrayLike, out: Sequence[FloatArray] | None = None, threads: int = 1
+    ) -> Answer:
+        """Outputs (N, size) from inputs (N, size), and whether all are finite.
 
         Arrays of the kernel's dtype whose rows are contiguous are used in place, whatever the
-        distance from row to row. The GIL is released.
+        distance from row to row. The GIL is released; threads share the rows of batches that
+        take long enough.
 
         Raises
         ------
@@ -175,154 +121,58 @@ class Kernel:
         if out is not None:
             self.signature.check_count(inputs, out)  # the fast way knows their sum only
         first = inputs[0] if inputs else None
-        if out is None and isinstance(first, np.ndarray) and first.ndim == 2:
-            n, dtype = len(first), self.dtype
-            outputs = tuple([np.empty((n, size), dtype) for size in self._sizes])
-        else:
-            outputs = () if out is None else tuple(out)
-        finite = self._share_rows((*inputs, *outputs), threads)
+        n = len(first) if isinstance(first, np.ndarray) and first.ndim == 2 else 0
+        outputs = self._rows_out(n) if out is None else tuple(out)
+        finite = self._shared.run(partial(self._fast_rows, (*inputs, *outputs)), n, threads)
         if finite is None:
-            return self._batch_slowly(inputs, out, threads)
-        return outputs, finite
+            rows = input_rows(inputs, self.signature, self.arithmetic)
+            n = len(rows[0])
+            outputs = self._rows_out(n) if out is None else tuple(out)
+            targets = output_targets(outputs, self.signature, rows, self.arithmetic, (n,))
+            finite = self._shared.run(partial(self._fast_rows, (*rows, *targets)), n, threads)
+            if finite is None and n:
+                raise MemoryError("no memory is left for the scratch of a batch")
+            copy_back(outputs, targets)
+        return outputs, finite is not False
 
-    def _share_rows(self, arrays: tuple[Any, ...], threads: int) -> bool | None:
-        """All rows, if the arrays can be used as they are; None if not."""
-        first = arrays[0] if arrays else None
-        rows = len(first) if isinstance(first, np.ndarray) and first.ndim else 0
-        return self._rows_fast(self._board(rows, threads), *arrays)
+    def _rows_out(self, n: int) -> tuple[FloatArray, ...]:
+        return tuple([np.empty((n, size), self.dtype) for size in self._sizes])
 
-    def _board(self, rows: int, threads: int) -> NDArray[np.int64]:
-        """Lines of the threads that help the caller with so many rows; they are awake."""
-        shares = -(-rows // ROWS_WORTH_A_THREAD)
-        return self._workers.awake(min(check_threads(threads), shares) - 1)
 
-    def _batch_slowly(
-        self, inputs: tuple[ArrayLike, ...], out: Sequence[FloatArray] | None, threads: int
-    ) -> tuple[tuple[FloatArray, ...], bool]:
-        """Validate and convert what the fast path refused; copy only what cannot be used."""
-        self.signature.check_count(inputs, out)
-        arrays = [
-            self._rows(value, name, size)
-            for value, (name, size) in zip(inputs, self.signature.inputs, strict=True)
-        ]
-        n = self._same_length(arrays)
-        if out is None:
-            outputs = tuple(np.empty((n, size), self.dtype) for size in self._sizes)
-            targets = list(outputs)
-        else:
-            outputs = tuple(out)
-            targets = self._usable_outputs(outputs, arrays, n)
-        finite = self._run([*arrays, *targets], n, threads)
-        for array, target in zip(outputs, targets, strict=True):
-            if array is not target:
-                array[...] = target
-        return outputs, finite
+@final
+class Kernel(AbstractCompiledKernel):
+    """Machine code of a program: outputs from inputs, for one state or many."""
 
-    def _rows(self, value: ArrayLike, name: str, size: int) -> FloatArray:
-        array = _numeric(value, name, self.dtype)
-        if array.ndim != 2 or array.shape[1] != size:
-            raise StateError(f"{name}: expected shape (N, {size}), got {array.shape}")
-        return array if self._in_place(array) else array.copy()
+    length_words = "{} numbers, got an array"
 
-    def _in_place(self, array: FloatArray) -> bool:
-        item = self.dtype.itemsize
-        return bool(
-            array.dtype == self.dtype
-            and array.dtype.isnative
-            and array.flags.aligned
-            and (array.shape[1] <= 1 or array.strides[1] == item)
-            and array.strides[0] % item == 0
+    def __init__(self, code: bytes, signature: Signature, dtype: str = "float64") -> None:
+        super().__init__(signature, dtype, dtype, CHUNK)
+        loaded = self._loaded = load_object(code)
+        self.fast = builtin_function(loaded.call, loaded) or portable_call(
+            signature, dtype, loaded.one
+        )
+        self._rows = builtin_function(loaded.rows, loaded) or portable_rows(
+            signature, dtype, loaded.share
         )
 
-    def _same_length(self, arrays: list[FloatArray]) -> int:
-        lengths = {
-            name: len(array)
-            for array, (name, _) in zip(arrays, self.signature.inputs, strict=True)
-        }
-        if len(set(lengths.values())) > 1:
-            raise StateError(f"batch: all arguments need as many rows, got {lengths}")
-        return next(iter(lengths.values()), 0)
+    @classmethod
+    def compile(
+        cls,
+        computation: Program | AbstractComputation,
+        signature: Signature,
+        *,
+        dtype: str = "float64",
+        target: Target | None = None,
+        segment: int | None = None,
+    ) -> Kernel:
+        """Compile and load; ``segment`` operations at most go into one function."""
+        code = compile_computation(computation, signature, dtype, target or host(), segment)
+        return cls(code, signature, dtype)
 
-    def _usable_outputs(
-        self, outputs: tuple[FloatArray, ...], inputs: list[FloatArray], n: int
-    ) -> list[FloatArray]:
-        """The outputs themselves where possible, else fresh arrays to copy from."""
-        targets: list[FloatArray] = []
-        for array, (name, size) in zip(outputs, self.signature.outputs, strict=True):
-            _check_output(array, name, (n, size))
-            usable = self._in_place(array) and not any(
-                np.may_share_memory(array, other) for other in (*inputs, *targets)
-            )
-            targets.append(array if usable else np.empty((n, size), self.dtype))
-        return targets
+    @property
+    def address(self) -> int:
+        """Address of ``void one(in0, ..., out0, ...)``; valid while this object lives."""
+        return self._loaded.one
 
-    def _run(self, arrays: list[FloatArray], n: int, threads: int) -> bool:
-        item = self.dtype.itemsize
-        arguments: list[int] = []
-        for array in arrays:
-            arguments += [_address(array), array.strides[0] // item]
-        board = self._board(n, threads)
-        flag = self._team(_address(board), len(board), n, *arguments)
-        if flag < 0:
-            raise MemoryError("no memory is left for the scratch of a batch")
-        return bool(flag)
-
-
-def _address(array: NDArray[Any]) -> int:
-    address: int = array.__array_interface__["data"][0]
-    return address
-
-
-def _never(*_: object) -> bool | None:
-    """The fast path of interpreters that have none."""
-    return None
-
-
-def _numeric(value: ArrayLike, name: str, dtype: np.dtype[Any]) -> FloatArray:
-    """Real numbers as an array, converted to ``dtype`` only if they are of another."""
-    try:
-        array = np.asarray(value)
-        if array.dtype != dtype:
-            if array.dtype.kind not in "fiub":
-                raise TypeError(f"dtype {array.dtype}")
-            array = array.astype(dtype)
-    except (TypeError, ValueError) as error:
-        raise StateError(f"{name}: expected an array of real numbers ({error})") from error
-    return array
-
-
-def _check_output(array: Any, name: str, shape: tuple[int, ...]) -> None:
-    if not isinstance(array, np.ndarray) or array.shape != shape or array.dtype.kind != "f":
-        found = f"{array.dtype}{array.shape}" if isinstance(array, np.ndarray) else type(array)
-        raise StateError(f"out, {name}: expected a float array of shape {shape}, got {found}")
-    if not array.flags.writeable:
-        raise StateError(f"out, {name}: the array is read-only; hand in a writeable one")
-
-
-# ----------------------------------------------------------------------
-# What every kernel offers, whatever computes behind it.
-
-
-class AbstractKernel(Protocol):
-    """Outputs from inputs, as its ``signature`` names them, for one state or many."""
-
-    signature: Signature
-
-    def fast(self, *arrays: Any) -> bool | None:
-        """Inputs, then outputs: whether all results are finite; None if it can't be done so."""
-        ...
-
-    def one(
-        self, *inputs: ArrayLike, out: Sequence[NDArray[Any]] | None = None
-    ) -> tuple[tuple[NDArray[Any], ...], bool]:
-        """Outputs for one state, and whether they are all finite."""
-        ...
-
-    def batch(
-        self,
-        *inputs: ArrayLike,
-        out: Sequence[NDArray[Any]] | None = None,
-        threads: int = 1,
-    ) -> tuple[tuple[NDArray[Any], ...], bool]:
-        """Outputs (N, size) for inputs (N, size), and whether they are all finite."""
-        ...
+    def _fast_rows(self, arrays: Sequence[Any], part: int, parts: int) -> bool | None:
+        return self._rows(share(part, parts), *arrays)

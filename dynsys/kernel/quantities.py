@@ -18,10 +18,9 @@ from dynsys.errors import KernelBuildError
 from dynsys.kernel.build import kernel_from
 from dynsys.kernel.cache import KernelCache
 from dynsys.kernel.kernel import Kernel
-from dynsys.kernel.llvm.computation import AbstractComputation, TailedProgram
+from dynsys.kernel.llvm.computation import AbstractComputation, MatrixProgram, check_dtype
 from dynsys.kernel.llvm.ltdl import ltdl_computation
 from dynsys.kernel.llvm.matrix_tails import GramTail, InertiaTail, block_starts, own_supports
-from dynsys.kernel.llvm.module import check_dtype
 from dynsys.kernel.llvm.target import host
 from dynsys.model.expanded import expanded_parent, last_freedom
 from dynsys.model.spatial import Transform
@@ -212,7 +211,7 @@ def recorded(
     return guarded(program, robot.quaternion_slices, dtype, n_finite=robot.nq)
 
 
-def inertia_matrix(robot: KinematicTree, dtype: str, width: int) -> Program | TailedProgram:
+def inertia_matrix(robot: KinematicTree, dtype: str, width: int) -> Program | MatrixProgram:
     """H (nv, nv) of q: local frames for short limbs, a common frame for long ones."""
 
     def local() -> Program:
@@ -222,7 +221,7 @@ def inertia_matrix(robot: KinematicTree, dtype: str, width: int) -> Program | Ta
         return local()
     parent = expanded_parent(robot)
     head = recorded(robot, lambda q: _flat(composite_freedoms(reframe(robot), q)), dtype)
-    tailed = TailedProgram(head, InertiaTail(parent))
+    tailed = MatrixProgram(head, InertiaTail(parent))
     if sum(len(robot.support(i)) - 1 for i in range(robot.n_bodies)) > MOST_PAIRS:
         return tailed
     straight = local()
@@ -232,7 +231,7 @@ def inertia_matrix(robot: KinematicTree, dtype: str, width: int) -> Program | Ta
 
 def inverse_inertia_matrix(
     robot: KinematicTree, dtype: str, width: int
-) -> Program | TailedProgram:
+) -> Program | MatrixProgram:
     """H^-1 (nv, nv) of q.
 
     Raises
@@ -252,12 +251,12 @@ def inverse_inertia_matrix(
         ),
         robot,
     )
-    return TailedProgram(head, GramTail(parent, own_supports(parent), own=True))
+    return MatrixProgram(head, GramTail(parent, own_supports(parent), own=True))
 
 
 def operational_matrix(
     robot: KinematicTree, bodies: Sequence[str | int], dtype: str, width: int
-) -> Program | TailedProgram:
+) -> Program | MatrixProgram:
     """Lambda^-1 (6 m, 6 m) = J H^-1 J^T of q for bodies and frames, each in its own frame.
 
     Raises
@@ -290,7 +289,7 @@ def operational_matrix(
 
         return recorded(robot, numbers, dtype)
 
-    return TailedProgram(_accurate(head, robot), GramTail(parent, supports, own=False))
+    return MatrixProgram(_accurate(head, robot), GramTail(parent, supports, own=False))
 
 
 def require_inertia(robot: KinematicTree) -> None:

@@ -6,16 +6,16 @@ these loops are compiled once for all robots and run over its flat arrays.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeAlias, final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dynsys.errors import KernelBuildError, StateError
-from dynsys.kernel.workers import check_threads, processors
+from dynsys.errors import KernelBuildError
+from dynsys.kernel.arguments import FloatArray, all_usable
+from dynsys.kernel.kernel import AbstractCompiledKernel
 from dynsys.loops import columns as at
 from dynsys.loops.flat import Model, Work, flatten, workspace
 from dynsys.model.tree import KinematicTree
@@ -26,15 +26,10 @@ from dynsys.types import Array, ArrayLike, BoolArray
 __all__ = [
     "OPERATIONS_LIMIT",
     "AbstractLoopKernel",
-    "FloatArray",
     "LoopInertiaMatrix",
     "LoopKernel",
     "crba",
     "estimated_operations",
-    "input_array",
-    "input_rows",
-    "is_plain",
-    "output_target",
     "prefer_loops",
 ]
 
@@ -47,8 +42,8 @@ _BITS = {
 _UNUSED = np.empty((0, 0))
 
 
-class AbstractLoopKernel(ABC):
-    """Loops with a signature: checks arguments, keeps a workspace per thread, splits batches.
+class AbstractLoopKernel(AbstractCompiledKernel):
+    """Loops with a signature, and a workspace for every thread that is inside.
 
     Arithmetic is float64 throughout; ``dtype`` is that of the outputs.
     """
@@ -58,19 +53,12 @@ class AbstractLoopKernel(ABC):
     ) -> None:
         if dtype not in ("float64", "float32"):
             raise KernelBuildError(f"dtype must be 'float64' or 'float32', got {dtype!r}")
-        self.signature = signature
-        self.dtype = np.dtype(dtype)
-        self._vectors_in = [(name, (size,)) for name, size in signature.inputs]
-        self._vectors_out = [(name, (size,)) for name, size in signature.outputs]
-        self._shapes = [shape for _, shape in (*self._vectors_in, *self._vectors_out)]
+        super().__init__(signature, dtype, "float64", 1)
         self._nq = robot.nq
         flat = self._flat = flatten(robot, known)
         unknown = np.flatnonzero(~known).astype(np.int64)
         self._model = Model(flat.numbers, flat.frames, flat.integers, unknown)
         self._free: list[Work] = []
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.signature}; {self.dtype})"
 
     @abstractmethod
     def _run_rows(self, inputs: list[FloatArray], outputs: list[FloatArray]) -> bool:
@@ -92,100 +80,20 @@ class AbstractLoopKernel(ABC):
 
         Inputs are read before outputs are written: they may overlap.
         """
-        if len(arrays) != len(self._shapes):
+        if not all_usable(arrays, self.signature, self.arithmetic):
             return None
-        for array, shape in zip(arrays, self._shapes, strict=True):
-            if not (type(array) is np.ndarray and array.shape == shape and is_plain(array)):
-                return None
-        n_inputs = len(self._vectors_in)
-        if not all(array.flags.writeable for array in arrays[n_inputs:]):
+        return self._split([array[None] for array in arrays])
+
+    def _fast_rows(self, arrays: Sequence[Any], part: int, parts: int) -> bool | None:
+        if not all_usable(arrays, self.signature, self.arithmetic, rows=True):
             return None
-        rows = [array[None] for array in arrays]
-        return self._run_rows(rows[:n_inputs], rows[n_inputs:])
-
-    def one(
-        self, *inputs: ArrayLike, out: Sequence[FloatArray] | None = None
-    ) -> tuple[tuple[FloatArray, ...], bool]:
-        """Outputs for one state, written into ``out`` if given, and whether all are finite.
-
-        Raises
-        ------
-        StateError
-            If an argument has the wrong length or is not numeric.
-        """
-        self.signature.check_count(inputs, out)
-        if out is None:
-            outputs = tuple([np.empty(shape, self.dtype) for _, shape in self._vectors_out])
-        else:
-            outputs = tuple(out)
-        finite = self.fast(*inputs, *outputs)
-        if finite is None:
-            finite = self._one_slowly(inputs, outputs)
-        return outputs, finite
-
-    def _one_slowly(
-        self, inputs: tuple[ArrayLike, ...], outputs: tuple[FloatArray, ...]
-    ) -> bool:
-        """Convert and validate arguments, compute, and copy to outputs of any layout."""
-        arrays = [
-            input_array(value, name, shape)[None]
-            for value, (name, shape) in zip(inputs, self._vectors_in, strict=True)
-        ]
-        targets = [
-            output_target(array, name, shape, ())
-            for array, (name, shape) in zip(outputs, self._vectors_out, strict=True)
-        ]
-        finite = self._run_rows(arrays, [target[None] for target in targets])
-        _copy_back(outputs, targets)
-        return finite
-
-    def batch(
-        self,
-        *inputs: ArrayLike,
-        out: Sequence[FloatArray] | None = None,
-        threads: int = 1,
-    ) -> tuple[tuple[FloatArray, ...], bool]:
-        """Outputs (N, size) from inputs (N, size), rows split over threads; GIL released.
-
-        Raises
-        ------
-        StateError
-            If an argument has the wrong shape or is not numeric, or ``threads`` is below 1.
-        """
-        self.signature.check_count(inputs, out)
-        arrays = input_rows(inputs, self.signature)
         n = len(arrays[0])
-        if out is None:
-            outputs = tuple(np.empty((n, *size), self.dtype) for _, size in self._vectors_out)
-        else:
-            outputs = tuple(out)
-        targets: list[FloatArray] = []
-        for array, (name, size) in zip(outputs, self._vectors_out, strict=True):
-            targets.append(output_target(array, name, (n, *size), [*arrays, *targets]))
-        finite = self._run(arrays, targets, threads)
-        _copy_back(outputs, targets)
-        return outputs, finite
+        rows = slice(n * part // parts, n * (part + 1) // parts)
+        return self._split([array[rows] for array in arrays])
 
-    def _run(self, inputs: list[FloatArray], outputs: list[FloatArray], threads: int) -> bool:
-        n = len(inputs[0])
-        chunks = min(check_threads(threads), processors(), n)
-        if chunks <= 1:
-            return self._run_rows(inputs, outputs)
-        cuts = [slice(n * i // chunks, n * (i + 1) // chunks) for i in range(chunks)]
-        with ThreadPoolExecutor(chunks) as pool:
-            parts = pool.map(
-                lambda rows: self._run_rows(
-                    [x[rows] for x in inputs], [x[rows] for x in outputs]
-                ),
-                cuts,
-            )
-            return all(parts)
-
-
-def _copy_back(outputs: Sequence[FloatArray], targets: Sequence[FloatArray]) -> None:
-    for array, target in zip(outputs, targets, strict=True):
-        if array is not target:
-            array[...] = target
+    def _split(self, arrays: list[FloatArray]) -> bool:
+        n_inputs = len(self.signature.inputs)
+        return self._run_rows(arrays[:n_inputs], arrays[n_inputs:])
 
 
 @final
@@ -309,65 +217,6 @@ def crba(robot: KinematicTree, q: ArrayLike) -> Array:
     (H,), _ = LoopInertiaMatrix(robot).one(robot.check_q(q))
     matrix: NDArray[np.float64] = H.reshape(robot.nv, robot.nv)
     return matrix
-
-
-# ----------------------------------------------------------------------
-# Arguments of loops and of the reference: what is accepted, copied, or an error.
-
-FloatArray: TypeAlias = NDArray[Any]
-_FLOAT64 = np.dtype(np.float64)
-
-
-def is_plain(array: FloatArray) -> bool:
-    """Whether loops can use the numbers of an array as they lie."""
-    return array.dtype == _FLOAT64 and array.flags.aligned
-
-
-def input_array(value: ArrayLike, name: str, shape: tuple[int | None, ...]) -> FloatArray:
-    """Real numbers of the given shape (None: any length) as float64, copied only if needed."""
-    if type(value) is np.ndarray and is_plain(value):
-        if value.shape == shape or (shape[0] is None and value.shape[1:] == shape[1:]):
-            return value
-    try:
-        array = np.asarray(value)
-        if array.dtype.kind not in "fiub":
-            raise TypeError(f"dtype {array.dtype}")
-        array = np.require(array, np.float64, ["A"])
-    except (TypeError, ValueError) as error:
-        raise StateError(f"{name}: expected an array of real numbers ({error})") from error
-    if array.ndim != len(shape) or array.shape[-1] != shape[-1]:
-        expected = f"({', '.join('N' if n is None else str(n) for n in shape)})"
-        raise StateError(f"{name}: expected shape {expected}, got {array.shape}")
-    return array
-
-
-def input_rows(values: Sequence[ArrayLike], signature: Signature) -> list[FloatArray]:
-    """Inputs (N, size) of a batch as float64, all with the same N."""
-    arrays = [
-        input_array(value, name, (None, size))
-        for value, (name, size) in zip(values, signature.inputs, strict=True)
-    ]
-    lengths = {name: len(x) for x, (name, _) in zip(arrays, signature.inputs, strict=True)}
-    if len(set(lengths.values())) > 1:
-        raise StateError(f"batch: all arguments need as many rows, got {lengths}")
-    return arrays
-
-
-def output_target(
-    array: FloatArray, name: str, shape: tuple[int, ...], busy: Sequence[FloatArray]
-) -> FloatArray:
-    """The array itself if the loops can write to it, else a fresh one to copy from.
-
-    ``busy`` are arrays it must not overlap.
-    """
-    if not isinstance(array, np.ndarray) or array.shape != shape or array.dtype.kind != "f":
-        found = f"{array.dtype}{array.shape}" if isinstance(array, np.ndarray) else type(array)
-        raise StateError(f"out, {name}: expected a float array of shape {shape}, got {found}")
-    if not array.flags.writeable:
-        raise StateError(f"out, {name}: the array is read-only; hand in a writeable one")
-    if is_plain(array) and not any(np.may_share_memory(array, other) for other in busy):
-        return array
-    return np.empty(shape, np.float64)
 
 
 # ----------------------------------------------------------------------

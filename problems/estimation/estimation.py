@@ -13,7 +13,7 @@ import numpy as np
 from dynsys.distribution import install
 from dynsys.errors import KernelBuildError
 from dynsys.kernel.kernel import AbstractKernel
-from dynsys.kernel.workers import check_threads
+from dynsys.kernel.threads import check_threads
 from dynsys.model.tree import KinematicTree
 from dynsys.plan.plan import Plan
 from dynsys.system.linear_system import LinearSystem

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dynsys.kernel.kernel import Kernel, compile_kernel
-from dynsys.kernel.llvm.computation import TailedProgram
+from dynsys.kernel.kernel import Kernel
+from dynsys.kernel.llvm.computation import MatrixProgram
 from dynsys.kernel.llvm.ltdl import LtdlCode, ltdl_computation
 from dynsys.kernel.llvm.target import Target, aarch64, compile_object, host, x86_64
 from dynsys.kernel.quantities import (
@@ -36,11 +36,10 @@ def matrix_kernel(
         "inverse_inertia": lambda: inverse_inertia_matrix(robot, dtype, width),
         "operational_space_inverse": lambda: operational_matrix(robot, BODIES, dtype, width),
     }[quantity]()
-    assert isinstance(made, TailedProgram)
+    assert isinstance(made, MatrixProgram)
     size = n if quantity.startswith("in") else 6 * len(BODIES)
     signature = Signature((("q", robot.nq),), ((quantity, size * size),))
-    code = compile_kernel(made, signature, dtype=dtype, target=target)
-    return Kernel.from_object(code, signature, dtype=dtype), size
+    return Kernel.compile(made, signature, dtype=dtype, target=target), size
 
 
 @pytest.mark.parametrize(
@@ -81,7 +80,7 @@ def test_object_code_for_other_processors(target: Target) -> None:
         ),
     )
     for made, signature in computations:
-        assert isinstance(made, (TailedProgram, LtdlCode))
+        assert isinstance(made, (MatrixProgram, LtdlCode))
         assert compile_object(made.module(signature, "float64", target), target)
 
 
@@ -91,8 +90,7 @@ def test_ltdl_of_every_remainder(n: int, disable: tuple[str, ...]) -> None:
     robot, target = synthetic.chain(n), host(disable=disable)
     made = ltdl_computation(expanded_parent(robot), target.tile_width("float64"))
     signature = Signature((("H", n * n),), (("L", n * n), ("diagonal", n)))
-    code = compile_kernel(made, signature, target=target)
-    kernel = Kernel.from_object(code, signature)
+    kernel = Kernel.compile(made, signature, target=target)
     H = crba(robot, states(robot, 1)[0])
     (L, diagonal), finite = kernel.one(np.ravel(H))
     assert finite

@@ -15,8 +15,12 @@ import numpy as np
 import pytest
 
 from dynsys.errors import KernelBuildError, StateError
-from dynsys.kernel.kernel import Kernel, build_kernel, compile_kernel
-from dynsys.kernel.workers import processors
+from dynsys.kernel import threads as row_threads
+from dynsys.kernel.kernel import Kernel
+from dynsys.kernel.llvm.computation import compile_computation
+from dynsys.kernel.llvm.target import host
+from dynsys.kernel.python_entry import portable_call, portable_rows, share
+from dynsys.kernel.threads import SharedRows
 from dynsys.program.graph import Graph
 from dynsys.program.program import Program
 from dynsys.program.signature import Signature
@@ -40,7 +44,7 @@ def program() -> Program:
 
 @pytest.fixture(scope="module")
 def kernel(program: Program) -> Kernel:
-    return build_kernel(program, SIGNATURE)
+    return Kernel.compile(program, SIGNATURE)
 
 
 def states(n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -107,6 +111,24 @@ def test_what_the_fast_path_refuses_is_converted(kernel: Kernel, program: Progra
     assert kernel.fast(q, qd, *out, out[0]) is None
 
 
+def test_other_interpreters_reach_the_same_code(kernel: Kernel, program: Program) -> None:
+    call = portable_call(SIGNATURE, "float64", kernel.address)
+    rows = portable_rows(SIGNATURE, "float64", kernel._loaded.share)
+    q, qd = states(100)
+    out = (np.empty((100, NV)), np.empty((100, 1)))
+    assert rows(share(0, 2), q, qd, *out) is True
+    assert rows(share(1, 2), q, qd, *out) is True
+    check(out, expect(program, q, qd))
+    single = tuple(x[0].copy() for x in out)
+    assert call(q[3], qd[3], *single) is True
+    check(single, expect(program, q[3], qd[3]))
+    assert call(np.full(NQ, np.inf), qd[3], *single) is False
+    for bad in (q[0].tolist(), q[0, ::-1], q, single[0]):
+        assert call(bad, qd[0], *single) is None
+    for bad in (q[:50], q[::-1], np.broadcast_to(q[0], q.shape), q.astype(np.float32)):
+        assert rows(share(0, 1), bad, qd, *out) is None
+
+
 def test_unpickled_arrays_take_the_fast_path(kernel: Kernel) -> None:
     q, qd = (pickle.loads(pickle.dumps(x[0].copy())) for x in states(1))
     assert kernel.fast(q, qd, np.empty(NV), np.empty(1)) is True
@@ -147,7 +169,7 @@ def test_rows_of_any_stride(kernel: Kernel, program: Program) -> None:
 
 
 def test_single_precision(program: Program) -> None:
-    kernel = build_kernel(program, SIGNATURE, dtype="float32")
+    kernel = Kernel.compile(program, SIGNATURE, dtype="float32")
     q, qd = states(21)
     got, _ = kernel.batch(q.astype(np.float32), qd.astype(np.float32))
     assert got[0].dtype == np.float32
@@ -156,8 +178,15 @@ def test_single_precision(program: Program) -> None:
     check(kernel.one(q[3], qd[3])[0], expect(program, q[3], qd[3]), rtol=1e-5)
 
 
+@pytest.fixture
+def shares(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads share every batch, however small."""
+    monkeypatch.setattr(row_threads, "WORTH_SHARING", 0.0)
+    monkeypatch.setattr(row_threads, "processors", lambda: 3)
+
+
 @pytest.mark.parametrize("n", [1, 256, 257, 5000])
-def test_threads_change_nothing(kernel: Kernel, n: int) -> None:
+def test_threads_change_nothing(kernel: Kernel, n: int, shares: None) -> None:
     q, qd = states(n)
     alone, _ = kernel.batch(q, qd)
     for threads in (2, 3, 16):
@@ -169,22 +198,38 @@ def test_threads_change_nothing(kernel: Kernel, n: int) -> None:
             np.testing.assert_array_equal(a[::-1], c)
 
 
-def test_worker_threads_end_with_the_kernel(program: Program) -> None:
-    before = threading.active_count()
-    kernel = build_kernel(program, SIGNATURE)
-    kernel.batch(*states(1000), threads=3)
-    new = threading.enumerate()[before:]
-    assert len(new) == min(2, processors() - 1)
-    del kernel
-    gc.collect()
-    for thread in new:
-        thread.join(timeout=10)
-        assert not thread.is_alive()
+def test_threads_share_long_batches_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once the seconds of a row are known; until then the first part is done to learn them."""
+    monkeypatch.setattr(row_threads, "processors", lambda: 2)
+    calls: list[tuple[int, int, int]] = []
+
+    def work(part: int, parts: int) -> bool:
+        calls.append((part, parts, threading.get_ident()))
+        time.sleep(0.005 if long else 0)
+        return True
+
+    for long in (True, False):
+        shared = SharedRows(fewest=1)
+        for turn in range(2):
+            calls.clear()
+            assert shared.run(work, 100, 2) is True
+            if long or turn == 0:
+                assert sorted(part for part, *_ in calls) == list(range(8))
+                assert len({thread for *_, thread in calls}) == (2 if long else 1)
+            else:
+                assert [call[:2] for call in calls] == [(0, 1)]
+
+
+def test_a_part_that_cannot_be_done_is_told(shares: None) -> None:
+    for answers in ([True, None, False], [True, False, True], [True, True, True]):
+        shared = SharedRows(fewest=1)
+        expected = None if None in answers else all(answers)
+        assert shared.run(lambda part, _, answers=answers: answers[part], 3, 2) is expected
 
 
 @pytest.mark.parametrize("pause", [0.0, 0.02])
-def test_many_callers_share_the_workers(kernel: Kernel, pause: float) -> None:
-    """Workers are found watching, asleep, half awake and busy, by several callers at once."""
+def test_many_callers_share_the_threads(kernel: Kernel, pause: float, shares: None) -> None:
+    """Threads are found idle and busy, by several callers at once."""
     arguments = [states(n) for n in (300, 513, 2000, 5000)]
     expected = [kernel.batch(*pair)[0] for pair in arguments]
 
@@ -203,24 +248,25 @@ def test_many_callers_share_the_workers(kernel: Kernel, pause: float) -> None:
 
 
 def test_a_batch_is_done_where_no_thread_can_be_started(
-    program: Program, monkeypatch: pytest.MonkeyPatch
+    program: Program, monkeypatch: pytest.MonkeyPatch, shares: None
 ) -> None:
     def refuse(_: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(threading.Thread, "start", refuse)
-    kernel = build_kernel(program, SIGNATURE)
+    row_threads._pool.cache_clear()
+    kernel = Kernel.compile(program, SIGNATURE)
     q, qd = states(1000)
     check(kernel.batch(q, qd, threads=2)[0], expect(program, q, qd))
 
 
-def test_a_process_ends_while_workers_watch() -> None:
+def test_a_process_ends_while_threads_wait() -> None:
     program = """
 import numpy as np
 from dynsys.model.synthetic import chain
 from problems import InverseDynamics
 kernel = InverseDynamics(chain(3)).compile()
-kernel.batch(*np.zeros((3, 2000, 3)), threads=2)
+kernel.batch(*np.zeros((3, 200_000, 3)), threads=2)
 """
     for _ in range(3):
         subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
@@ -228,7 +274,7 @@ kernel.batch(*np.zeros((3, 2000, 3)), threads=2)
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_threads_work_after_fork(kernel: Kernel) -> None:
+def test_threads_work_after_fork(kernel: Kernel, shares: None) -> None:
     q, qd = states(1000)
     expected, _ = kernel.batch(q, qd, threads=2)
     child = os.fork()
@@ -238,9 +284,9 @@ def test_threads_work_after_fork(kernel: Kernel) -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
-def test_it_says_whether_all_is_finite(kernel: Kernel) -> None:
-    q, qd = states(70)
-    for row in (0, 35, 69):
+def test_it_says_whether_all_is_finite(kernel: Kernel, shares: None) -> None:
+    q, qd = states(200)
+    for row in (0, 35, 199):
         for value in (0.0, np.nan):
             bad = q.copy()
             bad[row, 6] = value
@@ -292,7 +338,7 @@ def test_wrong_arguments(kernel: Kernel) -> None:
 
 
 def test_code_lives_as_long_as_its_function(program: Program) -> None:
-    fast = build_kernel(program, SIGNATURE).fast
+    fast = Kernel.compile(program, SIGNATURE).fast
     gc.collect()
     q, qd = (x[0].copy() for x in states(1))
     out = (np.empty(NV), np.empty(1))
@@ -313,9 +359,9 @@ def test_calls_leave_reference_counts_alone(kernel: Kernel) -> None:
 
 
 def test_stored_object_code(program: Program) -> None:
-    code = compile_kernel(program, SIGNATURE)
-    kernel = Kernel.from_object(code, SIGNATURE)
+    code = compile_computation(program, SIGNATURE, "float64", host())
+    kernel = Kernel(code, SIGNATURE)
     q, qd = states(5)
     check(kernel.batch(q, qd)[0], expect(program, q, qd))
     with pytest.raises(KernelBuildError, match="loaded"):
-        Kernel.from_object(code[:16] + b"nonsense" * 100, SIGNATURE)
+        Kernel(code[:16] + b"nonsense" * 100, SIGNATURE)

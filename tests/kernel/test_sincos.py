@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dynsys.kernel.kernel import Kernel, build_kernel
+from dynsys.kernel.kernel import Kernel
 from dynsys.kernel.llvm.sincos import LIMIT
 from dynsys.kernel.llvm.target import host
 from dynsys.program.graph import Graph
@@ -20,7 +20,7 @@ def sincos_kernel(n: int, dtype: str, disable: tuple[str, ...] = ()) -> Kernel:
     x = g.inputs(n)
     outputs = [*np.sin(x), *np.cos(x)]
     signature = Signature((("x", n),), (("sin", n), ("cos", n)))
-    return build_kernel(
+    return Kernel.compile(
         g.program(outputs), signature, dtype=dtype, target=host(disable=disable)
     )
 

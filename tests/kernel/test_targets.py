@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from dynsys.errors import KernelBuildError
-from dynsys.kernel.kernel import build_kernel, compile_kernel
-from dynsys.kernel.llvm.module import emit_module
+from dynsys.kernel.kernel import Kernel
+from dynsys.kernel.llvm.computation import program_text
 from dynsys.kernel.llvm.target import Target, aarch64, compile_object, host, x86_64
 from dynsys.model import synthetic
 from dynsys.program.program import Program
@@ -38,7 +38,7 @@ def test_fewer_features_give_the_same_numbers(
     target = host(disable=disable)
     assert target.vector_bits <= (256 if disable == ("avx512f",) else 128)
     assert "+avx512" not in target.features  # LLVM: any of them brings avx512f back
-    kernel = build_kernel(program, SIGNATURE, dtype=dtype, target=target)
+    kernel = Kernel.compile(program, SIGNATURE, dtype=dtype, target=target)
     x = admissible_inputs(ROBOT, 11, 3)
     q, qd, qdd = np.split(x.astype(dtype), [ROBOT.nq, ROBOT.nq + ROBOT.nv], axis=1)
     (torque,), finite = kernel.batch(q, qd, qdd)
@@ -64,7 +64,7 @@ def test_object_code_for_other_processors(
     program: Program, dtype: str, target: Target, width: int, machine: int
 ) -> None:
     assert target.width(dtype) == (width if dtype == "float64" else 2 * width)
-    text = emit_module(program, SIGNATURE, dtype, target)
+    text = program_text(program, SIGNATURE, dtype, target)
     code = compile_object(text, target)
     assert code[:4] == b"\x7fELF"
     assert int.from_bytes(code[18:20], "little") == machine
@@ -72,7 +72,7 @@ def test_object_code_for_other_processors(
 
 def test_unknown_processors_are_refused(program: Program) -> None:
     with pytest.raises(KernelBuildError, match="reference"):
-        compile_kernel(program, SIGNATURE, target=Target("pdp11-dec", "", "", 128, False))
+        Kernel.compile(program, SIGNATURE, target=Target("pdp11-dec", "", "", 128, False))
 
 
 def test_keys_differ_where_code_may_differ() -> None:

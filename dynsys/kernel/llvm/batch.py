@@ -16,13 +16,11 @@ from dynsys.kernel.llvm.schedule import Place, Schedule, Segment, Stage
 from dynsys.kernel.llvm.sincos import sincos
 from dynsys.kernel.llvm.target import Target
 from dynsys.kernel.llvm.text import Lines, VectorType, row_parameters
-from dynsys.program.program import Op, Program
+from dynsys.program.program import Op
 from dynsys.program.signature import Signature
 
 __all__ = [
-    "CHUNK",
     "TileMemory",
-    "batch_scratch_bytes",
     "column_blocks",
     "emit_batch",
     "emit_driver",
@@ -35,22 +33,13 @@ __all__ = [
 ]
 
 
-def batch_scratch_bytes(signature: Signature, schedule: Schedule, t: VectorType) -> int:
-    """Bytes of scratch memory that one call of ``batch`` needs."""
-    return TileMemory(t, signature, schedule).block_bytes
-
-
 def emit_batch(
-    program: Program,
-    schedule: Schedule,
-    signature: Signature,
-    dtype: str,
-    target: Target,
-    name: str = "batch",
-) -> str:
+    schedule: Schedule, signature: Signature, dtype: str, target: Target, name: str
+) -> tuple[str, int]:
     """Text of ``i64 @name(n, scratch, in0, stride0, ..., out0, stride, ...)``.
 
-    Strides count numbers from row to row. Returns 1 if every output is finite, else 0.
+    Strides count numbers from row to row. The function answers 1 if every output is finite,
+    else 0. Returned beside its text: the bytes of scratch memory that a call needs.
     """
     t = VectorType(dtype, target.width(dtype))
     memory = TileMemory(t, signature, schedule)
@@ -62,26 +51,25 @@ def emit_batch(
         for segment in stage.segments:
             if segment.nodes or segment.copies:
                 part = f"@segment_{len(functions)}"
-                functions.append(_segment_function(part, t, program, schedule, segment, memory))
+                functions.append(_segment_function(part, t, schedule, segment, memory))
                 calls.append(part)
         if stage.arguments:
             part = f"@trig_{number}"
             functions.append(_trig_function(part, t, schedule, stage, memory))
             calls.append(part)
     driver = emit_driver(t, signature, calls, memory.outputs, memory.tiles, name)
-    return "".join(functions) + driver
+    return "".join(functions) + driver, memory.block_bytes
 
 
 def _segment_function(
     name: str,
     t: VectorType,
-    program: Program,
     schedule: Schedule,
     segment: Segment,
     memory: TileMemory,
 ) -> str:
     lines = Lines("v")
-    write_segment(lines, t, program, schedule, segment, memory)
+    write_segment(lines, t, schedule, segment, memory)
     return tile_loop(name, "", lines, memory)
 
 
@@ -157,9 +145,6 @@ def _trig_function(
 
 # ----------------------------------------------------------------------
 # LLVM text of ``batch`` itself: the loop over blocks of tiles, and the rows left over.
-
-CHUNK = 64
-"""Rows that a thread takes at a time; a multiple of every vector width."""
 
 
 def emit_driver(

@@ -1,4 +1,13 @@
-"""What kernels are made of: a program of the expression graph, or loops of its own."""
+"""From a computation to object code: the LLVM text of all functions of a kernel.
+
+Every kernel has the functions ``one`` (a state) and ``batch`` (rows, with scratch memory), and
+Python entries to both (:mod:`dynsys.kernel.python_entry`). Three kinds of computation:
+
+- a :class:`~dynsys.program.program.Program`: straight-line code;
+- a :class:`MatrixProgram`: straight-line code for O(n) quantities, then loops over the entries
+  of a matrix; straight-line code for all n^2 entries would not fit the instruction cache;
+- any other :class:`AbstractComputation`, in code of its own.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +16,14 @@ from typing import Protocol, final
 
 import numpy as np
 
-from dynsys.kernel.llvm.batch import batch_scratch_bytes, emit_batch
-from dynsys.kernel.llvm.module import SEGMENT_BATCH, SEGMENT_ONE, around, check_dtype
+from dynsys.errors import KernelBuildError
+from dynsys.kernel.llvm.batch import emit_batch
 from dynsys.kernel.llvm.one import emit_one
 from dynsys.kernel.llvm.schedule import make_schedule
-from dynsys.kernel.llvm.target import Target
+from dynsys.kernel.llvm.sincos import repair_function
+from dynsys.kernel.llvm.target import Target, compile_object
 from dynsys.kernel.llvm.text import VectorType, row_addresses, row_parameters
+from dynsys.kernel.python_entry import emit_call, emit_rows
 from dynsys.program.program import Program
 from dynsys.program.signature import Signature
 from dynsys.types import ScalarArray
@@ -20,9 +31,23 @@ from dynsys.types import ScalarArray
 __all__ = [
     "AbstractComputation",
     "AbstractTail",
-    "TailedProgram",
-    "one_by_one",
+    "MatrixProgram",
+    "check_dtype",
+    "compile_computation",
+    "each_row",
+    "kernel_text",
+    "program_text",
 ]
+
+DTYPES = ("float64", "float32")
+
+SEGMENT_ONE = 1000
+SEGMENT_BATCH = 800
+"""Operations per function. Compile time stays linear, and a block of tiles reuses a segment
+while its instructions are in the fastest cache."""
+
+ROWS = 16
+"""States of a batch whose heads are computed together, before their tails."""
 
 
 class AbstractComputation(Protocol):
@@ -37,16 +62,97 @@ class AbstractComputation(Protocol):
         ...
 
 
-def one_by_one(signature: Signature, t: VectorType) -> str:
-    """Text of ``batch`` that calls ``one`` for every row.
+def compile_computation(
+    computation: Program | AbstractComputation,
+    signature: Signature,
+    dtype: str,
+    target: Target,
+    segment: int | None = None,
+) -> bytes:
+    """Object code of a kernel, at most ``segment`` operations of a program in one function."""
+    check_dtype(dtype)
+    if isinstance(computation, Program):
+        text = program_text(computation, signature, dtype, target, segment)
+    else:
+        text = computation.module(signature, dtype, target)
+    return compile_object(text, target)
 
-    The first output, of at least ``finite.FEWEST`` numbers, tells whether all is finite.
+
+def check_dtype(dtype: str) -> None:
+    """Refuse dtypes that kernels are not made for."""
+    if dtype not in DTYPES:
+        raise KernelBuildError(f"kernels are made for {DTYPES}, not for {dtype!r}")
+
+
+def program_text(
+    program: Program,
+    signature: Signature,
+    dtype: str,
+    target: Target,
+    segment: int | None = None,
+) -> str:
+    """LLVM text of all functions of a program's kernel.
+
+    Raises
+    ------
+    KernelBuildError
+        If the sizes of the signature are not those of the program.
     """
-    n = len(signature.groups)
-    out = len(signature.inputs)
-    arguments = ", ".join(f"ptr %a{g}" for g in range(n))
+    wanted = (signature.n_inputs, signature.n_outputs)
+    if wanted != (program.n_inputs, len(program.outputs)):
+        raise KernelBuildError(
+            f"the signature has {wanted[0]} inputs and {wanted[1]} outputs, the program "
+            f"{program.n_inputs} and {len(program.outputs)}"
+        )
+    if not signature.inputs or not signature.outputs:
+        raise KernelBuildError("a kernel needs at least one input and one output group")
+    text, scratch_bytes = _straight_line(
+        program, signature, dtype, target, ("one", "batch"), segment
+    )
+    return kernel_text(text, signature, dtype, target, scratch_bytes)
+
+
+def _straight_line(
+    program: Program,
+    signature: Signature,
+    dtype: str,
+    target: Target,
+    names: tuple[str, str],
+    segment: int | None = None,
+) -> tuple[str, int]:
+    """Text of a program for one state and for a batch, and the scratch that a batch needs."""
+    one = emit_one(
+        make_schedule(program, segment or SEGMENT_ONE), signature, dtype, target, names[0]
+    )
+    batch, scratch_bytes = emit_batch(
+        make_schedule(program, segment or SEGMENT_BATCH), signature, dtype, target, names[1]
+    )
+    return one + batch, scratch_bytes
+
+
+def kernel_text(
+    text: str, signature: Signature, dtype: str, target: Target, scratch_bytes: int
+) -> str:
+    """Text of a kernel from that of ``one`` and ``batch``, which needs so much scratch."""
+    return "".join(
+        (
+            f'target triple = "{target.triple}"\n',
+            repair_function(dtype),
+            text,
+            emit_call(signature, dtype),
+            emit_rows(signature, dtype, scratch_bytes),
+        )
+    )
+
+
+def each_row(name: str, parameters: str, work: str, output: str, size: int) -> str:
+    """Text of ``i64 @name(n, parameters)``: ``work`` for rows %k = 0 .. n, one after the other.
+
+    ``output`` is the address of the ``size`` numbers (at least ``text.FEWEST``) of a row that
+    tell whether all is finite.
+    """
     return f"""
-define i64 @batch(i64 %n, ptr %scratch{row_parameters(n)}) {{
+define i64 @{name}(i64 %n{parameters}) {{
 start:
   br label %head
 head:
@@ -55,8 +161,8 @@ head:
   %more = icmp ult i64 %k, %n
   br i1 %more, label %row, label %done
 row:
-{row_addresses(n, t, "%k")}  call void @one({arguments})
-  %finite = call i1 @finite(ptr %a{out}, i64 {signature.outputs[0][1]})
+{work}
+  %finite = call i1 @finite(ptr {output}, i64 {size})
   %flag = zext i1 %finite to i64
   %both = and i64 %fine, %flag
   %next = add i64 %k, 1
@@ -67,15 +173,7 @@ done:
 """
 
 
-# ----------------------------------------------------------------------
-# Kernels in two parts: straight-line code for O(n) quantities, then loops over a matrix.
-#
-# The head is a program like any other, one state at a time or W states side by side; the tail
-# turns what it computed into the entries of a matrix, SIMD over the columns even for one state.
-# Straight-line code for all n^2 entries would not fit the instruction cache.
-
-ROWS = 16
-"""States whose heads are computed together in a batch."""
+# ---- a program, then loops over a matrix -----------------------------------------------------
 
 
 class AbstractTail(Protocol):
@@ -98,8 +196,13 @@ class AbstractTail(Protocol):
 
 @final
 @dataclass(frozen=True, eq=False)
-class TailedProgram:
-    """A head and a tail: an :class:`AbstractComputation` of one matrix."""
+class MatrixProgram:
+    """A head and a tail: an :class:`AbstractComputation` of one matrix.
+
+    The head is a program like any other, one state at a time or W states side by side; the tail
+    turns what it computed into the entries of a matrix, SIMD over the columns even for one
+    state.
+    """
 
     head: Program
     tail: AbstractTail
@@ -113,21 +216,20 @@ class TailedProgram:
 
     def module(self, signature: Signature, dtype: str, target: Target) -> str:
         """LLVM text of all functions of a kernel; ``signature`` has one output."""
-        check_dtype(dtype)
-        tail, t = self.tail, VectorType(dtype, target.width(dtype))
+        tail, t = self.tail, VectorType(dtype, 1)
         inner = Signature(signature.inputs, (("head", tail.n_head),))
-        schedule = make_schedule(self.head, SEGMENT_BATCH)
-        whole = make_schedule(self.head, SEGMENT_ONE)
-        head_bytes = -(-batch_scratch_bytes(inner, schedule, t) // 64) * 64
+        heads, bytes_of_head = _straight_line(
+            self.head, inner, dtype, target, ("head", "head_batch")
+        )
+        head_bytes = -(-bytes_of_head // 64) * 64
         scratch_bytes = head_bytes + t.size * (ROWS * tail.n_head + tail.n_work)
         functions = (
-            emit_one(self.head, whole, inner, dtype, target, "head"),
-            emit_batch(self.head, schedule, inner, dtype, target, "head_batch"),
+            heads,
             tail.text(dtype, target.tile_width(dtype)),
             _one(tail, signature, t),
             _batch(tail, signature, t, head_bytes),
         )
-        return around("".join(functions), signature, t, target, scratch_bytes)
+        return kernel_text("".join(functions), signature, dtype, target, scratch_bytes)
 
 
 def _one(tail: AbstractTail, signature: Signature, t: VectorType) -> str:
@@ -147,42 +249,39 @@ define void @one({inputs}ptr %out0) {{
 def _batch(tail: AbstractTail, signature: Signature, t: VectorType, head_bytes: int) -> str:
     """Text of ``batch``: heads of up to ROWS states side by side, then tails one by one."""
     n, out = len(signature.groups), len(signature.inputs)
+    tails = each_row(
+        "tails",
+        ", ptr %heads, ptr %work, ptr %p, i64 %s",
+        f"""\
+  %head_place = mul i64 %k, {tail.n_head}
+  %head_at = getelementptr {t.element}, ptr %heads, i64 %head_place
+  %out_place = mul i64 %k, %s
+  %out = getelementptr {t.element}, ptr %p, i64 %out_place
+  call void @tail(ptr %head_at, ptr %work, ptr %out)""",
+        "%out",
+        signature.n_outputs,
+    )
+    arguments = "".join(f", ptr %a{g}, i64 %s{g}" for g in range(out))
+    arguments += f", ptr %heads, i64 {tail.n_head}"
     addresses = row_addresses(n, t, "%first")
-    inputs = "".join(f", ptr %a{g}, i64 %s{g}" for g in range(out))
-    heads = f", ptr %heads, i64 {tail.n_head}"
-    return f"""
+    return f"""{tails}
 define i64 @batch(i64 %n, ptr %scratch{row_parameters(n)}) {{
 start:
   %heads = getelementptr i8, ptr %scratch, i64 {head_bytes}
   %work = getelementptr {t.element}, ptr %heads, i64 {ROWS * tail.n_head}
   br label %block
 block:
-  %first = phi i64 [ 0, %start ], [ %next, %row_done ]
-  %fine = phi i64 [ 1, %start ], [ %both, %row_done ]
-  %some = icmp ult i64 %first, %n
-  br i1 %some, label %heads_of_block, label %done
-heads_of_block:
+  %first = phi i64 [ 0, %start ], [ %next, %some ]
+  %fine = phi i64 [ 1, %start ], [ %both, %some ]
+  %more = icmp ult i64 %first, %n
+  br i1 %more, label %some, label %done
+some:
   %next = add i64 %first, {ROWS}
   %left = sub i64 %n, %first
-  %few = icmp ult i64 %left, {ROWS}
-  %rows = select i1 %few, i64 %left, i64 {ROWS}
-{addresses}  %ignored = call i64 @head_batch(i64 %rows, ptr %scratch{inputs}{heads})
-  br label %row
-row:
-  %k = phi i64 [ 0, %heads_of_block ], [ %k_next, %row ]
-  %sum = phi i64 [ %fine, %heads_of_block ], [ %both, %row ]
-  %head_place = mul i64 %k, {tail.n_head}
-  %head = getelementptr {t.element}, ptr %heads, i64 %head_place
-  %out_place = mul i64 %k, %s{out}
-  %out = getelementptr {t.element}, ptr %a{out}, i64 %out_place
-  call void @tail(ptr %head, ptr %work, ptr %out)
-  %finite = call i1 @finite(ptr %out, i64 {signature.n_outputs})
-  %flag = zext i1 %finite to i64
-  %both = and i64 %sum, %flag
-  %k_next = add i64 %k, 1
-  %more = icmp ult i64 %k_next, %rows
-  br i1 %more, label %row, label %row_done
-row_done:
+  %rows = call i64 @llvm.umin.i64(i64 %left, i64 {ROWS})
+{addresses}  %ignored = call i64 @head_batch(i64 %rows, ptr %scratch{arguments})
+  %finite = call i64 @tails(i64 %rows, ptr %heads, ptr %work, ptr %a{out}, i64 %s{out})
+  %both = and i64 %fine, %finite
   br label %block
 done:
   ret i64 %fine

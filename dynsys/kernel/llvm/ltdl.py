@@ -14,11 +14,10 @@ from typing import final
 import numpy as np
 
 from dynsys.errors import KernelBuildError
-from dynsys.kernel.llvm.computation import one_by_one
+from dynsys.kernel.llvm.computation import each_row, kernel_text
 from dynsys.kernel.llvm.matrix_tails import multiply_subtract, own_supports
-from dynsys.kernel.llvm.module import around, check_dtype
 from dynsys.kernel.llvm.target import Target
-from dynsys.kernel.llvm.text import Lines, VectorType
+from dynsys.kernel.llvm.text import Lines, VectorType, row_addresses, row_parameters
 from dynsys.program.graph import Graph
 from dynsys.program.program import Program
 from dynsys.program.signature import Signature
@@ -77,10 +76,13 @@ class LtdlCode:
 
     def module(self, signature: Signature, dtype: str, target: Target) -> str:
         """LLVM text of all functions of a kernel."""
-        check_dtype(dtype)
         t = VectorType(dtype, target.tile_width(dtype))
         one = _Writer(self.parent, t).text()
-        return around(one + one_by_one(signature, t), signature, t, target, 0)
+        rows = row_addresses(3, t, "%k") + "  call void @one(ptr %a0, ptr %a1, ptr %a2)"
+        batch = each_row(
+            "batch", ", ptr %scratch" + row_parameters(3), rows, "%a1", len(self.parent) ** 2
+        )
+        return kernel_text(one + batch, signature, dtype, target, 0)
 
 
 class _Writer:

@@ -12,7 +12,7 @@ from dynsys.kernel.llvm.schedule import Place, Schedule, Segment, Stage
 from dynsys.kernel.llvm.sincos import sincos
 from dynsys.kernel.llvm.target import Target
 from dynsys.kernel.llvm.text import Lines, VectorType
-from dynsys.program.program import Op, Program
+from dynsys.program.program import Op
 from dynsys.program.signature import Signature
 
 __all__ = [
@@ -98,12 +98,7 @@ class _Memory:
 
 
 def emit_one(
-    program: Program,
-    schedule: Schedule,
-    signature: Signature,
-    dtype: str,
-    target: Target,
-    name: str = "one",
+    schedule: Schedule, signature: Signature, dtype: str, target: Target, name: str
 ) -> str:
     """Text of ``void @name(in0, in1, ..., out0, ...)``, one pointer per group."""
     t = VectorType(dtype, 1)
@@ -120,10 +115,10 @@ def emit_one(
     for number, stage in enumerate(schedule.stages):
         for segment in stage.segments:
             if single:
-                write_segment(main, t, program, schedule, segment, memory)
+                write_segment(main, t, schedule, segment, memory)
                 continue
             part = Lines()
-            write_segment(part, t, program, schedule, segment, memory)
+            write_segment(part, t, schedule, segment, memory)
             part_name = f"@{name}_{len(functions)}"
             functions.append(
                 f"define internal void {part_name}(ptr %scratch, {parameters}) noinline {{\n"
@@ -235,13 +230,12 @@ class AbstractMemory(Protocol):
 def write_segment(
     lines: Lines,
     t: VectorType,
-    program: Program,
     schedule: Schedule,
     segment: Segment,
     memory: AbstractMemory,
 ) -> None:
     """Append the instructions of a segment to ``lines``."""
-    writer = _Writer(lines, t, program, schedule, memory)
+    writer = _Writer(lines, t, schedule, memory)
     for k in segment.nodes:
         writer.operation(k)
         for ref, place in segment.stores.get(k, ()):
@@ -253,10 +247,9 @@ def write_segment(
 @final
 class _Writer:
     def __init__(
-        self, lines: Lines, t: VectorType, program: Program, s: Schedule, memory: AbstractMemory
+        self, lines: Lines, t: VectorType, s: Schedule, memory: AbstractMemory
     ) -> None:
         self.lines, self.t, self.s, self.memory = lines, t, s, memory
-        self.constants = program.constants
         self.value: dict[int, _Value] = {}
         self.loaded: dict[int, tuple[str, int]] = {}  # node -> (name, operation that used it)
         self.clock = 0
@@ -271,7 +264,7 @@ class _Writer:
             return known[0], sign * known[1]
         op, left = self.s.op[k], self.s.left[k]
         if op == Op.CONSTANT:
-            return self.t.constant(self.constants[left]), sign
+            return self.t.constant(self.s.constants[left]), sign
         if op == Op.SIN and left < 0:
             sign = -sign
         return self._from_memory(k), sign

@@ -13,6 +13,9 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Literal, TypeAlias, final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dynsys.program.program import BINARY, UNARY, Op, Program
 
 __all__ = ["Place", "Schedule", "Segment", "Stage", "make_schedule"]
@@ -51,6 +54,7 @@ class Schedule:
     op: list[int]
     left: list[int]
     right: list[int]
+    constants: NDArray[np.longdouble]
     outputs: list[int]
     stages: list[Stage]
     argument_number: dict[int, int]
@@ -79,7 +83,7 @@ def make_schedule(program: Program, segment_size: int) -> Schedule:
         for k in arguments:
             numbers[k] = len(numbers)
         stages.append(Stage(_cut(nodes, segment_size), arguments))
-    schedule = Schedule(op, left, right, outputs, stages, numbers, {}, 0)
+    schedule = Schedule(op, left, right, program.constants, outputs, stages, numbers, {}, 0)
     _place_results(schedule)
     _allocate_slots(schedule)
     return schedule

@@ -101,7 +101,7 @@ def aarch64() -> Target:
 # ----------------------------------------------------------------------
 # LLVM text to object code (bytes), and object code to callable addresses.
 
-_FUNCTIONS = ("one", "team", "serve", "call", "rows", "runtime")
+_FUNCTIONS = ("one", "share", "call", "rows", "runtime")
 
 
 def compile_object(text: str, target: Target, *, level: int = 1) -> bytes:
@@ -140,8 +140,7 @@ class LoadedCode:
     """Addresses of the functions of a kernel; the code lives as long as this object."""
 
     one: int
-    team: int
-    serve: int
+    share: int
     call: int
     rows: int
     keep: Any  # the JIT library and its tracker
@@ -171,8 +170,8 @@ def load_object(code: bytes) -> LoadedCode:
     table = (ctypes.c_void_p * RUNTIME_PLACES).from_address(tracker["runtime"])
     for place, address in zip(range(RUNTIME_PLACES), addresses, strict=True):
         table[place] = address
-    one, team, serve, call, rows = (tracker[name] for name in _FUNCTIONS[:-1])
-    return LoadedCode(one, team, serve, call, rows, (tracker, jit))
+    one, share, call, rows = (tracker[name] for name in _FUNCTIONS[:-1])
+    return LoadedCode(one, share, call, rows, (tracker, jit))
 
 
 def _libm_addresses() -> list[int]:

@@ -19,7 +19,7 @@ from typing import Literal, TypeAlias, final
 import numpy as np
 
 from dynsys.errors import StructurallySingularError
-from dynsys.kernel.kernel import build_kernel
+from dynsys.kernel.kernel import Kernel
 from dynsys.plan.operations import Operations
 from dynsys.plan.orders.dulmage_mendelsohn import block_triangular
 from dynsys.plan.orders.markowitz import Cost, Markowitz
@@ -319,7 +319,7 @@ def solve_nanoseconds(problem: SearchProblem, order: PivotOrder) -> float:
 def program_nanoseconds(program: Program, states: Array) -> float:
     """Nanoseconds per state of any program, at admissible inputs (n, n_inputs), in a batch."""
     signature = Signature((("x", program.n_inputs),), (("out", len(program.outputs)),))
-    kernel = build_kernel(program, signature)
+    kernel = Kernel.compile(program, signature)
     inputs = np.ascontiguousarray(np.tile(states, (22, 1))[:256])
     best = np.inf
     for _ in range(ROUNDS):
