@@ -22,7 +22,7 @@ from dynsys.errors import StateError
 
 __all__ = ["SharedRows", "check_threads", "processors"]
 
-WORTH_SHARING = 6e-4
+WORTH_SHARING = 1e-3
 """Seconds; a batch that takes less is done by one thread."""
 PARTS_PER_THREAD = 4
 
@@ -58,9 +58,10 @@ class SharedRows:
     def run(self, work: PartOfRows, rows: int, threads: int) -> bool | None:
         """All parts of a batch: whether all numbers are finite; None if a part could not be."""
         threads = min(check_threads(threads), rows // self._fewest)
-        if threads > 1:
-            threads = min(threads, processors())
         if threads <= 1 or rows * self._row_seconds < WORTH_SHARING:
+            return work(0, 1)
+        threads = min(threads, processors())
+        if threads <= 1:
             return work(0, 1)
         parts = min(PARTS_PER_THREAD * threads, rows // self._fewest)
         waiting = deque(range(parts))
