@@ -44,12 +44,18 @@ def is_usable(array: FloatArray, dtype: DTypeLike = np.float64) -> bool:
 
 
 def all_usable(
-    arrays: Sequence[Any], signature: Signature, dtype: DTypeLike, rows: bool = False
+    arrays: Sequence[Any],
+    signature: Signature,
+    dtype: DTypeLike,
+    *,
+    rows: bool = False,
+    apart: bool = False,
 ) -> bool:
     """Whether code can use arrays for all groups of a signature as they are.
 
-    Outputs must be writeable; whether they overlap other arrays is not asked.
+    Outputs must be writeable and, if ``apart``, must not overlap other arrays.
     """
+    n_inputs = len(signature.inputs)
     if len(arrays) != len(signature.groups):
         return False
     shape = np.shape(arrays[0])[:1] if rows else ()
@@ -57,7 +63,10 @@ def all_usable(
         type(array) is np.ndarray
         and array.shape == (*shape, size)
         and is_usable(array, dtype)
-        and (k < len(signature.inputs) or array.flags.writeable)
+        and (k < n_inputs or array.flags.writeable)
+        and not (
+            k >= n_inputs and apart and any(np.may_share_memory(array, x) for x in arrays[:k])
+        )
         for k, (array, (_, size)) in enumerate(zip(arrays, signature.groups, strict=True))
     )
 

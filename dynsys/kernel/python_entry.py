@@ -391,7 +391,7 @@ def portable_call(signature: Signature, dtype: str, one: int) -> FastCall:
     """What ``call`` does, through ctypes: for interpreters that have no such built-ins."""
 
     def call(*arrays: Any) -> bool | None:
-        if not _fits(arrays, signature, dtype):
+        if not all_usable(arrays, signature, dtype, apart=True):
             return None
         kinds = [ctypes.c_void_p] * len(arrays)
         ctypes.CFUNCTYPE(None, *kinds)(one)(*(array.ctypes.data for array in arrays))
@@ -407,19 +407,10 @@ def portable_rows(signature: Signature, dtype: str, share: int) -> FastCall:
     function = ctypes.CFUNCTYPE(*kinds)(share)
 
     def rows(which: NDArray[np.int64], *arrays: Any) -> bool | None:
-        if not _fits(arrays, signature, dtype, rows=True):
+        if not all_usable(arrays, signature, dtype, rows=True, apart=True):
             return None
         places = [x for a in arrays for x in (a.ctypes.data, a.strides[0] // a.itemsize)]
         flag = function(int(which[0]), int(which[1]), len(arrays[0]), *places)
         return None if flag < 0 else bool(flag)
 
     return rows
-
-
-def _fits(arrays: Sequence[Any], signature: Signature, dtype: str, rows: bool = False) -> bool:
-    """Whether arrays can be used as they are, outputs apart from all others."""
-    return all_usable(arrays, signature, dtype, rows) and not any(
-        np.may_share_memory(arrays[out], arrays[other])
-        for out in range(len(signature.inputs), len(arrays))
-        for other in range(out)
-    )

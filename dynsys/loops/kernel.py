@@ -85,7 +85,7 @@ class AbstractLoopKernel(AbstractCompiledKernel):
         return self._split([array[None] for array in arrays])
 
     def _fast_rows(self, arrays: Sequence[Any], part: int, parts: int) -> bool | None:
-        if not all_usable(arrays, self.signature, self.arithmetic, rows=True):
+        if not all_usable(arrays, self.signature, self.arithmetic, rows=True, apart=True):
             return None
         n = len(arrays[0])
         rows = slice(n * part // parts, n * (part + 1) // parts)
