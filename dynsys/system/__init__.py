@@ -1,13 +1,7 @@
 """The linear system D(q) d + b(q, qd) = 0: unknowns, equations, pattern, assembly."""
 
 from dynsys.system.equations import EquationBlock, Kinematics, Term
-from dynsys.system.laws import (
-    known,
-    known_external_wrench,
-    known_inputs,
-    known_qdd,
-    known_torque,
-)
+from dynsys.system.laws import known, known_inputs
 from dynsys.system.linear_system import LinearSystem
 from dynsys.system.unknowns import UnknownBlock, UnknownKind, UnknownLayout
 
@@ -20,8 +14,5 @@ __all__ = [
     "UnknownKind",
     "UnknownLayout",
     "known",
-    "known_external_wrench",
     "known_inputs",
-    "known_qdd",
-    "known_torque",
 ]

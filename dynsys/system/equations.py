@@ -13,7 +13,7 @@ expression graph): nothing here looks at a value.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import TypeAlias, final
@@ -159,6 +159,19 @@ class EquationBlock:
                     f"equation {self.name!r}: the term on the {term.unknown} has a pattern of"
                     f" shape {term.pattern.shape}, expected {expected}"
                 )
+
+    @staticmethod
+    def paired(
+        kind: str,
+        owner: str,
+        dual: UnknownBlock,
+        terms: Iterable[Term],
+        bias: Values | None = None,
+        measured: bool = False,
+    ) -> EquationBlock:
+        """Equation of body or joint ``owner``: as many rows as its dual unknown has columns."""
+        name, rows = f"{kind}({owner})", dual.size
+        return EquationBlock(name, kind, dual.body, rows, tuple(terms), bias, measured, dual)
 
     def bias_at(self, kinematics: Kinematics) -> ScalarArray:
         """Bias (size,) at a state, without y."""

@@ -28,7 +28,7 @@ from dynsys.plan.orders.orders import AbstractOrdering, OrderingContext, Pattern
 from dynsys.plan.orders.recursive_orders import aba_factors, aba_order
 from dynsys.plan.record import dynamics_program
 from dynsys.system.equations import EquationBlock, Kinematics, Term
-from dynsys.system.laws import known_external_wrench, known_inputs, known_qdd
+from dynsys.system.laws import known, known_inputs
 from dynsys.system.linear_system import LinearSystem
 from dynsys.system.unknowns import UnknownKind, UnknownLayout
 from dynsys.types import Array
@@ -96,8 +96,8 @@ def load_cell_system(robot: KinematicTree, *, net_wrench: bool = True) -> Linear
     u, n = laws.unknowns, robot.n_bodies
     return laws.with_equations(
         [
-            *(known_external_wrench(u, i) for i in range(n - 1)),
-            *(known_qdd(u, i) for i in range(2, n - 2)),
+            *(known(u, "external_wrench", i) for i in range(n - 1)),
+            *(known(u, "qdd", i) for i in range(2, n - 2)),
             _load_cell(u, "base", "joint_wrench", 0),
             _load_cell(u, "tip", "external_wrench", n - 1),
         ]

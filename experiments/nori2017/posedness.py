@@ -15,7 +15,7 @@ from dynsys.model.readers import load
 from dynsys.model.tree import KinematicTree
 from dynsys.plan.orders.orders import sample_values
 from dynsys.system.equations import EquationBlock, Term
-from dynsys.system.laws import known_external_wrench, known_qdd, known_torque
+from dynsys.system.laws import known
 from dynsys.system.linear_system import LinearSystem
 from dynsys.types import Array
 from experiments.nori2017.counts import chain
@@ -87,12 +87,12 @@ def humanoid_on_feet(components: tuple[int, ...], states: int = 3) -> set[int]:
     robot, feet = _humanoid()
     laws = LinearSystem(robot)
     u = laws.unknowns
-    rows: list[EquationBlock] = [known_torque(u, 0)]
+    rows: list[EquationBlock] = [known(u, "torque", 0)]
     for i in range(robot.n_bodies):
         if i in u.driven:
-            rows.append(known_qdd(u, i))
+            rows.append(known(u, "qdd", i))
         if i not in feet:
-            rows.append(known_external_wrench(u, i))
+            rows.append(known(u, "external_wrench", i))
             continue
         term = Term.constant(u.block("external_wrench", i), np.eye(6)[list(components)])
         name = f"cells of {robot.body_names[i]}"

@@ -15,7 +15,7 @@ from dynsys.plan.orders.orders import PivotOrder
 from dynsys.plan.search.exhaustive import least_operations
 from dynsys.plan.search.price import SearchProblem
 from dynsys.plan.search.search import Search, constructive, search_order
-from dynsys.system.laws import known, known_external_wrench, known_inputs, known_qdd
+from dynsys.system.laws import known, known_inputs
 from dynsys.system.linear_system import LinearSystem
 from experiments.nori2017.counts import chain, load_cell_system
 from sensors import Accelerometer, ExternalWrench, ForceTorque, JointAcceleration, Layout
@@ -105,8 +105,8 @@ def small_systems(quick: bool) -> dict[str, LinearSystem]:
         u = laws.unknowns
         found[f"load cell at the base, N = {n}"] = laws.with_equations(
             [
-                *(known_external_wrench(u, i) for i in range(n - 1)),
-                *(known_qdd(u, i) for i in range(n)),
+                *(known(u, "external_wrench", i) for i in range(n - 1)),
+                *(known(u, "qdd", i) for i in range(n)),
                 known(u, "joint_wrench", 0),
             ]
         )

@@ -10,7 +10,7 @@ import numpy as np
 from dynsys.model.tree import KinematicTree
 from dynsys.plan.orders.orders import Pattern, PivotOrder
 from dynsys.system.equations import EquationBlock, Term
-from dynsys.system.laws import known_external_wrench, known_qdd
+from dynsys.system.laws import known
 from dynsys.system.linear_system import LinearSystem
 
 SEEN = [0, 1, 3, 4, 5]
@@ -28,8 +28,8 @@ def load_cell_system(robot: KinematicTree) -> LinearSystem:
     ):
         term = Term.constant(block, np.eye(6)[SEEN])
         cells.append(EquationBlock(name, "load_cell", block.body, 5, (term,), measured=True))
-    wrenches = [known_external_wrench(unknowns, i) for i in range(n - 1)]
-    accelerations = [known_qdd(unknowns, i) for i in range(2, n - 2)]
+    wrenches = [known(unknowns, "external_wrench", i) for i in range(n - 1)]
+    accelerations = [known(unknowns, "qdd", i) for i in range(2, n - 2)]
     return laws.with_equations([*wrenches, *accelerations, *cells])
 
 

@@ -38,7 +38,7 @@ from dynsys.plan.search.search import (
     search_plan,
 )
 from dynsys.resumable import executor
-from dynsys.system.laws import known, known_external_wrench, known_inputs, known_qdd
+from dynsys.system.laws import known, known_inputs
 from dynsys.system.linear_system import LinearSystem
 from tests.plan.systems import load_cell_system
 from tests.systems import forward_system, inverse_system
@@ -59,8 +59,8 @@ def small_cell_system(n: int) -> LinearSystem:
     u = laws.unknowns
     return laws.with_equations(
         [
-            *(known_external_wrench(u, i) for i in range(n - 1)),
-            *(known_qdd(u, i) for i in range(n)),
+            *(known(u, "external_wrench", i) for i in range(n - 1)),
+            *(known(u, "qdd", i) for i in range(n)),
             known(u, "joint_wrench", 0),
         ]
     )
