@@ -34,9 +34,9 @@ from dynsys.model.tree import KinematicTree
 from dynsys.types import Array
 from experiments.example_robots import load_quietly, robot_path
 from problems import Estimation, InverseDynamics
-from problems.estimation.estimate import QUANTITIES
-from problems.estimation.exact_statements import TrueReadings
 from problems.logs.simulate import Simulation, Trajectory
+from problems.measured.measured_system import QUANTITIES
+from problems.measured.simulated_readings import TrueReadings
 from problems.problem_file import load_problem
 from problems.terminal import show_table
 from sensors import AbstractSensor, ExternalWrench, JointAcceleration, JointTorque, Layout

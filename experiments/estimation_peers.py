@@ -30,7 +30,7 @@ import numpy as np
 from dynsys.kernel.estimators import estimation_kernel
 from dynsys.kernel.kernel import Kernel
 from dynsys.model.tree import KinematicTree
-from dynsys.plan.saddle import ESTIMATES
+from dynsys.plan.saddle_program import ESTIMATES
 from dynsys.recursive.rnea import rnea
 from dynsys.system.linear_system import LinearSystem
 from dynsys.types import Array
@@ -205,7 +205,7 @@ def _layout(robot: KinematicTree, task: str, imu_links: Sequence[str]) -> Layout
 
 
 def compare(name: str, passes: int, core: int, n_states: int = 256) -> list[Comparison]:
-    """Time every question; peers and ours run in turns."""
+    """Time every spec; peers and ours run in turns."""
     path = str(robot_path(ROBOTS[name]))
     fixed, free = (load_quietly(path, base) for base in (False, True))
     with quiet():
@@ -251,7 +251,7 @@ def compare(name: str, passes: int, core: int, n_states: int = 256) -> list[Comp
 
 
 def _show(found: Sequence[Comparison]) -> None:
-    columns = ("question", "peer", "peer us", "peer error", "one us", "batch us", "error")
+    columns = ("spec", "peer", "peer us", "peer error", "one us", "batch us", "error")
     rows = [
         (
             c.task,

@@ -5,7 +5,7 @@ from problems.dynamics import ForwardDynamics, HybridDynamics, InverseDynamics
 from problems.estimation.calibration import Calibration, calibrate_offsets
 from problems.estimation.estimate import Estimate, Suspect
 from problems.estimation.estimation import Estimation
-from problems.estimation.prior import Prior
+from problems.measured.prior import Prior
 from problems.placement.placement import Candidate, Placement, place_sensors
 from problems.problem import AbstractDynamics, AbstractProblem
 from problems.solution import NamedVectors, Solution

@@ -31,9 +31,9 @@ from dynsys.errors import DynsysError, LayoutError, ModelError, nearest_name
 from dynsys.model.readers.xml_input import PathLike
 from dynsys.model.tree import KinematicTree
 from problems.estimation.estimation import Estimation
-from problems.estimation.prior import Prior
 from problems.logs.differentiate import Differentiation
 from problems.logs.outputs import parse_outputs
+from problems.measured.prior import Prior
 from problems.robots import NamedRobot, read_robot
 from sensors import Layout, catalogue, layout_schema
 from sensors.files import read_layout

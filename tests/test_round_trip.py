@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from problems.estimation.prior import Prior
 from problems.logs.differentiate import Differentiation
+from problems.measured.prior import Prior
 from problems.problem_file import ProblemFile, load_problem, save_problem
 from sensors import Layout, catalogue
 from tests.sensors import every_sensor

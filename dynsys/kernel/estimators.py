@@ -8,8 +8,7 @@ from dynsys.kernel.build import kernel_from
 from dynsys.kernel.cache import KernelCache
 from dynsys.kernel.kernel import Kernel
 from dynsys.model.tree import KinematicTree
-from dynsys.plan.saddle import Covariance, Question
-from dynsys.plan.saddle_program import estimation_program
+from dynsys.plan.saddle_program import Covariance, EstimatorSpec, estimation_program
 from dynsys.system.equations import EquationBlock
 
 __all__ = ["estimation_kernel"]
@@ -71,7 +70,7 @@ def estimation_kernel(
     >>> bool(np.allclose(torque, dynsys.rnea(robot, robot.neutral(), np.zeros(3), np.zeros(3))))
     True
     """
-    question = Question(
+    spec = EstimatorSpec(
         robot,
         tuple(equations),
         covariance,
@@ -80,10 +79,10 @@ def estimation_kernel(
         tuple(switchable),
     )
     return kernel_from(
-        lambda: estimation_program(question, dtype),
-        question.signature,
-        question.samples(3, 7),
-        ("estimation", question.fingerprint),
+        lambda: estimation_program(spec, dtype),
+        spec.signature,
+        spec.samples(3, 7),
+        ("estimation", spec.fingerprint),
         dtype=dtype,
         cache=cache,
     )

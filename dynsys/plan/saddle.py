@@ -1,286 +1,204 @@
-"""Constrained weighted least squares as one symmetric system, in unknowns and multipliers.
+"""Constrained weighted least squares as one symmetric system, in multipliers and unknowns.
 
-    minimise  (Y d + b - y)^T R^-1 (Y d + b - y) / 2     with the laws  D d + b_D = 0
+    minimise  (y - b_Y - Y d)^T C^-1 (y - b_Y - Y d)     with the laws  D d + b_D = 0
 
-    [ 0   D^T  Y^T ] [ d ]     [ 0     ]
-    [ D   0    0   ] [ m ]  =  [ -b_D  ]      rows without noise have R = 0: exact
-    [ Y   0    -R  ] [ n ]     [ y - b ]
+    [ C    Y    0  ] [lambda]   [ y - b_Y ]        lambda = C^-1 (y - b_Y - Y d)
+    [ Y^T  0    D^T] [  d   ] = [    0    ]        nu: multipliers of the laws
+    [ 0    D    0  ] [  nu  ]   [  - b_D  ]
 
-The leading block of the inverse is the posterior covariance of d. A weight w in [0, 1] of a row
-divides its standard deviation and leaves covariances with other rows alone: Y, y and b are
-multiplied by w, R_rs by w_r w_s; an exact row gets R_rr = 1 - w. Zero removes the row. Its
-multiplier R^-1 (Y d + b - y) is then w n.
+C is the covariance of the readings y; those without noise are zeros of C and hold exactly,
+nothing else changes. The inverse of the matrix holds minus the covariance of d, and the
+information C^-1 - C^-1 Y cov Y^T C^-1 that the residuals of the readings carry. A reading that
+is missing has its equation replaced by lambda = 0.
+
+Whoever solves this takes the system from here: as a dense matrix of any scalars
+(:func:`dense_saddle`), as a sparse matrix whose pattern is found once
+(:class:`SparseSaddle`), or as rows of expression-graph nodes that are eliminated pivot by pivot
+(:func:`recorded_saddle`).
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias, cast, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import coo_array, csc_array, csr_array
 
-from dynsys.errors import KernelBuildError
-from dynsys.model.spatial import Transform, cross_force, cross_motion
+from dynsys.model.spatial import Transform
 from dynsys.model.tree import KinematicTree
-from dynsys.plan.fingerprint import fingerprint_robot
-from dynsys.plan.record import sample_states
 from dynsys.plan.saddle_elimination import RIGHT, Recorder, Ref, Row
-from dynsys.program.signature import Signature
 from dynsys.system.equations import EquationBlock, Kinematics, Term
-from dynsys.system.laws import net_wrench_law, torque_law
-from dynsys.system.unknowns import UnknownBlock, UnknownKind, UnknownLayout
-from dynsys.types import Array, IntArray, ScalarArray
+from dynsys.system.laws import acceleration_law, balance_law, net_wrench_law, torque_law
+from dynsys.system.unknowns import UnknownBlock, UnknownLayout
+from dynsys.types import Array, BoolArray, IntArray, ScalarArray
 
 __all__ = [
-    "ESTIMATES",
-    "OF_ROWS",
-    "Covariance",
     "LinearRow",
-    "Question",
-    "SaddlePoint",
-    "Unknowns",
+    "RecordedSaddle",
+    "SaddleLines",
+    "ScaledSaddle",
+    "SparseSaddle",
+    "StagedUnknowns",
+    "dense_saddle",
     "equation_rows",
     "law_rows",
     "open_joints",
-    "saddle_point",
+    "recorded_saddle",
 ]
+
+# ---- the system: which line is what, which entry goes where ---------------------------------
+
+
+class Entries(NamedTuple):
+    """A sparse matrix as lists of rows, columns and values; values of any scalar."""
+
+    rows: IntArray
+    columns: IntArray
+    values: Any
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class SaddlePoint:
-    """The system, and what its unknowns are.
+class SaddleLines:
+    """Which line, row and column, belongs to each reading, unknown and law.
 
-    Attributes
-    ----------
-    rows : of the symmetric system, by unknown or multiplier.
-    group : body of each.
-    avoided : pairs that should be no pivots.
-    multiplier : of each measurement, by its number; exact rows without unknowns have none.
+    Readings and laws have the line of their multiplier.
     """
 
-    rows: dict[int, Row]
-    group: dict[int, int]
-    avoided: set[tuple[int, int]]
-    multiplier: dict[int, int]
+    readings: IntArray
+    unknowns: IntArray
+    laws: IntArray
+
+    @staticmethod
+    def in_order(n_readings: int, n_unknowns: int, n_laws: int) -> SaddleLines:
+        """Readings, then unknowns, then laws, as the matrix above has them."""
+        unknowns = n_readings + np.arange(n_unknowns)
+        return SaddleLines(
+            np.arange(n_readings), unknowns, n_readings + n_unknowns + np.arange(n_laws)
+        )
+
+    @property
+    def size(self) -> int:
+        """Number of lines."""
+        return len(self.readings) + len(self.unknowns) + len(self.laws)
+
+    def entries(self, D: Entries, Y: Entries, C: Entries) -> Entries:
+        """Entries of the matrix: D and Y in one half, to be mirrored, then those of C."""
+        return Entries(
+            np.concatenate([self.laws[D.rows], self.readings[Y.rows], self.readings[C.rows]]),
+            np.concatenate(
+                [self.unknowns[D.columns], self.unknowns[Y.columns], self.readings[C.columns]]
+            ),
+            np.concatenate([D.values, Y.values, C.values]),
+        )
 
 
-def saddle_point(
-    record: Recorder,
-    body: Mapping[int, int],
-    laws: Sequence[LinearRow],
-    measurements: Sequence[LinearRow],
-    noise: coo_array[np.float64],
-    weights: Mapping[int, Any],
-) -> SaddlePoint:
-    """Symmetric system of laws and measurements; see the module.
+def dense_saddle(C: ScalarArray, Y: ScalarArray) -> ScalarArray:
+    """Matrix of the system without laws, scalars of any kind: for the reduced unknowns."""
+    n = Y.shape[1]
+    return np.block([[C, Y], [Y.T, np.zeros((n, n), dtype=Y.dtype)]])
+
+
+# ---- numbers: pattern once, values at every state, scaled ----------------------------------
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class ScaledSaddle:
+    """The matrix at a state, its readings and laws scaled so that no entry exceeds one.
+
+    [ S C S    S Y     0     ] [lambda / S]
+    [ Y^T S     0    (L D)^T ] [    d     ]        S, L diagonal
+    [   0      L D     0     ] [  nu / L  ]
+    """
+
+    matrix: csc_array[np.float64]
+    lines: SaddleLines
+    reading_scale: Array
+    law_scale: Array
+
+    def right_side(self, c: Array, b: Array) -> Array:
+        """Right-hand side from c = y - b_Y and b_D."""
+        middle = np.zeros(len(self.lines.unknowns))
+        return np.concatenate([self.reading_scale * c, middle, -self.law_scale * b])
+
+    def solution(self, x: Array) -> tuple[Array, Array]:
+        """Unknowns d and multipliers lambda from a solution x."""
+        return x[self.lines.unknowns], self.reading_scale * x[self.lines.readings]
+
+
+@final
+class SparseSaddle:
+    """Pattern of the system, and the way of D's, Y's and C's entries into it.
 
     Parameters
     ----------
-    body : group of every column.
-    laws, measurements : rows, y already subtracted.
-    noise : R, in the order of the measurements.
-    weights : weight of some of the measurements, by their number.
+    D, Y : any matrices of the patterns of the laws and of the readings.
+    covariance : C of the readings.
     """
-    rows: dict[int, Row] = {u: {} for u in body}
-    group = dict(body)
-    record.include([x for row in (*laws, *measurements) for x in _scalars(row)])
-    avoided: set[tuple[int, int]] = set()
-    for law in laws:
-        m = _add_multiplier(record, rows, group, law, record.one)
-        avoided |= {pair for column in law.not_for for pair in ((m, column), (column, m))}
-    given = record.include(list(weights.values()), switched=True)
-    factor = dict(zip(weights, given, strict=True))
-    diagonal = csr_array(noise).diagonal()
-    multiplier: dict[int, int] = {}
-    for r, row in enumerate(measurements):
-        if row.coefficients or diagonal[r]:
-            w = factor.get(r, record.one)
-            multiplier[r] = _add_multiplier(record, rows, group, row, w)
-            if not diagonal[r] and r in factor:
-                (rest,) = record.include([weights[r] - 1.0], switched=True)
-                _set(rows, multiplier[r], multiplier[r], rest)
-    entries = (noise.row.tolist(), noise.col.tolist(), noise.data.tolist())
-    for r, s, x in zip(*entries, strict=True):
-        if r in multiplier and s in multiplier and s <= r and x:
-            value = record.constant(-x)
-            if r != s:
-                value = record.mul(value, factor.get(r, record.one))
-                value = record.mul(value, factor.get(s, record.one))
-            _set(rows, multiplier[r], multiplier[s], value)
-    return SaddlePoint(rows, group, avoided, multiplier)
 
-
-def _add_multiplier(
-    record: Recorder, rows: dict[int, Row], group: dict[int, int], row: LinearRow, weight: Ref
-) -> int:
-    """Append a row and, as the symmetric system has it, its column."""
-    m = len(rows)
-    rows[m], group[m] = {}, row.body
-    columns = [*row.coefficients, RIGHT]
-    refs = record.include(_scalars(row))
-    for column, ref in zip(columns, refs, strict=True):
-        if ref:
-            _set(rows, m, column, record.mul(ref, weight))
-    return m
-
-
-def _scalars(row: LinearRow) -> list[Any]:
-    return [*row.coefficients.values(), row.constant]
-
-
-def _set(rows: dict[int, Row], u: int, v: int, value: Ref) -> None:
-    rows[u][v] = value
-    if v != RIGHT:
-        rows[v][u] = value
-
-
-# ----------------------------------------------------------------------
-# What is to be estimated, from what: a robot, its measurements, their noise, the outputs.
-
-ESTIMATES: tuple[UnknownKind, ...] = (
-    "torque",
-    "qdd",
-    "acceleration",
-    "joint_wrench",
-    "external_wrench",
-)
-OF_ROWS = ("residual", "multiplier")
-"""Outputs that say how well the measurements agree, one number per row of y."""
-Covariance: TypeAlias = "Array | csc_array[np.float64]"
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class Question:
-    """See :func:`dynsys.estimation.estimation_kernel` for the meaning of each name."""
-
-    robot: KinematicTree
-    equations: tuple[EquationBlock, ...]
-    covariance: Covariance
-    outputs: tuple[str, ...]
-    uncertainty: tuple[str, ...] = ()
-    switchable: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        for name in (*self.outputs, *self.uncertainty):
-            if name not in (*ESTIMATES, *OF_ROWS):
-                known = ", ".join((*ESTIMATES, *OF_ROWS))
-                raise KernelBuildError(f"{name!r} is none of {known}")
-        if "residual" in self.uncertainty:
-            raise KernelBuildError("ask for the uncertainty of 'multiplier', not of 'residual'")
-        if not self.outputs and not self.uncertainty:
-            raise KernelBuildError("an estimator without outputs: name at least one")
-        if self.covariance.shape != (self.n_rows, self.n_rows):
-            raise KernelBuildError(
-                f"the covariance has shape {self.covariance.shape}, the equations have"
-                f" {self.n_rows} rows"
-            )
-        unknown = set(self.switchable) - {block.name for block in self.equations}
-        if unknown:
-            raise KernelBuildError(f"switchable: there is no measurement {sorted(unknown)}")
-
-    @cached_property
-    def unknowns(self) -> UnknownLayout:
-        """Unknowns of the robot; net wrenches only if a measurement names one."""
-        kinds = {term.unknown.kind for block in self.equations for term in block.terms}
-        return UnknownLayout(self.robot, net_wrench="net_wrench" in kinds)
+    def __init__(
+        self,
+        D: csc_array[np.float64],
+        Y: csc_array[np.float64],
+        covariance: csc_array[np.float64],
+    ) -> None:
+        (n_laws, n), m = D.shape, Y.shape[0]
+        self.lines = SaddleLines.in_order(m, n, n_laws)
+        self._variance: Array = covariance.diagonal()
+        self._D, self._Y, self._C = _entries(D), _entries(Y), _entries(csc_array(covariance))
+        missing, (i, j, c) = np.arange(m), self._C  # lambda = 0 of missing readings
+        C = Entries(np.append(i, missing), np.append(j, missing), np.append(c, np.ones(m)))
+        half = self.lines.entries(self._D, self._Y, C)
+        mirrored = slice(len(self._D.rows) + len(self._Y.rows))
+        rows = np.concatenate([half.rows, half.columns[mirrored]])
+        columns = np.concatenate([half.columns, half.rows[mirrored]])
+        size = self.lines.size
+        kept, self._target = np.unique(columns * size + rows, return_inverse=True)
+        starts = np.searchsorted(kept, np.arange(size + 1) * size)
+        self._pattern = (kept % size).astype(np.int32), starts.astype(np.int32)
 
     @property
-    def n_rows(self) -> int:
-        """Length of y."""
-        return sum(block.size for block in self.equations)
+    def signs(self) -> Array:
+        """Signs of the diagonal that make the matrix quasi-definite: minus for the unknowns."""
+        signs = np.ones(self.lines.size)
+        signs[self.lines.unknowns] = -1.0
+        return signs
 
-    @cached_property
-    def noise(self) -> coo_array[np.float64]:
-        """Covariance of the rows; zero where it does not matter, see :attr:`is_square`."""
-        if self.is_square and not self.uncertainty and not self.switchable:
-            return coo_array((self.n_rows, self.n_rows), dtype=np.float64)
-        return coo_array(self.covariance)
+    def pattern(self) -> csc_array[np.bool_]:
+        """Worst-case nonzeros, with the diagonal of the readings."""
+        filled = np.ones(len(self._pattern[0]), dtype=bool)
+        return csc_array((filled, *self._pattern), shape=(self.lines.size, self.lines.size))
 
-    @cached_property
-    def is_square(self) -> bool:
-        """Whether laws and measurements are as many as the unknowns: noise then cancels."""
-        per_body = 18 if self.unknowns.net_wrench else 12
-        laws = per_body * self.robot.n_bodies + self.robot.nv
-        rows = sum(
-            int(np.any([term.pattern.any(axis=1) for term in block.terms], axis=0).sum())
-            for block in self.equations
-            if block.terms
-        )
-        return laws + rows == self.unknowns.size
+    def at(self, D: Array, Y: Array, present: BoolArray) -> ScaledSaddle:
+        """Matrix for entries of D and Y in the order of their patterns.
 
-    def columns(self, name: str) -> IntArray:
-        """Columns of an output, flattened."""
-        return self.unknowns.columns(cast(UnknownKind, name)).ravel()
-
-    def size(self, name: str) -> int:
-        """Length of an output, or of its standard deviations."""
-        return self.n_rows if name in OF_ROWS else self.columns(name).size
-
-    @cached_property
-    def signature(self) -> Signature:
-        """Inputs q, qd, y and, if anything is switchable, weight; outputs by name."""
-        inputs = [("q", self.robot.nq), ("qd", self.robot.nv), ("y", self.n_rows)]
-        if self.switchable:
-            inputs.append(("weight", self.n_rows))
-        outputs = [(name, self.size(name)) for name in self.outputs]
-        outputs += [(f"std_{name}", self.size(name)) for name in self.uncertainty]
-        return Signature(tuple(inputs), tuple(outputs))
-
-    def samples(self, count: int, seed: int) -> NDArray[np.longdouble]:
-        """Random inputs (count, n_inputs); weights lie between 0 and 1."""
-        extra = self.signature.n_inputs - self.robot.nq - self.robot.nv
-        states = sample_states(self.robot, count, seed, extra)
-        if self.switchable:
-            rng = np.random.default_rng(seed + 1)
-            states[:, -self.n_rows :] = rng.uniform(0.4, 0.9, (count, self.n_rows))
-        return states
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """SHA-256 (hex) of robot, equations (by their values at random states) and noise."""
-        digest = hashlib.sha256(fingerprint_robot(self.robot).digest.encode())
-        text = repr((self.outputs, self.uncertainty, self.switchable, self.signature))
-        digest.update(text.encode())
-        for block in self.equations:
-            shape = [(t.unknown.kind, t.unknown.body, t.pattern.shape) for t in block.terms]
-            digest.update(repr((block.name, block.size, shape)).encode())
-        for state in sample_states(self.robot, 3, 5, 0).astype(np.float64):
-            kin = Kinematics.at(self.robot, state[: self.robot.nq], state[self.robot.nq :])
-            for block in self.equations:
-                for term in block.terms:
-                    digest.update(_bytes(term.pattern) + _bytes(term.entries(kin)))
-                digest.update(_bytes(block.bias_at(kin)))
-        noise = coo_array(self.covariance)
-        for part in (noise.row, noise.col, noise.data):
-            digest.update(_bytes(part))
-        return digest.hexdigest()
+        ``present`` (m,) tells which readings are there.
+        """
+        largest = np.where(present, np.sqrt(self._variance), 1.0)
+        np.maximum.at(largest, self._Y.rows, np.abs(Y) * present[self._Y.rows])
+        laws = np.zeros(len(self.lines.laws))
+        np.maximum.at(laws, self._D.rows, np.abs(D))
+        S, L = 1.0 / np.where(largest > 0, largest, 1.0), 1.0 / laws
+        seen = np.where(present, S, 0.0)
+        noise = self._C.values * seen[self._C.rows] * seen[self._C.columns]
+        both = np.concatenate([D * L[self._D.rows], Y * seen[self._Y.rows]])
+        entries = np.concatenate([both, noise, np.where(present, 0.0, 1.0), both])
+        data = np.bincount(self._target, entries, len(self._pattern[0])).astype(np.float64)
+        size = self.lines.size
+        matrix = csc_array((data, *self._pattern), shape=(size, size))
+        return ScaledSaddle(matrix, self.lines, S, L)
 
 
-def _bytes(values: object) -> bytes:
-    return np.ascontiguousarray(values, dtype=np.float64).tobytes()
+def _entries(A: csc_array[np.float64]) -> Entries:
+    columns = np.repeat(np.arange(A.shape[1]), np.diff(A.indptr))
+    return Entries(A.indices.astype(np.intp), columns, A.data)
 
 
-# ----------------------------------------------------------------------
-# Laws of motion and measurements as sparse rows of scalars: numbers or graph nodes.
-#
-# The rows of [NORI] eq. (3), each joint kept in two stages, its constant placement and its
-# motion. The acceleration c_i carried to the joint and the wrench h_i on the parent's side of
-# it
-# become unknowns of their own:
-#
-#     c_i = X_placement a_parent          a_i = X_motion c_i + S_i qdd_i + v_i x S_i qd_i
-#     h_i = X_motion^T f_i                balance of the parent:  ... + X_placement^T h_i
-#
-# Elementary rotations and shifts then cost what they should. Each stage can also be written the
-# other way round, f_i = X_motion^-T h_i and c_i = X_motion^-1 (a_i - ...): the same equations,
-# but with a constant coefficient on the unknown that the measurements leave open.
+# ---- graph nodes: rows for an elimination that is recorded ---------------------------------
 
 
 @final
@@ -296,9 +214,130 @@ class LinearRow:
     constant: Any
     not_for: tuple[int, ...] = ()
 
+    @property
+    def scalars(self) -> list[Any]:
+        """Coefficients, then the constant."""
+        return [*self.coefficients.values(), self.constant]
+
 
 @final
-class Unknowns:
+@dataclass(frozen=True, eq=False)
+class RecordedSaddle:
+    """The system as rows of graph nodes, and what its lines are.
+
+    Attributes
+    ----------
+    rows : of the symmetric system, by line; column RIGHT holds the constants.
+    group : body of each line.
+    avoided : pairs of lines that should be no pivots.
+    multiplier : line of each reading's multiplier, by the reading's number; exact rows without
+        unknowns have none.
+    """
+
+    rows: dict[int, Row]
+    group: dict[int, int]
+    avoided: set[tuple[int, int]]
+    multiplier: dict[int, int]
+
+
+def recorded_saddle(
+    record: Recorder,
+    body: Mapping[int, int],
+    laws: Sequence[LinearRow],
+    readings: Sequence[LinearRow],
+    noise: coo_array[np.float64],
+    weights: Mapping[int, Any],
+) -> RecordedSaddle:
+    """Symmetric system of laws and readings, unknowns first, then laws, then readings.
+
+    A weight w in [0, 1] of a reading divides its standard deviation and leaves covariances with
+    others alone: Y, y and b_Y are multiplied by w, C_rs by w_r w_s; an exact reading gets
+    C_rr = 1 - w. Zero removes the reading. C^-1 (y - b_Y - Y d) is then w lambda.
+
+    Parameters
+    ----------
+    body : group of every unknown.
+    laws, readings : rows D d + b_D and Y d + b_Y - y.
+    noise : C, in the order of the readings.
+    weights : weight of some of the readings, by their number.
+    """
+    record.include([x for row in (*laws, *readings) for x in row.scalars])
+    variance = csr_array(noise).diagonal()
+    told = [r for r, row in enumerate(readings) if row.coefficients or variance[r]]
+    place = {r: k for k, r in enumerate(told)}
+    n, n_laws = len(body), len(laws)
+    lines = SaddleLines(n + n_laws + np.arange(len(told)), np.arange(n), n + np.arange(n_laws))
+    given = record.include(list(weights.values()), switched=True)
+    weight = dict(zip(weights, given, strict=True))
+    # C: exact readings that may be missing, then the covariances of the others
+    C: list[tuple[int, int, Ref]] = []
+    for r in told:
+        if not variance[r] and r in weight:
+            (rest,) = record.include([1.0 - weights[r]], switched=True)
+            C.append((place[r], place[r], rest))
+    covariances = zip(noise.row.tolist(), noise.col.tolist(), noise.data.tolist(), strict=True)
+    for r, s, x in covariances:
+        if r in place and s in place and s <= r and x:
+            value = record.constant(x)
+            for k in (r, s) if r != s else ():
+                value = record.mul(value, weight.get(k, record.one))
+            C.append((place[r], place[s], value))
+    D, b_D = _recorded(record, laws, [record.one] * n_laws)
+    Y, b_Y = _recorded(
+        record, [readings[r] for r in told], [weight.get(r, record.one) for r in told]
+    )
+    rows: dict[int, Row] = {line: {} for line in range(lines.size)}
+    for i, j, ref in zip(*(x.tolist() for x in lines.entries(D, Y, _listed(C))), strict=True):
+        if ref:
+            rows[i][j] = rows[j][i] = ref
+    for line, ref in zip([*lines.laws, *lines.readings], [*b_D, *b_Y], strict=True):
+        if ref:
+            rows[int(line)][RIGHT] = ref
+    own = [row.body for row in (*laws, *(readings[r] for r in told))]
+    group = dict(body) | dict(enumerate(own, start=n))
+    avoided = {
+        pair
+        for line, law in zip(lines.laws.tolist(), laws, strict=True)
+        for column in law.not_for
+        for pair in ((line, column), (column, line))
+    }
+    multiplier = dict(zip(told, lines.readings.tolist(), strict=True))
+    return RecordedSaddle(rows, group, avoided, multiplier)
+
+
+def _recorded(
+    record: Recorder, rows: Sequence[LinearRow], weights: Sequence[Ref]
+) -> tuple[Entries, list[Ref]]:
+    """Coefficients and constants of rows, each times its weight."""
+    entries: list[tuple[int, int, Ref]] = []
+    constants: list[Ref] = []
+    for k, (row, weight) in enumerate(zip(rows, weights, strict=True)):
+        *refs, constant = (record.mul(ref, weight) for ref in record.include(row.scalars))
+        entries += [(k, j, ref) for j, ref in zip(row.coefficients, refs, strict=True)]
+        constants.append(constant)
+    return _listed(entries), constants
+
+
+def _listed(entries: Sequence[tuple[int, int, Ref]]) -> Entries:
+    return Entries(*np.array(entries, dtype=np.intp).reshape(-1, 3).T)
+
+
+# ---- laws of motion and readings as rows ---------------------------------------------------
+#
+# The laws of :mod:`dynsys.system.laws` with each joint kept in two stages, its constant
+# placement and its motion. The acceleration c_i carried to the joint and the wrench h_i on the
+# parent's side of it become unknowns of their own:
+#
+#     c_i = X_placement a_parent          a_i = X_motion c_i + S_i qdd_i + v_i x S_i qd_i
+#     h_i = X_motion^T f_i                balance of the parent:  ... + X_placement^T h_i
+#
+# Elementary rotations and shifts then cost what they should. Each stage can also be written the
+# other way round, f_i = X_motion^-T h_i and c_i = X_motion^-1 (a_i - ...): the same equations,
+# but with a constant coefficient on the unknown that the readings leave open.
+
+
+@final
+class StagedUnknowns:
     """Columns of the robot's unknowns, then those of the stages between them.
 
     ``turned`` are the joints (kind of unknown, body) whose stages are written the other way
@@ -311,7 +350,6 @@ class Unknowns:
         self.body: dict[int, int] = {
             k: block.body for block in layout.blocks for k in block.columns.tolist()
         }
-        self._next = layout.size
         self.carried: dict[int, list[int]] = {}
         """Columns of c_i, by body, for joints in two stages."""
         self.passed_on: dict[int, list[int]] = {}
@@ -321,19 +359,14 @@ class Unknowns:
                 self.carried[i], self.passed_on[i] = self._six(i), self._six(i)
 
     def _six(self, body: int) -> list[int]:
-        columns = list(range(self._next, self._next + 6))
-        self._next += 6
+        columns = list(range(len(self.body), len(self.body) + 6))
         self.body |= dict.fromkeys(columns, body)
-        return columns
-
-    def block(self, kind: Any, body: int) -> list[int]:
-        """Columns of one unknown of the robot."""
-        columns: list[int] = self.layout.block(kind, body).columns.tolist()
         return columns
 
     def columns(self, unknown: UnknownBlock) -> list[int]:
         """Columns of an unknown of any layout of the same robot."""
-        return self.block(unknown.kind, unknown.body)
+        columns: list[int] = self.layout.block(unknown.kind, unknown.body).columns.tolist()
+        return columns
 
     def on_parent_side(self, term: Term) -> Array | None:
         """Coefficient on h_i of a term on f_i, if it is a constant there; None if not.
@@ -362,37 +395,44 @@ class Unknowns:
 
 def _value(term: Term, kin: Kinematics) -> ScalarArray:
     """Coefficient (rows, size) with zeros outside the pattern."""
-    value = term.value(kin) if callable(term.value) else term.value
+    value = term.at(kin)
     entries: ScalarArray = np.zeros(term.pattern.shape, dtype=value.dtype)
     entries[term.pattern] = value[term.pattern]
     return entries
 
 
+def _motion(kin: Kinematics, q: ScalarArray, i: int) -> Transform:
+    """Transform of the joint's motion alone."""
+    return kin.robot.bodies[i].joint.transform(kin.robot.joint_position(i, q))
+
+
 class _Rows:
-    """Rows being collected for one law: coefficients add up."""
+    """Rows being collected for one equation: coefficients add up."""
 
     def __init__(self, body: int, constant: ScalarArray, not_for: Sequence[int] = ()) -> None:
         self._rows = [LinearRow(body, {}, x, tuple(not_for)) for x in constant]
 
-    def add(self, columns: Sequence[int], matrix: ScalarArray) -> None:
+    def add(self, columns: Sequence[int], matrix: ScalarArray) -> _Rows:
         for row, entries in zip(self._rows, matrix, strict=True):
             for column, x in zip(columns, entries, strict=True):
                 if isinstance(x, (int, float, np.floating)) and x == 0:
                     continue
                 before = row.coefficients.get(column)
                 row.coefficients[column] = x if before is None else before + x
+        return self
 
     def __iter__(self) -> Iterator[LinearRow]:
         return iter(self._rows)
 
 
-def law_rows(unknowns: Unknowns, kin: Kinematics, q: ScalarArray) -> list[LinearRow]:
-    """All laws of the robot, in the module's stages."""
+def law_rows(unknowns: StagedUnknowns, kin: Kinematics, q: ScalarArray) -> list[LinearRow]:
+    """All laws of the robot, joints in two stages."""
     rows: list[LinearRow] = []
     layout = unknowns.layout
+    plain = UnknownLayout(layout.robot)  # the balance in I a, net wrenches beside it
     for i in range(layout.robot.n_bodies):
-        rows.extend(_acceleration(unknowns, kin, q, i))
-        rows.extend(_balance(unknowns, kin, q, i))
+        rows.extend(_acceleration(unknowns, acceleration_law(layout, i), kin, q))
+        rows.extend(_balance(unknowns, balance_law(plain, i), kin, q))
         laws = [torque_law(layout, i)] if i in layout.driven else []
         if layout.net_wrench:
             laws.append(net_wrench_law(layout, i))
@@ -402,71 +442,57 @@ def law_rows(unknowns: Unknowns, kin: Kinematics, q: ScalarArray) -> list[Linear
 
 
 def _acceleration(
-    unknowns: Unknowns, kin: Kinematics, q: ScalarArray, i: int
+    unknowns: StagedUnknowns, law: EquationBlock, kin: Kinematics, q: ScalarArray
 ) -> Iterator[LinearRow]:
-    robot = kin.robot
-    parent, S = int(robot.parent[i]), robot.motion_subspace[i]
-    bias: ScalarArray = np.zeros(6)
-    if S.shape[1]:
-        bias = cross_motion(kin.velocity[i], S @ kin.qd[unknowns.layout.freedoms[i]])
-    if parent < 0:
-        bias = bias + kin.transforms[i].motion(kin.base_acceleration)
-    own = np.eye(6)
-    if ("acceleration", i) in unknowns.turned:
-        own = _motion(kin, q, i).inverse().matrix()
-    law = _Rows(i, own @ bias)
-    law.add(unknowns.block("acceleration", i), -own)
-    if S.shape[1]:
-        law.add(unknowns.block("qdd", i), own @ S)
-    if i in unknowns.carried:
-        turned = ("acceleration", i) in unknowns.turned
-        law.add(unknowns.carried[i], np.eye(6) if turned else _motion(kin, q, i).matrix())
-        stage = _Rows(i, np.zeros(6))
-        stage.add(unknowns.carried[i], -np.eye(6))
-        placement = robot.bodies[i].placement.matrix()
-        stage.add(unknowns.block("acceleration", parent), placement)
-        yield from stage
-    elif parent >= 0:
-        law.add(unknowns.block("acceleration", parent), kin.X_up[i])
-    yield from law
+    """- a_i + X_motion c_i + S_i qdd_i + bias = 0, or X_motion^-1 times it;  c_i."""
+    i = law.body
+    staged = i in unknowns.carried
+    parent = [t for t in law.terms if t.unknown.kind == "acceleration" and t.unknown.body != i]
+    turned = ("acceleration", i) in unknowns.turned
+    left = _motion(kin, q, i).inverse().matrix() if turned else np.eye(6)
+    rows = _Rows(i, left @ law.bias_at(kin))
+    for term in law.terms:
+        if term not in parent:
+            rows.add(unknowns.columns(term.unknown), left @ _value(term, kin))
+    for term in parent:
+        above = unknowns.columns(term.unknown)
+        if not staged:
+            rows.add(above, _value(term, kin))
+            continue
+        motion = np.eye(6) if turned else _motion(kin, q, i).matrix()
+        rows.add(unknowns.carried[i], motion)
+        stage = _Rows(i, np.zeros(6)).add(unknowns.carried[i], -np.eye(6))
+        yield from stage.add(above, kin.robot.bodies[i].placement.matrix())
+    yield from rows
 
 
 def _balance(
-    unknowns: Unknowns, kin: Kinematics, q: ScalarArray, i: int
+    unknowns: StagedUnknowns, law: EquationBlock, kin: Kinematics, q: ScalarArray
 ) -> Iterator[LinearRow]:
-    robot = kin.robot
-    inertia = robot.bodies[i].inertia.matrix()
-    f = unknowns.block("joint_wrench", i)
+    """I a_i - f_i - f^x_i + sum of X_placement^T h_j over children j + bias = 0;  h_i."""
+    i = law.body
+    f = unknowns.layout.block("joint_wrench", i).columns.tolist()
     turned = i in unknowns.passed_on and ("joint_wrench", i) in unknowns.turned
-    gyroscopic = cross_force(kin.velocity[i], inertia @ kin.velocity[i])
-    law = _Rows(i, gyroscopic, f if turned else ())
-    law.add(unknowns.block("acceleration", i), inertia)
-    law.add(f, -np.eye(6))
-    law.add(unknowns.block("external_wrench", i), -np.eye(6))
-    for j in robot.children[i]:
-        if j in unknowns.passed_on:
-            law.add(unknowns.passed_on[j], robot.bodies[j].placement.matrix().T)
+    rows = _Rows(i, law.bias_at(kin), f if turned else ())
+    for term in law.terms:
+        j = term.unknown.body
+        if term.unknown.kind == "joint_wrench" and j != i and j in unknowns.passed_on:
+            rows.add(unknowns.passed_on[j], kin.robot.bodies[j].placement.matrix().T)
         else:
-            law.add(unknowns.block("joint_wrench", j), kin.X_up[j].T)
-    yield from law
+            rows.add(unknowns.columns(term.unknown), _value(term, kin))
+    yield from rows
     if i in unknowns.passed_on:
-        stage = _Rows(i, np.zeros(6))
-        motion = _motion(kin, q, i)
+        stage, motion = _Rows(i, np.zeros(6)), _motion(kin, q, i)
         if turned:
-            stage.add(f, -np.eye(6))
-            stage.add(unknowns.passed_on[i], motion.inverse().matrix().T)
+            stage.add(f, -np.eye(6)).add(unknowns.passed_on[i], motion.inverse().matrix().T)
         else:
-            stage.add(f, motion.matrix().T)
-            stage.add(unknowns.passed_on[i], -np.eye(6))
+            stage.add(f, motion.matrix().T).add(unknowns.passed_on[i], -np.eye(6))
         yield from stage
 
 
-def _motion(kin: Kinematics, q: ScalarArray, i: int) -> Transform:
-    """Transform of the joint's motion alone."""
-    return kin.robot.bodies[i].joint.transform(kin.robot.joint_position(i, q))
-
-
-def equation_rows(unknowns: Unknowns, block: EquationBlock, kin: Kinematics) -> list[LinearRow]:
+def equation_rows(
+    unknowns: StagedUnknowns, block: EquationBlock, kin: Kinematics
+) -> list[LinearRow]:
     """Rows of an equation, y not yet subtracted; grouped with its body nearest the root."""
     bodies = [term.unknown.body for term in block.terms]
     rows = _Rows(min(bodies, default=0), block.bias_at(kin))
@@ -474,13 +500,9 @@ def equation_rows(unknowns: Unknowns, block: EquationBlock, kin: Kinematics) -> 
         on_parent = unknowns.on_parent_side(term)
         if on_parent is not None:
             rows.add(unknowns.passed_on[term.unknown.body], on_parent)
-            continue
-        rows.add(unknowns.columns(term.unknown), _value(term, kin))
+        else:
+            rows.add(unknowns.columns(term.unknown), _value(term, kin))
     return list(rows)
-
-
-# ----------------------------------------------------------------------
-# Which way wrenches are found: from the leaves or, beyond unknown contacts, from the root.
 
 
 def open_joints(

@@ -2,32 +2,58 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, final
+from functools import cached_property
+from typing import Any, TypeAlias, cast, final
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import coo_array, csc_array
 
 from dynsys.errors import KernelBuildError
+from dynsys.model.tree import KinematicTree
+from dynsys.plan.fingerprint import fingerprint_robot
 from dynsys.plan.pivots import PlannedPivot
+from dynsys.plan.record import sample_states
 from dynsys.plan.saddle import (
     LinearRow,
-    Question,
-    Unknowns,
+    StagedUnknowns,
     equation_rows,
     law_rows,
     open_joints,
-    saddle_point,
+    recorded_saddle,
 )
 from dynsys.plan.saddle_elimination import Elimination, Recorder, Ref, Safety, eliminate_all
 from dynsys.program.graph import Graph, Scalar
 from dynsys.program.guards import guarded
 from dynsys.program.program import Program
+from dynsys.program.signature import Signature
 from dynsys.program.simplify import simplify
-from dynsys.system.equations import Kinematics
+from dynsys.system.equations import EquationBlock, Kinematics
+from dynsys.system.unknowns import UnknownKind, UnknownLayout
+from dynsys.types import Array, IntArray
 
-__all__ = ["estimation_program", "planned_estimation"]
+__all__ = [
+    "ESTIMATES",
+    "Covariance",
+    "EstimatorSpec",
+    "estimation_program",
+    "planned_estimation",
+]
+
+ESTIMATES: tuple[UnknownKind, ...] = (
+    "torque",
+    "qdd",
+    "acceleration",
+    "joint_wrench",
+    "external_wrench",
+)
+OF_ROWS = ("residual", "multiplier")
+"""Outputs that say how well the measurements agree, one number per row of y."""
+Covariance: TypeAlias = "Array | csc_array[np.float64]"
+
 
 SAMPLES = 64
 """States at which pivots are judged."""
@@ -54,13 +80,127 @@ PIVOT_MARGIN, SWITCHED_MARGIN = 1e5, 1e9
 where sensors can be switched off, which lowers pivots and costs no digits."""
 
 
-def estimation_program(question: Question, dtype: str = "float64") -> Program:
+@final
+@dataclass(frozen=True, eq=False)
+class EstimatorSpec:
+    """What is to be estimated, from what; :func:`dynsys.kernel.estimators.estimation_kernel`
+    says what each name means.
+    """
+
+    robot: KinematicTree
+    equations: tuple[EquationBlock, ...]
+    covariance: Covariance
+    outputs: tuple[str, ...]
+    uncertainty: tuple[str, ...] = ()
+    switchable: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in (*self.outputs, *self.uncertainty):
+            if name not in (*ESTIMATES, *OF_ROWS):
+                known = ", ".join((*ESTIMATES, *OF_ROWS))
+                raise KernelBuildError(f"{name!r} is none of {known}")
+        if "residual" in self.uncertainty:
+            raise KernelBuildError("ask for the uncertainty of 'multiplier', not of 'residual'")
+        if not self.outputs and not self.uncertainty:
+            raise KernelBuildError("an estimator without outputs: name at least one")
+        if self.covariance.shape != (self.n_rows, self.n_rows):
+            raise KernelBuildError(
+                f"the covariance has shape {self.covariance.shape}, the equations have"
+                f" {self.n_rows} rows"
+            )
+        unknown = set(self.switchable) - {block.name for block in self.equations}
+        if unknown:
+            raise KernelBuildError(f"switchable: there is no measurement {sorted(unknown)}")
+
+    @cached_property
+    def unknowns(self) -> UnknownLayout:
+        """Unknowns of the robot; net wrenches only if a measurement names one."""
+        kinds = {term.unknown.kind for block in self.equations for term in block.terms}
+        return UnknownLayout(self.robot, net_wrench="net_wrench" in kinds)
+
+    @property
+    def n_rows(self) -> int:
+        """Length of y."""
+        return sum(block.size for block in self.equations)
+
+    @cached_property
+    def noise(self) -> coo_array[np.float64]:
+        """Covariance of the rows; zero where it does not matter, see :attr:`is_square`."""
+        if self.is_square and not self.uncertainty and not self.switchable:
+            return coo_array((self.n_rows, self.n_rows), dtype=np.float64)
+        return coo_array(self.covariance)
+
+    @cached_property
+    def is_square(self) -> bool:
+        """Whether laws and measurements are as many as the unknowns: noise then cancels."""
+        per_body = 18 if self.unknowns.net_wrench else 12
+        laws = per_body * self.robot.n_bodies + self.robot.nv
+        rows = sum(
+            int(np.any([term.pattern.any(axis=1) for term in block.terms], axis=0).sum())
+            for block in self.equations
+            if block.terms
+        )
+        return laws + rows == self.unknowns.size
+
+    def columns(self, name: str) -> IntArray:
+        """Columns of an output, flattened."""
+        return self.unknowns.columns(cast(UnknownKind, name)).ravel()
+
+    def size(self, name: str) -> int:
+        """Length of an output, or of its standard deviations."""
+        return self.n_rows if name in OF_ROWS else self.columns(name).size
+
+    @cached_property
+    def signature(self) -> Signature:
+        """Inputs q, qd, y and, if anything is switchable, weight; outputs by name."""
+        inputs = [("q", self.robot.nq), ("qd", self.robot.nv), ("y", self.n_rows)]
+        if self.switchable:
+            inputs.append(("weight", self.n_rows))
+        outputs = [(name, self.size(name)) for name in self.outputs]
+        outputs += [(f"std_{name}", self.size(name)) for name in self.uncertainty]
+        return Signature(tuple(inputs), tuple(outputs))
+
+    def samples(self, count: int, seed: int) -> NDArray[np.longdouble]:
+        """Random inputs (count, n_inputs); weights lie between 0 and 1."""
+        extra = self.signature.n_inputs - self.robot.nq - self.robot.nv
+        states = sample_states(self.robot, count, seed, extra)
+        if self.switchable:
+            rng = np.random.default_rng(seed + 1)
+            states[:, -self.n_rows :] = rng.uniform(0.4, 0.9, (count, self.n_rows))
+        return states
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 (hex) of robot, equations (by their values at random states) and noise."""
+        digest = hashlib.sha256(fingerprint_robot(self.robot).digest.encode())
+        text = repr((self.outputs, self.uncertainty, self.switchable, self.signature))
+        digest.update(text.encode())
+        for block in self.equations:
+            shape = [(t.unknown.kind, t.unknown.body, t.pattern.shape) for t in block.terms]
+            digest.update(repr((block.name, block.size, shape)).encode())
+        for state in sample_states(self.robot, 3, 5, 0).astype(np.float64):
+            kin = Kinematics.at(self.robot, state[: self.robot.nq], state[self.robot.nq :])
+            for block in self.equations:
+                for term in block.terms:
+                    digest.update(_bytes(term.pattern) + _bytes(term.entries(kin)))
+                digest.update(_bytes(block.bias_at(kin)))
+        noise = coo_array(self.covariance)
+        for part in (noise.row, noise.col, noise.data):
+            digest.update(_bytes(part))
+        return digest.hexdigest()
+
+
+def _bytes(values: object) -> bytes:
+    return np.ascontiguousarray(values, dtype=np.float64).tobytes()
+
+
+def estimation_program(spec: EstimatorSpec, dtype: str = "float64") -> Program:
     """Guarded program, see :func:`planned_estimation`."""
-    return planned_estimation(question, dtype)[0]
+    return planned_estimation(spec, dtype)[0]
 
 
 def planned_estimation(
-    question: Question, dtype: str = "float64"
+    spec: EstimatorSpec, dtype: str = "float64"
 ) -> tuple[Program, tuple[PlannedPivot, ...]]:
     """Guarded program, and its pivots that depend on the state.
 
@@ -72,21 +212,21 @@ def planned_estimation(
         if some unknown has no safe pivot (the measurements do not determine it, or only with
         pivots that depend on the state), or digits are lost; names the unknowns.
     """
-    samples = question.samples(SAMPLES, 0)
+    samples = spec.samples(SAMPLES, 0)
     best: tuple[Program, tuple[PlannedPivot, ...]] | None = None
     least = CHECKS // 2
     for safeties in ATTEMPTS:
-        recorded = _recording(question, samples, safeties)
+        recorded = _recording(spec, samples, safeties)
         program = simplify(recorded.program, samples[:SIMPLIFY_SAMPLES])
-        program = _guarded(program, question, dtype)
-        failures = _failures(program, question)
+        program = _guarded(program, spec, dtype)
+        failures = _failures(program, spec)
         if failures < least:
             best, least = (program, recorded.pivots), failures
         if not least:
             break
     if best is None:
         raise KernelBuildError(
-            f"robot {question.robot.name!r}: elimination without pivoting at run time loses"
+            f"robot {spec.robot.name!r}: elimination without pivoting at run time loses"
             " too many digits; the measurements hardly determine the answer: use the reference"
             " backend"
         )
@@ -94,12 +234,12 @@ def planned_estimation(
 
 
 def _recording(
-    question: Question, samples: NDArray[np.longdouble], safeties: Sequence[Safety]
+    spec: EstimatorSpec, samples: NDArray[np.longdouble], safeties: Sequence[Safety]
 ) -> _Recording:
     """Elimination of all unknowns, joints turned round where that gives them a safe pivot."""
-    turned = open_joints(question.robot, question.equations)
+    turned = open_joints(spec.robot, spec.equations)
     while True:
-        recorded = _Recording(question, samples, safeties, turned)
+        recorded = _Recording(spec, samples, safeties, turned)
         more = recorded.joints_to_turn()
         if more <= turned:
             recorded.require_complete()
@@ -110,9 +250,11 @@ def _recording(
 @final
 @dataclass(frozen=True)
 class _Place:
-    """Number ``at`` of an unknown or multiplier, times ``factor``.
+    """An output that is line ``at`` of the system, times ``factor``.
 
-    The inverse of the system holds ``sign`` times its variance; up to ``certain`` that is zero.
+    The inverse of the system holds ``sign`` times its variance: minus for unknowns, plus for
+    multipliers, whose output is C^-1 (Y d + b_Y - y), minus lambda. A variance up to
+    ``certain`` is zero.
     """
 
     at: int
@@ -127,31 +269,31 @@ class _Recording:
 
     def __init__(
         self,
-        question: Question,
+        spec: EstimatorSpec,
         samples: NDArray[np.longdouble],
         safeties: Sequence[Safety],
         turned: frozenset[tuple[str, int]],
     ) -> None:
-        robot = question.robot
-        self.question, self.graph = question, Graph()
+        robot = spec.robot
+        self.spec, self.graph = spec, Graph()
         q, qd = self.graph.inputs(robot.nq), self.graph.inputs(robot.nv)
-        y = self.graph.inputs(question.n_rows)
-        weights = self.graph.inputs(question.n_rows) if question.switchable else y
+        y = self.graph.inputs(spec.n_rows)
+        weights = self.graph.inputs(spec.n_rows) if spec.switchable else y
         kin = Kinematics.at(robot, q, qd)
-        self.unknowns = Unknowns(question.unknowns, turned)
+        self.unknowns = StagedUnknowns(spec.unknowns, turned)
         laws = law_rows(self.unknowns, kin, q)
         self.measurements: list[LinearRow] = []
         weight: dict[int, Any] = {}
-        for block in question.equations:
+        for block in spec.equations:
             for row in equation_rows(self.unknowns, block, kin):
                 r = len(self.measurements)
-                if block.name in question.switchable:
+                if block.name in spec.switchable:
                     weight[r] = weights[r]
                 constant = row.constant - y[r]
                 self.measurements.append(LinearRow(row.body, row.coefficients, constant))
         self.record = Recorder(self.graph, samples)
-        self._saddle = saddle_point(
-            self.record, self.unknowns.body, laws, self.measurements, question.noise, weight
+        self._saddle = recorded_saddle(
+            self.record, self.unknowns.body, laws, self.measurements, spec.noise, weight
         )
         self._weight = dict(zip(weight, self.record.include([*weight.values()]), strict=True))
         self.system = Elimination(self.record, self._saddle.rows)
@@ -207,8 +349,8 @@ class _Recording:
     def program(self) -> Program:
         """All outputs, then reciprocals of watched pivots with a positive sign."""
         record, x = self.record, self.system.solution()
-        refs = [ref for name in self.question.outputs for ref in self._values(name, x)]
-        places = [p for name in self.question.uncertainty for p in self._places(name)]
+        refs = [ref for name in self.spec.outputs for ref in self._values(name, x)]
+        places = [p for name in self.spec.uncertainty for p in self._places(name)]
         Z = self.system.inverse_entries((p.at, p.at) for p in places if p is not None)
         watched = [
             ref if (record.values(ref) > 0).all() else -ref for ref in self.system.reciprocals
@@ -225,17 +367,18 @@ class _Recording:
         if name == "residual":
             return [self._residual(row, x) for row in self.measurements]
         return [
-            0 if p is None else self.record.mul(x[p.at], p.factor) for p in self._places(name)
+            0 if p is None else -p.sign * self.record.mul(x[p.at], p.factor)
+            for p in self._places(name)
         ]
 
     def _places(self, name: str) -> list[_Place | None]:
         """Where the numbers of an output stand among unknowns and multipliers."""
         one, multiplier = self.record.one, self._saddle.multiplier
         if name != "multiplier":
-            return [_Place(c, one, 1) for c in self.question.columns(name).tolist()]
-        variance = self.question.noise.diagonal()
+            return [_Place(c, one, -1) for c in self.spec.columns(name).tolist()]
+        variance = self.spec.noise.diagonal()
         return [
-            _Place(multiplier[r], self._weight.get(r, one), -1, UNCHECKED / variance[r])
+            _Place(multiplier[r], self._weight.get(r, one), 1, UNCHECKED / variance[r])
             if r in multiplier and variance[r]
             else None
             for r in range(len(self.measurements))
@@ -260,17 +403,17 @@ class _Recording:
         return Scalar(self.graph, ref) if ref else 0.0
 
 
-def _failures(program: Program, question: Question) -> int:
+def _failures(program: Program, spec: EstimatorSpec) -> int:
     """Number of random states, of CHECKS, where double precision has no answer or a bad one."""
-    rounded = question.samples(CHECKS, 4).astype(np.float64)
+    rounded = spec.samples(CHECKS, 4).astype(np.float64)
     with np.errstate(invalid="ignore", over="ignore"):
         exact = program.evaluate(rounded.astype(np.longdouble))
         errors = np.abs(program.evaluate(rounded) - exact)
     good = np.ones(CHECKS, dtype=bool)
-    variance = float(np.max(question.noise.diagonal(), initial=0.0)) or 1.0
+    variance = float(np.max(spec.noise.diagonal(), initial=0.0)) or 1.0
     noise = {"residual": 1.0, "multiplier": 1.0 / variance, "std_multiplier": variance**-0.5}
     start = 0
-    for name, size in question.signature.outputs:
+    for name, size in spec.signature.outputs:
         where = slice(start, start + size)
         least = noise.get(name, np.finfo(float).tiny)
         scale = np.nanmax(np.abs(exact[:, where]), axis=1, initial=least)
@@ -280,11 +423,11 @@ def _failures(program: Program, question: Question) -> int:
     return int((~good).sum())
 
 
-def _guarded(program: Program, question: Question, dtype: str) -> Program:
-    states = question.samples(SAMPLES, 3)
-    n_outputs = question.signature.n_outputs
+def _guarded(program: Program, spec: EstimatorSpec, dtype: str) -> Program:
+    states = spec.samples(SAMPLES, 3)
+    n_outputs = spec.signature.n_outputs
     reciprocals = program.evaluate(states)[:, n_outputs:]
-    margin = SWITCHED_MARGIN if question.switchable else PIVOT_MARGIN
+    margin = SWITCHED_MARGIN if spec.switchable else PIVOT_MARGIN
     limits = margin * np.median(np.abs(reciprocals), axis=0)
-    quaternions = question.robot.quaternion_slices
+    quaternions = spec.robot.quaternion_slices
     return guarded(program, quaternions, dtype, [float(x) for x in limits])

@@ -109,10 +109,13 @@ class Term:
         """True if the coefficient does not depend on the state."""
         return not callable(self.value)
 
+    def at(self, kinematics: Kinematics) -> ScalarArray:
+        """Coefficient (rows, size of unknown) at a state."""
+        return self.value(kinematics) if callable(self.value) else self.value
+
     def entries(self, kinematics: Kinematics) -> ScalarArray:
         """Values at the nonzeros of the pattern, row by row."""
-        value = self.value(kinematics) if callable(self.value) else self.value
-        return value[self.pattern]
+        return self.at(kinematics)[self.pattern]
 
 
 @cache

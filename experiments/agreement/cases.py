@@ -29,7 +29,7 @@ from experiments.agreement.robots import (
     urdf_text,
 )
 from experiments.example_robots import ROBOTS, load_quietly, pinocchio_model_of, robot_path
-from problems.estimation.exact_statements import TrueReadings
+from problems.measured.simulated_readings import TrueReadings
 from problems.report.timing_part import pinocchio_model
 
 __all__ = ["QUANTITIES", "Case", "random_case", "real_cases"]

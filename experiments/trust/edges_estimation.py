@@ -22,8 +22,9 @@ from dynsys.model.tree import Body, KinematicTree
 from dynsys.types import Array
 from experiments.trust.edges_cases import Verdict, edges
 from experiments.trust.edges_oracle import exact_unknowns
-from problems.estimation.estimate import QUANTITIES, Estimate, Quantity
+from problems.estimation.estimate import Estimate
 from problems.estimation.trust import EstimateTrust
+from problems.measured.measured_system import QUANTITIES, Quantity
 from problems.robots import read_robot
 from sensors import published
 

@@ -20,6 +20,7 @@ from dynsys.recursive.rnea import rnea_scalars
 from dynsys.system.equations import Kinematics
 from dynsys.types import Array, BoolArray, ScalarArray
 from problems.estimation.estimation import Estimation
+from problems.measured.reduced import read_blocks
 
 __all__ = [
     "Wide",
@@ -188,7 +189,7 @@ def exact_unknowns(problem: Estimation, q: Array, qd: Array, rows: Array) -> Sca
     kinematics = Kinematics.at(problem.robot, unit_wide(problem.robot, q), wide(qd))
     T = measured.response.at(kinematics, wide(np.eye(measured.needed)))
     present = ~np.isnan(rows)
-    seen = measured.read(kinematics, T)[present]
+    seen = read_blocks(measured.readings, kinematics, T)[present]
     C = measured.covariance.toarray()[np.ix_(present, present)]
     B, c = seen[:, :-1], wide(rows[present]) - seen[:, -1]
     z, unknown = _given(B, c, ~C.any(axis=1))

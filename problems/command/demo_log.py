@@ -18,8 +18,8 @@ from dynsys.model.tree import KinematicTree
 from dynsys.recursive import rnea
 from dynsys.recursive.jacobian import jacobian
 from dynsys.types import Array
-from problems.estimation.exact_statements import TrueReadings
 from problems.logs.simulate import Trajectory
+from problems.measured.simulated_readings import TrueReadings
 from problems.problem_file import ProblemFile, load_problem
 
 __all__ = ["bundled", "demo_log", "demo_problem"]

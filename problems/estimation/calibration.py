@@ -19,8 +19,8 @@ import numpy as np
 
 from dynsys.errors import LayoutError
 from dynsys.types import Array, ArrayLike, BoolArray, IntArray
-from problems.estimation.measured_system import Active, Readings
 from problems.inputs import state_rows
+from problems.measured.measured_system import Active, Readings
 
 if TYPE_CHECKING:
     from problems.estimation.estimation import Estimation

@@ -30,15 +30,20 @@ from dynsys.plan.fingerprint import (
 )
 from dynsys.plan.operations import program_operations
 from dynsys.plan.plan import Plan
-from dynsys.plan.saddle import ESTIMATES, Question
-from dynsys.plan.saddle_program import estimation_program, planned_estimation
+from dynsys.plan.saddle_program import (
+    ESTIMATES,
+    EstimatorSpec,
+    estimation_program,
+    planned_estimation,
+)
 from dynsys.program.signature import Signature
 from dynsys.system.equations import EquationBlock
 from dynsys.system.unknowns import UnknownLayout
 from dynsys.types import Array, BoolArray, IntArray
 from problems.estimation.consistency import UNCHECKED, normalised_residuals
-from problems.estimation.estimate import QUANTITIES, Estimate, Of, Quantity, deviations, values
+from problems.estimation.estimate import Estimate, Of, deviations, values
 from problems.labels import entry_names
+from problems.measured.measured_system import QUANTITIES, Quantity
 from problems.problem import given_plan
 from sensors.layout import Layout
 
@@ -108,9 +113,9 @@ class CompiledEstimator:
         """Kernels, or why there is none: the words, for an error would keep its callers."""
         return {}
 
-    def question(self, wanted: Wanted, switchable: Names = ()) -> Question:
+    def spec(self, wanted: Wanted, switchable: Names = ()) -> EstimatorSpec:
         """What the kernel of the same arguments answers."""
-        return Question(
+        return EstimatorSpec(
             self.robot,
             self._equations,
             self.layout.covariance(),
@@ -318,11 +323,10 @@ class CompiledAnswers:
             if not wanted.uncertainty or not wanted.outputs:
                 raise
         found = self._estimator.solve(*self._state, Wanted(wanted.outputs), **ways)  # type: ignore[arg-type]
-        question = self._estimator.question(wanted)
+        spec = self._estimator.spec(wanted)
         n = len(self._state[0])
         return found | {
-            f"std_{name}": np.full((n, question.size(name)), np.nan)
-            for name in wanted.uncertainty
+            f"std_{name}": np.full((n, spec.size(name)), np.nan) for name in wanted.uncertainty
         }
 
     def _have(self, names: Sequence[str], wanted: Wanted) -> bool:
@@ -407,7 +411,7 @@ def plan_estimation(problem: Estimation, wanted: Wanted) -> Plan:
     """Order of elimination of the saddle-point system, recorded pivot by pivot."""
     _require_no_prior(problem)
     compiled = CompiledEstimator(problem.robot, problem.layout)
-    program, pivots = planned_estimation(compiled.question(wanted))
+    program, pivots = planned_estimation(compiled.spec(wanted))
     system, layout = _fingerprints(problem)
     return Plan(
         method="symmetric",
@@ -439,17 +443,17 @@ def export_estimator(
     """Write C99 with header, self-test and CMake file; returns the files."""
     _require_no_prior(problem)
     robot, layout = problem.robot, problem.layout
-    question = CompiledEstimator(robot, layout).question(wanted, tuple(switchable))
+    spec = CompiledEstimator(robot, layout).spec(wanted, tuple(switchable))
     labels = {x: list(layout.labels) for x in ("y", "weight", "residual", "multiplier")}
     labels |= entry_names(robot)
     labels |= {f"std_{array}": words for array, words in labels.items()}
-    used = {array for array, _ in (*question.signature.inputs, *question.signature.outputs)}
+    used = {array for array, _ in (*spec.signature.inputs, *spec.signature.outputs)}
     return export_c(
         folder,
         name,
-        estimation_program(question, dtype),
-        question.signature,
-        question.samples(5, 11),
+        estimation_program(spec, dtype),
+        spec.signature,
+        spec.samples(5, 11),
         dtype=dtype,
         labels={array: words for array, words in labels.items() if array in used},
         description=f"estimator of robot {robot.name} from {len(layout)} sensors",
@@ -470,7 +474,7 @@ class ReferenceEstimator:
         self._problem = problem
         self._wanted = wanted
         compiled = CompiledEstimator(problem.robot, problem.layout)
-        self.signature: Signature = compiled.question(wanted).signature
+        self.signature: Signature = compiled.spec(wanted).signature
 
     def fast(self, *_: object) -> bool | None:
         """Say that there is no faster way than :meth:`one`."""

@@ -12,6 +12,7 @@ from dynsys.errors import DynsysError, LayoutError, ModelError, StateError, near
 from dynsys.model.tree import KinematicTree, read_only
 from dynsys.types import Array, ArrayLike, IntArray
 from problems.estimation.consistency import Suspect
+from problems.measured.measured_system import QUANTITIES, Quantity
 
 if TYPE_CHECKING:
     from problems.estimation.compiled import CompiledAnswers
@@ -20,13 +21,11 @@ if TYPE_CHECKING:
     from problems.estimation.trust import EstimateTrust
 
 __all__ = [
-    "QUANTITIES",
     "ByQuantity",
     "Estimate",
     "MeasuredStates",
     "NamedQuantity",
     "Of",
-    "Quantity",
     "Suspect",
     "Uncertainty",
     "deviations",
@@ -296,16 +295,6 @@ def _restored(
 # ----------------------------------------------------------------------
 # Quantities of an estimate, looked up by the names of the robot.
 
-Quantity: TypeAlias = Literal[
-    "torque", "qdd", "acceleration", "joint_wrench", "external_wrench"
-]
-QUANTITIES: tuple[Quantity, ...] = (
-    "torque",
-    "qdd",
-    "acceleration",
-    "joint_wrench",
-    "external_wrench",
-)
 Uncertainty: TypeAlias = Literal["all"] | Quantity | Sequence[Quantity] | None
 Of: TypeAlias = Callable[["AbstractPosterior", Array, IntArray], Array]
 """Values (rows,) of ``matrix @ d[columns]``, or of something about it."""

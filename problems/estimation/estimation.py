@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias, cast, final, get_args
+from typing import Literal, TypeAlias, cast, final, get_args
 
 import numpy as np
 
@@ -29,24 +29,15 @@ from problems.estimation.compiled import (
     plan_estimation,
     wanted_of,
 )
-from problems.estimation.estimate import (
-    QUANTITIES,
-    Estimate,
-    MeasuredStates,
-    Uncertainty,
-    quantities_of,
-)
-from problems.estimation.least_squares import has_cholmod
-from problems.estimation.measured_system import Active, MeasuredSystem, Readings
-from problems.estimation.posterior import AbstractPosterior
-from problems.estimation.prior import PerName, Prior
-from problems.estimation.solver import PosteriorSolver
+from problems.estimation.estimate import Estimate, MeasuredStates, Uncertainty, quantities_of
+from problems.estimation.factors import has_cholmod
+from problems.estimation.posterior import AbstractPosterior, PosteriorSolver
 from problems.inputs import state_rows
+from problems.measured.measured_system import QUANTITIES, Active, MeasuredSystem, Readings
+from problems.measured.prior import PerName, Prior
 from problems.problem import AbstractProblem
+from problems.verdict.verdict import Verdict, judge
 from sensors.layout import Layout
-
-if TYPE_CHECKING:
-    from problems.verdict.verdict import Verdict
 
 __all__ = ["Estimation", "Uncertainty"]
 
@@ -322,6 +313,4 @@ class Estimation(AbstractProblem):
         seed : of those states.
         search : True looks for states within the joint limits where the rank drops.
         """
-        from problems.verdict.judge import judge
-
-        return judge(self, samples=samples, seed=seed, search=search)
+        return judge(self.measured, samples=samples, seed=seed, search=search)

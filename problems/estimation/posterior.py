@@ -1,18 +1,9 @@
-"""What one solve knows: the unknowns d, their covariance, what the residuals say.
+"""What the readings say at one state: the unknowns d, their covariance, their residuals.
 
-More readings than needed: the symmetric (Karush-Kuhn-Tucker) system
-
-    [ C    Y    0  ] [lambda]   [ y - b_Y ]
-    [ Y^T  0    D^T] [  d   ] = [    0    ]        lambda = C^-1 (y - b_Y - Y d)
-    [ 0    D    0  ] [  nu  ]   [  - b_D  ]
-
-with the covariance C of the readings. Exact readings are zeros of C, nothing else changes. A
-missing reading has its row of Y and of C replaced by those of lambda = 0: same pattern. Its
-inverse holds minus the covariance of d, and the information C^-1 - C^-1 Y cov Y^T C^-1 that the
-residuals carry.
-
-As many readings as needed: LU of [D; Y], the noise has no say. Fewer, or constraints that
-repeat each other: the dense way of :mod:`problems.estimation.least_squares`.
+More readings than needed: the symmetric system of :mod:`dynsys.plan.saddle`, whose inverse
+holds the covariances. As many as needed: LU of [D; Y]; the noise does not change the answer.
+Fewer, or readings that these factors find singular: orthogonal factors of the reduced system,
+:mod:`problems.measured.reduced`, of any rank.
 """
 
 from __future__ import annotations
@@ -20,35 +11,36 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias, final
+from typing import final
 
 import numpy as np
 from scipy.sparse import csc_array
 from scipy.sparse.linalg import SuperLU, splu
 
+from dynsys.errors import ContradictionError
+from dynsys.plan.saddle import ScaledSaddle, SparseSaddle
+from dynsys.system.equations import Kinematics
 from dynsys.types import Array, BoolArray, IntArray
-from problems.estimation.least_squares import (
+from problems.estimation.factors import (
     AbstractFactors,
+    CholmodFactors,
+    SuperLUFactors,
+    has_cholmod,
+)
+from problems.measured.measured_system import Equations, MeasuredSystem
+from problems.measured.reduced import (
+    CONTRADICTION,
     DenseSolution,
-    KktAssembly,
+    ReducedSystem,
     WhitenedRows,
+    check_finite,
 )
 
 __all__ = [
     "AbstractPosterior",
     "DensePosterior",
-    "Equations",
-    "KktPosterior",
-    "SquarePosterior",
-    "solve_kkt",
-    "solve_square",
+    "PosteriorSolver",
 ]
-
-Equations: TypeAlias = "tuple[csc_array[np.float64], Array]"
-"""Matrix and vector."""
-
-OPEN = 1e-7
-"""A quantity that moves by more than this part of its reach along an open direction is open."""
 
 
 class AbstractPosterior(ABC):
@@ -87,17 +79,23 @@ class AbstractPosterior(ABC):
         """Information (k, k) that the residuals of the readings ``rows`` carry."""
 
 
+def _unit_columns(size: int, places: IntArray) -> Array:
+    """Columns (size, k) of the identity."""
+    columns = np.zeros((size, len(places)))
+    columns[places, np.arange(len(places))] = 1.0
+    return columns
+
+
 # ---- more readings than needed ---------------------------------------------------------------
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class KktPosterior(AbstractPosterior):
-    """Minimiser by the symmetric system above; scaled so that no entry exceeds one."""
+class SaddlePosterior(AbstractPosterior):
+    """Minimiser by the symmetric system."""
 
     factors: AbstractFactors
-    K: csc_array[np.float64]
-    scale: Array
+    saddle: ScaledSaddle
     present: BoolArray
     d: Array
     multipliers: Array
@@ -105,58 +103,19 @@ class KktPosterior(AbstractPosterior):
     degrees_of_freedom: int
     method: str
 
-    def _inverse_block(self, places: IntArray) -> Array:
-        if self.factors.current is not self.K:  # another state has been solved since
-            self.factors.factor(self.K)
-        rhs = np.zeros((self.K.shape[0], len(places)))
-        rhs[places, np.arange(len(places))] = 1.0
-        block = self.factors.solve(rhs)[places]
+    def _inverse_block(self, lines: IntArray) -> Array:
+        K = self.saddle.matrix
+        if self.factors.current is not K:  # another state has been solved since
+            self.factors.factor(K)
+        block = self.factors.solve(_unit_columns(K.shape[0], lines))[lines]
         return np.asarray(0.5 * (block + block.T))
 
     def covariance(self, columns: IntArray) -> Array:
-        return -self._inverse_block(len(self.scale) + columns)
+        return -self._inverse_block(self.saddle.lines.unknowns[columns])
 
     def residual_information(self, rows: IntArray) -> Array:
-        s = np.where(self.present, self.scale, 0.0)[rows]
-        return np.outer(s, s) * self._inverse_block(rows)
-
-
-def solve_kkt(
-    factors: AbstractFactors,
-    assembly: KktAssembly,
-    laws: Equations,
-    readings: Equations,
-    present: BoolArray,
-) -> KktPosterior | None:
-    """Minimise at one state; None if the system is singular to rounding.
-
-    Parameters
-    ----------
-    factors, assembly : of the symmetric system, kept from state to state.
-    laws : D and b_D.
-    readings : Y and y - b_Y.
-    present : readings (m,) that are there.
-    """
-    (D, b), (Y, c) = laws, readings
-    scale, law_scale = assembly.scales(D.data, Y.data, present)
-    K = assembly.matrix(D.data, Y.data, present, (scale, law_scale))
-    if not factors.factor(K):
-        return None
-    m, n = Y.shape
-    c = np.where(present, c, 0.0)
-    x = factors.solve(np.concatenate([scale * c, np.zeros(n), -law_scale * b]))
-    d, multipliers = x[m : m + n], scale * x[:m]
-    return KktPosterior(
-        factors=factors,
-        K=K,
-        scale=scale,
-        present=present,
-        d=d,
-        multipliers=multipliers,
-        chi_square=max(float(multipliers @ (c - np.asarray(Y @ d))), 0.0),
-        degrees_of_freedom=int(present.sum()) - (n - len(b)),
-        method=factors.name,
-    )
+        s = np.where(self.present, self.saddle.reading_scale, 0.0)[rows]
+        return np.outer(s, s) * self._inverse_block(self.saddle.lines.readings[rows])
 
 
 # ---- as many readings as needed --------------------------------------------------------------
@@ -180,29 +139,12 @@ class SquarePosterior(AbstractPosterior):
         return splu(csc_array(self.A.T))
 
     def covariance(self, columns: IntArray) -> Array:
-        rhs = np.zeros((self.A.shape[1], len(columns)))
-        rhs[columns, np.arange(len(columns))] = 1.0
-        rows = self._transposed.solve(rhs)[-len(self.multipliers) :]
+        solved = self._transposed.solve(_unit_columns(self.A.shape[1], columns))
+        rows = solved[-len(self.multipliers) :]
         return np.asarray(rows.T @ (self.noise @ rows))
 
     def residual_information(self, rows: IntArray) -> Array:
         return np.zeros((len(rows), len(rows)))
-
-
-def solve_square(
-    factors: AbstractFactors, A: csc_array[np.float64], b: Array, noise: csc_array[np.float64]
-) -> SquarePosterior | None:
-    """Solve A d = b, A = [D; Y], at one state; None if it is singular to rounding."""
-    sizes = np.zeros(A.shape[0])
-    np.maximum.at(sizes, A.indices, np.abs(A.data))
-    if not sizes.all():
-        return None
-    data = A.data / sizes[A.indices]
-    if not factors.factor(csc_array((data, A.indices, A.indptr), shape=A.shape)):
-        return None
-    return SquarePosterior(
-        A, noise, factors.solve(b / sizes), np.zeros(noise.shape[0]), factors.name
-    )
 
 
 # ---- any number of readings ------------------------------------------------------------------
@@ -211,24 +153,17 @@ def solve_square(
 @final
 @dataclass(frozen=True, eq=False)
 class DensePosterior(AbstractPosterior):
-    """d = T z + d_0 from the minimiser over z, any rank.
-
-    Parameters
-    ----------
-    solution : the minimiser.
-    response : [T, d_0] (n, size of z + 1).
-    whitened : rows of unit noise.
-    """
+    """d = T z + d_0 from the minimiser over z, any rank."""
 
     solution: DenseSolution
-    response: Array
+    reduced: ReducedSystem
     whitened: WhitenedRows
     method: str = "dense"
 
     @cached_property
     def d(self) -> Array:  # type: ignore[override]
         """All unknowns (n,)."""
-        return np.asarray(self.response[:, :-1] @ self.solution.z + self.response[:, -1])
+        return np.asarray(self.reduced.T @ self.solution.z + self.reduced.response[:, -1])
 
     @cached_property
     def multipliers(self) -> Array:  # type: ignore[override]
@@ -248,21 +183,132 @@ class DensePosterior(AbstractPosterior):
 
     @property
     def is_complete(self) -> bool:
-        return int(self.solution.null.shape[1]) == 0
+        return self.solution.rank.nullity == 0
 
     def determined(self, combination: Array, columns: IntArray) -> BoolArray:
-        if self.is_complete:
-            return np.ones(len(combination), dtype=bool)
-        T = self.response[columns, :-1]
-        moved = np.linalg.norm(combination @ (T @ self.solution.null), axis=1)
-        reach = np.linalg.norm(T * self.solution.scale, axis=1)
-        return np.asarray(moved <= OPEN * (np.abs(combination) @ reach))
+        return ~self.solution.rank.is_open(self.reduced.T[columns], combination)
 
     def covariance(self, columns: IntArray) -> Array:
-        deviation = self.response[columns, :-1] @ self.solution.deviation
+        deviation = self.reduced.T[columns] @ self.solution.deviation
         return np.asarray(deviation @ deviation.T)
 
     def residual_information(self, rows: IntArray) -> Array:
         seen = self.whitened.noisy[:, rows].toarray()
         explained = self.solution.explained.T @ seen
         return np.asarray(seen.T @ seen - explained.T @ explained)
+
+
+# ---- one state after the other -------------------------------------------------------------
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class PosteriorSolver:
+    """Solves a measured system at one state after the other; analyses are kept.
+
+    As many readings as needed: LU. More: the symmetric system. Where these are singular, or
+    with ``backend`` ``dense``: orthogonal factors of the reduced system.
+    """
+
+    measured: MeasuredSystem
+    backend: str
+
+    def at(self, q: Array, qd: Array, rows: Array) -> AbstractPosterior:
+        """All that one state's readings ``rows`` (m,), NaN where there is none, say."""
+        measured = self.measured
+        present = ~np.isnan(rows)
+        y = np.where(present, rows, 0.0)
+        kinematics = Kinematics.at(measured.robot, q, qd)
+        found: AbstractPosterior | None = None
+        enough = int(present.sum()) >= measured.needed
+        if self.backend != "dense" and enough and not self._nullity:
+            data, b = measured.whole.values(kinematics)
+            laws, (Y, b_y) = measured.parts(data, b)
+            if present.all() and len(present) == measured.needed:
+                found = self._square(data, np.concatenate([-laws[1], y - b_y]))
+            else:
+                found = self._saddle(laws, (Y, y - b_y), present)
+        if found is None or not np.isfinite(found.d).all():
+            found = self._dense(kinematics, y, present)
+        check_finite(found.d)
+        return found
+
+    @cached_property
+    def _nullity(self) -> int:
+        """Number of directions that no reading sees at a random state, none missing."""
+        robot = self.measured.robot
+        kinematics = Kinematics.at(robot, robot.random_configuration(0), np.zeros(robot.nv))
+        return self.measured.reduced(kinematics).rank().nullity
+
+    # ---- the symmetric system ------------------------------------------------------------
+
+    @cached_property
+    def _system(self) -> SparseSaddle:
+        return self.measured.saddle()
+
+    @cached_property
+    def _factors(self) -> AbstractFactors:
+        if self.backend == "superlu" or not has_cholmod():
+            return SuperLUFactors()
+        return CholmodFactors(self._system.signs)
+
+    def _saddle(
+        self, laws: Equations, readings: Equations, present: BoolArray
+    ) -> SaddlePosterior | None:
+        """Minimise, given D, b_D and Y, y - b_Y; None if the system is singular to rounding."""
+        (D, b), (Y, c), factors = laws, readings, self._factors
+        saddle = self._system.at(D.data, Y.data, present)
+        if not factors.factor(saddle.matrix):
+            return None
+        c = np.where(present, c, 0.0)
+        d, multipliers = saddle.solution(factors.solve(saddle.right_side(c, b)))
+        return SaddlePosterior(
+            factors=factors,
+            saddle=saddle,
+            present=present,
+            d=d,
+            multipliers=multipliers,
+            chi_square=max(float(multipliers @ (c - np.asarray(Y @ d))), 0.0),
+            degrees_of_freedom=int(present.sum()) - self.measured.needed,
+            method=factors.name,
+        )
+
+    # ---- the square system ---------------------------------------------------------------
+
+    @cached_property
+    def _square_factors(self) -> AbstractFactors:
+        return SuperLUFactors()
+
+    def _square(self, data: Array, b: Array) -> SquarePosterior | None:
+        """Solve [D; Y] d = b, rows of unit size; None if it is singular to rounding."""
+        system, factors = self.measured.whole, self._square_factors
+        pattern = system.indices, system.indptr
+        sizes = np.zeros(system.shape[0])
+        np.maximum.at(sizes, system.indices, np.abs(data))
+        if not sizes.all():
+            return None
+        scaled = csc_array((data / sizes[system.indices], *pattern), shape=system.shape)
+        if not factors.factor(scaled):
+            return None
+        A, noise = csc_array((data, *pattern), shape=system.shape), self.measured.covariance
+        no_residuals = np.zeros(noise.shape[0])
+        return SquarePosterior(A, noise, factors.solve(b / sizes), no_residuals, factors.name)
+
+    # ---- the reduced system --------------------------------------------------------------
+
+    def _dense(self, kinematics: Kinematics, y: Array, present: BoolArray) -> DensePosterior:
+        reduced, whitened = (
+            self.measured.reduced(kinematics, y),
+            self.measured.whitened(present),
+        )
+        solution = reduced.solve(whitened)
+        wrong = np.flatnonzero(solution.violation > CONTRADICTION)
+        if len(wrong):
+            labels = self.measured.labels(np.unique(whitened.exact[wrong].indices))
+            listed = ", ".join(labels[:8]) + (" ..." if len(labels) > 8 else "")
+            raise ContradictionError(
+                f"robot {self.measured.robot.name!r}: readings without noise contradict each"
+                f" other or the laws at this state: {listed}; correct them, or give the sensors"
+                " a std"
+            )
+        return DensePosterior(solution, reduced, whitened)

@@ -11,21 +11,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 import numpy as np
 from scipy.linalg import qr
 
+from dynsys.plan.saddle import dense_saddle
 from dynsys.system.equations import Kinematics
 from dynsys.types import Array, BoolArray, IntArray, ScalarArray
-from problems.estimation.estimate import QUANTITIES, Quantity
-from problems.estimation.least_squares import RANK_TOLERANCE
-from problems.estimation.measured_system import MeasuredSystem
 from problems.estimation.posterior import AbstractPosterior, DensePosterior
+from problems.measured.measured_system import QUANTITIES, MeasuredSystem, Quantity
+from problems.measured.reduced import RANK_TOLERANCE, read_blocks
 from problems.trust import EPS, EPS_EXTENDED, EXTENDED
-
-if TYPE_CHECKING:
-    from problems.estimation.measured_system import MeasuredSystem
 
 __all__ = [
     "EstimateTrust",
@@ -93,7 +90,8 @@ def judge_estimate(
     z = _open_values(measured, answers, posterior)
     null = np.zeros((len(z), 0))
     if isinstance(posterior, DensePosterior):
-        null = posterior.solution.null / posterior.solution.scale[:, None] ** 2
+        rank = posterior.solution.rank
+        null = rank.null / rank.scale[:, None] ** 2
     with np.errstate(over="ignore", invalid="ignore", under="ignore", divide="ignore"):
         optimality = Optimality(OpenProblem.at(measured, state, null, z))
         columns = measured.laws.unknowns.columns
@@ -236,10 +234,7 @@ class Optimality:
         return self._matrix(self.problem.B_size, np.abs(self.problem.C))
 
     def _matrix(self, B: ScalarArray, C: Array) -> ScalarArray:
-        if self.is_square:
-            return B
-        n = B.shape[1]
-        return np.block([[C, B], [B.T, np.zeros((n, n), dtype=B.dtype)]])
+        return B if self.is_square else dense_saddle(C, B)
 
     @cached_property
     def b(self) -> ScalarArray:
@@ -430,8 +425,9 @@ class OpenProblem:
         response = measured.response.at(kinematics)
         reach = measured.response.at(kinematics, absolute=True)
         present = ~np.isnan(rows)
-        seen = measured.read(kinematics, response)[present]
-        sizes = measured.read(kinematics, reach, absolute=True)[present].astype(np.float64)
+        seen = read_blocks(measured.readings, kinematics, response)[present]
+        sizes = read_blocks(measured.readings, kinematics, reach, absolute=True)
+        sizes = sizes[present].astype(np.float64)
         C = measured.covariance.toarray()[np.ix_(present, present)]
         c = rows[present] - seen[:, -1]
         c_size = np.abs(rows[present]) + sizes[:, -1]

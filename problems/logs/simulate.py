@@ -21,10 +21,10 @@ from dynsys.errors import LayoutError, StateError
 from dynsys.model.joints import Free
 from dynsys.model.tree import KinematicTree
 from dynsys.types import Array, ArrayLike, IntArray
-from problems.estimation.exact_statements import ExactStatements, TrueReadings
 from problems.logs.samples import continuous_quaternions, rates
 from problems.logs.source import joint_columns
 from problems.logs.write import Group
+from problems.measured.simulated_readings import ExactStatements, TrueReadings
 from sensors import Layout
 
 if TYPE_CHECKING:

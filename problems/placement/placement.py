@@ -19,8 +19,9 @@ from dynsys.distribution import install
 from dynsys.errors import KernelBuildError, LayoutError
 from dynsys.model.readers.xml_input import PathLike
 from dynsys.model.tree import KinematicTree
-from problems.estimation.measured_system import MeasuredSystem
+from problems.measured.measured_system import MeasuredSystem
 from problems.placement.search import ScoreBoard, Search, parse_goals
+from problems.verdict.repairs import candidate_sensors
 from sensors import AbstractSensor, Layout
 from sensors.files import read_layout, sensor_record
 from sensors.yaml_input import Item, read_yaml
@@ -214,7 +215,10 @@ def _offered(
     candidates: Sequence[Candidate | AbstractSensor] | None,
 ) -> list[Candidate]:
     if candidates is None:
-        offered = _default_candidates(robot, layout)
+        measured = MeasuredSystem(robot, layout, None)
+        offered = [
+            Candidate(sensor, float(rows.size)) for sensor, rows in candidate_sensors(measured)
+        ]
     else:
         offered = [c if isinstance(c, Candidate) else Candidate(c) for c in candidates]
     if not offered:
@@ -223,22 +227,6 @@ def _offered(
         if not (np.isfinite(c.cost) and c.cost > 0):
             raise LayoutError(f"placement: the cost of {c.sensor} must be positive: {c.cost}")
     return offered
-
-
-def _default_candidates(robot: KinematicTree, layout: Layout) -> list[Candidate]:
-    from problems.estimation.estimation import Estimation
-    from problems.verdict.repairs import candidate_sensors
-
-    problem = Estimation(robot, layout)
-    unknowns = problem.system.unknowns
-    found = []
-    for sensor in candidate_sensors(problem):
-        if sensor.name not in layout.names:
-            try:
-                found.append(Candidate(sensor, float(sensor.on(unknowns).size)))
-            except LayoutError:
-                continue
-    return found
 
 
 # ----------------------------------------------------------------------

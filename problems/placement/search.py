@@ -15,15 +15,14 @@ from typing import NamedTuple, cast, final
 
 import numpy as np
 from scipy.linalg.lapack import dposv
-from scipy.sparse import csr_array
 
 from dynsys.errors import LayoutError, nearest_name
 from dynsys.system.equations import Kinematics
 from dynsys.system.unknowns import UnknownKind
-from dynsys.types import Array, BoolArray, IntArray
-from problems.estimation.estimate import QUANTITIES
-from problems.estimation.least_squares import rank_of, whiten
-from problems.estimation.measured_system import MeasuredSystem
+from dynsys.types import Array, IntArray
+from problems.measured.measured_system import QUANTITIES, MeasuredSystem
+from problems.measured.reduced import WhitenedRows, rank_of, whiten
+from problems.verdict.repairs import SEEN
 
 __all__ = [
     "Goals",
@@ -176,9 +175,6 @@ class Search:
 #
 # both of which only fall when sensors are added: a set is never better than a larger one.
 
-SEEN = 1e-6
-"""Part of its natural size at which a direction counts as seen."""
-
 EXACT_STD = 1e-4
 """Standard deviation (SI units) that stands for none in candidates."""
 
@@ -256,7 +252,7 @@ class _State:
     unseen : (k, u) directions no row of the layout sees; ``goals_unseen`` (g, u) the goals on
         them, in parts of their natural size.
     added_information : (candidates, k, k).
-    sights : (rows, u) of each candidate on the unseen directions, in parts of its size.
+    views : (rows, u) of each candidate on the unseen directions, in parts of its size.
     """
 
     goals: Array
@@ -264,36 +260,33 @@ class _State:
     unseen: Array
     goals_unseen: Array
     added_information: Array
-    sights: tuple[Array, ...]
+    views: tuple[Array, ...]
 
     @staticmethod
     def at(
-        measured: MeasuredSystem, goals: Goals, q: Array, base: BoolArray, places: list[slice]
+        measured: MeasuredSystem,
+        goals: Goals,
+        q: Array,
+        base: WhitenedRows,
+        candidates: Sequence[WhitenedRows],
     ) -> _State:
-        kinematics = Kinematics.at(measured.robot, q, np.zeros(measured.robot.nv))
-        _, (Y, b) = measured.at(kinematics)
-        rows, response = measured.reduced(kinematics, Y, b)
-        whitened = whiten(measured.covariance, base)
-        exact, noisy = _times(whitened.exact, rows.B), _times(whitened.noisy, rows.B)
+        robot = measured.robot
+        reduced = measured.reduced(Kinematics.at(robot, q, np.zeros(robot.nv)))
+        exact, noisy = base.times(reduced.B)
         whole = rank_of(np.vstack([exact, noisy]))
-        left = rank_of(exact, whole.scale) if len(exact) else None
-        Z = np.diag(whole.scale) if left is None else left.null
+        # Z: what the exact rows of the layout leave open
+        Z = rank_of(exact, whole.scale).null if len(exact) else np.diag(whole.scale)
         N = noisy @ Z
-        G = goals.matrix @ response[goals.columns, :-1]
-        reach = np.linalg.norm(G * whole.scale, axis=1)
+        G = goals.matrix @ reduced.T[goals.columns]
         unseen: Array = np.asarray(np.linalg.lstsq(Z, whole.null, rcond=None)[0], dtype=float)
-        on_unseen = (G @ whole.null) / np.where(reach > 0, reach, 1.0)[:, None]
-        added, sights = [], []
-        for place in places:
-            mine = np.zeros(len(base), dtype=bool)
-            mine[place] = True
-            own = whiten(measured.covariance, mine)
-            parts = _times(own.noisy, rows.B), _times(own.exact, rows.B) / EXACT_STD
-            n = np.vstack(parts)
-            size = np.linalg.norm(n * whole.scale, axis=1)
-            sights.append((n @ whole.null) / np.where(size > 0, size, 1.0)[:, None])
+        added, views = [], []
+        for own in candidates:
+            own_exact, own_noisy = own.times(reduced.B)
+            n = np.vstack([own_noisy, own_exact / EXACT_STD])
+            views.append(_in_parts(n @ whole.null, whole.reach(n)))
             added.append((n @ Z).T @ (n @ Z))
-        return _State(G @ Z, N.T @ N, unseen, on_unseen, np.array(added), tuple(sights))
+        goals_unseen = _in_parts(G @ whole.null, whole.reach(G))
+        return _State(G @ Z, N.T @ N, unseen, goals_unseen, np.array(added), tuple(views))
 
     def score(self, chosen: Iterable[int]) -> tuple[Score, Array | None]:
         """Score of a set, and the variance of each goal (g,) if none is open."""
@@ -301,7 +294,7 @@ class _State:
         K = self.unseen.shape[1]
         null = np.eye(K)
         if K and chosen:
-            _, singular, Vt = np.linalg.svd(np.vstack([self.sights[c] for c in chosen]))
+            _, singular, Vt = np.linalg.svd(np.vstack([self.views[c] for c in chosen]))
             null = Vt[int((singular > SEEN).sum()) :].T
         open_goals = 0
         if null.shape[1]:
@@ -322,8 +315,9 @@ class _State:
         return Score(0, 0, float(variance.mean()) if len(variance) else 0.0), variance
 
 
-def _times(A: csr_array[np.float64], B: Array) -> Array:
-    return np.asarray(A @ B, dtype=np.float64)
+def _in_parts(rows: Array, size: Array) -> Array:
+    """Rows in parts of their natural size."""
+    return np.asarray(rows / np.where(size > 0, size, 1.0)[:, None])
 
 
 @final
@@ -338,14 +332,19 @@ class ScoreBoard:
         positions: Sequence[Array],
     ) -> None:
         layout = measured.layout
-        base = np.zeros(len(measured.variance), dtype=bool)
-        base[layout.size :] = True  # the prior
-        for name in layout.names[:n_base]:
-            base[layout.slice(name)] = True
-        places = [layout.slice(name) for name in layout.names[n_base:]]
+
+        def whitened(names: Sequence[str], prior: bool) -> WhitenedRows:
+            present = np.zeros(len(measured.variance), dtype=bool)
+            present[layout.size :] = prior
+            for name in names:
+                present[layout.slice(name)] = True
+            return whiten(measured.covariance, present)
+
+        base = whitened(layout.names[:n_base], True)
+        candidates = [whitened([name], False) for name in layout.names[n_base:]]
         self.goals = goals
         self.evaluations = 0
-        self._states = [_State.at(measured, goals, q, base, places) for q in positions]
+        self._states = [_State.at(measured, goals, q, base, candidates) for q in positions]
         self._known: dict[frozenset[int], Score] = {}
 
     @cached_property
@@ -353,10 +352,10 @@ class ScoreBoard:
         """Directions of the unseen that each candidate sees by itself, at most."""
         return [
             max(
-                int((np.linalg.svd(state.sights[c], compute_uv=False) > SEEN).sum())
+                int((np.linalg.svd(state.views[c], compute_uv=False) > SEEN).sum())
                 for state in self._states
             )
-            for c in range(len(self._states[0].sights))
+            for c in range(len(self._states[0].views))
         ]
 
     def score(self, chosen: frozenset[int]) -> Score:

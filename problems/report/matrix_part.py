@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-from scipy.sparse import csc_array
+from scipy.sparse import csc_array, identity
 
 from dynsys.plan.lu import symbolic_lu
 from dynsys.plan.orders.orders import Pattern, PivotOrder
@@ -15,8 +15,7 @@ from dynsys.system.linear_system import LinearSystem
 from dynsys.system.unknowns import UnknownBlock
 from dynsys.types import IntArray
 from problems.estimation.estimation import Estimation
-from problems.verdict.words import MOTIONS
-from sensors.parameters import AXES
+from problems.verdict.words import component_names
 
 __all__ = [
     "LAW",
@@ -79,19 +78,9 @@ class Matrix:
 # ---- names -------------------------------------------------------------------------
 
 
-def _components(kind: str, size: int) -> list[str]:
-    if size == 1:
-        return [""]
-    if size == 6 and kind in ("acceleration",):
-        return list(MOTIONS)
-    if size == 6 and kind in ("net_wrench", "joint_wrench", "external_wrench", "balance"):
-        return list(AXES)
-    return [f"[{k}]" for k in range(size)]
-
-
 def column_labels(blocks: tuple[UnknownBlock, ...]) -> Labels:
     """Names of the unknowns."""
-    return [(str(block), _components(block.kind, block.size)) for block in blocks]
+    return [(str(block), component_names(block.kind, block.size)) for block in blocks]
 
 
 _LAWS = {
@@ -108,7 +97,7 @@ def row_labels(system: LinearSystem, estimation: Estimation | None) -> Labels:
     found: Labels = []
     for block in system.equations:
         words = "" if block.measured else _LAWS.get(block.kind, "")
-        labels = readings.get(block.name) or _components(_law_kind(block), block.size)
+        labels = readings.get(block.name) or component_names(_law_kind(block), block.size)
         name = block.name if words == "" else words + block.name.partition("(")[2].rstrip(")")
         found.append((name, labels))
     return found
@@ -222,26 +211,15 @@ class Saddle:
 def saddle(estimation: Estimation) -> Saddle:
     """Symmetric system of the estimate; multipliers carry their equation's name."""
     system, measured = estimation.system, estimation.measured
-    n_laws, n = measured.laws.shape
-    m = system.shape[0] - n_laws
-    rows, columns = system.indices, columns_of(system.pattern())
-    # laws become the last lines, readings the first
-    line = np.where(rows < n_laws, m + n + rows, rows - n_laws)
-    noise = measured.covariance.tocoo()
-    diagonal = np.arange(m + n + n_laws)
-    one = [line, m + columns, noise.coords[0], diagonal]
-    other = [m + columns, line, noise.coords[1], diagonal]
-    i, j = np.concatenate(one).astype(np.intp), np.concatenate(other).astype(np.intp)
-    size = len(diagonal)
-    keys = np.unique(j * size + i)
-    starts = np.searchsorted(keys, np.arange(size + 1) * size)
-    pattern = csc_array((np.ones(len(keys), dtype=np.bool_), keys % size, starts), (size, size))
+    found = measured.saddle()
+    n_laws, m = len(found.lines.laws), len(found.lines.readings)
+    whole = found.pattern() + csc_array(identity(found.lines.size, dtype=np.bool_))
     labels, n_blocks = row_labels(system, estimation), len(measured.laws.equations)
     bodies = [np.full(block.size, block.body) for block in system.equations]
     of_unknowns = [np.full(block.size, block.body) for block in system.unknowns.blocks]
     body = np.concatenate([*bodies[n_blocks:], *of_unknowns, *bodies[:n_blocks]])
     return Saddle(
-        pattern,
+        csc_array(whole),
         [*labels[n_blocks:], *column_labels(system.unknowns.blocks), *labels[:n_blocks]],
         body.astype(np.intp),
         [*(NOISE,) * m, *column_kinds(system), *(LAW,) * n_laws],

@@ -17,7 +17,7 @@ from dynsys.plan.orders.orders import OrderingContext, PivotOrder
 from dynsys.plan.orders.recursive_orders import LeafToRoot
 from dynsys.types import IntArray
 from problems.estimation.estimation import Estimation
-from problems.estimation.least_squares import has_cholmod
+from problems.estimation.factors import has_cholmod
 from problems.planning import Compared, PlanRequest, compare
 from problems.report.matrix_part import (
     LAW,

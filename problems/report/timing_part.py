@@ -18,8 +18,8 @@ from dynsys.model.tree import Body, KinematicTree
 from dynsys.types import Array
 from problems.dynamics import ForwardDynamics, InverseDynamics
 from problems.estimation.compiled import CompiledEstimator
-from problems.estimation.estimate import Quantity
 from problems.estimation.estimation import Estimation
+from problems.measured.measured_system import Quantity
 from problems.problem import AbstractDynamics
 from problems.report.subject import Subject
 

@@ -30,8 +30,7 @@ from dynsys.errors import KernelBuildError
 from dynsys.model.tree import KinematicTree
 from dynsys.system.equations import Kinematics
 from problems.estimation.estimation import Estimation
-from problems.estimation.least_squares import KktAssembly
-from problems.estimation.prior import Prior
+from problems.measured.prior import Prior
 from problems.placement.placement import place_sensors
 from problems.problem_file import ProblemFile
 from problems.verdict.words import describe
@@ -310,9 +309,7 @@ def _operations(problem: Estimation, method: str) -> int:
         system = problem.system
         K = csc_array((data, system.indices, system.indptr), shape=system.shape)
     else:
-        assembly = KktAssembly(D, Y, measured.covariance)
-        scales = assembly.scales(D.data, Y.data, present)
-        K = assembly.matrix(D.data, Y.data, present, scales)
+        K = measured.saddle().at(D.data, Y.data, present).matrix
     factors = splu(K)
     below = np.diff(factors.L.tocsc().indptr) - 1
     right = np.diff(factors.U.tocsr().indptr) - 1

@@ -1,39 +1,37 @@
 """What a set of sensors determines at one posture, in milliseconds.
 
-The laws leave z = (qdd, external wrenches) open: d = T(q) z + d_0. T is kept while the posture
-stays, and so are the rows Y T of every sensor: adding one costs its own rows and one dense
-factorisation. Ranks and deviations are those of
-:mod:`problems.estimation.least_squares`, the same that estimates and verdicts use.
+The rows are those of the reduced system, B z = c with d = T(q) z + d_0
+(:mod:`problems.measured.reduced`), the same that estimates and verdicts use. T is kept while
+the posture stays, and so are the rows Y T of every sensor: adding one costs its own rows and
+one dense factorisation.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TypeAlias, final
+from typing import final
 
 import numpy as np
-from scipy.sparse import block_diag, csc_array
 
 from dynsys.errors import LayoutError
 from dynsys.model.tree import KinematicTree
 from dynsys.system.equations import EquationBlock, Kinematics
 from dynsys.system.linear_system import LinearSystem
 from dynsys.types import Array, BoolArray
-from problems.estimation.least_squares import Rows, WhitenedRows, solve_dense, whiten
-from problems.estimation.measured_system import LawResponse
-from problems.estimation.posterior import OPEN
-from problems.estimation.prior import Prior, PriorRows
+from problems.measured.measured_system import joint_covariance
+from problems.measured.prior import Prior, prior_rows
+from problems.measured.reduced import (
+    CONTRADICTION,
+    LawResponse,
+    ReducedSystem,
+    WhitenedRows,
+    read_blocks,
+    whiten,
+)
 from sensors.layout import Layout
 from sensors.sensor import AbstractSensor
 
-__all__ = ["Glance", "Onlooker"]
-
-Block: TypeAlias = tuple[Array, Array, Array]
-"""Y T of one sensor, the same with absolute terms, and b_Y + Y d_0."""
-
-CONTRADICTION = 1e-8
-"""Exact statements that miss each other by more than this part of their terms contradict."""
+__all__ = ["Glance", "GlanceKeeper"]
 
 
 @final
@@ -77,7 +75,7 @@ class Glance:
 
 
 @final
-class Onlooker:
+class GlanceKeeper:
     """Looks at sensors on one robot; keeps what a change of sensors or posture leaves valid.
 
     Parameters
@@ -88,78 +86,55 @@ class Onlooker:
 
     def __init__(self, robot: KinematicTree, prior: Prior | None = None) -> None:
         self.robot = robot
-        self.prior = prior
+        self._laws = LinearSystem(robot, net_wrench=True)
+        self._laws_solved = LawResponse(self._laws)
+        self._prior_rows = prior_rows(prior, self._laws.unknowns)
         self._q: Array | None = None
         self._kinematics: Kinematics
-        self._T: Array
-        self._size_of_T: Array
+        self._response: Array
         self._blocks: dict[str, tuple[AbstractSensor, EquationBlock]] = {}
-        self._seen: dict[str, tuple[EquationBlock, Block]] = {}
+        self._rows: dict[EquationBlock, tuple[Array, Array]] = {}
         self._whitened: tuple[Layout, WhitenedRows] | None = None
         self._last: tuple[Layout, Array, Glance] | None = None
-
-    @cached_property
-    def _laws(self) -> LinearSystem:
-        return LinearSystem(self.robot, net_wrench=True)
-
-    @cached_property
-    def _response(self) -> LawResponse:
-        return LawResponse(self._laws)
-
-    @cached_property
-    def _prior_rows(self) -> PriorRows:
-        if self.prior is None:
-            return PriorRows((), np.zeros(0), np.zeros(0))
-        return self.prior.rows(self._laws.unknowns)
 
     def _move_to(self, q: Array) -> None:
         if self._q is not None and np.array_equal(q, self._q):
             return
         self._kinematics = Kinematics.at(self.robot, q, np.zeros(self.robot.nv))
-        self._T = self._response.at(self._kinematics)
-        self._size_of_T = np.abs(self._T[:, :-1])
+        self._response = self._laws_solved.at(self._kinematics)
         self._q = q.copy()
-        self._seen.clear()
+        self._rows.clear()
 
-    def _rows_of(self, block: EquationBlock) -> Block:
-        """Y T, the same with absolute terms, and b_Y + Y d_0 of one sensor's equations."""
-        B = np.zeros((block.size, self._T.shape[1]))
-        magnitude = np.zeros((block.size, self._T.shape[1] - 1))
-        for term in block.terms:
-            C = term.value(self._kinematics) if callable(term.value) else term.value
-            B += C @ self._T[term.unknown.slice]
-            magnitude += np.abs(C) @ self._size_of_T[term.unknown.slice]
-        bias = 0.0 if block.bias is None else block.bias(self._kinematics)
-        return B[:, :-1], magnitude, np.asarray(B[:, -1] + bias, dtype=np.float64)
+    def _rows_of(self, block: EquationBlock) -> tuple[Array, Array]:
+        """[Y T, b_Y + Y d_0] of one sensor, and its magnitudes; kept at this posture."""
+        if block not in self._rows:
+            T = self._response
+            self._rows[block] = (
+                read_blocks([block], self._kinematics, T),
+                read_blocks([block], self._kinematics, np.abs(T), absolute=True),
+            )
+        return self._rows[block]
 
-    def _rows(self, layout: Layout) -> Rows:
-        """Rows of all sensors and of the prior; a sensor's own are kept until it changes."""
-        blocks: dict[str, tuple[AbstractSensor, EquationBlock]] = {}
-        seen: dict[str, tuple[EquationBlock, Block]] = {}
+    def _reduced(self, layout: Layout) -> ReducedSystem:
+        """Rows of all sensors and of the prior."""
+        planned: dict[str, tuple[AbstractSensor, EquationBlock]] = {}
         for sensor in layout.sensors:
-            name = sensor.name
-            planned = self._blocks.get(name)
-            if planned is None or planned[0] is not sensor:
+            kept = self._blocks.get(sensor.name)
+            if kept is None or kept[0] is not sensor:
                 (block,) = sensor.blocks(self._laws.unknowns)
-                planned = sensor, block
-            rows = self._seen.get(name)
-            if rows is None or rows[0] is not planned[1]:
-                rows = planned[1], self._rows_of(planned[1])
-            blocks[name], seen[name] = planned, rows
-        self._blocks, self._seen = blocks, seen
-        columns = self._T.shape[1] - 1
-        parts = [(np.zeros((0, columns)), np.zeros((0, columns)), np.zeros(0))]
-        parts += [rows for _, rows in seen.values()]
-        parts += [self._rows_of(block) for block in self._prior_rows.equations]
-        B, magnitude, bias = (np.concatenate(part) for part in zip(*parts, strict=True))
+                kept = sensor, block
+            planned[sensor.name] = kept
+        self._blocks = planned
+        blocks = [*(block for _, block in planned.values()), *self._prior_rows.equations]
+        parts = [(np.zeros((0, self._response.shape[1])),) * 2, *map(self._rows_of, blocks)]
+        seen, magnitude = (np.concatenate(part) for part in zip(*parts, strict=True))
         y = np.concatenate([np.nan_to_num(layout.constants), self._prior_rows.mean])
-        return Rows.from_terms(B, magnitude, y - bias)
+        return ReducedSystem.of(self._kinematics, self._response, seen, magnitude[:, :-1], y)
 
     def _whiten(self, layout: Layout) -> WhitenedRows:
         """Whitening of all readings, kept while the sensors stay."""
         if self._whitened is None or self._whitened[0] is not layout:
-            prior = np.diag(self._prior_rows.std**2)
-            noise = csc_array(block_diag([layout.covariance(), prior], format="csc"))
+            noise = joint_covariance(layout, self._prior_rows)
             self._whitened = layout, whiten(noise, np.ones(noise.shape[0], dtype=bool))
         return self._whitened[1]
 
@@ -188,19 +163,15 @@ class Onlooker:
 
     def _look(self, layout: Layout, q: Array) -> Glance:
         self._move_to(q)
-        rows = self._rows(layout)
-        whitened = self._whiten(layout)
-        found = solve_dense(rows, whitened)
-        unknowns, T = self._laws.unknowns, self._T[:, :-1]
+        reduced, whitened = self._reduced(layout), self._whiten(layout)
+        found = reduced.solve(whitened)
+        unknowns, nv = self._laws.unknowns, self.robot.nv
         torque, wrench = unknowns.columns("torque"), unknowns.columns("external_wrench")
-        wanted = np.concatenate([torque, wrench.ravel()])
-        spread, unseen = T[wanted] @ found.deviation, T[wanted] @ found.null
-        reach = np.linalg.norm(T[wanted] * found.scale, axis=1)
-        is_open = np.linalg.norm(unseen, axis=1) > OPEN * reach
-        nv = self.robot.nv
+        T = reduced.T[np.concatenate([torque, wrench.ravel()])]
+        spread, is_open = T @ found.deviation, found.rank.is_open(T)
         of_body = spread[nv:].reshape(*wrench.shape, -1)
-        moved = np.where(is_open[nv:, None], unseen[nv:], 0.0)
-        nullity = int(found.null.shape[1])
+        moved = np.where(is_open[nv:, None], T[nv:] @ found.rank.null, 0.0)
+        nullity = found.rank.nullity
         return Glance(
             kinematics=self._kinematics,
             torque_std=np.linalg.norm(spread[:nv], axis=1),
@@ -209,6 +180,6 @@ class Onlooker:
             wrench_open=is_open[nv:].reshape(wrench.shape),
             wrench_unseen=moved.reshape(*wrench.shape, nullity),
             nullity=nullity,
-            checks=len(rows.c) - (T.shape[1] - nullity),
+            checks=len(reduced.c) - (T.shape[1] - nullity),
             contradicts=self._contradicts(layout, whitened, found.violation),
         )

@@ -8,8 +8,8 @@ from typing import final
 from dynsys.errors import RefusedError
 from problems.estimation.estimate import Estimate
 from problems.estimation.estimation import Estimation
-from problems.estimation.prior import Prior
 from problems.logs import Differentiation, SampleReader, Samples, open_log
+from problems.measured.prior import Prior
 from sensors.layout import Layout
 
 __all__ = ["Player"]

@@ -14,7 +14,7 @@ from problems.problem_file import ProblemFile
 from problems.studio import files, palette, posture, shapes, view
 from problems.studio.background import AbstractBackground
 from problems.studio.files import Folder
-from problems.studio.glance import Onlooker
+from problems.studio.glance import GlanceKeeper
 from problems.studio.player import Player
 from problems.studio.questions import Questions
 from sensors.layout import Layout
@@ -62,7 +62,7 @@ class Session:
 
     def _begin(self, problem: ProblemFile) -> None:
         self.problem, self.robot = problem, problem.tree
-        self._onlooker = Onlooker(self.robot, problem.prior)
+        self._onlooker = GlanceKeeper(self.robot, problem.prior)
         self.q: Array = posture.first_posture(self.robot)
         self._history = History()
         self._facts = palette.SensorFacts()

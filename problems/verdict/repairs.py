@@ -4,28 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from typing import final
 
 import numpy as np
 import yaml
 
 from dynsys.errors import LayoutError
 from dynsys.types import Array
-from problems.verdict.sight import Sight
+from problems.measured.measured_system import MeasuredSystem
+from problems.verdict.posture import PostureRank
 from sensors.external import ExternalWrench
 from sensors.files import sensor_record
 from sensors.force_torque import ForceTorque
 from sensors.inertial import Imu
 from sensors.joint import JointAcceleration, JointTorque
 from sensors.parameters import AXES
-from sensors.sensor import AbstractSensor
+from sensors.sensor import AbstractSensor, SensorRows
 
-if TYPE_CHECKING:
-    from problems.estimation.estimation import Estimation
-
-__all__ = ["Repair", "candidate_sensors", "repairs"]
+__all__ = ["SEEN", "Repair", "candidate_sensors", "repairs"]
 
 SEEN = 1e-6
+"""Part of its natural size at which a direction counts as seen."""
 
 
 @final
@@ -90,14 +89,32 @@ def _words(sensor: AbstractSensor) -> str:
     return f"measure or know the {part} on {sensor.frame!r}"
 
 
-def candidate_sensors(problem: Estimation) -> Iterator[AbstractSensor]:
-    """Every joint's torque, acceleration and wrench, every body's contact and inertial unit."""
-    robot = problem.robot
+def candidate_sensors(
+    measured: MeasuredSystem,
+) -> Iterator[tuple[AbstractSensor, SensorRows]]:
+    """Sensors that could be added, with their equations.
+
+    Every joint's torque, acceleration and wrench, every body's contact and inertial unit, but
+    for names that are taken and sensors that do not fit the robot.
+    """
+    unknowns = measured.whole.unknowns
+    for sensor in _usual_sensors(measured):
+        if sensor.name in measured.layout.names:
+            continue
+        try:
+            rows = sensor.on(unknowns)
+        except LayoutError:
+            continue
+        yield sensor, rows
+
+
+def _usual_sensors(measured: MeasuredSystem) -> Iterator[AbstractSensor]:
+    robot = measured.robot
     for name, body in zip(robot.joint_names, robot.bodies, strict=True):
         if body.joint.nv and body.coupling is None:
             yield JointTorque(f"{name}/added_torque", name)
             yield JointAcceleration(f"{name}/added_acceleration", name)
-    frames = _contact_frames(problem)
+    frames = _contact_frames(measured)
     for i in range(robot.n_bodies):
         for axis in AXES:
             yield ExternalWrench(f"{frames[i]}/added_{axis}", frames[i], components=(axis,))
@@ -108,26 +125,25 @@ def candidate_sensors(problem: Estimation) -> Iterator[AbstractSensor]:
         yield ForceTorque(f"{name}/added_ft", name)
 
 
-def _contact_frames(problem: Estimation) -> list[str]:
+def _contact_frames(measured: MeasuredSystem) -> list[str]:
     """Frame that the layout already uses for the contact of each body, else the body's own."""
-    frames = list(problem.robot.body_names)
-    for sensor in problem.layout.sensors:
+    frames = list(measured.robot.body_names)
+    for sensor in measured.layout.sensors:
         frame = getattr(sensor, "frame", None)
         if isinstance(frame, str) and "wrench" not in sensor.kind and hasattr(sensor, "rpy"):
-            body = problem.robot.frame(frame).body
+            body = measured.robot.frame(frame).body
             if body >= 0 and sensor.kind in ("load_cell_plate", "five_axis_plate"):
                 frames[body] = frame
     return frames
 
 
-def repairs(sights: Sequence[Sight], limit: int = 12) -> tuple[Repair, ...]:
+def repairs(postures: Sequence[PostureRank], limit: int = 12) -> tuple[Repair, ...]:
     """Single sensors that suffice, fewest rows first; else one small set of several.
 
     A candidate suffices if it sees every unseen direction at all of the given states.
     """
-    problem = sights[0].problem
-    views = list(_views(problem, sights))
-    nullity = sights[0].rank.nullity
+    views = list(_views(postures))
+    nullity = postures[0].rank.nullity
     found = []
     for sensor, seen in views:
         strengths = [_strength(M) for M in seen]
@@ -140,26 +156,15 @@ def repairs(sights: Sequence[Sight], limit: int = 12) -> tuple[Repair, ...]:
 
 
 def _views(
-    problem: Estimation, sights: Sequence[Sight]
+    postures: Sequence[PostureRank],
 ) -> Iterator[tuple[AbstractSensor, list[Array]]]:
     """Candidates with what they see (rows, nullity) of the unseen directions, rows scaled."""
-    unknowns = problem.system.unknowns
-    names = set(problem.layout.names)
-    for sensor in candidate_sensors(problem):
-        if sensor.name in names:
-            continue
-        try:
-            rows = sensor.on(unknowns)
-        except LayoutError:
-            continue
+    for sensor, rows in candidate_sensors(postures[0].measured):
         seen = []
-        for sight in sights:
-            M = np.zeros((rows.size, sight.unseen.shape[1]))
-            size = np.zeros(rows.size)
-            for term in rows.terms:
-                C = term.value(sight.kinematics) if callable(term.value) else term.value
-                M += C @ sight.unseen[term.unknown.slice]
-                size += np.abs(C) @ sight.reach[term.unknown.slice]
+        for posture in postures:
+            Y = [(term.at(posture.kinematics), term.unknown.slice) for term in rows.terms]
+            size = sum(np.abs(C) @ posture.reach[where] for C, where in Y)
+            M = sum(C @ posture.unseen[where] for C, where in Y)
             seen.append(M / np.where(size > 0, size, 1.0)[:, None])
         if any(np.abs(M).max(initial=0.0) > SEEN for M in seen):
             yield sensor, seen

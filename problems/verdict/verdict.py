@@ -3,22 +3,35 @@
 Three looks, each sharper than the one before: the pattern of the equations (no values can make
 up for too few of them), the rank at random states (values that cancel at every state), and the
 states within the joint limits where the rank drops.
+
+A verdict is about the measured system alone and never solves it, so this room lies below
+estimation: :meth:`problems.Estimation.verdict` calls :func:`judge`, nothing here knows of
+estimates.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, final
 
 import numpy as np
 
+from dynsys.plan.orders.dulmage_mendelsohn import coarse_decomposition
+from dynsys.system.unknowns import UnknownLayout
 from dynsys.types import Array
-from problems.estimation.estimate import QUANTITIES
-from problems.verdict.repairs import Repair
-from problems.verdict.words import Direction, describe
+from problems.measured.measured_system import QUANTITIES, MeasuredSystem
+from problems.verdict.posture import PostureRank, WeakestPosture, weakest_posture
+from problems.verdict.repairs import Repair, repairs
+from problems.verdict.words import (
+    UnseenDirection,
+    and_more,
+    component_names,
+    describe,
+    unseen_directions,
+)
 
-__all__ = ["RankDrop", "Status", "Verdict"]
+__all__ = ["RankDrop", "Status", "Verdict", "judge"]
 
 Status: TypeAlias = Literal["well posed", "over-determined", "under-determined", "singular"]
 
@@ -49,7 +62,7 @@ class RankDrop:
     where: str
     lost: int
     condition: float
-    directions: tuple[Direction, ...]
+    directions: tuple[UnseenDirection, ...]
     repairs: tuple[Repair, ...]
 
 
@@ -82,7 +95,7 @@ class Verdict:
     structural_rank: int
     determined: Mapping[str, tuple[str, ...]]
     undetermined: Mapping[str, Mapping[str, tuple[str, ...]]]
-    directions: tuple[Direction, ...]
+    directions: tuple[UnseenDirection, ...]
     repairs: tuple[Repair, ...]
     rank_drops: tuple[RankDrop, ...]
     condition: tuple[float, float, float, float]
@@ -146,7 +159,7 @@ class Verdict:
         }
 
 
-def _direction_json(direction: Direction) -> dict[str, Any]:
+def _direction_json(direction: UnseenDirection) -> dict[str, Any]:
     return {"words": direction.words, "parts": [vars(part) for part in direction.parts]}
 
 
@@ -193,11 +206,8 @@ def _open_lines(verdict: Verdict) -> list[str]:
     for kind in QUANTITIES:
         names = verdict.undetermined.get(kind, {})
         texts = [n if not parts else f"{n} ({', '.join(parts)})" for n, parts in names.items()]
-        listed = ", ".join(texts[:8]) + (
-            f" and {len(texts) - 8} more" if len(texts) > 8 else ""
-        )
         if names:
-            lines.append(f"  {kind.replace('_', ' ')}: {listed}")
+            lines.append(f"  {kind.replace('_', ' ')}: {and_more(texts, 8)}")
     return lines
 
 
@@ -213,3 +223,110 @@ def _repair_lines(verdict: Verdict) -> list[str]:
     pasted = first.yaml.strip().splitlines()
     more = [f"    # and {len(pasted) - 6} more"] if len(pasted) > 6 else []
     return [*lines, *(f"    {line}" for line in pasted[:6]), *more]
+
+
+# ---- judging -------------------------------------------------------------------------------
+
+
+def judge(measured: MeasuredSystem, *, samples: int, seed: int, search: bool) -> Verdict:
+    """Judge a layout; see :meth:`problems.Estimation.verdict`."""
+    rng = np.random.default_rng(seed)
+    robot, system = measured.robot, measured.whole
+    postures = [
+        PostureRank(measured, robot.random_configuration(rng)) for _ in range(max(samples, 2))
+    ]
+    nullity = min(posture.rank.nullity for posture in postures)
+    typical = [posture for posture in postures if posture.rank.nullity == nullity]
+    # [NORI] counts the net wrenches among the unknowns, one law for each
+    counted = UnknownLayout(robot, net_wrench=True).size
+    extra = counted - system.unknowns.size
+    equations = system.shape[0] + extra
+    structural = coarse_decomposition(system.pattern()).structural_rank + extra
+    rank = counted - nullity
+    conditions = [posture.rank.condition for posture in typical]
+    open_parts = _open_parts(measured, typical[:3])
+    return Verdict(
+        robot=robot.name,
+        status=_status(rank, counted, equations, structural),
+        rank=rank,
+        unknowns=counted,
+        equations=equations,
+        structural_rank=structural,
+        determined={
+            kind: tuple(
+                block.name
+                for block in system.unknowns.blocks
+                if block.kind == kind and block.name not in open_parts.get(kind, {})
+            )
+            for kind in QUANTITIES
+        },
+        undetermined=open_parts,
+        directions=unseen_directions(typical[0]),
+        repairs=repairs(typical[:3]) if nullity else (),
+        rank_drops=tuple(_rank_drops(measured, postures, nullity, search)),
+        condition=tuple(np.percentile(conditions, [0, 50, 90, 100]).tolist()),
+        samples=len(postures),
+    )
+
+
+def _status(rank: int, unknowns: int, equations: int, structural: int) -> Status:
+    if rank == unknowns:
+        return "well posed" if equations == unknowns else "over-determined"
+    return "under-determined" if structural < unknowns else "singular"
+
+
+def _open_parts(
+    measured: MeasuredSystem, postures: Sequence[PostureRank]
+) -> dict[str, dict[str, tuple[str, ...]]]:
+    """Components that some direction moves, by quantity and name; no components: all."""
+    is_open = np.any([posture.rank.is_open(posture.reduced.T) for posture in postures], axis=0)
+    found: dict[str, dict[str, tuple[str, ...]]] = {}
+    for block in measured.whole.unknowns.blocks:
+        moved = np.flatnonzero(is_open[block.slice])
+        if block.kind in QUANTITIES and len(moved):
+            labels = component_names(block.kind, block.size)
+            part = () if len(moved) == block.size else tuple(labels[k] for k in moved)
+            found.setdefault(block.kind, {})[block.name] = part
+    return found
+
+
+def _rank_drops(
+    measured: MeasuredSystem, postures: Sequence[PostureRank], nullity: int, search: bool
+) -> list[RankDrop]:
+    """States with more directions unseen: neutral, sampled, and found by going downhill."""
+    robot = measured.robot
+    found: list[RankDrop] = []
+    neutral = PostureRank(measured, np.clip(robot.neutral(), *robot.position_limits))
+    places = [("in the neutral posture", neutral)]
+    places += [("in a random posture", p) for p in postures if p.rank.nullity > nullity]
+    for where, posture in places:
+        if posture.rank.nullity > nullity and len(found) < 2:
+            lost = posture.rank.nullity - nullity
+            words, fixes = unseen_directions(posture), repairs([posture])
+            found.append(RankDrop(posture.q, where, lost, np.inf, words, fixes))
+    if not search:
+        return found
+    typical = [posture for posture in postures if posture.rank.nullity == nullity]
+    for posture in sorted(typical, key=lambda p: -p.rank.condition)[:2]:
+        weakest = weakest_posture(posture)
+        if weakest is None:
+            break
+        if weakest.is_lost:
+            found.append(_found_drop(measured, weakest, nullity))
+            break
+    return found
+
+
+def _found_drop(measured: MeasuredSystem, weakest: WeakestPosture, nullity: int) -> RankDrop:
+    robot = measured.robot
+    angles = [
+        f"{robot.joint_names[i]} = {float(weakest.q[robot.q_slices()[i]][0]):.3g}"
+        for i in weakest.joints
+    ]
+    where = and_more(angles, 8) if angles else "a posture within the joint limits"
+    posture = PostureRank(measured, weakest.q, tolerance=100 * max(weakest.value, 1e-13))
+    lost = max(posture.rank.nullity - nullity, 1)
+    condition = 1.0 / max(weakest.value, 1e-300)
+    fixes = repairs([posture]) if posture.rank.nullity else ()
+    words = unseen_directions(posture)
+    return RankDrop(weakest.q, f"near {where}", lost, condition, words, fixes)

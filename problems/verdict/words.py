@@ -1,29 +1,57 @@
-"""Directions that no sensor sees, in words."""
+"""Directions that no sensor sees, in words.
+
+A direction is a change of accelerations and external wrenches, with all that follows from it,
+which no reading notices. Where it is a force between two bodies, or between a body and the
+base, the words say along which line.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from typing import final
 
 import numpy as np
 from scipy.linalg import qr
 
-from dynsys.model.spatial import Transform
 from dynsys.system.unknowns import UnknownBlock
 from dynsys.types import Array
-from problems.verdict.sight import Sight
+from problems.measured.measured_system import MeasuredSystem
+from problems.verdict.posture import PostureRank
 from sensors.parameters import AXES
 from sensors.placement import Mount
 
-if TYPE_CHECKING:
-    from problems.estimation.estimation import Estimation
-
-__all__ = ["Direction", "Part", "describe", "directions"]
+__all__ = [
+    "Part",
+    "UnseenDirection",
+    "and_more",
+    "component_names",
+    "describe",
+    "sparse_basis",
+    "unseen_directions",
+]
 
 SMALL = 1e-7
 _COMPONENTS = re.compile(rf" \(((?:{'|'.join(AXES)})(?:, (?:{'|'.join(AXES)}))*)\)")
-MOTIONS = ("wdx", "wdy", "wdz", "ax", "ay", "az")
+_ACCELERATIONS = ("wdx", "wdy", "wdz", "ax", "ay", "az")
+
+
+def component_names(kind: str, size: int) -> list[str]:
+    """Names of the components of a quantity, or of a law; the empty one of a single number."""
+    if size == 1:
+        return [""]
+    if size == 6 and kind == "acceleration":
+        return list(_ACCELERATIONS)
+    if size == 6 and (kind.endswith("_wrench") or kind == "balance"):
+        return list(AXES)
+    return [f"[{k}]" for k in range(size)]
+
+
+def and_more(texts: Sequence[str], limit: int) -> str:
+    """The first texts, and how many more there are."""
+    left = len(texts) - limit
+    return ", ".join(texts[:limit]) + (f" and {left} more" if left > 0 else "")
 
 
 @final
@@ -53,7 +81,7 @@ _WORDS = {
 
 @final
 @dataclass(frozen=True)
-class Direction:
+class UnseenDirection:
     """A combination of quantities that can change without any sensor noticing.
 
     Attributes
@@ -70,26 +98,25 @@ class Direction:
         return self.words
 
 
-def directions(sight: Sight) -> tuple[Direction, ...]:
-    """All directions that are not seen at a state, each with as few quantities as possible."""
-    null = sight.rank.null
+def unseen_directions(posture: PostureRank) -> tuple[UnseenDirection, ...]:
+    """All directions that are not seen at a posture, each with few quantities."""
+    null, scale = posture.rank.null, posture.rank.scale[:, None]
     if not null.shape[1]:
         return ()
-    null = _sparse_basis(null / sight.rank.scale[:, None]) * sight.rank.scale[:, None]
-    unseen = sight.problem.measured.response.at(sight.kinematics, null)[:, :-1]
-    return tuple(_direction(sight, d) for d in unseen.T)
+    sparse = sparse_basis(null / scale)
+    sparse = np.where(np.abs(sparse) > SMALL, sparse, 0.0) * scale
+    return tuple(_direction(posture, d) for d in (posture.reduced.T @ sparse).T)
 
 
-def _sparse_basis(basis: Array) -> Array:
+def sparse_basis(basis: Array) -> Array:
     """Basis of the same space, each vector one at an entry where the others are zero."""
     _, _, order = qr(basis.T, mode="economic", pivoting=True)
     pivots = order[: basis.shape[1]]
-    sparse = np.linalg.solve(basis[pivots].T, basis.T).T
-    return np.where(np.abs(sparse) > SMALL, sparse, 0.0)
+    return np.asarray(np.linalg.solve(basis[pivots].T, basis.T).T)
 
 
-def _direction(sight: Sight, d: Array) -> Direction:
-    unknowns = sight.problem.system.unknowns
+def _direction(posture: PostureRank, d: Array) -> UnseenDirection:
+    unknowns = posture.measured.whole.unknowns
     largest = np.abs(d).max()
     open_parts = [
         block
@@ -101,13 +128,13 @@ def _direction(sight: Sight, d: Array) -> Direction:
     pushed = [block for block in open_parts if block.kind == "external_wrench"]
     d = d / max(np.abs(d[block.slice]).max() for block in open_parts)
     parts = _parts(unknowns.blocks, d)
-    if not moved and len(pushed) == 1 and _is_free(sight, pushed[0], d):
-        return Direction(f"{_alone(pushed[0], d)} is seen by no sensor", parts)
+    if not moved and len(pushed) == 1 and _is_free(posture, pushed[0], d):
+        return UnseenDirection(f"{_alone(pushed[0], d)} is seen by no sensor", parts)
     if not moved and 1 <= len(pushed) <= 2:
-        words = _internal(sight, d, pushed)
+        words = _internal(posture, d, pushed)
     else:
         words = _together(moved, pushed)
-    return Direction(f"{words} {_tail(parts)}", parts)
+    return UnseenDirection(f"{words} {_tail(parts)}", parts)
 
 
 def _parts(blocks: tuple[UnknownBlock, ...], d: Array) -> tuple[Part, ...]:
@@ -115,11 +142,9 @@ def _parts(blocks: tuple[UnknownBlock, ...], d: Array) -> tuple[Part, ...]:
     for block in blocks:
         if block.kind not in ("qdd", "external_wrench", "torque"):
             continue
-        for k, amount in enumerate(d[block.slice].tolist()):
+        names = component_names(block.kind, block.size)
+        for component, amount in zip(names, d[block.slice].tolist(), strict=True):
             if abs(amount) > 1e-6:
-                component = AXES[k] if block.kind == "external_wrench" else ""
-                if block.kind != "external_wrench" and block.size > 1:
-                    component = f"[{k}]"
                 parts.append(Part(block.kind, block.name, component, amount))
     return tuple(sorted(parts, key=lambda part: -abs(part.amount)))
 
@@ -128,10 +153,9 @@ def _tail(parts: tuple[Part, ...]) -> str:
     torques = list(dict.fromkeys(p.name for p in parts if p.quantity == "torque"))
     if not torques:
         return "is seen by no sensor"
-    names = ", ".join(map(repr, torques[:4]))
-    more = f" and {len(torques) - 4} more" if len(torques) > 4 else ""
     joints = "joint" if len(torques) == 1 else "joints"
-    return f"is seen by no sensor; it changes the torque of {joints} {names}{more}"
+    names = and_more([repr(name) for name in torques], 4)
+    return f"is seen by no sensor; it changes the torque of {joints} {names}"
 
 
 def _together(moved: list[UnknownBlock], pushed: list[UnknownBlock]) -> str:
@@ -147,20 +171,20 @@ def _together(moved: list[UnknownBlock], pushed: list[UnknownBlock]) -> str:
 # ---- forces between two bodies, or a body and the base ---------------------------------------
 
 
-def _internal(sight: Sight, d: Array, pushed: list[UnknownBlock]) -> str:
+def _internal(posture: PostureRank, d: Array, pushed: list[UnknownBlock]) -> str:
     """Wrench on one body that another one, or the base, takes up."""
-    poses = sight.kinematics.poses
-    wrenches = [_to_base(poses[block.body], d[block.slice]) for block in pushed]
+    poses = posture.kinematics.poses  # X^T takes a wrench to base coordinates
+    wrenches = [poses[block.body].matrix().T @ d[block.slice] for block in pushed]
     first = wrenches[0]
     size = float(np.abs(first).max())
     if len(pushed) == 2:
         if np.abs(first + wrenches[1]).max() > 1e-6 * size:
             return _together([], pushed)
         between = (pushed[0].name, pushed[1].name)
-        mounts = [_mounts(sight.problem, block.body) for block in pushed]
+        mounts = [_mounts(posture.measured, block.body) for block in pushed]
     else:
         between = (pushed[0].name, "the base")
-        mounts = [_mounts(sight.problem, pushed[0].body), _at_base(sight.problem)]
+        mounts = [_mounts(posture.measured, pushed[0].body), _at_base(posture.measured)]
     start, force, moment = "a pair of opposite", first[3:], first[:3]
     who = f"{between[0]!r} and {between[1]!r}".replace("'the base'", "the base")
     if np.linalg.norm(force) < 1e-6 * size:
@@ -168,13 +192,13 @@ def _internal(sight: Sight, d: Array, pushed: list[UnknownBlock]) -> str:
     point = np.cross(force, moment) / (force @ force)
     if abs(force @ moment) > 1e-6 * size * np.linalg.norm(force):
         return f"{start} wrenches (a force and a torque about it) on {who}"
-    where = _line(sight, force / np.linalg.norm(force), point, mounts)
+    where = _line(posture, force / np.linalg.norm(force), point, mounts)
     return f"{start} forces on {who}{where}"
 
 
-def _is_free(sight: Sight, block: UnknownBlock, d: Array) -> bool:
+def _is_free(posture: PostureRank, block: UnknownBlock, d: Array) -> bool:
     """Tell whether a wrench on one body is a component of it, or has no base to push at."""
-    floats = sight.problem.robot.joints[0].nv == 6
+    floats = posture.measured.robot.joints[0].nv == 6
     return floats or int((np.abs(d[block.slice]) > 1e-6).sum()) == 1
 
 
@@ -184,16 +208,11 @@ def _alone(block: UnknownBlock, d: Array) -> str:
     return f"the external wrench on {block.name!r} ({', '.join(names)})"
 
 
-def _to_base(pose: Transform, wrench: Array) -> Array:
-    """Wrench in base coordinates about the base's origin, from body coordinates."""
-    return np.asarray(pose.matrix().T @ wrench, dtype=np.float64)
-
-
-def _mounts(problem: Estimation, body: int) -> list[tuple[str, Mount]]:
+def _mounts(measured: MeasuredSystem, body: int) -> list[tuple[str, Mount]]:
     """Named places on a body: the frames of its sensors, then the body itself."""
-    robot = problem.robot
+    robot = measured.robot
     found = {robot.body_names[body]: Mount.of(robot, body)}
-    for sensor in problem.layout.sensors:
+    for sensor in measured.layout.sensors:
         frame = getattr(sensor, "frame", None)
         if frame is not None and robot.frame(frame).body == body:
             pose = (getattr(sensor, "xyz", (0.0,) * 3), getattr(sensor, "rpy", (0.0,) * 3))
@@ -201,47 +220,42 @@ def _mounts(problem: Estimation, body: int) -> list[tuple[str, Mount]]:
     return list(reversed(found.items()))
 
 
-def _at_base(problem: Estimation) -> list[tuple[str, Mount]]:
+def _at_base(measured: MeasuredSystem) -> list[tuple[str, Mount]]:
     """Named places where the base holds the robot: its first joints."""
-    robot = problem.robot
+    robot = measured.robot
     roots = [i for i, parent in enumerate(robot.parent.tolist()) if parent < 0]
     return [(robot.joint_names[i], Mount.of(robot, i)) for i in roots]
 
 
 def _line(
-    sight: Sight,
+    posture: PostureRank,
     along: Array,
     point: Array,
     mounts: list[list[tuple[str, Mount]]],
 ) -> str:
     """Say which line it is: through two origins, or where two planes z = 0 meet."""
-    kin = sight.kinematics
-    for name_a, a in mounts[0]:
-        for name_b, b in mounts[1]:
-            poses = [mount.pose(kin) for mount in (a, b)]
-            if all(
-                np.linalg.norm(np.cross(np.asarray(p.r) - point, along)) < 1e-6 for p in poses
-            ):
-                return f", along the line joining {name_a} and {name_b},"
-    for name_a, a in mounts[0]:
-        for name_b, b in mounts[1]:
-            poses = [mount.pose(kin) for mount in (a, b)]
-            normals = [np.asarray(p.E, dtype=np.float64)[2] for p in poses]
-            inside = [
-                abs(n @ along) < 1e-6 and abs(n @ (np.asarray(p.r) - point)) < 1e-6
-                for n, p in zip(normals, poses, strict=True)
-            ]
-            if all(inside) and np.linalg.norm(np.cross(*normals)) < 1e-6:
-                return f", in the common plane (x, y) of {name_a} and {name_b},"
-            if all(inside):
-                return (
-                    f", along the line in which the planes (x, y) of {name_a} and"
-                    f" {name_b} meet,"
-                )
+    pairs = [
+        (f"{name_a} and {name_b}", [mount.pose(posture.kinematics) for mount in (a, b)])
+        for name_a, a in mounts[0]
+        for name_b, b in mounts[1]
+    ]
+    for names, poses in pairs:
+        arms = [np.asarray(pose.r) - point for pose in poses]
+        if all(np.linalg.norm(np.cross(arm, along)) < 1e-6 for arm in arms):
+            return f", along the line joining {names},"
+    for names, poses in pairs:
+        normals = [np.asarray(pose.E, dtype=np.float64)[2] for pose in poses]
+        if all(
+            abs(n @ along) < 1e-6 and abs(n @ (np.asarray(pose.r) - point)) < 1e-6
+            for n, pose in zip(normals, poses, strict=True)
+        ):
+            if np.linalg.norm(np.cross(*normals)) < 1e-6:
+                return f", in the common plane (x, y) of {names},"
+            return f", along the line in which the planes (x, y) of {names} meet,"
     return ", along one line,"
 
 
-def describe(found: tuple[Direction, ...], limit: int = 6) -> list[str]:
+def describe(found: tuple[UnseenDirection, ...], limit: int = 6) -> list[str]:
     """Sentences, the first ``limit``, and how many more there are.
 
     Those that differ only in the components they name, or not at all, are joined.

@@ -14,8 +14,7 @@ from dynsys.errors import KernelBuildError
 from dynsys.kernel.cache import KernelCache
 from dynsys.kernel.estimators import estimation_kernel
 from dynsys.model.tree import KinematicTree
-from dynsys.plan.saddle import ESTIMATES, Question
-from dynsys.plan.saddle_program import estimation_program
+from dynsys.plan.saddle_program import ESTIMATES, EstimatorSpec, estimation_program
 from dynsys.system.equations import EquationBlock, Term
 from dynsys.system.laws import known, known_inputs
 from dynsys.system.linear_system import LinearSystem
@@ -27,41 +26,43 @@ from tests.strategies import seeds, trees
 QUICK = settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
 
 
-def by_name(question: Question, values: Array) -> dict[str, Array]:
+def by_name(spec: EstimatorSpec, values: Array) -> dict[str, Array]:
     """Outputs of the program by name."""
-    cuts = np.cumsum([size for _, size in question.signature.outputs])[:-1]
-    names = [name for name, _ in question.signature.outputs]
+    cuts = np.cumsum([size for _, size in spec.signature.outputs])[:-1]
+    names = [name for name, _ in spec.signature.outputs]
     return dict(zip(names, np.split(values, cuts), strict=True))
 
 
 def assert_same(
-    got: dict[str, Array], truth: Posterior, question: Question, tolerance: float
+    got: dict[str, Array], truth: Posterior, spec: EstimatorSpec, tolerance: float
 ) -> None:
-    for name in question.outputs:
-        want = truth.residual if name == "residual" else truth.d[question.columns(name)]
+    for name in spec.outputs:
+        want = truth.residual if name == "residual" else truth.d[spec.columns(name)]
         scale = max(1.0, float(np.abs(truth.d).max()))
         np.testing.assert_allclose(got[name], want, rtol=0, atol=tolerance * scale)
-    for name in question.uncertainty:
-        variance = np.diag(truth.covariance)[question.columns(name)]
+    for name in spec.uncertainty:
+        variance = np.diag(truth.covariance)[spec.columns(name)]
         want = np.sqrt(np.maximum(variance, 0))
         np.testing.assert_allclose(got[f"std_{name}"], want, rtol=1e-8, atol=1e-8)
 
 
-def answers(question: Question, rng: np.random.Generator) -> tuple[dict[str, Array], Posterior]:
+def answers(
+    spec: EstimatorSpec, rng: np.random.Generator
+) -> tuple[dict[str, Array], Posterior]:
     """What the program and dense least squares say of a random state."""
-    robot, equations = question.robot, question.equations
+    robot, equations = spec.robot, spec.equations
     state = state_of(robot, equations, rng)
-    values = estimation_program(question).evaluate(np.concatenate(state))
-    truth = posterior(robot, equations, np.asarray(question.covariance), state)
-    return by_name(question, values), truth
+    values = estimation_program(spec).evaluate(np.concatenate(state))
+    truth = posterior(robot, equations, np.asarray(spec.covariance), state)
+    return by_name(spec, values), truth
 
 
 def assert_right(
-    question: Question, rng: np.random.Generator, tolerance: float = 1e-9
+    spec: EstimatorSpec, rng: np.random.Generator, tolerance: float = 1e-9
 ) -> dict[str, Array]:
     """The program's answer at a random state, once it is known to be the dense one."""
-    got, truth = answers(question, rng)
-    assert_same(got, truth, question, tolerance)
+    got, truth = answers(spec, rng)
+    assert_same(got, truth, spec, tolerance)
     return got
 
 
@@ -71,9 +72,9 @@ def test_estimates_are_those_of_dense_least_squares(robot: KinematicTree, seed: 
     rng = np.random.default_rng(seed)
     blocks = rich_layout(robot, rng)
     R = noise(blocks, rng)
-    question = Question(robot, tuple(blocks), R, (*ESTIMATES, "residual"), ("torque", "qdd"))
-    got, truth = answers(question, rng)
-    assert_same(got, truth, question, 1e-9 * max(1, truth.condition / 1e3))
+    spec = EstimatorSpec(robot, tuple(blocks), R, (*ESTIMATES, "residual"), ("torque", "qdd"))
+    got, truth = answers(spec, rng)
+    assert_same(got, truth, spec, 1e-9 * max(1, truth.condition / 1e3))
 
 
 def test_correlated_noise_and_all_uncertainties() -> None:
@@ -83,7 +84,7 @@ def test_correlated_noise_and_all_uncertainties() -> None:
     size = sum(block.size for block in blocks)
     G = rng.normal(size=(size, size)) * (rng.random((size, size)) < 0.01) + np.eye(size)
     R = G @ G.T
-    assert_right(Question(robot, tuple(blocks), R, ESTIMATES, ESTIMATES), rng)
+    assert_right(EstimatorSpec(robot, tuple(blocks), R, ESTIMATES, ESTIMATES), rng)
 
 
 @pytest.mark.parametrize("accelerated", [{0, 1, 2, 3, 4}, set(), {1, 3}])
@@ -93,16 +94,16 @@ def test_square_layouts_are_exact(accelerated: set[int]) -> None:
     blocks = known_inputs(unknowns, accelerated)
     rng = np.random.default_rng(0)
     R = noise(blocks, rng)
-    question = Question(robot, blocks, R, ESTIMATES)
-    assert question.is_square
-    program = estimation_program(question)
+    spec = EstimatorSpec(robot, blocks, R, ESTIMATES)
+    assert spec.is_square
+    program = estimation_program(spec)
     system = LinearSystem(robot).with_equations(blocks)
     for _ in range(20):
         q, qd, y = state_of(robot, blocks, rng)
         D, b = system.assemble(q, qd, y)
         d = np.linalg.solve(D.toarray(), -b)
         got = program.evaluate(np.concatenate([q, qd, y]))
-        want = np.concatenate([d[question.columns(name)] for name in ESTIMATES])
+        want = np.concatenate([d[spec.columns(name)] for name in ESTIMATES])
         np.testing.assert_allclose(got, want, rtol=0, atol=1e-10 * np.abs(want).max())
 
 
@@ -110,15 +111,15 @@ def test_forward_dynamics_divides_once_per_freedom() -> None:
     robot = dynsys.synthetic.chain(8)
     blocks = known_inputs(LinearSystem(robot).unknowns, set())
     size = sum(block.size for block in blocks)
-    question = Question(robot, blocks, np.eye(size), ("qdd",))
-    assert estimation_program(question).count()["div"] <= robot.nv
+    spec = EstimatorSpec(robot, blocks, np.eye(size), ("qdd",))
+    assert estimation_program(spec).count()["div"] <= robot.nv
 
 
 def test_inverse_dynamics_never_divides() -> None:
     robot = dynsys.synthetic.humanoid30()
     blocks = known_inputs(LinearSystem(robot).unknowns, set(range(robot.n_bodies)))
     size = sum(block.size for block in blocks)
-    program = estimation_program(Question(robot, blocks, np.eye(size), ("torque",)))
+    program = estimation_program(EstimatorSpec(robot, blocks, np.eye(size), ("torque",)))
     assert program.count()["div"] == 0
 
 
@@ -134,7 +135,7 @@ def test_exact_and_noisy_rows_together() -> None:
     R = noise(blocks, rng)
     R[5:29] = 0
     uncertain = ("torque", "external_wrench")
-    assert_right(Question(robot, tuple(blocks), R, ESTIMATES, uncertain), rng)
+    assert_right(EstimatorSpec(robot, tuple(blocks), R, ESTIMATES, uncertain), rng)
 
 
 def test_exactly_known_quantities_have_no_deviation() -> None:
@@ -150,8 +151,8 @@ def test_exactly_known_quantities_have_no_deviation() -> None:
     blocks.append(EquationBlock("two", "two", 1, 2, tuple(terms), None, True))
     R = noise(blocks, rng)
     R[-2:] = 0
-    question = Question(robot, tuple(blocks), R, ("torque",), ("torque",))
-    got = assert_right(question, rng)
+    spec = EstimatorSpec(robot, tuple(blocks), R, ("torque",), ("torque",))
+    got = assert_right(spec, rng)
     np.testing.assert_array_equal(got["std_torque"][1:3], 0)
 
 
@@ -168,7 +169,7 @@ def test_contact_force_from_torques_alone() -> None:
     blocks.append(linear(unknowns, "plate", "external_wrench", tip, plate))
     blocks.append(linear(unknowns, "ft", "joint_wrench", tip, np.eye(6)[[4, 5]]))
     R = noise(blocks, rng)
-    assert_right(Question(robot, tuple(blocks), R, ESTIMATES, ("external_wrench",)), rng)
+    assert_right(EstimatorSpec(robot, tuple(blocks), R, ESTIMATES, ("external_wrench",)), rng)
 
 
 def test_wrench_measured_on_the_parents_side_of_a_joint() -> None:
@@ -182,17 +183,17 @@ def test_wrench_measured_on_the_parents_side_of_a_joint() -> None:
     term = Term(unknowns.block("joint_wrench", 2), pattern, lambda kin: kin.X_up[2].T)
     blocks.append(EquationBlock("cut", "cut", 1, 6, (term,), None, True))
     R = noise(blocks, rng)
-    question = Question(robot, tuple(blocks), R, ESTIMATES)
-    assert question.is_square
+    spec = EstimatorSpec(robot, tuple(blocks), R, ESTIMATES)
+    assert spec.is_square
     for _ in range(5):
-        assert_right(question, rng, 1e-10)
+        assert_right(spec, rng, 1e-10)
 
 
 def test_bad_quaternions_give_nan() -> None:
     robot = dynsys.synthetic.random_tree(2, seed=0, joint_types=("spherical",))
     blocks = known_inputs(LinearSystem(robot).unknowns, {0, 1})
     size = sum(block.size for block in blocks)
-    program = estimation_program(Question(robot, blocks, np.eye(size), ("torque",)))
+    program = estimation_program(EstimatorSpec(robot, blocks, np.eye(size), ("torque",)))
     q, qd, y = state_of(robot, blocks, np.random.default_rng(0))
     assert np.isfinite(program.evaluate(np.concatenate([q, qd, y]))).all()
     for where in robot.quaternion_slices:
@@ -211,7 +212,9 @@ def test_measured_accelerations_reach_up_the_chain() -> None:
     blocks.append(linear(unknowns, "tip", "acceleration", 3, rng.normal(size=(2, 6))))
     R = noise(blocks, rng)
     R[-2:] = 0
-    assert_right(Question(robot, tuple(blocks), R, (*ESTIMATES, "residual"), ("qdd",)), rng)
+    assert_right(
+        EstimatorSpec(robot, tuple(blocks), R, (*ESTIMATES, "residual"), ("qdd",)), rng
+    )
 
 
 def test_zero_weight_is_a_missing_row() -> None:
@@ -233,10 +236,10 @@ def test_zero_weight_is_a_missing_row() -> None:
         R[here.start, here.start] * R[here.start + 1, here.start + 1]
     )
     switchable = [name for name in names if "external" in name or "again" in name]
-    question = Question(
+    spec = EstimatorSpec(
         robot, tuple(blocks), R, ESTIMATES, ("torque",), switchable=tuple(switchable)
     )
-    program = estimation_program(question)
+    program = estimation_program(spec)
     q, qd, y = state_of(robot, blocks, rng)
     missing: Sequence[Sequence[int]] = (
         [],
@@ -249,7 +252,7 @@ def test_zero_weight_is_a_missing_row() -> None:
         weight[list(rows)] = 0
         values = program.evaluate(np.concatenate([q, qd, y, weight]))
         truth = posterior(robot, blocks, R, (q, qd, y), weight > 0)
-        assert_same(by_name(question, values), truth, question, 1e-9)
+        assert_same(by_name(spec, values), truth, spec, 1e-9)
 
 
 def test_undetermined_unknowns_are_named() -> None:
@@ -258,20 +261,20 @@ def test_undetermined_unknowns_are_named() -> None:
     blocks = tuple(known(unknowns, "external_wrench", i) for i in range(3))
     blocks += tuple(known(unknowns, "qdd", i) for i in range(2))
     with pytest.raises(KernelBuildError, match=robot.joint_names[2]):
-        estimation_program(Question(robot, blocks, np.eye(20), ("torque",)))
+        estimation_program(EstimatorSpec(robot, blocks, np.eye(20), ("torque",)))
 
 
 def test_bad_questions_are_refused() -> None:
     robot = dynsys.synthetic.chain(2)
     blocks = known_inputs(LinearSystem(robot).unknowns, {0, 1})
     with pytest.raises(KernelBuildError, match="none of torque"):
-        Question(robot, blocks, np.eye(14), ("torqe",))
+        EstimatorSpec(robot, blocks, np.eye(14), ("torqe",))
     with pytest.raises(KernelBuildError, match="14 rows"):
-        Question(robot, blocks, np.eye(13), ("torque",))
+        EstimatorSpec(robot, blocks, np.eye(13), ("torque",))
     with pytest.raises(KernelBuildError, match="no measurement"):
-        Question(robot, blocks, np.eye(14), ("torque",), switchable=("nothing",))
+        EstimatorSpec(robot, blocks, np.eye(14), ("torque",), switchable=("nothing",))
     with pytest.raises(KernelBuildError, match="at least one"):
-        Question(robot, blocks, np.eye(14), ())
+        EstimatorSpec(robot, blocks, np.eye(14), ())
 
 
 @settings(max_examples=3, deadline=None)
@@ -280,7 +283,7 @@ def test_kernel_is_its_program(robot: KinematicTree, seed: int) -> None:
     rng = np.random.default_rng(seed)
     blocks = rich_layout(robot, rng)
     R = noise(blocks, rng)
-    question = Question(robot, tuple(blocks), R, ESTIMATES, ("torque",))
+    spec = EstimatorSpec(robot, tuple(blocks), R, ESTIMATES, ("torque",))
     kernel = estimation_kernel(
         robot, blocks, R, ESTIMATES, uncertainty=("torque",), cache=KernelCache(None)
     )
@@ -288,7 +291,7 @@ def test_kernel_is_its_program(robot: KinematicTree, seed: int) -> None:
     columns = [np.array(column) for column in zip(*states, strict=True)]
     answers, finite = kernel.batch(*columns)
     assert finite
-    want = estimation_program(question).evaluate(np.hstack(columns))
+    want = estimation_program(spec).evaluate(np.hstack(columns))
     np.testing.assert_allclose(np.hstack(answers), want, rtol=1e-9, atol=1e-9)
 
 
@@ -297,8 +300,8 @@ def test_cache_knows_equal_questions() -> None:
     unknowns = LinearSystem(robot).unknowns
     blocks = known_inputs(unknowns, {0, 1})
     same = known_inputs(LinearSystem(dynsys.synthetic.chain(2)).unknowns, {0, 1})
-    first = Question(robot, blocks, np.eye(14), ("torque",))
-    again = Question(dynsys.synthetic.chain(2), same, np.eye(14), ("torque",))
-    other = Question(robot, blocks, 2 * np.eye(14), ("torque",))
+    first = EstimatorSpec(robot, blocks, np.eye(14), ("torque",))
+    again = EstimatorSpec(dynsys.synthetic.chain(2), same, np.eye(14), ("torque",))
+    other = EstimatorSpec(robot, blocks, 2 * np.eye(14), ("torque",))
     assert first.fingerprint == again.fingerprint
     assert first.fingerprint != other.fingerprint

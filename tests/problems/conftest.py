@@ -12,8 +12,8 @@ import pytest
 import dynsys
 import sensors
 from problems import Estimation
-from problems.estimation.exact_statements import TrueReadings
 from problems.logs.simulate import Trajectory
+from problems.measured.simulated_readings import TrueReadings
 from problems.report import Report, build_report, estimation_subject, write_page
 from tests.problems.chromium import chromium
 from tests.problems.logs.log_cases import write_problem

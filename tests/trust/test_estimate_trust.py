@@ -18,8 +18,9 @@ from experiments.trust.edges_estimation import (
     judge_estimation_edge,
 )
 from experiments.trust.edges_oracle import exact_unknowns
-from problems.estimation.estimate import QUANTITIES, Estimate
-from problems.estimation.least_squares import has_cholmod
+from problems.estimation.estimate import Estimate
+from problems.estimation.factors import has_cholmod
+from problems.measured.measured_system import QUANTITIES
 
 SAMPLE = {
     "feet": (

@@ -12,7 +12,8 @@ from dynsys.model.tree import KinematicTree
 from dynsys.system.equations import Kinematics
 from dynsys.types import Array
 from problems import Estimation, InverseDynamics
-from problems.estimation.estimate import QUANTITIES, Estimate
+from problems.estimation.estimate import Estimate
+from problems.measured.measured_system import QUANTITIES
 
 FEET = ("l_foot", "r_foot")
 

@@ -8,7 +8,7 @@ import sensors
 from dynsys.model import synthetic
 from dynsys.model.tree import KinematicTree
 from problems import Estimation
-from problems.estimation.least_squares import has_cholmod
+from problems.estimation.factors import has_cholmod
 from sensors import AbstractSensor, Layout
 from tests.problems.estimation.estimation_cases import FEET
 

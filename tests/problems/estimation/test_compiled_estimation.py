@@ -18,7 +18,7 @@ from dynsys.model import synthetic
 from dynsys.recursive.rnea import rnea
 from dynsys.types import Array
 from problems import Estimate, Estimation
-from problems.estimation.estimate import Quantity
+from problems.measured.measured_system import Quantity
 
 
 def over_determined() -> tuple[Estimation, Estimation]:

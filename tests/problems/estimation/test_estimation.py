@@ -12,7 +12,7 @@ from dynsys.errors import KernelBuildError, LayoutError, StateError
 from dynsys.model import synthetic
 from dynsys.model.tree import KinematicTree
 from problems import ContradictionError, Estimation
-from problems.estimation.least_squares import has_cholmod
+from problems.estimation.factors import has_cholmod
 from sensors import Layout
 from tests.problems.estimation.estimation_cases import (
     FEET,

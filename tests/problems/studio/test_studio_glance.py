@@ -12,9 +12,9 @@ import sensors
 from dynsys.errors import StateError
 from dynsys.model.tree import KinematicTree
 from problems import Estimation
-from problems.estimation.prior import Prior
+from problems.measured.prior import Prior
 from problems.studio import posture, shapes
-from problems.studio.glance import Onlooker
+from problems.studio.glance import GlanceKeeper
 
 # ---- glance ----------------------------------------------------------------------------------
 
@@ -26,7 +26,7 @@ def layouts(robot: KinematicTree) -> list[sensors.Layout]:
 
 
 def test_glance_is_what_the_estimator_says(humanoid: KinematicTree) -> None:
-    onlooker = Onlooker(humanoid)
+    onlooker = GlanceKeeper(humanoid)
     for seed, layout in enumerate(layouts(humanoid)):
         q = humanoid.random_configuration(seed)
         seen = onlooker.look(layout, q)
@@ -46,13 +46,13 @@ def test_glance_is_what_the_estimator_says(humanoid: KinematicTree) -> None:
 
 
 def test_what_is_kept_changes_nothing(humanoid: KinematicTree) -> None:
-    used = Onlooker(humanoid)
+    used = GlanceKeeper(humanoid)
     q = humanoid.random_configuration(5)
     for layout in layouts(humanoid):
         for position in (q, humanoid.neutral(), q):
             again, fresh = (
                 used.look(layout, position),
-                Onlooker(humanoid).look(layout, position),
+                GlanceKeeper(humanoid).look(layout, position),
             )
             assert again.nullity == fresh.nullity and again.checks == fresh.checks
             np.testing.assert_allclose(again.torque_std, fresh.torque_std, rtol=1e-9)
@@ -62,18 +62,18 @@ def test_a_prior_counts_and_contradictions_are_told() -> None:
     robot = dynsys.synthetic.chain(2)
     layout = sensors.Layout(robot, sensors.zero_external_wrench_except(robot))
     q = robot.random_configuration(0)
-    assert Onlooker(robot).look(layout, q).nullity == 2
-    with_prior = Onlooker(robot, Prior({"qdd": 10.0})).look(layout, q)
+    assert GlanceKeeper(robot).look(layout, q).nullity == 2
+    with_prior = GlanceKeeper(robot, Prior({"qdd": 10.0})).look(layout, q)
     assert with_prior.is_complete and not with_prior.contradicts
     twice = [sensors.JointTorque(str(x), "link_1", value=x) for x in (0.0, 1.0)]
     contradictory = sensors.Layout(robot, [*layout.sensors, *twice])
-    assert Onlooker(robot).look(contradictory, q).contradicts
+    assert GlanceKeeper(robot).look(contradictory, q).contradicts
 
 
 def test_unseen_forces_point_where_no_sensor_looks(humanoid: KinematicTree) -> None:
     """On two load-cell soles, equal and opposite forces on the feet stay unseen."""
     layout = sensors.catalogue.load("nao", humanoid)
-    seen = Onlooker(humanoid).look(layout, humanoid.random_configuration(1))
+    seen = GlanceKeeper(humanoid).look(layout, humanoid.random_configuration(1))
     feet = [humanoid.body_index(name) for name in ("l_foot", "r_foot")]
     forces = [
         np.asarray(seen.kinematics.poses[i].E).T @ seen.wrench_unseen[i, 3:, 0] for i in feet

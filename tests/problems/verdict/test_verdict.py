@@ -12,7 +12,7 @@ import sensors
 from dynsys.model import synthetic
 from dynsys.model.tree import KinematicTree
 from problems import Estimation
-from problems.verdict.sight import Sight
+from problems.verdict.posture import PostureRank
 from sensors import AbstractSensor, Layout, published
 from tests.problems.estimation.estimation_cases import FEET
 
@@ -75,11 +75,13 @@ def test_every_repair_repairs(humanoid) -> None:
     )
     for repair in verdict.repairs:
         layout = two_feet(humanoid, sensors.LoadCellPlate, *repair.sensors)
-        sight = Sight(Estimation(humanoid, layout), humanoid.random_configuration(77))
-        assert sight.rank.nullity == 0, repair.words
+        posture = PostureRank(
+            Estimation(humanoid, layout).measured, humanoid.random_configuration(77)
+        )
+        assert posture.rank.nullity == 0, repair.words
     drop = verdict.rank_drops[0]
     fixed = two_feet(humanoid, sensors.LoadCellPlate, *drop.repairs[0].sensors)
-    assert Sight(Estimation(humanoid, fixed), drop.q).rank.nullity == 0
+    assert PostureRank(Estimation(humanoid, fixed).measured, drop.q).rank.nullity == 0
 
 
 def test_repairs_can_be_pasted(humanoid, tmp_path) -> None:
@@ -175,7 +177,7 @@ def test_states_where_the_rank_drops_are_found() -> None:
     drops = problem.verdict().rank_drops
     found = [drop for drop in drops if drop.where.startswith("near")]
     assert found
-    singular = Sight(problem, found[0].q).rank.singular
+    singular = PostureRank(problem.measured, found[0].q).rank.singular
     assert singular[-1] < 1e-5 * singular[0]
     assert found[0].directions and found[0].condition > 1e5
     names = re.findall(r"link_\d", found[0].where)

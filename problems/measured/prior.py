@@ -14,7 +14,7 @@ from dynsys.system.laws import known
 from dynsys.system.unknowns import UnknownBlock, UnknownKind, UnknownLayout
 from dynsys.types import Array, ArrayLike
 
-__all__ = ["Prior", "PriorRows"]
+__all__ = ["PerName", "Prior", "PriorRows", "prior_rows"]
 
 QUANTITIES: tuple[UnknownKind, ...] = get_args(UnknownKind)
 PerName: TypeAlias = ArrayLike | Mapping[str, ArrayLike]
@@ -85,6 +85,11 @@ class Prior:
         for block in _blocks(unknowns, kind, mean) if isinstance(mean, Mapping) else ():
             if block.name not in known:
                 raise LayoutError(f"prior: the {block} has a mean but no std; give both")
+
+
+def prior_rows(prior: Prior | None, unknowns: UnknownLayout) -> PriorRows:
+    """Rows of a prior, none if there is none."""
+    return PriorRows((), np.zeros(0), np.zeros(0)) if prior is None else prior.rows(unknowns)
 
 
 def _blocks(unknowns: UnknownLayout, kind: str, given: PerName) -> list[UnknownBlock]:

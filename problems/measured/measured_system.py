@@ -5,28 +5,46 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias, final
+from typing import Literal, TypeAlias, final, get_args
 
 import numpy as np
 from scipy.sparse import block_diag, csc_array
 
 from dynsys.errors import LayoutError, StateError
 from dynsys.model.tree import KinematicTree
-from dynsys.system.equations import EquationBlock, Kinematics, Term
+from dynsys.plan.saddle import SparseSaddle
+from dynsys.system.equations import EquationBlock, Kinematics
 from dynsys.system.linear_system import LinearSystem
-from dynsys.system.unknowns import UnknownBlock, UnknownKind, UnknownLayout
+from dynsys.system.unknowns import UnknownLayout
 from dynsys.types import Array, ArrayLike, BoolArray, IntArray
-from problems.estimation.least_squares import Rows, WhitenedRows, whiten
-from problems.estimation.posterior import Equations
-from problems.estimation.prior import Prior, PriorRows
+from problems.measured.prior import Prior, PriorRows, prior_rows
+from problems.measured.reduced import (
+    LawResponse,
+    ReducedSystem,
+    WhitenedRows,
+    read_blocks,
+    whiten,
+)
 from sensors.layout import Layout
 
 __all__ = [
+    "QUANTITIES",
     "Active",
-    "LawResponse",
+    "Equations",
     "MeasuredSystem",
+    "Quantity",
     "Readings",
+    "joint_covariance",
 ]
+
+Equations: TypeAlias = "tuple[csc_array[np.float64], Array]"
+"""Matrix and vector."""
+
+Quantity: TypeAlias = Literal[
+    "torque", "qdd", "acceleration", "joint_wrench", "external_wrench"
+]
+QUANTITIES: tuple[Quantity, ...] = get_args(Quantity)
+"""What is estimated, in the order of reports and files."""
 
 Readings: TypeAlias = Mapping[str, ArrayLike] | ArrayLike
 """Readings by sensor name, or all of them in the order of the layout."""
@@ -80,9 +98,7 @@ class MeasuredSystem:
     @cached_property
     def prior_rows(self) -> PriorRows:
         """Rows of the prior, none if there is none."""
-        if self.prior is None:
-            return PriorRows((), np.zeros(0), np.zeros(0))
-        return self.prior.rows(self.laws.unknowns)
+        return prior_rows(self.prior, self.laws.unknowns)
 
     @cached_property
     def readings(self) -> tuple[EquationBlock, ...]:
@@ -109,8 +125,7 @@ class MeasuredSystem:
     @cached_property
     def covariance(self) -> csc_array[np.float64]:
         """Covariance of all readings: sensors, then prior."""
-        prior = np.diag(self.prior_rows.std**2)
-        return csc_array(block_diag([self.layout.covariance(), prior], format="csc"))
+        return joint_covariance(self.layout, self.prior_rows)
 
     @cached_property
     def variance(self) -> Array:
@@ -144,6 +159,11 @@ class MeasuredSystem:
         of_readings = (whole.indices[~is_law] - n_laws, whole.indptr - law_ptr)
         return is_law, of_laws, of_readings
 
+    def saddle(self) -> SparseSaddle:
+        """The symmetric system of the least-squares estimate, its pattern."""
+        (D, _), (Y, _) = self.parts(np.ones(self.whole.nnz), np.ones(self.whole.shape[0]))
+        return SparseSaddle(D, Y, self.covariance)
+
     def at(self, kinematics: Kinematics) -> tuple[Equations, Equations]:
         """(D, b_D) and (Y, b_Y) at a state."""
         return self.parts(*self.whole.values(kinematics))
@@ -156,36 +176,18 @@ class MeasuredSystem:
         Y = csc_array((data[~is_law], *of_readings), shape=(len(b) - n_laws, n))
         return (D, b[:n_laws]), (Y, b[n_laws:])
 
-    def reduced(
-        self, kinematics: Kinematics, Y: csc_array[np.float64], c: Array
-    ) -> tuple[Rows, Array]:
-        """Rows  Y d = c  as functions of the open unknowns z, and [T, d_0]."""
+    def reduced(self, kinematics: Kinematics, y: Array | None = None) -> ReducedSystem:
+        """Readings ``y`` (m,), zero if None, as rows of the reduced unknowns at a state."""
         response = self.response.at(kinematics)
-        B = np.asarray(Y @ response)
-        magnitude = np.asarray(abs(Y) @ np.abs(response[:, :-1]))
-        return Rows.from_terms(B[:, :-1], magnitude, c - B[:, -1]), response
+        seen = read_blocks(self.readings, kinematics, response)
+        magnitude = read_blocks(self.readings, kinematics, np.abs(response), absolute=True)
+        given = np.zeros(len(seen)) if y is None else y
+        return ReducedSystem.of(kinematics, response, seen, magnitude[:, :-1], given)
 
     def seen(self, kinematics: Kinematics, directions: Array) -> Array:
         """What the readings see (m, k) of directions Z (size of z, k): Y T Z."""
-        return self.read(kinematics, self.response.at(kinematics, directions, bias=False))[
-            :, :-1
-        ]
-
-    def read(self, kinematics: Kinematics, d: Array, *, absolute: bool = False) -> Array:
-        """Y d (m, k + 1) of unknowns d (n, k + 1), b_Y added to the last column.
-
-        In the scalars of the kinematics; ``absolute`` sums the magnitudes of all terms.
-        """
-        parts = [np.zeros((0, d.shape[1]))]
-        for block in self.readings:
-            part = np.zeros((block.size, d.shape[1]), dtype=d.dtype)
-            for term in block.terms:
-                value = term.value(kinematics) if callable(term.value) else term.value
-                part += (abs(value) if absolute else value) @ d[term.unknown.slice]
-            bias = block.bias_at(kinematics)
-            part[:, -1] += abs(bias) if absolute else bias
-            parts.append(part)
-        return np.concatenate(parts)
+        along = self.response.at(kinematics, directions, bias=False)
+        return read_blocks(self.readings, kinematics, along)[:, :-1]
 
     # ---- data ----------------------------------------------------------------------------
 
@@ -246,96 +248,6 @@ class MeasuredSystem:
         return [self.layout.labels[k] for k in rows.tolist() if k < self.layout.size]
 
 
-# ----------------------------------------------------------------------
-# The laws solved for what they determine: d = T z + d_0, with z = (qdd, external wrenches).
-#
-# The laws D d + b_D = 0 leave exactly the joint accelerations and the external wrenches open.
-# Given those, the recursion of inverse dynamics yields every other unknown without a division,
-# so T and d_0 exist at every state and estimation is a small problem in z.
-
-_GIVEN_BY: dict[str, UnknownKind] = {
-    "acceleration": "acceleration",
-    "net_wrench": "net_wrench",
-    "balance": "joint_wrench",
-    "torque": "torque",
-}
-"""Unknown that each law gives; its coefficient there is minus one."""
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class LawResponse:
-    """T (unknowns, freedoms of z) and d_0 (unknowns,) of a robot at any state.
-
-    Parameters
-    ----------
-    system : a system whose equations begin with, or are, the laws of its robot.
-    """
-
-    system: LinearSystem
-
-    @cached_property
-    def open_blocks(self) -> tuple[UnknownBlock, ...]:
-        """The unknowns z, in the order of their columns."""
-        blocks = self.system.unknowns.blocks
-        return tuple(b for b in blocks if b.kind in ("qdd", "external_wrench"))
-
-    @cached_property
-    def open_columns(self) -> IntArray:
-        """Columns of D that z fills."""
-        return np.concatenate([block.columns for block in self.open_blocks])
-
-    @cached_property
-    def _steps(self) -> tuple[tuple[UnknownBlock, EquationBlock, tuple[Term, ...]], ...]:
-        """Unknown, its law, and the law's other terms, in the order of inverse dynamics."""
-        unknowns = self.system.unknowns
-        laws: dict[tuple[str, int], EquationBlock] = {}
-        for equation in self.system.equations:
-            if not equation.measured and equation.kind in _GIVEN_BY:
-                laws[equation.kind, equation.body] = equation
-        bodies = range(unknowns.robot.n_bodies)
-        order = [("acceleration", i) for i in bodies]
-        for i in reversed(bodies):
-            if unknowns.net_wrench:
-                order.append(("net_wrench", i))
-            order.append(("balance", i))
-        order += [("torque", i) for i in unknowns.driven]
-        steps = []
-        for key in order:
-            law = laws[key]
-            target = unknowns.block(_GIVEN_BY[law.kind], law.body)
-            others = tuple(term for term in law.terms if term.unknown is not target)
-            steps.append((target, law, others))
-        return tuple(steps)
-
-    def at(
-        self,
-        kinematics: Kinematics,
-        directions: Array | None = None,
-        *,
-        bias: bool = True,
-        absolute: bool = False,
-    ) -> Array:
-        """[T Z, d_0] (unknowns, k + 1) at a state, in the scalars of its kinematics.
-
-        Parameters
-        ----------
-        kinematics : the state.
-        directions : Z (size of z, k), the identity if None.
-        bias : False leaves d_0 zero.
-        absolute : True sums the magnitudes of all terms instead.
-        """
-        columns = self.open_columns
-        Z = np.eye(len(columns)) if directions is None else directions
-        size = self.system.unknowns.size, Z.shape[1] + 1
-        d = np.zeros(size, dtype=np.result_type(kinematics.qd, np.float64))
-        d[columns, :-1] = np.abs(Z) if absolute else Z
-        for target, law, others in self._steps:
-            value = d[target.slice]
-            for term in others:
-                coefficient = term.value(kinematics) if callable(term.value) else term.value
-                value += (abs(coefficient) if absolute else coefficient) @ d[term.unknown.slice]
-            if bias and law.bias is not None:
-                given = law.bias(kinematics)
-                value[:, -1] += abs(given) if absolute else given
-        return d
+def joint_covariance(layout: Layout, prior: PriorRows) -> csc_array[np.float64]:
+    """Covariance of the readings of a layout, then those of a prior."""
+    return csc_array(block_diag([layout.covariance(), np.diag(prior.std**2)], format="csc"))

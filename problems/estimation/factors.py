@@ -1,0 +1,195 @@
+"""Factors of sparse systems of one pattern, one state after the other.
+
+SuperLU: LU with pivoting. CHOLMOD: LDL^T without pivoting of the shifted, quasi-definite
+matrix, refined on the matrix itself. Either keeps what depends on the pattern alone, refines
+every solution, and says when a matrix is singular to rounding.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from importlib import import_module
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csc_array, csc_matrix
+from scipy.sparse.linalg import SuperLU, splu
+
+from dynsys.types import Array, IntArray
+
+__all__ = ["AbstractFactors", "CholmodFactors", "SuperLUFactors", "has_cholmod"]
+
+GROWTH = 1e12
+"""A random right-hand side that grows this much, entries of the matrix at most one, means that
+the matrix is singular to rounding."""
+
+SHIFT = 1e-7
+"""Regularisation that lets a Cholesky-like factorisation run without pivoting; iterative
+refinement takes it out again."""
+
+CONVERGED = 1e-13
+"""Residual, relative to the largest entry, that refinement must reach."""
+
+STEPS = 20
+EPS = float(np.finfo(np.float64).eps)
+TINY = float(np.finfo(np.float64).tiny)
+
+
+def has_cholmod() -> bool:
+    """Tell whether CHOLMOD (scikit-sparse) is installed."""
+    try:
+        import_module("sksparse.cholmod")
+    except ImportError:
+        return False
+    return True
+
+
+class AbstractFactors(ABC):
+    """Factors of the last of many matrices of one pattern."""
+
+    current: csc_array[np.float64]
+    """The matrix that was factorised last."""
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """Which library answered for the current matrix."""
+
+    @abstractmethod
+    def factor(self, K: csc_array[np.float64]) -> bool:
+        """Factorise; False if the matrix is singular to rounding."""
+
+    @abstractmethod
+    def solve(self, b: Array) -> Array:
+        """K^-1 b for b (n,) or (n, k), refined."""
+
+
+@final
+class SuperLUFactors(AbstractFactors):
+    """Pivoting LU; the column order (COLAMD, from the pattern alone) is found once."""
+
+    def __init__(self) -> None:
+        self._order: IntArray | None = None
+        self._factors: SuperLU | None = None
+        self._gather: IntArray
+        self._pattern: tuple[NDArray[np.int32], NDArray[np.int32]]
+
+    @property
+    def name(self) -> str:
+        return "superlu"
+
+    def factor(self, K: csc_array[np.float64]) -> bool:
+        self.current = K
+        try:
+            if self._order is None:
+                self._keep_order(K, np.argsort(splu(K, permc_spec="COLAMD").perm_c))
+            ordered = csc_array((K.data[self._gather], *self._pattern), shape=K.shape)
+            self._factors = splu(ordered, permc_spec="NATURAL")
+        except RuntimeError:  # a pivot is exactly zero
+            return False
+        x = self.solve(_probe(K.shape[0]))
+        return bool(np.isfinite(x).all()) and float(np.abs(x).max()) < GROWTH
+
+    def _keep_order(self, K: csc_array[np.float64], order: IntArray) -> None:
+        """Keep the column order, and where each entry of K goes under it."""
+        places = csc_array((np.arange(K.nnz), K.indices, K.indptr), shape=K.shape)[:, order]
+        self._order, self._gather = order, places.data
+        self._pattern = places.indices, places.indptr
+
+    def _once(self, b: Array) -> Array:
+        assert self._factors is not None
+        x = np.empty_like(b)
+        x[self._order] = self._factors.solve(b)
+        return x
+
+    def solve(self, b: Array) -> Array:
+        x = self._once(b)
+        return np.asarray(x - self._once(self.current @ x - b))
+
+
+@final
+class CholmodFactors(AbstractFactors):
+    """LDL^T by CHOLMOD of the quasi-definite K + SHIFT diag(signs); its analysis is reused.
+
+    Refined to full accuracy on K itself; where that does not converge, SuperLU takes over.
+    """
+
+    def __init__(self, signs: Array) -> None:
+        self._cholmod = import_module("sksparse.cholmod")
+        self._shift = SHIFT * signs
+        self._places: IntArray
+        self._diagonal: IntArray
+        self._pattern: tuple[NDArray[np.int32], NDArray[np.int32]]
+        self._factor: Any = None
+        self._fallback = SuperLUFactors()
+        self._by_fallback = False
+
+    @property
+    def name(self) -> str:
+        return self._fallback.name if self._by_fallback else "cholmod"
+
+    def factor(self, K: csc_array[np.float64]) -> bool:
+        self.current = K
+        self._by_fallback = False
+        try:
+            if self._factor is None:
+                self._analyse(K)
+            data = np.zeros(len(self._pattern[0]))
+            data[self._places] = K.data
+            data[self._diagonal] += self._shift
+            self._factor.cholesky_inplace(csc_matrix((data, *self._pattern), shape=K.shape))
+            x = self._refined(_probe(K.shape[0]))
+        except self._cholmod.CholmodError:
+            x = None
+        if x is not None and float(np.abs(x).max()) < 0.1 / SHIFT:
+            return True
+        self._by_fallback = True
+        return self._fallback.factor(K)
+
+    def _analyse(self, K: csc_array[np.float64]) -> None:
+        """Order and symbolic factors of the pattern of K with its diagonal, once."""
+        n = K.shape[0]
+        columns = np.repeat(np.arange(n), np.diff(K.indptr))
+        keys = columns * n + K.indices
+        diagonal = np.arange(n) * (n + 1)
+        kept = np.union1d(keys, diagonal)
+        self._places, self._diagonal = (
+            np.searchsorted(kept, keys),
+            np.searchsorted(kept, diagonal),
+        )
+        starts = np.searchsorted(kept, np.arange(n + 1) * n)
+        self._pattern = (kept % n).astype(np.int32), starts.astype(np.int32)
+        pattern = csc_matrix((np.ones(len(kept)), *self._pattern), shape=K.shape)
+        self._factor = self._cholmod.analyze(pattern, mode="simplicial")
+
+    def _refined(self, b: Array) -> Array | None:
+        """K^-1 b, refined while its residual shrinks, by the largest entry or row by row.
+
+        Row by row, by the terms of each: the torques of a light hand are as good as those of
+        a heavy trunk.
+        """
+        size = abs(self.current)
+        x, before = self._factor(b), (np.inf, np.inf)
+        for _ in range(STEPS):
+            r = b - self.current @ x
+            largest = float(np.abs(b).max()) + float(np.abs(x).max())
+            terms = size @ np.abs(x) + np.abs(b) + EPS * largest + TINY
+            missed = float(np.abs(r).max()), float(np.max(np.abs(r) / terms))
+            if not (missed[0] < 0.5 * before[0] or missed[1] < 0.5 * before[1]):
+                return np.asarray(x) if missed[0] <= CONVERGED * largest else None
+            x, before = x + self._factor(r), missed
+        return None
+
+    def solve(self, b: Array) -> Array:
+        if not self._by_fallback:
+            x = self._refined(b)
+            if x is not None:
+                return x
+            self._by_fallback = True
+            self._fallback.factor(self.current)
+        return self._fallback.solve(b)
+
+
+def _probe(n: int) -> Array:
+    return np.random.default_rng(0).uniform(-1.0, 1.0, n)
