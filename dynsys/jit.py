@@ -106,6 +106,14 @@ class Loop(Generic[P, R]):
         own = Path(cast(FunctionType, self.source).__code__.co_filename).parent
         return frozenset({own}).union(*(other._rooms for other in self._calls().values()))
 
+    @cached_property
+    def _numbers(self) -> frozenset[str]:
+        """Constants, perhaps of other rooms, that the source and all that it calls use."""
+        source = cast(FunctionType, self.source)
+        named = ((name, source.__globals__.get(name)) for name in source.__code__.co_names)
+        own = frozenset(f"{name}={x}" for name, x in named if isinstance(x, (int, float)))
+        return own.union(*(other._numbers for other in self._calls().values()))
+
 
 def fused(source: Callable[P, R]) -> Loop[P, R]:
     """Make a loop in which a product and a sum may become one instruction, rounded once."""
@@ -141,7 +149,7 @@ def _folder(loop: Loop[Any, Any]) -> Path | None:
     base = default_folder()
     if base is None:
         return None
-    digest = hashlib.sha256()
+    digest = hashlib.sha256(repr(sorted(loop._numbers)).encode())
     for path in sorted(path for room in loop._rooms for path in room.glob("*.py")):
         digest.update(path.read_bytes())
     return base / f"loops-{digest.hexdigest()[:16]}"

@@ -18,15 +18,14 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from dynsys.errors import DynsysError, LayoutError, nearest_name
+from dynsys.kernel.kernel import Kernel
 from dynsys.model.expanded import expanded_parent
 from dynsys.model.tree import KinematicTree
 from dynsys.plan.fingerprint import Fingerprint, fingerprint_parts
-from dynsys.plan.lu import numeric_lu, symbolic_lu
+from dynsys.plan.lu import symbolic_lu
 from dynsys.plan.operations import (
     lu_operations,
     program_operations,
-    published_lu,
-    published_substitution,
     substitution_operations,
 )
 from dynsys.plan.orders.dulmage_mendelsohn import BlockTriangular
@@ -37,12 +36,13 @@ from dynsys.plan.orders.peeling import Peeled
 from dynsys.plan.orders.recursive_orders import LeafToRoot, NewtonEuler, RootToLeaf
 from dynsys.plan.pivots import pivot_safety
 from dynsys.plan.plan import Plan
+from dynsys.plan.published import numeric_lu, published_lu, published_substitution
 from dynsys.plan.record import SAMPLES, dynamics_program, sample_states
-from dynsys.plan.search.local import program_nanoseconds
 from dynsys.plan.search.price import SearchProblem
 from dynsys.plan.search.search import Search, search_order, search_plan
 from dynsys.program.graph import Graph
 from dynsys.program.program import Program
+from dynsys.program.signature import Signature
 from dynsys.program.simplify import simplify
 from dynsys.recursive.aba import aba_scalars
 from dynsys.recursive.crba import crba_scalars
@@ -50,7 +50,7 @@ from dynsys.recursive.rnea import rnea_scalars
 from dynsys.recursive.sparse_factors import ltdl_scalars, solve_ltdl
 from dynsys.system.linear_system import LinearSystem
 from dynsys.system.unknowns import UnknownKind
-from dynsys.types import ScalarArray
+from dynsys.types import Array, ScalarArray
 from problems.dynamics import ForwardDynamics, HybridDynamics, InverseDynamics
 from problems.problem import AbstractDynamics
 from problems.robots import read_robot
@@ -62,6 +62,7 @@ __all__ = [
     "PlanRequest",
     "compare",
     "plan_task",
+    "program_nanoseconds",
     "read_request",
 ]
 
@@ -186,6 +187,8 @@ LARGEST_RECORDED = 300_000
 """Operations of a textbook LU above which no program is recorded just to be counted."""
 LARGEST_TIMED = 40_000
 """Operations above which a program is not compiled just to be measured."""
+ROUNDS, ROUND_SECONDS = 5, 0.01
+"""How often a program is measured, the best counts, and for how long."""
 
 
 @final
@@ -287,21 +290,32 @@ def _published(problem: SearchProblem, order: PivotOrder) -> int:
     """Mean over some states of what the scripts behind [NORI] would count."""
     totals = []
     for data in problem.values[:4]:
-        A = csr_array((data, (problem.indices, _columns(problem))), shape=problem.pattern.shape)
+        A = csr_array((data, (problem.indices, problem.columns)), shape=problem.pattern.shape)
         L, U = numeric_lu(A, symbolic_lu(problem.pattern, order))
         b = problem.known_rhs[order.row_order].astype(np.float64)
         totals.append((published_lu(L, U) + published_substitution(L, b, U)).total)
     return round(float(np.mean(totals)))
 
 
-def _columns(problem: SearchProblem) -> Any:
-    return np.repeat(np.arange(problem.size), np.diff(problem.indptr))
-
-
 def _time(program: Program, states: Any) -> float | None:
     if program_operations(program).total > LARGEST_TIMED:
         return None
     return program_nanoseconds(program, states)
+
+
+def program_nanoseconds(program: Program, states: Array) -> float:
+    """Nanoseconds per state of a program as machine code, at inputs (n, n_inputs)."""
+    signature = Signature((("x", program.n_inputs),), (("out", len(program.outputs)),))
+    kernel = Kernel.compile(program, signature)
+    inputs = np.ascontiguousarray(np.tile(states, (22, 1))[:256])
+    best = np.inf
+    for _ in range(ROUNDS):
+        calls, start = 0, time.perf_counter()
+        while (spent := time.perf_counter() - start) < ROUND_SECONDS:
+            kernel.batch(inputs)
+            calls += 1
+        best = min(best, spent / (calls * len(inputs)))
+    return float(best * 1e9)
 
 
 # ---- ours and the classical recursions -----------------------------------------------------

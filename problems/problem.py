@@ -27,7 +27,7 @@ from dynsys.loops import LoopKernel, prefer_loops
 from dynsys.model.tree import KinematicTree
 from dynsys.plan.fingerprint import Fingerprint, fingerprint_problem, fingerprint_robot
 from dynsys.plan.operations import program_operations
-from dynsys.plan.pivots import PlannedPivot, pivot_safety
+from dynsys.plan.pivots import pivot_safety, symmetric_pivots
 from dynsys.plan.plan import Plan
 from dynsys.plan.record import DYNAMICS_OUTPUTS, dynamics_program, sample_states
 from dynsys.plan.symmetric import symmetric_steps
@@ -118,21 +118,12 @@ class AbstractDynamics(AbstractProblem):
         """
         robot = self.robot
         steps = symmetric_steps(robot, self.known)
-        safety = {pivot.joint: pivot for pivot in pivot_safety(robot, self.known)}
-        pivots = []
-        for k, step in enumerate(steps):
-            if step.kind == "pivot":
-                coupling = robot.bodies[step.body].coupling
-                joint = step.body if coupling is None else coupling.leader
-                pivot = safety[robot.joint_names[joint]]
-                name = f"inertia of joint {pivot.joint!r}"
-                pivots.append(PlannedPivot(k, name, pivot.safe_by, pivot.worst_share))
         return Plan(
             method="symmetric",
             robot=fingerprint_robot(robot),
             problem=self._fingerprint,
             operations=program_operations(self.program),
-            pivots=tuple(pivots),
+            pivots=symmetric_pivots(robot, self.known, steps),
             steps=steps,
             options={"frames": "re-chosen", "masses": "regrouped where accuracy allows"},
             ordering="symmetric pairs, leaf to root",

@@ -1,8 +1,9 @@
-"""Scalar elimination of a sparse system under a pivot order, over scalars of any kind.
+"""LU of a sparse system under a pivot order: by scalars of any kind, and by pattern alone.
 
-The `lu` method of a plan, written once for numbers (float64, longdouble, arrays of states) and
-for nodes of the expression graph, where products with 0 and +-1 vanish by themselves and what
-no output needs is dropped. Right-looking; only the rows that back substitution reads are kept:
+:func:`factor_and_solve` is the `lu` method of a plan, written once for numbers (float64,
+longdouble, arrays of states) and for nodes of the expression graph, where products with 0 and
++-1 vanish by themselves and what no output needs is dropped. Right-looking; only the rows that
+back substitution reads are kept:
 
     pivot k, row u, column l:   A_ij -= l_i u_j / p,   b_i -= l_i b_k / p
 
@@ -10,10 +11,13 @@ One division per pivot; 1/p multiplies the shorter of l (c_k entries) and of u w
 Wherever the rows up to a pivot touch no later unknown, these unknowns are solved for at once
 and substituted as values: diagonal blocks of a block lower triangular order are factored, the
 rest is only multiplied.
+
+:func:`symbolic_lu` tells which entries of L and U are nonzero.
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,45 +28,77 @@ from scipy.sparse import csr_array
 
 from dynsys.errors import SingularSystemError, StructurallySingularError
 from dynsys.jit import Loop
-from dynsys.plan.orders.orders import Pattern, PivotOrder, require_square
-from dynsys.system.equations import Kinematics
-from dynsys.system.linear_system import LinearSystem
-from dynsys.types import Array, BoolArray, IntArray, ScalarArray
+from dynsys.plan.orders.orders import Pattern, PivotOrder, entry_columns, require_square
+from dynsys.types import BoolArray, IntArray
 
 __all__ = [
-    "Elimination",
+    "Row",
+    "ScalarSolution",
     "SymbolicLU",
     "entries_by_row",
     "factor_and_solve",
-    "numeric_lu",
-    "solve_system",
+    "subtract_multiple",
     "symbolic_lu",
 ]
 
 Row: TypeAlias = dict[int, Any]
-Observer: TypeAlias = Callable[[int, Any, Sequence[Any], Sequence[Any]], None]
-"""Called at pivot k with the pivot, the entries below it and those right of it."""
+"""Entries of a row: column -> scalar."""
+
+
+def entries_by_row(pattern: Pattern, data: Iterable[Any]) -> list[Row]:
+    """Rows of a matrix, from scalars in the order of its pattern.
+
+    ``data`` (entries,), or (entries, states) to eliminate many states at once.
+    """
+    rows: list[Row] = [{} for _ in range(pattern.shape[0])]
+    places = zip(pattern.indices.tolist(), entry_columns(pattern).tolist(), strict=True)
+    for (r, c), value in zip(places, data, strict=True):
+        rows[r][c] = value
+    return rows
+
+
+def subtract_multiple(
+    target: Row, multiplier: Any, row: Row, minus: Callable[[Any, Any], Any] = operator.sub
+) -> list[tuple[int, bool]]:
+    """Row operation target -= multiplier * row; entries that become exactly 0 go.
+
+    Returns the columns whose entry came (True: fill) or went (False: cancelled), in turn.
+    """
+    changed = []
+    for j, value in row.items():
+        product = multiplier * value
+        if j not in target:
+            if not _is_zero(product):
+                target[j] = -product
+                changed.append((j, True))
+        elif _is_zero(updated := minus(target[j], product)):
+            del target[j]
+            changed.append((j, False))
+        else:
+            target[j] = updated
+    return changed
+
+
+def _is_zero(x: Any) -> bool:
+    """True for an exact zero number; nodes of a graph and arrays are never that."""
+    return isinstance(x, (float, int, np.floating)) and x == 0
+
+
+# ---- factor and solve ----------------------------------------------------------------------
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class Elimination:
+class ScalarSolution:
     """Unknowns ``x``, by column; ``pivots`` in the order they were divided by."""
 
     x: list[Any]
     pivots: list[Any]
 
-    def array(self) -> ScalarArray:
-        """Unknowns as an array (columns,) or, for arrays as scalars, (columns, ...)."""
-        return np.array(self.x)
-
 
 def factor_and_solve(
-    rows: Sequence[Mapping[int, Any]],
-    rhs: Iterable[Any],
-    order: PivotOrder,
-    observe: Observer | None = None,
-) -> Elimination:
+    rows: Sequence[Mapping[int, Any]], rhs: Iterable[Any], order: PivotOrder
+) -> ScalarSolution:
     """Solve A x = rhs by elimination with the pivots of ``order``, without exchanges.
 
     Parameters
@@ -70,7 +106,6 @@ def factor_and_solve(
     rows : rows of A as mappings column -> scalar; they are not changed.
     rhs : right-hand side, one scalar per row.
     order : pivots; every one must be nonzero when it is reached.
-    observe : called at every pivot, for measuring pivots.
 
     Raises
     ------
@@ -85,12 +120,10 @@ def factor_and_solve(
     """
     state = _State(rows, rhs, order)
     for k in range(len(state.row_order)):
-        if observe is not None:
-            state.report(k, observe)
         state.eliminate(k)
         if state.closed[k]:
             state.substitute()
-    return Elimination(state.x, state.pivots)
+    return ScalarSolution(state.x, state.pivots)
 
 
 class _State:
@@ -131,12 +164,6 @@ class _State:
             block[self.row_order[k]] = end
         return closed, block
 
-    def report(self, k: int, observe: Observer) -> None:
-        r, c = self.row_order[k], self.col_order[k]
-        column = [self.rows[i][c] for i in self.rows_with[c] if i != r]
-        right = [value for j, value in self.rows[r].items() if j != c]
-        observe(k, self.rows[r].get(c, 0.0), column, right)
-
     def eliminate(self, k: int) -> None:
         """Take pivot k: clear its column in the active rows of its block."""
         r, c = self.row_order[k], self.col_order[k]
@@ -172,17 +199,9 @@ class _State:
 
     def _subtract(self, i: int, c: int, multiplier: Any, r: int) -> None:
         """Row i -= multiplier * row r, whose column c is the pivot's."""
-        target = self.rows[i]
         self.rows_with[c].discard(i)
-        for j, value in self.rows[r].items():
-            product = multiplier * value
-            updated = target[j] - product if j in target else -product
-            if _is_zero(updated):
-                if target.pop(j, None) is not None:
-                    self.rows_with[j].discard(i)
-            else:
-                target[j] = updated
-                self.rows_with[j].add(i)
+        for j, came in subtract_multiple(self.rows[i], multiplier, self.rows[r]):
+            (self.rows_with[j].add if came else self.rows_with[j].discard)(i)
         self.rhs[i] = self.rhs[i] - multiplier * self.rhs[r]
 
     def _determine(self, c: int, value: Any) -> None:
@@ -206,44 +225,7 @@ class _State:
         self.waiting.clear()
 
 
-def _is_zero(x: Any) -> bool:
-    """True for an exact zero number; nodes of a graph and arrays are never that."""
-    return isinstance(x, (float, int, np.floating)) and x == 0
-
-
-def entries_by_row(system: LinearSystem, data: ScalarArray) -> list[Row]:
-    """Rows of D as mappings column -> scalar, from values in the order of its pattern.
-
-    ``data`` (entries,), or (entries, states) to eliminate many states at once.
-    """
-    rows: list[Row] = [{} for _ in range(system.shape[0])]
-    columns = np.repeat(np.arange(system.shape[1]), np.diff(system.indptr))
-    places = zip(system.indices.tolist(), columns.tolist(), strict=True)
-    for (r, c), value in zip(places, data, strict=True):
-        rows[r][c] = value
-    return rows
-
-
-def solve_system(
-    system: LinearSystem, kinematics: Kinematics, y: ScalarArray, order: PivotOrder
-) -> Elimination:
-    """Return d with D d + b = 0, b holding -y, at a state whose scalars may be of any kind.
-
-    ``y`` is in the order of ``system.measured_rows``.
-    """
-    data, bias = system.values(kinematics)
-    rhs = [-value for value in bias]
-    for row, value in zip(system.measured_rows.tolist(), y, strict=True):
-        rhs[row] = rhs[row] + value
-    return factor_and_solve(entries_by_row(system, data), rhs, order)
-
-
-# ----------------------------------------------------------------------
-# Symbolic LU: which entries of L and U are nonzero under a pivot order, and what that costs.
-#
-#     row i of L + U  =  row i of A,  and row k of U for every k < i in it
-#
-# worked out row by row; the time is that of the elimination itself, without the arithmetic.
+# ---- the pattern of L and U ----------------------------------------------------------------
 
 
 @final
@@ -372,76 +354,3 @@ def _symbolic(n: Any, start: Any, cols: Any) -> Any:
         if mark[i] != i:
             return out_start, out[:size], touched, i
     return out_start, out[:size].copy(), touched, -1
-
-
-def numeric_lu(
-    A: csr_array[np.float64], symbolic: SymbolicLU
-) -> tuple[csr_array[np.float64], csr_array[np.float64]]:
-    """L (unit diagonal) and U with A[row_order][:, col_order] = L U.
-
-    The pivots are those of the order: no exchange. A is in its own, unpermuted order. Entries
-    that vanish are left out of L and U.
-
-    Raises
-    ------
-    SingularSystemError
-        if a pivot is exactly zero.
-    """
-    n = symbolic.n
-    permuted = csr_array(A.tocsr()[symbolic.order.row_order][:, symbolic.order.col_order])
-    values, failed = _numeric(
-        n,
-        permuted.indptr.astype(np.int64),
-        permuted.indices.astype(np.int64),
-        permuted.data.astype(np.float64),
-        symbolic.start.astype(np.int64),
-        symbolic.columns.astype(np.int64),
-    )
-    if failed >= 0:
-        raise SingularSystemError(
-            f"pivot {failed} (row {int(symbolic.order.row_order[failed])}, column"
-            f" {int(symbolic.order.col_order[failed])}) is zero at this state"
-        )
-    rows, columns = symbolic.rows, symbolic.columns
-    return (
-        _part(n, rows, columns, values, columns < rows, unit=True),
-        _part(n, rows, columns, values, columns >= rows, unit=False),
-    )
-
-
-def _part(
-    n: int, rows: IntArray, columns: IntArray, values: Array, keep: BoolArray, *, unit: bool
-) -> csr_array[np.float64]:
-    keep = keep & (values != 0)
-    r, c, v = rows[keep], columns[keep], values[keep]
-    if unit:
-        diagonal = np.arange(n)
-        r, c = np.concatenate([r, diagonal]), np.concatenate([c, diagonal])
-        v = np.concatenate([v, np.ones(n)])
-    return csr_array((v, (r, c)), shape=(n, n))
-
-
-@Loop
-def _numeric(n: Any, start: Any, cols: Any, values: Any, lu_start: Any, lu_cols: Any) -> Any:
-    """Row by row: scatter row i of A, subtract multiples of the rows of U it meets."""
-    out = np.zeros(len(lu_cols))
-    pivot_at = np.zeros(n, np.int64)
-    work = np.zeros(n)
-    for i in range(n):
-        for e in range(start[i], start[i + 1]):
-            work[cols[e]] += values[e]
-        for e in range(lu_start[i], lu_start[i + 1]):
-            k = lu_cols[e]
-            if k < i and work[k] != 0.0:
-                work[k] /= out[pivot_at[k]]
-                factor = work[k]
-                for g in range(pivot_at[k] + 1, lu_start[k + 1]):
-                    work[lu_cols[g]] -= factor * out[g]
-            elif k == i:
-                pivot_at[i] = e
-                if work[k] == 0.0:
-                    return out, i
-        for e in range(lu_start[i], lu_start[i + 1]):
-            out[e] = work[lu_cols[e]]
-            work[lu_cols[e]] = 0.0
-    return out, -1

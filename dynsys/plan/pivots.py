@@ -1,18 +1,30 @@
-"""Which pivots of an order are safe, and how that is known.
+"""Which pivots are safe, and how that is known: by argument, or by sampling only.
 
-By argument, at every state of every physical robot:
+Pivots of a scalar order (:func:`planned_pivots`) are safe by argument, at every state of every
+physical robot, if they are
 
 - an entry that no state changes and no earlier step touches, such as the -1 of a law;
 - the inertia of a joint: the pivot of qdd_i in its torque law, after the laws of all bodies
   that the joint moves and nothing else but laws and other joint inertias. It is then a Schur
   complement of the joint-space inertia of these bodies, which is positive definite.
 
-All others only by sampling: the worst ratio over the sampled states is stated, and a kernel has
-to check them at run time.
+The pivot of a joint in the symmetric elimination (:func:`pivot_safety`) is its articulated
+inertia S^T IA S + armature. IA is the inertia of the joint's own body plus positive
+semidefinite terms of what hangs on it, so that
+
+    pivot >= sum over the bodies the joint moves directly of S^T I S, + armature      > 0
+
+holds at every state where the right-hand side, which does not depend on q, is positive
+definite: safe by argument. Where it is not (a massless body between two joints), the pivot
+depends on what the body carries.
+
+All others are safe only by sampling: the worst ratio over the sampled states is stated, a
+kernel checks them at run time, and a state that fails the check is solved by pivoting.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, final
 
@@ -93,25 +105,11 @@ def planned_pivots(
     return tuple(pivots)
 
 
-def symmetric_pivots(
-    system: LinearSystem, steps: tuple[SymmetricStep, ...]
-) -> tuple[PlannedPivot, ...]:
-    """Pivots of the elimination in symmetric pairs: joint inertias, safe by argument."""
-    names = system.robot.joint_names
-    return tuple(
-        PlannedPivot(k, f"inertia of joint {names[step.body]!r}", "argument")
-        for k, step in enumerate(steps)
-        if step.kind == "pivot"
-    )
-
-
 def sampled_ratios(system: LinearSystem, order: PivotOrder, values: Array) -> Array:
     """Worst ratio (n,) over the states of each pivot to its column's or row's largest entry."""
     active = ActiveMatrix(system.pattern(), values)
     ratios = np.zeros(len(order.row_order))
-    for k, (r, c) in enumerate(
-        zip(order.row_order.tolist(), order.col_order.tolist(), strict=True)
-    ):
+    for k, (r, c) in enumerate(order.pivots):
         if c not in active.rows[r]:
             name = pivot_name(system, _equations_by_row(system)[r][0], c)
             raise SingularSystemError(
@@ -154,8 +152,7 @@ def _constant_pivots(system: LinearSystem, order: PivotOrder) -> BoolArray:
                 else:
                     constant[place] = constant.get(place, 0.0) + float(term.value[r, c])
         start += block.size
-    pivots = zip(order.row_order.tolist(), order.col_order.tolist(), strict=True)
-    return np.array([p not in varying and constant.get(p, 0.0) != 0.0 for p in pivots], bool)
+    return np.array([p not in varying and constant.get(p, 0) != 0 for p in order.pivots], bool)
 
 
 def _joint_inertias(
@@ -165,9 +162,7 @@ def _joint_inertias(
     laws = _LawsTaken(system)
     argued = np.zeros(len(effective), dtype=bool)
     equations = _equations_by_row(system)
-    for k, (r, c) in enumerate(
-        zip(order.row_order.tolist(), order.col_order.tolist(), strict=True)
-    ):
+    for k, (r, c) in enumerate(order.pivots):
         (equation, i), unknown = equations[r], system.unknowns.at(c)
         same_part = equation.body == unknown.body and i == c - unknown.start
         if same_part and _LAW_GIVES.get(equation.kind) == unknown.kind and constant[k]:
@@ -206,19 +201,7 @@ class _LawsTaken:
         return True
 
 
-# ----------------------------------------------------------------------
-# Which pivots of the symmetric elimination are safe by argument, which only by sampling.
-#
-# The pivot of a joint is its articulated inertia S^T IA S + armature. IA is the inertia of the
-# joint's own body plus positive semidefinite terms of what hangs on it, so that
-#
-#     pivot >= sum over the bodies the joint moves directly of S^T I S, + armature      > 0
-#
-# holds at every state where the right-hand side, which does not depend on q, is positive
-# definite: safe by argument. Where it is not (a massless body between two joints), the pivot
-# depends on what the body carries: it is sampled, checked at run time, and a state that fails
-# the
-# check is solved by pivoting.
+# ---- pivots of the symmetric elimination: joint inertias -----------------------------------
 
 SAMPLES = 20
 OWN_SHARE = 1e-9
@@ -255,6 +238,21 @@ def pivot_safety(robot: KinematicTree, known: BoolArray) -> tuple[PivotSafety, .
                 PivotSafety(robot.joint_names[i], "argument" if safe else "sampling", share)
             )
     return tuple(found)
+
+
+def symmetric_pivots(
+    robot: KinematicTree, known: BoolArray, steps: Sequence[SymmetricStep]
+) -> tuple[PlannedPivot, ...]:
+    """Pivots of the elimination in symmetric pairs, with the reason why they are safe."""
+    found = {pivot.joint: pivot for pivot in pivot_safety(robot, known)}
+    planned = []
+    for k, step in enumerate(steps):
+        if step.kind == "pivot":
+            coupling = robot.bodies[step.body].coupling
+            pivot = found[robot.joint_names[step.body if coupling is None else coupling.leader]]
+            name = f"inertia of joint {pivot.joint!r}"
+            planned.append(PlannedPivot(k, name, pivot.safe_by, pivot.worst_share))
+    return tuple(planned)
 
 
 def _has_own_inertia(robot: KinematicTree, v: slice) -> bool:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from dynsys.program.graph import Graph
 from dynsys.program.program import BINARY, UNARY, Op, Program, evaluate_nodes, without_dead_code
 
-__all__ = ["simplify", "value_number"]
+__all__ = ["operation_node", "simplify", "value_number"]
 
 EQUAL = np.longdouble(2.0) ** -56
 CANCELLED = np.longdouble(2.0) ** -57
@@ -71,7 +71,7 @@ def value_number(program: Program, samples: Extended) -> Program:
         elif first != k:
             refs[k] = refs[first] * same_sign
         else:
-            refs[k] = _operation(graph, op, get(left), get(right))
+            refs[k] = operation_node(graph, op, get(left), get(right))
     outputs = np.array([get(ref) for ref in program.outputs.tolist()], dtype=np.int32)
     return without_dead_code(
         Program(
@@ -85,7 +85,7 @@ def value_number(program: Program, samples: Extended) -> Program:
     )
 
 
-def _operation(graph: Graph, op: int, left: int, right: int) -> int:
+def operation_node(graph: Graph, op: int, left: int, right: int) -> int:
     """Node of an operation; ``right`` counts for those of two operands."""
     if op == Op.ADD:
         return graph.add(left, right)

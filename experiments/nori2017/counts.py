@@ -15,23 +15,19 @@ from scipy.sparse import csc_array, csr_array
 
 from dynsys.model import synthetic
 from dynsys.model.tree import KinematicTree
-from dynsys.plan.lu import numeric_lu, symbolic_lu
-from dynsys.plan.operations import (
-    Operations,
-    program_operations,
-    published_lu,
-    published_product,
-    published_substitution,
-)
+from dynsys.plan.lu import symbolic_lu
+from dynsys.plan.operations import Operations, program_operations
 from dynsys.plan.orders.libraries import SuperLU, Umfpack, UmfpackLibrary
 from dynsys.plan.orders.orders import AbstractOrdering, OrderingContext, Pattern, PivotOrder
-from dynsys.plan.orders.recursive_orders import aba_factors, aba_order
+from dynsys.plan.published import numeric_lu, published_lu, published_substitution
 from dynsys.plan.record import dynamics_program
 from dynsys.system.equations import EquationBlock, Kinematics, Term
 from dynsys.system.laws import known, known_inputs
 from dynsys.system.linear_system import LinearSystem
 from dynsys.system.unknowns import UnknownKind, UnknownLayout
 from dynsys.types import Array
+from experiments.nori2017.aba_factors import aba_factors, aba_order
+from experiments.nori2017.published import discounted_lu, published_product
 from experiments.nori2017.recursion import load_cell_parameters, open_recursion_program
 
 __all__ = [
@@ -183,7 +179,7 @@ def lu_counts(
         L, U = numeric_lu(csr_array(D), symbolic_lu(_pattern(D), order))
         rhs = b[order.row_order]
         substitution = published_substitution(L, rhs, U)
-        lu = published_lu(L, U, discount_units=discount_units)
+        lu = discounted_lu(L, U) if discount_units else published_lu(L, U)
         published.append(lu + substitution)
         elimination.append(outer_products(L, U))
         true.append(elimination[-1] + substitution)

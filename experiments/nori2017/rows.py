@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from dynsys.plan.lu import symbolic_lu
-from dynsys.plan.operations import aba_operations
 from dynsys.plan.orders.peeling import Peeled
 from dynsys.plan.search.search import Search
 from experiments.nori2017 import posedness
@@ -32,6 +31,7 @@ from experiments.nori2017.counts import (
     shuffled,
 )
 from experiments.nori2017.notes import BRANCHED, FIGURE_1, FIGURE_2, PROOFS, SEARCH, TRIANGULAR
+from experiments.nori2017.published import aba_operations
 from experiments.paper_rows import Row
 
 __all__ = [

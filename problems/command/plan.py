@@ -111,6 +111,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _planned(request: PlanRequest, args: argparse.Namespace) -> tuple[Plan, Progress | None]:
     from dynsys.plan.search.search import Search
+    from problems.planning import program_nanoseconds
 
     latest: list[Progress] = []
     with _bar(args) as update:
@@ -125,7 +126,7 @@ def _planned(request: PlanRequest, args: argparse.Namespace) -> tuple[Plan, Prog
             seed=args.seed,
             workers=args.workers,
             scheduler=args.scheduler,
-            objective=args.objective,
+            measure=program_nanoseconds if args.objective == "time" else None,
             progress=progress,
         )
         plan = request.plan(search)

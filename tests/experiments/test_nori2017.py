@@ -12,7 +12,6 @@ from numpy.testing import assert_allclose
 
 import dynsys
 from dynsys.errors import LayoutError
-from dynsys.plan.operations import aba_operations
 from dynsys.plan.orders.libraries import UmfpackLibrary
 from dynsys.plan.record import body_quantities
 from experiments.nori2017 import __main__ as nori2017
@@ -27,6 +26,7 @@ from experiments.nori2017.counts import (
 )
 from experiments.nori2017.notes import FIGURE_1, PROOFS, SEARCH, holds, notes
 from experiments.nori2017.posedness import PLATE, SLIPPERY, feet_ranks, published_ranks
+from experiments.nori2017.published import aba_operations
 from experiments.nori2017.recursion import load_cell_parameters, open_recursion_program
 from experiments.nori2017.rows import (
     SCRIPT_CELLS_PERMUTED,

@@ -12,32 +12,24 @@ from scipy.sparse import csc_array
 from dynsys.errors import SingularSystemError
 from dynsys.model import synthetic
 from dynsys.model.tree import KinematicTree
-from dynsys.plan.lu import (
-    entries_by_row,
-    factor_and_solve,
-    numeric_lu,
-    solve_system,
-    symbolic_lu,
-)
-from dynsys.plan.operations import (
-    Operations,
-    elimination_operations,
-    lu_operations,
-    program_operations,
-)
+from dynsys.plan.lu import ScalarSolution, entries_by_row, factor_and_solve, symbolic_lu
+from dynsys.plan.operations import Operations, lu_operations, program_operations
 from dynsys.plan.orders.dulmage_mendelsohn import BlockTriangular
 from dynsys.plan.orders.libraries import SuperLU
 from dynsys.plan.orders.markowitz import Markowitz
 from dynsys.plan.orders.orders import AbstractOrdering, OrderingContext, PivotOrder
 from dynsys.plan.orders.peeling import Peeled
 from dynsys.plan.orders.recursive_orders import LeafToRoot, RootToLeaf
+from dynsys.plan.published import numeric_lu
+from dynsys.plan.search.price import entries_and_rhs
 from dynsys.program.graph import Graph
 from dynsys.program.simplify import simplify
 from dynsys.recursive.aba import aba
 from dynsys.system.equations import Kinematics
 from dynsys.system.linear_system import LinearSystem
-from dynsys.types import Array
+from dynsys.types import Array, ScalarArray
 from tests import strategies
+from tests.plan.counting import elimination_operations
 from tests.plan.systems import load_cell_system
 from tests.systems import forward_system, inverse_system
 
@@ -59,6 +51,14 @@ def at_random(system: LinearSystem, seed: int) -> tuple[Kinematics, Array, Array
     return Kinematics.at(system.robot, q, qd), y, np.linalg.solve(D.toarray(), -b)
 
 
+def solve_system(
+    system: LinearSystem, kinematics: Kinematics, y: ScalarArray, order: PivotOrder
+) -> ScalarSolution:
+    """Solve D d + b = 0, b holding -y, at a state whose scalars may be of any kind."""
+    data, rhs = entries_and_rhs(system, kinematics, y)
+    return factor_and_solve(entries_by_row(system.pattern(), data), rhs, order)
+
+
 @pytest.mark.parametrize("ordering", ORDERINGS, ids=lambda o: o.name)
 @pytest.mark.parametrize("make", [inverse_system, forward_system, load_cell_system])
 def test_solution_is_the_dense_one(ordering: AbstractOrdering, make: Any) -> None:
@@ -66,7 +66,7 @@ def test_solution_is_the_dense_one(ordering: AbstractOrdering, make: Any) -> Non
     order = ordering.order(system.pattern(), OrderingContext.sampled(system, 8))
     kinematics, y, expected = at_random(system, 5)
     found = solve_system(system, kinematics, y, order)
-    np.testing.assert_allclose(found.array(), expected, atol=1e-9 * np.abs(expected).max())
+    np.testing.assert_allclose(np.array(found.x), expected, atol=1e-9 * np.abs(expected).max())
     assert len(found.pivots) == system.shape[0]
 
 
@@ -76,7 +76,7 @@ def test_forward_dynamics_of_any_tree(robot: KinematicTree, seed: int) -> None:
     system = forward_system(robot)
     order = LeafToRoot().order(system.pattern(), OrderingContext(system))
     kinematics, y, expected = at_random(system, seed)
-    found = solve_system(system, kinematics, y, order).array()
+    found = np.array(solve_system(system, kinematics, y, order).x)
     np.testing.assert_allclose(found, expected, atol=1e-8 * np.abs(expected).max())
 
 
@@ -88,7 +88,7 @@ def test_extended_precision() -> None:
     q, qd, torque = (rng.normal(size=4).astype(np.longdouble) for _ in range(3))
     y = np.zeros(len(system.measured_rows), dtype=np.longdouble)
     y[6::7] = torque
-    found = solve_system(system, Kinematics.at(robot, q, qd), y, order).array()
+    found = np.array(solve_system(system, Kinematics.at(robot, q, qd), y, order).x)
     assert found.dtype == np.longdouble
     double = [x.astype(float) for x in (q, qd, torque)]
     qdd = found[system.unknowns.columns("qdd")].astype(float)
@@ -101,7 +101,9 @@ def test_many_states_at_once() -> None:
     assert context.values is not None
     order = Markowitz().order(system.pattern(), context)
     rhs = [np.ones(6) for _ in range(system.shape[0])]
-    found = factor_and_solve(entries_by_row(system, context.values.T), rhs, order).array()
+    found = np.array(
+        factor_and_solve(entries_by_row(system.pattern(), context.values.T), rhs, order).x
+    )
     for k, data in enumerate(context.values):
         D = csc_array((data, system.indices, system.indptr), system.shape).toarray()
         np.testing.assert_allclose(D @ found[:, k], np.ones(len(D)), atol=1e-9)
@@ -122,7 +124,7 @@ def test_graph_is_the_same_computation(make: Any) -> None:
     smaller = simplify(program, samples.astype(np.longdouble))
     for x in samples[:3]:
         kinematics = Kinematics.at(robot, x[:4], x[4:8])
-        expected = solve_system(system, kinematics, x[8:], order).array()
+        expected = np.array(solve_system(system, kinematics, x[8:], order).x)
         scale = np.abs(expected).max()
         np.testing.assert_allclose(program.evaluate(x), expected, atol=1e-9 * scale)
         np.testing.assert_allclose(smaller.evaluate(x), expected, atol=1e-9 * scale)
@@ -157,7 +159,7 @@ def test_structural_count_is_that_of_the_graph(ordering: AbstractOrdering) -> No
     data = graph.inputs(system.nnz)
     data[unit] = context.values[0][unit]
     rhs = graph.inputs(system.shape[0])
-    found = factor_and_solve(entries_by_row(system, data), rhs, order)
+    found = factor_and_solve(entries_by_row(system.pattern(), data), rhs, order)
     counted = elimination_operations(system.pattern(), order, unit)
     recorded = program_operations(graph.program(found.x))
     assert recorded.total <= counted.total  # the graph shares equal products

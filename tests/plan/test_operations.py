@@ -8,17 +8,13 @@ from scipy.sparse import csr_array
 
 from dynsys.model import synthetic
 from dynsys.model.tree import KinematicTree
-from dynsys.plan.lu import numeric_lu, symbolic_lu
-from dynsys.plan.operations import (
-    Operations,
-    aba_operations,
-    published_lu,
-    published_product,
-    published_substitution,
-)
+from dynsys.plan.lu import symbolic_lu
+from dynsys.plan.operations import Operations
 from dynsys.plan.orders.libraries import Umfpack, UnavailableOrdering
 from dynsys.plan.orders.orders import AbstractOrdering, OrderingContext, PivotOrder
+from dynsys.plan.published import numeric_lu, published_lu, published_substitution
 from dynsys.types import Array
+from experiments.nori2017.published import aba_operations, discounted_lu, published_product
 from tests.systems import forward_system
 
 
@@ -64,7 +60,7 @@ def test_published_lu_is_that_of_the_scripts() -> None:
         L, U = numeric_lu(sparse, symbolic_lu(sparse.tocsc().astype(bool), identity))
         additions, plain, discounted = by_the_scripts(A)
         assert published_lu(L, U) == Operations(plain, additions)
-        assert published_lu(L, U, discount_units=True) == Operations(discounted, additions)
+        assert discounted_lu(L, U) == Operations(discounted, additions)
 
 
 def test_published_substitution_and_product() -> None:
@@ -123,6 +119,6 @@ def _published(n: int, seed: int, ordering: AbstractOrdering) -> tuple[int, int]
     pattern = D.astype(bool)
     order = ordering.order(pattern, OrderingContext(values=D.data[None]))
     L, U = numeric_lu(D.tocsr(), symbolic_lu(pattern, order))
-    cost = published_lu(L, U, discount_units=True)
+    cost = discounted_lu(L, U)
     cost += published_substitution(L, b[order.row_order], U)
     return cost.additions, cost.multiplications

@@ -35,7 +35,7 @@ def test_leaf_to_root_is_safe_by_argument(robot: KinematicTree) -> None:
 def test_load_cells_are_safe_by_sampling_only() -> None:
     system = load_cell_system(synthetic.chain(6))
     context = OrderingContext.sampled(system, 16)
-    order = RootToLeaf(Markowitz(threshold=0.01)).order(system.pattern(), context)
+    order = RootToLeaf(leftovers=Markowitz(threshold=0.01)).order(system.pattern(), context)
     pivots = planned_pivots(system, order, context)
     assert 0 < sum(pivot.safety == "sampling" for pivot in pivots) <= 5
     assert all((pivot.ratio or 0.0) >= 0.01 for pivot in pivots)

@@ -65,7 +65,7 @@ def symmetric_plan(robot: KinematicTree) -> Plan:
         robot=fingerprint_robot(robot),
         problem=fingerprint_problem("forward dynamics", system),
         operations=Operations(1, 2, 3),
-        pivots=symmetric_pivots(system, steps),
+        pivots=symmetric_pivots(robot, np.zeros(3, dtype=bool), steps),
         steps=steps,
     )
 

@@ -17,16 +17,15 @@ from numpy.testing import assert_allclose
 
 from dynsys.errors import DynsysError, SchedulerError, TooLarge
 from dynsys.model import synthetic
-from dynsys.plan.operations import elimination_operations
 from dynsys.plan.orders.dulmage_mendelsohn import BlockTriangular
 from dynsys.plan.orders.markowitz import Markowitz
-from dynsys.plan.orders.orders import OrderingContext
+from dynsys.plan.orders.orders import OrderingContext, PivotOrder
 from dynsys.plan.orders.recursive_orders import LeafToRoot, RootToLeaf
 from dynsys.plan.pivots import sampled_ratios
 from dynsys.plan.plan import Plan
 from dynsys.plan.search import search as search_generations
 from dynsys.plan.search.exhaustive import least_operations
-from dynsys.plan.search.local import Task, as_order, as_pivots, by_blocks, neighbour, run_task
+from dynsys.plan.search.local import Task, by_blocks, neighbour, run_task
 from dynsys.plan.search.price import SearchProblem
 from dynsys.plan.search.search import (
     EVALUATIONS_PER_RUN,
@@ -40,6 +39,8 @@ from dynsys.plan.search.search import (
 from dynsys.resumable import executor
 from dynsys.system.laws import known, known_inputs
 from dynsys.system.linear_system import LinearSystem
+from problems.planning import program_nanoseconds
+from tests.plan.counting import elimination_operations
 from tests.plan.systems import load_cell_system
 from tests.systems import forward_system, inverse_system
 
@@ -80,9 +81,9 @@ def test_compiled_estimate_is_the_count_of_the_elimination(make: object) -> None
         LeafToRoot(),
         BlockTriangular(Markowitz("count")),
     ):
-        pivots = as_pivots(ordering.order(problem.pattern, context))
+        pivots = ordering.order(problem.pattern, context).pivots
         for _ in range(15):
-            order = as_order(pivots)
+            order = PivotOrder.of(pivots)
             try:
                 expected = elimination_operations(
                     problem.pattern, order, problem.unit, problem.known_rhs
@@ -91,7 +92,7 @@ def test_compiled_estimate_is_the_count_of_the_elimination(make: object) -> None
                 expected = None
             assert problem.estimate(order) == expected
             changed = neighbour(pivots, [(0, len(pivots))], rng)
-            if problem.estimate(as_order(changed)) is not None or rng.random() < 0.1:
+            if problem.estimate(PivotOrder.of(changed)) is not None or rng.random() < 0.1:
                 pivots = changed
 
 
@@ -131,14 +132,14 @@ def test_blocks_come_one_after_the_other_and_neighbours_are_orders(
 ) -> None:
     order = Markowitz("count").order(problem.pattern, problem.context)
     pivots, segments = by_blocks(problem.pattern, order)
-    assert segments and sorted(as_pivots(order)) == sorted(pivots)
-    before, after = problem.estimate(order), problem.estimate(as_order(pivots))
+    assert segments and sorted(order.pivots) == sorted(pivots)
+    before, after = problem.estimate(order), problem.estimate(PivotOrder.of(pivots))
     assert before is not None and after is not None and after <= before
     rng = np.random.default_rng(0)
     settled = [k for k in range(len(pivots)) if not any(a <= k < b for a, b in segments)]
     for _ in range(200):
         changed = neighbour(pivots, segments, rng)
-        as_order(changed)  # a permutation of rows and of columns
+        PivotOrder.of(changed)  # a permutation of rows and of columns
         assert all(changed[k] == pivots[k] for k in settled)
 
 
@@ -227,13 +228,13 @@ def test_time_ends_a_search(
 @pytest.mark.parametrize("mode", ["anneal", "kick", "climb"])
 def test_runs_keep_pivots_safe(problem: SearchProblem, mode: str) -> None:
     start = constructive(problem, Search())[0]
-    task = Task(start.order, start.origin, (5,), 300, mode, 0.005, "operations")  # type: ignore[arg-type]
+    task = Task(start, (5,), 300, mode, 0.005)  # type: ignore[arg-type]
     found = run_task(problem, task)
     assert found and all(candidate.safety >= 0.005 for candidate in found)
 
 
 def test_measured_time_as_objective(problem: SearchProblem, cells: LinearSystem) -> None:
-    result = search_order(problem, Search(evaluations=100, objective="time"), cells)
+    result = search_order(problem, Search(evaluations=100, measure=program_nanoseconds), cells)
     assert 10 < result.best.cost < 1e6
     assert result.best.cost <= result.constructive.cost
 
@@ -283,7 +284,7 @@ def test_no_random_order_beats_the_proved_optimum() -> None:
     rng = np.random.default_rng(0)
     for _ in range(2000):
         changed = neighbour(pivots, segments, rng)
-        found = small.estimate(as_order(changed))
+        found = small.estimate(PivotOrder.of(changed))
         if found is not None:
             pivots = changed
             assert found >= optimum.operations

@@ -14,9 +14,9 @@ ordered by who needs whom they make it block lower triangular, and only the bloc
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -25,11 +25,11 @@ from scipy.sparse.csgraph import breadth_first_order, connected_components
 from dynsys.errors import StructurallySingularError
 from dynsys.jit import Loop
 from dynsys.plan.orders.orders import (
-    AbstractOrdering,
-    Natural,
+    AbstractOuterOrdering,
     OrderingContext,
     Pattern,
     PivotOrder,
+    entry_columns,
     require_square,
 )
 from dynsys.plan.orders.peeling import peel
@@ -145,7 +145,7 @@ def coarse_decomposition(pattern: Pattern) -> CoarseDecomposition:
     unmatched_rows = np.flatnonzero(column_of_row < 0)
     # nodes: rows, then columns; edges column -> row, and row -> column along the matching
     rows = pattern.indices.astype(np.intp)
-    cols = np.repeat(np.arange(n_cols), np.diff(pattern.indptr))
+    cols = entry_columns(pattern)
     there, back = (n_rows + cols, rows), (matched, n_rows + column_of_row[matched])
     under = _reachable(n_rows + n_cols, there, back, n_rows + unmatched_cols)
     over = _reachable(n_rows + n_cols, there[::-1], back[::-1], unmatched_rows)
@@ -198,7 +198,7 @@ def block_triangular(pattern: Pattern) -> list[tuple[IntArray, IntArray]]:
     row_of_column[column_of_row] = np.arange(n)
     # equation r needs column c, which equation row_of_column[c] gives
     needed_by = pattern.indices
-    gives = row_of_column[np.repeat(np.arange(n), np.diff(pattern.indptr))]
+    gives = row_of_column[entry_columns(pattern)]
     graph = csr_array((np.ones(len(gives), np.int8), (gives, needed_by)), shape=(n, n))
     n_blocks, labels = connected_components(graph, directed=True, connection="strong")
     label = labels.astype(np.intp)
@@ -223,22 +223,14 @@ def _topological(n: int, tails: IntArray, heads: IntArray) -> IntArray:
 
 @final
 @dataclass(frozen=True)
-class BlockTriangular(AbstractOrdering):
+class BlockTriangular(AbstractOuterOrdering):
     """Block lower triangular form; every block of more than one row is ordered by ``inner``."""
 
-    inner: AbstractOrdering = field(default_factory=Natural)
+    outer: ClassVar[str] = "block triangular"
 
-    @property
-    def name(self) -> str:
-        return f"block triangular, {self.inner.name}"
-
-    def order(self, pattern: Pattern, context: OrderingContext | None = None) -> PivotOrder:
-        rows: list[IntArray] = []
-        cols: list[IntArray] = []
-        for block_rows, block_cols in block_triangular(pattern):
-            r, c = block_rows, block_cols
-            if len(r) > 1:
-                r, c = self.inner.order_part(pattern, r, c, context)
-            rows.append(r)
-            cols.append(c)
-        return PivotOrder(np.concatenate(rows), np.concatenate(cols))
+    def find(self, pattern: Pattern, context: OrderingContext) -> PivotOrder:
+        blocks = [
+            self.order_part(pattern, context, rows, cols) if len(rows) > 1 else (rows, cols)
+            for rows, cols in block_triangular(pattern)
+        ]
+        return PivotOrder(*map(np.concatenate, zip(*blocks, strict=True)))

@@ -23,38 +23,25 @@ from scipy.sparse.linalg import splu
 from dynsys.distribution import install
 from dynsys.errors import DynsysError, SingularSystemError, StructurallySingularError
 from dynsys.plan.orders.dulmage_mendelsohn import matching
-from dynsys.plan.orders.orders import (
-    AbstractOrdering,
-    OrderingContext,
-    Pattern,
-    PivotOrder,
-    require_square,
-)
+from dynsys.plan.orders.orders import AbstractOrdering, OrderingContext, Pattern, PivotOrder
 from dynsys.types import IntArray
 
-__all__ = [
-    "Cholmod",
-    "SuperLU",
-    "Umfpack",
-    "UmfpackLibrary",
-    "UnavailableOrdering",
-    "sample_matrix",
-]
+__all__ = ["Cholmod", "SuperLU", "Umfpack", "UmfpackLibrary", "UnavailableOrdering"]
 
 
 class UnavailableOrdering(DynsysError, ImportError):
     """An ordering needs a library that is not installed; the message says which."""
 
 
-def sample_matrix(
-    pattern: Pattern, context: OrderingContext | None, state: int = 0
-) -> csc_array[np.float64]:
-    """Matrix of the pattern at a sampled state, or with random values where none are given."""
-    if context is not None and context.values is not None:
-        data = context.values[state]
+def _sampled(pattern: Pattern, context: OrderingContext) -> csc_array[np.float64]:
+    """Matrix at the first sampled state, or with random values where none are given."""
+    if context.values is not None:
+        data = context.values[0]
     else:
-        data = np.random.default_rng(state).uniform(0.5, 1.5, pattern.nnz)
-    return csc_array((data, pattern.indices.copy(), pattern.indptr.copy()), pattern.shape)
+        data = np.random.default_rng(0).uniform(0.5, 1.5, pattern.nnz)
+    A = csc_array((data, pattern.indices.copy(), pattern.indptr.copy()), pattern.shape)
+    A.eliminate_zeros()
+    return A
 
 
 @final
@@ -66,16 +53,13 @@ class SuperLU(AbstractOrdering):
     """
 
     columns: Literal["COLAMD", "NATURAL", "MMD_ATA", "MMD_AT_PLUS_A"] = "COLAMD"
-    state: int = 0
 
     @property
     def name(self) -> str:
         return "partial pivoting" if self.columns == "NATURAL" else f"SuperLU {self.columns}"
 
-    def order(self, pattern: Pattern, context: OrderingContext | None = None) -> PivotOrder:
-        require_square(pattern)
-        A = sample_matrix(pattern, context, self.state)
-        A.eliminate_zeros()
+    def find(self, pattern: Pattern, context: OrderingContext) -> PivotOrder:
+        A = _sampled(pattern, context)
         try:
             factors = splu(A, permc_spec=self.columns, diag_pivot_thresh=1.0)
         except RuntimeError:
@@ -91,22 +75,19 @@ class Umfpack(AbstractOrdering):
     """UMFPACK at one sampled state: permuted LU of [NORI]; its LU with ``fixed_columns``."""
 
     fixed_columns: bool = False
-    state: int = 0
 
     @property
     def name(self) -> str:
         return "UMFPACK, columns kept" if self.fixed_columns else "UMFPACK"
 
-    def order(self, pattern: Pattern, context: OrderingContext | None = None) -> PivotOrder:
-        require_square(pattern)
+    def find(self, pattern: Pattern, context: OrderingContext) -> PivotOrder:
         library = UmfpackLibrary.find()
         if library is None:
             raise UnavailableOrdering(
                 "UMFPACK is not installed: pip install cvxopt, or the system's SuiteSparse"
                 " library; SuperLU('COLAMD') is the nearest that is always there"
             )
-        A = sample_matrix(pattern, context, self.state)
-        A.eliminate_zeros()
+        A = _sampled(pattern, context)
         return PivotOrder(*library.permutations(A, fixed_columns=self.fixed_columns))
 
 
@@ -125,8 +106,7 @@ class Cholmod(AbstractOrdering):
     def name(self) -> str:
         return f"CHOLMOD {self.method.upper()}"
 
-    def order(self, pattern: Pattern, context: OrderingContext | None = None) -> PivotOrder:
-        require_square(pattern)
+    def find(self, pattern: Pattern, context: OrderingContext) -> PivotOrder:
         cholmod = _cholmod()
         rows = _matched_rows(pattern)
         B = csc_array(pattern.tocsr()[rows].astype(np.float64))
@@ -160,8 +140,7 @@ def _matched_rows(pattern: Pattern) -> IntArray:
     return rows
 
 
-# ----------------------------------------------------------------------
-# The permutations of UMFPACK, from the shared library that cvxopt or the system brings.
+# ---- UMFPACK, from the shared library that cvxopt or the system brings ---------------------
 
 _SINGULAR = 1  # UMFPACK_WARNING_singular_matrix
 _FIXQ, _SCALE, _N_CONTROLS = 13, 16, 20  # places in UMFPACK's control array
@@ -202,7 +181,6 @@ class UmfpackLibrary:
             if the matrix is singular.
         """
         n_rows, n_cols = A.shape
-        A = csc_array(A)
         A.sort_indices()
         columns, rows = A.indptr.astype(np.int32), A.indices.astype(np.int32)
         data = A.data.astype(np.float64)

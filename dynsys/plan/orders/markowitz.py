@@ -12,6 +12,7 @@ plan says so of each pivot, and a kernel checks it at run time.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, final
@@ -19,20 +20,11 @@ from typing import Any, Literal, TypeAlias, final
 import numpy as np
 
 from dynsys.errors import StructurallySingularError
-from dynsys.plan.orders.orders import (
-    AbstractOrdering,
-    OrderingContext,
-    Pattern,
-    PivotOrder,
-    require_square,
-)
+from dynsys.plan.lu import entries_by_row, subtract_multiple
+from dynsys.plan.orders.orders import AbstractOrdering, OrderingContext, Pattern, PivotOrder
 from dynsys.types import Array
 
-__all__ = [
-    "ActiveMatrix",
-    "Cost",
-    "Markowitz",
-]
+__all__ = ["ActiveMatrix", "Cost", "Markowitz"]
 
 Cost: TypeAlias = Literal["count", "flops", "fill"]
 _RELAX = 0.1
@@ -62,14 +54,11 @@ class Markowitz(AbstractOrdering):
     def name(self) -> str:
         return f"Markowitz ({self.cost})"
 
-    def order(self, pattern: Pattern, context: OrderingContext | None = None) -> PivotOrder:
+    def find(self, pattern: Pattern, context: OrderingContext) -> PivotOrder:
         return self.complete(pattern, context, ())
 
     def complete(
-        self,
-        pattern: Pattern,
-        context: OrderingContext | None,
-        first: Sequence[tuple[int, int]],
+        self, pattern: Pattern, context: OrderingContext, first: Sequence[tuple[int, int]]
     ) -> PivotOrder:
         """Order that begins with the given pivots (row, column) and goes on greedily.
 
@@ -80,10 +69,10 @@ class Markowitz(AbstractOrdering):
         StructurallySingularError
             if no pivot is left before the end, or a given pivot is zero when its turn comes.
         """
-        n = require_square(pattern)
+        n = pattern.shape[0]
         if len(first) == n:
-            return PivotOrder([r for r, _ in first], [c for _, c in first])
-        active = ActiveMatrix(pattern, None if context is None else context.values)
+            return PivotOrder.of(first)
+        active = ActiveMatrix(pattern, context.values)
         rng = None if self.seed is None else np.random.default_rng(self.seed)
         pivots = list(first)
         for r, c in pivots:
@@ -96,7 +85,7 @@ class Markowitz(AbstractOrdering):
             r, c = self._next(active, rng, len(pivots), n)
             active.eliminate(r, c)
             pivots.append((r, c))
-        return PivotOrder([r for r, _ in pivots], [c for _, c in pivots])
+        return PivotOrder.of(pivots)
 
     def _next(
         self, active: ActiveMatrix, rng: np.random.Generator | None, done: int, n: int
@@ -163,8 +152,7 @@ def _entries_by_count(active: ActiveMatrix) -> Iterator[tuple[int, int, int]]:
                 yield k * (k - 1), r, c
 
 
-# ----------------------------------------------------------------------
-# The part of a sparse matrix that elimination has not reached yet, at many states at once.
+# ---- the part of a matrix that elimination has not reached yet, at many states at once -----
 
 CANCELLED = 1e-12
 """Differences below this part of their terms, at every sampled state, are taken for zero."""
@@ -176,19 +164,20 @@ class ActiveMatrix:
 
     Without values the pattern alone is eliminated, and every entry is as good a pivot as any.
     ``rows_by_count[k]`` and ``cols_by_count[k]`` hold what has k entries left, for finding
-    pivots of little fill.
+    pivots of little fill. Sets are mappings to None: they keep their order.
     """
 
     def __init__(self, pattern: Pattern, values: Array | None) -> None:
         n_rows, n_cols = pattern.shape
         self.numeric = values is not None
-        columns = np.repeat(np.arange(n_cols), np.diff(pattern.indptr)).tolist()
-        data: list[Any] = [True] * pattern.nnz if values is None else list(values.T.copy())
-        self.rows: dict[int, dict[int, Any]] = {r: {} for r in range(n_rows)}
+        data = [_Entry()] * pattern.nnz if values is None else list(values.T.copy())
+        self.rows: dict[int, dict[int, Any]] = {
+            r: {c: x for c, x in row.items() if not self.numeric or x.any()}
+            for r, row in enumerate(entries_by_row(pattern, data))
+        }
         self.cols: dict[int, dict[int, None]] = {c: {} for c in range(n_cols)}
-        for r, c, value in zip(pattern.indices.tolist(), columns, data, strict=True):
-            if value is True or value.any():
-                self.rows[r][c] = value
+        for r, row in self.rows.items():
+            for c in row:
                 self.cols[c][r] = None
         size = max(n_rows, n_cols) + 1
         self.rows_by_count: list[dict[int, None]] = [{} for _ in range(size)]
@@ -217,48 +206,50 @@ class ActiveMatrix:
 
     def eliminate(self, r: int, c: int) -> None:
         """Take (r, c) as the next pivot."""
-        row, others = self._take_row(r), self._take_col(c, r)
+        row, column = self.rows.pop(r), self.cols[c]
+        del self.rows_by_count[len(row)][r]
+        for j in row:
+            self._set_entry(r, j, False)
+        del self.cols[c], self.cols_by_count[len(column)][c]
         pivot = row.pop(c)
-        for i in others:
+        for i in column:
             target = self.rows[i]
             before = len(target)
             entry = target.pop(c)
-            factor = entry / pivot if self.numeric and row else True
-            for j, value in row.items():
-                self._update(i, j, factor, value)
-            self._recount(self.rows_by_count, i, before, len(target))
+            if row:
+                minus = _difference if self.numeric else operator.sub
+                for j, came in subtract_multiple(target, entry / pivot, row, minus):
+                    self._set_entry(i, j, came)
+            _recount(self.rows_by_count, i, before, len(target))
 
-    def _update(self, i: int, j: int, factor: Any, value: Any) -> None:
-        target, column = self.rows[i], self.cols[j]
-        if j not in target:
-            target[j] = -(factor * value) if self.numeric else True
+    def _set_entry(self, i: int, j: int, there: bool) -> None:
+        """Column j has row i from now on, or no more."""
+        column = self.cols[j]
+        before = len(column)
+        if there:
             column[i] = None
-            self._recount(self.cols_by_count, j, len(column) - 1, len(column))
-        elif self.numeric:
-            old, product = target[j], factor * value
-            new = old - product
-            if (np.abs(new) > CANCELLED * (np.abs(old) + np.abs(product))).any():
-                target[j] = new
-                return
-            del target[j], column[i]
-            self._recount(self.cols_by_count, j, len(column) + 1, len(column))
+        else:
+            del column[i]
+        _recount(self.cols_by_count, j, before, len(column))
 
-    def _take_row(self, r: int) -> dict[int, Any]:
-        row = self.rows.pop(r)
-        del self.rows_by_count[len(row)][r]
-        for j in row:
-            column = self.cols[j]
-            del column[r]
-            self._recount(self.cols_by_count, j, len(column) + 1, len(column))
-        return row
 
-    def _take_col(self, c: int, r: int) -> list[int]:
-        column = self.cols.pop(c)
-        del self.cols_by_count[len(column)][c]
-        return list(column)
+class _Entry:
+    """A scalar of which nothing is known but that it is there."""
 
-    @staticmethod
-    def _recount(table: list[dict[int, None]], key: int, before: int, after: int) -> None:
-        if before != after:
-            del table[before][key]
-            table[after][key] = None
+    def _entry(self, *_: Any) -> _Entry:
+        return self
+
+    __mul__ = __truediv__ = __sub__ = __neg__ = _entry
+
+
+def _difference(old: Array, product: Array) -> Array | float:
+    """old - product (states,), or 0 where that cancels at every state."""
+    new = old - product
+    kept = np.abs(new) > CANCELLED * (np.abs(old) + np.abs(product))
+    return new if kept.any() else 0.0
+
+
+def _recount(table: list[dict[int, None]], key: int, before: int, after: int) -> None:
+    if before != after:
+        del table[before][key]
+        table[after][key] = None

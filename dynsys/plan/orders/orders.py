@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TypeAlias, final
+from dataclasses import dataclass, field
+from typing import ClassVar, TypeAlias, final
 
 import numpy as np
 from scipy.sparse import csc_array
@@ -22,11 +22,14 @@ from dynsys.types import Array, IntArray
 
 __all__ = [
     "AbstractOrdering",
+    "AbstractOuterOrdering",
     "Natural",
     "OrderingContext",
     "Pattern",
     "PivotOrder",
+    "entry_columns",
     "require_square",
+    "sample_values",
 ]
 
 Pattern: TypeAlias = "csc_array[np.bool_]"
@@ -63,10 +66,15 @@ class PivotOrder:
             order.setflags(write=False)
             object.__setattr__(self, name, order)
 
+    @staticmethod
+    def of(pivots: Sequence[tuple[int, int]]) -> PivotOrder:
+        """Order that takes the given pivots (row, column) one after the other."""
+        return PivotOrder([r for r, _ in pivots], [c for _, c in pivots])
+
     @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and columns of the matrices it orders."""
-        return len(self.row_order), len(self.col_order)
+    def pivots(self) -> list[tuple[int, int]]:
+        """Pivots (row, column) in their order."""
+        return list(zip(self.row_order.tolist(), self.col_order.tolist(), strict=True))
 
     def apply(self, A: Array) -> Array:
         """A[row_order][:, col_order] of a dense matrix or array of scalars."""
@@ -77,10 +85,6 @@ class PivotOrder:
         permuted = csc_array(pattern.tocsr()[self.row_order].tocsc()[:, self.col_order])
         permuted.sort_indices()
         return permuted
-
-    def within(self, outer_rows: IntArray, outer_cols: IntArray) -> tuple[IntArray, IntArray]:
-        """Rows and columns of a larger matrix, of which this orders a submatrix."""
-        return outer_rows[self.row_order], outer_cols[self.col_order]
 
     def __eq__(self, other: object) -> bool:
         return (
@@ -111,17 +115,15 @@ class OrderingContext:
     system : the system whose pattern is ordered, for orders that follow the robot.
     values : (states, entries) values of the matrix at sampled states, in the order of the
         pattern's entries, for orders that look at the size of pivots.
-    seed : how ties are broken, where an ordering breaks ties at random.
     """
 
     system: LinearSystem | None = None
     values: Array | None = None
-    seed: int = 0
 
     @staticmethod
     def sampled(system: LinearSystem, states: int = 32, seed: int = 0) -> OrderingContext:
         """Return a context with the values of D at random states."""
-        return OrderingContext(system, sample_values(system, states, seed), seed)
+        return OrderingContext(system, sample_values(system, states, seed))
 
     def restricted(
         self, pattern: Pattern, rows: IntArray, cols: IntArray
@@ -134,7 +136,7 @@ class OrderingContext:
         part.sort_indices()
         values = None if self.values is None else self.values[:, part.data - 1]
         inner = csc_array((np.ones(part.nnz, bool), part.indices, part.indptr), part.shape)
-        return inner, replace(self, system=None, values=values)
+        return inner, OrderingContext(values=values)
 
 
 def sample_values(system: LinearSystem, states: int, seed: int = 0) -> Array:
@@ -158,6 +160,9 @@ class AbstractOrdering(ABC):
         """Short name for tables."""
 
     @abstractmethod
+    def find(self, pattern: Pattern, context: OrderingContext) -> PivotOrder:
+        """Pivot order of a pattern that is known to be square."""
+
     def order(self, pattern: Pattern, context: OrderingContext | None = None) -> PivotOrder:
         """Pivot order of a square matrix with this pattern.
 
@@ -166,17 +171,8 @@ class AbstractOrdering(ABC):
         StructurallySingularError
             if no values whatever make a matrix of this pattern regular.
         """
-
-    def order_part(
-        self,
-        pattern: Pattern,
-        rows: IntArray,
-        cols: IntArray,
-        context: OrderingContext | None = None,
-    ) -> tuple[IntArray, IntArray]:
-        """The given rows and columns of a pattern, in the order of their submatrix."""
-        part, inner = (context or OrderingContext()).restricted(pattern, rows, cols)
-        return self.order(part, inner).within(rows, cols)
+        require_square(pattern)
+        return self.find(pattern, context or OrderingContext())
 
 
 @final
@@ -186,9 +182,27 @@ class Natural(AbstractOrdering):
 
     name: str = "natural"
 
-    def order(self, pattern: Pattern, context: OrderingContext | None = None) -> PivotOrder:
-        n_rows, n_cols = pattern.shape
-        return PivotOrder(np.arange(n_rows), np.arange(n_cols))
+    def find(self, pattern: Pattern, context: OrderingContext) -> PivotOrder:
+        return PivotOrder(*map(np.arange, pattern.shape))
+
+
+@dataclass(frozen=True)
+class AbstractOuterOrdering(AbstractOrdering):
+    """An ordering of the outer structure that leaves irreducible parts to ``inner``."""
+
+    outer: ClassVar[str]
+    inner: AbstractOrdering = field(default_factory=Natural)
+
+    @property
+    def name(self) -> str:
+        return f"{self.outer}, {self.inner.name}"
+
+    def order_part(
+        self, pattern: Pattern, context: OrderingContext, rows: IntArray, cols: IntArray
+    ) -> tuple[IntArray, IntArray]:
+        """The given rows and columns of a pattern, in the order of their submatrix."""
+        order = self.inner.order(*context.restricted(pattern, rows, cols))
+        return rows[order.row_order], cols[order.col_order]
 
 
 def require_square(pattern: Pattern) -> int:
@@ -200,3 +214,8 @@ def require_square(pattern: Pattern) -> int:
             f" {n_cols} unknowns; see coarse_decomposition for what is determined"
         )
     return int(n_rows)
+
+
+def entry_columns(pattern: Pattern) -> IntArray:
+    """Column of every entry, in the order of the pattern; the rows are its ``indices``."""
+    return np.repeat(np.arange(pattern.shape[1]), np.diff(pattern.indptr))

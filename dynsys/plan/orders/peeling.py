@@ -17,19 +17,17 @@ so that problem 1 of [NORI] is solved outright from any shuffling of equations a
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, final
+from dataclasses import dataclass
+from typing import Any, ClassVar, final
 
 import numpy as np
 
 from dynsys.jit import Loop
 from dynsys.plan.orders.orders import (
-    AbstractOrdering,
-    Natural,
+    AbstractOuterOrdering,
     OrderingContext,
     Pattern,
     PivotOrder,
-    require_square,
 )
 from dynsys.types import IntArray
 
@@ -79,43 +77,27 @@ def peel(pattern: Pattern, *, columns: bool = True) -> Peeling:
     first, last, left = _peel(
         n_rows, n_cols, start.astype(np.int32), others.astype(np.int32), columns
     )
-    row_left, col_left = left[:n_rows], left[n_rows:]
-    core_rows, core_cols = np.flatnonzero(row_left), np.flatnonzero(col_left)
-    return Peeling(
-        first[0].astype(np.intp),
-        first[1].astype(np.intp),
-        core_rows,
-        core_cols,
-        last[0][::-1].astype(np.intp),
-        last[1][::-1].astype(np.intp),
-    )
+    first_rows, first_cols = first.astype(np.intp)
+    last_rows, last_cols = last[:, ::-1].astype(np.intp)
+    core_rows, core_cols = np.flatnonzero(left[:n_rows]), np.flatnonzero(left[n_rows:])
+    return Peeling(first_rows, first_cols, core_rows, core_cols, last_rows, last_cols)
 
 
 @final
 @dataclass(frozen=True)
-class Peeled(AbstractOrdering):
+class Peeled(AbstractOuterOrdering):
     """Triangular peeling; the core, if any, is ordered by ``inner``."""
 
-    inner: AbstractOrdering = field(default_factory=Natural)
+    outer: ClassVar[str] = "peeled"
 
-    @property
-    def name(self) -> str:
-        return f"peeled, {self.inner.name}"
-
-    def order(self, pattern: Pattern, context: OrderingContext | None = None) -> PivotOrder:
-        require_square(pattern)
-        peeling = peel(pattern)
-        if peeling.is_triangular:
-            return PivotOrder(
-                np.concatenate([peeling.first_rows, peeling.last_rows]),
-                np.concatenate([peeling.first_cols, peeling.last_cols]),
-            )
-        core = peeling.core_rows, peeling.core_cols
-        rows, cols = self.inner.order_part(pattern, *core, context)
-        return PivotOrder(
-            np.concatenate([peeling.last_rows[::-1], peeling.first_rows, rows]),
-            np.concatenate([peeling.last_cols[::-1], peeling.first_cols, cols]),
-        )
+    def find(self, pattern: Pattern, context: OrderingContext) -> PivotOrder:
+        found = peel(pattern)
+        first, last = (found.first_rows, found.first_cols), (found.last_rows, found.last_cols)
+        if found.is_triangular:
+            return PivotOrder(*map(np.concatenate, zip(first, last, strict=True)))
+        core = self.order_part(pattern, context, found.core_rows, found.core_cols)
+        back = (lines[::-1] for lines in last)
+        return PivotOrder(*map(np.concatenate, zip(back, first, core, strict=True)))
 
 
 @Loop

@@ -9,23 +9,22 @@ with +-1 free.
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import TypeAlias, final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dynsys.errors import StructurallySingularError, TooLarge
 from dynsys.plan.orders.dulmage_mendelsohn import block_triangular
 from dynsys.plan.orders.orders import PivotOrder
-from dynsys.plan.search.local import Pivots, as_order
-from dynsys.plan.search.price import SearchProblem
+from dynsys.plan.search.price import NONE, SearchProblem, first_pivot_price
 from dynsys.types import IntArray
 
 __all__ = ["Optimum", "least_operations"]
 
-Matrix: TypeAlias = frozenset[tuple[int, int, bool]]
-"""Entries (row, column, is +-1) of what is left."""
+Kinds: TypeAlias = NDArray[np.int8]
+Pivots: TypeAlias = list[tuple[int, int]]
 
 LEAST_STEP = 2
 """Every step but the last changes a right-hand side and is substituted back: two additions."""
@@ -56,120 +55,83 @@ def least_operations(problem: SearchProblem, *, limit: int = 2_000_000) -> Optim
     """
     pivots: Pivots = []
     matrices = 0
+    kinds = problem.kinds()
     for rows, cols in block_triangular(problem.pattern):
-        search = _BranchAndBound(problem, rows, cols, limit - matrices)
-        search.run()
-        matrices += len(search.least)
-        if search.best is None:
-            raise StructurallySingularError("an irreducible block has no order")
-        pivots += search.best
-    order = as_order(pivots)
+        rows, cols = np.sort(rows), np.sort(cols)
+        best, met = _least(_Left(kinds[np.ix_(rows, cols)], rows, cols), limit - matrices)
+        matrices += met
+        pivots += best
+    order = PivotOrder.of(pivots)
     found = problem.estimate(order)
     if found is None:
         raise StructurallySingularError("the blocks in their order do not eliminate")
     return Optimum(order, found, matrices)
 
 
-class _BranchAndBound:
-    def __init__(
-        self, problem: SearchProblem, rows: IntArray, cols: IntArray, limit: int
-    ) -> None:
-        within, across = set(rows.tolist()), set(cols.tolist())
-        columns = np.repeat(np.arange(problem.size), np.diff(problem.indptr)).tolist()
-        self.start: Matrix = frozenset(
-            (r, c, bool(unit))
-            for r, c, unit in zip(problem.indices.tolist(), columns, problem.unit, strict=True)
-            if r in within and c in across
-        )
-        self.limit = limit
-        self.least: dict[Matrix, int] = {}
-        self.bound: float = np.inf
-        self.best: Pivots | None = None
+@final
+@dataclass(frozen=True, eq=False)
+class _Left:
+    """What is left of a block: the kinds of its entries, its rows and columns, ascending."""
 
-    def run(self) -> None:
-        stack: list[tuple[Matrix, int, Pivots]] = [(self.start, 0, [])]
-        while stack:
-            matrix, cost, pivots = stack.pop()
-            if not matrix:
-                if cost < self.bound:
-                    self.bound, self.best = cost, pivots
-                continue
-            left = len({r for r, _, _ in matrix})
-            if cost + LEAST_STEP * (left - 1) >= self.bound:
-                continue
-            if self.least.get(matrix, np.inf) <= cost:
-                continue
-            self.least[matrix] = cost
-            if len(self.least) > self.limit:
-                raise TooLarge(f"more than {self.limit} matrices; search instead")
-            steps = [(*eliminate(matrix, r, c), (r, c)) for r, c in choices(matrix)]
-            # the cheapest first, so that the bound is good soon
-            for price, after, pivot in sorted(steps, key=lambda s: (s[0], s[2]), reverse=True):
-                if after is not None:
-                    stack.append((after, cost + price, [*pivots, pivot]))
+    kinds: Kinds
+    rows: IntArray
+    cols: IntArray
 
+    @property
+    def key(self) -> tuple[bytes, ...]:
+        return self.rows.tobytes(), self.cols.tobytes(), self.kinds.tobytes()
 
-def choices(matrix: Matrix) -> list[tuple[int, int]]:
-    """Pivots worth trying: all, or one singleton where there is one.
+    def choices(self) -> list[tuple[int, int]]:
+        """Places of pivots worth trying: all, or one singleton where there is one.
 
-    A row with one entry determines its unknown at a price that waiting does not change. A
-    column with one entry leaves its row to back substitution; waiting could only replace one of
-    the row's entries, which saves two operations at most and costs two at least.
-    """
-    in_row, in_col = Counter(r for r, _, _ in matrix), Counter(c for _, c, _ in matrix)
-    for r, c, _ in sorted(matrix):
-        if in_row[r] == 1 or in_col[c] == 1:
-            return [(r, c)]
-    return [(r, c) for r, c, _ in matrix]
+        A row with one entry determines its unknown at a price that waiting does not change. A
+        column with one entry leaves its row to back substitution; waiting could only replace
+        one of the row's entries, which saves two operations at most and costs two at least.
+        """
+        there = self.kinds != NONE
+        in_row, in_col = there.sum(axis=1, keepdims=True), there.sum(axis=0, keepdims=True)
+        single = np.argwhere(there & ((in_row == 1) | (in_col == 1)))
+        found: Pivots = (single[:1] if len(single) else np.argwhere(there)).tolist()
+        return [(i, j) for i, j in found]
+
+    def without(self, i: int, j: int) -> tuple[int, _Left | None]:
+        """Price of the pivot at place (i, j) with its back substitution, and what it leaves.
+
+        None if it leaves an equation or an unknown without entry.
+        """
+        rows, cols = (np.delete(np.arange(len(self.rows)), k) for k in (i, j))
+        kinds = self.kinds[np.ix_(np.append(i, rows), np.append(j, cols))]
+        price = int(first_pivot_price(kinds))
+        left = np.ascontiguousarray(kinds[1:, 1:])
+        if not (left.any(axis=0).all() and left.any(axis=1).all()):
+            return price, None
+        return price, _Left(left, self.rows[rows], self.cols[cols])
 
 
-def eliminate(matrix: Matrix, r: int, c: int) -> tuple[int, Matrix | None]:
-    """Price of the pivot (r, c) with its back substitution, and the matrix it leaves.
-
-    None if it leaves an equation or an unknown without entry.
-    """
-    row = {j: unit for i, j, unit in matrix if i == r}
-    column = {i: unit for i, j, unit in matrix if j == c and i != r}
-    pivot = row.pop(c)
-    rest = {(i, j): unit for i, j, unit in matrix if i != r and j != c}
-    if not row:
-        price = (not pivot) + sum((not unit) + 1 for unit in column.values())
-    else:
-        price = sum((not unit) + 1 for unit in row.values()) + (not pivot)
-        if column:
-            price += _clear(row, column, pivot, rest)
-    rows, cols = {i for i, _ in rest}, {j for _, j in rest}
-    before = {i for i, _, _ in matrix} - {r}
-    before_cols = {j for _, j, _ in matrix} - {c}
-    if rows != before or cols != before_cols:
-        return price, None
-    return price, frozenset((i, j, unit) for (i, j), unit in rest.items())
-
-
-def _clear(
-    row: dict[int, bool],
-    column: dict[int, bool],
-    pivot: bool,
-    rest: dict[tuple[int, int], bool],
-) -> int:
-    """Updates of one step, with its reciprocal and scaling; see ``elimination_price``."""
-    price = int(not pivot)
-    scale_row = len(column) > len(row)
-    if scale_row and not pivot:
-        # scaled rows need no division at the end
-        price += sum(not unit for unit in row.values())
-        row = dict.fromkeys(row, False)
-    for i, below in column.items():
-        multiplier = below
-        if not scale_row and not pivot:
-            price += not multiplier
-            multiplier = False
-        for j, value in row.items():
-            price += not (multiplier or value)
-            if (i, j) in rest:
-                price += 1
-                rest[i, j] = False
-            else:
-                rest[i, j] = multiplier and value
-        price += (not multiplier) + 1
-    return price
+def _least(block: _Left, limit: int) -> tuple[Pivots, int]:
+    """Pivots of least price of an irreducible block, and how many matrices were looked at."""
+    least: dict[tuple[bytes, ...], int] = {}
+    bound, best = np.inf, None
+    stack: list[tuple[_Left, int, Pivots]] = [(block, 0, [])]
+    while stack:
+        left, cost, pivots = stack.pop()
+        if not len(left.rows):
+            if cost < bound:
+                bound, best = cost, pivots
+            continue
+        if cost + LEAST_STEP * (len(left.rows) - 1) >= bound:
+            continue
+        if least.get(left.key, np.inf) <= cost:
+            continue
+        least[left.key] = cost
+        if len(least) > limit:
+            raise TooLarge(f"more than {limit} matrices; search instead")
+        steps = [(*left.without(i, j), (i, j)) for i, j in left.choices()]
+        # the cheapest first, so that the bound is good soon
+        for price, after, (i, j) in sorted(steps, key=lambda s: (s[0], s[2]), reverse=True):
+            if after is not None:
+                pivot = int(left.rows[i]), int(left.cols[j])
+                stack.append((after, cost + price, [*pivots, pivot]))
+    if best is None:
+        raise StructurallySingularError("an irreducible block has no order")
+    return best, len(least)

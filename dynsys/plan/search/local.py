@@ -11,42 +11,36 @@ climb   Neighbours whose estimate is not much higher are priced exactly at once,
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, TypeAlias, final
 
 import numpy as np
 
 from dynsys.errors import StructurallySingularError
-from dynsys.kernel.kernel import Kernel
-from dynsys.plan.operations import Operations
+from dynsys.plan.operations import Operations, program_operations
 from dynsys.plan.orders.dulmage_mendelsohn import block_triangular
 from dynsys.plan.orders.markowitz import Cost, Markowitz
 from dynsys.plan.orders.orders import Pattern, PivotOrder
 from dynsys.plan.search.price import SearchProblem
 from dynsys.program.program import Program
-from dynsys.program.signature import Signature
 from dynsys.types import Array
 
 __all__ = [
     "Candidate",
-    "Objective",
-    "Pivots",
-    "Segments",
+    "Measure",
+    "Mode",
     "Task",
-    "as_order",
-    "as_pivots",
     "by_blocks",
     "get_ready",
     "neighbour",
     "price",
-    "program_nanoseconds",
     "run_task",
-    "solve_nanoseconds",
 ]
 
-Objective: TypeAlias = Literal["operations", "time"]
+Measure: TypeAlias = Callable[[Program, Array], float]
+"""Cost of a program at inputs (n, n_inputs), such as its nanoseconds; it must be importable."""
 Mode: TypeAlias = Literal["anneal", "kick", "climb"]
 
 HEAT = 0.003
@@ -63,7 +57,7 @@ _GREEDY: tuple[Cost, ...] = ("fill", "fill", "count", "flops")
 @final
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """A priced order: ``cost`` is what the search minimises, operations or nanoseconds."""
+    """A priced order: ``cost`` is what the search minimises, operations or what is measured."""
 
     order: PivotOrder
     operations: Operations
@@ -82,13 +76,12 @@ class Candidate:
 class Task:
     """Where a run begins, its random numbers, how long it goes on, and what it may do."""
 
-    start: PivotOrder
-    origin: str
+    start: Candidate
     seed: tuple[int, ...]
     evaluations: int
     mode: Mode
     threshold: float
-    objective: Objective
+    measure: Measure | None = None
 
 
 def get_ready() -> None:
@@ -98,24 +91,23 @@ def get_ready() -> None:
 def run_task(problem: SearchProblem, task: Task) -> list[Candidate]:
     """Best sequences of a run, priced exactly; none if it found no safe improvement."""
     rng = np.random.default_rng(task.seed)
-    start = by_blocks(problem.pattern, task.start)[0]
+    pivots = by_blocks(problem.pattern, task.start.order)[0]
     if task.mode == "kick":
-        start = _kicked(problem, start, task, rng)
-    walk = _Walk(problem, task, as_order(start), rng)
+        pivots = _kicked(problem, pivots, task, rng)
+    walk = _Walk(problem, task, PivotOrder.of(pivots), rng)
     found = walk.climb() if task.mode == "climb" else walk.anneal()
-    return [price(problem, order, task.origin, task.objective) for order in found]
+    return [price(problem, order, task.start.origin, task.measure) for order in found]
 
 
 def price(
-    problem: SearchProblem, order: PivotOrder, origin: str, objective: Objective
+    problem: SearchProblem, order: PivotOrder, origin: str, measure: Measure | None
 ) -> Candidate:
-    """Exact operations of an order, and its time per solve if that is the objective."""
-    pass
-
-    operations = problem.exact(order)
+    """Exact operations of an order, and its cost by ``measure`` if that is given."""
+    program = problem.program(order)
+    operations = program_operations(program)
     cost = float(operations.total)
-    if objective == "time":
-        cost = solve_nanoseconds(problem, order)
+    if measure is not None:
+        cost = measure(program, problem.samples.astype(np.float64))
     return Candidate(order, operations, cost, origin, problem.safety(order))
 
 
@@ -134,7 +126,7 @@ def _kicked(
     except StructurallySingularError:
         return pivots
     safe = problem.safety(order, task.threshold) >= task.threshold
-    return as_pivots(order) if safe else pivots
+    return order.pivots if safe else pivots
 
 
 class _Walk:
@@ -147,20 +139,20 @@ class _Walk:
     ) -> None:
         self.problem, self.task, self.rng = problem, task, rng
         self.pivots, self.segments = by_blocks(problem.pattern, start)
-        cost = problem.estimate(as_order(self.pivots))
+        cost = problem.estimate(PivotOrder.of(self.pivots))
         if cost is None:
             raise StructurallySingularError("a search begins with an order that eliminates")
         self.cost = self.best = cost
-        self.improved: list[PivotOrder] = [as_order(self.pivots)]
+        self.improved: list[PivotOrder] = [PivotOrder.of(self.pivots)]
 
     def climb(self) -> list[PivotOrder]:
         """Accept what is no worse by its exact price."""
         left = self.task.evaluations
-        exact = self.problem.exact(as_order(self.pivots)).total
+        exact = self.problem.exact(PivotOrder.of(self.pivots)).total
         while left > 0:
             left -= 1
             pivots = neighbour(self.pivots, self.segments, self.rng)
-            order = as_order(pivots)
+            order = PivotOrder.of(pivots)
             cost = self.problem.estimate(order)
             if cost is None or cost > CLIMB_MARGIN * self.cost or pivots == self.pivots:
                 continue
@@ -170,7 +162,7 @@ class _Walk:
             found = self.problem.exact(order).total
             if found <= exact:
                 self.pivots, self.cost, exact = pivots, cost, found
-        return [as_order(self.pivots)]
+        return [PivotOrder.of(self.pivots)]
 
     def anneal(self) -> list[PivotOrder]:
         """Accept what the estimate and chance allow."""
@@ -181,7 +173,7 @@ class _Walk:
         return self.improved[-PRICED:]
 
     def _step(self, pivots: Pivots, heat: float) -> None:
-        order = as_order(pivots)
+        order = PivotOrder.of(pivots)
         cost = self.problem.estimate(order)
         lucky = self.rng.random()  # drawn always, so that runs do not depend on outcomes' order
         if cost is None:
@@ -199,33 +191,19 @@ class _Walk:
             self.improved.append(order)
 
 
-# ----------------------------------------------------------------------
-# Neighbours of a pivot sequence: small changes that a local search tries.
+# ---- neighbours of a pivot sequence: small changes that a run tries ------------------------
 #
-# A sequence is a list of pivots (row, column). Its irreducible blocks come one after the other
-# in block triangular order, and moves stay within a block: what substitution solves is settled.
-# A
-# neighbour need not be an elimination (a pivot may have become structurally zero); the search
-# finds that out when it prices it.
+# The irreducible blocks of a sequence come one after the other in block triangular order, and
+# moves stay within a block: what substitution solves is settled. A neighbour need not be an
+# elimination (a pivot may have become structurally zero); a run finds that out by its price.
 
 Pivots: TypeAlias = list[tuple[int, int]]
 Segments: TypeAlias = list[tuple[int, int]]
 """First place of each block of more than one pivot, and the place behind its last."""
 Move: TypeAlias = Callable[[Pivots, np.random.Generator], Pivots]
 
-LONGEST_BLOCK = 12
 NEAR = 0.15
 """Part of the sequence within which most moves stay."""
-
-
-def as_pivots(order: PivotOrder) -> Pivots:
-    """Pivots (row, column) of an order."""
-    return list(zip(order.row_order.tolist(), order.col_order.tolist(), strict=True))
-
-
-def as_order(pivots: Sequence[tuple[int, int]]) -> PivotOrder:
-    """Order of a sequence of pivots."""
-    return PivotOrder([r for r, _ in pivots], [c for _, c in pivots])
 
 
 def by_blocks(pattern: Pattern, order: PivotOrder) -> tuple[Pivots, Segments]:
@@ -233,7 +211,7 @@ def by_blocks(pattern: Pattern, order: PivotOrder) -> tuple[Pivots, Segments]:
 
     An order that pairs rows of one block with columns of another stays as it is, one segment.
     """
-    pivots = as_pivots(order)
+    pivots = order.pivots
     place = {r: k for k, (r, _) in enumerate(pivots)}
     sequence: Pivots = []
     segments: Segments = []
@@ -266,7 +244,7 @@ def _place_near(at: int, n: int, rng: np.random.Generator) -> int:
     return int(np.clip(at + rng.integers(-reach, reach + 1), 0, n - 1))
 
 
-def _block(pivots: Pivots, rng: np.random.Generator, longest: int) -> Pivots:
+def _move_block(pivots: Pivots, rng: np.random.Generator, longest: int = 12) -> Pivots:
     """Take up to ``longest`` consecutive pivots and put them elsewhere."""
     n = len(pivots)
     length = int(rng.integers(1, min(longest, n - 1) + 1))
@@ -276,56 +254,20 @@ def _block(pivots: Pivots, rng: np.random.Generator, longest: int) -> Pivots:
     return rest[:to] + pivots[start : start + length] + rest[to:]
 
 
-def _move_one(pivots: Pivots, rng: np.random.Generator) -> Pivots:
-    return _block(pivots, rng, 1)
-
-
-def _move_block(pivots: Pivots, rng: np.random.Generator) -> Pivots:
-    return _block(pivots, rng, LONGEST_BLOCK)
-
-
-def _swap(pivots: Pivots, rng: np.random.Generator) -> Pivots:
-    out = list(pivots)
-    i = int(rng.integers(len(out)))
-    j = _place_near(i, len(out), rng)
-    out[i], out[j] = out[j], out[i]
-    return out
-
-
-def _exchange_columns(pivots: Pivots, rng: np.random.Generator) -> Pivots:
-    """Two rows exchange the unknowns they give."""
+def _swap(pivots: Pivots, rng: np.random.Generator, whole: bool = True) -> Pivots:
+    """Two pivots exchange their places, or (not ``whole``) only the unknowns they give."""
     out = list(pivots)
     i = int(rng.integers(len(out)))
     j = _place_near(i, len(out), rng)
     (ri, ci), (rj, cj) = out[i], out[j]
-    out[i], out[j] = (ri, cj), (rj, ci)
+    out[i], out[j] = (out[j], out[i]) if whole else ((ri, cj), (rj, ci))
     return out
 
 
-_MOVES: tuple[Move, ...] = (_move_one, _move_block, _move_block, _swap, _exchange_columns)
-
-
-# ----------------------------------------------------------------------
-# Measured time of a solve under a pivot order: its program as machine code, many states.
-
-ROUNDS, SECONDS = 5, 0.01
-
-
-def solve_nanoseconds(problem: SearchProblem, order: PivotOrder) -> float:
-    """Nanoseconds per state of the compiled program, best of a few rounds."""
-    return program_nanoseconds(problem.program(order), problem.samples.astype(np.float64))
-
-
-def program_nanoseconds(program: Program, states: Array) -> float:
-    """Nanoseconds per state of any program, at admissible inputs (n, n_inputs), in a batch."""
-    signature = Signature((("x", program.n_inputs),), (("out", len(program.outputs)),))
-    kernel = Kernel.compile(program, signature)
-    inputs = np.ascontiguousarray(np.tile(states, (22, 1))[:256])
-    best = np.inf
-    for _ in range(ROUNDS):
-        calls, start = 0, time.perf_counter()
-        while (spent := time.perf_counter() - start) < SECONDS:
-            kernel.batch(inputs)
-            calls += 1
-        best = min(best, spent / (calls * len(inputs)))
-    return float(best * 1e9)
+_MOVES: tuple[Move, ...] = (
+    partial(_move_block, longest=1),
+    _move_block,
+    _move_block,
+    _swap,
+    partial(_swap, whole=False),
+)

@@ -1,8 +1,9 @@
-"""What a search needs to know of a system: plain arrays that travel between processes.
+"""The price of a pivot order, and its safety: what a search asks thousands of times.
 
-The cost of a pivot order, in two ways:
+:class:`SearchProblem` is all that a search needs to know of a system: plain arrays that travel
+between processes. The cost of an order, in two ways:
 
-    estimate   operations of the elimination by structure alone: milliseconds
+    estimate   operations of the elimination by structure alone, in compiled loops: milliseconds
     exact      operations of the whole computation, entries of D and b included, recorded as a
                program, simplified by value numbering and without what no output needs
 
@@ -21,23 +22,26 @@ from numpy.typing import NDArray
 from scipy.sparse import csc_array
 
 from dynsys.jit import Loop
-from dynsys.plan.lu import factor_and_solve
+from dynsys.plan.lu import entries_by_row, factor_and_solve
 from dynsys.plan.operations import Operations, program_operations
-from dynsys.plan.orders.orders import OrderingContext, Pattern, PivotOrder, sample_values
+from dynsys.plan.orders.markowitz import CANCELLED
+from dynsys.plan.orders.orders import (
+    OrderingContext,
+    Pattern,
+    PivotOrder,
+    entry_columns,
+    sample_values,
+)
 from dynsys.plan.record import SAMPLES, sample_states
 from dynsys.program.graph import Graph, Scalar
-from dynsys.program.program import BINARY, UNARY, Op, Program
-from dynsys.program.simplify import simplify
+from dynsys.program.program import Op, Program
+from dynsys.program.simplify import operation_node, simplify
 from dynsys.system.equations import Kinematics
 from dynsys.system.linear_system import LinearSystem
 from dynsys.system.unknowns import UnknownKind
-from dynsys.types import Array, BoolArray, IntArray
+from dynsys.types import Array, BoolArray, IntArray, ScalarArray
 
-__all__ = [
-    "SearchProblem",
-    "elimination_price",
-    "worst_ratio",
-]
+__all__ = ["SearchProblem", "entries_and_rhs", "first_pivot_price"]
 
 
 @final
@@ -104,9 +108,9 @@ class SearchProblem:
         return csc_array((np.ones(len(self.indices), bool), self.indices, self.indptr), shape)
 
     @cached_property
-    def _columns(self) -> IntArray:
+    def columns(self) -> IntArray:
         """Column of every entry."""
-        return np.repeat(np.arange(self.size), np.diff(self.indptr))
+        return entry_columns(self.pattern)
 
     @cached_property
     def context(self) -> OrderingContext:
@@ -120,13 +124,18 @@ class SearchProblem:
 
         Products with +-1 and right-hand sides that are zero cost nothing.
         """
-        row_place, col_place = _places(order)
-        kinds = np.zeros((self.size, self.size), dtype=np.int8)
-        kinds[row_place[self.indices], col_place[self._columns]] = np.where(
-            self.unit, UNIT, GENERAL
-        )
-        found = int(elimination_price(kinds, self.known_rhs[order.row_order]))
+        found = int(elimination_price(self.kinds(order), self.known_rhs[order.row_order]))
         return None if found < 0 else found
+
+    def kinds(self, order: PivotOrder | None = None) -> NDArray[np.int8]:
+        """NONE, GENERAL or UNIT (n, n) for every place of D, permuted by an order."""
+        rows, cols = self.indices, self.columns
+        if order is not None:
+            row_place, col_place = _places(order)
+            rows, cols = row_place[rows], col_place[cols]
+        kinds = np.zeros((self.size, self.size), dtype=np.int8)
+        kinds[rows, cols] = np.where(self.unit, UNIT, GENERAL)
+        return kinds
 
     def exact(self, order: PivotOrder) -> Operations:
         """Operations executed by the simplified program of the whole computation."""
@@ -137,10 +146,7 @@ class SearchProblem:
         graph = Graph()
         scalars = _replayed(self.assembly, graph)
         n_entries = len(self.indices)
-        rows: list[dict[int, Any]] = [{} for _ in self.known_rhs]
-        places = zip(self.indices.tolist(), self._columns.tolist(), strict=True)
-        for (r, c), value in zip(places, scalars[:n_entries], strict=True):
-            rows[r][c] = value
+        rows = entries_by_row(self.pattern, scalars[:n_entries])
         x = factor_and_solve(rows, scalars[n_entries:], order).x
         return simplify(graph.program([x[c] for c in self.outputs.tolist()]), self.samples)
 
@@ -155,7 +161,7 @@ class SearchProblem:
         """
         values = self.values[:states]
         places = _places(order)
-        return float(worst_ratio(self.indices, self._columns, values, *places, enough))
+        return float(worst_ratio(self.indices, self.columns, values, *places, enough))
 
 
 def _places(order: PivotOrder) -> tuple[IntArray, IntArray]:
@@ -163,15 +169,26 @@ def _places(order: PivotOrder) -> tuple[IntArray, IntArray]:
     return np.argsort(order.row_order), np.argsort(order.col_order)
 
 
+def entries_and_rhs(
+    system: LinearSystem, kinematics: Kinematics, y: ScalarArray
+) -> tuple[ScalarArray, list[Any]]:
+    """Entries of D in the order of its pattern, and y - b, at a state of any kind of scalars.
+
+    ``y`` is in the order of ``system.measured_rows``.
+    """
+    data, bias = system.values(kinematics)
+    rhs = [-value for value in bias]
+    for row, value in zip(system.measured_rows.tolist(), y, strict=True):
+        rhs[row] = rhs[row] + value
+    return data, rhs
+
+
 def _assembly(system: LinearSystem) -> Program:
     """Program of the entries of D in the order of its pattern, then of y - b."""
     robot, graph = system.robot, Graph()
     q, qd = graph.inputs(robot.nq), graph.inputs(robot.nv)
     y = graph.inputs(len(system.measured_rows))
-    data, bias = system.values(Kinematics.at(robot, q, qd))
-    rhs = [-value for value in bias]
-    for row, value in zip(system.measured_rows.tolist(), y, strict=True):
-        rhs[row] = rhs[row] + value
+    data, rhs = entries_and_rhs(system, Kinematics.at(robot, q, qd), y)
     return graph.program([*data, *rhs])
 
 
@@ -187,7 +204,7 @@ def _replayed(program: Program, graph: Graph) -> list[Any]:
     made: list[int] = []
 
     def get(ref: int) -> int:
-        return made[ref - 1] if ref > 0 else -made[-ref - 1]
+        return made[ref - 1] if ref > 0 else -made[-ref - 1] if ref < 0 else 0
 
     nodes = zip(program.op.tolist(), program.left.tolist(), program.right.tolist(), strict=True)
     for op, left, right in nodes:
@@ -195,18 +212,9 @@ def _replayed(program: Program, graph: Graph) -> list[Any]:
             made.append(graph.constant(program.constants[left]))
         elif op == Op.INPUT:
             made.append(graph.reference(inputs[left]))
-        elif op in UNARY:
-            made.append(graph.unary(Op(op), get(left)))
-        elif op == Op.ADD:
-            made.append(graph.add(get(left), get(right)))
-        elif op == Op.MUL:
-            made.append(graph.mul(get(left), get(right)))
-        elif op == Op.DIV:
-            made.append(graph.div(get(left), get(right)))
         else:
-            assert op in BINARY
-            made.append(graph.extremum(Op(op), get(left), get(right)))
-    return [_scalar(graph, get(ref) if ref else 0) for ref in program.outputs.tolist()]
+            made.append(operation_node(graph, op, get(left), get(right)))
+    return [_scalar(graph, get(ref)) for ref in program.outputs.tolist()]
 
 
 def _scalar(graph: Graph, ref: int) -> Any:
@@ -215,14 +223,11 @@ def _scalar(graph: Graph, ref: int) -> Any:
     return Scalar(graph, ref) if value is None else value
 
 
-# ----------------------------------------------------------------------
-# Price and safety of a pivot order in compiled loops: what a search asks thousands of times.
+# ---- price and safety of A[row_order][:, col_order], eliminated along its diagonal ---------
 #
-# Both eliminate ``A[row_order][:, col_order]`` along its diagonal. The price is that of
-# :func:`~dynsys.plan.operations.elimination_operations`, step by step the same.
+# The price is that of :func:`~dynsys.plan.lu.factor_and_solve`, step by step the same.
 
 NONE, GENERAL, UNIT = 0, 1, 2
-CANCELLED = 1e-12
 
 
 @Loop
@@ -353,6 +358,26 @@ def _back(place: Any, known_rhs: Any, m: Any, finish: Any, x_known: Any) -> Any:
     if known and finish == GENERAL:
         total += 1
     return total
+
+
+@Loop
+def first_pivot_price(place: Any) -> Any:
+    """Operations of the first pivot with its back substitution, all right-hand sides known.
+
+    ``place`` (n, n) as in :func:`elimination_price`, with a pivot at (0, 0); what elimination
+    leaves is in ``place[1:, 1:]`` afterwards.
+    """
+    n = len(place)
+    known = np.ones(n, np.bool_)
+    right = 1 + np.flatnonzero(place[0, 1:])
+    below = 1 + np.flatnonzero(place[1:, 0])
+    if len(right) == 0:
+        return int(place[0, 0] != UNIT) + _determine(place, known, 0, 1, True)
+    finish = place[0, :1].copy()
+    total = 0
+    if len(below):
+        total += _clear(place, known, 0, right, below, finish)
+    return total + _back(place, known, 0, finish[0], known.copy())
 
 
 @Loop

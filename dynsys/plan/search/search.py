@@ -1,10 +1,14 @@
 """Search: pivot orders that cost less than any constructive one, found offline.
 
-Generations of independent runs (:mod:`dynsys.plan.search.local`): every run of a generation
-begins at one of the best orders of the generations before. A generation has the same runs
-however many workers share them, and is merged in the order of its runs: the same seed and the
-same number of evaluations give the same plan, on one core or on a cluster. The search can be
-stopped at any time; it returns the best it has.
+    search_plan   a plan of a system; its order by
+    search_order  constructive orders first, then generations of runs until time is up
+    Generations   each has the same runs however many workers share them, every one begins at
+                  one of the best orders of the generations before, and they are merged in the
+                  order of the runs
+    run_task      one run: small changes of one order (:mod:`dynsys.plan.search.local`)
+
+So the same seed and the same number of evaluations give the same plan, on one core or on a
+cluster. The search can be stopped at any time; it returns the best it has.
 """
 
 from __future__ import annotations
@@ -28,8 +32,8 @@ from dynsys.plan.pivots import planned_pivots
 from dynsys.plan.plan import Plan
 from dynsys.plan.search.local import (
     Candidate,
+    Measure,
     Mode,
-    Objective,
     Task,
     get_ready,
     price,
@@ -49,6 +53,67 @@ __all__ = [
     "search_order",
     "search_plan",
 ]
+
+
+@final
+@dataclass(frozen=True)
+class Search:
+    """How to search.
+
+    Parameters
+    ----------
+    seconds : time to stop after; None for no limit.
+    evaluations : number of orders priced; None for no limit. Without either limit nothing is
+        searched: the best constructive order is the result.
+    seed : of all random choices.
+    workers, scheduler : see :func:`~dynsys.resumable.executor`.
+    threshold : smallest admissible ratio of a pivot to its column or row, at every sampled
+        state. Constructive orders that fall below it are not taken, unless all do.
+    measure : cost of a program to minimise in place of its operations, such as its measured
+        nanoseconds (then results are not repeatable).
+    progress : called after every run, and once before the first.
+    """
+
+    seconds: float | None = None
+    evaluations: int | None = None
+    seed: int = 0
+    workers: int = 1
+    scheduler: str | None = None
+    threshold: float = 1e-3
+    measure: Measure | None = None
+    progress: Callable[[Progress], None] | None = field(default=None, compare=False)
+
+    @property
+    def is_off(self) -> bool:
+        """True if there is nothing to do but construct."""
+        return not self.seconds and not self.evaluations
+
+
+@final
+@dataclass(frozen=True)
+class Progress:
+    """How far a search is: evaluations made and wanted, seconds spent, the best so far."""
+
+    evaluations: int
+    wanted: int | None
+    seconds: float
+    start: Operations
+    best: Operations
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class SearchResult:
+    """What a search found.
+
+    ``constructive`` is the best order it began with; ``interrupted`` says that Ctrl-C ended it.
+    """
+
+    best: Candidate
+    constructive: Candidate
+    evaluations: int
+    seconds: float
+    interrupted: bool
 
 
 def search_plan(
@@ -114,80 +179,7 @@ def search_order(
     return generations.result(interrupted=False)
 
 
-# ----------------------------------------------------------------------
-# How to search, how far a search is, and what it found.
-
-
-@final
-@dataclass(frozen=True)
-class Progress:
-    """How far a search is: evaluations made and wanted, seconds spent, the best so far."""
-
-    evaluations: int
-    wanted: int | None
-    seconds: float
-    start: Operations
-    best: Operations
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class SearchResult:
-    """What a search found.
-
-    ``constructive`` is the best order it began with; ``interrupted`` says that Ctrl-C ended it.
-    """
-
-    best: Candidate
-    constructive: Candidate
-    evaluations: int
-    seconds: float
-    interrupted: bool
-
-    @property
-    def improvement(self) -> float:
-        """Part of the constructive order's cost that the search saved."""
-        return 1.0 - self.best.cost / self.constructive.cost
-
-
-@final
-@dataclass(frozen=True)
-class Search:
-    """How to search.
-
-    Parameters
-    ----------
-    seconds : time to stop after; None for no limit.
-    evaluations : number of orders priced; None for no limit. Without either limit nothing is
-        searched: the best constructive order is the result.
-    seed : of all random choices.
-    workers, scheduler : see :func:`~dynsys.resumable.executor`.
-    threshold : smallest admissible ratio of a pivot to its column or row, at every sampled
-        state. Constructive orders that fall below it are not taken, unless all do.
-    objective : "operations" or "time" (measured, hence not repeatable).
-    progress : called after every run, and once before the first.
-    """
-
-    seconds: float | None = None
-    evaluations: int | None = None
-    seed: int = 0
-    workers: int = 1
-    scheduler: str | None = None
-    threshold: float = 1e-3
-    objective: Objective = "operations"
-    progress: Callable[[Progress], None] | None = field(default=None, compare=False)
-
-    @property
-    def is_off(self) -> bool:
-        """True if there is nothing to do but construct."""
-        return not self.seconds and not self.evaluations
-
-
-# ----------------------------------------------------------------------
-# Generations of independent runs: what they begin with, who runs them, what is kept.
-#
-# A generation has the same runs however many workers share them, and is merged in the order of
-# its runs: results depend on the seed and the number of evaluations alone.
+# ---- generations of independent runs -------------------------------------------------------
 
 RUNS = 8
 """Runs of a generation: fixed, so that results do not depend on the number of workers."""
@@ -229,25 +221,20 @@ class Generations:
     def result(self, *, interrupted: bool) -> SearchResult:
         """Return the best so far."""
         seconds = time.perf_counter() - self.began
-        best = min(self.elite, key=lambda candidate: candidate.rank)
-        return SearchResult(best, self.first, self.evaluations, seconds, interrupted)
+        return SearchResult(
+            self._best(), self.first, self.evaluations, seconds, interrupted=interrupted
+        )
 
-    def report(self) -> None:
-        """Tell whoever wants to know how far the search is."""
+    def report(self, more: Sequence[Candidate] = ()) -> None:
+        """Tell whoever wants to know how far the search is, with candidates not merged yet."""
         if self.search.progress is not None:
             seconds = time.perf_counter() - self.began
-            best = min(self.elite, key=lambda candidate: candidate.rank)
-            self.search.progress(
-                Progress(
-                    self.evaluations,
-                    self.search.evaluations,
-                    seconds,
-                    self.first.operations,
-                    best.operations,
-                )
-            )
+            start, best = self.first.operations, self._best(more).operations
+            wanted = self.search.evaluations
+            self.search.progress(Progress(self.evaluations, wanted, seconds, start, best))
 
-    # ---- one generation ------------------------------------------------------------------
+    def _best(self, more: Sequence[Candidate] = ()) -> Candidate:
+        return min([*self.elite, *more], key=lambda candidate: candidate.rank)
 
     def generation(self, pool: Executor) -> None:
         """Run a generation; if time runs out or Ctrl-C comes, keep what is finished."""
@@ -257,7 +244,7 @@ class Generations:
             for index, candidates in _run_all(pool, self.problem, tasks):
                 finished[index] = candidates
                 self.evaluations += tasks[index].evaluations
-                self._show(candidates)
+                self.report(candidates)
                 if self._late():
                     break
         finally:
@@ -272,37 +259,21 @@ class Generations:
             if count <= 0:
                 return
             start = self.elite[index // len(MODES) % len(self.elite)]
-            yield Task(
-                start=start.order,
-                origin=start.origin,
-                seed=(self.search.seed, self.generations, index),
-                evaluations=count,
-                mode=MODES[index % len(MODES)],
-                threshold=self.threshold,
-                objective=self.search.objective,
-            )
+            seed = (self.search.seed, self.generations, index)
+            mode = MODES[index % len(MODES)]
+            yield Task(start, seed, count, mode, self.threshold, self.search.measure)
 
     def _late(self) -> bool:
         limit = self.search.seconds or None
         return limit is not None and time.perf_counter() - self.began >= limit
 
-    def _show(self, candidates: list[Candidate]) -> None:
-        """Report with the candidates of one run counted in, before the generation is merged."""
-        before = self.elite
-        self.elite = [*before, *candidates]
-        self.report()
-        self.elite = before
-
     def _merge(self, found: Sequence[list[Candidate]]) -> None:
         """Keep the best, each order once; earlier ones where ranks are equal."""
-        every = [*self.elite, *(candidate for run in found for candidate in run)]
-        every = [c for c in every if c.safety >= self.threshold]
-        every.sort(key=lambda candidate: candidate.rank)
-        elite: list[Candidate] = []
-        for candidate in every:
-            if all(candidate.rank != other.rank for other in elite):
-                elite.append(candidate)
-        self.elite = elite[:ELITE]
+        best: dict[tuple[float, int], Candidate] = {}
+        for candidate in [*self.elite, *(candidate for run in found for candidate in run)]:
+            if candidate.safety >= self.threshold:
+                best.setdefault(candidate.rank, candidate)
+        self.elite = [best[rank] for rank in sorted(best)[:ELITE]]
 
 
 def _run_all(
@@ -340,8 +311,7 @@ def _longest_first(tasks: Sequence[Task]) -> list[int]:
     )
 
 
-# ----------------------------------------------------------------------
-# Orders that a search begins with: constructed, priced, the best first.
+# ---- orders that a search begins with ------------------------------------------------------
 
 
 def constructive(
@@ -361,7 +331,7 @@ def constructive(
     for ordering in orderings:
         try:
             order = ordering.order(problem.pattern, context)
-            found.append(price(problem, order, ordering.name, search.objective))
+            found.append(price(problem, order, ordering.name, search.measure))
         except (StructurallySingularError, SingularSystemError) as error:
             failures.append(error)
     if not found:
