@@ -12,25 +12,26 @@ free joint of a MuJoCo model. All conversions take leading batch axes. MuJoCo's 
 the linear velocity in world axes, hence its acceleration is the classical one:
 
     v_world = R v,    a_world = R (vdot + w x v),    torque likewise (R f, n).
+
+Velocities go by v_theirs = T v and v = V v_theirs, torques by the transposes.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
 
-from dynsys.errors import ModelError
+from dynsys.errors import ModelError, StateError, nearest_name
 from dynsys.model.joints import AbstractJoint, Free, Planar, Prismatic, Revolute, Spherical
 from dynsys.model.readers.mjcf import BALL, FREE, HINGE, SLIDE, joint_names
 from dynsys.model.readers.pinocchio import (
     ROOT_JOINT,
-    Pair,
-    batch,
     from_pinocchio,
-    pair_up,
     pinocchio_subspace,
-    velocity_maps,
     velocity_order,
 )
 from dynsys.model.spatial import quaternion_to_rotation
@@ -39,9 +40,121 @@ from dynsys.types import Array, ArrayLike
 
 __all__ = ["MujocoMap", "PinocchioMap", "from_pinocchio"]
 
+# ---- joints of two libraries, paired by name ---------------------------------------------
+
 
 @final
-class PinocchioMap:
+@dataclass(frozen=True, eq=False)
+class _Pair:
+    """One of our joints and its places in both orders; an empty place is a follower's."""
+
+    body: Body
+    q: slice
+    v: slice
+    their_q: slice
+    their_v: slice
+
+    @property
+    def leads(self) -> bool:
+        return self.body.coupling is None
+
+    def position(self, q: Array) -> Array:
+        own = q[..., self.q]
+        rule = self.body.coupling
+        return own if rule is None else rule.ratio * own + rule.offset
+
+
+def _batch(x: ArrayLike, size: int, what: str) -> Array:
+    """Return x as float64 (..., size); StateError names ``what``."""
+    try:
+        array = np.asarray(x, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise StateError(f"{what} is not numeric: {error}") from None
+    if array.ndim == 0 or array.shape[-1] != size:
+        raise StateError(f"{what} must have shape (..., {size}), got {array.shape}")
+    return array
+
+
+def _pair_up(
+    robot: KinematicTree, what: str, theirs: Sequence[str], root_names: Sequence[str]
+) -> list[int]:
+    """Number, in their order, of each of our joints; every joint needs a partner."""
+    number = {name: i for i, name in enumerate(theirs)}
+    found: list[int] = []
+    for name in robot.joint_names:
+        aliases = [name, *(root_names if name == "root" else ())]
+        match = next((number[alias] for alias in aliases if alias in number), None)
+        if match is None:
+            hint = nearest_name(name, tuple(theirs))
+            raise ModelError(
+                f"robot {robot.name!r}: joint {name!r} is not in the {what} model{hint}"
+            )
+        found.append(match)
+    left = [name for i, name in enumerate(theirs) if i not in set(found)]
+    if left:
+        raise ModelError(
+            f"robot {robot.name!r} has no joint {left[0]!r} of the {what} model; load both from"
+            " the same file with the same base"
+        )
+    return found
+
+
+class _JointMap(ABC):
+    """Pairs of joints and the orders of both libraries; a subclass converts positions."""
+
+    def __init__(self, robot: KinematicTree, model: Any, pairs: Sequence[_Pair]) -> None:
+        self._pairs = tuple(pairs)
+        self._nq, self._nv = robot.nq, robot.nv
+        self._their_nq, self._their_nv = int(model.nq), int(model.nv)
+        T, V = np.zeros((self._their_nv, self._nv)), np.zeros((self._nv, self._their_nv))
+        for pair in pairs:
+            ours = np.arange(pair.v.start, pair.v.stop)[velocity_order(pair.body.joint)]
+            theirs = np.arange(pair.their_v.start, pair.their_v.stop)
+            if pair.body.coupling is not None:
+                T[theirs, ours[: len(theirs)]] = pair.body.coupling.ratio
+            else:
+                T[theirs, ours] = V[ours, theirs] = 1.0
+        T.setflags(write=False)
+        V.setflags(write=False)
+        self._T, self._V = T, V
+
+    @staticmethod
+    @abstractmethod
+    def _to(pair: _Pair, q: Array) -> Array:
+        """Position (..., their nq) of one joint from ours (..., nq)."""
+
+    @staticmethod
+    @abstractmethod
+    def _from(pair: _Pair, q: Array) -> Array:
+        """Position (..., nq) of one joint from theirs (..., their nq)."""
+
+    def _q_to(self, q: ArrayLike) -> Array:
+        ours = _batch(q, self._nq, "q")
+        out = np.empty((*ours.shape[:-1], self._their_nq))
+        for pair in self._pairs:
+            out[..., pair.their_q] = self._to(pair, pair.position(ours))
+        return out
+
+    def _q_from(self, q: ArrayLike, what: str) -> Array:
+        theirs = _batch(q, self._their_nq, what)
+        out = np.empty((*theirs.shape[:-1], self._nq))
+        for pair in self._pairs:
+            if pair.leads:
+                out[..., pair.q] = self._from(pair, theirs[..., pair.their_q])
+        return out
+
+    def _ours(self, x: ArrayLike, what: str) -> Array:
+        return _batch(x, self._nv, what)
+
+    def _theirs(self, x: ArrayLike, what: str) -> Array:
+        return _batch(x, self._their_nv, what)
+
+
+# ---- Pinocchio -----------------------------------------------------------------------------
+
+
+@final
+class PinocchioMap(_JointMap):
     """Vectors of ``robot`` in the order of a ``pinocchio.Model`` and back.
 
     Parameters
@@ -57,8 +170,8 @@ class PinocchioMap:
 
     def __init__(self, robot: KinematicTree, model: Any) -> None:
         names = list(model.names)[1:]
-        numbers = pair_up(robot, "Pinocchio", names, (ROOT_JOINT,))
-        pairs: list[Pair] = []
+        numbers = _pair_up(robot, "Pinocchio", names, (ROOT_JOINT,))
+        pairs: list[_Pair] = []
         places = zip(robot.bodies, robot.q_slices(), robot.v_slices(), strict=True)
         for (body, q, v), k in zip(places, numbers, strict=True):
             joint = model.joints[k + 1]
@@ -66,44 +179,49 @@ class PinocchioMap:
                 _check_pinocchio_joint(body, joint, names[k])
                 their_q = slice(joint.idx_q, joint.idx_q + joint.nq)
                 their_v = slice(joint.idx_v, joint.idx_v + joint.nv)
-                pairs.append(Pair(body, q, v, their_q, their_v))
-        self._pairs = tuple(pairs)
-        self._nq, self._nv = robot.nq, robot.nv
-        self._their_nq, self._their_nv = int(model.nq), int(model.nv)
-        self._T, self._V = velocity_maps(pairs, self._nv, self._their_nv)
+                pairs.append(_Pair(body, q, v, their_q, their_v))
+        super().__init__(robot, model, pairs)
+
+    @staticmethod
+    def _to(pair: _Pair, q: Array) -> Array:
+        if isinstance(pair.body.joint, Planar):
+            angle = q[..., 0]
+            return np.stack([q[..., 1], q[..., 2], np.cos(angle), np.sin(angle)], axis=-1)
+        if pair.their_q.stop - pair.their_q.start == 2:
+            return np.concatenate([np.cos(q), np.sin(q)], axis=-1)
+        return q
+
+    @staticmethod
+    def _from(pair: _Pair, q: Array) -> Array:
+        if isinstance(pair.body.joint, Planar):
+            return np.stack([np.arctan2(q[..., 3], q[..., 2]), q[..., 0], q[..., 1]], axis=-1)
+        if pair.their_q.stop - pair.their_q.start == 2:
+            return np.arctan2(q[..., 1:], q[..., :1])
+        return q
 
     def q_to_pin(self, q: ArrayLike) -> Array:
         """Position (..., nq) in Pinocchio's order (..., model.nq)."""
-        ours = batch(q, self._nq, "q")
-        out = np.empty((*ours.shape[:-1], self._their_nq))
-        for pair in self._pairs:
-            out[..., pair.their_q] = _to_pinocchio(pair, pair.position(ours))
-        return out
+        return self._q_to(q)
 
     def q_from_pin(self, q: ArrayLike) -> Array:
         """Position (..., nq) from Pinocchio's; angles of (cos, sin) in (-pi, pi]."""
-        theirs = batch(q, self._their_nq, "Pinocchio's q")
-        out = np.empty((*theirs.shape[:-1], self._nq))
-        for pair in self._pairs:
-            if pair.leads:
-                out[..., pair.q] = _from_pinocchio(pair, theirs[..., pair.their_q])
-        return out
+        return self._q_from(q, "Pinocchio's q")
 
     def v_to_pin(self, v: ArrayLike) -> Array:
         """Velocity or acceleration (..., nv) in Pinocchio's order."""
-        return batch(v, self._nv, "v") @ self._T.T
+        return self._ours(v, "v") @ self._T.T
 
     def v_from_pin(self, v: ArrayLike) -> Array:
         """Velocity or acceleration (..., nv) from Pinocchio's; followers are left out."""
-        return batch(v, self._their_nv, "Pinocchio's v") @ self._V.T
+        return self._theirs(v, "Pinocchio's v") @ self._V.T
 
     def tau_to_pin(self, tau: ArrayLike) -> Array:
         """Torque (..., nv) in Pinocchio's order; coupled followers get none."""
-        return batch(tau, self._nv, "tau") @ self._V
+        return self._ours(tau, "tau") @ self._V
 
     def tau_from_pin(self, tau: ArrayLike) -> Array:
         """Torque (..., nv) from Pinocchio's; a leader feels its followers by their ratio."""
-        return batch(tau, self._their_nv, "Pinocchio's tau") @ self._T
+        return self._theirs(tau, "Pinocchio's tau") @ self._T
 
 
 def _check_pinocchio_joint(body: Body, joint: Any, name: str) -> None:
@@ -124,22 +242,7 @@ def _check_pinocchio_joint(body: Body, joint: Any, name: str) -> None:
         )
 
 
-def _to_pinocchio(pair: Pair, q: Array) -> Array:
-    if isinstance(pair.body.joint, Planar):
-        angle = q[..., 0]
-        return np.stack([q[..., 1], q[..., 2], np.cos(angle), np.sin(angle)], axis=-1)
-    if pair.their_q.stop - pair.their_q.start == 2:
-        return np.concatenate([np.cos(q), np.sin(q)], axis=-1)
-    return q
-
-
-def _from_pinocchio(pair: Pair, q: Array) -> Array:
-    if isinstance(pair.body.joint, Planar):
-        return np.stack([np.arctan2(q[..., 3], q[..., 2]), q[..., 0], q[..., 1]], axis=-1)
-    if pair.their_q.stop - pair.their_q.start == 2:
-        return np.arctan2(q[..., 1:], q[..., :1])
-    return q
-
+# ---- MuJoCo --------------------------------------------------------------------------------
 
 _MUJOCO_TYPE: dict[type[AbstractJoint], int] = {
     Free: FREE,
@@ -151,7 +254,7 @@ _WXYZ, _XYZW = [3, 0, 1, 2], [1, 2, 3, 0]
 
 
 @final
-class MujocoMap:
+class MujocoMap(_JointMap):
     """Vectors of ``robot`` in the order of a ``mujoco.MjModel`` and back.
 
     ``q`` in the arguments is always the dynsys position: MuJoCo's free joints move in world
@@ -172,8 +275,8 @@ class MujocoMap:
     def __init__(self, robot: KinematicTree, model: Any) -> None:
         names = joint_names(model)
         free = [name for name, kind in zip(names, model.jnt_type, strict=True) if kind == FREE]
-        numbers = pair_up(robot, "MuJoCo", names, free if len(free) == 1 else ())
-        pairs: list[Pair] = []
+        numbers = _pair_up(robot, "MuJoCo", names, free if len(free) == 1 else ())
+        pairs: list[_Pair] = []
         places = zip(robot.bodies, robot.q_slices(), robot.v_slices(), strict=True)
         for (body, q, v), j in zip(places, numbers, strict=True):
             if _MUJOCO_TYPE.get(type(body.joint)) != int(model.jnt_type[j]):
@@ -184,66 +287,61 @@ class MujocoMap:
             _check_free_on_base(body, names[j])
             start, at = int(model.jnt_qposadr[j]), int(model.jnt_dofadr[j])
             their_q = slice(start, start + body.joint.nq)
-            pairs.append(Pair(body, q, v, their_q, slice(at, at + body.joint.nv)))
-        self._pairs = tuple(pairs)
-        self._nq, self._nv = robot.nq, robot.nv
-        self._their_nq, self._their_nv = int(model.nq), int(model.nv)
-        self._T, self._V = velocity_maps(pairs, self._nv, self._their_nv)
+            pairs.append(_Pair(body, q, v, their_q, slice(at, at + body.joint.nv)))
+        super().__init__(robot, model, pairs)
+
+    @staticmethod
+    def _to(pair: _Pair, q: Array) -> Array:
+        return _reordered(pair.body.joint, q, _WXYZ)
+
+    @staticmethod
+    def _from(pair: _Pair, q: Array) -> Array:
+        own = _reordered(pair.body.joint, q, _XYZW)
+        if own.shape[-1] >= 4:
+            own[..., -4:] /= np.linalg.norm(own[..., -4:], axis=-1, keepdims=True)
+        return own
 
     def q_to_mujoco(self, q: ArrayLike) -> Array:
         """Position (..., nq) as MuJoCo's qpos."""
-        ours = batch(q, self._nq, "q")
-        out = np.empty((*ours.shape[:-1], self._their_nq))
-        for pair in self._pairs:
-            out[..., pair.their_q] = _reordered(pair.body.joint, pair.position(ours), _WXYZ)
-        return out
+        return self._q_to(q)
 
     def q_from_mujoco(self, qpos: ArrayLike) -> Array:
         """Position (..., nq) from MuJoCo's qpos; quaternions are normalised."""
-        theirs = batch(qpos, self._their_nq, "qpos")
-        out = np.empty((*theirs.shape[:-1], self._nq))
-        for pair in self._pairs:
-            if pair.leads:
-                own = _reordered(pair.body.joint, theirs[..., pair.their_q], _XYZW)
-                if own.shape[-1] >= 4:
-                    own[..., -4:] /= np.linalg.norm(own[..., -4:], axis=-1, keepdims=True)
-                out[..., pair.q] = own
-        return out
+        return self._q_from(qpos, "qpos")
 
     def v_to_mujoco(self, q: ArrayLike, v: ArrayLike) -> Array:
         """Velocity (..., nv) as MuJoCo's qvel."""
-        return self._turned(q, batch(v, self._nv, "v") @ self._T.T, to_world=True)
+        return self._turned(q, self._ours(v, "v") @ self._T.T, to_world=True)
 
     def v_from_mujoco(self, q: ArrayLike, qvel: ArrayLike) -> Array:
         """Velocity (..., nv) from MuJoCo's qvel."""
-        theirs = batch(qvel, self._their_nv, "qvel")
-        return self._turned(q, theirs, to_world=False) @ self._V.T
+        return self._turned(q, self._theirs(qvel, "qvel"), to_world=False) @ self._V.T
 
     def a_to_mujoco(self, q: ArrayLike, v: ArrayLike, a: ArrayLike) -> Array:
         """Acceleration qdd (..., nv) as MuJoCo's qacc."""
-        ours = batch(a, self._nv, "a") + self._carried(v)
+        ours = self._ours(a, "a") + self._carried(v)
         return self._turned(q, ours @ self._T.T, to_world=True)
 
     def a_from_mujoco(self, q: ArrayLike, v: ArrayLike, qacc: ArrayLike) -> Array:
         """Acceleration qdd (..., nv) from MuJoCo's qacc; ``v`` is the dynsys velocity."""
-        theirs = batch(qacc, self._their_nv, "qacc")
-        return self._turned(q, theirs, to_world=False) @ self._V.T - self._carried(v)
+        return self._turned(
+            q, self._theirs(qacc, "qacc"), to_world=False
+        ) @ self._V.T - self._carried(v)
 
     def tau_to_mujoco(self, q: ArrayLike, tau: ArrayLike) -> Array:
         """Torque (..., nv) as MuJoCo's qfrc; coupled followers get none."""
-        return self._turned(q, batch(tau, self._nv, "tau") @ self._V, to_world=True)
+        return self._turned(q, self._ours(tau, "tau") @ self._V, to_world=True)
 
     def tau_from_mujoco(self, q: ArrayLike, qfrc: ArrayLike) -> Array:
         """Torque (..., nv) from MuJoCo's qfrc; a leader feels its followers by their ratio."""
-        theirs = batch(qfrc, self._their_nv, "qfrc")
-        return self._turned(q, theirs, to_world=False) @ self._T
+        return self._turned(q, self._theirs(qfrc, "qfrc"), to_world=False) @ self._T
 
-    def _free(self) -> list[Pair]:
+    def _free(self) -> list[_Pair]:
         return [pair for pair in self._pairs if isinstance(pair.body.joint, Free)]
 
     def _turned(self, q: ArrayLike, theirs: Array, *, to_world: bool) -> Array:
         """Linear parts of free joints from body to world axes, or back."""
-        position = batch(q, self._nq, "q")
+        position = _batch(q, self._nq, "q")
         shape = (*np.broadcast_shapes(position.shape[:-1], theirs.shape[:-1]), self._their_nv)
         out = np.array(np.broadcast_to(theirs, shape))
         for pair in self._free():
@@ -255,7 +353,7 @@ class MujocoMap:
 
     def _carried(self, v: ArrayLike) -> Array:
         """W x v of every free joint: classical minus componentwise acceleration."""
-        velocity = batch(v, self._nv, "v")
+        velocity = self._ours(v, "v")
         out = np.zeros_like(velocity)
         for pair in self._free():
             own = velocity[..., pair.v]

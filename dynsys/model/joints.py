@@ -15,12 +15,16 @@ Every joint chooses its velocity in successor (child) coordinates, so that its m
 | spherical   | 4  | 3  | unit quaternion x y z w          | angular velocity (child)        |
 | free        | 7  | 6  | position, unit quaternion        | angular, linear velocity (child)|
 | fixed       | 0  | 0  |                                  |                                 |
+
+A joint about or along one axis is described by S alone: its first coordinate turns where S has
+an angular part, and every coordinate slides along the linear part of its column of S.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import ClassVar, final
 
 import numpy as np
@@ -47,22 +51,25 @@ __all__ = [
     "Prismatic",
     "Revolute",
     "Spherical",
-    "left_jacobian",
-    "quaternion_step",
     "random_quaternion",
-    "uniform",
 ]
 
-# ----------------------------------------------------------------------
-# What the rest of dynsys asks of a joint; the joints are in :mod:`dynsys.model.joints`.
+JOINT_TYPES: dict[str, type[AbstractJoint]] = {}
+"""Joint classes by their kind, in the order of the table above."""
 
 
 class AbstractJoint(ABC):
-    """What the rest of dynsys asks of a joint."""
+    """What the rest of dynsys asks of a joint. A class states its kind, nq and nv."""
 
     kind: ClassVar[str]
     nq: ClassVar[int]
     nv: ClassVar[int]
+
+    def __init_subclass__(cls, kind: str = "", nq: int = 0, nv: int = 0) -> None:
+        super().__init_subclass__()
+        if kind:
+            cls.kind, cls.nq, cls.nv = kind, nq, nv
+            JOINT_TYPES[kind] = cls
 
     @property
     @abstractmethod
@@ -81,16 +88,16 @@ class AbstractJoint(ABC):
         """Position (nq,) at which child and joint frame coincide."""
         return np.zeros(self.nq)
 
+    @abstractmethod
     def random(self, rng: np.random.Generator, lower: Array, upper: Array) -> Array:
         """Random position (nq,) between the limits; within +-pi or +-1 where there are none."""
-        return uniform(rng, lower, upper, np.pi)
 
     def integrate(self, q: Array, v: Array, dt: float) -> Array:
         """Position (nq,) after moving at constant velocity v (nv,) for time dt."""
         return q + v * dt
 
 
-def uniform(
+def _uniform(
     rng: np.random.Generator, lower: Array, upper: Array, reach: float | Array
 ) -> Array:
     """Random numbers between the limits; within +-``reach`` where there are none."""
@@ -99,8 +106,7 @@ def uniform(
     return rng.uniform(low, np.maximum(low, high))
 
 
-# ----------------------------------------------------------------------
-# Joints about or along one axis: revolute, prismatic, helical, cylindrical, planar.
+# ---- joints about or along one axis ------------------------------------------------------
 
 
 def _unit(axis: Array, what: str) -> Array:
@@ -116,132 +122,105 @@ def _unit(axis: Array, what: str) -> Array:
     return unit
 
 
+def _columns(*columns: tuple[Array, Array]) -> Array:
+    """S (6, nv) from the angular and linear part (3,) of every column."""
+    S = np.column_stack([np.concatenate(column) for column in columns])
+    S.setflags(write=False)
+    return S
+
+
+_NONE = np.zeros(3)
+
+
 @dataclass(frozen=True, eq=False)
 class _AxisJoint(AbstractJoint):
-    """A joint described by one unit axis (3,), child and parent alike."""
+    """A joint described by one unit axis (3,), child and parent alike, and its S."""
 
     axis: Array = field(default_factory=lambda: np.array([0.0, 0.0, 1.0]))
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "axis", _unit(self.axis, self.kind))
 
-    def _rotation_pattern(self) -> BoolArray:
-        a = np.abs(self.axis)
+    @cached_property
+    def _turns(self) -> bool:
+        """Whether q[0] is an angle about the axis."""
+        return bool(self.S[:3].any())
+
+    @cached_property
+    def _slides(self) -> list[tuple[int, Array]]:
+        """Coordinates that move the origin, and the direction (3,) in which each does."""
+        return [(k, linear) for k, linear in enumerate(self.S[3:].T) if linear.any()]
+
+    def transform(self, q: ScalarArray) -> Transform:
+        E = rotation_about(self.axis, np.cos(q[0]), np.sin(q[0])) if self._turns else np.eye(3)
+        steps = [direction * q[k] for k, direction in self._slides]
+        return Transform(E, sum(steps[1:], start=steps[0]) if steps else np.zeros(3))
+
+    def pattern(self) -> tuple[BoolArray, BoolArray]:
+        a = np.abs(self.axis) if self._turns else _NONE
         a_cross = np.array([[0, a[2], a[1]], [a[2], 0, a[0]], [a[1], a[0], 0]])
-        pattern: BoolArray = (np.eye(3) + np.outer(a, a) + a_cross) > 0
-        return pattern
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class Revolute(_AxisJoint):
-    """Rotation by q about ``axis``; also URDF's continuous joint."""
-
-    kind: ClassVar[str] = "revolute"
-    nq: ClassVar[int] = 1
-    nv: ClassVar[int] = 1
-
-    @property
-    def S(self) -> Array:
-        return np.concatenate([self.axis, np.zeros(3)])[:, None]
-
-    def transform(self, q: ScalarArray) -> Transform:
-        return Transform(rotation_about(self.axis, np.cos(q[0]), np.sin(q[0])), np.zeros(3))
-
-    def pattern(self) -> tuple[BoolArray, BoolArray]:
-        return self._rotation_pattern(), np.zeros(3, dtype=bool)
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class Prismatic(_AxisJoint):
-    """Translation by q along ``axis``."""
-
-    kind: ClassVar[str] = "prismatic"
-    nq: ClassVar[int] = 1
-    nv: ClassVar[int] = 1
-
-    @property
-    def S(self) -> Array:
-        return np.concatenate([np.zeros(3), self.axis])[:, None]
-
-    def transform(self, q: ScalarArray) -> Transform:
-        return Transform(np.eye(3), self.axis * q[0])
-
-    def pattern(self) -> tuple[BoolArray, BoolArray]:
-        return np.eye(3, dtype=bool), self.axis != 0
+        return (np.eye(3) + np.outer(a, a) + a_cross) > 0, (self.S[3:] != 0).any(axis=1)
 
     def random(self, rng: np.random.Generator, lower: Array, upper: Array) -> Array:
-        return uniform(rng, lower, upper, 1.0)
+        return _uniform(rng, lower, upper, np.where(self.S[:3].any(axis=0), np.pi, 1.0))
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class Helical(_AxisJoint):
+class Revolute(_AxisJoint, kind="revolute", nq=1, nv=1):
+    """Rotation by q about ``axis``; also URDF's continuous joint."""
+
+    @cached_property
+    def S(self) -> Array:
+        return _columns((self.axis, _NONE))
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Prismatic(_AxisJoint, kind="prismatic", nq=1, nv=1):
+    """Translation by q along ``axis``."""
+
+    @cached_property
+    def S(self) -> Array:
+        return _columns((_NONE, self.axis))
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Helical(_AxisJoint, kind="helical", nq=1, nv=1):
     """Screw: rotation by q about ``axis`` with advance ``pitch`` * q along it (m/rad)."""
 
     pitch: float = 0.0
-    kind: ClassVar[str] = "helical"
-    nq: ClassVar[int] = 1
-    nv: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         _AxisJoint.__post_init__(self)
         if not np.isfinite(self.pitch):
             raise ModelError(f"helical joint: pitch {self.pitch} m/rad is not a finite number")
 
-    @property
+    @cached_property
     def S(self) -> Array:
-        return np.concatenate([self.axis, self.pitch * self.axis])[:, None]
-
-    def transform(self, q: ScalarArray) -> Transform:
-        E = rotation_about(self.axis, np.cos(q[0]), np.sin(q[0]))
-        return Transform(E, (self.pitch * self.axis) * q[0])
-
-    def pattern(self) -> tuple[BoolArray, BoolArray]:
-        return self._rotation_pattern(), (self.pitch * self.axis) != 0
+        return _columns((self.axis, self.pitch * self.axis))
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class Cylindrical(_AxisJoint):
+class Cylindrical(_AxisJoint, kind="cylindrical", nq=2, nv=2):
     """Independent rotation q[0] about and translation q[1] along ``axis``."""
 
-    kind: ClassVar[str] = "cylindrical"
-    nq: ClassVar[int] = 2
-    nv: ClassVar[int] = 2
-
-    @property
+    @cached_property
     def S(self) -> Array:
-        zero = np.zeros(3)
-        return np.column_stack(
-            [np.concatenate([self.axis, zero]), np.concatenate([zero, self.axis])]
-        )
-
-    def transform(self, q: ScalarArray) -> Transform:
-        E = rotation_about(self.axis, np.cos(q[0]), np.sin(q[0]))
-        return Transform(E, self.axis * q[1])
-
-    def pattern(self) -> tuple[BoolArray, BoolArray]:
-        return self._rotation_pattern(), self.axis != 0
-
-    def random(self, rng: np.random.Generator, lower: Array, upper: Array) -> Array:
-        return uniform(rng, lower, upper, np.array([np.pi, 1.0]))
+        return _columns((self.axis, _NONE), (_NONE, self.axis))
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class Planar(_AxisJoint):
+class Planar(_AxisJoint, kind="planar", nq=3, nv=3):
     """Motion in the plane normal to ``axis``: q = (angle, distance along e1, along e2).
 
     e1 is the frame axis that follows the normal (x for a normal along z, as in URDF and
     [RBDA] table 4.1), made perpendicular to it; e2 = axis x e1. The distances are measured on
     the parent, the linear velocity in the turned child.
     """
-
-    kind: ClassVar[str] = "planar"
-    nq: ClassVar[int] = 3
-    nv: ClassVar[int] = 3
 
     @property
     def directions(self) -> tuple[Array, Array]:
@@ -251,29 +230,10 @@ class Planar(_AxisJoint):
         e1 = _unit(start - n * float(n @ start), "planar")
         return e1, np.asarray(cross(n, e1))
 
-    @property
+    @cached_property
     def S(self) -> Array:
         e1, e2 = self.directions
-        zero = np.zeros(3)
-        return np.column_stack(
-            [
-                np.concatenate([self.axis, zero]),
-                np.concatenate([zero, e1]),
-                np.concatenate([zero, e2]),
-            ]
-        )
-
-    def transform(self, q: ScalarArray) -> Transform:
-        e1, e2 = self.directions
-        E = rotation_about(self.axis, np.cos(q[0]), np.sin(q[0]))
-        return Transform(E, e1 * q[1] + e2 * q[2])
-
-    def pattern(self) -> tuple[BoolArray, BoolArray]:
-        e1, e2 = self.directions
-        return self._rotation_pattern(), (e1 != 0) | (e2 != 0)
-
-    def random(self, rng: np.random.Generator, lower: Array, upper: Array) -> Array:
-        return uniform(rng, lower, upper, np.array([np.pi, 1.0, 1.0]))
+        return _columns((self.axis, _NONE), (_NONE, e1), (_NONE, e2))
 
     def integrate(self, q: Array, v: Array, dt: float) -> Array:
         turn = v[0] * dt
@@ -284,18 +244,13 @@ class Planar(_AxisJoint):
         return np.array([q[0] + turn, q[1] + dx, q[2] + dy])
 
 
-# ----------------------------------------------------------------------
-# Joints that turn by a unit quaternion (x, y, z, w): spherical and free.
+# ---- joints that turn by a unit quaternion (x, y, z, w), and no joint --------------------
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class Spherical(AbstractJoint):
+class Spherical(AbstractJoint, kind="spherical", nq=4, nv=3):
     """Ball joint: unit quaternion (x, y, z, w), angular velocity in child coordinates."""
-
-    kind: ClassVar[str] = "spherical"
-    nq: ClassVar[int] = 4
-    nv: ClassVar[int] = 3
 
     @property
     def S(self) -> Array:
@@ -319,12 +274,8 @@ class Spherical(AbstractJoint):
 
 @final
 @dataclass(frozen=True, eq=False)
-class Free(AbstractJoint):
+class Free(AbstractJoint, kind="free", nq=7, nv=6):
     """Six freedoms: q = (position in parent, quaternion), v = (angular, linear) in child."""
-
-    kind: ClassVar[str] = "free"
-    nq: ClassVar[int] = 7
-    nv: ClassVar[int] = 6
 
     @property
     def S(self) -> Array:
@@ -340,7 +291,7 @@ class Free(AbstractJoint):
         return np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
 
     def random(self, rng: np.random.Generator, lower: Array, upper: Array) -> Array:
-        position = uniform(rng, lower[:3], upper[:3], 1.0)
+        position = _uniform(rng, lower[:3], upper[:3], 1.0)
         return np.concatenate([position, random_quaternion(rng)])
 
     def integrate(self, q: Array, v: Array, dt: float) -> Array:
@@ -382,12 +333,8 @@ def left_jacobian(turn: Array) -> Array:
 
 @final
 @dataclass(frozen=True, eq=False)
-class Fixed(AbstractJoint):
+class Fixed(AbstractJoint, kind="fixed", nq=0, nv=0):
     """No freedom. Readers fold fixed joints away; a tree may still hold them."""
-
-    kind: ClassVar[str] = "fixed"
-    nq: ClassVar[int] = 0
-    nv: ClassVar[int] = 0
 
     @property
     def S(self) -> Array:
@@ -399,8 +346,5 @@ class Fixed(AbstractJoint):
     def pattern(self) -> tuple[BoolArray, BoolArray]:
         return np.eye(3, dtype=bool), np.zeros(3, dtype=bool)
 
-
-JOINT_TYPES: dict[str, type[AbstractJoint]] = {
-    joint.kind: joint
-    for joint in (Revolute, Prismatic, Helical, Cylindrical, Planar, Spherical, Free, Fixed)
-}
+    def random(self, rng: np.random.Generator, lower: Array, upper: Array) -> Array:
+        return np.zeros(0)

@@ -202,8 +202,12 @@ class Inertia:
     @property
     def about_origin(self) -> Array:
         """Rotational inertia (3, 3) about the body's origin: I_C + m [c]x [c]x^T."""
-        c = self.com
-        return self.about_com + self.mass * (float(c @ c) * np.eye(3) - np.outer(c, c))
+        return self._about(np.zeros(3))
+
+    def _about(self, point: Array) -> Array:
+        """Rotational inertia (3, 3) about a point (3,): I_C + m [d]x [d]x^T, d = c - point."""
+        d = self.com - point
+        return self.about_com + self.mass * (float(d @ d) * np.eye(3) - np.outer(d, d))
 
     def moments(self, dtype: type[np.floating[Any]] = np.float64) -> MassMoments:
         """Mass, first and second moment about the body's origin, worked out once and rounded.
@@ -234,12 +238,7 @@ class Inertia:
         if mass == 0.0:
             return Inertia(0.0, np.zeros(3), self.about_com + other.about_com)
         com = (self.first_moment + other.first_moment) / mass
-        about = sum(
-            part.about_com
-            + part.mass * (float((d := part.com - com) @ d) * np.eye(3) - np.outer(d, d))
-            for part in (self, other)
-        )
-        return Inertia(mass, com, np.asarray(about))
+        return Inertia(mass, com, self._about(com) + other._about(com))
 
 
 @final
@@ -286,24 +285,15 @@ class MassMoments:
         return MassMoments(self.mass, turned + self.mass * r, second)
 
 
-# ----------------------------------------------------------------------
-# X^T M X for a symmetric (6, 6) matrix M and a motion transform X, by its parts.
-#
-#     M = [[A, B], [B^T, C]]   rotation:     (E^T A E, E^T B E, E^T C E)
-#                              translation:  B' = B + [r]x C,   A' = A + [r]x B^T - B' [r]x
-#
-# A rotation about a frame axis mixes two coordinates only. With d = m11 - m22, t = m12 + m21,
-#
-#     m11' = m22 + h, m22' = m11 - h, h = c^2 d - c s t ;  m12' = m12 + g, m21' = m21 + g,
-#     g = c s d - s^2 t
-#
-# turns a 2x2 block with four multiplications (Brandl, Johanni and Otter 1986 count the same
-# way),
-# so that A, B, C cost 28 together, where the plain products cost 60.
+# ---- X^T M X, what an articulated inertia becomes one joint further down -----------------
 
 
 def congruence(X: Transform, M: ScalarArray) -> ScalarArray:
-    """X^T M X (6, 6), symmetric, over scalars of any kind."""
+    """X^T M X (6, 6) for symmetric M = [[A, B], [B^T, C]], over scalars of any kind.
+
+    rotation:     (E^T A E, E^T B E, E^T C E)
+    translation:  B' = B + [r]x C,   A' = A + [r]x B^T - B' [r]x
+    """
     A, B, C = (rotate_matrix(X.E, block) for block in (M[:3, :3], M[:3, 3:], M[3:, 3:]))
     if any(not is_number(x, 0) for x in X.r):
         rC = cross_columns(X.r, C)
@@ -337,7 +327,16 @@ def mirrored(A: ScalarArray) -> ScalarArray:
 
 
 def rotate_matrix(E: ScalarArray, M: ScalarArray) -> ScalarArray:
-    """E^T M E (3, 3); E about a frame axis is recognised by its exact zeros and ones."""
+    """E^T M E (3, 3); E about a frame axis is recognised by its exact zeros and ones.
+
+    Such an E mixes two coordinates only. With d = m11 - m22, t = m12 + m21,
+
+        m11' = m22 + h, m22' = m11 - h, h = c^2 d - c s t ;  m12' = m12 + g, m21' = m21 + g,
+        g = c s d - s^2 t
+
+    turns a 2x2 block with four multiplications (Brandl, Johanni and Otter 1986 count the same
+    way), so that A, B, C of :func:`congruence` cost 28 together, the plain products 60.
+    """
     axis = frame_axis(E)
     if axis is None:
         return E.T @ M @ E
@@ -351,9 +350,9 @@ def rotate_matrix(E: ScalarArray, M: ScalarArray) -> ScalarArray:
     h, g = cc * d - cs * t, cs * d - ss * t
     out[i, i], out[j, j] = M[j, j] + h, M[i, i] - h
     out[i, j], out[j, i] = M[i, j] + g, M[j, i] + g
-    for k in (axis,):
-        out[i, k], out[j, k] = c * M[i, k] - s * M[j, k], s * M[i, k] + c * M[j, k]
-        out[k, i], out[k, j] = c * M[k, i] - s * M[k, j], s * M[k, i] + c * M[k, j]
+    k = axis
+    out[i, k], out[j, k] = c * M[i, k] - s * M[j, k], s * M[i, k] + c * M[j, k]
+    out[k, i], out[k, j] = c * M[k, i] - s * M[k, j], s * M[k, i] + c * M[k, j]
     return out
 
 

@@ -26,33 +26,23 @@ from dynsys.model.tree import Body, KinematicTree
 from dynsys.types import Array
 
 __all__ = [
-    "AXES",
     "asimo",
     "auto_tree",
     "balanced_tree",
-    "box_inertia",
     "centipede",
     "chain",
-    "cloud_inertia",
-    "from_parents",
     "humanoid30",
-    "limb",
-    "random_joint",
-    "random_rotation",
     "random_tree",
-    "shifted",
     "side_branches",
     "spanning_grid",
-    "twisted",
 ]
-
-# ----------------------------------------------------------------------
-# Parts of synthetic robots: inertias, random joints and placements, limbs, given shapes.
 
 X, Y, Z = "x", "y", "z"
 AXES = {X: np.array([1.0, 0, 0]), Y: np.array([0, 1.0, 0]), Z: np.array([0, 0, 1.0])}
 _TWISTS = ((0.0, 1.0), (1.0, 0.0), (0.0, -1.0))
 """Cosine and sine of the twists +90, 0, -90 degrees."""
+
+# ---- parts: inertias, random joints and placements, limbs, given shapes ------------------
 
 
 def cloud_inertia(rng: np.random.Generator, scale: float = 1.0) -> Inertia:
@@ -127,6 +117,8 @@ def from_parents(
         bodies.append(Body(body, parent, Revolute(), placement, cloud_inertia(rng)))
     return KinematicTree(name, bodies)
 
+
+# ---- robots --------------------------------------------------------------------------------
 
 _LEG = (Z, X, Y, Y, Y, X)
 _ARM = (Y, X, Z, Y, Z, Y, X)

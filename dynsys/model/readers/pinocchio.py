@@ -6,13 +6,11 @@ imports pinocchio: the model is only asked for its attributes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 
-from dynsys.errors import ModelError, StateError, nearest_name
+from dynsys.errors import ModelError
 from dynsys.model.joints import (
     AbstractJoint,
     Free,
@@ -25,21 +23,20 @@ from dynsys.model.joints import (
 from dynsys.model.readers.assembly import Assembly, InertiaPolicy, check_policies, emit
 from dynsys.model.spatial import Inertia, Transform, without_rounding
 from dynsys.model.tree import Body, Coupling, Frame, KinematicTree
-from dynsys.types import Array, ArrayLike
+from dynsys.types import Array
 
-__all__ = [
-    "Pair",
-    "batch",
-    "from_pinocchio",
-    "pair_up",
-    "pinocchio_joint",
-    "pinocchio_subspace",
-    "velocity_maps",
-    "velocity_order",
-]
+__all__ = ["ROOT_JOINT", "from_pinocchio", "pinocchio_subspace", "velocity_order"]
 
 ANGULAR_FIRST = [3, 4, 5, 0, 1, 2]
 ROOT_JOINT = "root_joint"
+_STATED = {
+    "armature": ("armature",),
+    "damping": ("damping",),
+    "friction": ("upperDryFrictionLimit", "friction"),
+    "effort_limit": ("upperEffortLimit", "effortLimit"),
+    "velocity_limit": ("upperVelocityLimit", "velocityLimit"),
+}
+"""What a body states about its joint, and the names it has in Pinocchio's versions."""
 
 
 def from_pinocchio(model: Any, *, inertia: InertiaPolicy = "warn") -> KinematicTree:
@@ -134,24 +131,16 @@ def _body(model: Any, i: int, name: str) -> Body:
     joint = model.joints[i]
     counterpart = pinocchio_joint(joint, model.names[i])
     inertia = model.inertias[i]
-    entries: list[ArrayLike | None] = [None] * 6
+    stated: dict[str, Any] = {}
     if joint.nv > 0:
         theirs = np.arange(joint.idx_v, joint.idx_v + joint.nv)
         ours = theirs[np.argsort(velocity_order(counterpart))]
-        friction = getattr(model, "upperDryFrictionLimit", None)
-        effort = getattr(model, "upperEffortLimit", None)
-        speed = getattr(model, "upperVelocityLimit", None)
-        friction = model.friction if friction is None else friction
-        effort = model.effortLimit if effort is None else effort
-        speed = model.velocityLimit if speed is None else speed
-        values = (model.armature, model.damping, friction, _limited(effort), _limited(speed))
-        entries[:5] = [np.array(value)[ours] for value in values]
-    limits: tuple[float | None, float | None] = (None, None)
+        for key, names in _STATED.items():  # the newer name first
+            values = next(getattr(model, name) for name in names if hasattr(model, name))
+            stated[key] = (_limited(values) if "limit" in key else np.array(values))[ours]
     if joint.nq == 1:
-        limits = (
-            float(_limited(model.lowerPositionLimit)[joint.idx_q]),
-            float(_limited(model.upperPositionLimit)[joint.idx_q]),
-        )
+        stated["lower"] = _limited(model.lowerPositionLimit)[joint.idx_q]
+        stated["upper"] = _limited(model.upperPositionLimit)[joint.idx_q]
     return Body(
         name=name,
         parent=int(model.parents[i]) - 1,
@@ -161,13 +150,7 @@ def _body(model: Any, i: int, name: str) -> Body:
             float(inertia.mass), np.array(inertia.lever), np.array(inertia.inertia)
         ),
         joint_name="root" if model.names[i] == ROOT_JOINT else model.names[i],
-        armature=entries[0],
-        damping=entries[1],
-        friction=entries[2],
-        effort_limit=entries[3],
-        velocity_limit=entries[4],
-        lower=limits[0],
-        upper=limits[1],
+        **stated,
     )
 
 
@@ -188,82 +171,6 @@ def _couplings(model: Any) -> dict[int, Coupling]:
             int(leader) - 1, float(rule.scaling), float(rule.offset)
         )
     return couplings
-
-
-# ----------------------------------------------------------------------
-# Pairing the joints of a robot with those of another library's model, by name.
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class Pair:
-    """One of our joints and its places in both orders; an empty place is a follower's."""
-
-    body: Body
-    q: slice
-    v: slice
-    their_q: slice
-    their_v: slice
-
-    @property
-    def leads(self) -> bool:
-        return self.body.coupling is None
-
-    def position(self, q: Array) -> Array:
-        own = q[..., self.q]
-        rule = self.body.coupling
-        return own if rule is None else rule.ratio * own + rule.offset
-
-
-def batch(x: ArrayLike, size: int, what: str) -> Array:
-    """Return x as float64 (..., size); StateError names ``what``."""
-    try:
-        array = np.asarray(x, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise StateError(f"{what} is not numeric: {error}") from None
-    if array.ndim == 0 or array.shape[-1] != size:
-        raise StateError(f"{what} must have shape (..., {size}), got {array.shape}")
-    return array
-
-
-def velocity_maps(pairs: Sequence[Pair], nv: int, their_nv: int) -> tuple[Array, Array]:
-    """T (their_nv, nv) with v_theirs = T v, and V (nv, their_nv) with v = V v_theirs."""
-    T, V = np.zeros((their_nv, nv)), np.zeros((nv, their_nv))
-    for pair in pairs:
-        ours = np.arange(pair.v.start, pair.v.stop)[velocity_order(pair.body.joint)]
-        theirs = np.arange(pair.their_v.start, pair.their_v.stop)
-        if pair.body.coupling is not None:
-            T[theirs, ours[: len(theirs)]] = pair.body.coupling.ratio
-        else:
-            T[theirs, ours] = 1.0
-            V[ours, theirs] = 1.0
-    T.setflags(write=False)
-    V.setflags(write=False)
-    return T, V
-
-
-def pair_up(
-    robot: KinematicTree, what: str, theirs: Sequence[str], root_names: Sequence[str]
-) -> list[int]:
-    """Number, in their order, of each of our joints; every joint needs a partner."""
-    number = {name: i for i, name in enumerate(theirs)}
-    found: list[int] = []
-    for name in robot.joint_names:
-        aliases = [name, *(root_names if name == "root" else ())]
-        match = next((number[alias] for alias in aliases if alias in number), None)
-        if match is None:
-            hint = nearest_name(name, tuple(theirs))
-            raise ModelError(
-                f"robot {robot.name!r}: joint {name!r} is not in the {what} model{hint}"
-            )
-        found.append(match)
-    left = [name for i, name in enumerate(theirs) if i not in set(found)]
-    if left:
-        raise ModelError(
-            f"robot {robot.name!r} has no joint {left[0]!r} of the {what} model; load both from"
-            " the same file with the same base"
-        )
-    return found
 
 
 def velocity_order(joint: AbstractJoint) -> list[int]:
