@@ -7,7 +7,11 @@ except that quaternions are x y z w and free joints move in body coordinates
 inner bodies are massless and called ``body/joint``. A body's frame sits at the anchor of its
 last joint; where that is not MuJoCo's body origin, the frame ``body/origin`` is.
 
-What files of unknown origin may refer to is in :mod:`dynsys.model.readers.mjcf`.
+Files of unknown origin: the main file and everything it includes is read by ``xml_input``
+first (no document types, bounded size and nesting); included files must lie below the folder of
+the main file; assets must be regular files of bounded size; elements that MuJoCo's compiler
+multiplies (replicate, composite, flexcomp) and images it makes must stay within bounds. MuJoCo
+itself opens no network connection.
 """
 
 from __future__ import annotations
@@ -59,15 +63,7 @@ def mjcf_from_node(root: Node, options: ReadOptions) -> tuple[KinematicTree, lis
     return reader.assembly.finish(gravity, options.inertia), reader.assembly.notes
 
 
-# ----------------------------------------------------------------------
-# What an MJCF file of unknown origin may refer to, and how much it may expand to.
-#
-# The main file and everything it includes is read by ``xml_input`` first (no
-# document types, bounded size and nesting); included files must lie below the folder of the
-# main
-# file; assets must be regular files of bounded size; elements that MuJoCo's compiler multiplies
-# (replicate, composite, flexcomp) and images it makes must stay within bounds. MuJoCo itself
-# opens no network connection.
+# ---- what a file of unknown origin may refer to, and how much it may expand to -----------
 
 MAX_INCLUDED = 100
 MAX_EXPANDED = 50_000
@@ -116,15 +112,9 @@ def _check_area(node: Node) -> None:
         if key != "memory" and _product(value) > MAX_PIXELS:
             raise node.error(f"{key}={value} is more than {MAX_PIXELS}; refused")
     for tag, *sides in _AREAS:
-        if (
-            node.tag == tag
-            and _product(" ".join(_text(node, side) for side in sides)) > MAX_PIXELS
-        ):
+        points = " ".join(node.attributes.get(side, "1") for side in sides)
+        if node.tag == tag and _product(points) > MAX_PIXELS:
             raise node.error(f"<{tag}> of more than {MAX_PIXELS} points; refused")
-
-
-def _text(node: Node, key: str) -> str:
-    return node.attributes.get(key, "1")
 
 
 def _product(words: str) -> float:
@@ -154,7 +144,7 @@ def _expanded(
         size += sizes.get(target, 0.0)
     size += sum(_expanded(child, folder, included, sizes) for child in node.children)
     if node.tag in _MULTIPLIED:
-        size *= _product(_text(node, "count"))
+        size *= _product(node.attributes.get("count", "1"))
     if size > MAX_EXPANDED and node.tag in (*_MULTIPLIED, "mujoco"):
         raise node.error(f"expands to more than {MAX_EXPANDED} elements; refused")
     return size
@@ -189,8 +179,7 @@ def _with_included(
             yield from _with_included(included[target], folder, max_bytes, included)
 
 
-# ----------------------------------------------------------------------
-# What a compiled MuJoCo model holds, as bodies, frames and couplings of an assembly.
+# ---- bodies, frames and couplings of a compiled model ----------------------------------------
 
 FREE, BALL, SLIDE, HINGE = range(4)  # mujoco.mjtJoint
 EQUALITY_JOINT = 2  # mujoco.mjtEq.mjEQ_JOINT
@@ -241,7 +230,7 @@ def transform_of(position: Array, quaternion_wxyz: Array) -> Transform:
 
 
 def _shift(r: Array) -> Transform:
-    return Transform(np.eye(3), np.asarray(r, dtype=np.float64))
+    return Transform(np.eye(3), r)
 
 
 @final
@@ -312,8 +301,9 @@ class ModelReader:
             anchor = np.zeros(3) if isinstance(joint, Free) else next_anchor
             own = inertia.seen_from(_shift(-anchor)) if last else Inertia.zero()
             label = name if last else f"{name}/{self.names[j]}"
-            carrier = self.assembly.add(self._body(j, label, carrier, joint, placement, own))
-            self.number[j] = carrier
+            stated = self._stated(j, joint)
+            body = Body(label, carrier, joint, placement, own, self.names[j], **stated)
+            self.number[j] = carrier = self.assembly.add(body)
             here = Transform.identity()
         self.place.append(Frame(carrier, _shift(-anchor)))
         if anchor.any():
@@ -333,39 +323,23 @@ class ModelReader:
             placement = compose(placement, joint.transform(np.array([-reference])))
         return joint, placement
 
-    def _body(
-        self,
-        j: int,
-        name: str,
-        parent: int,
-        joint: AbstractJoint,
-        placement: Transform,
-        inertia: Inertia,
-    ) -> Body:
+    def _stated(self, j: int, joint: AbstractJoint) -> dict[str, Any]:
+        """Rotor inertia, friction and limits of joint j, as :class:`Body` calls them."""
         model = self.model
         start = int(model.jnt_dofadr[j])
         dofs = np.arange(start, start + joint.nv)
         if isinstance(joint, Free):
             dofs = dofs[[3, 4, 5, 0, 1, 2]]
-        limited = bool(model.jnt_limited[j]) and joint.nq == 1
-        lower, upper = model.jnt_range[j] if limited else (None, None)
-        effort = None
+        stated: dict[str, Any] = {
+            "armature": model.dof_armature[dofs],
+            "damping": model.dof_damping[dofs],
+            "friction": model.dof_frictionloss[dofs],
+        }
+        if model.jnt_limited[j] and joint.nq == 1:
+            stated["lower"], stated["upper"] = model.jnt_range[j]
         if model.jnt_actfrclimited[j] and joint.nq == 1:
-            effort = float(np.abs(model.jnt_actfrcrange[j]).max())
-        return Body(
-            name=name,
-            parent=parent,
-            joint=joint,
-            placement=placement,
-            inertia=inertia,
-            joint_name=self.names[j],
-            armature=np.array(model.dof_armature[dofs]),
-            damping=np.array(model.dof_damping[dofs]),
-            friction=np.array(model.dof_frictionloss[dofs]),
-            effort_limit=effort,
-            lower=lower,
-            upper=upper,
-        )
+            stated["effort_limit"] = float(np.abs(model.jnt_actfrcrange[j]).max())
+        return stated
 
     def _inertia(self, i: int) -> Inertia:
         model = self.model

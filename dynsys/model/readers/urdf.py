@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import final
+from typing import Any, final
 
 import numpy as np
 
@@ -132,16 +132,16 @@ def _follow(assembly: Assembly, joints: dict[str, Joint], mimic: MimicPolicy) ->
                 " load with mimic='couple' to make them follow their leaders"
             )
         return
-    for i, rule in followers.items():
-        if rule.leader not in number:
-            kind = "is fixed" if rule.leader in joints else "does not exist"
+    couplings: dict[int, Coupling] = {}
+    for i, (leader, ratio, offset) in followers.items():
+        if leader not in number:
+            kind = "is fixed" if leader in joints else "does not exist"
             raise joints[assembly.bodies[i].joint_name].node.error(
-                f"it mimics joint {rule.leader!r}, which {kind}; name a moving joint, or load"
+                f"it mimics joint {leader!r}, which {kind}; name a moving joint, or load"
                 " with mimic='independent'"
             )
-    assembly.couple(
-        {i: Coupling(number[m.leader], m.ratio, m.offset) for i, m in followers.items()}
-    )
+        couplings[i] = Coupling(number[leader], ratio, offset)
+    assembly.couple(couplings)
 
 
 def _note_unread(root: Node, assembly: Assembly) -> None:
@@ -163,20 +163,9 @@ def _note_unread(root: Node, assembly: Assembly) -> None:
         )
 
 
-# ----------------------------------------------------------------------
-# The elements of a URDF file that matter here: <link> with <inertial>, and <joint>.
+# ---- elements: <link> with <inertial>, and <joint> -----------------------------------------
 
 MOVING_TYPES = ("revolute", "continuous", "prismatic", "planar", "floating")
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class Mimic:
-    """Rule of a <mimic>: position = ratio * (position of joint ``leader``) + offset."""
-
-    leader: str
-    ratio: float
-    offset: float
 
 
 @final
@@ -190,7 +179,7 @@ class Joint:
     parent: str
     child: str
     placement: Transform
-    mimic: Mimic | None
+    mimic: tuple[str, float, float] | None  # leader, ratio, offset
 
     @property
     def is_fixed(self) -> bool:
@@ -259,13 +248,12 @@ def read_joints(root: Node) -> dict[str, Joint]:
     return joints
 
 
-def _mimic(joint: Node) -> Mimic | None:
+def _mimic(joint: Node) -> tuple[str, float, float] | None:
+    """Rule (leader, ratio, offset) of a <mimic>: position = ratio * (leader's) + offset."""
     node = joint.optional("mimic")
     if node is None:
         return None
-    return Mimic(
-        node.attribute("joint"), node.number("multiplier", 1.0), node.number("offset", 0.0)
-    )
+    return node.attribute("joint"), node.number("multiplier", 1.0), node.number("offset", 0.0)
 
 
 def _joint_model(joint: Joint) -> AbstractJoint:
@@ -286,33 +274,19 @@ def joint_body(joint: Joint, parent: int, placement: Transform, inertia: Inertia
     """Return the body a moving joint carries, with its limits and joint dynamics."""
     limits = joint.node.optional("limit")
     dynamics = joint.node.optional("dynamics")
-    lower = upper = effort = velocity = damping = friction = armature = None
+    stated: dict[str, Any] = {}
     if limits is not None and joint.type not in ("planar", "floating"):
-        effort = limits.number("effort", np.inf, infinite=True)
-        velocity = limits.number("velocity", np.inf, infinite=True)
+        for key in ("effort", "velocity"):
+            stated[f"{key}_limit"] = limits.number(key, np.inf, infinite=True)
         if joint.type != "continuous":
-            lower = limits.number("lower", 0.0, infinite=True)
-            upper = limits.number("upper", 0.0, infinite=True)
+            lower, upper = (limits.number(k, 0.0, infinite=True) for k in ("lower", "upper"))
             if lower > upper:
                 raise limits.error(
                     f"joint {joint.name!r}: lower limit {lower:g} above upper {upper:g}"
                 )
+            stated |= {"lower": lower, "upper": upper}
     if dynamics is not None:
-        damping, friction, armature = (
-            dynamics.number(key, 0.0) for key in ("damping", "friction", "armature")
-        )
-    return Body(
-        name=joint.child,
-        parent=parent,
-        joint=_joint_model(joint),
-        placement=placement,
-        inertia=inertia,
-        joint_name=joint.name,
-        armature=armature,
-        damping=damping,
-        friction=friction,
-        effort_limit=effort,
-        velocity_limit=velocity,
-        lower=lower,
-        upper=upper,
-    )
+        for key in ("damping", "friction", "armature"):
+            stated[key] = dynamics.number(key, 0.0)
+    model = _joint_model(joint)
+    return Body(joint.child, parent, model, placement, inertia, joint.name, **stated)
