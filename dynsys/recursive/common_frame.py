@@ -53,11 +53,7 @@ def _floating_root(mechanism: Mechanism) -> int:
     """Body with six freedoms that carries every other moving body, or -1."""
     sizes = [v.stop - v.start for v in mechanism.v_slices()]
     root = next((i for i, size in enumerate(sizes) if size), -1)
-    if (
-        root < 0
-        or sizes[root] != 6
-        or np.linalg.matrix_rank(mechanism.motion_subspace[root]) < 6
-    ):
+    if root < 0 or np.linalg.matrix_rank(mechanism.motion_subspace[root]) < 6:
         return -1
     carried = {root}
     for i in range(root + 1, mechanism.n_bodies):

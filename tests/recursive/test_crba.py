@@ -112,12 +112,26 @@ def test_articulated_freedoms_factorise_the_inertia(
     assert_allclose(L.T @ np.diag(found.diagonal) @ L, H, atol=atol)
 
 
-@pytest.mark.parametrize("robot", [synthetic.humanoid30(), synthetic.chain(4)], ids=str)
-def test_common_frame_is_that_of_a_floating_base(robot: KinematicTree) -> None:
+def beside(robot: KinematicTree) -> KinematicTree:
+    """Return the robot with one more arm, on the base."""
+    bodies = [*robot.bodies, *synthetic.chain(1).bodies]
+    return KinematicTree("two trees", bodies)
+
+
+@pytest.mark.parametrize(
+    ("robot", "floats"),
+    [
+        (synthetic.humanoid30(), True),
+        (beside(synthetic.humanoid30()), False),
+        (synthetic.chain(4), False),
+    ],
+    ids=str,
+)
+def test_common_frame_is_that_of_a_floating_base(robot: KinematicTree, floats: bool) -> None:
     q = robot.random_configuration(3)
     X_common = common_poses(robot, transforms(robot, q))
     T = oracles.body_poses(robot, q)
-    common = T[0] if robot.nv == 30 else np.eye(4)
+    common = T[0] if floats else np.eye(4)
     for X, T_i in zip(X_common, T, strict=True):
         expected = np.linalg.inv(common) @ T_i
         assert_allclose(oracles.pose(X.E.T, X.r), expected, atol=1e-12)
