@@ -12,7 +12,7 @@ from typing import Any, final
 from rich.console import Console
 from rich.table import Table
 
-from dynsys.program.counting import OperationCount
+from experiments.counting import OperationCount
 
 __all__ = ["Row", "main", "main_of_measurements", "row"]
 

@@ -30,7 +30,6 @@ __all__ = [
     "cheapest_accurate",
     "dynamics_program",
     "dynamics_signature",
-    "robot_program",
     "sample_states",
 ]
 
@@ -52,19 +51,6 @@ def sample_states(
         q[:, where] /= np.sqrt((q[:, where] ** 2).sum(axis=1, keepdims=True))
     rest = rng.normal(size=(count, robot.nv + extra)).astype(np.longdouble)
     return np.hstack([q, rest])
-
-
-def robot_program(
-    robot: KinematicTree,
-    algorithm: Callable[[ScalarArray], ScalarArray],
-    output: tuple[str, int],
-) -> tuple[Program, Signature]:
-    """Program of any algorithm of q alone, such as CRBA or a Jacobian."""
-    graph = Graph()
-    q = graph.inputs(robot.nq)
-    program = graph.program(list(np.ravel(algorithm(q))))
-    samples = sample_states(robot, SAMPLES, 0, 0)[:, : robot.nq]
-    return simplify(program, samples), Signature((("q", robot.nq),), (output,))
 
 
 def dynamics_program(

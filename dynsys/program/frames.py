@@ -10,7 +10,9 @@ All constants are computed in extended precision and rounded once, when code is 
 
 Masses: moments that a joint cannot tell from moments of its parent move to the parent. About a
 revolute axis these are all point masses on the axis (mass, h_z, J_zz); torque, qdd and H do not
-change, body wrenches do. What reaches the fixed base is gone.
+change, body wrenches do. What reaches the fixed base is gone. But the pivot of a link that is
+nearly a point mass cancels almost all of its inertia; with its mass on the parent that
+difference is taken between larger numbers and loses digits.
 """
 
 from __future__ import annotations
@@ -42,26 +44,21 @@ from dynsys.model.spatial import (
 from dynsys.model.tree import KinematicTree
 from dynsys.types import Array, IntArray, ScalarArray
 
-__all__ = [
-    "AHEAD",
-    "Z_AXIS",
-    "Reframed",
-    "Regrouping",
-    "Turn",
-    "along_z",
-    "clean",
-    "elementary_stages",
-    "extended",
-    "has_axis",
-    "invisible_moments",
-    "is_solid",
-    "joint_frame",
-    "reframe",
-    "regroup_moments",
-    "snapped",
-    "snapped_moments",
-    "turn_towards_child",
-]
+__all__ = ["Reframed", "Regrouping", "invisible_moments", "reframe"]
+
+Z_AXIS = np.array([0.0, 0.0, 1.0])
+X_AXIS = np.array([1.0, 0.0, 0.0])
+Turn: TypeAlias = tuple[np.longdouble, np.longdouble]
+"""Cosine and sine of an angle."""
+AHEAD: Turn = (np.longdouble(1), np.longdouble(0))
+
+Regrouping: TypeAlias = Literal["all", "solid", "none"]
+"""Whose moments move to the parent: every body's, those of solid bodies, nobody's."""
+
+EXTENDED = 2.0**-56
+"""Rounding after some operations in extended precision, well below that of float64."""
+SOLID = 1e-3
+"""Smallest moment about the centre of mass of a solid body, in the largest about its origin."""
 
 
 @final
@@ -182,30 +179,34 @@ def reframe(
     for i, body in enumerate(robot.bodies):
         parent = body.parent
         before = Transform.identity() if parent < 0 else to_new[parent]
-        to_joint = before.inverse().then(extended(body.placement))
+        # the joint, seen from the new frame of the parent
+        to_joint = before.inverse().then(_extended(body.placement))
         at = -1 if parent < 0 else place[parent]
         frame, joint, offset = to_joint, body.joint, AHEAD
-        if has_axis(joint) and not own_frames:
-            frame = joint_frame(to_joint, joint)
-            joint = along_z(joint)
+        if _has_axis(joint) and not own_frames:
+            # z along its axis, x along the normal common with the axis of the next joint
+            frame = _joint_frame(to_joint, joint)
+            joint = _along_z(joint)
             constant = to_joint.inverse().then(frame)
-            offset = turn_towards_child(robot, i, constant, weight)
+            offset = _turn_towards_child(robot, i, constant, weight)
             turned = constant.then(Transform(rotation_about(Z_AXIS, *offset), np.zeros(3)))
-            to_new.append(clean(turned))
+            to_new.append(_clean(turned))
         else:
             to_new.append(Transform.identity())
-        for placement in [frame] if own_frames else elementary_stages(frame):
+        # the constant way to the joint in elementary stages, then the motion of the joint
+        for placement in [frame] if own_frames else _elementary_stages(frame):
             stages.append(_Stage(at, placement, Fixed(), -1, AHEAD))
             at = len(stages) - 1
         stages.append(_Stage(at, Transform.identity(), joint, i, offset))
         place.append(len(stages) - 1)
         joint_frames.append(frame)
+    # masses in the new frames, and what joints cannot see moved towards the base
     moments = [
-        snapped_moments(body.inertia.moments(np.longdouble).seen_from(X.inverse()))
+        _snapped_moments(body.inertia.moments(np.longdouble).seen_from(X.inverse()))
         for body, X in zip(robot.bodies, to_new, strict=True)
     ]
     if not own_frames:
-        regroup_moments(robot, moments, joint_frames, regroup)
+        _regroup_moments(robot, moments, joint_frames, regroup)
     nothing = MassMoments(0.0, np.zeros(3), np.zeros((3, 3)))
     by_stage = [nothing] * len(stages)
     for i, k in enumerate(place):
@@ -221,27 +222,20 @@ def _subtree_sizes(robot: KinematicTree) -> list[int]:
     return size
 
 
-# ----------------------------------------------------------------------
-# Where cheap link frames sit: axes along z, common normals along x.
-
-Z_AXIS = np.array([0.0, 0.0, 1.0])
-X_AXIS = np.array([1.0, 0.0, 0.0])
-Turn: TypeAlias = tuple[np.longdouble, np.longdouble]
-"""Cosine and sine of an angle."""
-AHEAD: Turn = (np.longdouble(1), np.longdouble(0))
+# ---- where the frames sit: axes along z, common normals along x ------------------------------
 
 
-def has_axis(joint: AbstractJoint) -> bool:
+def _has_axis(joint: AbstractJoint) -> bool:
     """True of joints that move about or along one line."""
     return isinstance(joint, (Revolute, Prismatic, Helical, Cylindrical))
 
 
-def along_z(joint: AbstractJoint) -> AbstractJoint:
+def _along_z(joint: AbstractJoint) -> AbstractJoint:
     """The same joint about z."""
     return Helical(Z_AXIS, joint.pitch) if isinstance(joint, Helical) else type(joint)()
 
 
-def extended(X: Transform) -> Transform:
+def _extended(X: Transform) -> Transform:
     """The transform in extended precision."""
     return Transform(X.E.astype(np.longdouble), X.r.astype(np.longdouble))
 
@@ -252,9 +246,9 @@ def _unit(z: ScalarArray) -> ScalarArray:
     return z / np.sqrt(z @ z)
 
 
-def clean(X: Transform) -> Transform:
+def _clean(X: Transform) -> Transform:
     """The transform without rounding of exact zeros and ones."""
-    return Transform(without_rounding(X.E), snapped(X.r))
+    return Transform(without_rounding(X.E), _snapped(X.r))
 
 
 def _normal(z: ScalarArray, to: ScalarArray) -> ScalarArray | None:
@@ -269,7 +263,7 @@ def _normal(z: ScalarArray, to: ScalarArray) -> ScalarArray | None:
     return np.asarray(x / length)
 
 
-def joint_frame(to_joint: Transform, joint: AbstractJoint) -> Transform:
+def _joint_frame(to_joint: Transform, joint: AbstractJoint) -> Transform:
     """Joint's new frame on the parent: z along the axis, x the common normal, way (a, 0, d)."""
     axis: Array = joint.axis  # type: ignore[attr-defined]
     z = _unit(to_joint.E.T @ axis)
@@ -286,23 +280,23 @@ def joint_frame(to_joint: Transform, joint: AbstractJoint) -> Transform:
     across = np.array([-x[1], x[0], 0.0])  # e_z x x: the direction the way should not have
     slope = z @ across
     t = -(o @ across) / slope if abs(slope) > 0.5 else -o[2] / z[2]
-    return Transform(E, snapped(o + t * z))
+    return Transform(E, _snapped(o + t * z))
 
 
-def turn_towards_child(
+def _turn_towards_child(
     robot: KinematicTree, i: int, constant: Transform, weight: list[int]
 ) -> Turn:
     """Cosine and sine of the turn about z that puts x of body i on the next common normal."""
     x: ScalarArray | None = None
-    children = [c for c in robot.children[i] if has_axis(robot.joints[c])]
+    children = [c for c in robot.children[i] if _has_axis(robot.joints[c])]
     if children:
         child = max(children, key=lambda c: weight[c])
-        to_joint = constant.inverse().then(extended(robot.bodies[child].placement))
+        to_joint = constant.inverse().then(_extended(robot.bodies[child].placement))
         axis: Array = robot.joints[child].axis  # type: ignore[attr-defined]
         x = _normal(_unit(to_joint.E.T @ axis), to_joint.r)
     elif not robot.children[i]:  # a leaf: x towards its centre of mass
         h = robot.bodies[i].inertia.moments(np.longdouble).seen_from(constant.inverse()).first
-        x = _normal(Z_AXIS, snapped(h))
+        x = _normal(Z_AXIS, _snapped(h))
     if x is None or isinstance(robot.joints[i], Prismatic):
         return AHEAD
     return _exact(x[0]), _exact(x[1])
@@ -313,7 +307,7 @@ def _exact(x: np.longdouble) -> np.longdouble:
     return np.round(x) if abs(x - np.round(x)) <= 2 * ROUNDING else x
 
 
-def elementary_stages(frame: Transform) -> list[Transform]:
+def _elementary_stages(frame: Transform) -> list[Transform]:
     """Stages whose product is ``frame``: shift and turn about z, turn about x."""
     E, r = frame.E, frame.r
     if np.isin(np.abs(E), (0.0, 1.0)).all() or E[0, 2] != 0.0:
@@ -332,44 +326,27 @@ def _sine_x(E: ScalarArray) -> np.longdouble:
     return np.longdouble(E[2, 1] * E[0, 0] - E[2, 0] * E[0, 1])
 
 
-# ----------------------------------------------------------------------
-# Mass moments that a joint cannot tell from moments of its parent, and where they go.
-#
-# About a revolute axis these are all point masses on the axis: they move with the parent just
-# as
-# well. Moving them changes no torque, qdd or H, and what reaches the fixed base is gone. But
-# the
-# pivot of a link that is nearly a point mass cancels almost all of its inertia; with its mass
-# on
-# the parent that difference is taken between larger numbers and loses digits.
-
-Regrouping: TypeAlias = Literal["all", "solid", "none"]
-"""Whose moments move to the parent: every body's, those of solid bodies, nobody's."""
-
-EXTENDED = 2.0**-56
-"""Rounding after some operations in extended precision, well below that of float64."""
-SOLID = 1e-3
-"""Smallest moment about the centre of mass of a solid body, in the largest about its origin."""
+# ---- mass moments that move to the parent ----------------------------------------------------
 
 
-def snapped(r: ScalarArray, rounding: float = ROUNDING) -> ScalarArray:
+def _snapped(r: ScalarArray, rounding: float = ROUNDING) -> ScalarArray:
     """R with components that are rounding of the largest one set to zero."""
     return np.where(np.abs(r) <= rounding * np.abs(r).max(initial=0.0), 0.0, r)
 
 
-def snapped_moments(m: MassMoments) -> MassMoments:
+def _snapped_moments(m: MassMoments) -> MassMoments:
     """M without what extended precision leaves of entries that the frames were to remove."""
-    return MassMoments(m.mass, snapped(m.first, EXTENDED), snapped(m.second, EXTENDED))
+    return MassMoments(m.mass, _snapped(m.first, EXTENDED), _snapped(m.second, EXTENDED))
 
 
-def is_solid(inertia: Inertia) -> bool:
+def _is_solid(inertia: Inertia) -> bool:
     """Whether a body is far from a point mass and from a rod without thickness."""
     about_com, about_origin = inertia.about_com, inertia.about_origin
     smallest, largest = np.linalg.eigvalsh(about_com)[0], np.linalg.eigvalsh(about_origin)[-1]
     return bool(smallest > SOLID * largest)
 
 
-def regroup_moments(
+def _regroup_moments(
     robot: KinematicTree,
     moments: list[MassMoments],
     joint_frame: list[Transform],
@@ -380,10 +357,10 @@ def regroup_moments(
     ``joint_frame`` goes from the parent's frame to the joint's, axis along z.
     """
     for i in reversed(range(robot.n_bodies)):
-        if which == "none" or (which == "solid" and not is_solid(robot.bodies[i].inertia)):
+        if which == "none" or (which == "solid" and not _is_solid(robot.bodies[i].inertia)):
             continue
         moved = invisible_moments(robot.joints[i], moments[i])
-        moments[i] = snapped_moments(moments[i].minus(moved))
+        moments[i] = _snapped_moments(moments[i].minus(moved))
         parent = robot.bodies[i].parent
         if parent >= 0:
             moments[parent] = moments[parent].plus(moved.seen_from(joint_frame[i]))

@@ -11,12 +11,12 @@ negation costs nothing. Constants are kept in extended precision, never rounded 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, final
 
 import numpy as np
 
-from dynsys.program.program import UFUNC, Op, Program, without_dead_code
+from dynsys.program.program import UFUNC, UNARY, Op, Program, without_dead_code
 from dynsys.types import ScalarArray
 
 __all__ = ["Graph", "Scalar"]
@@ -87,6 +87,10 @@ class Graph:
             return -self._node(Op.ADD, -a, -b)
         return self._node(Op.ADD, a, b)
 
+    def subtract(self, a: int, b: int) -> int:
+        """A - b."""
+        return self.add(a, -b)
+
     def mul(self, a: int, b: int) -> int:
         """A * b; the sign is kept outside the node."""
         if a == 0 or b == 0:
@@ -137,6 +141,18 @@ class Graph:
         a, b = (a or self._zero()), (b or self._zero())
         return self._node(op, min(a, b), max(a, b))
 
+    def operation(self, op: int, left: int, right: int) -> int:
+        """Any operation; ``right`` counts for those of two operands."""
+        if op == Op.ADD:
+            return self.add(left, right)
+        if op == Op.MUL:
+            return self.mul(left, right)
+        if op == Op.DIV:
+            return self.div(left, right)
+        if op in UNARY:
+            return self.unary(Op(op), left)
+        return self.extremum(Op(op), left, right)
+
     def _zero(self) -> int:
         """A node that holds exact zero, for operations that cannot fold it."""
         self.constants.append(np.longdouble(0))
@@ -161,15 +177,13 @@ class Graph:
 
     def program(self, outputs: Sequence[Any]) -> Program:
         """Freeze what the outputs need; everything else is dropped (dead code)."""
-        refs = np.array([self.reference(x) for x in outputs], dtype=np.int64)
+        return self.frozen([self.reference(x) for x in outputs])
+
+    def frozen(self, outputs: Sequence[int]) -> Program:
+        """What these signed references need, as a program."""
         return without_dead_code(
-            Program(
-                np.array(self.op, dtype=np.int8),
-                np.array(self.left, dtype=np.int32),
-                np.array(self.right, dtype=np.int32),
-                np.array(self.constants, dtype=np.longdouble),
-                refs.astype(np.int32),
-                self.n_inputs,
+            Program.from_lists(
+                self.op, self.left, self.right, self.constants, outputs, self.n_inputs
             )
         )
 
@@ -187,40 +201,38 @@ class Scalar:
     def _make(self, ref: int) -> Any:
         return Scalar(self.graph, ref) if ref else 0.0
 
-    def _other(self, x: Any) -> int | None:
+    def _combined(self, operation: Callable[[int, int], int], x: Any, *, swap: bool) -> Any:
+        """Result of an operation of the graph with another scalar or number, which may lead."""
         if isinstance(x, Scalar):
-            return x.ref
-        if isinstance(x, (int, float, np.floating, np.integer)):
-            return self.graph.constant(x)
-        return None
+            other = x.ref
+        elif isinstance(x, (int, float, np.floating, np.integer)):
+            other = self.graph.constant(x)
+        else:
+            return NotImplemented
+        operands = (other, self.ref) if swap else (self.ref, other)
+        return self._make(operation(*operands))
 
     def __add__(self, x: Any) -> Any:
-        other = self._other(x)
-        return NotImplemented if other is None else self._make(self.graph.add(self.ref, other))
+        return self._combined(self.graph.add, x, swap=False)
 
     __radd__ = __add__
 
     def __sub__(self, x: Any) -> Any:
-        other = self._other(x)
-        return NotImplemented if other is None else self._make(self.graph.add(self.ref, -other))
+        return self._combined(self.graph.subtract, x, swap=False)
 
     def __rsub__(self, x: Any) -> Any:
-        other = self._other(x)
-        return NotImplemented if other is None else self._make(self.graph.add(other, -self.ref))
+        return self._combined(self.graph.subtract, x, swap=True)
 
     def __mul__(self, x: Any) -> Any:
-        other = self._other(x)
-        return NotImplemented if other is None else self._make(self.graph.mul(self.ref, other))
+        return self._combined(self.graph.mul, x, swap=False)
 
     __rmul__ = __mul__
 
     def __truediv__(self, x: Any) -> Any:
-        other = self._other(x)
-        return NotImplemented if other is None else self._make(self.graph.div(self.ref, other))
+        return self._combined(self.graph.div, x, swap=False)
 
     def __rtruediv__(self, x: Any) -> Any:
-        other = self._other(x)
-        return NotImplemented if other is None else self._make(self.graph.div(other, self.ref))
+        return self._combined(self.graph.div, x, swap=True)
 
     def __neg__(self) -> Scalar:
         return Scalar(self.graph, -self.ref)

@@ -55,16 +55,6 @@ class _Appender:
         """Which of the first ``count`` inputs no node stands for."""
         return [number for number in range(count) if number not in self._inputs]
 
-    def program(self, outputs: Sequence[int], n_inputs: int) -> Program:
-        return Program(
-            np.array(self.op, dtype=np.int8),
-            np.array(self.left, dtype=np.int32),
-            np.array(self.right, dtype=np.int32),
-            np.array(self.constants, dtype=np.longdouble),
-            np.array(outputs, dtype=np.int32),
-            n_inputs,
-        )
-
 
 def guarded(
     program: Program,
@@ -95,7 +85,9 @@ def guarded(
         first = add.node(Op.ADD, first, add.node(Op.MUL, zero, add.node(Op.SQRT, margin)))
     for number in unread:
         first = add.node(Op.ADD, first, add.node(Op.MUL, zero, add.input(number)))
-    return add.program([first, *outputs[1:]], program.n_inputs)
+    return Program.from_lists(
+        add.op, add.left, add.right, add.constants, [first, *outputs[1:]], program.n_inputs
+    )
 
 
 def _unit_norm(add: _Appender, where: slice, tolerance: float) -> int:

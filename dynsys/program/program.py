@@ -1,11 +1,13 @@
-"""Program: a computation as straight-line code over flat arrays, with its plain evaluator.
+"""Program: a computation as straight-line code over flat arrays, with its plain evaluators.
 
 References are signed: node k is referred to as k + 1, its negative as -(k + 1), so that
-negation costs nothing; 0 is exact zero.
+negation costs nothing; 0 is exact zero. :meth:`Program.evaluate` computes the outputs node by
+node, :func:`evaluate_nodes` the values of all nodes, depth by depth.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, final
@@ -22,7 +24,7 @@ __all__ = [
     "Op",
     "Program",
     "evaluate_nodes",
-    "node_levels",
+    "node_depths",
     "without_dead_code",
 ]
 
@@ -62,6 +64,26 @@ class Program:
     constants: NDArray[np.longdouble]
     outputs: NDArray[np.int32]
     n_inputs: int
+
+    @classmethod
+    def from_lists(
+        cls,
+        op: Sequence[int],
+        left: Sequence[int],
+        right: Sequence[int],
+        constants: Sequence[np.longdouble],
+        outputs: Sequence[int],
+        n_inputs: int,
+    ) -> Program:
+        """Freeze nodes that were collected in lists."""
+        return cls(
+            np.array(op, dtype=np.int8),
+            np.array(left, dtype=np.int32),
+            np.array(right, dtype=np.int32),
+            np.array(constants, dtype=np.longdouble),
+            np.array(outputs, dtype=np.int32),
+            n_inputs,
+        )
 
     @property
     def n_nodes(self) -> int:
@@ -149,34 +171,34 @@ def without_dead_code(program: Program) -> Program:
     )
 
 
-# ----------------------------------------------------------------------
-# Evaluation of every node of a program at several states, level by level.
-#
-# Nodes of one level depend on earlier levels only, so that each level takes a few array
-# operations whatever its size: the reference evaluator for whole graphs.
+# ---- all nodes at several states -------------------------------------------------------------
 
 
-def node_levels(program: Program) -> IntArray:
+def node_depths(program: Program) -> IntArray:
     """Longest way (n_nodes,) from a leaf to each node; 0 for inputs and constants."""
-    level = [0] * (program.n_nodes + 1)
+    depth = [0] * (program.n_nodes + 1)
     for k, (op, left, right) in enumerate(
         zip(program.op.tolist(), program.left.tolist(), program.right.tolist(), strict=True), 1
     ):
         if op in UNARY:
-            level[k] = level[abs(left)] + 1
+            depth[k] = depth[abs(left)] + 1
         elif op in BINARY:
-            level[k] = max(level[abs(left)], level[abs(right)]) + 1
-    return np.array(level[1:], dtype=np.intp)
+            depth[k] = max(depth[abs(left)], depth[abs(right)]) + 1
+    return np.array(depth[1:], dtype=np.intp)
 
 
 def evaluate_nodes(program: Program, inputs: ScalarArray) -> ScalarArray:
-    """Values (n_nodes, n_states) of all nodes for inputs (n_states, n_inputs), same dtype."""
+    """Values (n_nodes, n_states) of all nodes for inputs (n_states, n_inputs), same dtype.
+
+    Nodes of one depth do not depend on each other: those of one operation are computed by one
+    array operation, however many they are.
+    """
     values = np.zeros((program.n_nodes, len(inputs)), dtype=inputs.dtype)
     op, left, right = program.op, program.left, program.right
     is_input, is_constant = op == Op.INPUT, op == Op.CONSTANT
     values[is_input] = inputs.T[left[is_input]]
     values[is_constant] = program.constants[left[is_constant], None]
-    keys = node_levels(program) * len(Op) + op
+    keys = node_depths(program) * len(Op) + op
     keys[is_input | is_constant] = -1
     order: NDArray[np.intp] = np.argsort(keys, kind="stable")
     order = order[int((keys == -1).sum()) :]

@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynsys.program.graph import Graph
-from dynsys.program.program import BINARY, UNARY, Op, Program, evaluate_nodes, without_dead_code
+from dynsys.program.program import BINARY, UNARY, Op, Program, evaluate_nodes
 
-__all__ = ["operation_node", "simplify", "value_number"]
+__all__ = ["simplify"]
 
 EQUAL = np.longdouble(2.0) ** -56
 CANCELLED = np.longdouble(2.0) ** -57
@@ -28,19 +28,19 @@ Extended = NDArray[np.longdouble]
 
 
 def simplify(program: Program, samples: Extended, passes: int = 3) -> Program:
-    """Repeat :func:`value_number` until the program stops shrinking (at most ``passes`` times).
+    """Repeat value numbering until the program stops shrinking (at most ``passes`` times).
 
     ``samples`` (n_states, n_inputs) are random admissible inputs, about a dozen.
     """
     for _ in range(passes):
-        smaller = value_number(program, samples)
+        smaller = _value_number(program, samples)
         if smaller.n_nodes >= program.n_nodes:
             return program
         program = smaller
     return program
 
 
-def value_number(program: Program, samples: Extended) -> Program:
+def _value_number(program: Program, samples: Extended) -> Program:
     """Merge equal nodes, fold vanishing sums and constant nodes; then drop dead code."""
     values = evaluate_nodes(program, samples)
     representative, sign = _classes(program, values)
@@ -71,31 +71,8 @@ def value_number(program: Program, samples: Extended) -> Program:
         elif first != k:
             refs[k] = refs[first] * same_sign
         else:
-            refs[k] = operation_node(graph, op, get(left), get(right))
-    outputs = np.array([get(ref) for ref in program.outputs.tolist()], dtype=np.int32)
-    return without_dead_code(
-        Program(
-            np.array(graph.op, dtype=np.int8),
-            np.array(graph.left, dtype=np.int32),
-            np.array(graph.right, dtype=np.int32),
-            np.array(graph.constants, dtype=np.longdouble),
-            outputs,
-            program.n_inputs,
-        )
-    )
-
-
-def operation_node(graph: Graph, op: int, left: int, right: int) -> int:
-    """Node of an operation; ``right`` counts for those of two operands."""
-    if op == Op.ADD:
-        return graph.add(left, right)
-    if op == Op.MUL:
-        return graph.mul(left, right)
-    if op == Op.DIV:
-        return graph.div(left, right)
-    if op in UNARY:
-        return graph.unary(Op(op), left)
-    return graph.extremum(Op(op), left, right)
+            refs[k] = graph.operation(op, get(left), get(right))
+    return graph.frozen([get(ref) for ref in program.outputs.tolist()])
 
 
 def _classes(program: Program, values: Extended) -> tuple[NDArray[np.intp], NDArray[np.int8]]:

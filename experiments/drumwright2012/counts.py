@@ -10,7 +10,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from dynsys.errors import ModelError
-from dynsys.program.counting import OperationCount
+from experiments.counting import OperationCount
 
 __all__ = ["TABLE_1", "TABLE_2", "TABLE_3", "Table", "evaluate", "inverse_count", "total"]
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from dynsys.program.counting import OperationCount
 from dynsys.simulation import ROUTES, SimulationState
 from experiments import figures as paper_figures
+from experiments.counting import OperationCount
 from experiments.drumwright2012 import centipedes as centipede_runs
 from experiments.drumwright2012 import runs as drumwright_runs
 from experiments.drumwright2012.counts import inverse_count

@@ -17,9 +17,9 @@ from typing import get_args
 import numpy as np
 
 from dynsys.model import synthetic
-from dynsys.program.counting import OperationCount
 from dynsys.simulation import ROUTES, Integrator
 from experiments import paper_rows
+from experiments.counting import OperationCount
 from experiments.drumwright2012 import centipedes as centipede_runs
 from experiments.drumwright2012 import runs as drumwright_runs
 from experiments.drumwright2012.counts import (

@@ -23,9 +23,9 @@ from dynsys.model import synthetic
 from dynsys.model.expanded import depths
 from dynsys.model.spatial import Transform
 from dynsys.model.tree import KinematicTree
-from dynsys.program.counting import OperationCount, Tally
 from dynsys.recursive.sparse_factors import ltl_in_situ
 from dynsys.types import Array, IntArray, ScalarArray
+from experiments.counting import OperationCount, Tally
 from experiments.peers.timing import seconds
 
 __all__ = [

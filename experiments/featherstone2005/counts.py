@@ -18,9 +18,9 @@ from typing import NamedTuple
 import numpy as np
 
 from dynsys.errors import ModelError
-from dynsys.program.counting import OperationCount
 from dynsys.recursive.sparse_factors import TreeSums, check_parent
 from dynsys.types import ArrayLike, BoolArray, IntArray
+from experiments.counting import OperationCount
 
 __all__ = [
     "CLOSED_FORMS",

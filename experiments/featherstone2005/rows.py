@@ -19,7 +19,6 @@ from dynsys.model.expanded import expanded_parent
 from dynsys.model.joints import Cylindrical, Revolute, Spherical
 from dynsys.model.synthetic import cloud_inertia
 from dynsys.model.tree import Body, KinematicTree
-from dynsys.program.counting import OperationCount, Tally
 from dynsys.recursive.sparse_factors import (
     ltdl_in_situ,
     ltl,
@@ -32,6 +31,7 @@ from dynsys.recursive.sparse_factors import (
 )
 from dynsys.types import Array, IntArray
 from experiments import paper_rows
+from experiments.counting import OperationCount, Tally
 from experiments.featherstone2005.axial_screws import ScrewRobot
 from experiments.featherstone2005.counts import (
     CLOSED_FORMS,

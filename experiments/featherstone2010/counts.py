@@ -15,8 +15,8 @@ import numpy as np
 from dynsys.model.expanded import depths
 from dynsys.operational.rjk import needed_blocks
 from dynsys.operational.y_factor import Supports, ancestor
-from dynsys.program.counting import OperationCount
 from dynsys.types import BoolArray, IntArray
+from experiments.counting import OperationCount
 from experiments.featherstone2005.counts import dh_nodes
 
 __all__ = [

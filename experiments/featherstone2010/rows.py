@@ -20,10 +20,10 @@ from dynsys.model.joints import Revolute, Spherical
 from dynsys.model.synthetic import cloud_inertia
 from dynsys.model.tree import Body, KinematicTree
 from dynsys.operational.y_factor import Supports
-from dynsys.program.counting import OperationCount
 from dynsys.recursive.sparse_factors import support_mask, tree_sums
 from dynsys.types import IntArray
 from experiments import paper_rows
+from experiments.counting import OperationCount
 from experiments.featherstone2005.axial_screws import ScrewRobot
 from experiments.featherstone2005.counts import (
     crba_count,

@@ -16,9 +16,9 @@ from dynsys.operational.y_factor import (
     y_factor,
     yd_factors,
 )
-from dynsys.program.counting import OperationCount, Tally
 from dynsys.recursive.sparse_factors import ltdl_in_situ, support_mask
 from dynsys.types import Array, IntArray, ScalarArray
+from experiments.counting import OperationCount, Tally
 from experiments.featherstone2005.axial_screws import (
     Screw,
     congruence,

@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from dynsys.errors import ModelError
 from dynsys.model import synthetic
 from dynsys.model.expanded import expanded_parent
-from dynsys.program.counting import OperationCount, Tally
 from dynsys.recursive.sparse_factors import (
     ltdl_in_situ,
     ltl_in_situ,
@@ -23,6 +22,7 @@ from dynsys.recursive.sparse_factors import (
     tree_sums,
 )
 from dynsys.types import IntArray
+from experiments.counting import OperationCount, Tally
 from experiments.featherstone2005.counts import (
     CLOSED_FORMS,
     crba_count,

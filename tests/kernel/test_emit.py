@@ -14,7 +14,7 @@ from dynsys.kernel.llvm.target import host
 from dynsys.program.graph import Graph
 from dynsys.program.program import Op, Program
 from dynsys.program.signature import Signature
-from tests.kernel.random_programs import N_INPUTS, error_bound, programs
+from tests.program.random_programs import N_INPUTS, error_bound, programs
 
 UNIT = {"float64": 2.0**-53, "float32": 2.0**-24}
 SIGNATURE = Signature((("a", 2), ("b", N_INPUTS - 2)), (("x", 3), ("y", 4)))

@@ -15,7 +15,7 @@ from dynsys.model import synthetic
 from dynsys.program.program import Program
 from dynsys.program.signature import Signature
 from dynsys.recursive.rnea import rnea_scalars
-from tests.kernel.recording import admissible_inputs, recorded
+from tests.program.recording import admissible_inputs, recorded
 
 ROBOT = synthetic.random_tree(4, 2)
 SIGNATURE = Signature(

@@ -17,7 +17,6 @@ from dynsys.loops.packed import inertia_matrix
 from dynsys.model import synthetic
 from dynsys.model.expanded import expanded_parent
 from dynsys.model.tree import KinematicTree
-from dynsys.program.counting import Tally
 from dynsys.recursive.sparse_factors import (
     ltdl,
     ltdl_in_situ,
@@ -34,6 +33,7 @@ from dynsys.recursive.sparse_factors import (
     support_mask,
 )
 from dynsys.types import IntArray
+from experiments.counting import Tally
 from tests.loops.trees import parents, random_factor, random_inertia
 from tests.strategies import seeds, trees
 

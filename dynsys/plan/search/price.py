@@ -35,7 +35,7 @@ from dynsys.plan.orders.orders import (
 from dynsys.plan.record import SAMPLES, sample_states
 from dynsys.program.graph import Graph, Scalar
 from dynsys.program.program import Op, Program
-from dynsys.program.simplify import operation_node, simplify
+from dynsys.program.simplify import simplify
 from dynsys.system.equations import Kinematics
 from dynsys.system.linear_system import LinearSystem
 from dynsys.system.unknowns import UnknownKind
@@ -213,7 +213,7 @@ def _replayed(program: Program, graph: Graph) -> list[Any]:
         elif op == Op.INPUT:
             made.append(graph.reference(inputs[left]))
         else:
-            made.append(operation_node(graph, op, get(left), get(right)))
+            made.append(graph.operation(op, get(left), get(right)))
     return [_scalar(graph, get(ref)) for ref in program.outputs.tolist()]
 
 

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from dynsys.model import synthetic
 from dynsys.program.graph import Graph, Scalar
-from dynsys.program.program import Op, evaluate_nodes, node_levels
+from dynsys.program.program import Op, evaluate_nodes, node_depths
 from dynsys.program.simplify import simplify
 from dynsys.recursive.aba import aba_scalars
 from dynsys.recursive.crba import crba_scalars
 from dynsys.recursive.jacobian import jacobian_scalars
 from dynsys.recursive.rnea import rnea_scalars
-from tests.kernel.recording import admissible_inputs, recorded
+from tests.program.recording import admissible_inputs, recorded
 from tests.strategies import trees
 
 
@@ -102,7 +102,7 @@ def test_levels_and_evaluation_agree_with_the_plain_evaluator() -> None:
     outputs = values[np.abs(program.outputs) - 1] * np.sign(program.outputs)[:, None]
     np.testing.assert_allclose(outputs.T, program.evaluate(x), rtol=1e-17)
     leaf = (program.op == Op.INPUT) | (program.op == Op.CONSTANT)
-    assert (node_levels(program)[leaf] == 0).all() and (node_levels(program)[~leaf] > 0).all()
+    assert (node_depths(program)[leaf] == 0).all() and (node_depths(program)[~leaf] > 0).all()
 
 
 def test_scalars_and_numpy_scalars_mix() -> None:
