@@ -33,6 +33,7 @@ from dynsys.kernel.llvm.text import (
     VectorType,
     finite_function,
     row_addresses,
+    row_arguments,
     row_parameters,
 )
 from dynsys.program.signature import Signature
@@ -152,7 +153,6 @@ def _share_function(signature: Signature, t: VectorType, scratch_bytes: int) -> 
     before, after = Lines("w"), Lines("v")
     memory = before.let(f"call ptr {_runtime(before, MALLOC)}(i64 {scratch_bytes + 64})")
     after.do(f"call void {_runtime(after, FREE)}(ptr {memory})")
-    arguments = "".join(f", ptr %a{g}, i64 %s{g}" for g in range(n))
     return f"""
 define i64 @share(i64 %part, i64 %parts, i64 %n{row_parameters(n)}) {{
 start:
@@ -167,7 +167,7 @@ start:
   %behind = mul i64 %end, {CHUNK}
   %last = call i64 @llvm.umin.i64(i64 %behind, i64 %n)
   %rows = sub i64 %last, %first
-{_join(before)}
+{before}
   %enough = icmp ne ptr {memory}, null
   br i1 %enough, label %run, label %short
 run:
@@ -175,8 +175,9 @@ run:
   %address_up = add i64 %address, 63
   %aligned = and i64 %address_up, -64
   %scratch = inttoptr i64 %aligned to ptr
-{row_addresses(n, t, "%first")}  %fine = call i64 @batch(i64 %rows, ptr %scratch{arguments})
-{_join(after)}
+{row_addresses(n, t, "%first")}\
+  %fine = call i64 @batch(i64 %rows, ptr %scratch{row_arguments(range(n))})
+{after}
   ret i64 %fine
 short:
   ret i64 -1
@@ -243,7 +244,7 @@ def _entry(
     for block, (lines, condition), then in zip(
         blocks, checks, [*blocks[1:], "run"], strict=True
     ):
-        text += f"{block}:\n{_join(lines)}\n  br i1 {condition}, label %{then}, label %leave\n"
+        text += f"{block}:\n{lines}\n  br i1 {condition}, label %{then}, label %leave\n"
         refused.append(block)
     nothing = ", ".join(f"[ {NONE}, %{block} ]" for block in refused)
     return f"""
@@ -252,7 +253,7 @@ start:
   %right_count = icmp eq i64 %count, {count}
   br i1 %right_count, label %{blocks[0]}, label %leave
 {text}run:
-{_join(run)}
+{run}
   br label %leave
 leave:
   %which = phi i64 {nothing}, [ {result}, %run ]
@@ -264,10 +265,6 @@ leave:
   ret ptr %object
 }}
 """
-
-
-def _join(lines: Lines) -> str:
-    return "\n".join(lines.text)
 
 
 def _runtime(lines: Lines, place: int) -> str:

@@ -12,25 +12,29 @@ from collections.abc import Iterator
 from typing import final
 
 from dynsys.kernel.llvm.one import write_segment
-from dynsys.kernel.llvm.schedule import Place, Schedule, Segment, Stage
+from dynsys.kernel.llvm.schedule import Place, Schedule, Stage
 from dynsys.kernel.llvm.sincos import sincos
 from dynsys.kernel.llvm.target import Target
-from dynsys.kernel.llvm.text import Lines, VectorType, row_parameters
+from dynsys.kernel.llvm.text import (
+    Lines,
+    VectorType,
+    internal_function,
+    next_step,
+    row_addresses,
+    row_arguments,
+    row_parameters,
+)
 from dynsys.program.program import Op
 from dynsys.program.signature import Signature
 
-__all__ = [
-    "TileMemory",
-    "column_blocks",
-    "emit_batch",
-    "emit_driver",
-    "load_columns",
-    "load_function",
-    "store_columns",
-    "store_function",
-    "tile_loop",
-    "transposed",
-]
+__all__ = ["emit_batch", "store_columns", "transposed"]
+
+_FEWEST_TILES, _MOST_TILES = 4, 8
+_BLOCK_BYTES = 262144
+"""Scratch of a block: tiles share the fetched instructions of a segment as long as their data
+stays in fast memory."""
+MOST_UNROLLED = 128
+"""Longer outputs are written by a loop."""
 
 
 def emit_batch(
@@ -42,35 +46,31 @@ def emit_batch(
     else 0. Returned beside its text: the bytes of scratch memory that a call needs.
     """
     t = VectorType(dtype, target.width(dtype))
-    memory = TileMemory(t, signature, schedule)
-    functions = [load_function(t, signature, memory), store_function(t, signature, memory)]
+    memory = _TileMemory(t, signature, schedule)
+    functions = [_load_function(memory), _save_function(memory)]
     if schedule.n_arguments:
         functions += [_sincos_function(t, target, together) for together in (1, 2)]
-    calls: list[str] = []
+    steps = Lines()
     for number, stage in enumerate(schedule.stages):
+        parts: list[tuple[str, Lines]] = []
         for segment in stage.segments:
             if segment.nodes or segment.copies:
-                part = f"@segment_{len(functions)}"
-                functions.append(_segment_function(part, t, schedule, segment, memory))
-                calls.append(part)
+                lines = Lines("v")
+                write_segment(lines, t, schedule, segment, memory)
+                parts.append((f"@segment_{len(functions) + len(parts)}", lines))
         if stage.arguments:
-            part = f"@trig_{number}"
-            functions.append(_trig_function(part, t, schedule, stage, memory))
-            calls.append(part)
-    driver = emit_driver(t, signature, calls, memory.outputs, memory.tiles, name)
-    return "".join(functions) + driver, memory.block_bytes
-
-
-def _segment_function(
-    name: str,
-    t: VectorType,
-    schedule: Schedule,
-    segment: Segment,
-    memory: TileMemory,
-) -> str:
-    lines = Lines("v")
-    write_segment(lines, t, schedule, segment, memory)
-    return tile_loop(name, "", lines, memory)
+            parts.append((f"@trig_{number}", _trig_calls(schedule, stage, memory)))
+        for part, lines in parts:
+            functions.append(_tile_loop(part, "", lines, memory))
+            steps.do(f"call void {part}(ptr %scratch, i64 %tiles)")
+    functions += [
+        internal_function("@compute", "ptr %scratch, i64 %tiles", steps),
+        _copy_function(t, into_tile=True),
+        _copy_function(t, into_tile=False),
+        _rest_function(memory),
+        _block_loop(memory, name),
+    ]
+    return "".join(functions), memory.block_bytes
 
 
 def _sincos_function(t: VectorType, target: Target, together: int) -> str:
@@ -102,16 +102,12 @@ start:
   %last = sub i64 %count, {together}
   br label %loop
 loop:
-  %k = phi i64 [ 0, %start ], [ %k_next, %loop ]
+  %k = phi i64 [ 0, %start ], [ %next, %loop ]
   %mask = phi {t.integer} [ {t.integer_constant(-1)}, %start ], [ {mask}, %loop ]
-{chr(10).join(lines.text)}
-  %k_far = add i64 %k, {together}
-  %beyond = icmp sgt i64 %k_far, %last
-  %k_next = select i1 %beyond, i64 %last, i64 %k_far
-  %more = icmp slt i64 %k, %last
-  br i1 %more, label %loop, label %check
+{lines}
+{next_step(together, "check")}
 check:
-{chr(10).join(done.text)}
+{done}
   br i1 {fine}, label %done, label %large
 large:
   call void @repair(ptr %args, ptr %out, i64 %count, i64 {t.width})
@@ -122,9 +118,7 @@ done:
 """
 
 
-def _trig_function(
-    name: str, t: VectorType, schedule: Schedule, stage: Stage, memory: TileMemory
-) -> str:
+def _trig_calls(schedule: Schedule, stage: Stage, memory: _TileMemory) -> Lines:
     """Sines and cosines of a stage; arguments that are neighbours in memory go in one call."""
     runs: list[list[int]] = []  # [slot of first argument, number of first argument, count]
     for node in stage.arguments:
@@ -140,282 +134,18 @@ def _trig_function(
         args = memory.address(lines, slot)
         out = memory.address(lines, memory.trig + 2 * number)
         lines.do(f"call void @sincos{min(count, 2)}(ptr {args}, ptr {out}, i64 {count})")
-    return tile_loop(name, "", lines, memory)
+    return lines
 
 
-# ----------------------------------------------------------------------
-# LLVM text of ``batch`` itself: the loop over blocks of tiles, and the rows left over.
-
-
-def emit_driver(
-    t: VectorType,
-    signature: Signature,
-    calls: list[str],
-    first_output: int,
-    tiles: int,
-    name: str,
-) -> str:
-    """Text of ``name``; ``calls`` are the functions (scratch, tiles) between load and save."""
-    compute = "\n".join(f"  call void {name}(ptr %scratch, i64 %tiles)" for name in calls)
-    return f"""
-define internal void @compute(ptr %scratch, i64 %tiles) noinline {{
-{compute}
-  ret void
-}}
-{_copy_function(t, into_tile=True)}{_copy_function(t, into_tile=False)}
-{_batch_function(t, signature, first_output, tiles, name)}"""
-
-
-def _copy_function(t: VectorType, *, into_tile: bool) -> str:
-    """Text of ``@fill`` or ``@spill``: rows to the columns of a tile, or back, one by one.
-
-    Lanes beyond the last row repeat it. Returns the sum of 0 times every number.
-    """
-    name, source, result = (
-        ("@fill", "%row", "%tile") if into_tile else ("@spill", "%tile", "%row")
-    )
-    e = t.element
-    return f"""
-define internal {e} {name}(ptr %vectors, i64 %size, i64 %rows, ptr %p, i64 %s) noinline {{
-start:
-  %total = mul i64 %size, {t.width}
-  %last = sub i64 %rows, 1
-  br label %head
-head:
-  %k = phi i64 [ 0, %start ], [ %next, %loop ]
-  %sum = phi {e} [ 0.0, %start ], [ %more_sum, %loop ]
-  %more = icmp ult i64 %k, %total
-  br i1 %more, label %loop, label %done
-loop:
-  %column = udiv i64 %k, {t.width}
-  %lane = urem i64 %k, {t.width}
-  %beyond = icmp ugt i64 %lane, %last
-  %which = select i1 %beyond, i64 %last, i64 %lane
-  %offset = mul i64 %which, %s
-  %index = add i64 %offset, %column
-  %row = getelementptr {e}, ptr %p, i64 %index
-  %tile = getelementptr {e}, ptr %vectors, i64 %k
-  %x = load {e}, ptr {source}
-  store {e} %x, ptr {result}
-  %zero = fmul {e} %x, 0.0
-  %more_sum = fadd {e} %sum, %zero
-  %next = add i64 %k, 1
-  br label %head
-done:
-  ret {e} %sum
-}}
-"""
-
-
-def _addresses(lines: Lines, t: VectorType, first: str, groups: range) -> list[str]:
-    out = []
-    for g in groups:
-        offset = lines.let(f"mul i64 {first}, %s{g}")
-        out.append(lines.let(f"getelementptr {t.element}, ptr %p{g}, i64 {offset}"))
-    return out
-
-
-def _batch_function(
-    t: VectorType, signature: Signature, first_output: int, tiles: int, name: str
-) -> str:
-    n_in, n = len(signature.inputs), len(signature.groups)
-    block = Lines("b")
-    row = block.let(f"mul i64 %first, {t.width}")
-    arguments = [
-        f", ptr {address}, i64 %s{g}"
-        for g, address in enumerate(_addresses(block, t, row, range(n)))
-    ]
-    block.do(f"call void @load(ptr %scratch, i64 %tiles{''.join(arguments[:n_in])})")
-    block.do("call void @compute(ptr %scratch, i64 %tiles)")
-    zero = block.let(f"call {t} @save(ptr %scratch, i64 %tiles{''.join(arguments[n_in:])})")
-    total = block.let(f"fadd {t} %sum, {zero}")
-    end = Lines("d")
-    mask = end.let(f"fcmp ord {t} %sum, zeroinitializer")
-    fine = end.all_true(t, mask)
-    rest, rest_fine = _rest(t, signature, first_output, fine)
-    return f"""
-define i64 @{name}(i64 %n, ptr %scratch{row_parameters(n)}) {{
-start:
-  %full = udiv i64 %n, {t.width}
-  br label %head
-head:
-  %first = phi i64 [ 0, %start ], [ %next, %loop ]
-  %sum = phi {t} [ zeroinitializer, %start ], [ {total}, %loop ]
-  %next = add i64 %first, {tiles}
-  %more = icmp ult i64 %first, %full
-  br i1 %more, label %loop, label %end
-loop:
-  %left = sub i64 %full, %first
-  %few = icmp ult i64 %left, {tiles}
-  %tiles = select i1 %few, i64 %left, i64 {tiles}
-{chr(10).join(block.text)}
-  br label %head
-end:
-{chr(10).join(end.text)}
-  %done_rows = mul i64 %full, {t.width}
-  %rows = sub i64 %n, %done_rows
-  %some = icmp ne i64 %rows, 0
-  br i1 %some, label %rest, label %done
-rest:
-{chr(10).join(rest.text)}
-  br label %done
-done:
-  %all_fine = phi i1 [ {fine}, %end ], [ {rest_fine}, %rest ]
-  %flag = zext i1 %all_fine to i64
-  ret i64 %flag
-}}
-"""
-
-
-def _rest(
-    t: VectorType, signature: Signature, first_output: int, fine: str
-) -> tuple[Lines, str]:
-    """The last %rows < W rows: one tile, filled up with copies of the last row."""
-    lines = Lines("r")
-    addresses = _addresses(lines, t, "%done_rows", range(len(signature.groups)))
-    n_in, slot, e = len(signature.inputs), 0, t.element
-    for g, (_, size) in enumerate(signature.groups):
-        if g == n_in:
-            lines.do("call void @compute(ptr %scratch, i64 1)")
-            slot = first_output
-        vectors = lines.at(t, "%scratch", slot * t.width)
-        arguments = f"ptr {vectors}, i64 {size}, i64 %rows, ptr {addresses[g]}, i64 %s{g}"
-        name = "@fill" if g < n_in else "@spill"
-        zero = lines.let(f"call {e} {name}({arguments})")
-        if g >= n_in:
-            ordered = lines.let(f"fcmp ord {e} {zero}, 0.0")
-            fine = lines.let(f"and i1 {fine}, {ordered}")
-        slot += size
-    return lines, fine
-
-
-# ----------------------------------------------------------------------
-# LLVM text of ``@load`` and ``@save``: rows of states to vectors of the tiles and back.
-
-MOST_UNROLLED = 128
-"""Longer outputs are written by a loop."""
-
-
-def load_function(t: VectorType, signature: Signature, memory: TileMemory) -> str:
-    """Text of ``@load``: input rows to vectors of the tiles."""
-    lines = Lines("v")
-    start = 0
-    for group, (_, size) in enumerate(signature.inputs):
-        rows = _row_addresses(lines, t, group) if size else []
-        _prefetch_next_block(lines, t, rows, group, size, memory.tiles)
-        for first, count in column_blocks(size, t.width):
-            for i, value in enumerate(load_columns(lines, t, rows, first, count)):
-                memory.store_slot(lines, value, start + first + i)
-        start += size
-    return tile_loop("@load", row_parameters(len(signature.inputs)), lines, memory)
-
-
-def _prefetch_next_block(
-    lines: Lines, t: VectorType, rows: list[str], group: int, size: int, tiles: int
-) -> None:
-    """Ask for the rows that the same tile of the next block will read, line by line."""
-    if not size:
-        return
-    far = lines.let(f"mul i64 %s{group}, {tiles * t.width}")
-    for row in rows:
-        start = lines.let(f"getelementptr {t.element}, ptr {row}, i64 {far}")
-        for first in range(0, size, 64 // t.size):
-            address = lines.at(t, start, first)
-            lines.do(f"call void @llvm.prefetch.p0(ptr {address}, i32 0, i32 2, i32 1)")
-
-
-def store_function(t: VectorType, signature: Signature, memory: TileMemory) -> str:
-    """Text of ``@save``: vectors of the tiles to output rows; returns 0 or NaN per lane."""
-    lines = Lines("v")
-    start = memory.outputs
-    total = "%sum"
-    for group, (_, size) in enumerate(signature.outputs):
-        rows = _row_addresses(lines, t, group) if size else []
-        if size > MOST_UNROLLED:
-            slots = memory.address(lines, start)
-            arguments = f"ptr {slots}, ptr {rows[0]}, i64 %s{group}, i64 {size}"
-            zero = lines.let(f"call {t} @save_long({arguments})")
-            total = lines.let(f"fadd contract {t} {zero}, {total}")
-            start += size
-            continue
-        for first, count in column_blocks(size, t.width):
-            columns = [memory.load_slot(lines, start + first + i) for i in range(count)]
-            store_columns(lines, t, rows, first, columns)
-            total = _with_nan(lines, t, columns, total)
-        start += size
-    if total == "%sum":
-        total = lines.let(f"fadd {t} %sum, zeroinitializer")
-    parameters = row_parameters(len(signature.outputs))
-    return _save_long(t) + tile_loop("@save", parameters, lines, memory, result=total)
-
-
-def _save_long(t: VectorType) -> str:
-    """Text of ``@save_long(slots, row, stride, size)``: W rows of a long output, by a loop."""
-    lines = Lines("v")
-    rows = ["%to"]
-    for _ in range(1, t.width):
-        rows.append(lines.let(f"getelementptr {t.element}, ptr {rows[-1]}, i64 %stride"))
-    align = t.size * t.width
-    columns = [lines.load(t, lines.at(t, "%from", i * t.width), align) for i in range(t.width)]
-    store_columns(lines, t, rows, 0, columns)
-    total = _with_nan(lines, t, columns, "%sum")
-    return f"""
-define internal {t} @save_long(ptr %slots, ptr %row, i64 %stride, i64 %size) noinline {{
-start:
-  %last = sub i64 %size, {t.width}
-  br label %loop
-loop:
-  %k = phi i64 [ 0, %start ], [ %next, %loop ]
-  %sum = phi {t} [ zeroinitializer, %start ], [ {total}, %loop ]
-  %place = mul i64 %k, {t.width}
-  %from = getelementptr {t.element}, ptr %slots, i64 %place
-  %to = getelementptr {t.element}, ptr %row, i64 %k
-{chr(10).join(lines.text)}
-  %far = add i64 %k, {t.width}
-  %beyond = icmp sgt i64 %far, %last
-  %next = select i1 %beyond, i64 %last, i64 %far
-  %more = icmp slt i64 %k, %last
-  br i1 %more, label %loop, label %done
-done:
-  ret {t} {total}
-}}
-"""
-
-
-def _with_nan(lines: Lines, t: VectorType, values: list[str], total: str) -> str:
-    """``total``, 0 or NaN per lane, with that of more values."""
-    for value in values:  # 0 * x is NaN exactly if x is not finite
-        zero = lines.let(f"fmul contract {t} {value}, zeroinitializer")
-        total = lines.let(f"fadd contract {t} {zero}, {total}")
-    return total
-
-
-def _row_addresses(lines: Lines, t: VectorType, group: int) -> list[str]:
-    """Addresses of the W rows of tile %t in a group."""
-    stride = f"i64 %s{group}"
-    number = lines.let(f"mul i64 %t, {t.width}")
-    offset = lines.let(f"mul i64 {number}, %s{group}")
-    rows = [lines.let(f"getelementptr {t.element}, ptr %p{group}, i64 {offset}")]
-    for _ in range(1, t.width):
-        rows.append(lines.let(f"getelementptr {t.element}, ptr {rows[-1]}, {stride}"))
-    return rows
-
-
-# ----------------------------------------------------------------------
-# Tiles of a batch: what lies where in scratch memory, and functions that run over them.
-
-_FEWEST_TILES, _MOST_TILES = 4, 8
-_BLOCK_BYTES = 262144
-"""Scratch of a block: tiles share the fetched instructions of a segment as long as their data
-stays in fast memory."""
+# ---- tiles: what lies where in scratch memory, and functions that run over them --------------
 
 
 @final
-class TileMemory:
+class _TileMemory:
     """Places in a tile, counted in vectors of W states."""
 
     def __init__(self, t: VectorType, signature: Signature, schedule: Schedule) -> None:
-        self.t = t
+        self.t, self.signature = t, signature
         self.outputs = signature.n_inputs
         self.arguments = self.outputs + signature.n_outputs
         self.trig = self.arguments + schedule.n_arguments
@@ -459,12 +189,11 @@ class TileMemory:
         self.store_slot(lines, value, first + number)
 
 
-def tile_loop(
-    name: str, parameters: str, lines: Lines, memory: TileMemory, *, result: str = ""
+def _tile_loop(
+    name: str, parameters: str, lines: Lines, memory: _TileMemory, *, result: str = ""
 ) -> str:
     """A function that runs ``lines`` for %t = 0 .. %tiles, with %tile the address of tile t."""
     t = memory.t
-    body = "\n".join(lines.text)
     carried = f"  %sum = phi {t} [ zeroinitializer, %start ], [ {result}, %loop ]\n"
     kind = t if result else "void"
     return f"""
@@ -475,7 +204,7 @@ loop:
   %t = phi i64 [ 0, %start ], [ %t_next, %loop ]
 {carried if result else ""}  %offset = mul i64 %t, {memory.size * t.width}
   %tile = getelementptr {t.element}, ptr %scratch, i64 %offset
-{body}
+{lines}
   %t_next = add i64 %t, 1
   %more = icmp ult i64 %t_next, %tiles
   br i1 %more, label %loop, label %done
@@ -485,15 +214,231 @@ done:
 """
 
 
-# ----------------------------------------------------------------------
-# LLVM text that turns rows (one state each) into columns (one quantity of W states) and back.
-#
-# W numbers of each of W rows are loaded as vectors and transposed in registers by log2 W rounds
-# of shuffles. Columns left over at the end of a row are covered by a block that overlaps its
-# neighbour, or by a narrow block where the whole row is shorter than W.
+# ---- the loop over blocks of tiles, and the rows left over -----------------------------------
 
 
-def column_blocks(size: int, width: int) -> Iterator[tuple[int, int]]:
+def _block_loop(memory: _TileMemory, name: str) -> str:
+    """Text of ``name``: load, compute and save a block of tiles at a time, then the rest."""
+    t, tiles = memory.t, memory.tiles
+    n_in, n = len(memory.signature.inputs), len(memory.signature.groups)
+    end = Lines("d")
+    fine = end.all_true(t, end.let(f"fcmp ord {t} %sum, zeroinitializer"))
+    return f"""
+define i64 @{name}(i64 %n, ptr %scratch{row_parameters(n)}) {{
+start:
+  %full = udiv i64 %n, {t.width}
+  br label %head
+head:
+  %first = phi i64 [ 0, %start ], [ %next, %block ]
+  %sum = phi {t} [ zeroinitializer, %start ], [ %total, %block ]
+  %next = add i64 %first, {tiles}
+  %more = icmp ult i64 %first, %full
+  br i1 %more, label %block, label %end
+block:
+  %left = sub i64 %full, %first
+  %few = icmp ult i64 %left, {tiles}
+  %tiles = select i1 %few, i64 %left, i64 {tiles}
+  %first_row = mul i64 %first, {t.width}
+{row_addresses(n, t, "%first_row")}\
+  call void @load(ptr %scratch, i64 %tiles{row_arguments(range(n_in))})
+  call void @compute(ptr %scratch, i64 %tiles)
+  %zero = call {t} @save(ptr %scratch, i64 %tiles{row_arguments(range(n_in, n))})
+  %total = fadd {t} %sum, %zero
+  br label %head
+end:
+{end}
+  %done_rows = mul i64 %full, {t.width}
+  %rows = sub i64 %n, %done_rows
+  %some = icmp ne i64 %rows, 0
+  br i1 %some, label %rest, label %done
+rest:
+  %rest_fine = call i1 @rest(i64 %done_rows, i64 %rows, ptr %scratch{row_parameters(n)})
+  %both = and i1 {fine}, %rest_fine
+  br label %done
+done:
+  %all_fine = phi i1 [ {fine}, %end ], [ %both, %rest ]
+  %flag = zext i1 %all_fine to i64
+  ret i64 %flag
+}}
+"""
+
+
+def _rest_function(memory: _TileMemory) -> str:
+    """Text of ``i1 @rest(first, rows, scratch, ...)``: the last rows, fewer than W.
+
+    They go into one tile, filled up with copies of the last row. Answers whether all is finite.
+    """
+    t, signature, lines = memory.t, memory.signature, Lines("r")
+    slot, total = 0, "0.0"
+    for g, (_, size) in enumerate(signature.groups):
+        output = g >= len(signature.inputs)
+        if g == len(signature.inputs):
+            lines.do("call void @compute(ptr %scratch, i64 1)")
+        vectors = lines.at(t, "%scratch", slot * t.width)
+        arguments = f"ptr {vectors}, i64 {size}, i64 %rows, ptr %a{g}, i64 %s{g}"
+        zero = lines.let(f"call {t.element} {'@spill' if output else '@fill'}({arguments})")
+        if output:
+            total = lines.let(f"fadd {t.element} {total}, {zero}")
+        slot += size
+    fine = lines.let(f"fcmp ord {t.element} {total}, 0.0")
+    n = len(signature.groups)
+    return f"""
+define internal i1 @rest(i64 %first, i64 %rows, ptr %scratch{row_parameters(n)}) noinline {{
+{row_addresses(n, t, "%first")}{lines}
+  ret i1 {fine}
+}}
+"""
+
+
+def _copy_function(t: VectorType, *, into_tile: bool) -> str:
+    """Text of ``@fill`` or ``@spill``: rows to the columns of a tile, or back, one by one.
+
+    Lanes beyond the last row repeat it. Returns the sum of 0 times every number.
+    """
+    name, source, result = (
+        ("@fill", "%row", "%tile") if into_tile else ("@spill", "%tile", "%row")
+    )
+    e = t.element
+    return f"""
+define internal {e} {name}(ptr %vectors, i64 %size, i64 %rows, ptr %p, i64 %s) noinline {{
+start:
+  %total = mul i64 %size, {t.width}
+  %last = sub i64 %rows, 1
+  br label %head
+head:
+  %k = phi i64 [ 0, %start ], [ %next, %loop ]
+  %sum = phi {e} [ 0.0, %start ], [ %more_sum, %loop ]
+  %more = icmp ult i64 %k, %total
+  br i1 %more, label %loop, label %done
+loop:
+  %column = udiv i64 %k, {t.width}
+  %lane = urem i64 %k, {t.width}
+  %beyond = icmp ugt i64 %lane, %last
+  %which = select i1 %beyond, i64 %last, i64 %lane
+  %offset = mul i64 %which, %s
+  %index = add i64 %offset, %column
+  %row = getelementptr {e}, ptr %p, i64 %index
+  %tile = getelementptr {e}, ptr %vectors, i64 %k
+  %x = load {e}, ptr {source}
+  store {e} %x, ptr {result}
+  %zero = fmul {e} %x, 0.0
+  %more_sum = fadd {e} %sum, %zero
+  %next = add i64 %k, 1
+  br label %head
+done:
+  ret {e} %sum
+}}
+"""
+
+
+# ---- rows of states to vectors of the tiles, and back ----------------------------------------
+
+
+def _load_function(memory: _TileMemory) -> str:
+    """Text of ``@load``: input rows to vectors of the tiles."""
+    t, signature, lines = memory.t, memory.signature, Lines("v")
+    start = 0
+    for group, (_, size) in enumerate(signature.inputs):
+        rows = _row_addresses(lines, t, group) if size else []
+        _prefetch_next_block(lines, t, rows, group, size, memory.tiles)
+        for first, count in _column_blocks(size, t.width):
+            for i, value in enumerate(_load_columns(lines, t, rows, first, count)):
+                memory.store_slot(lines, value, start + first + i)
+        start += size
+    return _tile_loop("@load", row_parameters(len(signature.inputs)), lines, memory)
+
+
+def _prefetch_next_block(
+    lines: Lines, t: VectorType, rows: list[str], group: int, size: int, tiles: int
+) -> None:
+    """Ask for the rows that the same tile of the next block will read, line by line."""
+    if not size:
+        return
+    far = lines.let(f"mul i64 %s{group}, {tiles * t.width}")
+    for row in rows:
+        start = lines.let(f"getelementptr {t.element}, ptr {row}, i64 {far}")
+        for first in range(0, size, 64 // t.size):
+            address = lines.at(t, start, first)
+            lines.do(f"call void @llvm.prefetch.p0(ptr {address}, i32 0, i32 2, i32 1)")
+
+
+def _save_function(memory: _TileMemory) -> str:
+    """Text of ``@save``: vectors of the tiles to output rows; returns 0 or NaN per lane."""
+    t, signature, lines = memory.t, memory.signature, Lines("v")
+    start = memory.outputs
+    total = "%sum"
+    for group, (_, size) in enumerate(signature.outputs):
+        rows = _row_addresses(lines, t, group) if size else []
+        if size > MOST_UNROLLED:
+            slots = memory.address(lines, start)
+            arguments = f"ptr {slots}, ptr {rows[0]}, i64 %s{group}, i64 {size}"
+            zero = lines.let(f"call {t} @save_long({arguments})")
+            total = lines.let(f"fadd contract {t} {zero}, {total}")
+            start += size
+            continue
+        for first, count in _column_blocks(size, t.width):
+            columns = [memory.load_slot(lines, start + first + i) for i in range(count)]
+            store_columns(lines, t, rows, first, columns)
+            total = _with_nan(lines, t, columns, total)
+        start += size
+    if total == "%sum":
+        total = lines.let(f"fadd {t} %sum, zeroinitializer")
+    parameters = row_parameters(len(signature.outputs))
+    return _save_long(t) + _tile_loop("@save", parameters, lines, memory, result=total)
+
+
+def _save_long(t: VectorType) -> str:
+    """Text of ``@save_long(slots, row, stride, size)``: W rows of a long output, by a loop."""
+    lines = Lines("v")
+    rows = ["%to"]
+    for _ in range(1, t.width):
+        rows.append(lines.let(f"getelementptr {t.element}, ptr {rows[-1]}, i64 %stride"))
+    align = t.size * t.width
+    columns = [lines.load(t, lines.at(t, "%from", i * t.width), align) for i in range(t.width)]
+    store_columns(lines, t, rows, 0, columns)
+    total = _with_nan(lines, t, columns, "%sum")
+    return f"""
+define internal {t} @save_long(ptr %slots, ptr %row, i64 %stride, i64 %size) noinline {{
+start:
+  %last = sub i64 %size, {t.width}
+  br label %loop
+loop:
+  %k = phi i64 [ 0, %start ], [ %next, %loop ]
+  %sum = phi {t} [ zeroinitializer, %start ], [ {total}, %loop ]
+  %place = mul i64 %k, {t.width}
+  %from = getelementptr {t.element}, ptr %slots, i64 %place
+  %to = getelementptr {t.element}, ptr %row, i64 %k
+{lines}
+{next_step(t.width, "done")}
+done:
+  ret {t} {total}
+}}
+"""
+
+
+def _with_nan(lines: Lines, t: VectorType, values: list[str], total: str) -> str:
+    """``total``, 0 or NaN per lane, with that of more values."""
+    for value in values:  # 0 * x is NaN exactly if x is not finite
+        zero = lines.let(f"fmul contract {t} {value}, zeroinitializer")
+        total = lines.let(f"fadd contract {t} {zero}, {total}")
+    return total
+
+
+def _row_addresses(lines: Lines, t: VectorType, group: int) -> list[str]:
+    """Addresses of the W rows of tile %t in a group."""
+    stride = f"i64 %s{group}"
+    number = lines.let(f"mul i64 %t, {t.width}")
+    offset = lines.let(f"mul i64 {number}, %s{group}")
+    rows = [lines.let(f"getelementptr {t.element}, ptr %p{group}, i64 {offset}")]
+    for _ in range(1, t.width):
+        rows.append(lines.let(f"getelementptr {t.element}, ptr {rows[-1]}, {stride}"))
+    return rows
+
+
+# ---- rows (one state each) to columns (one quantity of W states), and back -------------------
+
+
+def _column_blocks(size: int, width: int) -> Iterator[tuple[int, int]]:
     """(first column, columns) of blocks that cover a row of ``size`` numbers."""
     if size >= width:
         yield from ((first, width) for first in range(0, size - width + 1, width))
@@ -507,7 +452,7 @@ def column_blocks(size: int, width: int) -> Iterator[tuple[int, int]]:
         first, size = first + count, size - count
 
 
-def load_columns(
+def _load_columns(
     lines: Lines, t: VectorType, rows: list[str], first: int, count: int
 ) -> list[str]:
     """Columns first .. first + count of W rows (addresses), each a vector over the rows.
@@ -533,11 +478,10 @@ def store_columns(
     lines: Lines, t: VectorType, rows: list[str], first: int, columns: list[str]
 ) -> None:
     """Write columns (vectors over the rows) to W rows (addresses) from column ``first`` on."""
-    narrow = VectorType(t.dtype, len(columns))
     padding = ["poison"] * (t.width - len(columns))
     vectors = _transpose(lines, t, columns + padding, t.width // 2)
     for row, value in zip(rows, vectors, strict=True):
-        lines.store(narrow, _resize(lines, t, narrow, value), lines.at(t, row, first))
+        lines.store_first(t, value, len(columns), lines.at(t, row, first))
 
 
 def transposed(lines: Lines, t: VectorType, rows: list[str]) -> list[str]:
@@ -552,26 +496,10 @@ def _concatenate(lines: Lines, part: VectorType, t: VectorType, parts: list[str]
         first = lines.let(f"insertelement {t} poison, {part} {parts[0]}, i32 0")
         return lines.let(f"insertelement {t} {first}, {part} {parts[1]}, i32 {half}")
     lanes = [
-        str(i % half + (part.width if i >= half else 0)) if i % half < part.width else "poison"
+        i % half + (part.width if i >= half else 0) if i % half < part.width else "poison"
         for i in range(t.width)
     ]
-    return _shuffle(lines, part, parts[0], parts[1], lanes)
-
-
-def _resize(lines: Lines, source: VectorType, result: VectorType, value: str) -> str:
-    if source.width == result.width:
-        return value
-    if result.width == 1:
-        return lines.let(f"extractelement {source} {value}, i32 0")
-    if source.width == 1:
-        return lines.let(f"insertelement {result} poison, {source} {value}, i32 0")
-    lanes = [str(i) if i < source.width else "poison" for i in range(result.width)]
-    return _shuffle(lines, source, value, "poison", lanes)
-
-
-def _shuffle(lines: Lines, t: VectorType, a: str, b: str, lanes: list[str]) -> str:
-    picks = ", ".join(f"i32 {lane}" for lane in lanes)
-    return lines.let(f"shufflevector {t} {a}, {t} {b}, <{len(lanes)} x i32> <{picks}>")
+    return lines.shuffle(part, parts[0], parts[1], lanes)
 
 
 def _transpose(lines: Lines, t: VectorType, vectors: list[str], h: int) -> list[str]:
@@ -581,12 +509,12 @@ def _transpose(lines: Lines, t: VectorType, vectors: list[str], h: int) -> list[
     """
     out = list(vectors)
     while h:
-        upper = [str(i if not i & h else t.width + i - h) for i in range(t.width)]
-        lower = [str(i + h if not i & h else t.width + i) for i in range(t.width)]
+        upper = [i if not i & h else t.width + i - h for i in range(t.width)]
+        lower = [i + h if not i & h else t.width + i for i in range(t.width)]
         for i in range(t.width):
             if not i & h:
                 a, b = out[i], out[i + h]
-                out[i] = _shuffle(lines, t, a, b, upper)
-                out[i + h] = _shuffle(lines, t, a, b, lower)
+                out[i] = lines.shuffle(t, a, b, upper)
+                out[i + h] = lines.shuffle(t, a, b, lower)
         h //= 2
     return out

@@ -22,7 +22,7 @@ from dynsys.kernel.llvm.one import emit_one
 from dynsys.kernel.llvm.schedule import make_schedule
 from dynsys.kernel.llvm.sincos import repair_function
 from dynsys.kernel.llvm.target import Target, compile_object
-from dynsys.kernel.llvm.text import VectorType, row_addresses, row_parameters
+from dynsys.kernel.llvm.text import VectorType, row_addresses, row_arguments, row_parameters
 from dynsys.kernel.python_entry import emit_call, emit_rows
 from dynsys.program.program import Program
 from dynsys.program.signature import Signature
@@ -261,8 +261,7 @@ def _batch(tail: AbstractTail, signature: Signature, t: VectorType, head_bytes: 
         "%out",
         signature.n_outputs,
     )
-    arguments = "".join(f", ptr %a{g}, i64 %s{g}" for g in range(out))
-    arguments += f", ptr %heads, i64 {tail.n_head}"
+    arguments = row_arguments(range(out)) + f", ptr %heads, i64 {tail.n_head}"
     addresses = row_addresses(n, t, "%first")
     return f"""{tails}
 define i64 @batch(i64 %n, ptr %scratch{row_parameters(n)}) {{

@@ -103,23 +103,24 @@ class _Writer:
             together = [k, k - 1] if k and self.parent[k] == k - 1 else [k]
             self._eliminate(together)
             k -= len(together)
-        body = "\n".join(self.lines.text)
-        return f"define void @one(ptr %in0, ptr %out0, ptr %out1) {{\n{body}\n  ret void\n}}\n"
+        parameters = "ptr %in0, ptr %out0, ptr %out1"
+        return f"define void @one({parameters}) {{\n{self.lines}\n  ret void\n}}\n"
 
     def _eliminate(self, freedoms: list[int]) -> None:
         """Pivots of a freedom or of child and parent, then all rows above."""
         lines, t = self.lines, self.t
         lines.do(f"br label %pivot{freedoms[0]}")
         lines.label(f"pivot{freedoms[0]}")
-        pivots: list[tuple[dict[int, str], dict[int, str]]] = []
+        pivots: list[tuple[dict[int, str], dict[int, str]]] = []  # rows of H and of L
         for k in freedoms:
             row = {c: self._load(k, c) for c in self._row_blocks(k)}
-            for above, scaled in pivots:
+            for above, scaled in pivots:  # H(k,:) -= L(child,k) H(child,:)
                 factor = self._lane(scaled[k // t.width], k)
                 row = {c: multiply_subtract(lines, t, factor, above[c], row[c]) for c in row}
             pivots.append((row, self._finish(k, row)))
         last = freedoms[-1]
         for i in sorted(self.supports[last] - {last}, reverse=True):
+            # H(i,:) -= L(k,i) H(k,:) for every pivot k
             factors = [self._lane(scaled[i // t.width], i) for _, scaled in pivots]
             for c in (c for c in self._row_blocks(last) if c * t.width <= i):
                 value = self._load(i, c)
@@ -132,8 +133,10 @@ class _Writer:
         """Write d_k and row k of L; returns the blocks of that row."""
         lines, t = self.lines, self.t
         own = k // t.width
+        # d(k) = H(k,k)
         pivot = lines.let(f"extractelement {t} {row[own]}, i32 {k % t.width}")
         lines.store(VectorType(t.dtype, 1), pivot, lines.at(t, "%out1", k))
+        # L(k,:) = H(k,:) / d(k), 1 on the diagonal and 0 right of it
         one = VectorType(t.dtype, 1).constant(1.0)
         reciprocal = lines.let(f"fdiv {t.element} {one}, {pivot}")
         first = lines.let(f"insertelement {t} poison, {t.element} {reciprocal}, i32 0")
@@ -144,7 +147,8 @@ class _Writer:
             if c == own:
                 value = self._below_diagonal(value, k)
             width = min(t.width, self.n - c * t.width)
-            self._store_part(value, width, lines.at(t, "%out0", k * self.n + c * t.width))
+            place = lines.at(t, "%out0", k * self.n + c * t.width)
+            lines.store_first(t, value, width, place)
         return scaled
 
     def _below_diagonal(self, value: str, k: int) -> str:
@@ -154,25 +158,8 @@ class _Writer:
         numbers = [1.0 if lane == at else 0.0 for lane in range(t.width)]
         scalar = VectorType(t.dtype, 1)
         constant = ", ".join(f"{t.element} {scalar.constant(x)}" for x in numbers)
-        lanes = ", ".join(f"i32 {i if i < at else t.width + i}" for i in range(t.width))
-        return self.lines.let(
-            f"shufflevector {t} {value}, {t} <{constant}>, <{t.width} x i32> <{lanes}>"
-        )
-
-    def _store_part(self, value: str, width: int, address: str) -> None:
-        t, lines = self.t, self.lines
-        if width == t.width:
-            lines.store(t, value, address)
-            return
-        part = VectorType(t.dtype, width)
-        if width == 1:
-            value = lines.let(f"extractelement {t} {value}, i32 0")
-        else:
-            lanes = ", ".join(f"i32 {i}" for i in range(width))
-            value = lines.let(
-                f"shufflevector {t} {value}, {t} poison, <{width} x i32> <{lanes}>"
-            )
-        lines.store(part, value, address)
+        lanes = [i if i < at else t.width + i for i in range(t.width)]
+        return self.lines.shuffle(t, value, f"<{constant}>", lanes)
 
     def _row_blocks(self, k: int) -> list[int]:
         return sorted({j // self.t.width for j in self.supports[k]})
@@ -190,13 +177,10 @@ class _Writer:
         value = lines.load(t, lines.at(t, "%in0", first - beyond))
         if not beyond:
             return value
-        lanes = ", ".join(f"i32 {min(i + beyond, t.width - 1)}" for i in range(t.width))
-        return lines.let(f"shufflevector {t} {value}, {t} poison, <{t.width} x i32> <{lanes}>")
+        lanes = [min(i + beyond, t.width - 1) for i in range(t.width)]
+        return lines.shuffle(t, value, "poison", lanes)
 
     def _lane(self, value: str, column: int) -> str:
         """The number of one column of a block in every lane."""
-        t = self.t
-        lane = ", ".join([f"i32 {column % t.width}"] * t.width)
-        return self.lines.let(
-            f"shufflevector {t} {value}, {t} poison, <{t.width} x i32> <{lane}>"
-        )
+        lanes = [column % self.t.width] * self.t.width
+        return self.lines.shuffle(self.t, value, "poison", lanes)

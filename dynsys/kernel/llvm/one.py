@@ -1,4 +1,4 @@
-"""LLVM text of ``one``: the program on a single state.
+"""LLVM text of ``one``: the program on a single state, and of the segments of any schedule.
 
 Sines and cosines are still evaluated W at a time: the angles of one state sit side by side.
 """
@@ -11,15 +11,19 @@ from typing import Protocol, TypeAlias, final
 from dynsys.kernel.llvm.schedule import Place, Schedule, Segment, Stage
 from dynsys.kernel.llvm.sincos import sincos
 from dynsys.kernel.llvm.target import Target
-from dynsys.kernel.llvm.text import Lines, VectorType
+from dynsys.kernel.llvm.text import Lines, VectorType, internal_function
 from dynsys.program.program import Op
 from dynsys.program.signature import Signature
 
-__all__ = [
-    "AbstractMemory",
-    "emit_one",
-    "write_segment",
-]
+__all__ = ["AbstractMemory", "emit_one", "write_segment"]
+
+_Value: TypeAlias = tuple[str, int]
+"""Name and sign. Negation is never an instruction where a user can absorb it: sums become
+differences, and the sign of a product moves to its user."""
+
+_RELOAD_DISTANCE = 40
+"""A value in memory is loaded again when it was last used this many operations ago: cheaper
+than a register that is spilled in between."""
 
 
 @final
@@ -120,15 +124,10 @@ def emit_one(
             part = Lines()
             write_segment(part, t, schedule, segment, memory)
             part_name = f"@{name}_{len(functions)}"
-            functions.append(
-                f"define internal void {part_name}(ptr %scratch, {parameters}) noinline {{\n"
-                + "\n".join(part.text)
-                + "\n  ret void\n}\n"
-            )
+            functions.append(internal_function(part_name, f"ptr %scratch, {parameters}", part))
             main.do(f"call void {part_name}(ptr %scratch, {parameters})")
         _write_sincos(main, t, schedule, memory, memory.packs[number], target, number)
-    body = "\n".join(main.text)
-    functions.append(f"define void @{name}({parameters}) {{\n{body}\n  ret void\n}}\n")
+    functions.append(f"define void @{name}({parameters}) {{\n{main}\n  ret void\n}}\n")
     return "".join(functions)
 
 
@@ -204,17 +203,7 @@ def _gather(
     return vector
 
 
-# ----------------------------------------------------------------------
-# Text of one segment: the operations of a schedule as LLVM instructions.
-#
-# Negation is never an instruction where a user can absorb it: every value is known as (name,
-# sign), sums become differences, and the sign of a product moves to its user.
-
-_Value: TypeAlias = tuple[str, int]
-
-_RELOAD_DISTANCE = 40
-"""A value in memory is loaded again when it was last used this many operations ago: cheaper
-than a register that is spilled in between."""
+# ---- segments: the operations of a schedule as LLVM instructions -----------------------------
 
 
 class AbstractMemory(Protocol):

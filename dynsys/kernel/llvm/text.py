@@ -1,8 +1,9 @@
-"""Small helpers to write LLVM's textual form: types, constants, numbered values."""
+"""LLVM's textual form: types, constants, instructions with fresh names, recurring pieces."""
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, final
@@ -14,10 +15,16 @@ __all__ = [
     "Lines",
     "VectorType",
     "finite_function",
+    "internal_function",
     "literal",
+    "next_step",
     "row_addresses",
+    "row_arguments",
     "row_parameters",
 ]
+
+FEWEST = 16
+"""Numbers that ``@finite`` looks at together, and needs at least."""
 
 
 @lru_cache(maxsize=4096)
@@ -87,12 +94,15 @@ class VectorType:
 
 @final
 class Lines:
-    """Body of one function: appended instructions and fresh names."""
+    """Instructions, appended one by one, and fresh names for their results."""
 
     def __init__(self, prefix: str = "t") -> None:
         self.text: list[str] = []
         self._prefix = prefix
         self._count = 0
+
+    def __str__(self) -> str:
+        return "\n".join(self.text)
 
     def let(self, instruction: str) -> str:
         """Append ``%fresh = instruction``; returns the fresh name."""
@@ -123,6 +133,20 @@ class Lines:
         """Write a vector to an address; ``align`` in bytes, else of one number."""
         self.do(f"store {t} {value}, ptr {address}, align {align or t.size}")
 
+    def shuffle(self, t: VectorType, a: str, b: str, lanes: Iterable[int | str]) -> str:
+        """Lanes of two vectors side by side, by number; "poison" where any value will do."""
+        picks = ", ".join(f"i32 {lane}" for lane in lanes)
+        count = picks.count("i32")
+        return self.let(f"shufflevector {t} {a}, {t} {b}, <{count} x i32> <{picks}>")
+
+    def store_first(self, t: VectorType, value: str, count: int, address: str) -> None:
+        """Write the first ``count`` lanes of a vector."""
+        if count == 1:
+            value = self.let(f"extractelement {t} {value}, i32 0")
+        elif count < t.width:
+            value = self.shuffle(t, value, "poison", range(count))
+        self.store(VectorType(t.dtype, count), value, address)
+
     def fused(self, t: VectorType, a: str, b: str, c: str, fma: bool) -> str:
         """The expression a b + c, rounded once if the processor can, else twice."""
         if fma:
@@ -138,9 +162,24 @@ class Lines:
         return self.let(f"icmp eq i{t.width} {packed}, -1")
 
 
+def internal_function(name: str, parameters: str, lines: Lines) -> str:
+    """A function without result, not inlined."""
+    return f"""
+define internal void {name}({parameters}) noinline {{
+{lines}
+  ret void
+}}
+"""
+
+
 def row_parameters(count: int) -> str:
     """Parameters of a function on rows: address %p and stride %s of every group."""
     return "".join(f", ptr %p{g}, i64 %s{g}" for g in range(count))
+
+
+def row_arguments(groups: Iterable[int]) -> str:
+    """Arguments for such parameters: addresses %a (see :func:`row_addresses`) and strides."""
+    return "".join(f", ptr %a{g}, i64 %s{g}" for g in groups)
 
 
 def row_addresses(count: int, t: VectorType, row: str) -> str:
@@ -152,15 +191,24 @@ def row_addresses(count: int, t: VectorType, row: str) -> str:
     )
 
 
-# ----------------------------------------------------------------------
-# LLVM text that tells whether numbers are finite: 0 * x is NaN exactly if x is not.
+def next_step(step: int, then: str) -> str:
+    """End of a loop over %k that advances by ``step``; its last round begins at %last.
 
-FEWEST = 16
-"""Numbers that ``@finite`` looks at together, and needs at least."""
+    Where ``step`` does not divide the range, the last round overlaps the one before.
+    """
+    return f"""\
+  %far = add i64 %k, {step}
+  %beyond = icmp sgt i64 %far, %last
+  %next = select i1 %beyond, i64 %last, i64 %far
+  %more = icmp slt i64 %k, %last
+  br i1 %more, label %loop, label %{then}"""
 
 
 def finite_function(dtype: str) -> str:
-    """Text of ``i1 @finite(numbers, count)`` for at least FEWEST numbers side by side."""
+    """Text of ``i1 @finite(numbers, count)`` for at least FEWEST numbers side by side.
+
+    0 * x is NaN exactly if x is not finite, and so is a sum of such zeros.
+    """
     t = VectorType(dtype, FEWEST // 4)
     quarters = range(4)
 
@@ -180,11 +228,7 @@ loop:
 {each(f"%x{{i}} = load {t}, ptr %a{{i}}, align {t.size}")}
 {each(f"%z{{i}} = fmul contract {t} %x{{i}}, zeroinitializer")}
 {each(f"%n{{i}} = fadd contract {t} %s{{i}}, %z{{i}}")}
-  %far = add i64 %k, {FEWEST}
-  %beyond = icmp sgt i64 %far, %last
-  %next = select i1 %beyond, i64 %last, i64 %far
-  %more = icmp slt i64 %k, %last
-  br i1 %more, label %loop, label %done
+{next_step(FEWEST, "done")}
 done:
   %a = fadd {t} %n0, %n1
   %b = fadd {t} %n2, %n3
