@@ -18,16 +18,17 @@ reached.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
 
-from dynsys.model.spatial import Transform, congruence
+from dynsys.model.spatial import Transform
 from dynsys.model.tree import Mechanism
-from dynsys.recursive.aba import factor_ldl, solve_ldl, without_joint
-from dynsys.types import Array, BoolArray, ScalarArray
+from dynsys.plan.quadratic_form import Key, QuadraticForm, Row
+from dynsys.recursive.aba import solve_ldl
+from dynsys.types import BoolArray, ScalarArray
 
 __all__ = ["SymmetricStep", "solve_symmetric", "symmetric_steps"]
 
@@ -60,62 +61,12 @@ def symmetric_steps(mechanism: Mechanism, known: BoolArray) -> tuple[SymmetricSt
     return tuple(steps)
 
 
-Key = tuple[str, int]
-"""("body", number) for accelerations, ("qdd", first freedom) for joints."""
-
-
-class _QuadraticForm:
-    """1/2 d^T M d + p^T d by blocks; M is kept as both M[u][v] and M[v][u] = M[u][v]^T."""
-
-    def __init__(self) -> None:
-        self.M: dict[Key, dict[Key, ScalarArray]] = {}
-        self.p: dict[Key, ScalarArray] = {}
-
-    def add(self, u: Key, v: Key, block: ScalarArray) -> None:
-        row = self.M.setdefault(u, {})
-        row[v] = row[v] + block if v in row else block
-        if u != v:
-            column = self.M.setdefault(v, {})
-            column[u] = column[u] + block.T if u in column else block.T
-
-    def add_linear(self, u: Key, term: ScalarArray) -> None:
-        self.p[u] = self.p[u] + term if u in self.p else term
-
-    def remove(self, u: Key) -> tuple[ScalarArray, ScalarArray, dict[Key, ScalarArray]]:
-        """Take out an unknown: its own block, linear term and blocks with its neighbours."""
-        row = self.M.pop(u)
-        own = row.pop(u)
-        for v in row:
-            del self.M[v][u]
-        return own, self.p.pop(u), row
-
-
-@dataclass(frozen=True, eq=False)
-class _Pivot:
-    """Leaves qdd = -M_xx^-1 (p + sum of blocks times neighbours)."""
-
-    freedoms: slice
-    factors: ScalarArray
-    p: ScalarArray
-    blocks: Mapping[Key, ScalarArray]
-
-
-@dataclass(frozen=True, eq=False)
-class _Wrench:
-    """Leaves f = M a + p + sum of blocks times neighbours, for joints whose qdd is known."""
-
-    M: ScalarArray
-    p: ScalarArray
-    blocks: Mapping[Key, ScalarArray]
-
-
 def solve_symmetric(
     mechanism: Mechanism,
     X_up: Sequence[Transform],
     bias: Sequence[ScalarArray],
     inputs: ScalarArray,
     known: BoolArray,
-    steps: Sequence[SymmetricStep] | None = None,
 ) -> tuple[ScalarArray, ScalarArray, dict[int, ScalarArray]]:
     """Accelerations, torques (nv,) and reciprocal pivots from bias wrenches and given inputs.
 
@@ -128,103 +79,39 @@ def solve_symmetric(
         velocities, gravity and external wrenches included (``net_wrenches``).
     inputs : (nv,) qdd where ``known``, torque elsewhere.
     known : (nv,) freedoms whose qdd is given; the freedoms of one joint go together.
-    steps : order of elimination, leaf to root unless given.
     """
-    form = _QuadraticForm()
+    slices, parent = mechanism.v_slices(), mechanism.parent
+    form = QuadraticForm()
     for k, (moments, p) in enumerate(zip(mechanism.moments, bias, strict=True)):
         form.add(("body", k), ("body", k), moments.matrix())
         form.add_linear(("body", k), p)
-    pivots: dict[int, _Pivot] = {}
-    wrenches: dict[int, _Wrench] = {}
-    for step in steps if steps is not None else symmetric_steps(mechanism, known):
-        k, v = step.body, mechanism.v_slices()[step.body]
+
+    # Leaves to root: eliminate; keep what determines the qdd of a joint, or its wrench.
+    qdd_rows: dict[int, Row] = {}
+    wrench_rows: dict[int, Row] = {}
+    for step in symmetric_steps(mechanism, known):
+        k, v = step.body, slices[step.body]
+        u, x, S = ("body", k), ("qdd", v.start), mechanism.motion_subspace[k]
         if step.kind == "link pair":
-            _eliminate_carried(form, k, int(mechanism.parent[k]), X_up[k])
+            form.link_pair(u, ("body", int(parent[k])), X_up[k])
         elif step.kind == "pivot":
-            pivots[k] = _eliminate_qdd(form, mechanism, k, inputs)
+            qdd_rows[k] = form.pivot(x, inputs[v], mechanism.armature[v], u, S)
         elif v.stop > v.start and known[v].all():
-            blocks = {y: block for y, block in form.M["body", k].items() if y != ("body", k)}
-            wrenches[k] = _Wrench(form.M["body", k]["body", k], form.p["body", k], blocks)
+            wrench_rows[k] = Row(form.p[u], dict(form.M[u]))
         elif v.stop > v.start:
-            _let_joint_move(form, k, ("qdd", v.start), mechanism.motion_subspace[k])
-    qdd, torque = _substitute(mechanism, X_up, inputs, known, pivots, wrenches)
-    return qdd, torque, {p.freedoms.start: np.diag(p.factors) for p in pivots.values()}
+            form.joint_pair(u, x, S)
 
-
-def _let_joint_move(form: _QuadraticForm, k: int, x: Key, S: Array) -> None:
-    """Joint pair: u = carried + S qdd; the carried acceleration takes the place of u."""
-    u = ("body", k)
-    own = form.M[u][u]
-    others = [(y, block) for y, block in form.M[u].items() if y != u]
-    form.add(x, x, S.T @ (own @ S))
-    for y, block in others:
-        form.add(x, y, S.T @ block if y != x else S.T @ block + block.T @ S)
-    form.add(u, x, own @ S)
-    form.add_linear(x, S.T @ form.p[u])
-
-
-def _eliminate_carried(form: _QuadraticForm, k: int, parent: int, X: Transform) -> None:
-    """Link pair: u = X a_parent; the base does not accelerate."""
-    M, p, blocks = form.remove(("body", k))
-    if parent < 0:
-        return
-    w = ("body", parent)
-    form.add(w, w, congruence(X, M))
-    form.add_linear(w, X.force_back(p))
-    for y, block in blocks.items():
-        form.add(w, y, np.column_stack([X.force_back(column) for column in block.T]))
-
-
-def _eliminate_qdd(
-    form: _QuadraticForm, mechanism: Mechanism, k: int, inputs: ScalarArray
-) -> _Pivot:
-    """Pivot: qdd of joint k, with armature and torque of its torque row."""
-    v = mechanism.v_slices()[k]
-    armature = mechanism.armature[v]
-    own, p, blocks = form.remove(("qdd", v.start))
-    p = p - inputs[v]
-    factors = factor_ldl(own + np.diag(armature))
-    neighbours = list(blocks)
-    for place, y in enumerate(neighbours):
-        form.add_linear(y, -(blocks[y].T @ solve_ldl(factors, p)))
-        if y == ("body", k) and len(neighbours) == 1:
-            M, S = form.M[y][y], mechanism.motion_subspace[k]
-            form.M[y][y] = without_joint(
-                M, S, blocks[y].T, factors, armature=bool(armature.any())
-            )
-            continue
-        for z in neighbours[place:]:
-            scaled = np.column_stack([solve_ldl(factors, c) for c in blocks[z].T])
-            form.add(y, z, -(blocks[y].T @ scaled))
-    return _Pivot(v, factors, p, blocks)
-
-
-def _substitute(
-    mechanism: Mechanism,
-    X_up: Sequence[Transform],
-    inputs: ScalarArray,
-    known: BoolArray,
-    pivots: Mapping[int, _Pivot],
-    wrenches: Mapping[int, _Wrench],
-) -> tuple[ScalarArray, ScalarArray]:
-    """Root to leaf: qdd from pivots, accelerations from pairs, torques from wrenches."""
+    # Root to leaves: substitute; accelerations are those beyond the motion of the bias.
     qdd, torque = inputs.copy(), inputs.copy()
     torque[known] = mechanism.armature[known] * inputs[known]
-    solved: dict[Key, Any] = {("body", -1): np.zeros(6)}
-    for k in range(mechanism.n_bodies):
-        v, parent, u = mechanism.v_slices()[k], int(mechanism.parent[k]), ("body", k)
-        solved[u] = np.zeros(6) if parent < 0 else X_up[k].motion(solved["body", parent])
-        if k in pivots:
-            pivot = pivots[k]
-            load = pivot.p
-            for y, block in pivot.blocks.items():
-                load = load + block @ solved[y]
-            qdd[v] = solved["qdd", v.start] = solve_ldl(pivot.factors, -load)
-        if k in wrenches:
-            f = wrenches[k].M @ solved[u] + wrenches[k].p
-            for y, block in wrenches[k].blocks.items():
-                f = f + block @ solved[y]
-            torque[v] = torque[v] + mechanism.motion_subspace[k].T @ f
+    solved: dict[Key, Any] = {}
+    for k, v in enumerate(slices):
+        u, x, S = ("body", k), ("qdd", v.start), mechanism.motion_subspace[k]
+        solved[u] = np.zeros(6) if parent[k] < 0 else X_up[k].motion(solved["body", parent[k]])
+        if k in qdd_rows:
+            qdd[v] = solved[x] = solve_ldl(qdd_rows[k].factors, -qdd_rows[k].at(solved))
+        if k in wrench_rows:
+            torque[v] = torque[v] + S.T @ wrench_rows[k].at(solved)
         elif v.stop > v.start:
-            solved[u] = solved[u] + mechanism.motion_subspace[k] @ solved["qdd", v.start]
-    return qdd, torque
+            solved[u] = solved[u] + S @ solved[x]
+    return qdd, torque, {slices[k].start: np.diag(row.factors) for k, row in qdd_rows.items()}
