@@ -7,9 +7,10 @@ install and every question about the installed version takes it from here.
 
 from __future__ import annotations
 
+import platform
 from importlib import metadata
 
-__all__ = ["DISTRIBUTION", "install", "version"]
+__all__ = ["DISTRIBUTION", "install", "version", "versions"]
 
 DISTRIBUTION = "dynsys-robotics"
 
@@ -29,3 +30,9 @@ def version(otherwise: str = "unknown") -> str:
         return metadata.version(DISTRIBUTION)
     except metadata.PackageNotFoundError:
         return otherwise
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of what makes plans: dynsys, NumPy, Python."""
+    numpy, python = metadata.version("numpy"), platform.python_version()
+    return {"dynsys": version(), "numpy": numpy, "python": python}

@@ -14,6 +14,7 @@ from typing import Any, final
 
 import numpy as np
 
+from dynsys.errors import PlanMismatchError
 from dynsys.model.tree import Body, KinematicTree
 from dynsys.system.linear_system import LinearSystem
 
@@ -23,6 +24,7 @@ __all__ = [
     "fingerprint_parts",
     "fingerprint_problem",
     "fingerprint_robot",
+    "require_same",
 ]
 
 
@@ -60,6 +62,33 @@ class Fingerprint:
         if not found and list(self.parts) != list(other.parts):
             found = ["the order of its parts has changed"]
         return found
+
+
+def require_same(what: str, planned: Fingerprint | None, given: Fingerprint | None) -> None:
+    """Make sure that the robot, problem or layout at hand is the one a plan was made for.
+
+    Raises
+    ------
+    PlanMismatchError
+        that says what differs.
+    """
+    if planned is None or given is None:
+        there = "without sensors" if planned is None else f"with the {planned.subject}"
+        here = "none is given" if given is None else f"the {given.subject} is given"
+        raise PlanMismatchError(f"the plan was made {there}, but {here}; make a new plan")
+    if what == "problem" and given.subject != planned.subject:
+        raise PlanMismatchError(
+            f"the plan was made for the {planned.subject}, not for the {given.subject}; make a"
+            " plan of this problem"
+        )
+    if differences := given.differences(planned):
+        first = "; ".join(differences[:3])
+        more = f" and {len(differences) - 3} more" if len(differences) > 3 else ""
+        now = given.subject if given.subject != planned.subject else f"this {what}"
+        raise PlanMismatchError(
+            f"the plan was made for another {what}: {planned.subject} then, {now} now. Since"
+            f" then {first}{more}. Make a new plan"
+        )
 
 
 def fingerprint_parts(subject: str, parts: Mapping[str, Any]) -> Fingerprint:

@@ -6,29 +6,22 @@ fingerprints of what it was made for. It knows no state and no code.
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import MappingProxyType
-from typing import Literal, TypeAlias, final
+from typing import Literal, final
 
-import numpy as np
-
-from dynsys.distribution import version
-from dynsys.errors import PlanMismatchError
+from dynsys.distribution import versions
 from dynsys.model.tree import KinematicTree
-from dynsys.plan.fingerprint import Fingerprint, fingerprint_robot
+from dynsys.plan.fingerprint import Fingerprint, fingerprint_robot, require_same
 from dynsys.plan.operations import Operations
 from dynsys.plan.orders.orders import PivotOrder
 from dynsys.plan.pivots import PlannedPivot
 from dynsys.plan.plan_file import read_plan, write_plan
 from dynsys.plan.symmetric import SymmetricStep
 
-__all__ = ["Method", "Option", "Plan", "versions"]
-
-Method: TypeAlias = Literal["symmetric", "lu"]
-Option: TypeAlias = bool | int | float | str
+__all__ = ["Plan"]
 
 
 @final
@@ -50,7 +43,7 @@ class Plan:
     versions : versions of the software that made it.
     """
 
-    method: Method
+    method: Literal["symmetric", "lu"]
     robot: Fingerprint
     problem: Fingerprint
     operations: Operations
@@ -58,9 +51,9 @@ class Plan:
     layout: Fingerprint | None = None
     steps: tuple[SymmetricStep, ...] = ()
     order: PivotOrder | None = None
-    options: Mapping[str, Option] = field(default_factory=dict)
+    options: Mapping[str, bool | int | float | str] = field(default_factory=dict)
     ordering: str = ""
-    versions: Mapping[str, str] = field(default_factory=lambda: versions())
+    versions: Mapping[str, str] = field(default_factory=versions)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "options", MappingProxyType(dict(self.options)))
@@ -75,53 +68,21 @@ class Plan:
     @property
     def is_safe_by_argument(self) -> bool:
         """True if no pivot needs a check at run time."""
-        return all(pivot.safety == "argument" for pivot in self.pivots)
+        return not self.checked_pivots
 
     @property
     def checked_pivots(self) -> tuple[PlannedPivot, ...]:
         """Pivots that only sampling supports: a kernel checks them at run time."""
         return tuple(pivot for pivot in self.pivots if pivot.safety == "sampling")
 
-    def check(
-        self,
-        robot: KinematicTree,
-        problem: Fingerprint | None = None,
-        layout: Fingerprint | None = None,
-    ) -> None:
-        """Make sure that the plan is for this robot, problem and layout of sensors.
-
-        Raises
-        ------
-        PlanMismatchError
-            that says what differs.
-        """
-        self._compare("robot", self.robot, fingerprint_robot(robot))
+    def check(self, robot: KinematicTree, problem: Fingerprint | None = None,
+              layout: Fingerprint | None = None) -> None:  # fmt: skip
+        """Raise PlanMismatchError unless the plan is for this robot, problem and layout."""
+        require_same("robot", self.robot, fingerprint_robot(robot))
         if problem is not None:
-            if problem.subject != self.problem.subject:
-                raise PlanMismatchError(
-                    f"the plan was made for the {self.problem.subject}, not for the"
-                    f" {problem.subject}; make a plan of this problem"
-                )
-            self._compare("problem", self.problem, problem)
+            require_same("problem", self.problem, problem)
         if layout is not None or self.layout is not None:
-            self._compare("layout", self.layout, layout)
-
-    @staticmethod
-    def _compare(what: str, planned: Fingerprint | None, given: Fingerprint | None) -> None:
-        if planned is None or given is None:
-            there = "without sensors" if planned is None else f"with the {planned.subject}"
-            here = "none is given" if given is None else f"the {given.subject} is given"
-            raise PlanMismatchError(f"the plan was made {there}, but {here}; make a new plan")
-        differences = given.differences(planned)
-        if not differences:
-            return
-        first = "; ".join(differences[:3])
-        more = f" and {len(differences) - 3} more" if len(differences) > 3 else ""
-        now = given.subject if given.subject != planned.subject else f"this {what}"
-        raise PlanMismatchError(
-            f"the plan was made for another {what}: {planned.subject} then, {now} now. Since"
-            f" then {first}{more}. Make a new plan"
-        )
+            require_same("layout", self.layout, layout)
 
     def save(self, path: str | Path) -> None:
         """Write the plan as a file of JSON text; an existing file is replaced as a whole."""
@@ -129,25 +90,13 @@ class Plan:
 
     @staticmethod
     def load(path: str | Path) -> Plan:
-        """Read a plan that :meth:`save` wrote.
-
-        Raises
-        ------
-        PlanFileError
-            if the file is damaged, from another version, or no plan at all.
-        """
-        return read_plan(Path(path))
+        """Read what :meth:`save` wrote; PlanFileError if it is damaged or no plan at all."""
+        return Plan(**read_plan(Path(path)))
 
     def __str__(self) -> str:
-        argued = sum(pivot.safety == "argument" for pivot in self.pivots)
+        checked = len(self.checked_pivots)
         return (
             f"{self.method} plan of the {self.problem.subject} for the {self.robot.subject}:"
-            f" {self.operations}; pivots safe by argument {argued}, by sampling"
-            f" {len(self.pivots) - argued}"
+            f" {self.operations}; pivots safe by argument {len(self.pivots) - checked}, by"
+            f" sampling {checked}"
         )
-
-
-def versions() -> dict[str, str]:
-    """Versions of what makes plans."""
-    python = platform.python_version()
-    return {"dynsys": version(), "numpy": np.__version__, "python": python}
