@@ -30,7 +30,7 @@ from experiments.agreement.robots import (
 )
 from experiments.example_robots import ROBOTS, load_quietly, pinocchio_model_of, robot_path
 from problems.measured.simulated_readings import TrueReadings
-from problems.report.timing_part import pinocchio_model
+from problems.report.timing import pinocchio_model
 
 __all__ = ["QUANTITIES", "Case", "random_case", "real_cases"]
 

@@ -15,7 +15,7 @@ from dynsys.recursive import aba, rnea
 from dynsys.types import Array
 from problems.dynamics import ForwardDynamics, HybridDynamics, InverseDynamics
 from problems.problem import AbstractDynamics
-from problems.report.timing_part import pinocchio_model
+from problems.report.timing import pinocchio_model
 from problems.solution import Solution
 from problems.terminal import progress
 

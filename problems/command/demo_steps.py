@@ -25,7 +25,7 @@ from problems.estimation.estimation import Estimation
 from problems.planning import PlanRequest
 from problems.problem_file import ProblemFile
 from problems.report import Subject, build_report, estimation_subject, write_page
-from problems.report.log_part import LogPart, SolvedLog, log_part, solve_log
+from problems.report.estimates import LogPart, SolvedLog, log_part, solve_log
 from problems.terminal import progress_bar
 from problems.verdict.verdict import Verdict
 from sensors import Layout, catalogue, zero_external_wrench_except

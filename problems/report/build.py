@@ -1,4 +1,8 @@
-"""Collect what a report shows: one step per section, sections that do not apply left out."""
+"""Collect what a report shows: one step per section, sections that do not apply left out.
+
+Every report says where it comes from: versions, fingerprints, date, the command that makes it
+again.
+"""
 
 from __future__ import annotations
 
@@ -14,39 +18,37 @@ from typing import Any, final
 from dynsys.distribution import DISTRIBUTION
 from dynsys.errors import DynsysError, ReportError
 from dynsys.plan.fingerprint import fingerprint_problem, fingerprint_robot
-from problems.report.log_part import LogPart, SolvedLog, log_part, solve_log
-from problems.report.orders_part import OrdersPart, orders_part
-from problems.report.robot_part import RobotPart, robot_part
-from problems.report.subject import Subject, plain
-from problems.report.timing_part import TimingPart, timing_part
-from problems.report.uncertainty_part import UncertaintyPart, uncertainty_part
+from problems.report.estimates import (
+    LogPart,
+    SolvedLog,
+    UncertaintyPart,
+    log_part,
+    solve_log,
+    uncertainty_part,
+)
+from problems.report.markup import plain
+from problems.report.orders import OrdersPart, PlanPart, orders_part, plan_part
+from problems.report.robot import RobotPart, robot_part
+from problems.report.subject import Subject
+from problems.report.timing import TimingPart, timing_part
 from problems.verdict.verdict import Verdict
 
-__all__ = [
-    "PlanPart",
-    "Provenance",
-    "Report",
-    "build_report",
-    "provenance",
-]
+__all__ = ["Provenance", "Report", "build_report"]
+
+
+PACKAGES = (DISTRIBUTION, "numpy", "scipy", "llvmlite", "scikit-sparse", "pin")
 
 
 @final
 @dataclass(frozen=True)
-class PlanPart:
-    """How dynamics is eliminated: exact operations, and why its pivots are safe."""
+class Provenance:
+    """Date (UTC), versions by package, machine, fingerprints (SHA-256), command."""
 
-    ordering: str
-    multiplications: int
-    additions: int
-    divisions: int
-    pivots_by_argument: int
-    pivots_by_sampling: int
-
-    @property
-    def operations(self) -> int:
-        """All of them."""
-        return self.multiplications + self.additions + self.divisions
+    date: str
+    versions: dict[str, str]
+    machine: str
+    fingerprints: dict[str, str]
+    command: str
 
 
 @final
@@ -120,11 +122,11 @@ def build_report(
         provenance(subject, command), robot_part(subject.robot, subject.layout),
     )  # fmt: skip
     made: list[tuple[str, Callable[[Report], Report]]] = []
-    if subject.estimation is not None:
-        made = [("verdict", lambda r: _verdict(r, subject))]
+    if (estimation := subject.estimation) is not None:
+        made.append(("verdict", lambda r: replace(r, verdict=estimation.verdict())))
         made.append(("estimates and uncertainty", lambda r: _estimates(r, subject, log)))
-    else:
-        made = [("plan", lambda r: replace(r, plan=_plan(subject)))]
+    elif (dynamics := subject.dynamics) is not None:
+        made.append(("plan", lambda r: replace(r, plan=plan_part(dynamics))))
     made.append(("orders of elimination", lambda r: replace(r, orders=orders_part(subject))))
     if timed:
         made.append(("timings", lambda r: replace(r, timings=timing_part(subject))))
@@ -133,11 +135,6 @@ def build_report(
         found = step(found)
     steps("done", len(made), len(made))
     return found
-
-
-def _verdict(report: Report, subject: Subject) -> Report:
-    assert subject.estimation is not None
-    return replace(report, verdict=subject.estimation.verdict())
 
 
 def _estimates(report: Report, subject: Subject, path: str | Path | None) -> Report:
@@ -154,35 +151,6 @@ def _estimates(report: Report, subject: Subject, path: str | Path | None) -> Rep
         return replace(report, uncertainty=uncertainty_part(estimation, solved))
     except DynsysError as error:
         return replace(report, notes=(*report.notes, f"no uncertainty: {error}"))
-
-
-def _plan(subject: Subject) -> PlanPart | None:
-    if subject.dynamics is None:
-        return None
-    plan = subject.dynamics.plan()
-    count = plan.operations
-    return PlanPart(
-        plan.ordering, count.multiplications, count.additions, count.divisions,
-        len(plan.pivots) - len(plan.checked_pivots), len(plan.checked_pivots),
-    )  # fmt: skip
-
-
-# ----------------------------------------------------------------------
-# Where a report comes from: versions, fingerprints, date, the command that makes it again.
-
-PACKAGES = (DISTRIBUTION, "numpy", "scipy", "llvmlite", "scikit-sparse", "pin")
-
-
-@final
-@dataclass(frozen=True)
-class Provenance:
-    """Date (UTC), versions by package, machine, fingerprints (SHA-256), command."""
-
-    date: str
-    versions: dict[str, str]
-    machine: str
-    fingerprints: dict[str, str]
-    command: str
 
 
 def provenance(subject: Subject, command: Sequence[str]) -> Provenance:

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass
-from typing import Any, final
-
-import numpy as np
+from dataclasses import dataclass
+from typing import final
 
 from dynsys.model.tree import KinematicTree
 from dynsys.system.linear_system import LinearSystem
@@ -18,12 +14,8 @@ from problems.problem_file import ProblemFile, load_problem
 from problems.robots import read_robot
 from sensors import Layout
 
-__all__ = [
-    "Subject",
-    "estimation_subject",
-    "plain",
-    "read_subject",
-]
+__all__ = ["Subject", "estimation_subject", "read_subject"]
+
 
 WORDS = {
     "InverseDynamics": "inverse dynamics",
@@ -104,35 +96,3 @@ def estimation_subject(
         request = PlanRequest(spec, estimation.system, ("torque",))
     words = "estimation from sensors"
     return Subject(spec, words, estimation.system, estimation, request=request, file=file)
-
-
-# ----------------------------------------------------------------------
-# Content of a report as plain JSON values.
-
-
-def plain(value: Any, digits: int = 6) -> Any:
-    """Dataclasses, arrays and mappings as dictionaries and lists; what is not finite as None.
-
-    Numbers are rounded to some digits.
-
-    Examples
-    --------
-    >>> plain({"x": np.array([1.23456789, np.nan]), "n": np.int64(3)})
-    {'x': [1.23457, None], 'n': 3}
-    """
-    if is_dataclass(value) and not isinstance(value, type):
-        return {f.name: plain(getattr(value, f.name), digits) for f in fields(value)}
-    if isinstance(value, Mapping):
-        return {str(key): plain(item, digits) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(item, digits) for item in value]
-    if isinstance(value, np.ndarray):
-        return plain(value.tolist(), digits)
-    if isinstance(value, (bool, np.bool_)):
-        return bool(value)
-    if isinstance(value, (float, np.floating)):
-        number = float(value)
-        return float(f"{number:.{digits}g}") if math.isfinite(number) else None
-    if isinstance(value, np.integer):
-        return int(value)
-    return value

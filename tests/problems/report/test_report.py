@@ -13,10 +13,10 @@ import dynsys
 import sensors
 from problems import Estimation
 from problems.report import Report, build_report, estimation_subject, read_subject, render
-from problems.report.matrix_part import saddle
-from problems.report.orders_part import orders_part
-from problems.report.robot_part import robot_part
-from problems.report.timing_part import pinocchio_model
+from problems.report.orders import orders_part
+from problems.report.robot import robot_part
+from problems.report.sparsity import saddle
+from problems.report.timing import pinocchio_model
 from tests.problems.report.report_page import Page
 
 

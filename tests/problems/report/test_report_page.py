@@ -26,9 +26,8 @@ from problems.report import (
     write_page,
     write_pdf,
 )
-from problems.report.draw_matrix import matrix
-from problems.report.draw_series import around_zero, ticks
-from problems.report.matrix_part import eliminated
+from problems.report.estimates import around_zero, ticks
+from problems.report.sparsity import eliminated, matrix
 from tests.problems.report.report_page import Page
 
 # ---- the page -------------------------------------------------------------------------

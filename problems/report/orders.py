@@ -1,4 +1,4 @@
-"""Fill and operations per order of elimination, of a report."""
+"""Orders of elimination of a report: fill and operations of each, and the plan of dynamics."""
 
 from __future__ import annotations
 
@@ -19,7 +19,16 @@ from dynsys.types import IntArray
 from problems.estimation.estimation import Estimation
 from problems.estimation.factors import has_cholmod
 from problems.planning import Compared, PlanRequest, compare
-from problems.report.matrix_part import (
+from problems.problem import AbstractDynamics
+from problems.report.markup import (
+    bars,
+    count,
+    figure,
+    listed,
+    table,
+    text,
+)
+from problems.report.sparsity import (
     LAW,
     NOISE,
     Matrix,
@@ -31,7 +40,35 @@ from problems.report.matrix_part import (
 )
 from problems.report.subject import Subject
 
-__all__ = ["OrderRow", "OrdersPart", "orders_part"]
+__all__ = ["OrderRow", "OrdersPart", "PlanPart", "orders_part", "orders_section", "plan_part"]
+
+
+@final
+@dataclass(frozen=True)
+class PlanPart:
+    """How dynamics is eliminated: exact operations, and why its pivots are safe."""
+
+    ordering: str
+    multiplications: int
+    additions: int
+    divisions: int
+    pivots_by_argument: int
+    pivots_by_sampling: int
+
+    @property
+    def operations(self) -> int:
+        """All of them."""
+        return self.multiplications + self.additions + self.divisions
+
+
+def plan_part(dynamics: AbstractDynamics) -> PlanPart:
+    """Plan of inverse, forward or hybrid dynamics."""
+    plan = dynamics.plan()
+    count = plan.operations
+    return PlanPart(
+        plan.ordering, count.multiplications, count.additions, count.divisions,
+        len(plan.pivots) - len(plan.checked_pivots), len(plan.checked_pivots),
+    )  # fmt: skip
 
 
 @final
@@ -75,9 +112,6 @@ def orders_part(subject: Subject) -> OrdersPart:
     return _symmetric(subject.estimation, before)
 
 
-# ---- as many equations as unknowns ---------------------------------------------------
-
-
 def _square(subject: Subject, request: PlanRequest, before: Matrix) -> OrdersPart:
     found = compare(request, states=8, seed=0, timed=False)
     rows = [OrderRow(r.name, r.fill, r.textbook, r.executed, r.note) for r in found]
@@ -100,9 +134,6 @@ def _shown(request: PlanRequest, found: list[Compared]) -> tuple[str, PivotOrder
         if row.order is not None and row.executed is not None:
             return row.name, row.order
     return "", None
-
-
-# ---- more or fewer readings than needed: least squares --------------------------------
 
 
 def _symmetric(estimation: Estimation, before: Matrix) -> OrdersPart:
@@ -163,3 +194,40 @@ def _compiled(estimation: Estimation) -> list[OrderRow]:
     except DynsysError as error:
         return [OrderRow(name, None, None, None, str(error).split(": ", 1)[-1])]
     return [OrderRow(name, None, None, executed)]
+
+
+# ---- section -----------------------------------------------------------------------------
+
+
+def orders_section(o: OrdersPart, plan: PlanPart | None) -> str:
+    """Fill and exact operations of every order."""
+    marked = [k for k, row in enumerate(o.rows) if "(ours)" in row.name]
+    rows = [
+        (text(r.name) + (" · drawn above" if r.name == o.shown else ""), count(r.fill),
+         count(r.elimination), count(r.executed))
+        for r in o.rows
+    ]  # fmt: skip
+    columns = ("order", "fill [entries]", "elimination [operations]", "executed [operations]")
+    notes = listed(f"{text(r.name)}: {text(r.note)}" for r in o.rows if r.note)
+    cost = [(r.name, r.executed or r.elimination) for r in o.rows]
+    picture = bars(
+        [(name, value, count(value)) for name, value in cost],
+        "operations per solve for each order", "operations per solve (scale of powers of ten)",
+    )  # fmt: skip
+    return (
+        f"{'' if plan is None else _plan_words(plan)}<p>{text(o.what)}.</p>"
+        + table(columns, rows, marked=marked)
+        + figure(picture, "Operations per solve: executed where counted, else elimination.")
+        + "<p>Elimination: factorisation and substitution alone, every entry a number."
+        " Executed: the whole computation after simplification, entries of the system included,"
+        f" as it is compiled for this robot.</p>{notes}"
+    )
+
+
+def _plan_words(p: PlanPart) -> str:
+    return (
+        f"<p>Plan: {text(p.ordering)}; {count(p.operations)} operations per solve"
+        f" ({count(p.multiplications)} multiplications, {count(p.additions)} additions,"
+        f" {count(p.divisions)} divisions). Pivots safe by argument:"
+        f" {count(p.pivots_by_argument)}; by sampling: {count(p.pivots_by_sampling)}.</p>"
+    )

@@ -19,20 +19,21 @@ from dynsys.types import Array
 from problems.dynamics import ForwardDynamics, InverseDynamics
 from problems.estimation.compiled import CompiledEstimator
 from problems.estimation.estimation import Estimation
-from problems.measured.measured_system import Quantity
 from problems.problem import AbstractDynamics
+from problems.report.estimates import UNCERTAIN
+from problems.report.markup import (
+    bars,
+    figure,
+    listed,
+    number,
+    table,
+    text,
+)
 from problems.report.subject import Subject
 
-__all__ = [
-    "UNCERTAIN",
-    "TimingPart",
-    "TimingRow",
-    "pinocchio_model",
-    "timing_part",
-]
+__all__ = ["TimingPart", "TimingRow", "pinocchio_model", "timing_part", "timings_section"]
 
-UNCERTAIN: tuple[Quantity, ...] = ("torque", "external_wrench")
-"""Quantities whose standard deviations a report shows."""
+
 STATES, ROUNDS, SECONDS = 512, 5, 0.02
 
 
@@ -81,6 +82,27 @@ def timing_part(subject: Subject) -> TimingPart:
         " those of all quantities of all bodies and joints"
     )
     return TimingPart(rows, how)
+
+
+def timings_section(t: TimingPart) -> str:
+    """Time per solve beside the recursions and Pinocchio."""
+    rows = [(text(r.name), number(r.one), number(r.batch)) for r in t.rows]
+    columns = ("computation", "one [µs]", "batch [µs]")
+    notes = listed(f"{text(r.name)}: {text(r.note)}" for r in t.rows if r.note)
+    known = [
+        (f"{r.name}, {what}", value, f"{number(value)} µs")
+        for r in t.rows
+        for what, value in (("one", r.one), ("batch", r.batch))
+        if value is not None
+    ]
+    picture = bars(known, "time per solve", "microseconds per state (scale of powers of ten)")
+    return (
+        f"<p>{text(t.how)}.</p>{table(columns, rows)}{notes}"
+        f"{figure(picture, 'Time per state; shorter is faster.')}"
+    )
+
+
+# ---- measurements ------------------------------------------------------------------------
 
 
 def _best(call: Callable[[int], object], per_call: int = 1, seconds: float = SECONDS) -> float:
@@ -149,8 +171,7 @@ def _pinocchio(robot: KinematicTree, q: Array, qd: Array, qdd: Array) -> list[Ti
     ]
 
 
-# ----------------------------------------------------------------------
-# The same robot as a Pinocchio model, built from the tree, for numbers beside ours.
+# ---- the same robot as a Pinocchio model, for numbers beside ours -------------------------
 
 
 def pinocchio_model(robot: KinematicTree) -> tuple[Any, Any, PinocchioMap] | None:

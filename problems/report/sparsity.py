@@ -1,11 +1,18 @@
-"""Sparsity of a report: the system as assembled, and as it is eliminated, entries by name."""
+"""Sparsity of a report: the system as assembled, and as it is eliminated, entries by name.
+
+A :class:`Matrix` holds the positions of the entries by quantity and the names of its rows and
+columns; its picture draws runs of entries as SVG paths, one per quantity. An estimate solves
+the symmetric system of a least-squares problem, :class:`Saddle`.
+"""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import final
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import csc_array, identity
 
 from dynsys.plan.lu import symbolic_lu
@@ -15,25 +22,22 @@ from dynsys.system.linear_system import LinearSystem
 from dynsys.system.unknowns import UnknownBlock
 from dynsys.types import IntArray
 from problems.estimation.estimation import Estimation
+from problems.report.markup import count, figure, text
 from problems.verdict.words import component_names
 
 __all__ = [
     "LAW",
     "NOISE",
-    "QUANTITY_WORDS",
-    "Labels",
     "Matrix",
     "Saddle",
     "assembled",
-    "column_kinds",
-    "column_labels",
-    "columns_of",
     "eliminated",
     "eliminated_saddle",
-    "fill_of",
-    "row_labels",
+    "matrix",
     "saddle",
+    "sparsity_section",
 ]
+
 
 QUANTITY_WORDS = {
     "acceleration": "acceleration a",
@@ -47,8 +51,15 @@ QUANTITY_WORDS = {
 }
 """Classes of entries, in words."""
 
+
 Labels = list[tuple[str, list[str]]]
 """Blocks of rows or columns in natural order: name, and the name of each component."""
+
+Entries = dict[str, tuple[list[int], list[int]]]
+"""Rows and columns of the entries of each class."""
+
+Kinds = NDArray[np.str_]
+"""Class of each of some lines or entries."""
 
 
 @final
@@ -65,7 +76,7 @@ class Matrix:
     col_labels: Labels
     row_order: list[int]
     col_order: list[int]
-    entries: dict[str, tuple[list[int], list[int]]]
+    entries: Entries
     row_word: str = "equation"
     col_word: str = "unknown"
 
@@ -73,9 +84,6 @@ class Matrix:
     def counts(self) -> dict[str, int]:
         """Number of entries of each class."""
         return {kind: len(rows) for kind, (rows, _) in self.entries.items()}
-
-
-# ---- names -------------------------------------------------------------------------
 
 
 def column_labels(blocks: tuple[UnknownBlock, ...]) -> Labels:
@@ -119,20 +127,15 @@ def _readings(estimation: Estimation | None) -> dict[str, list[str]]:
     }
 
 
-def column_kinds(system: LinearSystem) -> list[str]:
+def column_kinds(system: LinearSystem) -> Kinds:
     """Quantity of every column."""
-    kinds = [""] * system.shape[1]
-    for block in system.unknowns.blocks:
-        kinds[block.slice] = [block.kind] * block.size
-    return kinds
-
-
-# ---- matrices ----------------------------------------------------------------------
+    return np.concatenate([np.full(b.size, b.kind) for b in system.unknowns.blocks])
 
 
 def assembled(system: LinearSystem, estimation: Estimation | None) -> Matrix:
     """Laws, then readings or known quantities, in their natural order."""
     n_rows, n_cols = system.shape
+    columns = columns_of(system.pattern())
     below = "known quantities" if estimation is None else "readings"
     return Matrix(
         f"as assembled: laws, then {below}",
@@ -141,7 +144,7 @@ def assembled(system: LinearSystem, estimation: Estimation | None) -> Matrix:
         column_labels(system.unknowns.blocks),
         list(range(n_rows)),
         list(range(n_cols)),
-        _by_kind(system.indices, columns_of(system.pattern()), column_kinds(system)),
+        _by_kind(system.indices, columns, column_kinds(system)[columns]),
     )
 
 
@@ -150,10 +153,8 @@ def columns_of(A: Pattern) -> IntArray:
     return np.repeat(np.arange(A.shape[1]), np.diff(A.indptr))
 
 
-def _by_kind(
-    rows: IntArray, columns: IntArray, kind_of_column: list[str]
-) -> dict[str, tuple[list[int], list[int]]]:
-    kinds = np.array(kind_of_column)[columns]
+def _by_kind(rows: IntArray, columns: IntArray, kinds: Kinds) -> Entries:
+    """Entries by the quantity of each."""
     return {
         str(kind): (rows[kinds == kind].tolist(), columns[kinds == kind].tolist())
         for kind in QUANTITY_WORDS
@@ -167,8 +168,9 @@ def eliminated(
     """The square system under a pivot order, with the fill of its factors L + U."""
     natural = assembled(system, estimation)
     permuted = order.apply_pattern(system.pattern())
-    kinds = np.array(column_kinds(system))[order.col_order].tolist()
-    entries = _by_kind(permuted.indices.astype(np.intp), columns_of(permuted), kinds)
+    columns = columns_of(permuted)
+    kinds = column_kinds(system)[order.col_order][columns]
+    entries = _by_kind(permuted.indices.astype(np.intp), columns, kinds)
     lu = symbolic_lu(system.pattern(), order)
     entries |= fill_of(permuted, lu.rows, lu.columns)
     return Matrix(
@@ -177,9 +179,7 @@ def eliminated(
     )  # fmt: skip
 
 
-def fill_of(
-    A: Pattern, rows: IntArray, columns: IntArray
-) -> dict[str, tuple[list[int], list[int]]]:
+def fill_of(A: Pattern, rows: IntArray, columns: IntArray) -> Entries:
     """Entries of the factors that are none of the matrix, under the name "fill"."""
     n = A.shape[1]
     have = A.indices.astype(np.int64) * n + columns_of(A)
@@ -187,8 +187,8 @@ def fill_of(
     return {"fill": (rows[new].tolist(), columns[new].tolist())} if new.any() else {}
 
 
-# ----------------------------------------------------------------------
-# The symmetric system that a least-squares estimate solves, for pictures and counts.
+# ---- the symmetric system that a least-squares estimate solves ---------------------------
+
 
 LAW, NOISE = "law", "noise"
 
@@ -205,7 +205,7 @@ class Saddle:
     pattern: Pattern
     labels: Labels
     body: IntArray
-    kinds: list[str]
+    kinds: Kinds
 
 
 def saddle(estimation: Estimation) -> Saddle:
@@ -222,7 +222,7 @@ def saddle(estimation: Estimation) -> Saddle:
         csc_array(whole),
         [*labels[n_blocks:], *column_labels(system.unknowns.blocks), *labels[:n_blocks]],
         body.astype(np.intp),
-        [*(NOISE,) * m, *column_kinds(system), *(LAW,) * n_laws],
+        np.concatenate([np.full(m, NOISE), column_kinds(system), np.full(n_laws, LAW)]),
     )
 
 
@@ -230,15 +230,11 @@ def eliminated_saddle(system: Saddle, order: IntArray, name: str) -> Matrix:
     """The symmetric system under an order, with the fill of its factor L (and L^T)."""
     pivots = PivotOrder(order, order)
     permuted = pivots.apply_pattern(system.pattern)
-    rows, columns = permuted.indices, columns_of(permuted)
-    kind = np.array(system.kinds)[order]
+    rows, columns = permuted.indices.astype(np.intp), columns_of(permuted)
+    kind = system.kinds[order]
     quantity = np.where(np.isin(kind[columns], [NOISE, LAW]), kind[rows], kind[columns])
     quantity = np.where((quantity == LAW) | (rows == columns), NOISE, quantity)
-    entries = {
-        str(k): (rows[quantity == k].tolist(), columns[quantity == k].tolist())
-        for k in QUANTITY_WORDS
-        if (quantity == k).any()
-    }
+    entries = _by_kind(rows, columns, quantity)
     lu = symbolic_lu(system.pattern, pivots)
     entries |= fill_of(permuted, lu.rows, lu.columns)
     size, listed = len(order), order.tolist()
@@ -253,3 +249,110 @@ def eliminated_saddle(system: Saddle, order: IntArray, name: str) -> Matrix:
         row_word="line",
         col_word="line",
     )
+
+
+# ---- pictures ----------------------------------------------------------------------------
+
+
+def sparsity_section(before: Matrix, after: Matrix | None) -> str:
+    """The system before and after permutation."""
+    pictures = matrix(before, 1) + ("" if after is None else matrix(after, 2))
+    equations, unknowns = before.shape
+    entries = sum(before.counts.values())
+    caption = (
+        "Every entry that can be nonzero at some posture; colour is the quantity of the unknown"
+        " it multiplies. Point at an entry, or use the arrow keys, to read its equation and its"
+        " unknown; press a name above to see one quantity alone. Fill: entries that"
+        " elimination adds."
+    )
+    return (
+        f"<p>{count(unknowns)} unknowns, {count(equations)} equations, {count(entries)}"
+        f" entries: {100.0 * entries / (unknowns * equations):.2g}% of the matrix.</p>"
+        f"{matrix_legend(before, after)}"
+        + figure(f'<div class="matrices">{pictures}</div>', caption)
+    )
+
+
+PIXELS = 460.0
+"""About the side of a picture on the screen: entries are made no thinner than one of these."""
+
+
+def matrix(content: Matrix, number: int) -> str:
+    """SVG picture, a line that names the entry pointed at, and the names it needs (JSON)."""
+    rows, columns = content.shape
+    thick = max(1.0, max(rows, columns) / PIXELS)
+    entries = sum(n for kind, n in content.counts.items() if kind != "fill")
+    fill = content.counts.get("fill", 0)
+    words = (
+        f"{content.title}: {rows} rows, {columns} columns, {entries} entries"
+        f"{f', {fill} of fill' if fill else ''}"
+    )
+    paths = [
+        f'<path class="q-{kind}" data-kind="{kind}" d="{_runs(*content.entries[kind])}"/>'
+        for kind in ("fill", *(k for k in QUANTITY_WORDS if k != "fill"))
+        if kind in content.entries
+    ]
+    names = json.dumps(_names(content), separators=(",", ":")).replace("</", "<\\/")
+    return (
+        f'<div class="matrix" id="matrix-{number}"><h4>{text(content.title)}</h4>'
+        f'<p class="size">{count(rows)} &times; {count(columns)}, {count(entries)} entries'
+        f"{f', {count(fill)} of fill' if fill else ''}</p>"
+        f'<svg viewBox="0 0 {columns} {rows}" tabindex="0" role="img"'
+        f' aria-label="{text(words)}. Arrow keys move from entry to entry.">'
+        f'<rect class="paper" width="{columns}" height="{rows}"/>'
+        f'<g class="entries" transform="translate(0 .5)" stroke-width="{thick:.2f}"'
+        f' stroke-linecap="{"square" if thick > 1 else "butt"}">{"".join(paths)}</g>'
+        f'<path class="cross" d=""/></svg>'
+        f'<p class="readout" aria-live="polite">Point at an entry to read its names.</p>'
+        f'<script type="application/json">{names}</script></div>'
+    )
+
+
+def _runs(rows: list[int], columns: list[int]) -> str:
+    """Path of horizontal runs of neighbours: ``Mcolumn rowhlength`` each."""
+    r, c = np.array(rows), np.array(columns)
+    order = np.lexsort((c, r))
+    r, c = r[order], c[order]
+    first = np.flatnonzero(np.r_[True, (np.diff(r) != 0) | (np.diff(c) != 1)])
+    lengths = np.diff(np.r_[first, len(r)])
+    return "".join(
+        f"M{column} {row}h{length}"
+        for column, row, length in zip(
+            c[first].tolist(), r[first].tolist(), lengths.tolist(), strict=True
+        )
+    )
+
+
+def _names(content: Matrix) -> dict[str, object]:
+    return {
+        "rows": content.row_labels,
+        "columns": "same" if _same(content) else content.col_labels,
+        "rowOrder": _order(content.row_order),
+        "columnOrder": "same" if _same(content) else _order(content.col_order),
+        "words": [content.row_word, content.col_word],
+        "kinds": {k: QUANTITY_WORDS[k] for k in content.entries},
+    }
+
+
+def _same(content: Matrix) -> bool:
+    labels: tuple[Labels, Labels] = content.row_labels, content.col_labels
+    return labels[0] is labels[1] and content.row_order == content.col_order
+
+
+def _order(order: list[int]) -> list[int] | None:
+    return None if order == list(range(len(order))) else order
+
+
+def matrix_legend(*contents: Matrix | None) -> str:
+    """Buttons that show one class of entries alone."""
+    counts: dict[str, int] = {}
+    for content in contents:
+        for kind, n in (content.counts if content else {}).items():
+            counts[kind] = counts.get(kind, 0) + n
+    buttons = "".join(
+        f'<li><button type="button" aria-pressed="false" data-kind="{kind}">'
+        f'<span class="swatch b-{kind}"></span>{text(words)}</button></li>'
+        for kind, words in QUANTITY_WORDS.items()
+        if kind in counts
+    )
+    return f'<ul class="legend kinds" aria-label="show one kind of entry">{buttons}</ul>'

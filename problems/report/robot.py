@@ -1,21 +1,292 @@
-"""Pictures of a robot: its skeleton from two sides, with sensors or uncertainty."""
+"""The robot of a report: its tree, where its bodies are, where its sensors sit.
+
+:func:`robot_part` collects it; two pictures show it, the skeleton from two sides and the tree
+with a row per body, with the sensors or with the uncertainty of the torques.
+"""
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, final
 
 import numpy as np
 
-from problems.report.markup import count, number, symbol, text
-from problems.report.robot_part import BodyPart, RobotPart, SensorPart
-from problems.report.uncertainty_part import JointDeviation
+from dynsys.errors import ModelError
+from dynsys.model.tree import KinematicTree
+from dynsys.system.equations import Kinematics
+from dynsys.types import Array
+from problems.report.markup import (
+    count,
+    figure,
+    listed,
+    number,
+    picture,
+    symbol,
+    symbol_legend,
+    text,
+)
+from sensors import AbstractSensor, Layout
+from sensors.placement import Mount
 
 __all__ = [
+    "FAMILIES",
+    "BodyPart",
+    "JointDeviation",
+    "RobotPart",
+    "SensorPart",
+    "robot_part",
+    "robot_section",
     "skeletons",
     "tree",
 ]
+
+
+FAMILIES = {
+    "inertial": "inertial unit, accelerometer or gyroscope",
+    "force": "force/torque sensor in the structure",
+    "external": "external wrench: plate, load cells, known force",
+    "torque": "joint torque",
+    "encoder": "joint acceleration (encoder)",
+    "other": "other measurement",
+}
+"""Kinds of symbols, in words."""
+
+
+_FAMILY = {
+    "imu": "inertial",
+    "accelerometer": "inertial",
+    "gyroscope": "inertial",
+    "angular_accelerometer": "inertial",
+    "force_torque": "force",
+    "external_wrench": "external",
+    "load_cell_plate": "external",
+    "five_axis_plate": "external",
+    "pure_force": "external",
+    "force_along_direction": "external",
+    "joint_torque": "torque",
+    "motor_torque": "torque",
+    "joint_acceleration": "encoder",
+    "motor_acceleration": "encoder",
+}
+
+
+@final
+@dataclass(frozen=True)
+class BodyPart:
+    """One body: its place in the tree; its origin and centre of mass (m, base coordinates)."""
+
+    name: str
+    parent: int
+    joint: str
+    joint_kind: str
+    freedoms: int
+    mass: float
+    depth: int
+    position: tuple[float, float, float]
+    centre: tuple[float, float, float]
+
+
+@final
+@dataclass(frozen=True)
+class SensorPart:
+    """One sensor: body -1 where it belongs to the robot as a whole; position in m."""
+
+    name: str
+    kind: str
+    family: str
+    body: int
+    position: tuple[float, float, float] | None
+    readings: int
+    noise: str
+
+
+@final
+@dataclass(frozen=True)
+class RobotPart:
+    """Tree, masses, sensors; ``statements`` are exact knowledge, in words."""
+
+    name: str
+    n_bodies: int
+    nq: int
+    nv: int
+    mass: float
+    gravity: tuple[float, float, float]
+    posture: str
+    bodies: list[BodyPart]
+    sensors: list[SensorPart]
+    statements: list[str]
+
+
+def robot_part(
+    robot: KinematicTree, layout: Layout | None, q: Array | None = None, posture: str = ""
+) -> RobotPart:
+    """Describe a robot at a posture; by default the neutral one, within the joint limits."""
+    if q is None:
+        lower, upper = robot.position_limits
+        q, posture = np.clip(robot.neutral(), lower, upper), "neutral posture"
+    kin = Kinematics.at(robot, q, np.zeros(robot.nv))
+    depth: list[int] = []
+    bodies = []
+    for i, body in enumerate(robot.bodies):
+        depth.append(0 if body.parent < 0 else depth[body.parent] + 1)
+        freedoms = body.joint.nv if body.coupling is None else 0
+        kind = body.joint.kind if body.coupling is None else f"{body.joint.kind}, coupled"
+        bodies.append(
+            BodyPart(
+                body.name, body.parent, robot.joint_names[i], kind, freedoms,
+                float(body.inertia.mass), depth[-1], _point(kin.poses[i].r),
+                _point(kin.poses[i].point(body.inertia.com)),
+            )
+        )  # fmt: skip
+    measuring = [s for s in layout or () if s.constant(1) is None]
+    return RobotPart(
+        robot.name, robot.n_bodies, robot.nq, robot.nv, robot.total_mass,
+        _point(robot.gravity), posture, bodies,
+        [_sensor(layout, sensor, kin) for sensor in measuring if layout is not None],
+        [] if layout is None else _statements(layout),
+    )  # fmt: skip
+
+
+def _point(r: Any) -> tuple[float, float, float]:
+    x, y, z = np.asarray(r, dtype=np.float64).tolist()
+    return x, y, z
+
+
+def _sensor(layout: Layout, sensor: AbstractSensor, kin: Kinematics) -> SensorPart:
+    robot, place = layout.robot, layout.slice(sensor.name)
+    std = np.sqrt(layout.covariance().diagonal()[place])
+    body, position = _place(robot, sensor, kin)
+    return SensorPart(
+        sensor.name, sensor.kind, _FAMILY.get(sensor.kind, "other"), body, position,
+        layout.sizes[sensor.name], _noise(std, layout.units[place]),
+    )  # fmt: skip
+
+
+def _noise(std: Array, units: tuple[str, ...]) -> str:
+    """Standard deviations by unit, each once: ``0.1 N m, 1 N``."""
+    parts: dict[str, None] = {}
+    for value, unit in zip(std.tolist(), units, strict=True):
+        parts[f"{value:.3g} {unit}" if value else "exact"] = None
+    return ", ".join(parts)
+
+
+def _place(
+    robot: KinematicTree, sensor: AbstractSensor, kin: Kinematics
+) -> tuple[int, tuple[float, float, float] | None]:
+    """Body and point (base coordinates) of a sensor; -1 and None: the robot as a whole."""
+    frame = getattr(sensor, "frame", None)
+    joint = getattr(sensor, "joint", getattr(sensor, "at", None))
+    xyz = getattr(sensor, "xyz", (0.0, 0.0, 0.0))
+    if frame is None and joint in robot.joint_names:
+        frame = robot.joint_index(str(joint))
+    elif frame is None and joint is not None:
+        frame = robot.frame(str(joint)).body if joint not in robot.frames else str(joint)
+    if frame is None:
+        return -1, None
+    try:
+        mount = Mount.of(robot, frame, xyz)
+    except ModelError:
+        return -1, None
+    return mount.body, _point(mount.pose(kin).r)
+
+
+def _statements(layout: Layout) -> list[str]:
+    """Exact knowledge of a layout, one line per kind."""
+    kinds = Counter(s.kind for s in layout if s.constant(1) is not None)
+    words = {
+        "external_wrench": "no external wrench, or a known one, on {} {bodies}",
+        "joint_torque": "known torque of {} {joints} (a free base has none)",
+        "joint_acceleration": "known acceleration of {} {joints}",
+        "rigid_contact": "{} rigid {contacts}",
+    }
+    found = []
+    for kind, n in kinds.items():
+        line = words.get(kind, "{} statement(s) of kind " + kind)
+        for one, more in (("body", "bodies"), ("joint", "joints"), ("contact", "contacts")):
+            line = line.replace(f"{{{more}}}", one if n == 1 else more)
+        found.append(line.format(n))
+    return found
+
+
+# ---- section -----------------------------------------------------------------------------
+
+
+def robot_section(r: RobotPart) -> str:
+    """Skeleton and tree with the sensors, exact knowledge in words."""
+    families = {s.family for s in r.sensors}
+    words = [(family, w) for family, w in FAMILIES.items() if family in families]
+    hint = " Symbols are where the sensors sit; point at one for its noise." if words else ""
+    views = f'<div class="views">{"".join(skeletons(r))}</div>'
+    parts = [
+        f"<p>{count(r.n_bodies)} bodies, {count(r.nv)} freedoms, {number(r.mass, 4)} kg."
+        f"{_sensor_words(r.sensors)}</p>",
+        figure(
+            views + symbol_legend(words),
+            f"Skeleton in the {text(r.posture)}; lines join the origins of the bodies, circles"
+            f" are joints.{hint}",
+        ),
+        figure(
+            tree(r, label=f"tree of {r.n_bodies} bodies with joints and sensors"),
+            "The tree, from the base outwards, with joints"
+            + (" and sensors." if words else "."), "tall",
+        ),
+    ]  # fmt: skip
+    if r.statements:
+        parts.append(f"<p>Known without a sensor:</p>{listed(map(text, r.statements))}")
+    whole = [s for s in r.sensors if s.body < 0]
+    if whole:
+        names = ", ".join(f"{text(s.name)} ({text(s.kind)})" for s in whole)
+        parts.append(f"<p>On the robot as a whole: {names}.</p>")
+    return "".join(parts)
+
+
+def _sensor_words(sensors: Sequence[SensorPart]) -> str:
+    if not sensors:
+        return ""
+    readings = sum(s.readings for s in sensors)
+    return f" {count(len(sensors))} sensors give {count(readings)} readings per sample."
+
+
+# ---- skeleton from two sides -------------------------------------------------------------
+
+
+@final
+@dataclass(frozen=True)
+class JointDeviation:
+    """Deviation of one joint's torque over postures: median, 10% and 90%; zero: exact.
+
+    None: not determined at most of them; ``missing`` is the part at which it is not. Of a
+    joint with several freedoms: the largest.
+    """
+
+    joint: str
+    body: int
+    unit: str
+    median: float | None
+    low: float | None
+    high: float | None
+    missing: float = 0.0
+
+    @property
+    def words(self) -> str:
+        """Median with its unit, or why there is none."""
+        if self.median is None:
+            return "not determined"
+        if self.missing:
+            return f"{self._size} (open in {max(100 * self.missing, 1):.0f}%)"
+        return self._size
+
+    @property
+    def _size(self) -> str:
+        assert self.median is not None
+        if self.median == 0.0:
+            return "exact"
+        if self.median < 1e-3:
+            return f"{1e3 * self.median:.2g} m{self.unit}"
+        return f"{self.median:.2g} {self.unit}"
+
 
 HEIGHT, WIDEST, MARGIN = 460.0, 480.0, 34.0
 
@@ -173,13 +444,17 @@ def _ruler(scale: float, width: float, height: float) -> str:
     )
 
 
-# ----------------------------------------------------------------------
-# Picture of a robot's tree, a row per body, with its sensors or with bars of uncertainty.
+# ---- tree, a row per body ----------------------------------------------------------------
+
 
 ROW, INDENT, DEEPEST = 21.0, 13.0, 13
 """Height of a row, indent per level, levels until indents shrink."""
+
+
 LETTER = 6.8
 """About the width of a letter."""
+
+
 JOINT_SENSORS = ("torque", "encoder")
 """Families whose sensors are named by their joint."""
 
@@ -198,7 +473,19 @@ def tree(
     sensors, end = _tree_sensors(robot, rows, start)
     width = max(980.0, start + 330.0, 0.0 if deviations is not None else end)
     height = ROW * (len(bodies) + 1) + 6.0
-    parts = [_head(left, start, width, deviations, bool(robot.sensors)), _stripes(len(bodies))]
+    words = "sensors, standard deviations" if robot.sensors else ""
+    if deviations is not None:
+        words = "standard deviation of the torque (or force)"
+    parts = [
+        f'<text class="head" x="6" y="{ROW * 0.65}">body</text>'
+        f'<text class="head" x="{left:.0f}" y="{ROW * 0.65}">joint</text>'
+        f'<text class="head" x="{start:.0f}" y="{ROW * 0.65}">{words}</text>'
+        f'<path class="rule" d="M0 {ROW}H{width:.0f}"/>'
+    ]
+    parts += [
+        f'<rect class="stripe" x="0" y="{ROW * (k + 1):.1f}" width="100%" height="{ROW}"/>'
+        for k in range(0, len(bodies), 2)
+    ]
     for i, body in enumerate(bodies):
         y = ROW * (rows[i] + 1.5)
         x = 10.0 + indent * body.depth
@@ -210,11 +497,7 @@ def tree(
         parts.append(sensors)
     else:
         parts.append(_bars(deviations, rows, start, width))
-    return (
-        f'<div class="scroll"><svg class="tree" viewBox="0 0 {width:.0f} {height:.0f}"'
-        f' style="min-width:{min(width, 720):.0f}px;max-width:{width:.0f}px" role="img"'
-        f' aria-label="{text(label)}">{"".join(parts)}</svg></div>'
-    )
+    return picture("tree", width, height, parts, label, least=min(width, 720))
 
 
 def _order(bodies: Sequence[BodyPart]) -> list[int]:
@@ -223,41 +506,11 @@ def _order(bodies: Sequence[BodyPart]) -> list[int]:
     for i, body in enumerate(bodies):
         children[body.parent].append(i)
     found: list[int] = []
-    waiting = list(reversed(children[-1]))
+    waiting = children[-1][::-1]
     while waiting:
-        body_number = waiting.pop()
-        found.append(body_number)
-        waiting += reversed(children[body_number])
+        found.append(waiting.pop())
+        waiting += reversed(children[found[-1]])
     return found
-
-
-def _head(
-    left: float,
-    start: float,
-    width: float,
-    deviations: Sequence[JointDeviation] | None,
-    has_sensors: bool,
-) -> str:
-    words = (
-        "sensors, standard deviations"
-        if deviations is None
-        else "standard deviation of the torque (or force)"
-    )
-    if deviations is None and not has_sensors:
-        words = ""
-    return (
-        f'<text class="head" x="6" y="{ROW * 0.65}">body</text>'
-        f'<text class="head" x="{left:.0f}" y="{ROW * 0.65}">joint</text>'
-        f'<text class="head" x="{start:.0f}" y="{ROW * 0.65}">{words}</text>'
-        f'<path class="rule" d="M0 {ROW}H{width:.0f}"/>'
-    )
-
-
-def _stripes(n: int) -> str:
-    rows = (ROW * (k + 1) for k in range(0, n, 2))
-    return "".join(
-        f'<rect class="stripe" x="0" y="{y:.1f}" width="100%" height="{ROW}"/>' for y in rows
-    )
 
 
 def _row(body: BodyPart, x: float, y: float, left: float) -> str:

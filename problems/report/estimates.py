@@ -1,0 +1,635 @@
+"""Estimates of a report: torques and external wrenches along a log, and their uncertainty.
+
+:func:`solve_log` estimates the samples of a log, :func:`log_part` makes series of them that are
+drawn one by one: line, band of two standard deviations, truth, and the error within its band.
+:func:`uncertainty_part` gives the standard deviations by name, along the log or at random
+postures.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import final
+
+import numpy as np
+
+from dynsys.errors import LogError
+from dynsys.types import Array, BoolArray, IntArray
+from problems.estimation.estimation import Estimation
+from problems.labels import WRENCH
+from problems.logs.differentiate import Differentiation
+from problems.logs.open import open_log
+from problems.logs.samples import SampleReader, Samples
+from problems.logs.source import AbstractLog, own_joints, source_of
+from problems.measured.measured_system import Quantity
+from problems.report.markup import count, figure, legend, number, plain, table, text
+from problems.report.robot import JointDeviation, RobotPart, skeletons, tree
+from problems.report.subject import Subject
+
+__all__ = [
+    "UNCERTAIN",
+    "LogPart",
+    "Series",
+    "SolvedLog",
+    "UncertaintyPart",
+    "WrenchDeviation",
+    "around_zero",
+    "estimates_section",
+    "log_part",
+    "solve_log",
+    "ticks",
+    "uncertainty_part",
+    "uncertainty_section",
+]
+
+
+UNCERTAIN: tuple[Quantity, ...] = ("torque", "external_wrench")
+"""Quantities whose standard deviations a report shows."""
+
+
+MOST_SAMPLES, MOST_INCOMPLETE, MOST_POINTS, CHECKED = 4000, 200, 200, 64
+
+
+BAND = 2.0
+"""Half-width of a band in standard deviations."""
+
+
+ROUNDING = 1e-6
+"""Square root of a variance that is zero but for rounding, beside others of its kind."""
+
+
+# ---- a log, solved -----------------------------------------------------------------------
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class SolvedLog:
+    """Samples of a log with torque (N, nv), wrench (N, n_bodies, 6), both deviations, truth."""
+
+    reader: SampleReader
+    samples: Samples
+    values: dict[str, Array]
+    stds: dict[str, Array]
+    truth: dict[str, Array]
+
+
+def solve_log(subject: Subject, path: str | Path, *, allow_missing: bool = True) -> SolvedLog:
+    """Estimate samples of a log, evenly chosen where there are too many.
+
+    Raises
+    ------
+    LogError
+        if the log cannot be read or has no sample with a position.
+    """
+    estimation = subject.estimation
+    assert estimation is not None
+    file = subject.file
+    method = Differentiation() if file is None else file.differentiation
+    with open_log(path, topics={} if file is None else file.topics) as log:
+        reader = SampleReader(estimation.layout, log, method, allow_missing)
+        samples, at = _choose(reader, log)
+        values, stds = _estimates(estimation, samples.q, samples.qd, samples.y)
+        truth = _truth(estimation, log, at)
+    return SolvedLog(reader, samples, values, stds, truth)
+
+
+def _choose(reader: SampleReader, log: AbstractLog) -> tuple[Samples, IntArray]:
+    """Usable samples, at most so many, and their numbers."""
+    every = reader.read(0, log.n_samples)
+    usable = np.isfinite(every.q).all(axis=1) & np.isfinite(every.qd).all(axis=1)
+    at = np.flatnonzero(usable)
+    if not len(at):
+        raise LogError(f"{log.path}: no sample has all positions and velocities")
+    complete = not np.isnan(every.y[at]).any()
+    most = MOST_SAMPLES if complete else MOST_INCOMPLETE
+    if len(at) > most:
+        at = at[np.linspace(0, len(at) - 1, most).round().astype(np.intp)]
+    chosen = Samples(every.time[at], every.q[at], every.qd[at], every.y[at])
+    return chosen, at
+
+
+def _estimates(
+    estimation: Estimation, q: Array, qd: Array, y: Array
+) -> tuple[dict[str, Array], dict[str, Array]]:
+    """Torques (N, nv) and external wrenches (N, n_bodies, 6), and their deviations."""
+    e = estimation.solve_batch(q, qd, y, uncertainty=UNCERTAIN)
+    return (
+        {"torque": e.torque.array, "external_wrench": e.external_wrench.array},
+        {"torque": e.std.torque.array, "external_wrench": e.std.external_wrench.array},
+    )
+
+
+def _truth(estimation: Estimation, log: AbstractLog, at: IntArray) -> dict[str, Array]:
+    """True torques and wrenches by name, where the log has them."""
+    wanted = {"torque": ("truth.torque", _freedoms(estimation))}
+    for body in estimation.robot.body_names:
+        wanted[body] = f"truth.external_wrench.{body}", list(WRENCH)
+    found = {}
+    for key, (whole, parts) in wanted.items():
+        source = source_of(log.widths, whole, [f"{whole}.{part}" for part in parts])
+        if source is not None:
+            content = log.read(source.names, 0, log.n_samples)
+            found[key] = np.hstack([content[n] for n in source.names])[at]
+    return found
+
+
+def _freedoms(estimation: Estimation) -> list[str]:
+    """Name of each number of a torque (nv,)."""
+    robot, names = estimation.robot, []
+    for i in own_joints(robot):
+        size = robot.joints[i].nv
+        joint = robot.joint_names[i]
+        names += [joint] if size == 1 else [f"{joint}[{k}]" for k in range(size)]
+    return names
+
+
+def exact_below(std: Array) -> float:
+    """Deviation below which a quantity is exact up to rounding, beside all of its kind."""
+    return ROUNDING * float(np.nanmax(std, initial=0.0))
+
+
+# ---- what is shown of it -----------------------------------------------------------------
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Series:
+    """One number over time: estimate, standard deviation, and truth where the log has it.
+
+    ``rmse`` and ``inside`` (part of the samples within the band) are over all samples solved,
+    the arrays over those drawn.
+    """
+
+    quantity: str
+    name: str
+    unit: str
+    value: Array
+    std: Array
+    truth: Array | None = None
+    rmse: float | None = None
+    inside: float | None = None
+
+    @property
+    def reach(self) -> float:
+        """Range of nine tenths of the estimates."""
+        known = self.value[np.isfinite(self.value)]
+        return float(np.ptp(np.percentile(known, [5, 95]))) if len(known) else 0.0
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class LogPart:
+    """A log solved: ``time`` (s) of the samples drawn, the series, how well readings agree."""
+
+    log: str
+    samples: int
+    solved: int
+    duration: float
+    made: list[str]
+    without_data: list[str]
+    time: Array
+    torques: list[Series]
+    wrenches: list[Series]
+    chi_square: float | None
+    degrees_of_freedom: float | None
+    suspicious: float | None
+
+
+def log_part(subject: Subject, solved: SolvedLog) -> LogPart:
+    """Series of a solved log, thinned to what can be seen."""
+    estimation = subject.estimation
+    assert estimation is not None
+    samples, reader = solved.samples, solved.reader
+    n = len(samples.time)
+    shown = np.linspace(0, n - 1, min(n, MOST_POINTS)).round().astype(np.intp)
+    checked = np.linspace(0, n - 1, min(n, CHECKED)).round().astype(np.intp)
+    e = estimation.solve_batch(samples.q[checked], samples.qd[checked], samples.y[checked])
+    dof = np.asarray(e.degrees_of_freedom)
+    agrees = bool((dof > 0).any())
+    return LogPart(
+        log=reader.log.path.name,
+        samples=reader.log.n_samples,
+        solved=n,
+        duration=float(samples.time[-1] - samples.time[0]),
+        made=list(reader.derived),
+        without_data=list(reader.not_measured),
+        time=samples.time[shown],
+        torques=_torques(estimation, solved, shown),
+        wrenches=_wrenches(estimation, solved, shown),
+        chi_square=float(np.mean(e.chi_square)) if agrees else None,
+        degrees_of_freedom=float(np.mean(dof)) if agrees else None,
+        suspicious=float(np.mean(np.asarray(e.p_value) < 0.01)) if agrees else None,
+    )
+
+
+def _torques(estimation: Estimation, solved: SolvedLog, shown: IntArray) -> list[Series]:
+    robot, series = estimation.robot, []
+    names, truth = _freedoms(estimation), solved.truth.get("torque")
+    units = {}
+    for i in own_joints(robot):
+        v, joint = robot.v_slices()[i], robot.joints[i]
+        for k, column in enumerate(joint.S.T):
+            units[v.start + k] = "N m" if np.any(column[:3]) else "N"
+    exact = exact_below(solved.stds["torque"])
+    for k, name in enumerate(names):
+        value, std = solved.values["torque"][:, k], solved.stds["torque"][:, k]
+        if np.isfinite(std).any() and not np.nanmax(std, initial=0.0) > exact:
+            continue  # known exactly: a free base
+        known = None if truth is None else truth[:, k]
+        series.append(_series("torque", name, units[k], value, std, known, shown))
+    return series
+
+
+def _wrenches(estimation: Estimation, solved: SolvedLog, shown: IntArray) -> list[Series]:
+    series, exact = [], exact_below(solved.stds["external_wrench"])
+    for i, body in enumerate(estimation.robot.body_names):
+        truth = solved.truth.get(body)
+        for k, axis in enumerate(WRENCH):
+            value = solved.values["external_wrench"][:, i, k]
+            std = solved.stds["external_wrench"][:, i, k]
+            if not np.nanmax(std, initial=0.0) > exact:
+                continue  # stated exactly, or not determined
+            unit = "N m" if axis.startswith("t") else "N"
+            known = None if truth is None else truth[:, k]
+            name = f"{body} {axis}"
+            series.append(_series("external wrench", name, unit, value, std, known, shown))
+    return series
+
+
+def _series(
+    quantity: str, name: str, unit: str, value: Array, std: Array, truth: Array | None,
+    shown: IntArray,
+) -> Series:  # fmt: skip
+    if truth is None:
+        return Series(quantity, name, unit, value[shown], std[shown])
+    error = np.abs(value - truth)
+    known = np.isfinite(error)
+    rmse = float(np.sqrt(np.mean(error[known] ** 2))) if known.any() else None
+    inside = float(np.mean(error[known] <= BAND * std[known])) if known.any() else None
+    return Series(
+        quantity, name, unit, value[shown], std[shown], truth[shown], rmse, inside
+    )  # fmt: skip
+
+
+FIRST = 9
+"""Series that are shown without asking."""
+
+
+def estimates_section(log: LogPart) -> str:
+    """Estimates along the log."""
+    has_truth = any(s.truth is not None for s in (*log.torques, *log.wrenches))
+    line = '<svg class="mark wide" viewBox="0 0 26 14" aria-hidden="true">{}</svg>'
+    marks = [
+        (line.format('<path class="estimate" d="M0 7H26"/>'), "estimate"),
+        (line.format('<path class="band" d="M0 1H26V13H0z"/>'), "± 2 standard deviations"),
+    ]
+    if has_truth:
+        marks.append((line.format('<path class="truth" d="M0 7H26"/>'), "truth"))
+        marks.append((line.format('<path class="error" d="M0 7H26"/>'), "estimate minus truth"))
+    first, rest = _chosen(log)
+    parts = [_log_words(log), legend(marks), figure(_grid(log, first), _shown_words(log))]
+    for title, some in rest:
+        if some:
+            parts.append(
+                f"<details><summary>{title} ({len(some)})</summary>{_grid(log, some)}</details>"
+            )
+    return "".join(parts)
+
+
+def _chosen(log: LogPart) -> tuple[list[Series], list[tuple[str, list[Series]]]]:
+    """Series that move most, and all the others by kind."""
+    n_wrenches = min(3, len(log.wrenches))
+    torques = sorted(log.torques, key=lambda s: -s.reach)[: FIRST - n_wrenches]
+    wrenches = sorted(log.wrenches, key=lambda s: -s.reach)[:n_wrenches]
+    rest = [
+        ("The other torques", [s for s in log.torques if s not in torques]),
+        ("The other external wrenches", [s for s in log.wrenches if s not in wrenches]),
+    ]
+    return [*torques, *wrenches], rest
+
+
+def _shown_words(log: LogPart) -> str:
+    return (
+        "Torques and components of external wrenches that move most, body coordinates; below"
+        " each, where the truth is known, the error within ± 2 standard deviations."
+        " Samples far less certain than the others are cut off."
+        f" {len(log.time)} of {count(log.solved)} samples are drawn."
+    )
+
+
+def _log_words(log: LogPart) -> str:
+    words = [
+        f"Log {text(log.log)}: {count(log.samples)} samples over {number(log.duration)} s,"
+        f" {count(log.solved)} of them estimated."
+    ]
+    if log.chi_square is not None and log.degrees_of_freedom:
+        words.append(
+            f"The readings agree with each other and with the laws: chi-square"
+            f" {number(log.chi_square)} on average where {number(log.degrees_of_freedom)} is"
+            " expected"
+            if log.chi_square < 2 * log.degrees_of_freedom
+            else f"The readings disagree more than their noise explains: chi-square"
+            f" {number(log.chi_square)} on average where {number(log.degrees_of_freedom)} is"
+            " expected"
+        )
+        words[-1] += f"; {100 * (log.suspicious or 0):.0f}% of the samples have p &lt; 0.01."
+    torques = [s for s in log.torques if s.inside is not None]
+    if torques:
+        inside = sum(s.inside or 0.0 for s in torques) / len(torques)
+        words.append(
+            f"Of the true torques {100 * inside:.1f}% lie within ± 2 standard deviations of"
+            " their estimate (95.4% expected of Gaussian noise)."
+        )
+    if log.made:
+        words.append(f"{count(len(log.made))} velocities or accelerations were differentiated.")
+    if log.without_data:
+        words.append(f"Without data: {text(', '.join(log.without_data))}.")
+    return f"<p>{' '.join(words)}</p>"
+
+
+# ---- pictures of series ------------------------------------------------------------------
+
+
+WIDTH, HEIGHT, STRIP, LEFT, TOP, BOTTOM, RIGHT = 300.0, 150.0, 58.0, 44.0, 8.0, 22.0, 8.0
+
+
+FAR = 8.0
+"""Samples this many times less certain than usual are drawn cut off."""
+
+
+def _grid(log: LogPart, chosen: Sequence[Series]) -> str:
+    """Pictures of some series side by side."""
+    return f'<div class="grid">{"".join(_picture(log.time, one) for one in chosen)}</div>'
+
+
+def _picture(time: Array, one: Series) -> str:
+    sure = _sure(one.std)
+    band = [(one.value + side * BAND * one.std)[sure] for side in (-1, 1)]
+    low, high = _range([*band, one.truth])
+    frame = _Frame(time, TOP, HEIGHT - BOTTOM, low, high)
+    parts = [frame.axes(4, times=one.truth is None)]
+    parts += frame.band(one.value - BAND * one.std, one.value + BAND * one.std)
+    parts += frame.line(one.value, "estimate")
+    agreement, height = "", HEIGHT
+    if one.truth is not None:
+        parts += frame.line(one.truth, "truth")
+        parts += _error(time, one.value - one.truth, one.std, sure)
+        height += STRIP
+        if one.rmse is not None and one.inside is not None:
+            rms = number(one.rmse, 2, one.unit)
+            agreement = f"error {rms} rms, {100 * one.inside:.0f}% within the band"
+    label = f"{one.quantity} {one.name} over time, {one.unit}. {agreement}"
+    data = json.dumps(
+        plain({"t": time, "v": one.value, "s": one.std, "x": one.truth, "u": one.unit}, 4),
+        separators=(",", ":"),
+    )
+    return (
+        f'<div class="series"><h4>{text(one.name)} <span class="unit">[{text(one.unit)}]</span>'
+        f'</h4><svg viewBox="0 0 {WIDTH:.0f} {height:.0f}" role="img"'
+        f' aria-label="{text(label)}">'
+        f'{"".join(parts)}<path class="cross" d=""/></svg>'
+        f'<p class="readout">{text(agreement)}</p>'
+        f'<script type="application/json">{data}</script></div>'
+    )
+
+
+def _sure(std: Array) -> BoolArray:
+    """Samples that decide the scale: those whose deviation is not far beyond the usual."""
+    known = std[np.isfinite(std)]
+    return np.asarray(std <= FAR * np.median(known)) if len(known) else np.isfinite(std)
+
+
+def _error(time: Array, error: Array, std: Array, sure: BoolArray) -> list[str]:
+    """Strip below: estimate minus truth within its band."""
+    low, high = _range([error[sure], BAND * std[sure], -BAND * std[sure]])
+    frame = _Frame(time, HEIGHT - BOTTOM + 10.0, HEIGHT + STRIP - BOTTOM, low, high)
+    return [
+        frame.axes(0, times=True),
+        *frame.band(-BAND * std, BAND * std),
+        *frame.line(error, "error"),
+    ]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Frame:
+    """Part of a picture with axes: heights ``top`` and ``bottom``, values ``low``, ``high``."""
+
+    time: Array
+    top: float
+    bottom: float
+    low: float
+    high: float
+
+    @property
+    def x(self) -> Array:
+        """Where the samples are."""
+        span = max(float(np.ptp(self.time)), 1e-9)
+        return np.asarray(LEFT + (WIDTH - LEFT - RIGHT) * (self.time - self.time[0]) / span)
+
+    def y(self, values: Array) -> Array:
+        """Where values are; those beyond the scale at its edge."""
+        share = np.clip((self.high - values) / (self.high - self.low), 0.0, 1.0)
+        return np.asarray(self.top + (self.bottom - self.top) * share)
+
+    def line(self, values: Array, kind: str) -> list[str]:
+        """Paths of the stretches without gaps."""
+        x, y = self.x, self.y(values)
+        return [f'<path class="{kind}" d="{_points(x[p], y[p])}"/>' for p in _pieces(values)]
+
+    def band(self, lower: Array, upper: Array) -> list[str]:
+        """Outlines between two lines."""
+        x, below, above = self.x, self.y(lower), self.y(upper)
+        return [
+            f'<path class="band" d="{_points(x[p], above[p])}L'
+            f'{_points(x[p][::-1], below[p][::-1])[1:]}z"/>'
+            for p in _pieces(lower + upper)
+        ]
+
+    def axes(self, wanted: int, *, times: bool) -> str:
+        """Lines and numbers, about ``wanted`` or zero and one on either side of it; times."""
+        right, parts = WIDTH - RIGHT, []
+        for value in ticks(self.low, self.high, wanted) if wanted else around_zero(self.high):
+            y = float(self.y(np.array(value)))
+            parts.append(
+                f'<path class="gridline" d="M{LEFT} {y:.1f}H{right}"/>'
+                f'<text class="tick end" x="{LEFT - 5}" y="{y + 3.5:.1f}">{value:g}</text>'
+            )
+        parts.append(f'<path class="axis" d="M{LEFT} {self.top}V{self.bottom}H{right}"/>')
+        first, last = float(self.time[0]), float(self.time[-1])
+        for value in ticks(first, last, 4) if times else ():
+            x = LEFT + (right - LEFT) * (value - first) / max(last - first, 1e-9)
+            at = f'x="{x:.1f}" y="{self.bottom + 14:.1f}"'
+            parts.append(f'<text class="tick mid" {at}>{value:g} s</text>')
+        return "".join(parts)
+
+
+def _range(values: Sequence[Array | None]) -> tuple[float, float]:
+    """Range of all finite values, with some room."""
+    everything = np.concatenate([v for v in values if v is not None])
+    everything = everything[np.isfinite(everything)]
+    if not len(everything):
+        return -1.0, 1.0
+    low, high = float(everything.min()), float(everything.max())
+    room = 0.06 * (high - low) or 1.0
+    return low - room, high + room
+
+
+def _pieces(values: Array) -> list[slice]:
+    """Stretches without gaps."""
+    known = np.r_[False, np.isfinite(values), False]
+    edges = np.flatnonzero(np.diff(known.astype(int)))
+    return [slice(int(a), int(b)) for a, b in edges.reshape(-1, 2)]
+
+
+def _points(x: Array, y: Array) -> str:
+    pairs = zip(x.tolist(), y.tolist(), strict=True)
+    return "M" + "L".join(f"{a:.1f} {b:.1f}" for a, b in pairs)
+
+
+def around_zero(reach: float) -> list[float]:
+    """Zero and a round value on either side within a reach.
+
+    Examples
+    --------
+    >>> around_zero(0.46)
+    [-0.2, 0.0, 0.2]
+    """
+    step = 10.0 ** float(np.floor(np.log10(max(reach, 1e-300))))
+    round_value = max(k * step for k in (1, 2, 5) if k * step <= reach or k == 1)
+    return [float(f"{value:.12g}") for value in (-round_value, 0.0, round_value)]
+
+
+def ticks(low: float, high: float, wanted: int) -> list[float]:
+    """Round values within a range.
+
+    Examples
+    --------
+    >>> ticks(-1.2, 9.0, 4)
+    [0.0, 5.0]
+    """
+    if not high > low:
+        return [low]
+    step = 10.0 ** np.floor(np.log10((high - low) / wanted))
+    step *= next((k for k in (1, 2, 5) if (high - low) / (step * k) <= wanted), 10)
+    first = int(np.ceil(low / step - 1e-9))
+    last = int(np.floor(high / step + 1e-9))
+    return [float(f"{k * step:.12g}") for k in range(first, last + 1)]
+
+
+# ---- uncertainty -------------------------------------------------------------------------
+
+
+POSTURES = 12
+
+
+@final
+@dataclass(frozen=True)
+class WrenchDeviation:
+    """Median deviations of an external wrench's six components, N m and N."""
+
+    body: str
+    components: dict[str, float | None]
+
+
+@final
+@dataclass(frozen=True)
+class UncertaintyPart:
+    """Deviations, and over which postures they were taken, in words."""
+
+    over: str
+    joints: list[JointDeviation]
+    wrenches: list[WrenchDeviation]
+
+
+def uncertainty_part(estimation: Estimation, solved: SolvedLog | None) -> UncertaintyPart:
+    """Deviations along a solved log, or else at random postures at rest.
+
+    They depend on the posture and the sensors, not on what the sensors read.
+    """
+    if solved is not None:
+        stds, over = solved.stds, f"{len(solved.samples.time)} samples of the log"
+    else:
+        stds, over = _sampled(estimation), f"{POSTURES} random postures within the limits"
+    return UncertaintyPart(
+        over,
+        _joint_deviations(estimation, stds["torque"]),
+        _wrench_deviations(estimation, stds["external_wrench"]),
+    )
+
+
+def _sampled(estimation: Estimation) -> dict[str, Array]:
+    robot, layout = estimation.robot, estimation.layout
+    rng = np.random.default_rng(0)
+    q = np.array([robot.random_configuration(rng) for _ in range(POSTURES)])
+    y = np.where(np.isnan(layout.constants), 0.0, layout.constants)
+    rest = np.zeros((POSTURES, robot.nv))
+    return _estimates(estimation, q, rest, np.tile(y, (POSTURES, 1)))[1]
+
+
+def _joint_deviations(estimation: Estimation, std: Array) -> list[JointDeviation]:
+    robot, found = estimation.robot, []
+    for i in own_joints(robot):
+        if not robot.joints[i].nv:
+            continue
+        columns = std[:, robot.v_slices()[i]]
+        unit = "N m" if np.any(robot.joints[i].S[:3]) else "N"
+        largest = columns.max(axis=1)
+        missing = float(np.isnan(largest).mean())
+        name = robot.joint_names[i]
+        if missing > 0.5:
+            found.append(JointDeviation(name, i, unit, None, None, None, missing))
+            continue
+        largest = np.where(largest > exact_below(std), largest, 0.0 * largest)
+        low, median, high = np.nanpercentile(largest, [10, 50, 90]).tolist()
+        found.append(JointDeviation(name, i, unit, median, low, high, missing))
+    return found
+
+
+def _wrench_deviations(estimation: Estimation, std: Array) -> list[WrenchDeviation]:
+    """Bodies whose external wrench is not stated exactly."""
+    found = []
+    for i, body in enumerate(estimation.robot.body_names):
+        columns = std[:, i]
+        known = np.isfinite(columns)
+        if known.any() and columns[known].max() <= exact_below(std):
+            continue
+        medians = [
+            None if np.isnan(c).mean() > 0.5 else float(np.nanmedian(c)) for c in columns.T
+        ]
+        found.append(WrenchDeviation(body, dict(zip(WRENCH, medians, strict=True))))
+    return found
+
+
+def uncertainty_section(robot: RobotPart, u: UncertaintyPart) -> str:
+    """Deviations as bars on the tree and discs on the skeleton."""
+    views = f'<div class="views">{"".join(skeletons(robot, u.joints))}</div>'
+    parts = [
+        f"<p>Standard deviations of the joint torques over {text(u.over)}. They follow from the"
+        " posture and the noise of the sensors alone, not from what the sensors read.</p>",
+        figure(
+            tree(robot, u.joints, "standard deviation of each joint's torque"),
+            "Bars: median; whiskers: 10% to 90% of the postures. Open: not determined.", "tall",
+        ),
+        figure(
+            views, "The same on the robot: the area of a disc grows with the deviation."
+            " A cross: not determined.",
+        ),
+    ]  # fmt: skip
+    if u.wrenches:
+        axes = list(u.wrenches[0].components)
+        columns = ("body", *(f"{a} [{'N m' if a[0] == 't' else 'N'}]" for a in axes))
+        rows = [
+            (text(w.body), *(_deviation(value) for value in w.components.values()))
+            for w in u.wrenches
+        ]
+        caption = "External wrenches that may act: median standard deviation, body coordinates."
+        parts.append(table(columns, rows, caption=caption))
+    return "".join(parts)
+
+
+def _deviation(value: float | None) -> str:
+    return "not determined" if value is None else number(value, 2)
