@@ -27,7 +27,7 @@ import numpy as np
 from problems.problem_file import ProblemFile
 from problems.studio.background import AbstractBackground, Done, Job
 from problems.studio.files import Folder
-from problems.studio.server import HEADER, Guard, StudioServer
+from problems.studio.server import HEADER, AccessRules, StudioServer
 from problems.studio.session import Session
 from problems.terminal import show_json, show_line, show_table
 
@@ -78,7 +78,7 @@ def _case(robot: str, layout: Any, floating: bool, *, repeats: int) -> list[Late
     problem = ProblemFile(robot, layout, floating)
     with tempfile.TemporaryDirectory() as folder:
         session = Session("s", problem, Folder(folder), _Nobody())
-        with StudioServer(Guard("127.0.0.1"), 0, lambda name: session) as server:
+        with StudioServer(AccessRules("127.0.0.1"), 0, lambda name: session) as server:
             thread = Thread(target=server.serve_forever, args=(0.02,))
             thread.start()
             try:

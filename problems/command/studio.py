@@ -51,12 +51,12 @@ def run(args: argparse.Namespace) -> int:
     from problems import terminal
     from problems.studio.background import ProcessBackground
     from problems.studio.files import Folder
-    from problems.studio.server import Guard, StudioServer
+    from problems.studio.server import AccessRules, StudioServer
     from problems.studio.session import Session
 
     problem, log = _problem(args)
     _ = problem.estimation  # what is wrong with it is said here, not on the page
-    guard, folder = Guard(args.host, args.token), Folder(args.folder)
+    access, folder = AccessRules(args.host, args.token), Folder(args.folder)
     background = ProcessBackground()
     ready: list[Session] = []
 
@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
         return ready.pop() if ready else Session(name, problem, folder, background, log)
 
     try:
-        with StudioServer(guard, args.port, begin) as server:
+        with StudioServer(access, args.port, begin) as server:
             # the first page finds its session, and perhaps the verdict, ready
             ready.append(Session(token_urlsafe(16), problem, folder, background, log))
             ready[0].act("hello", {})

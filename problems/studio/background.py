@@ -1,5 +1,7 @@
-"""Other processes for what takes longer than a glance, so that the page stays quick.
+"""What takes longer than a glance, in another process, so that the page stays quick.
 
+The tasks are the verdict over many postures, the cost of a solve, suggestions, and compiling.
+Each takes and returns plain lists, mappings, numbers and strings, so that it can run elsewhere.
 A job that waits is replaced when a newer one of the same key comes; one that runs is finished
 and its owner judges whether the answer is still wanted, or it is given up and its process
 replaced.
@@ -17,7 +19,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
-from threading import Condition, Thread
+from threading import Condition, RLock, Thread
 from time import perf_counter
 from types import MappingProxyType
 from typing import Any, TypeAlias, final
@@ -33,22 +35,52 @@ from problems.estimation.estimation import Estimation
 from problems.measured.prior import Prior
 from problems.placement.placement import place_sensors
 from problems.problem_file import ProblemFile
+from problems.studio import files
 from problems.verdict.words import describe
 from sensors.files import sensor_record
+from sensors.layout import Layout
 
 __all__ = [
     "TASKS",
     "AbstractBackground",
+    "BackgroundAnswers",
+    "Done",
     "Job",
     "ProcessBackground",
     "run_task",
 ]
 
+Facts: TypeAlias = dict[str, Any]
 Done: TypeAlias = Callable[[dict[str, Any]], None]
 NICE = 2
 """How far the background steps behind the page."""
 POLL = 0.05
 """Seconds between looks at a running job."""
+REPEATS = 5
+"""Solves of which the quickest is told."""
+
+
+@final
+@dataclass(frozen=True)
+class Job:
+    """A task and the problem it is about.
+
+    Parameters
+    ----------
+    task : a word of :data:`TASKS`.
+    robot : as in a problem file; files with absolute paths.
+    floating : True if the root link moves freely.
+    layout : content of a layout file.
+    prior : std and mean of a prior, or None.
+    options : further arguments of the task.
+    """
+
+    task: str
+    robot: str
+    floating: bool
+    layout: Facts
+    prior: tuple[Facts, Facts] | None = None
+    options: tuple[tuple[str, Any], ...] = ()
 
 
 class AbstractBackground(ABC):
@@ -65,6 +97,77 @@ class AbstractBackground(ABC):
     @abstractmethod
     def close(self) -> None:
         """Give all jobs up."""
+
+
+# ---- answers about one layout --------------------------------------------------------------
+
+
+NEVER: Facts = {"state": "none"}
+
+
+@final
+class BackgroundAnswers:
+    """Answers about one layout; those about an older one are dropped when they come.
+
+    Parameters
+    ----------
+    name : of the session: key of its jobs.
+    background : does the jobs.
+    lock : of the session; answers come from another thread.
+    """
+
+    def __init__(self, name: str, background: AbstractBackground, lock: RLock) -> None:
+        self._name, self._background, self._lock = name, background, lock
+        self._answers: dict[str, Facts] = {}
+        self._problem: ProblemFile
+        self._content: Facts
+
+    def begin(self, problem: ProblemFile, layout: Layout) -> None:
+        """Turn to another layout: ask for its cost and verdict."""
+        self.give_up()
+        self._problem, self._content = problem, files.layout_content(layout)
+        self._answers = {"suggest": NEVER, "compile": NEVER}
+        for task in ("cost", "verdict"):
+            self.ask(task)
+
+    def give_up(self) -> None:
+        """Let go of what takes long."""
+        for task in ("compile", "suggest"):
+            self._background.cancel(f"{self._name}/{task}")
+
+    def ask(self, task: str, **options: Any) -> None:
+        """Ask for something about the layout."""
+        answers, pending = self._answers, {"state": "pending"}
+        answers[task] = pending
+        prior = self._problem.prior
+        job = Job(
+            task=task,
+            robot=files.robot_spec(self._problem),
+            floating=self._problem.floating,
+            layout=self._content,
+            prior=None if prior is None else (dict(prior.std), dict(prior.mean)),
+            options=tuple(options.items()),
+        )
+
+        def done(facts: Facts) -> None:
+            with self._lock:
+                if self._answers is answers and answers[task] is pending:
+                    state = "failed" if "failed" in facts else "done"
+                    answers[task] = {"state": state, **facts}
+
+        self._background.submit(f"{self._name}/{task}", job, done)
+
+    def answer(self, task: str) -> Facts:
+        """What is known of a task: its ``state`` (none, pending, done, failed) and facts."""
+        return self._answers[task]
+
+    @property
+    def answers(self) -> dict[str, Facts]:
+        """What is known of every task."""
+        return dict(self._answers)
+
+
+# ---- the other process ---------------------------------------------------------------------
 
 
 @final
@@ -167,38 +270,7 @@ def _answer(job: Job) -> dict[str, Any]:
         return {"failed": f"{type(error).__name__}: {error}"}
 
 
-# ----------------------------------------------------------------------
-# What takes longer than a glance: verdict over many postures, cost of a solve, suggestions.
-#
-# Every task takes and returns plain lists, mappings, numbers and strings, so that it can run in
-# another process.
-
-Facts: TypeAlias = dict[str, Any]
-REPEATS = 5
-"""Solves of which the quickest is told."""
-
-
-@final
-@dataclass(frozen=True)
-class Job:
-    """A task and the problem it is about.
-
-    Parameters
-    ----------
-    task : a word of :data:`TASKS`.
-    robot : as in a problem file; files with absolute paths.
-    floating : True if the root link moves freely.
-    layout : content of a layout file.
-    prior : std and mean of a prior, or None.
-    options : further arguments of the task.
-    """
-
-    task: str
-    robot: str
-    floating: bool
-    layout: Facts
-    prior: tuple[Facts, Facts] | None = None
-    options: tuple[tuple[str, Any], ...] = ()
+# ---- tasks ---------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=2)
@@ -216,9 +288,6 @@ def _estimation(job: Job) -> Estimation:
 def run_task(job: Job) -> Facts:
     """Do a job."""
     return TASKS[job.task](_estimation(job), **dict(job.options))
-
-
-# ---- verdict and suggestions -----------------------------------------------------------------
 
 
 def _verdict(problem: Estimation) -> Facts:
@@ -260,9 +329,6 @@ def _suggest(problem: Estimation, goal: str, budget: float) -> Facts:
         "std_before": before.std if math.isfinite(before.std) else None,
         "std_after": found.std if math.isfinite(found.std) else None,
     }
-
-
-# ---- cost ------------------------------------------------------------------------------------
 
 
 def _state(problem: Estimation) -> tuple[Any, Any, Any]:

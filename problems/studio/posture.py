@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import final
 
 import numpy as np
 
 from dynsys.errors import StateError
-from dynsys.model.joints import Free, Spherical
+from dynsys.model.joints import AbstractJoint, Free, Spherical
 from dynsys.model.spatial import quaternion_to_rotation
 from dynsys.model.tree import KinematicTree
 from dynsys.types import Array
@@ -34,24 +36,29 @@ class Slider:
     unit: str
 
 
+def _own_joints(robot: KinematicTree) -> Iterator[tuple[str, slice, AbstractJoint]]:
+    """Name, place in q and joint of all joints with positions of their own."""
+    for name, where, body in zip(
+        robot.joint_names, robot.q_slices(), robot.bodies, strict=True
+    ):
+        if body.coupling is None and body.joint.nq:
+            yield name, where, body.joint
+
+
 def sliders_of(robot: KinematicTree) -> list[Slider]:
     """Sliders of all joints with positions of their own, in the order of q."""
     found: list[Slider] = []
     lower, upper = robot.position_limits
-    for name, where, body in zip(
-        robot.joint_names, robot.q_slices(), robot.bodies, strict=True
-    ):
-        if body.coupling is not None or not body.joint.nq:
-            continue
-        if isinstance(body.joint, (Spherical, Free)):
-            slides = ("x", "y", "z") if isinstance(body.joint, Free) else ()
+    for name, where, joint in _own_joints(robot):
+        if isinstance(joint, (Spherical, Free)):
+            slides = ("x", "y", "z") if isinstance(joint, Free) else ()
             found += [Slider(name, f"{name} {axis}", -SLIDE, SLIDE, "m") for axis in slides]
             turns = ("roll", "pitch", "yaw")
             found += [Slider(name, f"{name} {axis}", -TURN, TURN, "rad") for axis in turns]
             continue
-        single = body.joint.nq == 1
-        for k in range(body.joint.nq):
-            turning = bool(body.joint.S[:3, k].any())
+        single = joint.nq == 1
+        for k in range(joint.nq):
+            turning = bool(joint.S[:3, k].any())
             reach, unit = (TURN, "rad") if turning else (SLIDE, "m")
             least, most = float(lower[where][k]), float(upper[where][k])
             least = least if np.isfinite(least) else -reach
@@ -63,11 +70,9 @@ def sliders_of(robot: KinematicTree) -> list[Slider]:
 def to_sliders(robot: KinematicTree, q: Array) -> list[float]:
     """Value of every slider at q."""
     values: list[float] = []
-    for where, body in zip(robot.q_slices(), robot.bodies, strict=True):
-        if body.coupling is not None or not body.joint.nq:
-            continue
+    for _, where, joint in _own_joints(robot):
         part = q[where]
-        if isinstance(body.joint, (Spherical, Free)):
+        if isinstance(joint, (Spherical, Free)):
             values += [float(x) for x in part[:-4]]
             values += rpy_of(np.asarray(quaternion_to_rotation(part[-4:]), dtype=np.float64))
         else:
@@ -79,19 +84,13 @@ def from_sliders(robot: KinematicTree, values: list[float]) -> Array:
     """Return the q (nq,) of slider values."""
     if len(values) != len(sliders_of(robot)):
         raise StateError(f"a posture has {len(sliders_of(robot))} sliders, got {len(values)}")
-    q = robot.neutral()
-    start = 0
-    for where, body in zip(robot.q_slices(), robot.bodies, strict=True):
-        if body.coupling is not None or not body.joint.nq:
-            continue
-        if isinstance(body.joint, (Spherical, Free)):
-            slides = body.joint.nq - 4
-            q[where][:slides] = values[start : start + slides]
-            q[where][slides:] = _quaternion(values[start + slides : start + slides + 3])
-            start += slides + 3
+    q, rest = robot.neutral(), iter(values)
+    for _, where, joint in _own_joints(robot):
+        if isinstance(joint, (Spherical, Free)):
+            slides = list(islice(rest, joint.nq - 4))
+            q[where] = [*slides, *_quaternion(list(islice(rest, 3)))]
         else:
-            q[where] = values[start : start + body.joint.nq]
-            start += body.joint.nq
+            q[where] = list(islice(rest, joint.nq))
     return q
 
 

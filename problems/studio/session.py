@@ -12,21 +12,56 @@ from dynsys.errors import DynsysError, RefusedError
 from dynsys.types import Array
 from problems.problem_file import ProblemFile
 from problems.studio import files, palette, posture, shapes, view
-from problems.studio.background import AbstractBackground
+from problems.studio.background import AbstractBackground, BackgroundAnswers
 from problems.studio.files import Folder
 from problems.studio.glance import GlanceKeeper
 from problems.studio.player import Player
-from problems.studio.questions import Questions
 from sensors.layout import Layout
 from sensors.sensor import AbstractSensor
 
-__all__ = [
-    "History",
-    "Session",
-]
+__all__ = ["Session"]
 
 Facts: TypeAlias = dict[str, Any]
 Fields: TypeAlias = Mapping[str, Any]
+MOST_UNDONE = 100
+
+
+@final
+class History:
+    """Layouts before and after the one that is shown."""
+
+    def __init__(self) -> None:
+        self._before: list[Layout] = []
+        self._after: list[Layout] = []
+
+    @property
+    def can_undo(self) -> bool:
+        """True if there is a layout to go back to."""
+        return bool(self._before)
+
+    @property
+    def can_redo(self) -> bool:
+        """True if something has been undone."""
+        return bool(self._after)
+
+    def leave(self, layout: Layout) -> None:
+        """Remember a layout that another one replaces."""
+        self._before = [*self._before, layout][-MOST_UNDONE:]
+        self._after = []
+
+    def undo(self, layout: Layout) -> Layout:
+        """Return the layout before the shown one."""
+        if not self._before:
+            raise RefusedError("there is nothing to undo")
+        self._after.append(layout)
+        return self._before.pop()
+
+    def redo(self, layout: Layout) -> Layout:
+        """Return the layout that the shown one was undone from."""
+        if not self._after:
+            raise RefusedError("there is nothing to do again")
+        self._before.append(layout)
+        return self._after.pop()
 
 
 @final
@@ -55,7 +90,7 @@ class Session:
         self._player: Player | None = None
         self._seed = self._generation = 0
         self._shows_log = False
-        self._questions = Questions(name, background, self.lock)
+        self._answers = BackgroundAnswers(name, background, self.lock)
         self._begin(problem)
         if log is not None:
             self._play(log)
@@ -66,14 +101,14 @@ class Session:
         self.q: Array = posture.first_posture(self.robot)
         self._history = History()
         self._facts = palette.SensorFacts()
-        self._close_log({})
+        self._do_close_log({})
         self._take(problem.sensors)
 
     def close(self) -> None:
         """Let go of the log and of what is being worked out."""
         with self.lock:
-            self._questions.give_up()
-            self._close_log({})
+            self._answers.give_up()
+            self._do_close_log({})
 
     # ---- actions -------------------------------------------------------------------------
 
@@ -85,30 +120,10 @@ class Session:
         DynsysError
             if it cannot be done; nothing has changed then.
         """
-        do: dict[str, Callable[[Fields], Facts | None]] = {
-            "add": self._add,
-            "remove": self._remove,
-            "move": self._move,
-            "noise": self._noise,
-            "undo": self._undo,
-            "redo": self._redo,
-            "pose": self._pose,
-            "posture": self._posture,
-            "repair": self._repair,
-            "drop": self._drop,
-            "suggest": self._suggest,
-            "adopt": self._adopt,
-            "compile": self._compile,
-            "files": self._files,
-            "save": self._save,
-            "open": self._open,
-            "open_log": self._open_log,
-            "close_log": self._close_log,
-            "seek": self._seek,
-        }
+        do: Callable[[Fields], Facts | None] | None = getattr(self, f"_do_{action}", None)
         with self.lock:
             begin = perf_counter()
-            told = do[action](fields) if action in do else None
+            told = do(fields) if do is not None else None
             facts = {**self.view(), **(told or {})}
             if action in ("hello", "open"):
                 facts["scene"] = self.scene()
@@ -128,70 +143,72 @@ class Session:
     def _take(self, layout: Layout) -> None:
         self.layout = layout
         self._generation += 1
-        self._questions.begin(self.problem, layout)
+        self._answers.begin(self.problem, layout)
 
     def _replaced(self, name: str, sensor: AbstractSensor) -> list[AbstractSensor]:
         return [sensor if s.name == name else s for s in self.layout.sensors]
 
-    def _add(self, fields: Fields) -> Facts:
+    def _do_add(self, fields: Fields) -> Facts:
         sensor = palette.make_sensor(self.layout, fields["kind"], fields["place"])
         self._change([*self.layout.sensors, sensor])
         return {"selected": sensor.name}
 
-    def _remove(self, fields: Fields) -> None:
+    def _do_remove(self, fields: Fields) -> None:
         gone = self.layout[fields["name"]]
         self._change([s for s in self.layout.sensors if s is not gone])
 
-    def _move(self, fields: Fields) -> Facts:
+    def _do_move(self, fields: Fields) -> Facts:
         moved = palette.move_sensor(self.layout, fields["name"], fields["body"])
         self._change(self._replaced(fields["name"], moved))
         return {"selected": moved.name}
 
-    def _noise(self, fields: Fields) -> None:
+    def _do_noise(self, fields: Fields) -> None:
         sensor = palette.with_std(self.layout, fields["name"], fields["std"])
         self._change(self._replaced(fields["name"], sensor))
 
-    def _undo(self, fields: Fields) -> None:
+    def _do_undo(self, fields: Fields) -> None:
         self._take(self._history.undo(self.layout))
 
-    def _redo(self, fields: Fields) -> None:
+    def _do_redo(self, fields: Fields) -> None:
         self._take(self._history.redo(self.layout))
 
-    def _pose(self, fields: Fields) -> None:
-        self.q = self.robot.check_q(posture.from_sliders(self.robot, fields["values"]))
-        self._shows_log = False
+    def _do_pose(self, fields: Fields) -> None:
+        self._stand(posture.from_sliders(self.robot, fields["values"]))
 
-    def _posture(self, fields: Fields) -> None:
-        self._shows_log = False
+    def _do_posture(self, fields: Fields) -> None:
         if fields["which"] == "random":
             self._seed += 1
-            self.q = self.robot.random_configuration(self._seed)
+            self._stand(self.robot.random_configuration(self._seed))
         elif fields["which"] == "neutral":
-            self.q = self.robot.neutral()
+            self._stand(self.robot.neutral())
         else:
-            self.q = posture.first_posture(self.robot)
+            self._stand(posture.first_posture(self.robot))
+
+    def _stand(self, q: Array, shows_log: bool = False) -> None:
+        """Take a posture."""
+        self.q, self._shows_log = self.robot.check_q(q), shows_log
 
     # ---- background ----------------------------------------------------------------------
 
-    def _repair(self, fields: Fields) -> Facts:
-        repairs = self._questions.answer("verdict").get("repairs", [])
-        if fields["number"] >= len(repairs):
-            raise RefusedError("there is no such repair now; wait for the verdict")
-        return self._add_records(repairs[fields["number"]]["sensors"])
+    def _do_repair(self, fields: Fields) -> Facts:
+        return self._add_records(self._told("repairs", "repair", fields)["sensors"])
 
-    def _drop(self, fields: Fields) -> None:
+    def _do_drop(self, fields: Fields) -> None:
         """Take a posture where, as the verdict says, less is seen than elsewhere."""
-        drops = self._questions.answer("verdict").get("rank_drops", [])
-        if fields["number"] >= len(drops):
-            raise RefusedError("there is no such posture now; wait for the verdict")
-        self.q = self.robot.check_q(drops[fields["number"]]["q"])
-        self._shows_log = False
+        self._stand(self._told("rank_drops", "posture", fields)["q"])
 
-    def _suggest(self, fields: Fields) -> None:
-        self._questions.ask("suggest", goal=fields["goal"], budget=fields["budget"])
+    def _told(self, key: str, word: str, fields: Fields) -> Facts:
+        """One of several things of a kind that the verdict has told."""
+        found: list[Facts] = self._answers.answer("verdict").get(key, [])
+        if fields["number"] >= len(found):
+            raise RefusedError(f"there is no such {word} now; wait for the verdict")
+        return found[fields["number"]]
 
-    def _adopt(self, fields: Fields) -> Facts:
-        records = self._questions.answer("suggest").get("sensors")
+    def _do_suggest(self, fields: Fields) -> None:
+        self._answers.ask("suggest", goal=fields["goal"], budget=fields["budget"])
+
+    def _do_adopt(self, fields: Fields) -> Facts:
+        records = self._answers.answer("suggest").get("sensors")
         if not records:
             raise RefusedError("there is no suggestion to take")
         return self._add_records(records)
@@ -203,27 +220,27 @@ class Session:
         self._change([*self.layout.sensors, *added])
         return {"selected": added[-1].name}
 
-    def _compile(self, fields: Fields) -> None:
-        self._questions.ask("compile")
+    def _do_compile(self, fields: Fields) -> None:
+        self._answers.ask("compile")
 
     # ---- files ---------------------------------------------------------------------------
 
-    def _files(self, fields: Fields) -> Facts:
+    def _do_files(self, fields: Fields) -> Facts:
         return {"files": files.listing(self.folder)}
 
-    def _save(self, fields: Fields) -> Facts:
+    def _do_save(self, fields: Fields) -> Facts:
         path = files.save(
             self.problem, self.layout, self.folder, fields["file"], fields["overwrite"]
         )
         return {"saved": path.name, "files": files.listing(self.folder)}
 
-    def _open(self, fields: Fields) -> Facts:
+    def _do_open(self, fields: Fields) -> Facts:
         self._begin(files.open_problem(self.folder, fields["file"], self.problem))
         return {"opened": fields["file"]}
 
     # ---- log -----------------------------------------------------------------------------
 
-    def _open_log(self, fields: Fields) -> None:
+    def _do_open_log(self, fields: Fields) -> None:
         self._play(self.folder.file(fields["file"], files.LOGS))
 
     def _play(self, path: Path) -> None:
@@ -234,21 +251,22 @@ class Session:
         except DynsysError:
             player.close()
             raise
-        self._close_log({})
-        self._player, self.q, self._shows_log = player, q, True
+        self._do_close_log({})
+        self._player = player
+        self._stand(q, shows_log=True)
 
-    def _close_log(self, fields: Fields) -> None:
+    def _do_close_log(self, fields: Fields) -> None:
         if self._player is not None:
             self._player.close()
         self._player, self._shows_log = None, False
 
-    def _seek(self, fields: Fields) -> Facts:
+    def _do_seek(self, fields: Fields) -> Facts:
         player = self._player
         if player is None:
             raise RefusedError("no log is open")
         player.use(self.layout, self.problem.prior)
         samples = player.read(fields["sample"])
-        self.q, self._shows_log = self.robot.check_q(samples.q[0]), True
+        self._stand(samples.q[0], shows_log=True)
         estimate = player.estimate(samples)
         glance = self._onlooker.look(self.layout, self.q)
         facts = view.estimate_facts(estimate, glance, self.layout)
@@ -289,52 +307,8 @@ class Session:
             "values": [round(x, 5) for x in posture.to_sliders(self.robot, self.q)],
             "sensors": self._facts.of(self.layout),
             "glance": view.glance_facts(self.robot, glance, self.layout),
-            "tasks": self._questions.answers,
+            "tasks": self._answers.answers,
             "log": self._log_facts(),
             "can_undo": self._history.can_undo,
             "can_redo": self._history.can_redo,
         }
-
-
-# ----------------------------------------------------------------------
-# Layouts that were and will be again: undo and redo.
-
-MOST_UNDONE = 100
-
-
-@final
-class History:
-    """Layouts before and after the one that is shown."""
-
-    def __init__(self) -> None:
-        self._before: list[Layout] = []
-        self._after: list[Layout] = []
-
-    @property
-    def can_undo(self) -> bool:
-        """True if there is a layout to go back to."""
-        return bool(self._before)
-
-    @property
-    def can_redo(self) -> bool:
-        """True if something has been undone."""
-        return bool(self._after)
-
-    def leave(self, layout: Layout) -> None:
-        """Remember a layout that another one replaces."""
-        self._before = [*self._before, layout][-MOST_UNDONE:]
-        self._after = []
-
-    def undo(self, layout: Layout) -> Layout:
-        """Return the layout before the shown one."""
-        if not self._before:
-            raise RefusedError("there is nothing to undo")
-        self._after.append(layout)
-        return self._before.pop()
-
-    def redo(self, layout: Layout) -> Layout:
-        """Return the layout that the shown one was undone from."""
-        if not self._after:
-            raise RefusedError("there is nothing to do again")
-        self._before.append(layout)
-        return self._after.pop()

@@ -36,17 +36,24 @@ def _unit(robot: KinematicTree, i: int) -> str:
     return "N m" if turns.all() else "N" if not turns.any() else "N m, N"
 
 
+def _own_freedoms(robot: KinematicTree) -> list[tuple[int, slice]]:
+    """Number and place in (nv,) of every joint with freedoms of its own."""
+    return [
+        (i, where)
+        for i, (where, body) in enumerate(zip(robot.v_slices(), robot.bodies, strict=True))
+        if body.joint.nv and body.coupling is None
+    ]
+
+
 def torque_facts(robot: KinematicTree, std: Array, is_open: BoolArray) -> list[Facts]:
     """Standard deviation of every joint's torque; the largest of several freedoms."""
     found = []
-    for i, (name, where) in enumerate(zip(robot.joint_names, robot.v_slices(), strict=True)):
-        if not robot.joints[i].nv or robot.bodies[i].coupling is not None:
-            continue
+    for i, where in _own_freedoms(robot):
         unknown = bool(is_open[where].any())
         largest = float(np.where(is_open[where], 0.0, std[where]).max())
         found.append(
             {
-                "joint": name,
+                "joint": robot.joint_names[i],
                 "body": i,
                 "open": unknown,
                 "std": None if unknown else _number(0.0 if largest < EXACT else largest),
@@ -168,18 +175,9 @@ def estimate_facts(estimate: Estimate, glance: Glance, layout: Layout) -> Facts:
             _number(float(np.abs(torque[w]).max()))
             if w.stop > w.start + 1
             else _number(float(torque[w][0]))
-            for w in _own(robot)
+            for _, w in _own_freedoms(robot)
         ],
-        "stds": [_number(float(std[w].max())) for w in _own(robot)],
+        "stds": [_number(float(std[w].max())) for _, w in _own_freedoms(robot)],
         "wrenches": wrenches,
         "p_value": _number(float(np.asarray(estimate.p_value))),
     }
-
-
-def _own(robot: KinematicTree) -> list[slice]:
-    """Places of joints with freedoms of their own, as :func:`torque_facts` lists them."""
-    return [
-        where
-        for where, body in zip(robot.v_slices(), robot.bodies, strict=True)
-        if body.joint.nv and body.coupling is None
-    ]

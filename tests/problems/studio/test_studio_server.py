@@ -25,7 +25,7 @@ from problems.studio.server import (
     MOST_SESSIONS,
     PAGE,
     TOKEN_HEADER,
-    Guard,
+    AccessRules,
     StudioServer,
     is_loopback,
 )
@@ -42,7 +42,7 @@ def serving(folder: Path, token: str = "") -> Iterator[StudioServer]:
     def begin(name: str) -> Session:
         return Session(name, problem, Folder(folder), Patient())
 
-    with StudioServer(Guard("127.0.0.1", token), 0, begin) as server:
+    with StudioServer(AccessRules("127.0.0.1", token), 0, begin) as server:
         thread = Thread(target=server.serve_forever, args=(0.02,))
         thread.start()
         try:
@@ -204,11 +204,11 @@ def test_a_token_is_required_beyond_loopback(
     assert not any(map(is_loopback, ("0.0.0.0", "::", "192.168.1.2", "example.org", "")))
     for host in ("0.0.0.0", "::", "192.168.1.2", ""):
         with pytest.raises(RefusedError, match="--token"):
-            Guard(host)
+            AccessRules(host)
     with pytest.raises(RefusedError, match="at least 16"):
-        Guard("0.0.0.0", "short")
+        AccessRules("0.0.0.0", "short")
     with pytest.raises(RefusedError, match="letters and digits"):
-        Guard("127.0.0.1", "a token with spaces & more")
+        AccessRules("127.0.0.1", "a token with spaces & more")
     where = ["--no-browser", "--folder", str(tmp_path)]
     assert cli.main(["studio", CHAIN, "--host", "0.0.0.0", *where]) == 2
     assert "--token" in capsys.readouterr().err
