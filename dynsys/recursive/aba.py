@@ -24,12 +24,7 @@ from dynsys.recursive.kinematics import WrenchInput, external_wrenches, transfor
 from dynsys.recursive.rnea import net_wrenches, rnea_scalars
 from dynsys.types import Array, ArrayLike, ScalarArray
 
-__all__ = [
-    "aba",
-    "aba_scalars",
-    "factor_ldl",
-    "solve_ldl",
-]
+__all__ = ["aba", "aba_scalars", "factor_ldl", "solve_ldl", "without_joint"]
 
 
 def aba(
@@ -92,6 +87,7 @@ def articulated_response(
     robot: Mechanism, X_up: Sequence[Transform], p: list[ScalarArray], torque: ScalarArray
 ) -> ScalarArray:
     """Acceleration (nv,) of the tree at rest under joint torques and bias wrenches p (6,)."""
+    # towards the base: articulated inertias IA and wrenches p, [NORI] eq. (12)
     IA: list[ScalarArray] = [moments.matrix() for moments in robot.moments]
     joints: dict[int, tuple[ScalarArray, ScalarArray, ScalarArray]] = {}
     for i in reversed(range(robot.n_bodies)):
@@ -106,6 +102,7 @@ def articulated_response(
         pa = p[i] + U @ solve_ldl(D, u)
         IA[parent] = IA[parent] + congruence(X_up[i], Ia)
         p[parent] = p[parent] + X_up[i].force_back(pa)
+    # away from the base: accelerations
     qdd = 0 * torque
     a: list[ScalarArray] = []
     for i in range(robot.n_bodies):
@@ -125,13 +122,9 @@ def without_joint(
     """
     nv = S.shape[1]
     Ia = IA - U @ np.column_stack([solve_ldl(D, U[k]) for k in range(6)]) if nv else IA.copy()
-    if (
-        not armature
-        and nv
-        and (np.abs(S).sum(axis=0) == 1).all()
-        and (np.abs(S).max(0) == 1).all()
-    ):
-        along = np.abs(S).max(axis=1) == 1
+    size = np.abs(S)
+    if not armature and nv and (size.sum(axis=0) == 1).all() and (size.max(axis=0) == 1).all():
+        along = size.max(axis=1) == 1
         Ia[along, :] = 0
         Ia[:, along] = 0
     return Ia
@@ -163,17 +156,17 @@ def _no_inertia(robot: KinematicTree, q: Array) -> str:
     )
 
 
-# ----------------------------------------------------------------------
-# Symmetric positive definite systems of at most a handful of unknowns, over any scalars.
-#
-#     M = L diag(d) L^T,  L unit lower triangular.  Cost n^3/6 + O(n^2) multiplications.
-#
-# Written out because LAPACK takes numbers only, and these also run on the expression graph.
-# No pivoting: the joint inertias they factorise are positive definite for physical robots.
+# ---- D^-1 of one joint: symmetric positive definite, at most a handful of rows -----------
 
 
 def factor_ldl(M: ScalarArray) -> ScalarArray:
-    """L below the diagonal, reciprocals 1/d on it, from the lower triangle of M (n, n)."""
+    """L below the diagonal, reciprocals 1/d on it, from the lower triangle of M (n, n).
+
+        M = L diag(d) L^T,  L unit lower triangular.  Cost n^3/6 + O(n^2) multiplications.
+
+    Written out because LAPACK takes numbers only, and this also runs on the expression graph.
+    No pivoting: the joint inertias it factorises are positive definite for physical robots.
+    """
     F = M.copy()
     n = len(F)
     for k in range(n):

@@ -28,11 +28,7 @@ __all__ = ["net_wrenches", "rnea", "rnea_scalars"]
 
 
 def rnea(
-    robot: KinematicTree,
-    q: ArrayLike,
-    qd: ArrayLike,
-    qdd: ArrayLike,
-    f_ext: WrenchInput = None,
+    robot: KinematicTree, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike, f_ext: WrenchInput = None
 ) -> Array:
     """Torque (nv,) = H(q) qdd + C(q, qd) - sum J^T f_ext: inverse dynamics by recursion.
 

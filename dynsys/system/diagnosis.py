@@ -7,10 +7,9 @@ from scipy.sparse import block_array, csc_array, diags_array, eye_array
 from scipy.sparse.linalg import splu
 
 from dynsys.system.linear_system import LinearSystem
-from dynsys.system.unknowns import UnknownBlock
 from dynsys.types import Array
 
-__all__ = ["describe_singularity", "null_vector", "undetermined"]
+__all__ = ["describe_singularity", "null_vector"]
 
 SHIFT = 1e-10
 """Directions with singular values well below this, D scaled to unit entries, are found."""
@@ -57,15 +56,10 @@ def _equilibrating(D: csc_array[np.float64]) -> tuple[Array, Array]:
     return scales[0], scales[1]
 
 
-def undetermined(system: LinearSystem, x: Array) -> tuple[UnknownBlock, ...]:
-    """Unknowns that move along a null vector x of the system, in the order of their columns."""
-    moved = np.abs(x) > 1e-6 * np.abs(x).max()
-    return tuple(block for block in system.unknowns.blocks if moved[block.slice].any())
-
-
 def describe_singularity(system: LinearSystem, x: Array) -> str:
     """Say which quantities of the robot a null vector x leaves open, and what would help."""
-    blocks = undetermined(system, x)
+    moved = np.abs(x) > 1e-6 * np.abs(x).max()
+    blocks = [block for block in system.unknowns.blocks if moved[block.slice].any()]
     joints = [block.name for block in blocks if block.kind == "qdd"]
     if not joints:
         listed = ", ".join(f"the {block}" for block in blocks[:6])

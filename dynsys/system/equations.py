@@ -26,21 +26,13 @@ from dynsys.recursive.kinematics import poses, transforms, velocities
 from dynsys.system.unknowns import UnknownBlock
 from dynsys.types import Array, BoolArray, ScalarArray
 
-__all__ = [
-    "EquationBlock",
-    "Kinematics",
-    "Term",
-    "Values",
-]
-
-# ----------------------------------------------------------------------
-# Everything the coefficients of D and b depend on: q and qd, turned into transforms.
+__all__ = ["EquationBlock", "Kinematics", "Term", "Values"]
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Kinematics:
-    """Transforms and velocities of all bodies at one state, scalars of any kind.
+    """All that coefficients and biases depend on: transforms and velocities at one state.
 
     ``transforms[i]`` goes parent -> body i and ``X_up[i]`` (6, 6) is its matrix;
     ``velocity[i]`` (6,) is the spatial velocity in body coordinates ([NORI] eq. 2).

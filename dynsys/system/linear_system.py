@@ -90,24 +90,20 @@ class LinearSystem:
         return int(self._row_starts[-1]), self.unknowns.size
 
     @cached_property
-    def _row_of(self) -> dict[str, int]:
-        starts = self._row_starts.tolist()
-        return {block.name: start for block, start in zip(self.equations, starts, strict=False)}
-
-    @cached_property
-    def _named(self) -> dict[str, EquationBlock]:
-        return {block.name: block for block in self.equations}
+    def _number(self) -> dict[str, int]:
+        """Number of every equation by its name."""
+        return {block.name: k for k, block in enumerate(self.equations)}
 
     def equation(self, name: str) -> EquationBlock:
         """Equation by its name."""
-        if name not in self._named:
-            hint = nearest_name(name, tuple(self._named))
+        if name not in self._number:
+            hint = nearest_name(name, tuple(self._number))
             raise KeyError(f"the system has no equation {name!r}{hint}")
-        return self._named[name]
+        return self.equations[self._number[name]]
 
     def rows(self, equation: EquationBlock) -> IntArray:
         """Rows of D (size,) that an equation of this system fills."""
-        start = self._row_of[self.equation(equation.name).name]
+        start = self._row_starts[self._number[self.equation(equation.name).name]]
         return np.arange(start, start + equation.size)
 
     @cached_property
@@ -223,12 +219,8 @@ class LinearSystem:
         q, qd = self.robot.check_q(q), self.robot.check_v(qd, "qd")
         data, b = self.values(Kinematics.at(self.robot, q, qd))
         if y is not None:
-            b[self.measured_rows] -= self._check_y(y)
+            known, count = np.asarray(y, dtype=np.float64), len(self.measured_rows)
+            if known.shape != (count,) or not np.isfinite(known).all():
+                raise StateError(f"y must be {count} finite numbers, got shape {known.shape}")
+            b[self.measured_rows] -= known
         return csc_array((data, self.indices, self.indptr), shape=self.shape), b
-
-    def _check_y(self, y: ArrayLike) -> Array:
-        out = np.asarray(y, dtype=np.float64)
-        expected = (len(self.measured_rows),)
-        if out.shape != expected or not np.isfinite(out).all():
-            raise StateError(f"y must be {expected[0]} finite numbers, got shape {out.shape}")
-        return out

@@ -18,6 +18,7 @@ A joint without freedom, and one coupled to another (mimic), has no torque and q
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, TypeAlias, final
@@ -34,16 +35,15 @@ UnknownKind: TypeAlias = Literal[
     "acceleration", "net_wrench", "joint_wrench", "torque", "external_wrench", "qdd"
 ]
 
-_OF_BODY = {
+_WORDS: dict[str, str] = {
     "acceleration": "acceleration of body",
     "net_wrench": "net wrench on body",
     "external_wrench": "external wrench on body",
-}
-_OF_JOINT = {
     "joint_wrench": "wrench through joint",
     "torque": "torque of joint",
     "qdd": "acceleration of joint",
 }
+_OF_JOINTS = ("joint_wrench", "torque", "qdd")
 
 
 @final
@@ -68,7 +68,7 @@ class UnknownBlock:
         return slice(self.start, self.start + self.size)
 
     def __str__(self) -> str:
-        return f"{(_OF_BODY | _OF_JOINT)[self.kind]} {self.name!r}"
+        return f"{_WORDS[self.kind]} {self.name!r}"
 
 
 @final
@@ -101,9 +101,8 @@ class UnknownLayout:
                     size = 6
                     if kind in ("torque", "qdd"):
                         size = body.joint.nv if body.coupling is None else 0
-                    name = self._name(kind, i)
                     if size:
-                        blocks.append(UnknownBlock(kind, i, name, start, size))
+                        blocks.append(UnknownBlock(kind, i, self._name(kind, i), start, size))
                     start += size
         return tuple(blocks)
 
@@ -126,7 +125,7 @@ class UnknownLayout:
         return i if coupling is None else coupling.leader
 
     def _name(self, kind: UnknownKind, body: int) -> str:
-        names = self.robot.joint_names if kind in _OF_JOINT else self.robot.body_names
+        names = self.robot.joint_names if kind in _OF_JOINTS else self.robot.body_names
         return names[body]
 
     @cached_property
@@ -150,7 +149,7 @@ class UnknownLayout:
             if kind == "net_wrench":
                 reason = "build the system with net_wrench=True"
             raise ModelError(
-                f"robot {self.robot.name!r}: the {(_OF_BODY | _OF_JOINT)[kind]}"
+                f"robot {self.robot.name!r}: the {_WORDS[kind]}"
                 f" {self._name(kind, body)!r} is no unknown of the system; {reason}"
             )
         return self._by_key[kind, body]
@@ -167,9 +166,4 @@ class UnknownLayout:
 
     def at(self, column: int) -> UnknownBlock:
         """Return the block that holds a column of D."""
-        starts = self._starts
-        return self.blocks[int(np.searchsorted(starts, column, side="right")) - 1]
-
-    @cached_property
-    def _starts(self) -> IntArray:
-        return np.array([block.start for block in self.blocks], dtype=np.intp)
+        return self.blocks[bisect_right(self.blocks, column, key=lambda b: b.start) - 1]
