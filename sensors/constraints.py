@@ -16,8 +16,8 @@ from dynsys.system.equations import Kinematics, Term, Values
 from dynsys.system.unknowns import UnknownLayout
 from dynsys.types import Array, ScalarArray
 from sensors.force_torque import wrench_units
+from sensors.mounting import Mount, add_bias, generic_states, varying_term, wrench_matrix
 from sensors.parameters import AXES, MOTIONS, FrameName, MotionComponents, Vector3, choice
-from sensors.placement import Mount, add_bias, generic_states, varying_term, wrench_matrix
 from sensors.sensor import AbstractSensor, SensorRows
 
 __all__ = ["ActionReaction", "LoopClosure", "RigidContact"]

@@ -15,8 +15,8 @@ import numpy as np
 from dynsys.system.unknowns import UnknownLayout
 from dynsys.types import Array
 from sensors.force_torque import wrench_units
+from sensors.mounting import Mount
 from sensors.parameters import AXES, Components, Direction, FrameName, Values, Vector3
-from sensors.placement import Mount
 from sensors.sensor import AbstractSensor, SensorRows
 
 __all__ = [

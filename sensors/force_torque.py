@@ -12,8 +12,8 @@ from dynsys.model.tree import Weld
 from dynsys.system.equations import Kinematics, Term, Values
 from dynsys.system.unknowns import UnknownLayout
 from dynsys.types import Array, ScalarArray
+from sensors.mounting import Mount, add_bias, offset, wrench_matrix
 from sensors.parameters import AXES, Components, JointOrWeld, Vector3, choice
-from sensors.placement import Mount, add_bias, offset, wrench_matrix
 from sensors.sensor import AbstractSensor, SensorRows
 
 __all__ = ["ForceTorque", "wrench_units"]

@@ -13,8 +13,8 @@ import numpy as np
 from dynsys.system.equations import Kinematics
 from dynsys.system.unknowns import UnknownLayout
 from dynsys.types import ScalarArray
+from sensors.mounting import Mount, add_bias
 from sensors.parameters import Flag, FrameName, Vector3
-from sensors.placement import Mount, add_bias
 from sensors.sensor import AbstractSensor, SensorRows
 
 __all__ = ["Accelerometer", "AngularAccelerometer", "Gyroscope", "Imu"]

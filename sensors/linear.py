@@ -13,8 +13,8 @@ from dynsys.model.tree import KinematicTree
 from dynsys.system.equations import Term
 from dynsys.system.unknowns import UnknownKind, UnknownLayout
 from dynsys.types import Array
+from sensors.mounting import wrench_matrix
 from sensors.parameters import NUMBER, Parameter, Values, matrix, number
-from sensors.placement import wrench_matrix
 from sensors.sensor import AbstractSensor, SensorRows
 
 __all__ = ["LinearMeasurement"]

@@ -17,7 +17,7 @@ from dynsys.model.tree import KinematicTree
 from sensors.force_torque import ForceTorque
 from sensors.inertial import Accelerometer, Gyroscope
 from sensors.joint import MotorTorque
-from sensors.placement import rpy_of
+from sensors.mounting import rpy_of
 from sensors.sensor import AbstractSensor
 
 __all__ = ["from_mjcf"]

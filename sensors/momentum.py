@@ -12,8 +12,8 @@ from dynsys.model.spatial import Transform, cross_force
 from dynsys.system.equations import Kinematics, Term, Values
 from dynsys.system.unknowns import UnknownLayout
 from dynsys.types import ScalarArray
+from sensors.mounting import Mount, generic_states, varying_term
 from sensors.parameters import Flag, FrameName
-from sensors.placement import Mount, generic_states, varying_term
 from sensors.sensor import AbstractSensor, SensorRows
 
 __all__ = ["CentreOfMassAcceleration", "CentroidalMomentumRate"]

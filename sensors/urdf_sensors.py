@@ -16,7 +16,7 @@ from dynsys.model.tree import KinematicTree
 from sensors.external import LoadCellPlate
 from sensors.force_torque import ForceTorque
 from sensors.inertial import Accelerometer, AngularAccelerometer, Gyroscope, Imu
-from sensors.placement import rpy_of
+from sensors.mounting import rpy_of
 from sensors.sensor import AbstractSensor
 
 __all__ = ["from_urdf"]

@@ -13,7 +13,7 @@ from dynsys.model.joints import Free, Prismatic, Revolute, Spherical
 from dynsys.model.spatial import Inertia, Transform, rotation_from_rpy
 from dynsys.model.tree import Body, KinematicTree
 from dynsys.types import Array
-from sensors.placement import rpy_of
+from sensors.mounting import rpy_of
 
 __all__ = [
     "KINDS",

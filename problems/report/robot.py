@@ -28,7 +28,7 @@ from problems.report.markup import (
     text,
 )
 from sensors import AbstractSensor, Layout
-from sensors.placement import Mount
+from sensors.mounting import Mount
 
 __all__ = [
     "FAMILIES",

@@ -12,7 +12,7 @@ from dynsys.errors import LayoutError
 from dynsys.model.tree import KinematicTree
 from sensors.files import is_required, sensor_record
 from sensors.layout import Layout
-from sensors.placement import Mount
+from sensors.mounting import Mount
 from sensors.sensor import AbstractSensor, sensor_kinds
 
 __all__ = [

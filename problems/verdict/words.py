@@ -19,8 +19,8 @@ from dynsys.system.unknowns import UnknownBlock
 from dynsys.types import Array
 from problems.measured.measured_system import MeasuredSystem
 from problems.verdict.posture import PostureRank
+from sensors.mounting import Mount
 from sensors.parameters import AXES
-from sensors.placement import Mount
 
 __all__ = [
     "Part",

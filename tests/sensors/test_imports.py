@@ -22,7 +22,7 @@ from sensors import (
     from_mjcf,
     from_urdf,
 )
-from sensors.placement import offset, rpy_of
+from sensors.mounting import offset, rpy_of
 from tests.sensors.truth import Motion
 
 URDF = """<robot name="r">
