@@ -30,7 +30,7 @@ import numpy as np
 from dynsys.kernel.estimators import estimation_kernel
 from dynsys.kernel.kernel import Kernel
 from dynsys.model.tree import KinematicTree
-from dynsys.plan.saddle_program import ESTIMATES
+from dynsys.plan.saddle_program import ESTIMATES, EstimatorSpec
 from dynsys.recursive.rnea import rnea
 from dynsys.system.linear_system import LinearSystem
 from dynsys.types import Array
@@ -107,7 +107,7 @@ class Ours:
         equations = layout.equations(unknowns)
         self.layout = layout
         self.kernel: Kernel = estimation_kernel(
-            robot, equations, layout.covariance(), ESTIMATES, uncertainty=uncertainty
+            EstimatorSpec(robot, equations, layout.covariance(), ESTIMATES, tuple(uncertainty))
         )
         touched = {
             name for name, exact in zip(layout.labels, layout.exact, strict=True) if not exact

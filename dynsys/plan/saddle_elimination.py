@@ -14,6 +14,9 @@ no division. The inverse of A holds the posterior covariances; entries of it com
 recursion, those asked for and what they depend on:
 
     Z_uv = (P^-1)_uv - sum l_k Z_kv       P the pivot of u; first term only if v is in it
+
+The file has three parts: arithmetic that records (:class:`Recorder`), the two pivots and what
+follows from them (:class:`Elimination`), and the choice of pivots (:func:`eliminate_all`).
 """
 
 from __future__ import annotations
@@ -37,183 +40,12 @@ __all__ = [
     "eliminate_all",
 ]
 
-# ----------------------------------------------------------------------
-# Which pivots an elimination takes: leaves first, cheapest first, and only safe ones.
-#
-# Unknowns come in groups, one per body; groups are worked off from the leaves to the root, so
-# that fill stays between a body and its parent. Before that, equations with a single unknown
-# and
-# unknowns in a single equation are peeled off wherever they are: they cost nothing. Within a
-# group the next pivot is the one with the fewest updates among
-#
-# - constants: safe by argument (the laws of motion are, with coefficient +-1); if none is left,
-# - varying values that at every sampled state have the same sign, keep their size and were not
-#   left over by cancellation: safe by sampling, and watched at run time.
-#
-# Values that vanish when a sensor is switched off are no pivots as long as there are others, in
-# any group. What finds no safe pivot in its group waits for a later one.
-
-
-@final
-@dataclass(frozen=True)
-class Safety:
-    """Bounds for varying pivots over the sampled states.
-
-    Parameters
-    ----------
-    steady : least ratio of the smallest to the median value.
-    kept : least part of the largest term that cancellation may leave.
-    multiplier : largest ratio of an entry of the pivot's row to the pivot.
-    """
-
-    steady: float
-    kept: float
-    multiplier: float
-
-
-def eliminate_all(
-    system: Elimination,
-    group: Mapping[int, int],
-    safeties: Sequence[Safety],
-    avoided: Set[tuple[int, int]] = frozenset(),
-) -> list[int]:
-    """Eliminate every unknown that has a safe pivot; return those that have none.
-
-    Parameters
-    ----------
-    group : number of each unknown's group; the largest is worked off first.
-    safeties : what is safe; what the first leaves over is tried with the next.
-    avoided : pairs to take only where there is nothing else.
-    """
-    _peel(system, safeties[0], avoided)
-    left: list[int] = []
-    by_group: dict[int, list[int]] = {}
-    for u in system.rows:
-        by_group.setdefault(group[u], []).append(u)
-    for number in sorted(by_group, reverse=True):
-        some = [*left, *by_group[number]]
-        left = _eliminate_group(system, some, safeties[0], avoided, patient=True)
-    for safety in safeties:
-        left = _eliminate_group(system, left, safety, avoided)
-    return left
-
-
-def _peel(system: Elimination, safety: Safety, avoided: Set[tuple[int, int]]) -> None:
-    """Take pairs whose row holds nothing but the pivot, until there are none."""
-    pending = list(system.rows)
-    while pending:
-        v = pending.pop()
-        row = system.rows.get(v)
-        if row is None or v in row:
-            continue
-        others = [k for k in row if k != RIGHT]
-        if len(others) != 1:
-            continue
-        u = others[0]
-        if (u, v) in avoided or system.record.is_switched(row[u]):
-            continue
-        if _is_safe(system, (u, v), safety):
-            pending.extend(k for k in system.rows[u] if k != RIGHT and k not in (u, v))
-            system.pair(u, v)
-
-
-def _eliminate_group(
-    system: Elimination,
-    unknowns: list[int],
-    safety: Safety,
-    avoided: Set[tuple[int, int]],
-    *,
-    patient: bool = False,
-) -> list[int]:
-    """Take the cheapest safe pivots among ``unknowns``; return what has none.
-
-    ``patient`` leaves what only a value that sensors can switch off would eliminate.
-    """
-    left = dict.fromkeys(u for u in unknowns if u in system.rows)
-    while left:
-        pivot = _cheapest(system, left, safety, avoided, patient)
-        if pivot is None:
-            break
-        if len(pivot) == 1:
-            system.single(pivot[0])
-        else:
-            system.pair(*pivot)
-        for u in pivot:
-            del left[u]
-    return list(left)
-
-
-def _cheapest(
-    system: Elimination,
-    left: Mapping[int, None],
-    safety: Safety,
-    avoided: Set[tuple[int, int]],
-    patient: bool,
-) -> tuple[int, ...] | None:
-    for *_, pivot in sorted(_candidates(system, left, avoided)):
-        if patient and system.record.is_switched(system.rows[pivot[-1]][pivot[0]]):
-            continue
-        if _is_safe(system, pivot, safety):
-            return pivot
-    return None
-
-
-def _candidates(
-    system: Elimination, left: Mapping[int, None], avoided: Set[tuple[int, int]]
-) -> Iterator[tuple[bool, bool, int, tuple[int, ...]]]:
-    """(last resort, varying, number of updates, pivot) of all pivots among ``left``."""
-    rows, record = system.rows, system.record
-
-    def rank(p: Ref) -> tuple[bool, bool]:
-        return record.is_switched(p), not record.is_constant(p)
-
-    for u in left:
-        row = rows[u]
-        n = len(row) - (RIGHT in row)
-        if u in row:
-            yield *rank(row[u]), n * (n - 1) // 2, (u,)
-            continue
-        for v, p in row.items():
-            if v in left and v != RIGHT:
-                other = rows[v]
-                m = len(other) - (RIGHT in other)
-                if v in other:
-                    updates = (n - 1) * (n + m - 3) if n > 1 else 0
-                else:
-                    updates = (n - 1) * (m - 1)
-                last, varying = rank(p)
-                yield last or (v, u) in avoided, varying, updates, (v, u)
-
-
-def _is_safe(system: Elimination, pivot: tuple[int, ...], safety: Safety) -> bool:
-    """Whether the single pivot (u,), or the pair (u, v) with A_vv = 0, can be divided by."""
-    rows, record = system.rows, system.record
-    u, row = pivot[0], rows[pivot[-1]]
-    p: Ref = row[u]
-    values = np.abs(record.values(p))
-    if not record.is_constant(p):
-        signs = record.values(p) > 0
-        if not (signs.all() or not signs.any()):
-            return False
-        if values.min() < safety.steady * np.median(values):
-            return False
-        if record.kept(p).min() < safety.kept:
-            return False
-    return all(
-        (np.abs(record.values(x)) <= safety.multiplier * values).all()
-        for k, x in row.items()
-        if k not in (*pivot, RIGHT)
-    )
-
-
-# ----------------------------------------------------------------------
-# Arithmetic that records on the expression graph and knows every value at sampled states.
+# ---- arithmetic that records on the graph and knows every value at sampled states ------------
 #
 # A scalar is a signed reference of the graph, 0 for exact zero. Beside each node stand its
-# values
-# at a few random states in extended precision, so that an elimination can choose pivots while
-# it
-# is recorded, and sums that cancel at every state vanish at once instead of becoming fill.
+# values at a few random states in extended precision, so that an elimination can choose pivots
+# while it is recorded, and sums that cancel at every state vanish at once instead of becoming
+# fill.
 
 Ref: TypeAlias = int
 """Signed reference of a graph node; 0 is exact zero."""
@@ -313,10 +145,8 @@ class Recorder:
             return 0
         ref = self.graph.mul(a, b)
         if abs(ref) not in self._known:
-            left, right = self._known[abs(a)], self._known[abs(b)]
-            values = self.values(a) * self.values(b)
-            switched = left.switched or right.switched
-            self._know(ref, values, switched)
+            switched = self.is_switched(a) or self.is_switched(b)
+            self._know(ref, self.values(a) * self.values(b), switched)
         return ref
 
     def div(self, a: Ref, b: Ref) -> Ref:
@@ -325,7 +155,7 @@ class Recorder:
             return 0
         ref = self.graph.div(a, b)
         if abs(ref) not in self._known:
-            self._know(ref, self.values(a) / self.values(b), self._known[abs(a)].switched)
+            self._know(ref, self.values(a) / self.values(b), self.is_switched(a))
         return ref
 
     def sub_product(self, a: Ref, b: Ref, c: Ref) -> Ref:
@@ -336,6 +166,8 @@ class Recorder:
         values = values if ref > 0 else -values
         self._known[abs(ref)] = _Known(values, np.abs(values), switched)
 
+
+# ---- pivots, back substitution, entries of the inverse ---------------------------------------
 
 RIGHT = -1
 """Number of the column that holds the right-hand side."""
@@ -382,6 +214,7 @@ class Elimination:
         """Eliminate u by its diagonal entry."""
         record, row = self.record, self._take(u)
         inverse = self._reciprocal(row.pop(u), u)
+        # l = A_u: / A_uu;  A -= l A_u:
         multipliers = {k: record.mul(x, inverse) for k, x in row.items()}
         columns = list(row.items())
         for place, (k, x) in enumerate(columns):
@@ -397,6 +230,7 @@ class Elimination:
         p = row_u.pop(v)
         own = row_u.pop(u, 0)
         inverse = self._reciprocal(p, u)
+        # t = A_v: / p;  h = A_u: - (A_uu / 2) t
         t = {k: record.mul(x, inverse) for k, x in row_v.items()}
         half = record.mul(own, record.constant(0.5)) if own else 0
         h = dict(row_u)
@@ -404,12 +238,14 @@ class Elimination:
             for k, x in t.items():
                 h[k] = record.sub_product(h.get(k, 0), half, x)
             h = {k: x for k, x in h.items() if x}
+        # A -= t h^T + h t^T
         for k, x in t.items():
             for l, other in h.items():
                 if k == l == RIGHT:
                     continue
                 product = record.mul(x, other)
                 self._subtract(k, l, record.add(product, product) if k == l else product)
+        # w = (A_u: - A_uu t) / p: the row of x_v;  P^-1 = [0, 1/p; 1/p, -A_uu/p^2]
         scaled = record.mul(own, inverse)
         w: Row = {}
         for k in {**row_u, **t}:
@@ -477,6 +313,7 @@ class Elimination:
     def inverse_entries(self, wanted: Iterable[tuple[int, int]]) -> dict[tuple[int, int], Ref]:
         """Entries (u, v) of A^-1, in the order asked for."""
         asked = list(wanted)
+        # which entries each step must give, first pivots first: Z_uv needs Z_kv for all k in l
         place = self._step_of
         demands: list[dict[tuple[int, int], None]] = [{} for _ in self._steps]
 
@@ -497,6 +334,7 @@ class Elimination:
                     for l in step.multipliers[u]:
                         if l != RIGHT:
                             demand(l, v)
+        # last pivots first
         Z: dict[tuple[int, int], Ref] = {}
         for k in reversed(range(len(self._steps))):
             later = [key for key in demands[k] if place[key[1]] != k]
@@ -518,3 +356,159 @@ class Elimination:
             if l != RIGHT:
                 total = self.record.sub_product(total, multiplier, Z[self._key(l, v)])
         return total
+
+
+# ---- choice of pivots: leaves first, cheapest first, and only safe ones ----------------------
+#
+# Unknowns come in groups, one per body; groups are worked off from the leaves to the root, so
+# that fill stays between a body and its parent. Before that, equations with a single unknown
+# and unknowns in a single equation are peeled off wherever they are: they cost nothing. Within
+# a group the next pivot is the one with the fewest updates among
+#
+# - constants: safe by argument (the laws of motion are, with coefficient +-1); if none is left,
+# - varying values that at every sampled state have the same sign, keep their size and were not
+#   left over by cancellation: safe by sampling, and watched at run time.
+#
+# Values that vanish when a sensor is switched off are no pivots as long as there are others, in
+# any group. What finds no safe pivot in its group waits for a later one.
+
+
+@final
+@dataclass(frozen=True)
+class Safety:
+    """Bounds for varying pivots over the sampled states.
+
+    Parameters
+    ----------
+    steady : least ratio of the smallest to the median value.
+    kept : least part of the largest term that cancellation may leave.
+    multiplier : largest ratio of an entry of the pivot's row to the pivot.
+    """
+
+    steady: float
+    kept: float
+    multiplier: float
+
+
+def eliminate_all(
+    system: Elimination,
+    group: Mapping[int, int],
+    safeties: Sequence[Safety],
+    avoided: Set[tuple[int, int]] = frozenset(),
+) -> list[int]:
+    """Eliminate every unknown that has a safe pivot; return those that have none.
+
+    Parameters
+    ----------
+    group : number of each unknown's group; the largest is worked off first.
+    safeties : what is safe; what the first leaves over is tried with the next.
+    avoided : pairs to take only where there is nothing else.
+    """
+    _peel(system, safeties[0], avoided)
+    left: list[int] = []
+    by_group: dict[int, list[int]] = {}
+    for u in system.rows:
+        by_group.setdefault(group[u], []).append(u)
+    for number in sorted(by_group, reverse=True):
+        some = [*left, *by_group[number]]
+        left = _eliminate_group(system, some, safeties[0], avoided, patient=True)
+    for safety in safeties:
+        left = _eliminate_group(system, left, safety, avoided)
+    return left
+
+
+def _peel(system: Elimination, safety: Safety, avoided: Set[tuple[int, int]]) -> None:
+    """Take pairs whose row holds nothing but the pivot, until there are none."""
+    pending = list(system.rows)
+    while pending:
+        v = pending.pop()
+        row = system.rows.get(v)
+        if row is None or v in row:
+            continue
+        others = [k for k in row if k != RIGHT]
+        if len(others) != 1:
+            continue
+        u = others[0]
+        if (u, v) in avoided or system.record.is_switched(row[u]):
+            continue
+        if _is_safe(system, (u, v), safety):
+            pending.extend(k for k in system.rows[u] if k != RIGHT and k not in (u, v))
+            system.pair(u, v)
+
+
+def _eliminate_group(
+    system: Elimination,
+    unknowns: list[int],
+    safety: Safety,
+    avoided: Set[tuple[int, int]],
+    *,
+    patient: bool = False,
+) -> list[int]:
+    """Take the cheapest safe pivots among ``unknowns``; return what has none.
+
+    ``patient`` leaves what only a value that sensors can switch off would eliminate.
+    """
+    left = dict.fromkeys(u for u in unknowns if u in system.rows)
+    while left:
+        ranked = (pivot for *_, pivot in sorted(_candidates(system, left, avoided)))
+        if patient:
+            is_switched = system.record.is_switched
+            ranked = (p for p in ranked if not is_switched(system.rows[p[-1]][p[0]]))
+        pivot = next((p for p in ranked if _is_safe(system, p, safety)), None)
+        if pivot is None:
+            break
+        if len(pivot) == 1:
+            system.single(*pivot)
+        else:
+            system.pair(*pivot)
+        for u in pivot:
+            del left[u]
+    return list(left)
+
+
+def _candidates(
+    system: Elimination, left: Mapping[int, None], avoided: Set[tuple[int, int]]
+) -> Iterator[tuple[bool, bool, int, tuple[int, ...]]]:
+    """(last resort, varying, number of updates, pivot) of all pivots among ``left``."""
+    rows, record = system.rows, system.record
+
+    def rank(p: Ref) -> tuple[bool, bool]:
+        return record.is_switched(p), not record.is_constant(p)
+
+    for u in left:
+        row = rows[u]
+        n = len(row) - (RIGHT in row)
+        if u in row:
+            yield *rank(row[u]), n * (n - 1) // 2, (u,)
+            continue
+        for v, p in row.items():
+            if v in left and v != RIGHT:
+                other = rows[v]
+                m = len(other) - (RIGHT in other)
+                if v in other:
+                    updates = (n - 1) * (n + m - 3) if n > 1 else 0
+                else:
+                    updates = (n - 1) * (m - 1)
+                last, varying = rank(p)
+                yield last or (v, u) in avoided, varying, updates, (v, u)
+
+
+def _is_safe(system: Elimination, pivot: tuple[int, ...], safety: Safety) -> bool:
+    """Whether the single pivot (u,), or the pair (u, v) with A_vv = 0, can be divided by."""
+    rows, record = system.rows, system.record
+    u, row = pivot[0], rows[pivot[-1]]
+    p: Ref = row[u]
+    values = np.abs(record.values(p))
+    if not record.is_constant(p):
+        signs = record.values(p) > 0
+        if not (signs.all() or not signs.any()):
+            return False
+        if values.min() < safety.steady * np.median(values):
+            return False
+        if record.kept(p).min() < safety.kept:
+            return False
+    return all(
+        (np.abs(record.values(x)) <= safety.multiplier * values).all()
+        for k, x in row.items()
+        if k not in (*pivot, RIGHT)
+    )

@@ -1,4 +1,10 @@
-"""Program of an estimator: recorded by elimination, simplified, checked for its digits."""
+"""Program of an estimator: the saddle system recorded by elimination, its digits checked.
+
+:class:`EstimatorSpec` says what is to be estimated from what. Its program is recorded with
+pivots that are safe at sampled states, simplified, guarded (NaN where a watched pivot vanishes)
+and compared with extended precision; where it loses digits, it is recorded again with more
+careful pivots.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +60,6 @@ OF_ROWS = ("residual", "multiplier")
 """Outputs that say how well the measurements agree, one number per row of y."""
 Covariance: TypeAlias = "Array | csc_array[np.float64]"
 
-
 SAMPLES = 64
 """States at which pivots are judged."""
 SIMPLIFY_SAMPLES = 12
@@ -83,8 +88,22 @@ where sensors can be switched off, which lowers pivots and costs no digits."""
 @final
 @dataclass(frozen=True, eq=False)
 class EstimatorSpec:
-    """What is to be estimated, from what; :func:`dynsys.kernel.estimators.estimation_kernel`
-    says what each name means.
+    """What is to be estimated, from what.
+
+    Parameters
+    ----------
+    equations : measurements ``Y d + b - y = 0`` on the unknowns of the robot; their rows in
+        order are those of y. Rows without unknowns are ignored.
+    covariance : C (rows, rows) of the noise, dense or sparse; zero rows are exact.
+    outputs : any of ``torque``, ``qdd`` (nv,), ``acceleration``, ``joint_wrench``,
+        ``external_wrench`` (6 n_bodies,) in body coordinates, ``residual`` (rows,),
+        Y d + b - y, and ``multiplier`` (rows,), C^-1 (Y d + b - y): their product is the
+        chi-square.
+    uncertainty : quantities among these, but ``residual``, whose posterior standard deviations
+        become outputs ``std_<name>``.
+    switchable : names of equations that may be missing from a sample. If there are any,
+        ``weight`` (rows,) is a further input: 1 counts fully, 0 not at all, in between it
+        divides the row's standard deviation. The y of a missing row must be finite.
     """
 
     robot: KinematicTree

@@ -141,28 +141,17 @@ class CompiledEstimator:
         if dtype not in ("float64", "float32"):
             raise KernelBuildError(f"there are no kernels of dtype {dtype!r}")
         if dtype != "float64":
-            return self._build(wanted, switchable, dtype)
+            return estimation_kernel(self.spec(wanted, switchable), dtype=dtype)
         key = wanted, switchable
         if key not in self._found:
             try:
-                self._found[key] = self._build(wanted, switchable, dtype)
+                self._found[key] = estimation_kernel(self.spec(wanted, switchable))
             except KernelBuildError as error:
                 self._found[key] = str(error)
         found = self._found[key]
         if isinstance(found, str):
             raise KernelBuildError(found)
         return found
-
-    def _build(self, wanted: Wanted, switchable: Names, dtype: str) -> Kernel:
-        return estimation_kernel(
-            self.robot,
-            self._equations,
-            self.layout.covariance(),
-            wanted.outputs,
-            uncertainty=wanted.uncertainty,
-            switchable=switchable,
-            dtype=dtype,
-        )
 
     def solve(
         self, q: Array, qd: Array, y: Array, wanted: Wanted, *, threads: int, switch: bool

@@ -139,7 +139,7 @@ class Estimation(AbstractProblem):
         LayoutError
             a reading is missing (not NaN), unknown, or of wrong size.
         ContradictionError
-            exact statements contradict each other.
+            readings without noise contradict each other.
         """
         q, qd = self.robot.check_q(q), self.robot.check_v(qd, "qd")
         rows = self.measured.pack(y, active, None)

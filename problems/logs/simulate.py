@@ -24,7 +24,7 @@ from dynsys.types import Array, ArrayLike, IntArray
 from problems.logs.samples import continuous_quaternions, rates
 from problems.logs.source import joint_columns
 from problems.logs.write import Group
-from problems.measured.simulated_readings import ExactStatements, TrueReadings
+from problems.measured.simulated_readings import NearestMotion, TrueReadings
 from sensors import Layout
 
 if TYPE_CHECKING:
@@ -87,8 +87,8 @@ class Simulation:
         return TrueReadings(self.layout)
 
     @cached_property
-    def _statements(self) -> ExactStatements:
-        return ExactStatements(self.layout, self.readings)
+    def _nearest(self) -> NearestMotion:
+        return NearestMotion(self.readings)
 
     # ---- columns -------------------------------------------------------------------------
 
@@ -118,11 +118,11 @@ class Simulation:
     # ---- samples -------------------------------------------------------------------------
 
     def motion(self, start: int, stop: int) -> tuple[Array, Array, Array, Array, Array]:
-        """Time, q, qd, qdd and wrenches (N, n_bodies, 6) that meet the exact statements."""
+        """Time, q, qd, qdd and wrenches (N, n_bodies, 6) that meet the exact readings."""
         time = self.trajectory.start + np.arange(start, stop) / self.rate
         q, qd, qdd = self.trajectory.at(time)
         f = np.asarray(self._contact(time - self.trajectory.start))
-        qdd, f = self._statements.meet(q, qd, qdd, f)
+        qdd, f = self._nearest.meet(q, qd, qdd, f)
         return time, q, qd, qdd, f.reshape(len(time), -1, 6)
 
     def rows(self, start: int, stop: int, *, truth: bool = False) -> Array:

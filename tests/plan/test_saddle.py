@@ -284,9 +284,7 @@ def test_kernel_is_its_program(robot: KinematicTree, seed: int) -> None:
     blocks = rich_layout(robot, rng)
     R = noise(blocks, rng)
     spec = EstimatorSpec(robot, tuple(blocks), R, ESTIMATES, ("torque",))
-    kernel = estimation_kernel(
-        robot, blocks, R, ESTIMATES, uncertainty=("torque",), cache=KernelCache(None)
-    )
+    kernel = estimation_kernel(spec, cache=KernelCache(None))
     states = [state_of(robot, blocks, rng) for _ in range(9)]
     columns = [np.array(column) for column in zip(*states, strict=True)]
     answers, finite = kernel.batch(*columns)
