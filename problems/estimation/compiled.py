@@ -3,14 +3,15 @@
 One kernel for samples where every reading is there, another with a weight per reading for the
 others: a missing reading, or a contact that does not hold, has weight zero. What a kernel
 cannot answer (a state or a set of readings that leaves something open, or needs pivoting)
-comes out as NaN.
+comes out as NaN, and the posterior of that state answers instead. Plan and C source of the
+same estimator are here too, and the reference path behind the interface of a kernel.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, final
 
@@ -41,7 +42,7 @@ from dynsys.system.equations import EquationBlock
 from dynsys.system.unknowns import UnknownLayout
 from dynsys.types import Array, BoolArray, IntArray
 from problems.estimation.consistency import UNCHECKED, normalised_residuals
-from problems.estimation.estimate import Estimate, Of, deviations, values
+from problems.estimation.estimate import Estimate, MeasuredStates, Of, deviations, values
 from problems.labels import entry_names
 from problems.measured.measured_system import QUANTITIES, Quantity
 from problems.problem import given_plan
@@ -49,37 +50,58 @@ from sensors.layout import Layout
 
 if TYPE_CHECKING:
     from problems.estimation.estimation import Estimation
-    from problems.estimation.posterior import AbstractPosterior
 
 __all__ = [
     "CompiledAnswers",
     "CompiledEstimator",
+    "EstimatorOutputs",
     "ReferenceEstimator",
-    "Wanted",
     "check_plan",
     "export_estimator",
     "listed",
     "plan_estimation",
-    "wanted_of",
 ]
 
 Names: TypeAlias = tuple[str, ...]
+AGREEMENT = ("residual", "multiplier")
+FACTS = ("chi_square", "degrees_of_freedom", "p_value", "residual")
 BLOCK = 2048
 """States per thread handed to a kernel at a time: copies of their readings stay small."""
 
 
 @final
 @dataclass(frozen=True)
-class Wanted:
+class EstimatorOutputs:
     """What a kernel computes: outputs, and those whose standard deviations come after them."""
 
     outputs: Names
     uncertainty: Names = ()
 
     @staticmethod
-    def of(outputs: str | Sequence[str], uncertainty: str | Sequence[str]) -> Wanted:
+    def of(outputs: str | Sequence[str], uncertainty: str | Sequence[str]) -> EstimatorOutputs:
         """From lists of names, or single names."""
-        return Wanted(listed(outputs), listed(uncertainty))
+        return EstimatorOutputs(listed(outputs), listed(uncertainty))
+
+    @staticmethod
+    def of_estimate(outputs: Sequence[str], uncertainty: Sequence[str]) -> EstimatorOutputs:
+        """What kernels must compute for outputs by the names of an estimate.
+
+        ``chi_square``, ``degrees_of_freedom`` and ``p_value`` come from the multipliers of the
+        readings, ``residual`` from their standard deviations too. LayoutError names a wrong
+        one.
+        """
+        asked = listed(outputs)
+        for name in asked:
+            if name not in (*QUANTITIES, *FACTS):
+                hint = nearest_name(str(name), (*QUANTITIES, *FACTS))
+                raise LayoutError(f"outputs: no quantity {name!r}{hint}")
+        names = dict.fromkeys(name for name in asked if name not in FACTS)
+        stds = dict.fromkeys(uncertainty)
+        if any(name in FACTS for name in asked):
+            names |= dict.fromkeys(AGREEMENT)
+        if "residual" in asked:
+            stds |= {"multiplier": None}
+        return EstimatorOutputs(tuple(names), tuple(stds))
 
     @property
     def names(self) -> Names:
@@ -109,29 +131,25 @@ class CompiledEstimator:
         return self.layout.equations(UnknownLayout(self.robot, net_wrench=True))
 
     @cached_property
-    def _found(self) -> dict[tuple[Wanted, Names], Kernel | str]:
+    def _found(self) -> dict[tuple[EstimatorOutputs, Names], Kernel | str]:
         """Kernels, or why there is none: the words, for an error would keep its callers."""
         return {}
 
-    def spec(self, wanted: Wanted, switchable: Names = ()) -> EstimatorSpec:
+    def spec(self, outputs: EstimatorOutputs, switchable: Names = ()) -> EstimatorSpec:
         """What the kernel of the same arguments answers."""
         return EstimatorSpec(
             self.robot,
             self._equations,
             self.layout.covariance(),
-            wanted.outputs,
-            wanted.uncertainty,
+            outputs.outputs,
+            outputs.uncertainty,
             switchable,
         )
 
-    def kernel(self, uncertainty: Sequence[Quantity] = ()) -> Kernel:
-        """Kernel of all quantities, and the standard deviations asked for."""
-        return self.kernel_of(Wanted(QUANTITIES, tuple(uncertainty)))
-
-    def kernel_of(
-        self, wanted: Wanted, switchable: Names = (), dtype: str = "float64"
+    def kernel(
+        self, outputs: EstimatorOutputs, switchable: Names = (), dtype: str = "float64"
     ) -> Kernel:
-        """Kernel from (q, qd, y[, weight]) to what is wanted.
+        """Kernel from (q, qd, y[, weight]) to what is asked for.
 
         Raises
         ------
@@ -141,11 +159,11 @@ class CompiledEstimator:
         if dtype not in ("float64", "float32"):
             raise KernelBuildError(f"there are no kernels of dtype {dtype!r}")
         if dtype != "float64":
-            return estimation_kernel(self.spec(wanted, switchable), dtype=dtype)
-        key = wanted, switchable
+            return estimation_kernel(self.spec(outputs, switchable), dtype=dtype)
+        key = outputs, switchable
         if key not in self._found:
             try:
-                self._found[key] = estimation_kernel(self.spec(wanted, switchable))
+                self._found[key] = estimation_kernel(self.spec(outputs, switchable))
             except KernelBuildError as error:
                 self._found[key] = str(error)
         found = self._found[key]
@@ -154,36 +172,33 @@ class CompiledEstimator:
         return found
 
     def solve(
-        self, q: Array, qd: Array, y: Array, wanted: Wanted, *, threads: int, switch: bool
+        self, states: MeasuredStates, outputs: EstimatorOutputs, *, threads: int, switch: bool
     ) -> dict[str, Array]:
         """Arrays (N, size) by name; rows are NaN where there is no answer.
 
-        Parameters
-        ----------
-        y : (N, rows) readings, NaN where missing.
-        switch : False leaves states with missing readings unanswered.
+        ``switch``: False leaves states with missing readings unanswered.
 
         Raises
         ------
         KernelBuildError
             if the layout has no kernel for complete readings.
         """
-        kernel = self.kernel_of(wanted)
+        kernel, (q, qd, y) = self.kernel(outputs), (states.q, states.qd, states.rows)
         missing = np.isnan(y)
         partial = np.asarray(missing.any(axis=1))
         if not partial.any():
             arrays, _ = kernel.batch(q, qd, y, threads=threads)
-            return dict(zip(wanted.names, arrays, strict=True))
+            return dict(zip(outputs.names, arrays, strict=True))
         sizes = [size for _, size in kernel.signature.outputs]
         out = [np.full((len(q), size), np.nan) for size in sizes]
         _scatter(out, kernel, ~partial, (q, qd, y), threads)
-        weighted = self._weighted(wanted, missing) if switch else None
+        weighted = self._weighted(outputs, missing) if switch else None
         if weighted is not None:
             readings = np.where(missing, 0.0, y)
             _scatter(out, weighted, partial, (q, qd, readings, 1.0 - missing), threads)
-        return dict(zip(wanted.names, out, strict=True))
+        return dict(zip(outputs.names, out, strict=True))
 
-    def _weighted(self, wanted: Wanted, missing: BoolArray) -> Kernel | None:
+    def _weighted(self, outputs: EstimatorOutputs, missing: BoolArray) -> Kernel | None:
         """Kernel that any reading may be missing from, and the constants that are off here."""
         rows = np.asarray(missing.any(axis=0))
         switchable = tuple(
@@ -192,7 +207,7 @@ class CompiledEstimator:
             if sensor.constant(1) is None or rows[self.layout.slice(sensor.name)].any()
         )
         try:
-            return self.kernel_of(wanted, switchable)
+            return self.kernel(outputs, switchable)
         except KernelBuildError:
             return None
 
@@ -209,33 +224,10 @@ def _scatter(
             whole[some] = part
 
 
-# ----------------------------------------------------------------------
-# Answers of the compiled estimator about N states; the posterior answers where it cannot.
+# ---- answers about N states ----------------------------------------------------------------
 
-AGREEMENT = ("residual", "multiplier")
-FACTS = ("chi_square", "degrees_of_freedom", "p_value", "residual")
 Facts: TypeAlias = tuple[float, int, str]
 """Chi-square, degrees of freedom and method of a state."""
-
-
-def wanted_of(outputs: Sequence[str], uncertainty: Sequence[str]) -> Wanted:
-    """What kernels must compute for outputs by the names of an estimate.
-
-    ``chi_square``, ``degrees_of_freedom`` and ``p_value`` come from the multipliers of the
-    readings, ``residual`` from their standard deviations too. LayoutError names a wrong one.
-    """
-    asked = (outputs,) if isinstance(outputs, str) else tuple(outputs)
-    for name in asked:
-        if name not in (*QUANTITIES, *FACTS):
-            hint = nearest_name(str(name), (*QUANTITIES, *FACTS))
-            raise LayoutError(f"outputs: no quantity {name!r}{hint}")
-    names = dict.fromkeys(name for name in asked if name not in FACTS)
-    stds = dict.fromkeys(uncertainty)
-    if any(name in FACTS for name in asked):
-        names |= dict.fromkeys(AGREEMENT)
-    if "residual" in asked:
-        stds |= {"multiplier": None}
-    return Wanted(tuple(names), tuple(stds))
 
 
 @final
@@ -244,26 +236,17 @@ class CompiledAnswers:
 
     Parameters
     ----------
-    problem, estimator : the problem and its kernels.
-    state : q (N, nq), qd (N, nv) and readings (N, rows), NaN where missing.
-    posterior_of : what solves one state in any case.
+    estimator : the kernels.
+    states : the states with their readings, which can solve any of them in any case.
     threads : for the kernels.
     switch : whether states with missing readings are worth a kernel of their own.
     """
 
     def __init__(
-        self,
-        problem: Estimation,
-        estimator: CompiledEstimator,
-        state: tuple[Array, Array, Array],
-        posterior_of: Callable[[int], AbstractPosterior],
-        threads: int,
-        switch: bool,
+        self, estimator: CompiledEstimator, states: MeasuredStates, threads: int, switch: bool
     ) -> None:
-        self._problem = problem
         self._estimator = estimator
-        self._state = state
-        self._posterior_of = posterior_of
+        self._states = states
         self._threads = threads
         self._switch = switch
         self._arrays: dict[str, Array] = {}
@@ -275,28 +258,29 @@ class CompiledAnswers:
         """``llvm``, or the method of each state if some needed another."""
         if not self._facts:
             return "llvm"
-        n = len(self._state[0])
+        n = len(self._states.q)
         return tuple(self._facts[k][2] if k in self._facts else "llvm" for k in range(n))
 
     # ---- computing -----------------------------------------------------------------------
 
-    def compute(self, wanted: Wanted) -> None:
-        """Find what is wanted of all states.
+    def compute(self, outputs: EstimatorOutputs) -> None:
+        """Find what is asked for of all states.
 
         Raises
         ------
         KernelBuildError
             if the layout has no kernel.
         """
-        found = self._by_kernel(wanted)
+        found = self._by_kernel(outputs)
         bad = ~np.all([np.isfinite(array).all(axis=1) for array in found.values()], axis=0)
+        problem = self._states.problem
         for k in np.flatnonzero(bad).tolist():
-            posterior = self._posterior_of(k)
-            one = Estimate.of_one(self._problem, posterior)
+            posterior = self._states(k)
+            one = Estimate.of_one(problem, posterior)
             facts = posterior.chi_square, posterior.degrees_of_freedom, posterior.method
             self._facts[k] = facts
             if "std_multiplier" in found:
-                self._normalised[k] = normalised_residuals(self._problem, posterior)
+                self._normalised[k] = normalised_residuals(problem.measured, posterior)
             for name, array in found.items():
                 kind = cast("Quantity", name.removeprefix("std_"))
                 if kind in QUANTITIES:
@@ -304,26 +288,28 @@ class CompiledAnswers:
                     array[k] = source.array.ravel()
         self._arrays |= found
 
-    def _by_kernel(self, wanted: Wanted) -> dict[str, Array]:
-        ways = {"threads": self._threads, "switch": self._switch}
+    def _by_kernel(self, outputs: EstimatorOutputs) -> dict[str, Array]:
+        """Arrays by name; standard deviations are NaN where only they have no kernel."""
+        solve = partial(
+            self._estimator.solve, self._states, threads=self._threads, switch=self._switch
+        )
         try:
-            return self._estimator.solve(*self._state, wanted, **ways)  # type: ignore[arg-type]
+            return solve(outputs)
         except KernelBuildError:
-            if not wanted.uncertainty or not wanted.outputs:
+            if not outputs.uncertainty or not outputs.outputs:
                 raise
-        found = self._estimator.solve(*self._state, Wanted(wanted.outputs), **ways)  # type: ignore[arg-type]
-        spec = self._estimator.spec(wanted)
-        n = len(self._state[0])
+        found = solve(EstimatorOutputs(outputs.outputs))
+        spec, n = self._estimator.spec(outputs), len(self._states.q)
         return found | {
-            f"std_{name}": np.full((n, spec.size(name)), np.nan) for name in wanted.uncertainty
+            f"std_{name}": np.full((n, spec.size(name)), np.nan) for name in outputs.uncertainty
         }
 
-    def _have(self, names: Sequence[str], wanted: Wanted) -> bool:
+    def _have(self, names: Sequence[str], outputs: EstimatorOutputs) -> bool:
         """Compute what is not there yet; False if no kernel can."""
         if all(name in self._arrays for name in names):
             return True
         try:
-            self.compute(wanted)
+            self.compute(outputs)
         except KernelBuildError:
             return False
         return True
@@ -332,29 +318,23 @@ class CompiledAnswers:
 
     def about(self, kind: Quantity, of: Of) -> Array | None:
         """Values, standard deviations or truth values (N, ...); None if no kernel has them."""
-        if of is values or of is deviations:
-            name = f"std_{kind}" if of is deviations else kind
-            wanted = Wanted((), (kind,)) if of is deviations else Wanted((kind,))
-            if not self._have([name], wanted):
-                return None
-            found = self._arrays[name]
-        else:
-            if not self._have([kind], Wanted((kind,))):
-                return None
-            found = np.isfinite(self._arrays[kind])
+        is_std = of is deviations
+        name = f"std_{kind}" if is_std else kind
+        asked = EstimatorOutputs((), (kind,)) if is_std else EstimatorOutputs((kind,))
+        if not self._have([name], asked):
+            return None
+        found = self._arrays[name]
+        if of is not values and not is_std:
+            found = np.isfinite(found)
         return found if kind in ("torque", "qdd") else found.reshape(len(found), -1, 6)
-
-    @cached_property
-    def _present(self) -> BoolArray:
-        return ~np.isnan(self._state[2])
 
     def agreement(self) -> tuple[Array, IntArray] | None:
         """Chi-square and degrees of freedom (N,)."""
-        if not self._have(AGREEMENT, Wanted(AGREEMENT)):
+        if not self._have(AGREEMENT, EstimatorOutputs(AGREEMENT)):
             return None
         residual, multiplier = (self._arrays[name] for name in AGREEMENT)
         chi_square = np.maximum(np.einsum("nk,nk->n", residual, multiplier), 0.0)
-        dof = self._present.sum(axis=1) - self._problem.measured.needed
+        dof = (~np.isnan(self._states.rows)).sum(axis=1) - self._states.problem.measured.needed
         for k, facts in self._facts.items():
             chi_square[k], dof[k] = facts[:2]
         return chi_square, dof
@@ -362,9 +342,9 @@ class CompiledAnswers:
     def residuals(self) -> Array | None:
         """Residuals (N, rows) in standard deviations of the residual."""
         names = (*AGREEMENT, "std_multiplier")
-        if not self._have(names, Wanted(AGREEMENT, ("multiplier",))):
+        if not self._have(names, EstimatorOutputs(AGREEMENT, ("multiplier",))):
             return None
-        variance = self._problem.measured.variance[: self._problem.layout.size]
+        variance = self._states.problem.measured.variance
         spread = self._arrays["std_multiplier"]
         checked = spread**2 * variance > UNCHECKED
         out = np.full(spread.shape, np.nan)
@@ -375,8 +355,7 @@ class CompiledAnswers:
         return out
 
 
-# ----------------------------------------------------------------------
-# Kernel, plan and C source of an estimation problem.
+# ---- plan, C source, reference path --------------------------------------------------------
 
 PROBLEM = "Estimation"
 
@@ -396,11 +375,11 @@ def _fingerprints(problem: Estimation) -> tuple[Fingerprint, Fingerprint]:
     return fingerprint_problem(PROBLEM, problem.system), fingerprint_parts("layout", parts)
 
 
-def plan_estimation(problem: Estimation, wanted: Wanted) -> Plan:
+def plan_estimation(problem: Estimation, outputs: EstimatorOutputs) -> Plan:
     """Order of elimination of the saddle-point system, recorded pivot by pivot."""
     _require_no_prior(problem)
     compiled = CompiledEstimator(problem.robot, problem.layout)
-    program, pivots = planned_estimation(compiled.spec(wanted))
+    program, pivots = planned_estimation(compiled.spec(outputs))
     system, layout = _fingerprints(problem)
     return Plan(
         method="symmetric",
@@ -409,7 +388,7 @@ def plan_estimation(problem: Estimation, wanted: Wanted) -> Plan:
         operations=program_operations(program),
         pivots=pivots,
         layout=layout,
-        options={"outputs": " ".join(wanted.names)},
+        options={"outputs": " ".join(outputs.names)},
         ordering="single and paired pivots, leaf to root, cheapest first",
     )
 
@@ -422,7 +401,7 @@ def check_plan(problem: Estimation, plan: Plan) -> None:
 def export_estimator(
     problem: Estimation,
     folder: str | Path,
-    wanted: Wanted,
+    outputs: EstimatorOutputs,
     switchable: Sequence[str],
     *,
     name: str,
@@ -432,7 +411,7 @@ def export_estimator(
     """Write C99 with header, self-test and CMake file; returns the files."""
     _require_no_prior(problem)
     robot, layout = problem.robot, problem.layout
-    spec = CompiledEstimator(robot, layout).spec(wanted, tuple(switchable))
+    spec = CompiledEstimator(robot, layout).spec(outputs, tuple(switchable))
     labels = {x: list(layout.labels) for x in ("y", "weight", "residual", "multiplier")}
     labels |= entry_names(robot)
     labels |= {f"std_{array}": words for array, words in labels.items()}
@@ -454,16 +433,16 @@ def export_estimator(
 class ReferenceEstimator:
     """The interface of a compiled estimator over the reference path: slow, pivoting."""
 
-    def __init__(self, problem: Estimation, wanted: Wanted) -> None:
-        unknown = {*wanted.outputs, *wanted.uncertainty} - set(ESTIMATES)
+    def __init__(self, problem: Estimation, outputs: EstimatorOutputs) -> None:
+        unknown = {*outputs.outputs, *outputs.uncertainty} - set(ESTIMATES)
         if unknown:
             raise KernelBuildError(
                 f"outputs {sorted(unknown)} are none of {', '.join(ESTIMATES)}"
             )
         self._problem = problem
-        self._wanted = wanted
-        compiled = CompiledEstimator(problem.robot, problem.layout)
-        self.signature: Signature = compiled.spec(wanted).signature
+        self._outputs = outputs
+        estimator = CompiledEstimator(problem.robot, problem.layout)
+        self.signature: Signature = estimator.spec(outputs).signature
 
     def fast(self, *_: object) -> bool | None:
         """Say that there is no faster way than :meth:`one`."""
@@ -474,15 +453,15 @@ class ReferenceEstimator:
     ) -> tuple[tuple[NDArray[Any], ...], bool]:
         """Outputs at a state (q, qd, y), NaN where undetermined; whether all are finite."""
         q, qd, y = inputs
-        e = self._problem.solve(q, qd, y, uncertainty=cast("Any", self._wanted.uncertainty))
+        e = self._problem.solve(q, qd, y, uncertainty=cast("Any", self._outputs.uncertainty))
         found = tuple(np.ravel(x) for x in self._arrays(e))
         for target, value in zip(out or (), found, strict=bool(out)):
             target[...] = value
         return tuple(out) if out else found, all(np.isfinite(x).all() for x in found)
 
     def _arrays(self, e: Estimate) -> list[NDArray[np.float64]]:
-        values = [e.values[cast("Quantity", k)].array for k in self._wanted.outputs]
-        return values + [e.std[cast("Quantity", k)].array for k in self._wanted.uncertainty]
+        values = [e.values[cast("Quantity", k)].array for k in self._outputs.outputs]
+        return values + [e.std[cast("Quantity", k)].array for k in self._outputs.uncertainty]
 
     def batch(
         self, *inputs: ArrayLike, out: Sequence[NDArray[Any]] | None = None, threads: int = 1

@@ -1,42 +1,301 @@
-"""Estimate: what the readings say, by name, with its uncertainty and its consistency."""
+"""Estimate: what the readings say, by name, with its uncertainty and its consistency.
+
+Whatever is asked of an estimate is found when it is asked for: by the compiled estimator where
+that has answered, else from the posterior of each state, which is solved again if need be.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, final
 
 import numpy as np
+from scipy.special import chdtrc
 
 from dynsys.errors import DynsysError, LayoutError, ModelError, StateError, nearest_name
 from dynsys.model.tree import KinematicTree, read_only
 from dynsys.types import Array, ArrayLike, IntArray
-from problems.estimation.consistency import Suspect
+from problems.estimation.consistency import Suspect, normalised_residuals, suspects
+from problems.estimation.posterior import AbstractPosterior
+from problems.estimation.trust import EstimateTrust, judge_estimate, stacked_estimates
 from problems.measured.measured_system import QUANTITIES, Quantity
 
 if TYPE_CHECKING:
     from problems.estimation.compiled import CompiledAnswers
     from problems.estimation.estimation import Estimation
-    from problems.estimation.posterior import AbstractPosterior
-    from problems.estimation.trust import EstimateTrust
 
 __all__ = [
-    "ByQuantity",
     "Estimate",
     "MeasuredStates",
-    "NamedQuantity",
     "Of",
     "Suspect",
     "Uncertainty",
     "deviations",
-    "is_determined",
     "quantities_of",
     "values",
 ]
 
+Uncertainty: TypeAlias = Literal["all"] | Quantity | Sequence[Quantity] | None
+Of: TypeAlias = Callable[[AbstractPosterior, Array, IntArray], Array]
+"""Values (rows,) of ``matrix @ d[columns]``, or of something about it."""
+
+
+def quantities_of(wanted: Uncertainty, what: str) -> tuple[Quantity, ...]:
+    """Quantities that a caller asks for in argument ``what``; LayoutError names a wrong one."""
+    if wanted is None:
+        return ()
+    names = QUANTITIES if wanted == "all" else (wanted,) if isinstance(wanted, str) else wanted
+    for name in names:
+        if name not in QUANTITIES:
+            hint = nearest_name(str(name), QUANTITIES)
+            listed = ", ".join(QUANTITIES)
+            raise LayoutError(f"{what}: no quantity {name!r}{hint}; use {listed}")
+    return cast("tuple[Quantity, ...]", tuple(names))
+
+
+def values(posterior: AbstractPosterior, matrix: Array, columns: IntArray) -> Array:
+    """Values of combination @ d[columns]; NaN where undetermined."""
+    value = np.asarray(matrix @ posterior.d[columns])
+    return np.where(posterior.determined(matrix, columns), value, np.nan)
+
+
+def deviations(posterior: AbstractPosterior, matrix: Array, columns: IntArray) -> Array:
+    """Standard deviations of combination @ d[columns]; NaN where undetermined."""
+    variance = np.einsum("ij,jk,ik->i", matrix, posterior.covariance(columns), matrix)
+    std = np.sqrt(np.maximum(variance, 0.0))
+    return np.where(posterior.determined(matrix, columns), std, np.nan)
+
+
+def is_determined(posterior: AbstractPosterior, matrix: Array, columns: IntArray) -> Array:
+    """Tell which rows of combination @ d[columns] are determined."""
+    return np.asarray(posterior.determined(matrix, columns))
+
+
+# ---- quantities by the names of the robot ----------------------------------------------------
+
 
 @final
-class Estimate:
+class NamedQuantity:
+    """One quantity of an estimate: values, standard deviations, or whether determined.
+
+    ``quantity["l_knee"]`` is a number for a joint of one freedom, else (size,); wrenches and
+    accelerations may be asked at any frame of the robot and are then moved there. Undetermined
+    values are NaN. A batch adds a leading axis N. ``array`` and NumPy's functions see all of
+    them: (nv,) or (n_bodies, 6).
+    """
+
+    __slots__ = ("_array", "_estimate", "_kind", "_of")
+
+    def __init__(
+        self, estimate: Estimate, kind: Quantity, of: Of, array: Array | None = None
+    ) -> None:
+        self._estimate = estimate
+        self._kind = kind
+        self._of = of
+        self._array = array
+
+    @property
+    def _robot(self) -> KinematicTree:
+        return self._estimate.problem.robot
+
+    @property
+    def _is_spatial(self) -> bool:
+        return self._kind not in ("torque", "qdd")
+
+    @property
+    def array(self) -> Array:
+        """All values: (nv,), or (n_bodies, 6) in body coordinates; with N in front."""
+        if self._array is None:
+            self._array = self._estimate.computed(self._kind, self._of)
+        if self._array is None:
+            columns = self._estimate.problem.system.unknowns.columns(self._kind)
+            flat = self._estimate.each(lambda post: self._all(post, columns), columns.size)
+            self._array = flat.reshape(*flat.shape[:-1], *columns.shape)
+        return self._array
+
+    @property
+    def known(self) -> Array | None:
+        """All values if they have been computed, else None."""
+        return self._array
+
+    def _all(self, posterior: AbstractPosterior, columns: IntArray) -> Array:
+        """All values of one state, joint by joint or body by body."""
+        if self._of is values and posterior.is_complete:
+            return np.ravel(posterior.d[columns])
+        if columns.ndim == 1:
+            return self._of(posterior, np.eye(len(columns)), columns)
+        return np.concatenate([self._of(posterior, np.eye(6), block) for block in columns])
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        return np.array(self.array, dtype=dtype, copy=copy)
+
+    def __getitem__(self, name: str | int) -> Any:
+        if not self._is_spatial:
+            value = self.array[..., self._robot.v_slice(self._joint(name))]
+            return value[..., 0] if value.shape[-1] == 1 else value
+        is_joint = self._kind == "joint_wrench" and name in self._robot.joint_names
+        at = self._robot.joint_index(str(name)) if is_joint else name
+        frame = self._robot.frame(at)
+        if frame.body < 0:
+            raise ModelError(
+                f"robot {self._robot.name!r}: {name!r} is fixed to the base, whose"
+                f" {self._kind} is no unknown"
+            )
+        X = frame.transform.matrix()
+        if np.array_equal(X, np.eye(6)):
+            return self.array[..., frame.body, :]
+        matrix = X if self._kind == "acceleration" else np.linalg.inv(X).T
+        if self._of is values and np.isfinite(self.array[..., frame.body, :]).all():
+            return self.array[..., frame.body, :] @ matrix.T
+        columns = self._estimate.problem.system.unknowns.block(self._kind, frame.body).columns
+        return self._estimate.each(lambda post: self._of(post, matrix, columns), 6)
+
+    def _joint(self, name: str | int) -> str:
+        if isinstance(name, (int, np.integer)):
+            return self._robot.joint_names[name]
+        return name
+
+    def __iter__(self) -> Iterator[str]:
+        of_bodies = self._kind in ("acceleration", "external_wrench")
+        return iter(self._robot.body_names if of_bodies else self._names())
+
+    def keys(self) -> tuple[str, ...]:
+        """Names of joints or bodies, in order: ``dict(e.torque)`` is a mapping."""
+        return tuple(self)
+
+    def items(self) -> Iterator[tuple[str, Any]]:
+        """Names with what is known of each."""
+        return ((name, self[name]) for name in self)
+
+    def _names(self) -> tuple[str, ...]:
+        if self._is_spatial:
+            return self._robot.joint_names
+        return tuple(
+            name
+            for name, body in zip(self._robot.joint_names, self._robot.bodies, strict=True)
+            if body.joint.nv and body.coupling is None
+        )
+
+    def __len__(self) -> int:
+        return self._robot.n_bodies if self._is_spatial else len(self._names())
+
+    def __repr__(self) -> str:
+        return f"NamedQuantity({self._kind}, array of shape {self.array.shape})"
+
+
+class AbstractQuantities(ABC):
+    """Something about every quantity, by its name."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def about(self, quantity: Quantity) -> NamedQuantity:
+        """What there is about one quantity."""
+
+    @property
+    def torque(self) -> NamedQuantity:
+        """Joint torques, by joint."""
+        return self.about("torque")
+
+    @property
+    def qdd(self) -> NamedQuantity:
+        """Joint accelerations, by joint."""
+        return self.about("qdd")
+
+    @property
+    def acceleration(self) -> NamedQuantity:
+        """Proper spatial accelerations, by body or frame."""
+        return self.about("acceleration")
+
+    @property
+    def joint_wrench(self) -> NamedQuantity:
+        """Wrenches that joints transmit from their parents, by joint, body or frame."""
+        return self.about("joint_wrench")
+
+    @property
+    def external_wrench(self) -> NamedQuantity:
+        """Wrenches of the environment on bodies, by body or frame."""
+        return self.about("external_wrench")
+
+
+@final
+class ByQuantity(AbstractQuantities):
+    """The same about every quantity: ``.torque["l_knee"]`` or ``["torque"]["l_knee"]``."""
+
+    __slots__ = ("_estimate", "_known", "_of")
+
+    def __init__(self, estimate: Estimate, of: Of) -> None:
+        self._estimate = estimate
+        self._of = of
+        self._known: dict[Quantity, NamedQuantity] = {}
+
+    def __getitem__(self, quantity: Quantity) -> NamedQuantity:
+        if quantity not in QUANTITIES:
+            hint = nearest_name(str(quantity), QUANTITIES)
+            raise ModelError(f"an estimate has no quantity {quantity!r}{hint}")
+        if quantity not in self._known:
+            self._known[quantity] = NamedQuantity(self._estimate, quantity, self._of)
+        return self._known[quantity]
+
+    def keep(self, quantity: Quantity, array: Array) -> None:
+        """Take an array that has been computed already."""
+        self._known[quantity] = NamedQuantity(self._estimate, quantity, self._of, array)
+
+    def kept(self) -> dict[Quantity, Array]:
+        """Arrays that have been computed, by quantity."""
+        known = ((kind, quantity.known) for kind, quantity in self._known.items())
+        return {kind: array for kind, array in known if array is not None}
+
+    def about(self, quantity: Quantity) -> NamedQuantity:
+        return self[quantity]
+
+
+# ---- states with their readings: what an estimate was made from, and can be made from again --
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class MeasuredStates:
+    """Positions (N, nq), velocities (N, nv) and rows of readings (N, m), NaN where missing.
+
+    Called with the number of a state, it solves that state. ``is_batch`` is False for the one
+    state of :meth:`Estimation.solve`. The arrays are copies: what is asked of an estimate later
+    must not depend on what became of the caller's.
+    """
+
+    problem: Estimation
+    q: Array
+    qd: Array
+    rows: Array
+    is_batch: bool
+
+    def __post_init__(self) -> None:
+        for name in ("q", "qd", "rows"):
+            object.__setattr__(self, name, read_only(np.array(getattr(self, name))))
+
+    def at(self, k: int) -> tuple[Array, Array, Array]:
+        """Return q, qd and rows of state k."""
+        return self.q[k], self.qd[k], self.rows[k]
+
+    def __call__(self, k: int) -> AbstractPosterior:
+        """All that the readings of state k say."""
+        q, qd, rows = self.at(k)
+        if not self.is_batch:
+            return self.problem.posterior(q, qd, rows)
+        robot = self.problem.robot
+        try:
+            return self.problem.posterior(robot.check_q(q), robot.check_v(qd, "qd"), rows)
+        except DynsysError as error:
+            raise type(error)(f"state {k}: {error}") from None
+
+
+# ---- the estimate --------------------------------------------------------------------------
+
+
+@final
+class Estimate(AbstractQuantities):
     """What the readings say at one state, or at N states with a leading axis N.
 
     Attributes
@@ -159,17 +418,16 @@ class Estimate:
 
         Takes a fraction of a second per state, and nothing of those who do not ask.
         """
-        from problems.estimation.trust import judge_estimate, stacked_estimates
-
         states, measured = self._states(), self.problem.measured
         arrays = {kind: self.values[kind].array for kind in QUANTITIES}
+
+        def judged(k: int, answers: Mapping[Quantity, Array]) -> EstimateTrust:
+            return judge_estimate(measured, states.at(k), answers, self._posterior(k))
+
         if not self.shape:
-            return judge_estimate(measured, states.at(0), arrays, self._posterior(0))
-        judged = []
-        for k in range(self.shape[0]):
-            one = {kind: array[k] for kind, array in arrays.items()}
-            judged.append(judge_estimate(measured, states.at(k), one, self._posterior(k)))
-        return stacked_estimates(judged)
+            return judged(0, arrays)
+        each = [{kind: x[k] for kind, x in arrays.items()} for k in range(self.shape[0])]
+        return stacked_estimates([judged(k, answers) for k, answers in enumerate(each)])
 
     def __reduce__(self) -> tuple[object, ...]:
         """An estimate travels as problem, states and values; all else is found again there."""
@@ -211,6 +469,9 @@ class Estimate:
             self._facts = (chi_square, dof) if self.shape else (float(chi_square), int(dof))
         return self._facts
 
+    def about(self, quantity: Quantity) -> NamedQuantity:
+        return self.values[quantity]
+
     @property
     def chi_square(self) -> float | Array:
         """Sum of squared residuals in standard deviations."""
@@ -222,49 +483,22 @@ class Estimate:
         return self._agreement()[1]
 
     @property
-    def torque(self) -> NamedQuantity:
-        """Joint torques, by joint."""
-        return self.values.torque
-
-    @property
-    def qdd(self) -> NamedQuantity:
-        """Joint accelerations, by joint."""
-        return self.values.qdd
-
-    @property
-    def acceleration(self) -> NamedQuantity:
-        """Proper spatial accelerations, by body or frame."""
-        return self.values.acceleration
-
-    @property
-    def joint_wrench(self) -> NamedQuantity:
-        """Wrenches that joints transmit from their parents, by joint, body or frame."""
-        return self.values.joint_wrench
-
-    @property
-    def external_wrench(self) -> NamedQuantity:
-        """Wrenches of the environment on bodies, by body or frame."""
-        return self.values.external_wrench
-
-    @property
     def residual(self) -> dict[str, Array]:
         """Normalised residuals (size,) by sensor name."""
         if self._residuals is None and self._answers is not None:
             found = self._answers.residuals()
             self._residuals = found if found is None or self.shape else found[0]
         if self._residuals is None:
-            from problems.estimation.consistency import normalised_residuals
-
             size = self.problem.layout.size
-            self._residuals = self.each(lambda p: normalised_residuals(self.problem, p), size)
+            self._residuals = self.each(
+                lambda p: normalised_residuals(self.problem.measured, p), size
+            )
         layout, residuals = self.problem.layout, self._residuals
         return {name: residuals[..., layout.slice(name)] for name in layout.names}
 
     @property
     def p_value(self) -> float | Array:
         """Probability that readings with the stated noise disagree as much; 1 without check."""
-        from scipy.special import chdtrc
-
         dof: ArrayLike = self.degrees_of_freedom
         tail = chdtrc(np.maximum(dof, 1), self.chi_square)
         p = np.where(np.asarray(dof) > 0, tail, 1.0)
@@ -273,11 +507,10 @@ class Estimate:
     @property
     def suspects(self) -> list[Suspect] | list[list[Suspect]]:
         """Sensors whose removal explains the disagreement, worst first; a list per state."""
-        from problems.estimation.consistency import suspects
-
+        measured = self.problem.measured
         if not self.shape:
-            return suspects(self.problem, self._posterior(0))
-        return [suspects(self.problem, self._posterior(k)) for k in range(self.shape[0])]
+            return suspects(measured, self._posterior(0))
+        return [suspects(measured, self._posterior(k)) for k in range(self.shape[0])]
 
     def __repr__(self) -> str:
         what = f"{self.shape[0]} states" if self.shape else "one state"
@@ -290,245 +523,3 @@ def _restored(
     deviations: Mapping[Quantity, Array],
 ) -> Estimate:
     return Estimate(*made_from).keep(quantities, deviations)
-
-
-# ----------------------------------------------------------------------
-# Quantities of an estimate, looked up by the names of the robot.
-
-Uncertainty: TypeAlias = Literal["all"] | Quantity | Sequence[Quantity] | None
-Of: TypeAlias = Callable[["AbstractPosterior", Array, IntArray], Array]
-"""Values (rows,) of ``matrix @ d[columns]``, or of something about it."""
-
-
-def quantities_of(wanted: Uncertainty, what: str) -> tuple[Quantity, ...]:
-    """Quantities that a caller asks for in argument ``what``; LayoutError names a wrong one."""
-    if wanted is None:
-        return ()
-    names = QUANTITIES if wanted == "all" else (wanted,) if isinstance(wanted, str) else wanted
-    for name in names:
-        if name not in QUANTITIES:
-            hint = nearest_name(str(name), QUANTITIES)
-            listed = ", ".join(QUANTITIES)
-            raise LayoutError(f"{what}: no quantity {name!r}{hint}; use {listed}")
-    return cast("tuple[Quantity, ...]", tuple(names))
-
-
-def values(posterior: AbstractPosterior, matrix: Array, columns: IntArray) -> Array:
-    """Values of combination @ d[columns]; NaN where undetermined."""
-    value = np.asarray(matrix @ posterior.d[columns])
-    return np.where(posterior.determined(matrix, columns), value, np.nan)
-
-
-def deviations(posterior: AbstractPosterior, matrix: Array, columns: IntArray) -> Array:
-    """Standard deviations of combination @ d[columns]; NaN where undetermined."""
-    variance = np.einsum("ij,jk,ik->i", matrix, posterior.covariance(columns), matrix)
-    std = np.sqrt(np.maximum(variance, 0.0))
-    return np.where(posterior.determined(matrix, columns), std, np.nan)
-
-
-def is_determined(posterior: AbstractPosterior, matrix: Array, columns: IntArray) -> Array:
-    """Tell which rows of combination @ d[columns] are determined."""
-    return np.asarray(posterior.determined(matrix, columns))
-
-
-@final
-class NamedQuantity:
-    """One quantity of an estimate: values, standard deviations, or whether determined.
-
-    ``quantity["l_knee"]`` is a number for a joint of one freedom, else (size,); wrenches and
-    accelerations may be asked at any frame of the robot and are then moved there. Undetermined
-    values are NaN. A batch adds a leading axis N. ``array`` and NumPy's functions see all of
-    them: (nv,) or (n_bodies, 6).
-    """
-
-    __slots__ = ("_array", "_estimate", "_kind", "_of")
-
-    def __init__(
-        self, estimate: Estimate, kind: Quantity, of: Of, array: Array | None = None
-    ) -> None:
-        self._estimate = estimate
-        self._kind = kind
-        self._of = of
-        self._array = array
-
-    @property
-    def _robot(self) -> KinematicTree:
-        return self._estimate.problem.robot
-
-    @property
-    def _is_spatial(self) -> bool:
-        return self._kind not in ("torque", "qdd")
-
-    @property
-    def array(self) -> Array:
-        """All values: (nv,), or (n_bodies, 6) in body coordinates; with N in front."""
-        if self._array is None:
-            self._array = self._estimate.computed(self._kind, self._of)
-        if self._array is None:
-            columns = self._estimate.problem.system.unknowns.columns(self._kind)
-            flat = self._estimate.each(lambda post: self._all(post, columns), columns.size)
-            self._array = flat.reshape(*flat.shape[:-1], *columns.shape)
-        return self._array
-
-    @property
-    def known(self) -> Array | None:
-        """All values if they have been computed, else None."""
-        return self._array
-
-    def _all(self, posterior: AbstractPosterior, columns: IntArray) -> Array:
-        """All values of one state, joint by joint or body by body."""
-        if self._of is values and posterior.is_complete:
-            return np.ravel(posterior.d[columns])
-        if columns.ndim == 1:
-            return self._of(posterior, np.eye(len(columns)), columns)
-        return np.concatenate([self._of(posterior, np.eye(6), block) for block in columns])
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        return np.array(self.array, dtype=dtype, copy=copy)
-
-    def __getitem__(self, name: str | int) -> Any:
-        if not self._is_spatial:
-            value = self.array[..., self._robot.v_slice(self._joint(name))]
-            return value[..., 0] if value.shape[-1] == 1 else value
-        is_joint = self._kind == "joint_wrench" and name in self._robot.joint_names
-        at = self._robot.joint_index(str(name)) if is_joint else name
-        frame = self._robot.frame(at)
-        if frame.body < 0:
-            raise ModelError(
-                f"robot {self._robot.name!r}: {name!r} is fixed to the base, whose"
-                f" {self._kind} is no unknown"
-            )
-        X = frame.transform.matrix()
-        if np.array_equal(X, np.eye(6)):
-            return self.array[..., frame.body, :]
-        matrix = X if self._kind == "acceleration" else np.linalg.inv(X).T
-        if self._of is values and np.isfinite(self.array[..., frame.body, :]).all():
-            return self.array[..., frame.body, :] @ matrix.T
-        columns = self._estimate.problem.system.unknowns.block(self._kind, frame.body).columns
-        return self._estimate.each(lambda post: self._of(post, matrix, columns), 6)
-
-    def _joint(self, name: str | int) -> str:
-        if isinstance(name, (int, np.integer)):
-            return self._robot.joint_names[name]
-        return name
-
-    def __iter__(self) -> Iterator[str]:
-        of_bodies = self._kind in ("acceleration", "external_wrench")
-        return iter(self._robot.body_names if of_bodies else self._names())
-
-    def keys(self) -> tuple[str, ...]:
-        """Names of joints or bodies, in order: ``dict(e.torque)`` is a mapping."""
-        return tuple(self)
-
-    def items(self) -> Iterator[tuple[str, Any]]:
-        """Names with what is known of each."""
-        return ((name, self[name]) for name in self)
-
-    def _names(self) -> tuple[str, ...]:
-        if self._is_spatial:
-            return self._robot.joint_names
-        return tuple(
-            name
-            for name, body in zip(self._robot.joint_names, self._robot.bodies, strict=True)
-            if body.joint.nv and body.coupling is None
-        )
-
-    def __len__(self) -> int:
-        return self._robot.n_bodies if self._is_spatial else len(self._names())
-
-    def __repr__(self) -> str:
-        return f"NamedQuantity({self._kind}, array of shape {self.array.shape})"
-
-
-@final
-class ByQuantity:
-    """The same about every quantity: ``.torque["l_knee"]`` or ``["torque"]["l_knee"]``."""
-
-    __slots__ = ("_estimate", "_known", "_of")
-
-    def __init__(self, estimate: Estimate, of: Of) -> None:
-        self._estimate = estimate
-        self._of = of
-        self._known: dict[Quantity, NamedQuantity] = {}
-
-    def __getitem__(self, quantity: Quantity) -> NamedQuantity:
-        if quantity not in QUANTITIES:
-            hint = nearest_name(str(quantity), QUANTITIES)
-            raise ModelError(f"an estimate has no quantity {quantity!r}{hint}")
-        if quantity not in self._known:
-            self._known[quantity] = NamedQuantity(self._estimate, quantity, self._of)
-        return self._known[quantity]
-
-    def keep(self, quantity: Quantity, array: Array) -> None:
-        """Take an array that has been computed already."""
-        self._known[quantity] = NamedQuantity(self._estimate, quantity, self._of, array)
-
-    def kept(self) -> dict[Quantity, Array]:
-        """Arrays that have been computed, by quantity."""
-        known = ((kind, quantity.known) for kind, quantity in self._known.items())
-        return {kind: array for kind, array in known if array is not None}
-
-    @property
-    def torque(self) -> NamedQuantity:
-        """About joint torques, by joint."""
-        return self["torque"]
-
-    @property
-    def qdd(self) -> NamedQuantity:
-        """About joint accelerations, by joint."""
-        return self["qdd"]
-
-    @property
-    def acceleration(self) -> NamedQuantity:
-        """About proper spatial accelerations, by body or frame."""
-        return self["acceleration"]
-
-    @property
-    def joint_wrench(self) -> NamedQuantity:
-        """About wrenches through joints, by joint, body or frame."""
-        return self["joint_wrench"]
-
-    @property
-    def external_wrench(self) -> NamedQuantity:
-        """About wrenches of the environment, by body or frame."""
-        return self["external_wrench"]
-
-
-# ----------------------------------------------------------------------
-# States with their readings: what an estimate was made from, and can be made from again.
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class MeasuredStates:
-    """Positions (N, nq), velocities (N, nv) and rows of readings (N, m), NaN where missing.
-
-    Called with the number of a state, it solves that state. ``is_batch`` is False for the one
-    state of :meth:`Estimation.solve`. The arrays are copies: what is asked of an estimate later
-    must not depend on what became of the caller's.
-    """
-
-    problem: Estimation
-    q: Array
-    qd: Array
-    rows: Array
-    is_batch: bool
-
-    def __post_init__(self) -> None:
-        for name in ("q", "qd", "rows"):
-            object.__setattr__(self, name, read_only(np.array(getattr(self, name))))
-
-    def at(self, k: int) -> tuple[Array, Array, Array]:
-        """Return q, qd and rows of state k."""
-        return self.q[k], self.qd[k], self.rows[k]
-
-    def __call__(self, k: int) -> AbstractPosterior:
-        """All that the readings of state k say."""
-        q, qd, rows = self.at(k)
-        if not self.is_batch:
-            return self.problem.posterior(q, qd, rows)
-        robot = self.problem.robot
-        try:
-            return self.problem.posterior(robot.check_q(q), robot.check_v(qd, "qd"), rows)
-        except DynsysError as error:
-            raise type(error)(f"state {k}: {error}") from None

@@ -21,13 +21,12 @@ from dynsys.types import Array, ArrayLike
 from problems.estimation.compiled import (
     CompiledAnswers,
     CompiledEstimator,
+    EstimatorOutputs,
     ReferenceEstimator,
-    Wanted,
     check_plan,
     export_estimator,
     listed,
     plan_estimation,
-    wanted_of,
 )
 from problems.estimation.estimate import Estimate, MeasuredStates, Uncertainty, quantities_of
 from problems.estimation.factors import has_cholmod
@@ -146,7 +145,9 @@ class Estimation(AbstractProblem):
         wanted = quantities_of(uncertainty, "uncertainty")
         states = MeasuredStates(self, q[None], qd[None], rows[None], False)
         if self.backend == "llvm" and self.prior is None:
-            answers = self._answers(states, wanted_of(QUANTITIES, wanted), 1, True)
+            answers = self._answers(
+                states, EstimatorOutputs.of_estimate(QUANTITIES, wanted), 1, True
+            )
             (method,) = answers.method if isinstance(answers.method, tuple) else ("llvm",)
             return Estimate(self, states, None, method, None, answers)
         e = Estimate.of_one(self, self.posterior(q, qd, rows), states)
@@ -181,7 +182,10 @@ class Estimation(AbstractProblem):
         n = len(positions)
         rows = self.measured.pack(y, active, n)
         wanted = quantities_of(uncertainty, "uncertainty")
-        computed, threads = wanted_of(outputs, wanted), check_threads(threads)
+        computed, threads = (
+            EstimatorOutputs.of_estimate(outputs, wanted),
+            check_threads(threads),
+        )
         states = MeasuredStates(self, positions, velocities, rows, True)
         if self.prior is None and (
             self.backend == "llvm" or (self.backend == "auto" and n >= COMPILED_FROM)
@@ -197,12 +201,11 @@ class Estimation(AbstractProblem):
         return Estimate.of_many(self, states, n, wanted)
 
     def _answers(
-        self, states: MeasuredStates, wanted: Wanted, threads: int, switch: bool
+        self, states: MeasuredStates, outputs: EstimatorOutputs, threads: int, switch: bool
     ) -> CompiledAnswers:
         """What the compiled estimator says; with ``switch`` readings may be missing."""
-        state = (states.q, states.qd, states.rows)
-        answers = CompiledAnswers(self, self._compiled, state, states, threads, switch)
-        answers.compute(wanted)
+        answers = CompiledAnswers(self._compiled, states, threads, switch)
+        answers.compute(outputs)
         return answers
 
     @cached_property
@@ -236,7 +239,7 @@ class Estimation(AbstractProblem):
         cheapest safe one: that is all there is to it, nothing is searched. The arguments are
         those of ``dynsys plan``, which searches orders of scalar LU for square layouts.
         """
-        return plan_estimation(self, Wanted.of(outputs, uncertainty))
+        return plan_estimation(self, EstimatorOutputs.of(outputs, uncertainty))
 
     def compile(
         self,
@@ -266,7 +269,7 @@ class Estimation(AbstractProblem):
         """
         if plan is not None:
             check_plan(self, plan)
-        wanted = Wanted.of(outputs, uncertainty)
+        wanted = EstimatorOutputs.of(outputs, uncertainty)
         if backend == "reference":
             return ReferenceEstimator(self, wanted)
         if backend != "llvm" or self.prior is not None:
@@ -274,7 +277,7 @@ class Estimation(AbstractProblem):
                 f"backend {backend!r} with{'' if self.prior else 'out'} a prior: there is llvm"
                 " without, and reference"
             )
-        return self._compiled.kernel_of(wanted, listed(switchable), dtype)
+        return self._compiled.kernel(wanted, listed(switchable), dtype)
 
     def export_c(
         self,
@@ -295,7 +298,7 @@ class Estimation(AbstractProblem):
         return export_estimator(
             self,
             folder,
-            Wanted.of(outputs, uncertainty),
+            EstimatorOutputs.of(outputs, uncertainty),
             listed(switchable),
             name=name,
             dtype=dtype,

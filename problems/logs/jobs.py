@@ -22,7 +22,7 @@ import numpy as np
 from dynsys.distribution import version
 from dynsys.errors import DynsysError, KernelBuildError, LogError
 from dynsys.types import Array
-from problems.estimation.compiled import wanted_of
+from problems.estimation.compiled import EstimatorOutputs
 from problems.estimation.estimation import COMPILED_FROM, Estimation
 from problems.logs.open import open_log
 from problems.logs.outputs import Output, needed, parse_outputs, rows_of, uncertain
@@ -152,7 +152,7 @@ def _solver(estimation: Estimation, outputs: list[Output], n_samples: int) -> Es
     if n_samples >= COMPILED_FROM and estimation.prior is None:
         compiled = replace(estimation, backend="llvm")
         with suppress(KernelBuildError):
-            wanted = wanted_of(needed(outputs), uncertain(outputs))
+            wanted = EstimatorOutputs.of_estimate(needed(outputs), uncertain(outputs))
             compiled.compile(outputs=wanted.outputs, uncertainty=wanted.uncertainty)
             return compiled
     return estimation

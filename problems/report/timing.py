@@ -17,8 +17,8 @@ from dynsys.model.joints import Free, Helical, Prismatic, Revolute, Spherical
 from dynsys.model.tree import Body, KinematicTree
 from dynsys.types import Array
 from problems.dynamics import ForwardDynamics, InverseDynamics
-from problems.estimation.compiled import CompiledEstimator
 from problems.estimation.estimation import Estimation
+from problems.measured.measured_system import QUANTITIES
 from problems.problem import AbstractDynamics
 from problems.report.estimates import UNCERTAIN
 from problems.report.markup import (
@@ -142,7 +142,7 @@ def _estimator(estimation: Estimation, q: Array, qd: Array) -> list[TimingRow]:
     name = "estimate with standard deviations, compiled"
     if estimation.prior is None:
         try:
-            kernel = CompiledEstimator(estimation.robot, layout).kernel(UNCERTAIN)
+            kernel = estimation.compile(outputs=QUANTITIES, uncertainty=UNCERTAIN)
             rows.append(_kernel(name, kernel, q, qd, np.tile(y, (STATES, 1))))
         except DynsysError as error:
             rows.append(TimingRow(name, None, None, str(error).split(": ", 1)[-1]))
