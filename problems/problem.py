@@ -40,7 +40,7 @@ from problems.inputs import apart_from, state_rows, wrench_rows
 from problems.labels import entry_names
 from problems.reference import ReferenceKernel, residuals
 from problems.solution import Details, Solution, State
-from problems.trust import Trust, judge, stacked
+from problems.trust import Trust, error_bounds
 
 __all__ = ["AbstractDynamics", "AbstractProblem", "Backend", "given_plan"]
 
@@ -407,18 +407,8 @@ class AbstractDynamics(AbstractProblem):
         state : q (nq,), qd (nv,), external wrenches (n_bodies, 6) or None; N states have a
             leading axis N, as have torque and qdd.
         """
-        q, qd, wrenches = state
-        torque, qdd = np.asarray(torque, np.float64), np.asarray(qdd, np.float64)
-        if q.ndim == 1:
-            return judge(self.robot, self.known, state, torque, qdd)
-        forces = [None] * len(q) if wrenches is None else list(wrenches)
-        rows = zip(q, qd, forces, torque, qdd, strict=True)
-        return stacked(
-            [
-                judge(self.robot, self.known, (q, qd, f), torque, qdd)
-                for q, qd, f, torque, qdd in rows
-            ]
-        )
+        answers = np.asarray(torque, np.float64), np.asarray(qdd, np.float64)
+        return error_bounds(self.robot, self.known, state, *answers)
 
     def details(self, state: State, torque: Array, qdd: Array) -> Details:
         """Body quantities and residual that belong to torque and qdd, at one state or N."""

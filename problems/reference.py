@@ -23,13 +23,13 @@ from dynsys.system.linear_system import LinearSystem
 from dynsys.types import Array, ArrayLike, IntArray
 from problems.inputs import apart_from
 
-__all__ = ["ReferenceKernel", "residual", "residuals", "solve_square"]
+__all__ = ["ReferenceKernel", "residuals"]
 
 SUSPECT_PIVOT = 1e-10
 """Pivots below this part of their column are looked into: D may be singular to rounding."""
 
 
-def solve_square(system: LinearSystem, D: csc_array[np.float64], b: Array) -> Array:
+def _solve_square(system: LinearSystem, D: csc_array[np.float64], b: Array) -> Array:
     """Return d (n,) with D d + b = 0 for a square system.
 
     Raises
@@ -61,60 +61,33 @@ def _smallest_pivot(factors: SuperLU) -> float:
     return float((np.abs(U.diagonal()) / largest).min())
 
 
-def residual(D: csc_array[np.float64], d: Array, b: Array) -> float:
-    """Largest |D d + b| relative to the largest (|D| |d| + |b|): max norms over all rows.
+def residuals(
+    system: LinearSystem, q: Array, qd: Array, quantities: Mapping[str, Array]
+) -> float | Array:
+    """Largest |D d + b| relative to the largest (|D| |d| + |b|) of any row, at each state.
 
     About 1e-16 for a good solve. Not row by row: where all terms of an equation should cancel
     to zero, as proper accelerations do in free fall, their rounding has no scale of its own.
     """
-    scale = float(np.max(abs(D) @ np.abs(d) + np.abs(b), initial=0.0))
-    return float(np.max(np.abs(D @ d + b), initial=0.0)) / scale if scale > 0 else 0.0
-
-
-def residuals(
-    system: LinearSystem, q: Array, qd: Array, quantities: Mapping[str, Array]
-) -> float | Array:
-    """:func:`residual` of named quantities at one state, or (N,) of them at N states."""
     d = np.empty((*q.shape[:-1], system.unknowns.size))
     for kind in ("torque", "qdd", "acceleration", "joint_wrench", "external_wrench"):
         d[..., system.unknowns.columns(kind)] = quantities[kind]
-    inputs = _Inputs(system)
+    known = _known_columns(system)
 
     def of_state(q: Array, qd: Array, d: Array) -> float:
-        D, b = system.assemble(q, qd, inputs.measured_from(d))
-        return residual(D, d, b)
+        D, b = system.assemble(q, qd, d[known])
+        scale = float(np.max(abs(D) @ np.abs(d) + np.abs(b), initial=0.0))
+        return float(np.max(np.abs(D @ d + b), initial=0.0)) / scale if scale > 0 else 0.0
 
     if q.ndim == 1:
         return of_state(q, qd, d)
     return np.array([of_state(*state) for state in zip(q, qd, d, strict=True)])
 
 
-@final
-class _Inputs:
-    """Places of known quantities among the measured rows of a dynamics problem."""
-
-    def __init__(self, system: LinearSystem) -> None:
-        self.system = system
-        robot, unknowns = system.robot, system.unknowns
-        blocks = {(e.kind, e.body): system.rows(e) for e in system.equations}
-        order = system.measured_rows  # ascending
-        rows = [blocks["known_external_wrench", i] for i in range(robot.n_bodies)]
-        self.wrenches: IntArray = np.searchsorted(order, np.array(rows))
-        self.joints: IntArray = np.zeros(robot.nv, dtype=np.intp)
-        columns: IntArray = np.zeros(robot.nv, dtype=np.intp)
-        for joint in unknowns.driven:
-            kind = "qdd" if ("known_qdd", joint) in blocks else "torque"
-            v = robot.v_slices()[joint]
-            self.joints[v] = np.searchsorted(order, blocks[f"known_{kind}", joint])
-            columns[v] = unknowns.columns("qdd" if kind == "qdd" else "torque")[v]
-        self._joint_columns = columns
-
-    def measured_from(self, d: Array) -> Array:
-        """Return the y (rows,) that the unknowns d (columns,) say was measured."""
-        y = np.zeros(len(self.system.measured_rows))
-        y[self.joints] = d[self._joint_columns]
-        y[self.wrenches] = d[self.system.unknowns.columns("external_wrench")]
-        return y
+def _known_columns(system: LinearSystem) -> IntArray:
+    """Columns of the unknowns that are known: y = d[columns], in the order of measured rows."""
+    blocks = [block.terms[0].unknown for block in system.equations if block.measured]
+    return np.concatenate([unknown.columns for unknown in blocks])
 
 
 def _check_finite(robot: str, what: str, *numbers: Array) -> None:
@@ -146,8 +119,8 @@ class ReferenceKernel:
         return f"ReferenceKernel({self.signature}; float64)"
 
     @cached_property
-    def _inputs(self) -> _Inputs:
-        return _Inputs(self.system)
+    def _known_columns(self) -> IntArray:
+        return _known_columns(self.system)
 
     def fast(self, *_: object) -> bool | None:
         """Say that there is no faster way than :meth:`one`."""
@@ -170,20 +143,20 @@ class ReferenceKernel:
         robot = self.system.robot
         try:
             q, qd = robot.check_q(inputs[0]), robot.check_v(inputs[1], "qd")
-            y = np.zeros(len(self.system.measured_rows))
-            y[self._inputs.joints] = robot.check_v(inputs[2], self._given)
+            unknowns, known = self.system.unknowns, np.zeros(self.system.unknowns.size)
+            third = robot.check_v(inputs[2], self._given)
+            known[unknowns.columns("torque")] = known[unknowns.columns("qdd")] = third
             if len(inputs) > 3:
                 wrenches = input_array(inputs[3], "f_ext", (6 * robot.n_bodies,))
-                y[self._inputs.wrenches] = wrenches.reshape(-1, 6)
+                known[unknowns.columns("external_wrench")] = wrenches.reshape(-1, 6)
             with np.errstate(over="ignore", invalid="ignore"):
-                D, b = self.system.assemble(q, qd, y)
+                D, b = self.system.assemble(q, qd, known[self._known_columns])
             _check_finite(robot.name, "the equations", D.data, b)
             with np.errstate(over="ignore", invalid="ignore"):
-                d = solve_square(self.system, D, b)
+                d = _solve_square(self.system, D, b)
             _check_finite(robot.name, "the answer", d)
         except (StateError, SingularSystemError) as error:
             raise type(error)(f"{where}{error}") from None
-        unknowns = self.system.unknowns
         found = tuple(np.ravel(d[unknowns.columns(kind)]) for kind in self.outputs)  # type: ignore[arg-type]
         if out is None:
             return found, True

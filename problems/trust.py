@@ -18,7 +18,7 @@ no correct digit, they are infinite.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import final
 
 import numpy as np
@@ -30,12 +30,13 @@ from dynsys.recursive.kinematics import transforms
 from dynsys.recursive.rnea import rnea_scalars
 from dynsys.types import Array, ArrayLike, BoolArray, ScalarArray
 
-__all__ = ["Trust", "judge", "magnitudes", "stacked"]
+__all__ = ["Trust", "error_bounds", "magnitudes"]
 
 EXTENDED = np.longdouble
 LARGEST_EXTENDED = 200
 """Freedoms up to which H is inverted in extended precision: cubic, and not by LAPACK."""
 EPS = float(np.finfo(np.float64).eps)
+TINY = float(np.finfo(np.float64).tiny)
 EPS_EXTENDED = float(np.finfo(EXTENDED).eps)
 
 
@@ -71,17 +72,29 @@ class Trust:
         )
 
 
-def judge(
+def error_bounds(
     robot: KinematicTree,
     known: BoolArray,
     state: tuple[Array, Array, Array | None],
     torque: Array,
     qdd: Array,
 ) -> Trust:
-    """Judge torque and qdd (nv,) at a state q, qd, f_ext; ``known`` (nv,) marks given qdd."""
+    """Bounds for torque and qdd (nv,) at a state q, qd, f_ext; ``known`` (nv,) marks given qdd.
+
+    N states, torques and qdd have a leading axis N.
+    """
     q, qd, f_ext = state
+    if q.ndim == 2:
+        forces = [None] * len(q) if f_ext is None else f_ext
+        rows = zip(q, qd, forces, torque, qdd, strict=True)
+        judged = [
+            error_bounds(robot, known, (q, qd, f), tau, qdd) for q, qd, f, tau, qdd in rows
+        ]
+        return Trust(*(np.array([getattr(t, x.name) for t in judged]) for x in fields(Trust)))
     if not (np.isfinite(torque).all() and np.isfinite(qdd).all()):
-        return _no_trust(robot.nv, known)
+        lost = np.full(robot.nv, np.inf)
+        errors = np.where(known, lost, 0.0), np.where(known, 0.0, lost)
+        return Trust(*errors, np.inf, np.inf, np.inf)
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         exact_q = _unit_quaternions(robot, q.astype(EXTENDED))
         wrenches = None if f_ext is None else f_ext.astype(EXTENDED)
@@ -91,8 +104,8 @@ def judge(
         rho = np.abs(torque.astype(EXTENDED) - needed)
         sums = magnitudes(robot, q, qd, qdd, f_ext)
         slack = (EPS + 8 * (robot.n_bodies + 8) * EPS_EXTENDED) * sums
-        doubt = _or_infinite((rho + slack + _TINY).astype(np.float64))
-        scale = np.where(sums > 0, sums, _TINY)
+        doubt = _or_infinite((rho + slack + TINY).astype(np.float64))
+        scale = np.where(sums > 0, sums, TINY)
         backward = float(_or_infinite(np.max(rho / scale, initial=0.0)))
         return _bounds(robot, known, exact_q, doubt, backward, torque, qdd)
 
@@ -119,7 +132,7 @@ def _bounds(
     else:
         torque_error[known] = doubt[known]
     largest = [
-        float(np.max(error, initial=0.0) / max(np.max(np.abs(answer), initial=0.0), _TINY))
+        float(np.max(error, initial=0.0) / max(np.max(np.abs(answer), initial=0.0), TINY))
         for error, answer in ((torque_error, torque), (qdd_error, qdd))
         if error.any()
     ]
@@ -130,16 +143,6 @@ def _bounds(
 def _or_infinite(x: ArrayLike) -> Array:
     """Return x with infinity, no bound at all, in place of NaN."""
     return np.asarray(np.where(np.isnan(x), np.inf, x), dtype=np.float64)
-
-
-_TINY = float(np.finfo(np.float64).tiny)
-
-
-def _no_trust(nv: int, known: BoolArray) -> Trust:
-    error = np.full(nv, np.inf)
-    return Trust(
-        np.where(known, error, 0.0), np.where(known, 0.0, error), np.inf, np.inf, np.inf
-    )
 
 
 def _unit_quaternions(robot: KinematicTree, q: ScalarArray) -> ScalarArray:
@@ -211,12 +214,13 @@ def magnitudes(robot: Mechanism, q: Array, qd: Array, qdd: Array, f_ext: Array |
     and u = wd + w^2,  F = m a + u |h|,  N = |h| a + u |J|,  carried to the parent over |r|.
     """
     n, X_up = robot.n_bodies, transforms(robot, q)
-    S, freedoms = robot.motion_subspace, robot.v_slices()
+    freedoms = robot.v_slices()
+    turning = [np.linalg.norm(S[:3], axis=0) for S in robot.motion_subspace]
+    sliding = [np.linalg.norm(S[3:], axis=0) for S in robot.motion_subspace]
     w, u, a = np.zeros(n), np.zeros(n), np.zeros(n)
     F, N, arm = np.zeros(n), np.zeros(n), np.zeros(n)
     for i, parent in enumerate(robot.parent):
         v = freedoms[i]
-        turning, sliding = np.linalg.norm(S[i][:3], axis=0), np.linalg.norm(S[i][3:], axis=0)
         rate, push = np.abs(qd[v]), np.abs(qdd[v])
         arm[i] = np.linalg.norm(X_up[i].r)
         w0, u0, a0 = (
@@ -224,9 +228,9 @@ def magnitudes(robot: Mechanism, q: Array, qd: Array, qdd: Array, f_ext: Array |
             if parent >= 0
             else (0.0, 0.0, float(np.linalg.norm(robot.gravity)))
         )
-        w[i] = w0 + turning @ rate
-        wd = u0 + turning @ push + w0 * (turning @ rate)
-        a[i] = a0 + sliding @ push + 2 * w[i] * (sliding @ rate)
+        w[i] = w0 + turning[i] @ rate
+        wd = u0 + turning[i] @ push + w0 * (turning[i] @ rate)
+        a[i] = a0 + sliding[i] @ push + 2 * w[i] * (sliding[i] @ rate)
         u[i] = wd + w[i] ** 2
         first, second = robot.moments[i].first, robot.moments[i].second
         h = float(np.linalg.norm(first))
@@ -237,20 +241,8 @@ def magnitudes(robot: Mechanism, q: Array, qd: Array, qdd: Array, f_ext: Array |
             F[i] += np.linalg.norm(f_ext[i, 3:])
     sums = np.asarray(np.abs(robot.armature * qdd), dtype=np.float64)
     for i in reversed(range(n)):
-        turning, sliding = np.linalg.norm(S[i][:3], axis=0), np.linalg.norm(S[i][3:], axis=0)
-        sums[freedoms[i]] += turning * N[i] + sliding * F[i]
+        sums[freedoms[i]] += turning[i] * N[i] + sliding[i] * F[i]
         if (parent := int(robot.parent[i])) >= 0:
             F[parent] += F[i]
             N[parent] += N[i] + arm[i] * F[i]
     return sums
-
-
-def stacked(judged: list[Trust]) -> Trust:
-    """Trust of a batch from that of its states."""
-    return Trust(
-        np.array([t.torque_error for t in judged]),
-        np.array([t.qdd_error for t in judged]),
-        np.array([t.relative_error for t in judged]),
-        np.array([t.backward_error for t in judged]),
-        np.array([t.condition for t in judged]),
-    )
