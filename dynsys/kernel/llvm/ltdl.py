@@ -15,7 +15,7 @@ import numpy as np
 
 from dynsys.errors import KernelBuildError
 from dynsys.kernel.llvm.computation import each_row, kernel_text
-from dynsys.kernel.llvm.matrix_tails import multiply_subtract, own_supports
+from dynsys.kernel.llvm.matrix_tails import own_supports
 from dynsys.kernel.llvm.target import Target
 from dynsys.kernel.llvm.text import Lines, VectorType, row_addresses, row_parameters
 from dynsys.program.graph import Graph
@@ -116,7 +116,7 @@ class _Writer:
             row = {c: self._load(k, c) for c in self._row_blocks(k)}
             for above, scaled in pivots:  # H(k,:) -= L(child,k) H(child,:)
                 factor = self._lane(scaled[k // t.width], k)
-                row = {c: multiply_subtract(lines, t, factor, above[c], row[c]) for c in row}
+                row = {c: lines.multiply_subtract(t, factor, above[c], row[c]) for c in row}
             pivots.append((row, self._finish(k, row)))
         last = freedoms[-1]
         for i in sorted(self.supports[last] - {last}, reverse=True):
@@ -125,7 +125,7 @@ class _Writer:
             for c in (c for c in self._row_blocks(last) if c * t.width <= i):
                 value = self._load(i, c)
                 for factor, (row, _) in zip(factors, pivots, strict=True):
-                    value = multiply_subtract(lines, t, factor, row[c], value)
+                    value = lines.multiply_subtract(t, factor, row[c], value)
                 lines.store(t, value, self._scratch(i, c), t.size * t.width)
                 self.begun.add((i, c))
 

@@ -1,4 +1,21 @@
-"""Words of the matrix tails in LLVM text: constant tables, broadcasts, functions."""
+"""Tails of matrix programs: H, H^-1 and Lambda^-1 from the freedoms of a robot, tile by tile.
+
+With S_i the axis of freedom i in a common frame and F_i the wrench that moves what it carries,
+
+    H_ij = F_i . S_j                          where freedom j supports freedom i, and mirrored.
+
+With D, U of the articulated recursion, r = 1 / sqrt(D), S' = r S and U' = r U, a wrench x at a
+body passes the joints towards the base, leaving at each the torque that it does not carry:
+
+    v_j = x . S'_j       x <- x - v_j U'_j    j from the body to the base
+
+Columns x = U_i / D_i for freedom i (with v_i = -r_i) give V with H^-1 = V^T V; columns that are
+rows of a Jacobian, as wrenches in the common frame, give Lambda^-1 = J H^-1 J^T = V^T V. H not
+positive definite makes r, and all that follows, NaN.
+
+Columns (freedoms, or rows of a Jacobian) are taken in blocks of the vector width; the last
+block overlaps its neighbour instead of reaching beyond the matrix: nothing needs padding.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +24,7 @@ from dataclasses import dataclass
 from typing import final
 
 from dynsys.kernel.llvm.batch import store_columns, transposed
-from dynsys.kernel.llvm.text import Lines, VectorType
+from dynsys.kernel.llvm.text import Lines, VectorType, internal_function
 from dynsys.recursive.common_frame import Freedoms
 from dynsys.recursive.inverse import (
     inertia_from_composites,
@@ -16,27 +33,13 @@ from dynsys.recursive.inverse import (
 )
 from dynsys.types import IntArray, ScalarArray
 
-__all__ = [
-    "GramTail",
-    "InertiaTail",
-    "Supports",
-    "Tables",
-    "block_starts",
-    "broadcast",
-    "call_products",
-    "internal_function",
-    "join",
-    "masked",
-    "multiply_add",
-    "multiply_subtract",
-    "own_supports",
-    "product_functions",
-    "tail_function",
-    "union",
-]
+__all__ = ["GramTail", "InertiaTail", "block_starts", "own_supports"]
+
+Supports = Sequence[frozenset[int]]
+"""Per column: the freedoms that support it."""
 
 
-class Tables:
+class _Tables:
     """Constant tables of a module; equal tables are one."""
 
     def __init__(self, prefix: str) -> None:
@@ -66,57 +69,32 @@ class Tables:
         return "".join(lines)
 
 
-def broadcast(lines: Lines, t: VectorType, address: str) -> str:
+def _broadcast(lines: Lines, t: VectorType, address: str) -> str:
     """The number at an address in every lane."""
     value = lines.load(VectorType(t.dtype, 1), address)
     first = lines.let(f"insertelement {t} poison, {t.element} {value}, i32 0")
-    zeros = f"<{t.width} x i32> zeroinitializer"
-    return lines.let(f"shufflevector {t} {first}, {t} poison, {zeros}")
+    return lines.shuffle(t, first, "poison", [0] * t.width)
 
 
-def multiply_add(lines: Lines, t: VectorType, a: str, b: str, c: str) -> str:
-    """A b + c, fused where the processor can."""
-    product = lines.let(f"fmul contract {t} {a}, {b}")
-    return lines.let(f"fadd contract {t} {product}, {c}")
-
-
-def multiply_subtract(lines: Lines, t: VectorType, a: str, b: str, c: str) -> str:
-    """C - a b, fused where the processor can."""
-    product = lines.let(f"fmul contract {t} {a}, {b}")
-    return lines.let(f"fsub contract {t} {c}, {product}")
-
-
-def masked(lines: Lines, t: VectorType, value: str, mask: str) -> str:
+def _masked(lines: Lines, t: VectorType, value: str, mask: str) -> str:
     """Lanes of a value where the mask (integers) is all ones, zero elsewhere."""
     bits = lines.let(f"bitcast {t} {value} to {t.integer}")
     kept = lines.let(f"and {t.integer} {bits}, {mask}")
     return lines.let(f"bitcast {t.integer} {kept} to {t}")
 
 
-def join(lines: Lines) -> str:
-    """The lines as text."""
-    return "\n".join(lines.text)
-
-
-def internal_function(name: str, parameters: str, lines: Lines) -> str:
-    """A function without result, not inlined: it is called many times."""
-    head = f"define internal void @{name}({parameters}) noinline {{"
-    return f"\n{head}\n{join(lines)}\n  ret void\n}}\n"
-
-
-def tail_function(main: Lines) -> str:
+def _tail_function(main: Lines) -> str:
     """Text of ``@tail``; see ``dynsys.kernel.llvm.computation``."""
-    return internal_function("tail", "ptr %head, ptr %work, ptr %out", main)
+    return internal_function("@tail", "ptr %head, ptr %work, ptr %out", main)
 
 
-# ----------------------------------------------------------------------
-# Tiles of a matrix over freedoms, and which freedoms support the columns of a tile.
-#
-# Columns (freedoms, or rows of a Jacobian) are taken in blocks of the vector width; the last
-# block overlaps its neighbour instead of reaching beyond the matrix: nothing needs padding.
+def _freedoms(numbers: ScalarArray, n: int) -> Freedoms:
+    """A scalar (n,) and two matrices (6, n) of all freedoms, from 13 n numbers."""
+    matrices = numbers[n:].reshape(2, 6, n)
+    return Freedoms(numbers[:n], matrices[0], matrices[1])
 
-Supports = Sequence[frozenset[int]]
-"""Per column: the freedoms that support it."""
+
+# ---- blocks of columns, and the freedoms that support them -----------------------------------
 
 
 def block_starts(size: int, width: int) -> list[int]:
@@ -137,16 +115,12 @@ def own_supports(parent: IntArray) -> list[frozenset[int]]:
     return supports
 
 
-def union(supports: Supports, first: int, count: int) -> frozenset[int]:
+def _union(supports: Supports, first: int, count: int) -> frozenset[int]:
     """Freedoms that support any of ``count`` columns from ``first`` on."""
     return frozenset().union(*supports[first : first + count])
 
 
-# ----------------------------------------------------------------------
-# Tail of H: H_ij = F_i . S_j from composite freedoms in a common frame, tile by tile.
-#
-# Freedom j supports freedom i; entries between freedoms of different limbs are exact zeros. The
-# tiles on the diagonal come last: they set right what overlapping tiles wrote there.
+# ---- H ---------------------------------------------------------------------------------------
 
 
 @final
@@ -173,25 +147,25 @@ class InertiaTail:
 
     def evaluate(self, head: ScalarArray) -> ScalarArray:
         """H (n, n) from the numbers of the head, without vectors."""
-        matrix = head[self.n :].reshape(2, 6, self.n)
-        bodies = Freedoms(head[: self.n], matrix[0], matrix[1])
-        return inertia_from_composites(bodies, self.parent)
+        return inertia_from_composites(_freedoms(head, self.n), self.parent)
 
     def text(self, dtype: str, width: int) -> str:
         """Text of ``void @tail(ptr head, ptr work, ptr out)``."""
         t = VectorType(dtype, width)
-        tables, main = Tables("inertia_table"), Lines("m")
+        tables, main = _Tables("inertia_table"), Lines("m")
         starts, supports = block_starts(self.n, width), own_supports(self.parent)
+        # H(a,b) = F(:,a)^T S(:,b) and its mirror; zero between different limbs
         for a in starts:
             for b in (b for b in starts if b < a):
                 self._call(main, tables, t, supports, a, b)
+        # H(a,a), which also sets right what overlapping tiles wrote there
         for a in starts:
             self._call(main, tables, t, supports, a, a)
         functions = (self._tile(t), self._zero_tile(t), self._diagonal_tile(t))
-        return tables.text() + "".join(functions) + tail_function(main)
+        return tables.text() + "".join(functions) + _tail_function(main)
 
     def _call(
-        self, main: Lines, tables: Tables, t: VectorType, supports: Supports, a: int, b: int
+        self, main: Lines, tables: _Tables, t: VectorType, supports: Supports, a: int, b: int
     ) -> None:
         lanes = [
             j < i and j in supports[i]
@@ -213,15 +187,15 @@ class InertiaTail:
         for k in range(6):
             S = lines.load(t, lines.at(t, "%at_b", (1 + k) * self.n))
             for i in range(t.width):
-                F = broadcast(lines, t, lines.at(t, "%at_a", (7 + k) * self.n + i))
+                F = _broadcast(lines, t, lines.at(t, "%at_a", (7 + k) * self.n + i))
                 if k:
-                    rows[i] = multiply_add(lines, t, F, S, rows[i])
+                    rows[i] = lines.multiply_add(t, F, S, rows[i])
                 else:
                     rows[i] = lines.let(f"fmul contract {t} {F}, {S}")
         for i in range(t.width):
             at = lines.at(t, "%masks", i * t.width)
             mask = lines.let(f"load {t.integer}, ptr {at}, align {t.size}")
-            rows[i] = masked(lines, t, rows[i], mask)
+            rows[i] = _masked(lines, t, rows[i], mask)
         return rows
 
     def _out_rows(self, lines: Lines, t: VectorType, a: str, b: str) -> list[str]:
@@ -238,7 +212,7 @@ class InertiaTail:
             lines.store(t, row, address)
         store_columns(lines, t, self._out_rows(lines, t, "%b", "%a"), 0, rows)
         return internal_function(
-            "inertia_tile", "ptr %head, ptr %out, i64 %a, i64 %b, ptr %masks", lines
+            "@inertia_tile", "ptr %head, ptr %out, i64 %a, i64 %b, ptr %masks", lines
         )
 
     def _zero_tile(self, t: VectorType) -> str:
@@ -246,7 +220,7 @@ class InertiaTail:
         for first, second in (("%a", "%b"), ("%b", "%a")):
             for address in self._out_rows(lines, t, first, second):
                 lines.store(t, "zeroinitializer", address)
-        return internal_function("inertia_zero_tile", "ptr %out, i64 %a, i64 %b", lines)
+        return internal_function("@inertia_zero_tile", "ptr %out, i64 %a, i64 %b", lines)
 
     def _diagonal_tile(self, t: VectorType) -> str:
         """Lower triangle, its mirror, and the diagonal that the head knows."""
@@ -261,23 +235,10 @@ class InertiaTail:
             value = lines.load(scalar, lines.at(t, "%at_a", i))
             lines.store(scalar, value, lines.at(t, address, i))
         parameters = "ptr %head, ptr %out, i64 %a, i64 %b, ptr %masks"
-        return internal_function("inertia_diagonal_tile", parameters, lines)
+        return internal_function("@inertia_diagonal_tile", parameters, lines)
 
 
-# ----------------------------------------------------------------------
-# Tail of H^-1 and Lambda^-1: G = V^T V from articulated freedoms, SIMD over the columns.
-#
-# With r = 1 / sqrt(D), S' = r S and U' = r U, a wrench x at a body passes the joints towards
-# the
-# base, leaving at each the torque that the joint does not carry:
-#
-#     v_j = x . S'_j       x <- x - v_j U'_j            j from the body to the base
-#
-# Columns x = U_i / D_i for freedom i (with v_i = -r_i) give V with H^-1 = V^T V; columns that
-# are
-# rows of a Jacobian, as wrenches in the common frame, give Lambda^-1 = J H^-1 J^T = V^T V. H
-# not
-# positive definite makes r, and all that follows, NaN.
+# ---- H^-1 and Lambda^-1 ----------------------------------------------------------------------
 
 
 @final
@@ -331,10 +292,7 @@ class GramTail:
 
     def evaluate(self, head: ScalarArray) -> ScalarArray:
         """G (m, m) from the numbers of the head, without vectors."""
-        n = self.n
-        wrenches, numbers = head[: self._D], head[self._D :]
-        matrix = numbers[n:].reshape(2, 6, n)
-        bodies = Freedoms(numbers[:n], matrix[0], matrix[1])
+        wrenches, bodies = head[: self._D], _freedoms(head[self._D :], self.n)
         if self.own:
             return inverse_from_articulated(bodies, self.parent)
         return operational_inverse(bodies, wrenches.reshape(6, -1), self.supports)
@@ -342,18 +300,22 @@ class GramTail:
     def text(self, dtype: str, width: int) -> str:
         """Text of ``void @tail(ptr head, ptr work, ptr out)``."""
         t = VectorType(dtype, width)
-        tables, main = Tables("gram_table"), Lines("m")
+        tables, main = _Tables("gram_table"), Lines("m")
+        # r = D^-1/2, S' = S diag(r), U' = U diag(r)
         for first in block_starts(self.n, width):
             main.do(f"call void @gram_scale(ptr %head, ptr %work, i64 {first})")
+        # V(:,c) for two vectors of columns c: all wrenches x pass the joints to the base
         for first in block_starts(self.m, 2 * width):
             self._call_sweep(main, tables, t, first)
+        # V(i,i) = -r(i)
         if self.own:
             main.do("call void @gram_diagonal(ptr %work)")
-        call_products(main, tables, t, self.supports, self._V)
-        functions = [self._scale(t), self._sweep(t), product_functions(t, self.m)]
+        # G(a,b) = V(:,a)^T V(:,b)
+        _call_products(main, tables, t, self.supports, self._V)
+        functions = [self._scale(t), self._sweep(t), _product_functions(t, self.m)]
         if self.own:
             functions.append(self._diagonal(t))
-        return tables.text() + "".join(functions) + tail_function(main)
+        return tables.text() + "".join(functions) + _tail_function(main)
 
     # ---- scaling -------------------------------------------------------------------------
 
@@ -374,7 +336,7 @@ class GramTail:
             if self.own and k >= 6:
                 x = lines.let(f"fmul {t} {scaled}, {r}")
                 lines.store(t, x, lines.at(t, "%at", self._x + (k - 6) * self.n))
-        return internal_function("gram_scale", "ptr %head, ptr %work, i64 %first", lines)
+        return internal_function("@gram_scale", "ptr %head, ptr %work, i64 %first", lines)
 
     def _diagonal(self, t: VectorType) -> str:
         """Text of ``@gram_diagonal(work)``: V_ii = -r_i."""
@@ -402,9 +364,9 @@ done:
 
     # ---- sweep ---------------------------------------------------------------------------
 
-    def _call_sweep(self, main: Lines, tables: Tables, t: VectorType, first: int) -> None:
+    def _call_sweep(self, main: Lines, tables: _Tables, t: VectorType, first: int) -> None:
         columns = range(first, first + 2 * t.width)
-        steps = sorted(union(self.supports, first, 2 * t.width), reverse=True)
+        steps = sorted(_union(self.supports, first, 2 * t.width), reverse=True)
         lanes = [
             j in self.supports[c] and not (self.own and j == c) for j in steps for c in columns
         ]
@@ -433,27 +395,23 @@ done:
             total = self._dot(loop, t, names[h::2])
             mask_at = loop.at(t, "%mask_at", h * t.width)
             mask = loop.let(f"load {t.integer}, ptr {mask_at}, align {t.size}")
-            rows.append(masked(loop, t, total, mask))
+            rows.append(_masked(loop, t, total, mask))
             loop.store(t, rows[h], loop.at(t, "%row_at", h * t.width))
         after = [""] * 12
         for k in range(6):
             U = self._of_freedom(loop, t, (6 + k) * self.n)
             for h in range(2):
                 x = names[2 * k + h]
-                after[2 * k + h] = multiply_subtract(loop, t, U, rows[h], x)
-        phis = "\n".join(
-            f"  {name} = phi {t} [ {a}, %start ], [ {b}, %loop ]"
-            for name, a, b in zip(names, first, after, strict=True)
-        )
+                after[2 * k + h] = loop.multiply_subtract(t, U, rows[h], x)
         parameters = "ptr %x, ptr %work, i64 %first, i64 %count, ptr %steps, ptr %masks"
         return f"""
 define internal void @gram_sweep({parameters}) noinline {{
 start:
-{join(start)}
+{start}
   br label %loop
 loop:
   %step = phi i64 [ 0, %start ], [ %next, %loop ]
-{phis}
+{_phis(t, names, first, after)}
   %step_at = getelementptr i32, ptr %steps, i64 %step
   %j32 = load i32, ptr %step_at
   %j = zext i32 %j32 to i64
@@ -463,7 +421,7 @@ loop:
   %row = mul i64 %j, {self.m}
   %row_far = add i64 %row, {self._V}
   %row_at = getelementptr {t.element}, ptr %column, i64 %row_far
-{join(loop)}
+{loop}
   %next = add i64 %step, 1
   %more = icmp ult i64 %next, %count
   br i1 %more, label %loop, label %done
@@ -479,31 +437,31 @@ done:
             S = self._of_freedom(lines, t, k * self.n)
             before = sums[k // 3]
             if before:
-                sums[k // 3] = multiply_add(lines, t, S, x[k], before)
+                sums[k // 3] = lines.multiply_add(t, S, x[k], before)
             else:
                 sums[k // 3] = lines.let(f"fmul contract {t} {S}, {x[k]}")
         return lines.let(f"fadd contract {t} {sums[0]}, {sums[1]}")
 
     def _of_freedom(self, lines: Lines, t: VectorType, place: int) -> str:
-        return broadcast(lines, t, lines.at(t, "%freedom", place))
+        return _broadcast(lines, t, lines.at(t, "%freedom", place))
 
 
-# ----------------------------------------------------------------------
-# G = V^T V in LLVM text: tiles of W rows and 2 W columns, each a sum over rows of V.
-#
-# A tile sums over the freedoms that support both a row and a column of it; where V has zeros in
-# such a row, they add nothing. Entries (i, j) and (j, i) are sums of the same products in the
-# same order: G is symmetric to the last bit.
+# ---- G = V^T V -------------------------------------------------------------------------------
 
 
-def call_products(
-    main: Lines, tables: Tables, t: VectorType, supports: Supports, V: int
+def _call_products(
+    main: Lines, tables: _Tables, t: VectorType, supports: Supports, V: int
 ) -> None:
-    """Append the calls for all tiles; V begins at number ``V`` of %work."""
+    """Append the calls for all tiles; V begins at number ``V`` of %work.
+
+    A tile of W rows and 2 W columns sums over the freedoms that support both a row and a column
+    of it; where V has zeros in such a row, they add nothing. Entries (i, j) and (j, i) are sums
+    of the same products in the same order: G is symmetric to the last bit.
+    """
     m = len(supports)
     for b in block_starts(m, 2 * t.width):
         for a in (a for a in block_starts(m, t.width) if a < b + 2 * t.width):
-            shared = union(supports, a, t.width) & union(supports, b, 2 * t.width)
+            shared = _union(supports, a, t.width) & _union(supports, b, 2 * t.width)
             rows = tables.integers(V + m * k for k in sorted(shared))
             inside = b <= a <= b + t.width  # its mirror is another such tile
             name = "gram_inner_tile" if inside else "gram_tile"
@@ -511,7 +469,7 @@ def call_products(
             main.do(f"call void @{name}(ptr %work, ptr %out, {place})")
 
 
-def product_functions(t: VectorType, m: int) -> str:
+def _product_functions(t: VectorType, m: int) -> str:
     """Text of ``@gram_tile`` and ``@gram_inner_tile``, which leaves the mirror out."""
     return _tile(t, m, mirror=True) + _tile(t, m, mirror=False)
 
@@ -519,13 +477,13 @@ def product_functions(t: VectorType, m: int) -> str:
 def _tile(t: VectorType, m: int, *, mirror: bool) -> str:
     """W rows from a, 2 W columns from b: sums over ``count`` rows of V."""
     loop, done = Lines("t"), Lines("d")
-    sums = [f"%g{i}" for i in range(2 * t.width)]
+    sums, zeros = [f"%g{i}" for i in range(2 * t.width)], ["zeroinitializer"] * 2 * t.width
     columns = [loop.load(t, loop.at(t, "%from_b", h * t.width)) for h in range(2)]
     after = []
     for i in range(t.width):
-        x = broadcast(loop, t, loop.at(t, "%from_a", i))
+        x = _broadcast(loop, t, loop.at(t, "%from_a", i))
         for h in range(2):
-            after.append(multiply_add(loop, t, x, columns[h], sums[2 * i + h]))
+            after.append(loop.multiply_add(t, x, columns[h], sums[2 * i + h]))
     finals = [f"%f{i}" for i in range(2 * t.width)]
     for i in range(t.width):
         row = done.at(t, "%out_ab", i * m)
@@ -545,32 +503,33 @@ start:
   br i1 %some, label %loop, label %done
 loop:
   %k = phi i64 [ 0, %start ], [ %next, %loop ]
-{_phis(t, sums, after)}
+{_phis(t, sums, zeros, after)}
   %row_at = getelementptr i32, ptr %rows, i64 %k
   %row32 = load i32, ptr %row_at
   %row = zext i32 %row32 to i64
   %from_a = getelementptr {t.element}, ptr %at_a, i64 %row
   %from_b = getelementptr {t.element}, ptr %at_b, i64 %row
-{join(loop)}
+{loop}
   %next = add i64 %k, 1
   %more = icmp ult i64 %next, %count
   br i1 %more, label %loop, label %done
 done:
-{_phis(t, finals, after)}
+{_phis(t, finals, zeros, after)}
   %row_a = mul i64 %a, {m}
   %place_ab = add i64 %row_a, %b
   %out_ab = getelementptr {t.element}, ptr %out, i64 %place_ab
   %row_b = mul i64 %b, {m}
   %place_ba = add i64 %row_b, %a
   %out_ba = getelementptr {t.element}, ptr %out, i64 %place_ba
-{join(done)}
+{done}
   ret void
 }}
 """
 
 
-def _phis(t: VectorType, names: list[str], values: list[str]) -> str:
+def _phis(t: VectorType, names: list[str], first: list[str], after: list[str]) -> str:
+    """Values that a loop carries: what they are at its start, and after a round."""
     return "\n".join(
-        f"  {name} = phi {t} [ zeroinitializer, %start ], [ {value}, %loop ]"
-        for name, value in zip(names, values, strict=True)
+        f"  {name} = phi {t} [ {a}, %start ], [ {b}, %loop ]"
+        for name, a, b in zip(names, first, after, strict=True)
     )

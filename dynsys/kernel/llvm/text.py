@@ -147,6 +147,16 @@ class Lines:
             value = self.shuffle(t, value, "poison", range(count))
         self.store(VectorType(t.dtype, count), value, address)
 
+    def multiply_add(self, t: VectorType, a: str, b: str, c: str) -> str:
+        """The expression a b + c, fused if the processor can."""
+        product = self.let(f"fmul contract {t} {a}, {b}")
+        return self.let(f"fadd contract {t} {product}, {c}")
+
+    def multiply_subtract(self, t: VectorType, a: str, b: str, c: str) -> str:
+        """The expression c - a b, fused if the processor can."""
+        product = self.let(f"fmul contract {t} {a}, {b}")
+        return self.let(f"fsub contract {t} {c}, {product}")
+
     def fused(self, t: VectorType, a: str, b: str, c: str, fma: bool) -> str:
         """The expression a b + c, rounded once if the processor can, else twice."""
         if fma:
