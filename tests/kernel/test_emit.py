@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from dynsys.errors import KernelBuildError
 from dynsys.kernel.kernel import Kernel
 from dynsys.kernel.llvm.computation import program_text
-from dynsys.kernel.llvm.schedule import make_schedule
+from dynsys.kernel.schedule import make_schedule
 from dynsys.kernel.llvm.target import host
 from dynsys.program.graph import Graph
 from dynsys.program.program import Op, Program

@@ -1,5 +1,8 @@
 """A program as dependency-free C99: ``void name(const double *q, ..., double *torque)``.
 
+Beside ``name.c`` and ``name.h`` goes what a user needs to trust them: a self-test with
+reference values, a CMake file, a README.
+
 Straight-line code, one statement per operation. No heap, no static data (reentrant), nothing of
 libm but sin and cos (and sqrt, one instruction everywhere, if the program has square roots).
 
@@ -23,31 +26,25 @@ from dynsys.kernel.c.files import MARK, listed_kernels, write_together
 from dynsys.kernel.c.text import (
     REAL,
     Argument,
-    ArraySignature,
     Code,
     CType,
     arguments,
     check_name,
 )
 from dynsys.program.program import Program
+from dynsys.program.signature import Signature
 
-__all__ = [
-    "CType",
-    "c_header",
-    "c_source",
-    "cmake_text",
-    "export_c",
-    "readme_text",
-    "reference",
-    "selftest_text",
-]
+__all__ = ["CType", "c_header", "c_source", "export_c"]
+
+_TOLERANCE = {"float64": 1e-12, "float32": 1e-5}
+_MARGIN = 100.0
 
 
 def export_c(
     folder: str | Path,
     name: str,
     program: Program,
-    signature: ArraySignature,
+    signature: Signature,
     reference_inputs: ArrayLike,
     *,
     dtype: CType = "float64",
@@ -99,7 +96,7 @@ def export_c(
 
 def c_header(
     program: Program,
-    signature: ArraySignature,
+    signature: Signature,
     name: str,
     *,
     dtype: CType = "float64",
@@ -129,11 +126,11 @@ def c_header(
     ]
     sizes = [f"#define {name.upper()}_{a.name.upper()}_SIZE {a.size}" for a in listed]
     declaration = _prototype(f"void {name}", listed, real, f"{name}_RESTRICT")
-    guarded = _GUARDED.format(name=name, sizes="\n".join(sizes), declaration=declaration)
-    return "\n".join(lines) + "\n" + guarded
+    once = _INCLUDED_ONCE.format(name=name, sizes="\n".join(sizes), declaration=declaration)
+    return "\n".join(lines) + "\n" + once
 
 
-_GUARDED = """\
+_INCLUDED_ONCE = """\
 #ifndef {name}_H
 #define {name}_H
 
@@ -157,7 +154,7 @@ extern "C" {{
 
 
 def c_source(
-    program: Program, signature: ArraySignature, name: str, *, dtype: CType = "float64"
+    program: Program, signature: Signature, name: str, *, dtype: CType = "float64"
 ) -> str:
     """Text of ``name.c``; it includes ``name.h``.
 
@@ -176,22 +173,22 @@ def c_source(
         lines += ["", "#include <math.h>"]
     lines.append("")
     used: set[str] = set()
-    body: list[str] = []
+    main: list[str] = []
     if len(parts) == 1:
-        used, body = parts[0].used, parts[0].lines
+        used, main = parts[0].used, parts[0].lines
     else:
         lines += _NOT_INLINED.format(name=name).splitlines()
         for k, part in enumerate(parts):
             needed = [a for a in (*listed, scratch) if a.name in part.used]
             head = _prototype(f"static {name}_NOINLINE void {name}_part{k}", needed, real)
             lines += [head, "{", *part.lines, "}", ""]
-            body.append(f"    {name}_part{k}({', '.join(a.name for a in needed)});")
+            main.append(f"    {name}_part{k}({', '.join(a.name for a in needed)});")
             used |= part.used
     lines += [_prototype(f"void {name}", listed, real), "{"]
     if len(parts) > 1 and code.n_slots:
         lines.append(f"    {real} {code.scratch}[{code.n_slots}];")
     lines += [f"    (void){a.name};" for a in listed if a.name not in used]
-    return "\n".join([*lines, *body, "}"]) + "\n"
+    return "\n".join([*lines, *main, "}"]) + "\n"
 
 
 _NOT_INLINED = """\
@@ -221,11 +218,7 @@ def _comment(text: str) -> str:
     return quoted.replace("??", "? ?")
 
 
-# ----------------------------------------------------------------------
-# What goes beside exported C: a self-test with reference values, a CMake file, a README.
-
-_TOLERANCE = {"float64": 1e-12, "float32": 1e-5}
-_MARGIN = 100.0
+# ---- self-test, CMake file, README -----------------------------------------------------------
 
 
 def reference(

@@ -1,8 +1,10 @@
-"""Statements of a program in C, cut into segments of at most :data:`SEGMENT` operations.
+"""Statements of a program in C, and the names of exported functions and arrays.
 
-A value used in its own segment is a local variable; one used later also has a slot of a
-scratch array. A slot read last in segment s is free again in segment s + 1, so that within a
-segment no slot is both read and written anew.
+The program is cut into segments of at most :data:`SEGMENT` operations, as for machine code
+(:mod:`dynsys.kernel.schedule`). A value used in its own segment is a local variable; one used
+later also has a slot of a scratch array.
+
+Headers are included from C and C++ alike, so words of both languages are refused as names.
 """
 
 from __future__ import annotations
@@ -10,21 +12,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, TypeAlias, final
+from typing import Literal, TypeAlias, final
 
 import numpy as np
 
 from dynsys.errors import KernelBuildError
-from dynsys.program.program import BINARY, UNARY, Op, Program, without_dead_code
+from dynsys.kernel.schedule import make_schedule
+from dynsys.program.program import Op, Program, without_dead_code
+from dynsys.program.signature import Signature
 
 __all__ = [
     "REAL",
-    "SEGMENT",
     "Argument",
-    "ArraySignature",
     "CType",
     "Code",
-    "Part",
     "arguments",
     "check_name",
 ]
@@ -34,6 +35,39 @@ SEGMENT = 1000
 REAL = {"float64": "double", "float32": "float"}
 """C type of each dtype."""
 _FUNCTION = {int(Op.SIN): "sin", int(Op.COS): "cos", int(Op.SQRT): "sqrt"}
+
+LONGEST = 200
+"""Letters of a function name: files are called after it, and 255 is what file systems take."""
+_IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+_KEYWORDS = frozenset(
+    """
+    alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl
+    complex const const_cast constexpr continue decltype default delete do double dynamic_cast
+    else enum explicit export extern false float for friend goto if imaginary inline int linux
+    long mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected
+    public register reinterpret_cast restrict return short signed sizeof static static_assert
+    static_cast struct switch template this thread_local throw true try typedef typeid typename
+    typeof union unix unsigned using virtual void volatile wchar_t while xor xor_eq
+    INFINITY NAN
+    """.split()
+)
+_LIBRARY = frozenset(
+    """
+    abort abs acos acosh asin asinh atan atan2 atanh atexit atof atoi calloc cbrt ceil copysign
+    cos cosh div erf erfc exit exp exp2 expm1 fabs fdim floor fma fmax fmin fmod fopen free
+    frexp getenv hypot ilogb isfinite isinf isnan ldexp lgamma llrint llround log log10 log1p
+    log2 logb lrint lround malloc memcpy memset modf nan nearbyint nextafter nexttoward pow
+    printf puts rand realloc remainder remquo rint round scalbln scalbn signbit sin sincos sinh
+    sqrt srand strlen system tan tanh tgamma time trunc
+    """.split()
+)
+_FILES_AND_TARGETS = frozenset(
+    """
+    all assert clean complex ctype errno fenv float help install inttypes iso646 limits locale
+    main math package setjmp signal stdarg stdbool stddef stdint stdio stdlib string test tgmath
+    wchar wctype
+    """.split()
+)
 
 
 @final
@@ -74,9 +108,12 @@ class Code:
         self._local = _unused("t", listed)
         self._suffix = "f" if dtype == "float32" else ""
         self._literals = self._exact_literals(dtype)
-        self._op = self.program.op.tolist()
-        self._left, self._right = self.program.left.tolist(), self.program.right.tolist()
-        self._cut(segment_length)
+        schedule = make_schedule(self.program, segment_length, sines_together=False)
+        self._op, self._left, self._right = schedule.op, schedule.left, schedule.right
+        self._slot, self.n_slots = schedule.slot, schedule.n_slots
+        segments = schedule.stages[0].segments
+        self.n_segments = len(segments)
+        self._segment = {k: i for i, segment in enumerate(segments) for k in segment.nodes}
 
     @property
     def needs_math(self) -> bool:
@@ -93,50 +130,21 @@ class Code:
             raise KernelBuildError(f"the constant {bad} has no value in {dtype}")
         return [float(x).hex() + self._suffix for x in rounded]
 
-    def _cut(self, segment_length: int) -> None:
-        """Segment of each operation, and a slot for each value that a later segment reads."""
-        program = self.program
-        is_operation = np.isin(program.op, (*UNARY, *BINARY))
-        n = int(is_operation.sum())
-        self.n_segments = max(1, -(-n // segment_length))
-        length = max(1, -(-n // self.n_segments))
-        segment = np.where(is_operation, (np.cumsum(is_operation) - 1) // length, -1)
-        last = segment.copy()
-        for operands, users in ((program.left, (*UNARY, *BINARY)), (program.right, BINARY)):
-            reads = np.isin(program.op, users)
-            np.maximum.at(last, np.abs(operands[reads]) - 1, segment[reads])
-        self._segment: list[int] = segment.tolist()
-        self._slot: dict[int, int] = {}
-        self.n_slots = 0
-        free: list[int] = []
-        released: list[list[int]] = [[] for _ in range(self.n_segments)]
-        now = 0
-        for k in np.flatnonzero(is_operation & (last > segment)).tolist():
-            while now < self._segment[k]:
-                free += released[now]
-                now += 1
-            if not free:
-                free.append(self.n_slots)
-                self.n_slots += 1
-            self._slot[k] = free.pop()
-            released[int(last[k])].append(self._slot[k])
-
     def parts(self) -> list[Part]:
         """Statements of all segments; an output is written in the segment that computes it."""
         parts = [Part() for _ in range(self.n_segments)]
-        for k, segment in enumerate(self._segment):
-            if segment >= 0:
-                part = parts[segment]
-                text = self._operation(k, part, segment)
-                part.lines.append(f"    const {self.real} {self._local}{k} = {text};")
-                if k in self._slot:
-                    part.used.add(self.scratch)
-                    slot = f"{self.scratch}[{self._slot[k]}]"
-                    part.lines.append(f"    {slot} = {self._local}{k};")
+        for k, segment in self._segment.items():
+            part = parts[segment]
+            text = self._operation(k, part, segment)
+            part.lines.append(f"    const {self.real} {self._local}{k} = {text};")
+            if k in self._slot:
+                part.used.add(self.scratch)
+                slot = f"{self.scratch}[{self._slot[k]}]"
+                part.lines.append(f"    {slot} = {self._local}{k};")
         for (array, index), ref in zip(
             self._outputs, self.program.outputs.tolist(), strict=True
         ):
-            segment = self._segment[abs(ref) - 1] if ref else -1
+            segment = self._segment.get(abs(ref) - 1, -1)
             part = parts[segment]  # of a leaf: the last one
             part.used.add(array)
             part.lines.append(f"    {array}[{index}] = {self._signed(ref, part, segment)};")
@@ -170,7 +178,7 @@ class Code:
             array, index = self._inputs[self._left[k]]
             part.used.add(array)
             text = f"{array}[{index}]"
-        elif self._segment[k] == segment:
+        elif self._segment.get(k) == segment:
             text = f"{self._local}{k}"
         else:
             part.used.add(self.scratch)
@@ -190,57 +198,7 @@ def _unused(stem: str, listed: Sequence[Argument]) -> str:
     return stem
 
 
-# ----------------------------------------------------------------------
-# Names of exported C: which are allowed, and the arguments of the exported function.
-#
-# Headers are included from C and C++ alike, so words of both languages are refused.
-
-LONGEST = 200
-"""Letters of a function name: files are called after it, and 255 is what file systems take."""
-_IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
-_KEYWORDS = frozenset(
-    """
-    alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl
-    complex const const_cast constexpr continue decltype default delete do double dynamic_cast
-    else enum explicit export extern false float for friend goto if imaginary inline int linux
-    long mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected
-    public register reinterpret_cast restrict return short signed sizeof static static_assert
-    static_cast struct switch template this thread_local throw true try typedef typeid typename
-    typeof union unix unsigned using virtual void volatile wchar_t while xor xor_eq
-    INFINITY NAN
-    """.split()
-)
-_LIBRARY = frozenset(
-    """
-    abort abs acos acosh asin asinh atan atan2 atanh atexit atof atoi calloc cbrt ceil copysign
-    cos cosh div erf erfc exit exp exp2 expm1 fabs fdim floor fma fmax fmin fmod fopen free
-    frexp getenv hypot ilogb isfinite isinf isnan ldexp lgamma llrint llround log log10 log1p
-    log2 logb lrint lround malloc memcpy memset modf nan nearbyint nextafter nexttoward pow
-    printf puts rand realloc remainder remquo rint round scalbln scalbn signbit sin sincos sinh
-    sqrt srand strlen system tan tanh tgamma time trunc
-    """.split()
-)
-_FILES_AND_TARGETS = frozenset(
-    """
-    all assert clean complex ctype errno fenv float help install inttypes iso646 limits locale
-    main math package setjmp signal stdarg stdbool stddef stdint stdio stdlib string test tgmath
-    wchar wctype
-    """.split()
-)
-
-
-class ArraySignature(Protocol):
-    """Named arrays in and out, in the order of a program's inputs and outputs."""
-
-    @property
-    def inputs(self) -> Sequence[tuple[str, int]]:
-        """(name, size) of each input array."""
-        ...
-
-    @property
-    def outputs(self) -> Sequence[tuple[str, int]]:
-        """(name, size) of each output array."""
-        ...
+# ---- names and arguments of the exported function --------------------------------------------
 
 
 @final
@@ -269,7 +227,7 @@ def check_name(name: str) -> None:
 
 
 def arguments(
-    signature: ArraySignature, name: str, labels: Mapping[str, Sequence[str]] | None = None
+    signature: Signature, name: str, labels: Mapping[str, Sequence[str]] | None = None
 ) -> tuple[Argument, ...]:
     """Arguments of the C function ``name``: all inputs, then all outputs.
 

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from typing import final
 
 from dynsys.kernel.llvm.one import write_segment
-from dynsys.kernel.llvm.schedule import Place, Schedule, Stage
 from dynsys.kernel.llvm.sincos import sincos
 from dynsys.kernel.llvm.target import Target
 from dynsys.kernel.llvm.text import (
@@ -24,6 +23,7 @@ from dynsys.kernel.llvm.text import (
     row_arguments,
     row_parameters,
 )
+from dynsys.kernel.schedule import Place, Schedule, Stage
 from dynsys.program.program import Op
 from dynsys.program.signature import Signature
 

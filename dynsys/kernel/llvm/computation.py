@@ -19,11 +19,11 @@ import numpy as np
 from dynsys.errors import KernelBuildError
 from dynsys.kernel.llvm.batch import emit_batch
 from dynsys.kernel.llvm.one import emit_one
-from dynsys.kernel.llvm.schedule import make_schedule
 from dynsys.kernel.llvm.sincos import repair_function
 from dynsys.kernel.llvm.target import Target, compile_object
 from dynsys.kernel.llvm.text import VectorType, row_addresses, row_arguments, row_parameters
 from dynsys.kernel.python_entry import emit_call, emit_rows
+from dynsys.kernel.schedule import make_schedule
 from dynsys.program.program import Program
 from dynsys.program.signature import Signature
 from dynsys.types import ScalarArray

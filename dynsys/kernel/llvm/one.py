@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias, final
 
-from dynsys.kernel.llvm.schedule import Place, Schedule, Segment, Stage
 from dynsys.kernel.llvm.sincos import sincos
 from dynsys.kernel.llvm.target import Target
 from dynsys.kernel.llvm.text import Lines, VectorType, internal_function
+from dynsys.kernel.schedule import Place, Schedule, Segment, Stage
 from dynsys.program.program import Op
 from dynsys.program.signature import Signature
 

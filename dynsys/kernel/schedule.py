@@ -1,10 +1,13 @@
-"""Schedule of a program: stages, segments and memory slots, the same for every emitter.
+"""Schedule of a program: stages, segments and memory slots, the same for machine code and C.
 
-A stage is straight-line code cut into segments, followed by sines and cosines evaluated
-together. Stage 0 computes the arguments that depend on no sine or cosine (for robots: nothing,
-the joint angles are inputs), the last stage has everything else and no arguments. A value used
-in a later segment than its own is kept in a slot of scratch memory; slots are reused as soon
-as the last reader is past.
+Segments become functions: compilers are superlinear in the length of a function. A value used
+in a later segment than its own is kept in a slot of scratch memory. A slot read last in a
+segment is free again in the next, so that within one no slot is both read and written anew.
+
+Machine code evaluates sines and cosines together. A stage is straight-line code, followed by
+the sines and cosines of some arguments. Stage 0 computes the arguments that depend on no sine
+or cosine (for robots: nothing, the joint angles are inputs), the last stage has everything else
+and no arguments. Where they are operations like any other, there is one stage.
 """
 
 from __future__ import annotations
@@ -67,17 +70,20 @@ class Schedule:
         return len(self.argument_number)
 
 
-def make_schedule(program: Program, segment_size: int) -> Schedule:
+def make_schedule(
+    program: Program, segment_size: int, *, sines_together: bool = True
+) -> Schedule:
     """Cut a program into stages and segments of at most ``segment_size`` operations."""
     op, left, right = program.op.tolist(), program.left.tolist(), program.right.tolist()
     outputs = program.outputs.tolist()
-    groups = _trig_arguments(op, left, right)
+    groups = _trig_arguments(op, left, right) if sines_together else []
+    elsewhere = (*_LEAVES, *_TRIG) if sines_together else _LEAVES
     numbers: dict[int, int] = {}
     stages: list[Stage] = []
     done = [False] * len(op)
     for arguments in [*groups, []]:
         wanted = _closure(op, left, right, arguments, done) if arguments else range(len(op))
-        nodes = [k for k in wanted if not done[k] and op[k] not in (*_LEAVES, *_TRIG)]
+        nodes = [k for k in wanted if not done[k] and op[k] not in elsewhere]
         for k in nodes:
             done[k] = True
         for k in arguments:
