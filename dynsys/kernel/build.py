@@ -1,9 +1,9 @@
-"""Kernels of a robot's dynamics: from the cache where it has them, else recorded and compiled.
+"""From a program to its kernel: from the cache where it is kept, else compiled and stored.
 
-The key of an entry names everything the machine code depends on: the robot's numbers, the
-question, the outputs, dtype, processor, LLVM and the sources of dynsys itself. A loaded kernel
-must reproduce the reference states stored beside it before it is used; otherwise the entry is
-thrown away and built anew.
+The key of an entry names everything the machine code depends on: what the program was recorded
+from (the robot's numbers, what is known, what is asked), signature, dtype, processor, LLVM and
+the sources of dynsys itself. A loaded kernel must reproduce the reference states stored beside
+it before it is used; otherwise the entry is thrown away and built anew.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ def dynamics_kernel(
 
     signature = dynamics_signature(robot, given, outputs, wrenches)
     states = sample_states(robot, CHECK_STATES, 7, signature.n_inputs - robot.nq - robot.nv)
-    question = ("dynamics", fingerprint_robot(robot).digest, known, given, outputs, wrenches)
+    made_from = ("dynamics", fingerprint_robot(robot).digest, known, given, outputs, wrenches)
     make = program or recorded
-    return kernel_from(make, signature, states, question, dtype=dtype, cache=cache)
+    return kernel_from(make, signature, states, made_from, dtype=dtype, cache=cache)
 
 
 def guarded_dynamics(
@@ -106,14 +106,15 @@ def kernel_from(
     program: Callable[[], Program | AbstractComputation],
     signature: Signature,
     states: NDArray[np.longdouble],
-    question: tuple[object, ...],
+    made_from: tuple[object, ...],
     *,
     dtype: str = "float64",
     cache: KernelCache | None = None,
     agreement: float | None = None,
 ) -> Kernel:
-    """Kernel of a program that is recorded only if the cache does not know the ``question``.
+    """Kernel of a program, which is recorded only if the cache does not hold its machine code.
 
+    ``made_from`` tells it from all other programs: equal parts, equal program.
     ``states`` (n, n_inputs) are admissible inputs; their outputs are stored for verification,
     to the relative ``agreement`` of a loaded kernel with extended precision.
     """
@@ -122,7 +123,7 @@ def kernel_from(
     target = host()
     key = fingerprint(
         "kernel",
-        *question,
+        *made_from,
         repr(signature),
         dtype,
         target.key,

@@ -11,6 +11,15 @@ can also write the checksum. So code is taken only from a folder and a file that
 user and that nobody else may write; someone who can act as this user needs no cache to run
 code. The caller still runs a few stored reference states (:attr:`Entry.arrays`) before using a
 kernel.
+
+Layout of an entry (little-endian):
+
+    magic (8)  version (4)  lengths of description, arrays, payload (8 each)  sha256 (32)
+    description (JSON: metadata, and name, dtype and shape of each array)
+    arrays (raw, one after the other)
+    payload
+
+The checksum covers the key, the lengths and the three sections. Nothing is unpickled.
 """
 
 from __future__ import annotations
@@ -39,18 +48,12 @@ from dynsys.errors import KernelBuildError
 from dynsys.jit import CACHE_OFF, CACHE_VARIABLE, default_folder
 
 __all__ = [
-    "CAREFULLY",
-    "HEADER_SIZE",
     "CacheStatus",
     "Entry",
     "KernelCache",
+    "default_folder",
     "fingerprint",
-    "foreign_access",
     "pack",
-    "remove_same",
-    "section_lengths",
-    "unpack",
-    "write_whole",
 ]
 
 LIMIT_BYTES = 512 * 2**20
@@ -58,6 +61,15 @@ STALE_SECONDS = 3600.0
 _KEY = re.compile(r"[0-9a-f]{64}")
 _ENTRY = re.compile(r"[0-9a-f]{64}\.kernel")
 _TEMPORARY = re.compile(r"\.[0-9a-f]{64}\.[0-9]+-[0-9a-f]+\.tmp")
+CAREFULLY = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK if os.name == "posix" else 0
+"""Flags to open with: no links are followed, no pipe is waited for."""
+
+MAGIC = b"dynsysK\n"
+VERSION = 1
+_HEADER = struct.Struct("<8sIQQQ32s")
+_LENGTHS = struct.Struct("<QQQ")
+HEADER_SIZE = _HEADER.size
+_STORED = frozenset("?bhilqBHILQfd")  # type codes of the same meaning on every machine
 
 
 @final
@@ -148,7 +160,7 @@ class KernelCache:
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             if self._folder_is_private(path.parent):
-                write_whole(path, data)
+                _write_whole(path, data)
                 self._problem = None
                 self._trim(keep=path.name)
         except OSError as error:
@@ -199,7 +211,7 @@ class KernelCache:
             wrong = (
                 "is not a regular file"
                 if not stat.S_ISREG(info.st_mode)
-                else foreign_access(info)
+                else _foreign_access(info)
             )
             if wrong:
                 self._rejected += 1
@@ -212,14 +224,14 @@ class KernelCache:
                 return None
         if entry is None:
             self._rejected += 1
-            remove_same(path, info)
+            _remove_same(path, info)
         else:
             with contextlib.suppress(OSError):
                 os.utime(path, ns=(time.time_ns(),) * 2)
         return entry
 
     def _folder_is_private(self, folder: Path) -> bool:
-        wrong = foreign_access(folder.stat())
+        wrong = _foreign_access(folder.stat())
         if wrong:
             self._problem = (
                 f"cache folder {folder} {wrong}: no code is loaded from there; "
@@ -261,31 +273,13 @@ class KernelCache:
 def _checked(file: Any, size: int, key: str) -> Entry | None:
     """Entry of an open file; the size is compared before anything large is read."""
     header = file.read(HEADER_SIZE)
-    lengths = section_lengths(header)
+    lengths = _section_lengths(header)
     if lengths is None or HEADER_SIZE + sum(lengths) != size:
         return None
     return unpack(key, header + file.read())
 
 
-# ----------------------------------------------------------------------
-# One cache entry as bytes, and fingerprints of what an entry was made from.
-#
-# Layout of an entry (little-endian):
-#
-#     magic (8)  version (4)  lengths of description, arrays, payload (8 each)  sha256 (32)
-#     description (JSON: metadata, and name, dtype and shape of each array)
-#     arrays (raw, one after the other)
-#     payload
-#
-# The checksum covers the key, the lengths and the three sections, so an entry that was cut,
-# changed or renamed is recognised. Nothing is unpickled.
-
-MAGIC = b"dynsysK\n"
-VERSION = 1
-_HEADER = struct.Struct("<8sIQQQ32s")
-_LENGTHS = struct.Struct("<QQQ")
-HEADER_SIZE = _HEADER.size
-_STORED = frozenset("?bhilqBHILQfd")  # type codes of the same meaning on every machine
+# ---- an entry as bytes -----------------------------------------------------------------------
 
 
 @final
@@ -330,7 +324,7 @@ def pack(entry: Entry) -> bytes:
     return _HEADER.pack(MAGIC, VERSION, *lengths, digest) + b"".join(sections)
 
 
-def section_lengths(header: bytes) -> tuple[int, int, int] | None:
+def _section_lengths(header: bytes) -> tuple[int, int, int] | None:
     """Lengths of description, arrays and payload; None if these bytes start no entry."""
     if len(header) < HEADER_SIZE:
         return None
@@ -340,7 +334,7 @@ def section_lengths(header: bytes) -> tuple[int, int, int] | None:
 
 def unpack(key: str, data: bytes) -> Entry | None:
     """Entry from its bytes; None if they are not what :func:`pack` wrote for this key."""
-    lengths = section_lengths(data)
+    lengths = _section_lengths(data)
     if lengths is None or HEADER_SIZE + sum(lengths) != len(data):
         return None
     ends = HEADER_SIZE + np.cumsum((0, *lengths))
@@ -464,14 +458,10 @@ def _exact_pieces(array: NDArray[Any]) -> list[NDArray[Any]]:
     return pieces
 
 
-# ----------------------------------------------------------------------
-# Files that belong to this user alone, written whole or not at all.
-
-CAREFULLY = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK if os.name == "posix" else 0
-"""Flags to open with: no links are followed, no pipe is waited for."""
+# ---- files that belong to this user alone, written whole or not at all -----------------------
 
 
-def write_whole(path: Path, data: bytes) -> None:
+def _write_whole(path: Path, data: bytes) -> None:
     """Write a file of our own beside ``path``, flush it to the disk, rename it into place."""
     temporary = path.parent / f".{path.stem}.{os.getpid()}-{secrets.token_hex(8)}.tmp"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | CAREFULLY
@@ -489,7 +479,7 @@ def write_whole(path: Path, data: bytes) -> None:
         raise
 
 
-def remove_same(path: Path, info: os.stat_result) -> None:
+def _remove_same(path: Path, info: os.stat_result) -> None:
     """Remove a broken file unless another process has replaced it meanwhile."""
     with contextlib.suppress(OSError):
         now = path.lstat()
@@ -497,7 +487,7 @@ def remove_same(path: Path, info: os.stat_result) -> None:
             path.unlink()
 
 
-def foreign_access(info: os.stat_result) -> str:
+def _foreign_access(info: os.stat_result) -> str:
     """Why code from a file or folder must not be trusted; empty if it is ours alone."""
     if os.name != "posix":
         return ""

@@ -1,9 +1,9 @@
 """Kernels of single quantities of a robot, specialised to it: H, H^-1, Jacobians, poses.
 
 The recursions of :mod:`dynsys.recursive`, recorded on the robot with re-chosen frames where the
-quantity does not depend on them. Matrices of robots with many freedoms are computed in two
-parts: straight-line code for the freedoms, loops for the matrix
-(:mod:`dynsys.kernel.llvm.computation`).
+quantity does not depend on them. Few freedoms: straight-line code. Many: articulated or
+composite freedoms in straight-line code, then loops over tiles of the matrix, SIMD even for one
+state (:mod:`dynsys.kernel.llvm.computation`).
 """
 
 from __future__ import annotations
@@ -63,6 +63,14 @@ CHECK_STATES = 3
 AGREEMENT = {"float64": 1e-5, "float32": 1e-1}
 """Relative agreement asked of a loaded kernel: the inverse inertia of icub, for one, is so
 ill-conditioned that eight digits are lost."""
+FEWEST_FREEDOMS = 16
+"""Below, straight-line code of the whole inverse is faster."""
+MOST_PAIRS = 300
+"""Joints on joints; above, forces carried from joint to joint cost more than any tile."""
+TILE, ZERO_TILE = 35, 12
+"""What a tile of H costs, in operations of straight-line code (measured)."""
+ACCURATE = 1e-12
+"""Relative error of pivots above which mass moments stay with their bodies."""
 
 
 def specialise(
@@ -108,7 +116,7 @@ def specialise(
     check_dtype(dtype)
     signature = _signature(robot, quantity, len(wanted))
     places = [repr((robot.frame(name).body, name)) for name in wanted]
-    question = ("quantity", fingerprint_robot(robot).digest, quantity, *places)
+    made_from = ("quantity", fingerprint_robot(robot).digest, quantity, *places)
     if quantity == "ltdl":
         states = _sample_matrices(expanded_parent(robot))
     else:
@@ -117,7 +125,7 @@ def specialise(
         lambda: quantity_computation(robot, quantity, wanted, dtype),
         signature,
         states,
-        question,
+        made_from,
         dtype=dtype,
         cache=cache,
         agreement=AGREEMENT[dtype],
@@ -184,20 +192,7 @@ def _check(quantity: str, bodies: Sequence[str | int]) -> None:
         )
 
 
-# ----------------------------------------------------------------------
-# H, H^-1 and Lambda^-1 of one robot as computations: which way is cheaper is decided here.
-#
-# Few freedoms: straight-line code. Many: articulated or composite freedoms in straight-line
-# code, then loops over tiles of the matrix, SIMD even for one state.
-
-FEWEST_FREEDOMS = 16
-"""Below, straight-line code of the whole inverse is faster."""
-MOST_PAIRS = 300
-"""Joints on joints; above, forces carried from joint to joint cost more than any tile."""
-TILE, ZERO_TILE = 35, 12
-"""What a tile of H costs, in operations of straight-line code (measured)."""
-ACCURATE = 1e-12
-"""Relative error of pivots above which mass moments stay with their bodies."""
+# ---- H, H^-1 and Lambda^-1: which way is cheaper is decided here -----------------------------
 
 
 def recorded(
@@ -221,12 +216,12 @@ def inertia_matrix(robot: KinematicTree, dtype: str, width: int) -> Program | Ma
         return local()
     parent = expanded_parent(robot)
     head = recorded(robot, lambda q: _flat(composite_freedoms(reframe(robot), q)), dtype)
-    tailed = MatrixProgram(head, InertiaTail(parent))
+    by_tiles = MatrixProgram(head, InertiaTail(parent))
     if sum(len(robot.support(i)) - 1 for i in range(robot.n_bodies)) > MOST_PAIRS:
-        return tailed
+        return by_tiles
     straight = local()
     loops = _operations(head) + _tile_operations(own_supports(parent), width)
-    return tailed if loops < _operations(straight) else straight
+    return by_tiles if loops < _operations(straight) else straight
 
 
 def inverse_inertia_matrix(

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from dynsys.errors import KernelBuildError
 from dynsys.kernel.kernel import Kernel
 from dynsys.kernel.llvm.computation import program_text
-from dynsys.kernel.schedule import make_schedule
 from dynsys.kernel.llvm.target import host
+from dynsys.kernel.schedule import make_schedule
 from dynsys.program.graph import Graph
 from dynsys.program.program import Op, Program
 from dynsys.program.signature import Signature
