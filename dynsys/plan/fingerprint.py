@@ -101,7 +101,7 @@ def fingerprint_parts(subject: str, parts: Mapping[str, Any]) -> Fingerprint:
 
 
 def fingerprint_robot(robot: KinematicTree) -> Fingerprint:
-    """Fingerprint of all that the dynamics of a robot depend on, four parts per body.
+    """Fingerprint of all that the dynamics of a robot depend on, five parts per body.
 
     Limits, damping, friction and further frames do not enter the equations of motion and are
     left out, and so is the name of the robot.

@@ -86,7 +86,7 @@ class Plan:
 
     def save(self, path: str | Path) -> None:
         """Write the plan as a file of JSON text; an existing file is replaced as a whole."""
-        write_plan(self, Path(path))
+        write_plan(vars(self), Path(path))
 
     @staticmethod
     def load(path: str | Path) -> Plan:

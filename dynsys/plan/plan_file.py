@@ -8,185 +8,127 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import tempfile
+from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn, TypeVar, get_args
 
 from dynsys.errors import PlanFileError
 from dynsys.plan.fingerprint import Fingerprint
 from dynsys.plan.operations import Operations
 from dynsys.plan.orders.orders import PivotOrder
-from dynsys.plan.pivots import PlannedPivot
+from dynsys.plan.pivots import PlannedPivot, Safety
 from dynsys.plan.symmetric import SymmetricStep
+from dynsys.resumable import replacing
 
-if TYPE_CHECKING:
-    from dynsys.plan.plan import Plan
-
-__all__ = ["FORMAT", "LARGEST_FILE", "read_plan", "write_plan"]
+__all__ = ["read_plan", "write_plan"]
 
 FORMAT = 1
 LARGEST_FILE = 64 * 2**20
 """Bytes; a plan of 10^5 pivots has about 20 MB."""
 
+_METHODS = ("symmetric", "lu")
 _STEPS = ("joint pair", "pivot", "link pair")
+_COUNTS = ("multiplications", "additions", "divisions")
 _LARGEST_COUNT = 2**53
 
+T = TypeVar("T", dict[str, Any], list[Any], str)
 
-def write_plan(plan: Plan, path: Path) -> None:
-    """Write the file beside its place, then move it there: no reader ever sees half a plan."""
-    content = json.dumps(_encoded(plan), sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+# ---- writing ---------------------------------------------------------------------------------
+
+
+def write_plan(plan: Mapping[str, Any], path: Path) -> None:
+    """Write the fields of a plan beside the file's place, then move them there as a whole.
+
+    Raises
+    ------
+    PlanFileError
+        if that is not possible; no reader ever sees half a plan.
+    """
+    content = _text(_encoded(plan), allow_nan=False)
     checksum = sha256(content.encode()).hexdigest()
     text = f'{{"dynsys plan":{FORMAT},"sha256":"{checksum}","plan":{content}}}\n'
     try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(text)
-            os.chmod(temporary, 0o644)
-            os.replace(temporary, path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        with replacing(path) as part:
+            part.write_text(text, encoding="utf-8")
     except OSError as error:
         raise PlanFileError(
             f"plan file {str(path)!r} cannot be written: {error}; nothing was changed"
         ) from None
 
 
-def read_plan(path: Path) -> dict[str, Any]:
-    """Read and verify a plan; returns the fields of :class:`Plan`."""
-    reader = _Reader(path)
-    content_bytes = reader.bytes()
-    try:
-        document = json.loads(content_bytes.decode("utf-8"), parse_constant=reader.constant)
-    except (ValueError, RecursionError) as error:
-        if isinstance(error, PlanFileError):
-            raise
-        reader.refuse(f"it is not JSON text ({error})")
-    if not isinstance(document, dict) or "dynsys plan" not in document:
-        reader.refuse("it holds no dynsys plan")
-    version = document["dynsys plan"]
-    if version != FORMAT:
-        reader.refuse(
-            f"it has format {version!r}, this dynsys reads {FORMAT}; make the plan again"
-        )
-    content = reader.mapping(document, "plan")
-    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
-    if document.get("sha256") != sha256(text.encode()).hexdigest():
-        reader.refuse("its checksum does not fit: the file was damaged or edited")
-    try:
-        return _decoded(content, reader)
-    except (ValueError, OverflowError) as error:
-        reader.refuse(str(error))
+def _text(content: dict[str, Any], allow_nan: bool = True) -> str:
+    """The one text of some JSON data, of which the checksum is made."""
+    return json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=allow_nan)
 
 
-def _encoded(plan: Plan) -> dict[str, Any]:
-    order = plan.order
+def _encoded(plan: Mapping[str, Any]) -> dict[str, Any]:
+    order: PivotOrder | None = plan["order"]
+    steps: tuple[SymmetricStep, ...] = plan["steps"]
+    pivots: tuple[PlannedPivot, ...] = plan["pivots"]
+    prints: dict[str, Fingerprint | None] = {k: plan[k] for k in ("robot", "problem", "layout")}
     return {
-        "method": plan.method,
-        "robot": _encoded_fingerprint(plan.robot),
-        "problem": _encoded_fingerprint(plan.problem),
-        "layout": None if plan.layout is None else _encoded_fingerprint(plan.layout),
-        "operations": {
-            "multiplications": plan.operations.multiplications,
-            "additions": plan.operations.additions,
-            "divisions": plan.operations.divisions,
+        **{key: plan[key] for key in ("method", "ordering")},
+        **{key: dict(plan[key]) for key in ("options", "versions")},
+        **{
+            key: None if f is None else {"subject": f.subject, "parts": list(f.parts.items())}
+            for key, f in prints.items()
         },
-        "pivots": [[p.step, p.name, p.safety, p.ratio] for p in plan.pivots],
-        "steps": [[step.kind, step.body] for step in plan.steps],
+        "operations": {key: getattr(plan["operations"], key) for key in _COUNTS},
+        "pivots": [[p.step, p.name, p.safety, p.ratio] for p in pivots],
+        "steps": [[step.kind, step.body] for step in steps],
         "row_order": None if order is None else order.row_order.tolist(),
         "col_order": None if order is None else order.col_order.tolist(),
-        "options": dict(plan.options),
-        "ordering": plan.ordering,
-        "versions": dict(plan.versions),
     }
 
 
-def _encoded_fingerprint(fingerprint: Fingerprint) -> dict[str, Any]:
-    return {"subject": fingerprint.subject, "parts": list(fingerprint.parts.items())}
+# ---- reading ---------------------------------------------------------------------------------
 
 
-def _decoded(content: dict[str, Any], reader: _Reader) -> dict[str, Any]:
-    method = reader.text(content, "method")
-    if method not in ("symmetric", "lu"):
-        reader.refuse(f"method {method!r} is unknown")
-    operations = reader.mapping(content, "operations")
-    counts = [
-        reader.whole(operations.get(key), key, _LARGEST_COUNT)
-        for key in ("multiplications", "additions", "divisions")
-    ]
-    order = _decoded_order(content, reader) if method == "lu" else None
-    return dict(
-        method=method,
-        robot=_decoded_fingerprint(content, "robot", reader),
-        problem=_decoded_fingerprint(content, "problem", reader),
-        operations=Operations(*counts),
-        pivots=tuple(_decoded_pivot(p, reader) for p in reader.sequence(content, "pivots")),
-        layout=(
-            None
-            if content.get("layout") is None
-            else _decoded_fingerprint(content, "layout", reader)
-        ),
-        steps=tuple(_decoded_step(s, reader) for s in reader.sequence(content, "steps")),
-        order=order,
-        options=reader.options(content),
-        ordering=reader.text(content, "ordering"),
-        versions={
-            str(key): reader.text(reader.mapping(content, "versions"), key)
-            for key in reader.mapping(content, "versions")
-        },
-    )
+def read_plan(path: Path) -> dict[str, Any]:
+    """Read and verify the fields of a plan.
 
-
-def _decoded_fingerprint(content: dict[str, Any], key: str, reader: _Reader) -> Fingerprint:
-    given = reader.mapping(content, key)
-    parts: dict[str, str] = {}
-    for item in reader.sequence(given, "parts"):
-        if not (isinstance(item, list) and [type(x) for x in item] == [str, str]):
-            reader.refuse(f"a part of its {key} fingerprint is no pair of texts")
-        parts[item[0]] = item[1]
-    return Fingerprint(reader.text(given, "subject"), parts)
-
-
-def _decoded_order(content: dict[str, Any], reader: _Reader) -> PivotOrder:
-    orders = []
-    for key in ("row_order", "col_order"):
-        given = reader.sequence(content, key)
-        orders.append([reader.whole(x, f"an entry of {key}", len(given) - 1) for x in given])
-    if len(orders[0]) != len(orders[1]):
-        reader.refuse("row_order and col_order have different lengths")
-    return PivotOrder(*orders)
-
-
-def _decoded_pivot(given: Any, reader: _Reader) -> PlannedPivot:
-    if not isinstance(given, list) or len(given) != 4:
-        reader.refuse("a pivot is not [step, name, safety, ratio]")
-    step, name, safety, ratio = given
-    if not isinstance(name, str) or safety not in ("argument", "sampling"):
-        reader.refuse(f"a pivot has the name {name!r} and the safety {safety!r}")
-    if ratio is not None and not (
-        type(ratio) in (int, float) and math.isfinite(ratio) and ratio >= 0
-    ):
-        reader.refuse(f"the ratio of pivot {name!r} is {ratio!r}, not a number >= 0")
-    step = reader.whole(step, "the step of a pivot", _LARGEST_COUNT)
-    return PlannedPivot(step, name, safety, None if ratio is None else float(ratio))
-
-
-def _decoded_step(given: Any, reader: _Reader) -> SymmetricStep:
-    if not isinstance(given, list) or len(given) != 2 or given[0] not in _STEPS:
-        reader.refuse("a step is not [kind, body] of a known kind")
-    return SymmetricStep(given[0], reader.whole(given[1], "the body of a step", 2**31))
+    Raises
+    ------
+    PlanFileError
+        if the file is damaged, from another version, or no plan at all.
+    """
+    return _Reader(path).plan()
 
 
 class _Reader:
-    """Typed access to parsed JSON; whatever does not fit is refused with the file's name."""
+    """Typed access to a file's JSON; whatever does not fit is refused with the file's name."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def bytes(self) -> bytes:
+    def refuse(self, why: str) -> NoReturn:
+        raise PlanFileError(f"plan file {str(self.path)!r} is refused: {why}")
+
+    def plan(self) -> dict[str, Any]:
+        """Fields of the plan in the file."""
+        content_bytes = self._bytes()
+        try:
+            document = json.loads(content_bytes.decode("utf-8"), parse_constant=self._constant)
+        except (ValueError, RecursionError) as error:
+            self.refuse(f"it is not JSON text ({error})")
+        if not isinstance(document, dict) or "dynsys plan" not in document:
+            self.refuse("it holds no dynsys plan")
+        version = document["dynsys plan"]
+        if version != FORMAT:
+            self.refuse(
+                f"it has format {version!r}, this dynsys reads {FORMAT}; make the plan again"
+            )
+        content = self.get(document, "plan", dict)
+        if document.get("sha256") != sha256(_text(content).encode()).hexdigest():
+            self.refuse("its checksum does not fit: the file was damaged or edited")
+        try:
+            return self._fields(content)
+        except (ValueError, OverflowError) as error:
+            self.refuse(str(error))
+
+    def _bytes(self) -> bytes:
         """Content of the file, if it is a regular one of bounded size."""
         try:
             if not self.path.is_file():
@@ -199,37 +141,86 @@ class _Reader:
             self.refuse(f"it has more bytes than any plan ({LARGEST_FILE})")
         return content
 
-    def refuse(self, why: str) -> NoReturn:
-        raise PlanFileError(f"plan file {str(self.path)!r} is refused: {why}")
-
-    def constant(self, name: str) -> NoReturn:
+    def _constant(self, name: str) -> NoReturn:
         self.refuse(f"it holds {name}, which is no number of a plan")
 
-    def mapping(self, content: dict[str, Any], key: str) -> dict[str, Any]:
+    def get(self, content: dict[str, Any], key: str, kind: type[T]) -> T:
+        """Value of a key, which must be of a kind: dict, list or str."""
         value = content.get(key)
-        if not isinstance(value, dict):
-            self.refuse(f"{key!r} is missing or no mapping")
-        return value
-
-    def sequence(self, content: dict[str, Any], key: str) -> list[Any]:
-        value = content.get(key)
-        if not isinstance(value, list):
-            self.refuse(f"{key!r} is missing or no list")
-        return value
-
-    def text(self, content: dict[str, Any], key: str) -> str:
-        value = content.get(key)
-        if not isinstance(value, str):
-            self.refuse(f"{key!r} is missing or no text")
+        if not isinstance(value, kind):
+            what = {dict: "mapping", list: "list", str: "text"}[kind]
+            self.refuse(f"{key!r} is missing or no {what}")
         return value
 
     def whole(self, value: Any, what: str, largest: int) -> int:
+        """A whole number in 0 .. largest."""
         if type(value) is not int or not 0 <= value <= largest:
             self.refuse(f"{what} is {value!r}, not a whole number in 0..{largest}")
         return value
 
-    def options(self, content: dict[str, Any]) -> dict[str, bool | int | float | str]:
-        given = self.mapping(content, "options")
+    # ---- the fields of a plan ----------------------------------------------------------------
+
+    def _fields(self, content: dict[str, Any]) -> dict[str, Any]:
+        method = self.get(content, "method", str)
+        if method not in _METHODS:
+            self.refuse(f"method {method!r} is unknown")
+        operations = self.get(content, "operations", dict)
+        counts = [self.whole(operations.get(key), key, _LARGEST_COUNT) for key in _COUNTS]
+        layout = content.get("layout")
+        versions = self.get(content, "versions", dict)
+        return {
+            "method": method,
+            "robot": self._fingerprint(content, "robot"),
+            "problem": self._fingerprint(content, "problem"),
+            "operations": Operations(*counts),
+            "pivots": tuple(map(self._pivot, self.get(content, "pivots", list))),
+            "layout": None if layout is None else self._fingerprint(content, "layout"),
+            "steps": tuple(map(self._step, self.get(content, "steps", list))),
+            "order": self._order(content) if method == "lu" else None,
+            "options": self._options(content),
+            "ordering": self.get(content, "ordering", str),
+            "versions": {key: self.get(versions, key, str) for key in versions},
+        }
+
+    def _fingerprint(self, content: dict[str, Any], key: str) -> Fingerprint:
+        given = self.get(content, key, dict)
+        parts: dict[str, str] = {}
+        for item in self.get(given, "parts", list):
+            if not (isinstance(item, list) and [type(x) for x in item] == [str, str]):
+                self.refuse(f"a part of its {key} fingerprint is no pair of texts")
+            parts[item[0]] = item[1]
+        return Fingerprint(self.get(given, "subject", str), parts)
+
+    def _order(self, content: dict[str, Any]) -> PivotOrder:
+        rows, cols = (
+            [self.whole(x, f"an entry of {key}", len(given) - 1) for x in given]
+            for key in ("row_order", "col_order")
+            for given in [self.get(content, key, list)]
+        )
+        if len(rows) != len(cols):
+            self.refuse("row_order and col_order have different lengths")
+        return PivotOrder(rows, cols)
+
+    def _pivot(self, given: Any) -> PlannedPivot:
+        if not isinstance(given, list) or len(given) != 4:
+            self.refuse("a pivot is not [step, name, safety, ratio]")
+        step, name, safety, ratio = given
+        if not isinstance(name, str) or safety not in get_args(Safety):
+            self.refuse(f"a pivot has the name {name!r} and the safety {safety!r}")
+        if ratio is not None and not (
+            type(ratio) in (int, float) and math.isfinite(ratio) and ratio >= 0
+        ):
+            self.refuse(f"the ratio of pivot {name!r} is {ratio!r}, not a number >= 0")
+        step = self.whole(step, "the step of a pivot", _LARGEST_COUNT)
+        return PlannedPivot(step, name, safety, None if ratio is None else float(ratio))
+
+    def _step(self, given: Any) -> SymmetricStep:
+        if not isinstance(given, list) or len(given) != 2 or given[0] not in _STEPS:
+            self.refuse("a step is not [kind, body] of a known kind")
+        return SymmetricStep(given[0], self.whole(given[1], "the body of a step", 2**31))
+
+    def _options(self, content: dict[str, Any]) -> dict[str, bool | int | float | str]:
+        given = self.get(content, "options", dict)
         for key, value in given.items():
             if type(value) not in (bool, int, float, str):
                 self.refuse(f"option {key!r} is of type {type(value).__name__}")

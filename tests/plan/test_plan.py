@@ -220,7 +220,7 @@ def test_a_failed_save_leaves_the_old_plan(
     def fail(*arguments: object) -> None:
         raise OSError("disk full")
 
-    monkeypatch.setattr("dynsys.plan.plan_file.os.replace", fail)
+    monkeypatch.setattr("os.replace", fail)
     with pytest.raises(PlanFileError, match="disk full"):
         lu_plan.save(path)
     assert path.read_bytes() == before
