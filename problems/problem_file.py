@@ -36,7 +36,6 @@ from problems.logs.outputs import parse_outputs
 from problems.measured.prior import Prior
 from problems.robots import NamedRobot, read_robot
 from sensors import Layout, catalogue, layout_schema
-from sensors.files import read_layout
 from sensors.yaml_input import Item, parse_yaml, read_yaml, write_yaml
 
 __all__ = [
@@ -120,7 +119,7 @@ class ProblemFile:
     def _inline_layout(self, content: Mapping[str, Any] | Item) -> Layout:
         if not isinstance(content, Item):
             content = parse_yaml(write_yaml(_plain(content)), self.path or "layout")
-        return read_layout(content, self.tree)
+        return Layout.read(content, self.tree)
 
     @cached_property
     def estimation(self) -> Estimation:

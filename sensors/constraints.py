@@ -14,11 +14,11 @@ from dynsys.model.spatial import Transform, cross, skew
 from dynsys.model.tree import KinematicTree
 from dynsys.system.equations import Kinematics, Term, Values
 from dynsys.system.unknowns import UnknownLayout
-from dynsys.types import Array, ScalarArray
+from dynsys.types import ScalarArray
 from sensors.force_torque import wrench_units
 from sensors.mounting import Mount, add_bias, generic_states, varying_term, wrench_matrix
 from sensors.parameters import AXES, MOTIONS, FrameName, MotionComponents, Vector3, choice
-from sensors.sensor import AbstractSensor, SensorRows
+from sensors.sensor import AbstractConstraint, SensorRows
 
 __all__ = ["ActionReaction", "LoopClosure", "RigidContact"]
 
@@ -27,7 +27,7 @@ ANGULAR_UNITS, LINEAR_UNITS = ("rad/s^2",) * 3, ("m/s^2",) * 3
 
 @final
 @dataclass(frozen=True)
-class RigidContact(AbstractSensor):
+class RigidContact(AbstractConstraint):
     """A frame, or one point of it, that does not accelerate against the base.
 
     y = (angular acceleration, [0 1] X a_body + omega x v + E g) = 0
@@ -63,9 +63,6 @@ class RigidContact(AbstractSensor):
         units = (ANGULAR_UNITS + LINEAR_UNITS)[first:]
         return SensorRows(labels, units, mount.body, terms, bias)
 
-    def constant(self, size: int) -> Array:
-        return np.zeros(size)
-
 
 def _pair(robot: KinematicTree, a: str | int, b: str | int) -> tuple[Mount, Mount]:
     first, second = Mount.of(robot, a), Mount.of(robot, b)
@@ -81,7 +78,7 @@ def _relative(kin: Kinematics, a: Mount, b: Mount) -> Transform:
 
 @final
 @dataclass(frozen=True)
-class LoopClosure(AbstractSensor):
+class LoopClosure(AbstractConstraint):
     """Second rate of the pose of frame B in frame A, zero where a loop closes there.
 
     y = (E wd_B - wd_A - w_A x E w_B,
@@ -126,9 +123,6 @@ class LoopClosure(AbstractSensor):
             bias=add_bias(*known),
         )
 
-    def constant(self, size: int) -> Array:
-        return np.zeros(size)
-
 
 def _known_base(coefficient: Values) -> Values:
     return lambda kin: coefficient(kin) @ kin.base_acceleration
@@ -165,7 +159,7 @@ def _velocity_products(kin: Kinematics, a: Mount, b: Mount) -> ScalarArray:
 
 @final
 @dataclass(frozen=True)
-class ActionReaction(AbstractSensor):
+class ActionReaction(AbstractConstraint):
     """Two bodies that only push each other: their external wrenches cancel.
 
     y = w_A + (w_B moved to frame A) = 0,   w = X^-T f^x
@@ -193,6 +187,3 @@ class ActionReaction(AbstractSensor):
         states = generic_states(unknowns.robot)
         terms = (own, varying_term(states, other.unknown, value))
         return SensorRows(AXES, wrench_units(AXES), max(a.body, b.body), terms)
-
-    def constant(self, size: int) -> Array:
-        return np.zeros(size)

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
 
 import numpy as np
 from scipy.sparse import csc_array
 
 from dynsys.errors import LayoutError, nearest_name
 from dynsys.types import Array, ArrayLike
-
-if TYPE_CHECKING:
-    from sensors.layout import Layout
 
 __all__ = ["Correlation", "check_correlations", "sparse_blocks"]
 
@@ -23,18 +20,19 @@ Checked: TypeAlias = tuple[str, str, Array]
 
 
 def check_correlations(
-    layout: Layout, correlations: Sequence[Correlation], where: Callable[[str], str]
+    own: Mapping[str, Array], correlations: Sequence[Correlation], where: Callable[[str], str]
 ) -> tuple[Checked, ...]:
     """Correlations as read-only arrays; LayoutError if names, sizes or values cannot be.
 
-    ``where`` gives the place of a sensor in its file, for messages.
+    ``own`` holds the covariance (size, size) of each sensor by itself, by name; ``where`` gives
+    the place of a sensor in its file, for messages.
     """
     for item in correlations:
         if not isinstance(item, Sequence) or isinstance(item, str) or len(item) != 3:
             raise LayoutError(
                 f"a correlation is (sensor, other sensor, covariance), got {item!r:.80}"
             )
-    checked = tuple(_check_one(layout, item, where(item[0])) for item in correlations)
+    checked = tuple(_check_one(own, item, where(item[0])) for item in correlations)
     pairs = [frozenset(item[:2]) for item in checked]
     if len(set(pairs)) < len(pairs):
         first, second, _ = next(
@@ -42,16 +40,16 @@ def check_correlations(
         )
         raise LayoutError(f"{where(first)}{first!r} and {second!r} are correlated twice")
     for names in _groups(pairs):
-        _check_noise(layout, checked, names, where(names[0]))
+        _check_noise(own, checked, names, where(names[0]))
     return checked
 
 
-def _check_one(layout: Layout, item: Correlation, here: str) -> Checked:
+def _check_one(own: Mapping[str, Array], item: Correlation, here: str) -> Checked:
     first, second, given = item
     text = f"{here}correlation of {first!r} and {second!r}"
     for name in (first, second):
-        if name not in layout.names:
-            hint = nearest_name(str(name), layout.names)
+        if name not in tuple(own):
+            hint = nearest_name(str(name), tuple(own))
             raise LayoutError(f"{text}: no sensor is called {name!r}{hint}")
     if first == second:
         raise LayoutError(f"{text}: that is one sensor; give it a covariance instead")
@@ -59,7 +57,7 @@ def _check_one(layout: Layout, item: Correlation, here: str) -> Checked:
         matrix = np.array(given, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise LayoutError(f"{text} is not numeric: {error}") from None
-    rows, columns = layout.sizes[first], layout.sizes[second]
+    rows, columns = len(own[first]), len(own[second])
     if matrix.shape != (rows, columns) or not np.isfinite(matrix).all():
         raise LayoutError(
             f"{text} must be {rows} x {columns} finite numbers, got shape {matrix.shape}"
@@ -78,10 +76,9 @@ def _groups(pairs: Sequence[frozenset[str]]) -> list[list[str]]:
 
 
 def _check_noise(
-    layout: Layout, correlations: Sequence[Checked], names: list[str], here: str
+    own: Mapping[str, Array], correlations: Sequence[Checked], names: list[str], here: str
 ) -> None:
     """Raise LayoutError if the joint covariance of some sensors has a negative eigenvalue."""
-    own = dict(zip(layout.names, layout.covariances, strict=True))
     starts = np.cumsum([0, *(len(own[name]) for name in names)]).tolist()
     start = dict(zip(names, starts, strict=False))
     noise = np.zeros((starts[-1], starts[-1]))

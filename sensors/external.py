@@ -15,9 +15,15 @@ import numpy as np
 from dynsys.system.unknowns import UnknownLayout
 from dynsys.types import Array
 from sensors.force_torque import wrench_units
-from sensors.mounting import Mount
+from sensors.mounting import Mount, MountedSensor
 from sensors.parameters import AXES, Components, Direction, FrameName, Values, Vector3
-from sensors.sensor import AbstractSensor, SensorRows
+from sensors.sensor import (
+    AbstractConstraint,
+    AbstractSensor,
+    SensorRows,
+    check_count,
+    known_value,
+)
 
 __all__ = [
     "ExternalWrench",
@@ -64,19 +70,17 @@ class ExternalWrench(AbstractSensor):
     value: Values = None
 
     def rows(self, unknowns: UnknownLayout) -> SensorRows:
-        size = len(self.components)
-        if np.ndim(self.value or 0.0) and np.size(self.value or 0.0) != size:
-            raise ValueError(f"value has {np.size(self.value or 0.0)} numbers, not {size}")
+        check_count("value", self.value, len(self.components))
         mount = Mount.of(unknowns.robot, self.frame, self.xyz, self.rpy)
         return _part(mount, unknowns, self.components)
 
     def constant(self, size: int) -> Array | None:
-        return None if self.value is None else np.broadcast_to(self.value, (size,)).copy()
+        return known_value(self.value, size)
 
 
 @final
 @dataclass(frozen=True)
-class LoadCellPlate(AbstractSensor):
+class LoadCellPlate(MountedSensor):
     """Plate or sole on load cells: force normal to it and the two moments in its plane.
 
     y = (tx, ty, fz) of X^-T f^x                                              [NORI] eq. (18)
@@ -90,13 +94,9 @@ class LoadCellPlate(AbstractSensor):
     """
 
     kind: ClassVar[str] = "load_cell_plate"
-    frame: FrameName
-    xyz: Vector3 = ZERO
-    rpy: Vector3 = ZERO
 
     def rows(self, unknowns: UnknownLayout) -> SensorRows:
-        mount = Mount.of(unknowns.robot, self.frame, self.xyz, self.rpy)
-        return _part(mount, unknowns, ("tx", "ty", "fz"))
+        return _part(self.mount(unknowns), unknowns, ("tx", "ty", "fz"))
 
 
 def load_cell_sums(positions: Sequence[Sequence[float]]) -> Array:
@@ -118,7 +118,7 @@ def load_cell_sums(positions: Sequence[Sequence[float]]) -> Array:
 
 @final
 @dataclass(frozen=True)
-class FiveAxisPlate(AbstractSensor):
+class FiveAxisPlate(MountedSensor):
     """All of a contact wrench but its torsion about the normal z.
 
     y = (tx, ty, fx, fy, fz) of X^-T f^x                                      [NORI] eq. (23)
@@ -131,18 +131,14 @@ class FiveAxisPlate(AbstractSensor):
     """
 
     kind: ClassVar[str] = "five_axis_plate"
-    frame: FrameName
-    xyz: Vector3 = ZERO
-    rpy: Vector3 = ZERO
 
     def rows(self, unknowns: UnknownLayout) -> SensorRows:
-        mount = Mount.of(unknowns.robot, self.frame, self.xyz, self.rpy)
-        return _part(mount, unknowns, ("tx", "ty", "fx", "fy", "fz"))
+        return _part(self.mount(unknowns), unknowns, ("tx", "ty", "fx", "fy", "fz"))
 
 
 @final
 @dataclass(frozen=True)
-class PureForce(AbstractSensor):
+class PureForce(AbstractConstraint):
     """Contact at a known point: an unknown force, no moment about the point.
 
     y = moment of f^x about the point = 0
@@ -161,13 +157,10 @@ class PureForce(AbstractSensor):
         mount = Mount.of(unknowns.robot, self.frame, self.xyz)
         return _part(mount, unknowns, AXES[:3])
 
-    def constant(self, size: int) -> Array:
-        return np.zeros(size)
-
 
 @final
 @dataclass(frozen=True)
-class ForceAlongDirection(AbstractSensor):
+class ForceAlongDirection(AbstractConstraint):
     """Contact at a known point whose force has a known line of action.
 
     y = (moment of f^x about the point, two components of force across the direction) = 0
@@ -190,9 +183,6 @@ class ForceAlongDirection(AbstractSensor):
         term = mount.external_wrench(unknowns, np.vstack([np.eye(6)[:3], across]))
         labels = ("tx", "ty", "tz", "f_across_1", "f_across_2")
         return SensorRows(labels, wrench_units(labels), mount.body, (term,))
-
-    def constant(self, size: int) -> Array:
-        return np.zeros(size)
 
 
 def _perpendicular(direction: Array) -> Array:

@@ -17,29 +17,28 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from dynsys.errors import LayoutError, nearest_name
 from dynsys.model.readers.xml_input import PathLike
 from dynsys.model.tree import KinematicTree
+from dynsys.types import Array
 from sensors.correlations import Correlation
 from sensors.groups import (
     all_joint_accelerations,
     all_joint_torques,
     zero_external_wrench_except,
 )
-from sensors.layout import Layout
 from sensors.parameters import parameters, plain
 from sensors.sensor import AbstractSensor, sensor_kinds
-from sensors.yaml_input import Item, read_yaml, write_yaml
+from sensors.yaml_input import Item, write_yaml
 
 __all__ = [
     "SECTIONS",
     "SHORTHANDS",
     "is_required",
-    "load_layout",
-    "read_layout",
-    "save_layout",
+    "read_entries",
+    "save_entries",
     "sensor_record",
 ]
 
@@ -55,19 +54,20 @@ SHORTHANDS: Mapping[str, Shorthand] = {
 # ---- reading ---------------------------------------------------------------------------------
 
 
-def load_layout(path: PathLike, robot: KinematicTree) -> Layout:
-    """Read a layout file for a robot; see the module for its form.
+class LayoutEntries(NamedTuple):
+    """What a layout file says: the arguments of :class:`sensors.Layout` after the robot.
 
-    Raises
-    ------
-    LayoutError
-        naming file, line, what is wrong, and the nearest valid name.
+    ``where`` gives the place of a sensor in the file, for messages.
     """
-    return read_layout(read_yaml(path), robot)
+
+    sensors: list[AbstractSensor]
+    correlations: list[Correlation]
+    about: dict[str, Any]
+    where: Callable[[str], str]
 
 
-def read_layout(root: Item, robot: KinematicTree) -> Layout:
-    """Layout from the content of a layout file, wherever that was written."""
+def read_entries(root: Item, robot: KinematicTree) -> LayoutEntries:
+    """Read the content of a layout file, wherever that was written."""
     sections = root.mapping("a layout")
     _check_keys(sections, SECTIONS, "section")
     if "sensors" not in sections:
@@ -91,7 +91,7 @@ def read_layout(root: Item, robot: KinematicTree) -> Layout:
         return f"{lines[name].file}, line {lines[name].line}: " if name in lines else ""
 
     texts = {key: item.plain() for key, item in about.items()}
-    return Layout(robot, sensors, correlations, texts, where=where)
+    return LayoutEntries(sensors, correlations, texts, where)
 
 
 def _check_keys(given: Mapping[str, Item], known: Sequence[str], what: str) -> None:
@@ -205,16 +205,21 @@ def sensor_record(sensor: AbstractSensor) -> dict[str, Any]:
     return record
 
 
-def save_layout(layout: Layout, path: PathLike) -> None:
+def save_entries(
+    path: PathLike,
+    about: Mapping[str, Any],
+    sensors: Sequence[AbstractSensor],
+    correlations: Sequence[tuple[str, str, Array]],
+) -> None:
     """Write a layout file: complete or not at all."""
     content: dict[str, Any] = {}
-    if layout.about:
-        content["about"] = dict(layout.about)
-    content["sensors"] = [sensor_record(sensor) for sensor in layout.sensors]
-    if layout.correlations:
+    if about:
+        content["about"] = dict(about)
+    content["sensors"] = [sensor_record(sensor) for sensor in sensors]
+    if correlations:
         content["correlations"] = [
             {"between": [first, second], "covariance": matrix.tolist()}
-            for first, second, matrix in layout.correlations
+            for first, second, matrix in correlations
         ]
     target = Path(path)
     text = write_yaml(content)

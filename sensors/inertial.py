@@ -1,6 +1,7 @@
 """Inertial sensors on a body, the base, or any named frame.
 
-Accelerations are proper: a sensor at rest reads -g, in its own coordinates.
+Accelerations are proper: a sensor at rest reads -g, in its own coordinates. X is the transform
+from the body to the sensor.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ import numpy as np
 from dynsys.system.equations import Kinematics
 from dynsys.system.unknowns import UnknownLayout
 from dynsys.types import ScalarArray
-from sensors.mounting import Mount, add_bias
-from sensors.parameters import Flag, FrameName, Vector3
-from sensors.sensor import AbstractSensor, SensorRows
+from sensors.mounting import MountedSensor, add_bias
+from sensors.parameters import Flag
+from sensors.sensor import SensorRows
 
 __all__ = ["Accelerometer", "AngularAccelerometer", "Gyroscope", "Imu"]
 
@@ -24,7 +25,7 @@ ANGULAR, LINEAR = np.eye(6)[:3], np.eye(6)[3:]
 
 @final
 @dataclass(frozen=True)
-class Accelerometer(AbstractSensor):
+class Accelerometer(MountedSensor):
     """Proper linear acceleration of a point, three axes.
 
     y = [0 1] X a_body + omega x v,   (omega, v) = X v_body
@@ -37,25 +38,17 @@ class Accelerometer(AbstractSensor):
     """
 
     kind: ClassVar[str] = "accelerometer"
-    frame: FrameName
-    xyz: Vector3 = (0.0, 0.0, 0.0)
-    rpy: Vector3 = (0.0, 0.0, 0.0)
 
     def rows(self, unknowns: UnknownLayout) -> SensorRows:
-        mount = Mount.of(unknowns.robot, self.frame, self.xyz, self.rpy)
+        mount = self.mount(unknowns)
         terms, bias = mount.acceleration(unknowns, LINEAR)
-        return SensorRows(
-            labels=("ax", "ay", "az"),
-            units=("m/s^2",) * 3,
-            body=mount.body,
-            terms=terms,
-            bias=add_bias(bias, mount.centripetal),
-        )
+        bias = add_bias(bias, mount.centripetal)
+        return SensorRows(("ax", "ay", "az"), ("m/s^2",) * 3, mount.body, terms, bias)
 
 
 @final
 @dataclass(frozen=True)
-class Gyroscope(AbstractSensor):
+class Gyroscope(MountedSensor):
     """Angular velocity, three axes. A check of q and qd only.
 
     y = [1 0] X v_body
@@ -69,24 +62,21 @@ class Gyroscope(AbstractSensor):
     """
 
     kind: ClassVar[str] = "gyroscope"
-    frame: FrameName
-    xyz: Vector3 = (0.0, 0.0, 0.0)
-    rpy: Vector3 = (0.0, 0.0, 0.0)
 
     def rows(self, unknowns: UnknownLayout) -> SensorRows:
-        mount = Mount.of(unknowns.robot, self.frame, self.xyz, self.rpy)
+        mount = self.mount(unknowns)
         return SensorRows(
-            labels=("wx", "wy", "wz"),
-            units=("rad/s",) * 3,
-            body=mount.body,
-            terms=(),
-            bias=lambda kin: mount.velocity(kin)[:3],
+            ("wx", "wy", "wz"),
+            ("rad/s",) * 3,
+            mount.body,
+            (),
+            lambda kin: mount.velocity(kin)[:3],
         )
 
 
 @final
 @dataclass(frozen=True)
-class AngularAccelerometer(AbstractSensor):
+class AngularAccelerometer(MountedSensor):
     """Angular acceleration, three axes.
 
     y = [1 0] X a_body
@@ -97,25 +87,16 @@ class AngularAccelerometer(AbstractSensor):
     """
 
     kind: ClassVar[str] = "angular_accelerometer"
-    frame: FrameName
-    xyz: Vector3 = (0.0, 0.0, 0.0)
-    rpy: Vector3 = (0.0, 0.0, 0.0)
 
     def rows(self, unknowns: UnknownLayout) -> SensorRows:
-        mount = Mount.of(unknowns.robot, self.frame, self.xyz, self.rpy)
+        mount = self.mount(unknowns)
         terms, bias = mount.acceleration(unknowns, ANGULAR)
-        return SensorRows(
-            labels=("wdx", "wdy", "wdz"),
-            units=("rad/s^2",) * 3,
-            body=mount.body,
-            terms=terms,
-            bias=bias,
-        )
+        return SensorRows(("wdx", "wdy", "wdz"), ("rad/s^2",) * 3, mount.body, terms, bias)
 
 
 @final
 @dataclass(frozen=True)
-class Imu(AbstractSensor):
+class Imu(MountedSensor):
     """Accelerometer, gyroscope and, with ``angular``, angular accelerometer in one housing.
 
     y = (linear acceleration, angular velocity[, angular acceleration]), as the single sensors
@@ -129,13 +110,10 @@ class Imu(AbstractSensor):
     """
 
     kind: ClassVar[str] = "imu"
-    frame: FrameName
-    xyz: Vector3 = (0.0, 0.0, 0.0)
-    rpy: Vector3 = (0.0, 0.0, 0.0)
     angular: Flag = False
 
     def rows(self, unknowns: UnknownLayout) -> SensorRows:
-        mount = Mount.of(unknowns.robot, self.frame, self.xyz, self.rpy)
+        mount = self.mount(unknowns)
         extra = 3 if self.angular else 0
         coefficient = np.vstack([LINEAR, np.zeros((3, 6)), ANGULAR[:extra]])
         terms, base = mount.acceleration(unknowns, coefficient)

@@ -8,12 +8,18 @@ from typing import ClassVar, final
 
 import numpy as np
 
-from dynsys.model.tree import KinematicTree
 from dynsys.system.equations import Kinematics, Term
-from dynsys.system.unknowns import UnknownLayout
+from dynsys.system.equations import Values as BiasFunction
+from dynsys.system.unknowns import UnknownBlock, UnknownLayout
 from dynsys.types import Array, ScalarArray
 from sensors.parameters import Freedom, JointName, Number, Positive, Values
-from sensors.sensor import AbstractSensor, SensorRows
+from sensors.sensor import (
+    AbstractConstraint,
+    AbstractSensor,
+    SensorRows,
+    check_count,
+    known_value,
+)
 
 __all__ = [
     "JointAcceleration",
@@ -24,54 +30,101 @@ __all__ = [
 ]
 
 
-def _freedoms(robot: KinematicTree, joint: str, component: int | None) -> tuple[int, ...]:
-    """Freedoms of the joint that a sensor sees."""
-    nv = robot.joints[robot.joint_index(joint)].nv
-    if nv == 0:
-        raise ValueError(f"joint {joint!r} has no freedom")
-    if component is not None and component >= nv:
-        raise ValueError(f"joint {joint!r} has freedoms 0..{nv - 1}, no component {component}")
-    return tuple(range(nv)) if component is None else (component,)
+TORQUE = ("N m", "N")
+ACCELERATION = ("rad/s^2", "m/s^2")
+"""Units of a freedom that turns, and of one that slides."""
 
 
-def _check_value(value: float | Sequence[float] | None, seen: tuple[int, ...]) -> None:
-    if isinstance(value, Sequence) and len(value) != len(seen):
-        raise ValueError(f"value has {len(value)} numbers, not {len(seen)}")
+@final
+@dataclass(frozen=True, eq=False)
+class _Freedoms:
+    """Freedoms ``seen`` of joint number ``i``: what a sensor at a joint measures."""
+
+    unknowns: UnknownLayout
+    i: int
+    seen: list[int]
+
+    @staticmethod
+    def of(unknowns: UnknownLayout, joint: str, component: int | None = None) -> _Freedoms:
+        """All freedoms of the named joint, or one of them."""
+        i = unknowns.robot.joint_index(joint)
+        nv = unknowns.robot.joints[i].nv
+        if nv == 0:
+            raise ValueError(f"joint {joint!r} has no freedom")
+        if component is not None and component >= nv:
+            raise ValueError(
+                f"joint {joint!r} has freedoms 0..{nv - 1}, no component {component}"
+            )
+        return _Freedoms(unknowns, i, list(range(nv)) if component is None else [component])
+
+    @property
+    def ratio(self) -> float:
+        """Of the joint to its leader where it is coupled, else 1."""
+        coupling = self.unknowns.robot.bodies[self.i].coupling
+        return 1.0 if coupling is None else coupling.ratio
+
+    def acceleration(self, factor: float = 1.0) -> Term:
+        """Factor times the joint's own acceleration: ratio * qdd of its leader if coupled."""
+        unknown = self.unknowns.block("qdd", self.i)
+        return Term.constant(unknown, factor * (self.ratio * np.eye(unknown.size)[self.seen]))
+
+    def torque(self, gear: float = 1.0) -> Term:
+        """Torque in front of a gear; of a coupled joint S^T f: its torque is no own unknown."""
+        robot, i = self.unknowns.robot, self.i
+        if robot.bodies[i].coupling is None:
+            unknown = self.unknowns.block("torque", i)
+            return Term.constant(unknown, np.eye(unknown.size)[self.seen] / gear)
+        wrench = self.unknowns.block("joint_wrench", i)
+        return Term.constant(wrench, robot.joints[i].S.T[self.seen] / gear)
+
+    def rows(
+        self,
+        what: str,
+        units: tuple[str, str],
+        terms: Sequence[Term],
+        bias: BiasFunction | None = None,
+        dual: UnknownBlock | None = None,
+    ) -> SensorRows:
+        """Rows called ``what``, numbered where the joint has several freedoms."""
+        joint = self.unknowns.robot.joints[self.i]
+        return SensorRows(
+            tuple(what if joint.nv == 1 else f"{what}[{k}]" for k in self.seen),
+            tuple(units[0] if joint.S[:3, k].any() else units[1] for k in self.seen),
+            self.i,
+            tuple(terms),
+            bias,
+            dual,
+        )
 
 
-def _turns(robot: KinematicTree, joint: str, freedoms: tuple[int, ...]) -> list[bool]:
-    """Tell for each freedom whether it turns (else it slides)."""
-    S = robot.joints[robot.joint_index(joint)].S
-    return [bool(S[:3, k].any()) for k in freedoms]
+@dataclass(frozen=True)
+class _JointQuantity(AbstractSensor):
+    """Torque or acceleration of a joint, measured or known.
 
+    Parameters
+    ----------
+    joint : its name.
+    component : one of its freedoms, counted from 0; None for all of them.
+    value : what it is known to be, so that no data are needed; exact unless ``std`` is given.
+    """
 
-def _labels(what: str, robot: KinematicTree, joint: str, seen: tuple[int, ...]) -> list[str]:
-    single = robot.joints[robot.joint_index(joint)].nv == 1
-    return [what if single else f"{what}[{k}]" for k in seen]
+    joint: JointName
+    component: Freedom = None
+    value: Values = None
 
+    def freedoms(self, unknowns: UnknownLayout) -> _Freedoms:
+        """Freedoms that are seen; ValueError unless ``value`` has as many numbers."""
+        found = _Freedoms.of(unknowns, self.joint, self.component)
+        check_count("value", self.value, len(found.seen))
+        return found
 
-def _acceleration_term(unknowns: UnknownLayout, joint: str, seen: tuple[int, ...]) -> Term:
-    """Acceleration of the joint itself: ratio * qdd of its leader where it is coupled."""
-    i = unknowns.robot.joint_index(joint)
-    coupling = unknowns.robot.bodies[i].coupling
-    ratio = 1.0 if coupling is None else coupling.ratio
-    unknown = unknowns.block("qdd", i)
-    return Term.constant(unknown, ratio * np.eye(unknown.size)[list(seen)])
-
-
-def _torque_term(unknowns: UnknownLayout, joint: str, seen: tuple[int, ...]) -> Term:
-    """Torque of the joint; S^T f where it is coupled: its torque is no unknown of its own."""
-    i = unknowns.robot.joint_index(joint)
-    if unknowns.robot.bodies[i].coupling is None:
-        unknown = unknowns.block("torque", i)
-        return Term.constant(unknown, np.eye(unknown.size)[list(seen)])
-    S = unknowns.robot.joints[i].S
-    return Term.constant(unknowns.block("joint_wrench", i), S.T[list(seen)])
+    def constant(self, size: int) -> Array | None:
+        return known_value(self.value, size)
 
 
 @final
 @dataclass(frozen=True)
-class JointTorque(AbstractSensor):
+class JointTorque(_JointQuantity):
     """Torque (force, for sliding joints) of a joint.
 
     y = tau_i
@@ -87,64 +140,34 @@ class JointTorque(AbstractSensor):
     """
 
     kind: ClassVar[str] = "joint_torque"
-    joint: JointName
-    component: Freedom = None
-    value: Values = None
 
     def rows(self, unknowns: UnknownLayout) -> SensorRows:
-        robot, i = unknowns.robot, unknowns.robot.joint_index(self.joint)
-        seen = _freedoms(robot, self.joint, self.component)
-        _check_value(self.value, seen)
-        term = _torque_term(unknowns, self.joint, seen)
-        whole = term.unknown.kind == "torque" and len(seen) == term.unknown.size
-        return SensorRows(
-            labels=tuple(_labels("torque", robot, self.joint, seen)),
-            units=tuple("N m" if turn else "N" for turn in _turns(robot, self.joint, seen)),
-            body=i,
-            terms=(term,),
-            dual=term.unknown if whole else None,
-        )
-
-    def constant(self, size: int) -> Array | None:
-        return None if self.value is None else np.broadcast_to(self.value, (size,)).copy()
+        at = self.freedoms(unknowns)
+        term = at.torque()
+        whole = term.unknown.kind == "torque" and len(at.seen) == term.unknown.size
+        return at.rows("torque", TORQUE, [term], dual=term.unknown if whole else None)
 
 
 @final
 @dataclass(frozen=True)
-class JointAcceleration(AbstractSensor):
+class JointAcceleration(_JointQuantity):
     """Acceleration of a joint.
 
     y = qdd_i
 
     Parameters
     ----------
-    joint : its name.
-    component : one of its freedoms, counted from 0; None for all of them.
-    value : what it is known to be, so that no data are needed; exact unless ``std`` is given.
+    joint, component, value : as for :class:`JointTorque`.
     """
 
     kind: ClassVar[str] = "joint_acceleration"
-    joint: JointName
-    component: Freedom = None
-    value: Values = None
 
     def rows(self, unknowns: UnknownLayout) -> SensorRows:
-        robot, i = unknowns.robot, unknowns.robot.joint_index(self.joint)
-        seen = _freedoms(robot, self.joint, self.component)
-        _check_value(self.value, seen)
-        term = _acceleration_term(unknowns, self.joint, seen)
-        whole = term.unknown.body == i and len(seen) == term.unknown.size
-        turns = _turns(robot, self.joint, seen)
-        return SensorRows(
-            labels=tuple(_labels("acceleration", robot, self.joint, seen)),
-            units=tuple("rad/s^2" if turn else "m/s^2" for turn in turns),
-            body=i,
-            terms=(term,),
-            dual=unknowns.block("torque", i) if whole else None,
-        )
-
-    def constant(self, size: int) -> Array | None:
-        return None if self.value is None else np.broadcast_to(self.value, (size,)).copy()
+        at = self.freedoms(unknowns)
+        term = at.acceleration()
+        whole = term.unknown.body == at.i and len(at.seen) == term.unknown.size
+        dual = unknowns.block("torque", at.i) if whole else None
+        return at.rows("acceleration", ACCELERATION, [term], dual=dual)
 
 
 @final
@@ -178,32 +201,21 @@ class MotorTorque(AbstractSensor):
     rotor_inertia: Number = 0.0
 
     def rows(self, unknowns: UnknownLayout) -> SensorRows:
-        robot, i = unknowns.robot, unknowns.robot.joint_index(self.joint)
-        seen = _freedoms(robot, self.joint, self.component)
+        at = _Freedoms.of(unknowns, self.joint, self.component)
         _check_ratio(self.gear_ratio)
-        torque = _torque_term(unknowns, self.joint, seen)
-        terms = [Term.constant(torque.unknown, _value(torque) / self.gear_ratio)]
+        terms = [at.torque(self.gear_ratio)]
         if self.rotor_inertia:
-            qdd = _acceleration_term(unknowns, self.joint, seen)
-            inertia = self.rotor_inertia * self.gear_ratio
-            terms.append(Term.constant(qdd.unknown, inertia * _value(qdd)))
-        coupling = robot.bodies[i].coupling
-        ratio = 1.0 if coupling is None else coupling.ratio
-        freedoms = np.arange(unknowns.freedoms[i].start, unknowns.freedoms[i].stop)[list(seen)]
+            terms.append(at.acceleration(self.rotor_inertia * self.gear_ratio))
+        freedoms = unknowns.freedoms[at.i].start + np.array(at.seen)
 
         def friction(kin: Kinematics) -> ScalarArray:
-            v = ratio * kin.qd[freedoms]
+            v = at.ratio * kin.qd[freedoms]
             dry = v / np.sqrt(v * v + self.smoothing**2)
             loss: ScalarArray = self.viscous * v + self.coulomb * dry
             return loss / self.gear_ratio
 
-        return SensorRows(
-            labels=tuple(_labels("motor_torque", robot, self.joint, seen)),
-            units=tuple("N m" if turn else "N" for turn in _turns(robot, self.joint, seen)),
-            body=i,
-            terms=tuple(terms),
-            bias=friction if self.viscous or self.coulomb else None,
-        )
+        bias = friction if self.viscous or self.coulomb else None
+        return at.rows("motor_torque", TORQUE, terms, bias)
 
 
 @final
@@ -225,22 +237,14 @@ class MotorAcceleration(AbstractSensor):
     component: Freedom = None
 
     def rows(self, unknowns: UnknownLayout) -> SensorRows:
-        robot, i = unknowns.robot, unknowns.robot.joint_index(self.joint)
-        seen = _freedoms(robot, self.joint, self.component)
+        at = _Freedoms.of(unknowns, self.joint, self.component)
         _check_ratio(self.gear_ratio)
-        qdd = _acceleration_term(unknowns, self.joint, seen)
-        turns = _turns(robot, self.joint, seen)
-        return SensorRows(
-            labels=tuple(_labels("motor_acceleration", robot, self.joint, seen)),
-            units=tuple("rad/s^2" if turn else "m/s^2" for turn in turns),
-            body=i,
-            terms=(Term.constant(qdd.unknown, self.gear_ratio * _value(qdd)),),
-        )
+        return at.rows("motor_acceleration", ACCELERATION, [at.acceleration(self.gear_ratio)])
 
 
 @final
 @dataclass(frozen=True)
-class MimicConstraint(AbstractSensor):
+class MimicConstraint(AbstractConstraint):
     """A joint that follows another one: position = ratio * (position of leader) + offset.
 
     y = qdd_joint - ratio qdd_leader = 0
@@ -254,31 +258,13 @@ class MimicConstraint(AbstractSensor):
     ratio: Number = 1.0
 
     def rows(self, unknowns: UnknownLayout) -> SensorRows:
-        robot = unknowns.robot
-        follower, leader = (
-            _acceleration_term(unknowns, name, _freedoms(robot, name, None))
-            for name in (self.joint, self.leader)
-        )
-        if follower.unknown is leader.unknown:
+        follower, leader = (_Freedoms.of(unknowns, name) for name in (self.joint, self.leader))
+        terms = [follower.acceleration(), leader.acceleration(-self.ratio)]
+        if terms[0].unknown is terms[1].unknown:
             raise ValueError("the two joints move as one already")
-        if follower.pattern.shape[0] != leader.pattern.shape[0]:
+        if len(follower.seen) != len(leader.seen):
             raise ValueError("the two joints have different numbers of freedoms")
-        seen = tuple(range(follower.pattern.shape[0]))
-        turns = _turns(robot, self.joint, seen)
-        return SensorRows(
-            labels=tuple(_labels("slip", robot, self.joint, seen)),
-            units=tuple("rad/s^2" if turn else "m/s^2" for turn in turns),
-            body=robot.joint_index(self.joint),
-            terms=(follower, Term.constant(leader.unknown, -self.ratio * _value(leader))),
-        )
-
-    def constant(self, size: int) -> Array:
-        return np.zeros(size)
-
-
-def _value(term: Term) -> Array:
-    assert not callable(term.value)
-    return term.value
+        return follower.rows("slip", ACCELERATION, terms)
 
 
 def _check_ratio(ratio: float) -> None:

@@ -7,28 +7,24 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 import numpy as np
 from scipy.sparse import csc_array
 
 from dynsys.errors import LayoutError, nearest_name
+from dynsys.model.readers.xml_input import PathLike
 from dynsys.model.tree import KinematicTree
 from dynsys.plan.fingerprint import fingerprint_robot
 from dynsys.system.equations import EquationBlock
 from dynsys.system.unknowns import UnknownLayout
 from dynsys.types import Array, ArrayLike, BoolArray
 from sensors.correlations import Correlation, check_correlations, sparse_blocks
+from sensors.files import read_entries, save_entries
 from sensors.sensor import AbstractSensor, SensorRows
+from sensors.yaml_input import Item, read_yaml
 
-if TYPE_CHECKING:
-    from dynsys.model.readers.xml_input import PathLike
-
-__all__ = [
-    "Layout",
-    "layout_fingerprint",
-    "pack_readings",
-]
+__all__ = ["Layout"]
 
 
 @final
@@ -90,7 +86,8 @@ class Layout:
         set_field(self, "sensors", tuple(sensors))
         set_field(self, "about", MappingProxyType(dict(about or {})))
         self._check(where)
-        set_field(self, "correlations", check_correlations(self, correlations, where))
+        own = dict(zip(self.names, self.covariances, strict=True))
+        set_field(self, "correlations", check_correlations(own, correlations, where))
 
     def __repr__(self) -> str:
         return f"Layout({self.robot.name!r}, {len(self.sensors)} sensors, {self.size} rows)"
@@ -116,18 +113,20 @@ class Layout:
         LayoutError
             naming file, line, what is wrong, and the nearest valid name.
         """
-        from sensors.files import load_layout
+        return Layout.read(read_yaml(path), robot)
 
-        return load_layout(path, robot)
+    @staticmethod
+    def read(content: Item, robot: KinematicTree) -> Layout:
+        """Layout from the content of a layout file, wherever that was written."""
+        sensors, correlations, about, where = read_entries(content, robot)
+        return Layout(robot, sensors, correlations, about, where=where)
 
     def save(self, path: PathLike) -> None:
         """Write a layout file that :meth:`load` reads back to the same sensors.
 
         YAML, or JSON where the name ends in ``.json``.
         """
-        from sensors.files import save_layout
-
-        save_layout(self, path)
+        save_entries(path, self.about, self.sensors, self.correlations)
 
     # ---- checks --------------------------------------------------------------------------
 
@@ -275,7 +274,26 @@ class Layout:
         LayoutError
             unknown or missing name, wrong length.
         """
-        return pack_readings(self, values, missing)
+        for name in values:
+            self._index(name)  # refuses names that are none
+        given = {name: _reading(name, x, self.sizes[name]) for name, x in values.items()}
+        counts = {len(value) for value in given.values() if value.ndim == 2}
+        if len(counts) > 1:
+            raise LayoutError(f"readings have different numbers of samples: {sorted(counts)}")
+        y = np.empty((*counts, self.size))
+        y[...] = self.constants
+        for sensor in self.sensors:
+            where = self.slice(sensor.name)
+            if sensor.name in given:
+                y[..., where] = given[sensor.name]
+            elif sensor.constant(1) is None:
+                if missing is None:
+                    raise LayoutError(
+                        f"no reading of {sensor}; give it, or NaN for each of its"
+                        f" {where.stop - where.start} numbers to go without"
+                    )
+                y[..., where] = missing
+        return y
 
     def unpack(self, y: ArrayLike) -> dict[str, Array]:
         """Readings by sensor name from y (..., size)."""
@@ -286,61 +304,22 @@ class Layout:
 
     def fingerprint(self) -> str:
         """SHA-256 (hex), equal exactly if robot, equations and noise are equal."""
-        return layout_fingerprint(self)
-
-
-# ----------------------------------------------------------------------
-# A layout as a number: equal exactly if robot, equations and noise are equal.
-
-
-def layout_fingerprint(layout: Layout) -> str:
-    """SHA-256 (hex) of robot, frames, folded links, sensors and their noise."""
-    robot = layout.robot
-    digest = hashlib.sha256(b"dynsys layout 1" + fingerprint_robot(robot).digest.encode())
-    for frame in robot.frames.values():
-        digest.update(_bytes(frame.body, frame.transform.E, frame.transform.r))
-    for weld in robot.welds.values():
-        digest.update(_bytes(weld.body, weld.inertia.matrix(), weld.children))
-    for sensor in layout.sensors:
-        digest.update(repr(sensor).encode())
-    for first, second, matrix in layout.correlations:
-        digest.update(f"{first}\0{second}\0".encode() + _bytes(matrix))
-    return digest.hexdigest()
+        robot = self.robot
+        digest = hashlib.sha256(b"dynsys layout 1" + fingerprint_robot(robot).digest.encode())
+        for frame in robot.frames.values():
+            digest.update(_bytes(frame.body, frame.transform.E, frame.transform.r))
+        for weld in robot.welds.values():
+            digest.update(_bytes(weld.body, weld.inertia.matrix(), weld.children))
+        for sensor in self.sensors:
+            digest.update(repr(sensor).encode())
+        for first, second, matrix in self.correlations:
+            digest.update(f"{first}\0{second}\0".encode() + _bytes(matrix))
+        return digest.hexdigest()
 
 
 def _bytes(*arrays: ArrayLike) -> bytes:
     parts = [np.ravel(np.asarray(array, dtype=np.float64)) for array in arrays]
     return np.concatenate(parts).astype("<f8").tobytes()
-
-
-# ----------------------------------------------------------------------
-# Readings by sensor name, put together to the vector y of a layout.
-
-
-def pack_readings(
-    layout: Layout, values: Mapping[str, ArrayLike], missing: ArrayLike | None
-) -> Array:
-    """Return y (size,), or (N, size); see :meth:`sensors.Layout.pack`."""
-    for name in values:
-        _ = layout[name]  # refuses names that are none
-    given = {name: _reading(name, x, layout.sizes[name]) for name, x in values.items()}
-    counts = {len(value) for value in given.values() if value.ndim == 2}
-    if len(counts) > 1:
-        raise LayoutError(f"readings have different numbers of samples: {sorted(counts)}")
-    y = np.empty((*counts, layout.size))
-    y[...] = layout.constants
-    for sensor in layout.sensors:
-        where = layout.slice(sensor.name)
-        if sensor.name in given:
-            y[..., where] = given[sensor.name]
-        elif sensor.constant(1) is None:
-            if missing is None:
-                raise LayoutError(
-                    f"no reading of {sensor}; give it, or NaN for each of its"
-                    f" {where.stop - where.start} numbers to go without"
-                )
-            y[..., where] = missing
-    return y
 
 
 def _reading(name: str, value: ArrayLike, size: int) -> Array:

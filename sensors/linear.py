@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, cast, final, get_args
 
@@ -15,7 +15,7 @@ from dynsys.system.unknowns import UnknownKind, UnknownLayout
 from dynsys.types import Array
 from sensors.mounting import wrench_matrix
 from sensors.parameters import NUMBER, Parameter, Values, matrix, number
-from sensors.sensor import AbstractSensor, SensorRows
+from sensors.sensor import AbstractSensor, SensorRows, check_count, known_value
 
 __all__ = ["LinearMeasurement"]
 
@@ -113,9 +113,8 @@ class LinearMeasurement(AbstractSensor):
             for name, rows in parts.items()
         ]
         size = self._size
-        for what, given in (("bias", self.bias), ("value", self.value)):
-            if isinstance(given, Sequence) and len(given) != size:
-                raise ValueError(f"{what} has {len(given)} numbers, not {size}")
+        check_count("bias", self.bias, size)
+        check_count("value", self.value, size)
         bias = np.broadcast_to(np.asarray(self.bias or 0.0, dtype=np.float64), (size,))
         return SensorRows(
             labels=tuple(f"row[{k}]" for k in range(size)) if size > 1 else ("row",),
@@ -126,7 +125,7 @@ class LinearMeasurement(AbstractSensor):
         )
 
     def constant(self, size: int) -> Array | None:
-        return None if self.value is None else np.broadcast_to(self.value, (size,)).copy()
+        return known_value(self.value, size)
 
 
 def _term(unknowns: UnknownLayout, kind: UnknownKind, name: str, C: Array) -> Term:

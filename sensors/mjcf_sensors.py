@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -21,6 +20,10 @@ from sensors.mounting import rpy_of
 from sensors.sensor import AbstractSensor
 
 __all__ = ["from_mjcf"]
+
+INERTIAL: dict[str, type[Accelerometer | Gyroscope]]
+INERTIAL = {"accelerometer": Accelerometer, "gyro": Gyroscope}
+WRENCH = {"force": ("fx", "fy", "fz"), "torque": ("tx", "ty", "tz")}
 
 
 def from_mjcf(
@@ -70,17 +73,17 @@ class _Reader:
         """Return sensor s as one of ours; LayoutError if there is none like it."""
         from mujoco import mjtSensor
 
-        readers: dict[str, Callable[[int, str], AbstractSensor]] = {
-            "accelerometer": self.accelerometer,
-            "gyro": self.gyroscope,
-            "force": self.force,
-            "torque": self.torque,
-            "jointactfrc": self.joint_force,
-        }
         kind = mjtSensor(int(self.model.sensor_type[s])).name.removeprefix("mjSENS_").lower()
-        if kind not in readers:
-            raise LayoutError(f"sensor {name!r}: type {kind!r} is not supported")
-        return readers[kind](s, name.replace("(", "[").replace(")", "]"))
+        plain = name.replace("(", "[").replace(")", "]")
+        if kind in INERTIAL:
+            body, at = self._site(s)
+            xyz, rpy, std = at.r.tolist(), rpy_of(at.E), self._std(s)
+            return INERTIAL[kind](plain, self._frame(body), xyz=xyz, rpy=rpy, std=std)
+        if kind in WRENCH:
+            return self._wrench(s, plain, WRENCH[kind])
+        if kind == "jointactfrc":
+            return self._joint_force(s, plain)
+        raise LayoutError(f"sensor {name!r}: type {kind!r} is not supported")
 
     def _std(self, s: int) -> float | None:
         noise = float(self.model.sensor_noise[s])
@@ -96,22 +99,6 @@ class _Reader:
     def _frame(self, body: str) -> str:
         origin = f"{body}/origin"
         return origin if origin in self.robot.frames else body
-
-    def accelerometer(self, s: int, name: str) -> AbstractSensor:
-        body, at = self._site(s)
-        xyz, rpy = at.r.tolist(), rpy_of(at.E)
-        return Accelerometer(name, self._frame(body), xyz=xyz, rpy=rpy, std=self._std(s))
-
-    def gyroscope(self, s: int, name: str) -> AbstractSensor:
-        body, at = self._site(s)
-        xyz, rpy = at.r.tolist(), rpy_of(at.E)
-        return Gyroscope(name, self._frame(body), xyz=xyz, rpy=rpy, std=self._std(s))
-
-    def force(self, s: int, name: str) -> AbstractSensor:
-        return self._wrench(s, name, ("fx", "fy", "fz"))
-
-    def torque(self, s: int, name: str) -> AbstractSensor:
-        return self._wrench(s, name, ("tx", "ty", "tz"))
 
     def _wrench(self, s: int, name: str, components: tuple[str, ...]) -> AbstractSensor:
         """Wrench between the site's body and its parent, in the site's coordinates."""
@@ -132,7 +119,7 @@ class _Reader:
             std=self._std(s),
         )
 
-    def joint_force(self, s: int, name: str) -> AbstractSensor:
+    def _joint_force(self, s: int, name: str) -> AbstractSensor:
         j = int(self.model.sensor_objid[s])
         joint, dof = joint_names(self.model)[j], int(self.model.jnt_dofadr[j])
         if self.model.jnt_stiffness[j]:

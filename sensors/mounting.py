@@ -1,4 +1,9 @@
-"""Where a sensor sits, and the terms that come with it."""
+"""Where a sensor sits on the robot, and the terms that come with its place.
+
+A :class:`Mount` is a frame fixed to a body. What is measured there is the body's acceleration,
+velocity or external wrench, moved to the frame: X a, X v, X^-T f^x for the transform X from the
+body to the frame.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +18,12 @@ from dynsys.model.tree import KinematicTree
 from dynsys.system.equations import Kinematics, Term, Values
 from dynsys.system.unknowns import UnknownBlock, UnknownLayout
 from dynsys.types import Array, ScalarArray
+from sensors.parameters import FrameName, Vector3
+from sensors.sensor import AbstractSensor
 
 __all__ = [
     "Mount",
+    "MountedSensor",
     "add_bias",
     "generic_states",
     "offset",
@@ -86,6 +94,25 @@ class Mount:
             )
         M = coefficient @ wrench_matrix(self.transform)
         return Term.constant(unknowns.block("external_wrench", self.body), M)
+
+
+@dataclass(frozen=True)
+class MountedSensor(AbstractSensor):
+    """A sensor with a pose of its own.
+
+    Parameters
+    ----------
+    frame : body or named frame that carries it (-1: the base).
+    xyz, rpy : pose of the sensor within that frame, m and rad (fixed-axis roll, pitch, yaw).
+    """
+
+    frame: FrameName
+    xyz: Vector3 = (0.0, 0.0, 0.0)
+    rpy: Vector3 = (0.0, 0.0, 0.0)
+
+    def mount(self, unknowns: UnknownLayout) -> Mount:
+        """Frame of the sensor."""
+        return Mount.of(unknowns.robot, self.frame, self.xyz, self.rpy)
 
 
 def wrench_matrix(transform: Transform) -> Array:

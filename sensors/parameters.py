@@ -30,7 +30,6 @@ __all__ = [
     "Number",
     "Parameter",
     "Positive",
-    "Rows",
     "Values",
     "Vector3",
     "choice",
@@ -279,6 +278,5 @@ Deviation = Annotated[
     ),
 ]
 Matrix = Annotated[Sequence[Sequence[float]] | None, Parameter(matrix, _ROWS)]
-Rows = Annotated[Sequence[Sequence[float]], Parameter(matrix, _ROWS)]
 Components = Annotated[Sequence[str], _components(AXES)]
 MotionComponents = Annotated[Sequence[str], _components(MOTIONS)]

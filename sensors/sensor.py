@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from types import MappingProxyType
@@ -18,7 +18,14 @@ from dynsys.system.unknowns import UnknownBlock, UnknownLayout
 from dynsys.types import Array
 from sensors.parameters import Deviation, Matrix, Name, parameters
 
-__all__ = ["AbstractSensor", "SensorRows", "sensor_kinds"]
+__all__ = [
+    "AbstractConstraint",
+    "AbstractSensor",
+    "SensorRows",
+    "check_count",
+    "known_value",
+    "sensor_kinds",
+]
 
 _KINDS: dict[str, type[AbstractSensor]] = {}
 
@@ -182,6 +189,25 @@ class AbstractSensor(ABC):
         if np.linalg.eigvalsh(given)[0] < -1e-12 * largest:
             raise LayoutError(f"{self}: covariance has a negative eigenvalue; no noise has it")
         return 0.5 * (given + given.T)
+
+
+@dataclass(frozen=True)
+class AbstractConstraint(AbstractSensor):
+    """An exact statement y = 0: it needs no data, and has no noise unless ``std`` is given."""
+
+    def constant(self, size: int) -> Array:
+        return np.zeros(size)
+
+
+def check_count(what: str, value: float | Sequence[float] | None, size: int) -> None:
+    """Raise ValueError unless a value is one number, or as many as the sensor has rows."""
+    if isinstance(value, Sequence) and len(value) != size:
+        raise ValueError(f"{what} has {len(value)} numbers, not {size}")
+
+
+def known_value(value: float | Sequence[float] | None, size: int) -> Array | None:
+    """Return the y (size,) of a sensor that may be told its value: one number, or one each."""
+    return None if value is None else np.broadcast_to(value, (size,)).copy()
 
 
 def _groups(units: tuple[str, ...]) -> list[int]:

@@ -23,7 +23,7 @@ from problems.measured.measured_system import MeasuredSystem
 from problems.placement.search import ScoreBoard, Search, parse_goals
 from problems.verdict.repairs import candidate_sensors
 from sensors import AbstractSensor, Layout
-from sensors.files import read_layout, sensor_record
+from sensors.files import sensor_record
 from sensors.yaml_input import Item, read_yaml
 
 __all__ = [
@@ -262,7 +262,7 @@ def load_candidates(path: PathLike, robot: KinematicTree) -> list[Candidate]:
             rest = {key: value for key, value in item.value.items() if key != "cost"}
             entry = Item(rest, item.file, item.line)
         one = Item({"sensors": Item([entry], item.file, item.line)}, item.file, item.line)
-        found += [Candidate(sensor, cost) for sensor in read_layout(one, robot)]
+        found += [Candidate(sensor, cost) for sensor in Layout.read(one, robot)]
     return found
 
 

@@ -17,7 +17,7 @@ from dynsys.errors import LayoutError, RefusedError
 from dynsys.model.tree import KinematicTree
 from problems.logs.open import FORMATS
 from problems.problem_file import ProblemFile, load_problem, save_problem
-from sensors.files import read_layout, sensor_record
+from sensors.files import sensor_record
 from sensors.layout import Layout
 from sensors.sensor import AbstractSensor
 from sensors.yaml_input import parse_yaml, read_yaml
@@ -110,7 +110,7 @@ def layout_content(layout: Layout) -> Facts:
 def sensors_from(records: Sequence[Facts], robot: KinematicTree) -> list[AbstractSensor]:
     """Sensors from records as a layout file has them."""
     text = yaml.safe_dump({"sensors": list(records)}, sort_keys=False)
-    return list(read_layout(parse_yaml(text, "suggestion"), robot))
+    return list(Layout.read(parse_yaml(text, "suggestion"), robot))
 
 
 def listing(folder: Folder) -> dict[str, list[str]]:

@@ -14,7 +14,6 @@ from typing import Any
 
 from dynsys.errors import LayoutError, nearest_name
 from dynsys.model.tree import KinematicTree
-from sensors.files import load_layout
 from sensors.layout import Layout
 from sensors.yaml_input import read_yaml
 
@@ -41,7 +40,7 @@ def load(name: str, robot: KinematicTree) -> Layout:
     """Layout ``name`` on a robot read from the model that :func:`about` names."""
     _check(name)
     with resources.as_file(resources.files(__name__) / f"{name}.yaml") as path:
-        return load_layout(path, robot)
+        return Layout.load(path, robot)
 
 
 def about(name: str) -> dict[str, Any]:
