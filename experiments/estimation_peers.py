@@ -27,7 +27,7 @@ from typing import final
 
 import numpy as np
 
-from dynsys.kernel.estimators import estimation_kernel
+from dynsys.kernel.build import estimation_kernel
 from dynsys.kernel.kernel import Kernel
 from dynsys.model.tree import KinematicTree
 from dynsys.plan.saddle_program import ESTIMATES, EstimatorSpec

@@ -39,7 +39,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -282,9 +282,7 @@ def _checked(file: Any, size: int, key: str) -> Entry | None:
 # ---- an entry as bytes -----------------------------------------------------------------------
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class Entry:
+class Entry(NamedTuple):
     """What was stored under ``key``: ``payload``, ``metadata`` (JSON values) and ``arrays``."""
 
     key: str

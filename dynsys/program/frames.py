@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, TypeAlias, final
+from typing import Literal, NamedTuple, TypeAlias, final
 
 import numpy as np
 
@@ -61,9 +61,7 @@ SOLID = 1e-3
 """Smallest moment about the centre of mass of a solid body, in the largest about its origin."""
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class _Stage:
+class _Stage(NamedTuple):
     """One body of the rewritten robot: fixed placement, then a joint with an angle offset."""
 
     parent: int

@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dynsys.errors import KernelBuildError, LayoutError, nearest_name
+from dynsys.kernel.build import estimation_kernel
 from dynsys.kernel.c.source import export_c
-from dynsys.kernel.estimators import estimation_kernel
 from dynsys.kernel.kernel import Kernel
 from dynsys.model.tree import KinematicTree
 from dynsys.plan.fingerprint import (

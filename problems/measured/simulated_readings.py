@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynsys.errors import KernelBuildError, LayoutError
-from dynsys.kernel.build import kernel_from
-from dynsys.kernel.estimators import estimation_kernel
+from dynsys.kernel.build import estimation_kernel, kernel_from
 from dynsys.kernel.kernel import Kernel
 from dynsys.model.tree import KinematicTree
 from dynsys.plan.record import SAMPLES, body_quantities, sample_states, symmetric_dynamics

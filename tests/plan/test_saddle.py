@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import dynsys
 from dynsys.errors import KernelBuildError
+from dynsys.kernel.build import estimation_kernel
 from dynsys.kernel.cache import KernelCache
-from dynsys.kernel.estimators import estimation_kernel
 from dynsys.model.tree import KinematicTree
 from dynsys.plan.saddle_program import ESTIMATES, EstimatorSpec, estimation_program
 from dynsys.system.equations import EquationBlock, Term

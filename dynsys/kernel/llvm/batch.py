@@ -17,6 +17,7 @@ from dynsys.kernel.llvm.target import Target
 from dynsys.kernel.llvm.text import (
     Lines,
     VectorType,
+    counting_loop,
     internal_function,
     next_step,
     row_addresses,
@@ -192,26 +193,23 @@ class _TileMemory:
 def _tile_loop(
     name: str, parameters: str, lines: Lines, memory: _TileMemory, *, result: str = ""
 ) -> str:
-    """A function that runs ``lines`` for %t = 0 .. %tiles, with %tile the address of tile t."""
+    """A function that runs ``lines`` for every tile %k, with %tile its address.
+
+    ``result`` is the value, %sum in the next round, that the function returns.
+    """
     t = memory.t
     carried = f"  %sum = phi {t} [ zeroinitializer, %start ], [ {result}, %loop ]\n"
-    kind = t if result else "void"
-    return f"""
-define internal {kind} {name}(ptr %scratch, i64 %tiles{parameters}) noinline {{
-start:
-  br label %loop
-loop:
-  %t = phi i64 [ 0, %start ], [ %t_next, %loop ]
-{carried if result else ""}  %offset = mul i64 %t, {memory.size * t.width}
+    address = f"""\
+  %offset = mul i64 %k, {memory.size * t.width}
   %tile = getelementptr {t.element}, ptr %scratch, i64 %offset
-{lines}
-  %t_next = add i64 %t, 1
-  %more = icmp ult i64 %t_next, %tiles
-  br i1 %more, label %loop, label %done
-done:
-  ret {f"{t} {result}" if result else "void"}
-}}
 """
+    loop = counting_loop("", carried if result else "", f"{address}{lines}", "%tiles")
+    return internal_function(
+        name,
+        "ptr %scratch, i64 %tiles" + parameters,
+        loop,
+        f"{t} {result}" if result else "void",
+    )
 
 
 # ---- the loop over blocks of tiles, and the rows left over -----------------------------------
@@ -425,9 +423,9 @@ def _with_nan(lines: Lines, t: VectorType, values: list[str], total: str) -> str
 
 
 def _row_addresses(lines: Lines, t: VectorType, group: int) -> list[str]:
-    """Addresses of the W rows of tile %t in a group."""
+    """Addresses of the W rows of tile %k in a group."""
     stride = f"i64 %s{group}"
-    number = lines.let(f"mul i64 %t, {t.width}")
+    number = lines.let(f"mul i64 %k, {t.width}")
     offset = lines.let(f"mul i64 {number}, %s{group}")
     rows = [lines.let(f"getelementptr {t.element}, ptr %p{group}, i64 {offset}")]
     for _ in range(1, t.width):

@@ -20,11 +20,10 @@ block overlaps its neighbour instead of reaching beyond the matrix: nothing need
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import final
 
 from dynsys.kernel.llvm.batch import store_columns, transposed
-from dynsys.kernel.llvm.text import Lines, VectorType, internal_function
+from dynsys.kernel.llvm.text import Lines, VectorType, counting_loop, internal_function
 from dynsys.recursive.common_frame import Freedoms
 from dynsys.recursive.inverse import (
     inertia_from_composites,
@@ -124,26 +123,12 @@ def _union(supports: Supports, first: int, count: int) -> frozenset[int]:
 
 
 @final
-@dataclass(frozen=True, eq=False)
 class InertiaTail:
     """H (n, n) by the expanded ``parent``; the head gives H_ii (n,), S (6, n), F (6, n)."""
 
-    parent: IntArray
-
-    @property
-    def n(self) -> int:
-        """Number of freedoms."""
-        return len(self.parent)
-
-    @property
-    def n_head(self) -> int:
-        """Numbers that the head computes."""
-        return 13 * self.n
-
-    @property
-    def n_work(self) -> int:
-        """Numbers of memory."""
-        return 0
+    def __init__(self, parent: IntArray) -> None:
+        self.parent, self.n = parent, len(parent)
+        self.n_head, self.n_work = 13 * self.n, 0
 
     def evaluate(self, head: ScalarArray) -> ScalarArray:
         """H (n, n) from the numbers of the head, without vectors."""
@@ -242,53 +227,24 @@ class InertiaTail:
 
 
 @final
-@dataclass(frozen=True, eq=False)
 class GramTail:
     """G (m, m) of m columns; ``supports`` names the freedoms that support each column.
 
-    The head gives the columns x (6, m), unless they are the freedoms themselves, then D (n,),
-    S (6, n) and U (6, n).
+    The head gives the columns x (6, m), unless they are the freedoms themselves (``own``), then
+    D (n,), S (6, n) and U (6, n). ``parent`` is the expanded array.
     """
 
-    parent: IntArray  # expanded
-    supports: Supports
-    own: bool  # columns are the freedoms themselves
-
-    @property
-    def n(self) -> int:
-        """Number of freedoms."""
-        return len(self.parent)
-
-    @property
-    def m(self) -> int:
-        """Number of columns."""
-        return len(self.supports)
-
-    @property
-    def n_head(self) -> int:
-        """Numbers that the head computes."""
-        return self._D + 13 * self.n
-
-    @property
-    def n_work(self) -> int:
-        """Numbers of memory: S', U', r, x of the freedoms, V."""
-        return self._V + self.n * self.m
-
-    @property
-    def _r(self) -> int:
-        return 12 * self.n
-
-    @property
-    def _x(self) -> int:
-        return 13 * self.n if self.own else 0
-
-    @property
-    def _D(self) -> int:
-        return 0 if self.own else 6 * self.m
-
-    @property
-    def _V(self) -> int:
-        return (19 if self.own else 13) * self.n
+    def __init__(self, parent: IntArray, supports: Supports, *, own: bool) -> None:
+        self.parent, self.supports, self.own = parent, supports, own
+        n, m = self.n, self.m = len(parent), len(supports)
+        # numbers of the head: x | D S U
+        self._D = 0 if own else 6 * m
+        self.n_head = self._D + 13 * n
+        # numbers of memory: S' U' r | x of the freedoms | V
+        self._r = 12 * n
+        self._x = 13 * n if own else 0
+        self._V = 19 * n if own else 13 * n
+        self.n_work = self._V + n * m
 
     def evaluate(self, head: ScalarArray) -> ScalarArray:
         """G (m, m) from the numbers of the head, without vectors."""
@@ -308,13 +264,19 @@ class GramTail:
         for first in block_starts(self.m, 2 * width):
             self._call_sweep(main, tables, t, first)
         # V(i,i) = -r(i)
-        if self.own:
-            main.do("call void @gram_diagonal(ptr %work)")
+        for i in range(self.n if self.own else 0):
+            number = VectorType(dtype, 1)
+            r = main.load(number, main.at(t, "%work", self._r + i))
+            minus = main.let(f"fneg {number} {r}")
+            main.store(number, minus, main.at(t, "%work", self._V + i * (self.m + 1)))
         # G(a,b) = V(:,a)^T V(:,b)
         _call_products(main, tables, t, self.supports, self._V)
-        functions = [self._scale(t), self._sweep(t), _product_functions(t, self.m)]
-        if self.own:
-            functions.append(self._diagonal(t))
+        functions = (
+            self._scale(t),
+            self._sweep(t),
+            _tile(t, self.m, mirror=True),
+            _tile(t, self.m, mirror=False),
+        )
         return tables.text() + "".join(functions) + _tail_function(main)
 
     # ---- scaling -------------------------------------------------------------------------
@@ -337,30 +299,6 @@ class GramTail:
                 x = lines.let(f"fmul {t} {scaled}, {r}")
                 lines.store(t, x, lines.at(t, "%at", self._x + (k - 6) * self.n))
         return internal_function("@gram_scale", "ptr %head, ptr %work, i64 %first", lines)
-
-    def _diagonal(self, t: VectorType) -> str:
-        """Text of ``@gram_diagonal(work)``: V_ii = -r_i."""
-        return f"""
-define internal void @gram_diagonal(ptr %work) noinline {{
-start:
-  %r = getelementptr {t.element}, ptr %work, i64 {self._r}
-  %V = getelementptr {t.element}, ptr %work, i64 {self._V}
-  br label %loop
-loop:
-  %i = phi i64 [ 0, %start ], [ %next, %loop ]
-  %from = getelementptr {t.element}, ptr %r, i64 %i
-  %value = load {t.element}, ptr %from
-  %minus = fneg {t.element} %value
-  %place = mul i64 %i, {self.m + 1}
-  %to = getelementptr {t.element}, ptr %V, i64 %place
-  store {t.element} %minus, ptr %to
-  %next = add i64 %i, 1
-  %more = icmp ult i64 %next, {self.n}
-  br i1 %more, label %loop, label %done
-done:
-  ret void
-}}
-"""
 
     # ---- sweep ---------------------------------------------------------------------------
 
@@ -403,32 +341,22 @@ done:
             for h in range(2):
                 x = names[2 * k + h]
                 after[2 * k + h] = loop.multiply_subtract(t, U, rows[h], x)
-        parameters = "ptr %x, ptr %work, i64 %first, i64 %count, ptr %steps, ptr %masks"
-        return f"""
-define internal void @gram_sweep({parameters}) noinline {{
-start:
-{start}
-  br label %loop
-loop:
-  %step = phi i64 [ 0, %start ], [ %next, %loop ]
-{_phis(t, names, first, after)}
-  %step_at = getelementptr i32, ptr %steps, i64 %step
+        place = f"""\
+  %step_at = getelementptr i32, ptr %steps, i64 %k
   %j32 = load i32, ptr %step_at
   %j = zext i32 %j32 to i64
   %freedom = getelementptr {t.element}, ptr %work, i64 %j
-  %mask_place = mul i64 %step, {2 * t.width}
+  %mask_place = mul i64 %k, {2 * t.width}
   %mask_at = getelementptr {t.element}, ptr %masks, i64 %mask_place
   %row = mul i64 %j, {self.m}
   %row_far = add i64 %row, {self._V}
   %row_at = getelementptr {t.element}, ptr %column, i64 %row_far
-{loop}
-  %next = add i64 %step, 1
-  %more = icmp ult i64 %next, %count
-  br i1 %more, label %loop, label %done
-done:
-  ret void
-}}
 """
+        return internal_function(
+            "@gram_sweep",
+            "ptr %x, ptr %work, i64 %first, i64 %count, ptr %steps, ptr %masks",
+            counting_loop(start, _phis(t, names, first, after), f"{place}{loop}", "%count"),
+        )
 
     def _dot(self, lines: Lines, t: VectorType, x: list[str]) -> str:
         """x . S'_j, in two sums that do not wait for each other."""
@@ -469,11 +397,6 @@ def _call_products(
             main.do(f"call void @{name}(ptr %work, ptr %out, {place})")
 
 
-def _product_functions(t: VectorType, m: int) -> str:
-    """Text of ``@gram_tile`` and ``@gram_inner_tile``, which leaves the mirror out."""
-    return _tile(t, m, mirror=True) + _tile(t, m, mirror=False)
-
-
 def _tile(t: VectorType, m: int, *, mirror: bool) -> str:
     """W rows from a, 2 W columns from b: sums over ``count`` rows of V."""
     loop, done = Lines("t"), Lines("d")
@@ -492,44 +415,39 @@ def _tile(t: VectorType, m: int, *, mirror: bool) -> str:
     for h in range(2 if mirror else 0):
         rows = [done.at(t, "%out_ba", (h * t.width + i) * m) for i in range(t.width)]
         store_columns(done, t, rows, 0, finals[h::2])
-    name = "gram_tile" if mirror else "gram_inner_tile"
-    parameters = "ptr %work, ptr %out, i64 %a, i64 %b, i64 %count, ptr %rows"
-    return f"""
-define internal void @{name}({parameters}) noinline {{
-start:
+    start = f"""\
   %at_a = getelementptr {t.element}, ptr %work, i64 %a
   %at_b = getelementptr {t.element}, ptr %work, i64 %b
   %some = icmp ne i64 %count, 0
-  br i1 %some, label %loop, label %done
-loop:
-  %k = phi i64 [ 0, %start ], [ %next, %loop ]
-{_phis(t, sums, zeros, after)}
+  br i1 %some, label %loop, label %done"""
+    place = f"""\
   %row_at = getelementptr i32, ptr %rows, i64 %k
   %row32 = load i32, ptr %row_at
   %row = zext i32 %row32 to i64
   %from_a = getelementptr {t.element}, ptr %at_a, i64 %row
   %from_b = getelementptr {t.element}, ptr %at_b, i64 %row
-{loop}
-  %next = add i64 %k, 1
-  %more = icmp ult i64 %next, %count
-  br i1 %more, label %loop, label %done
-done:
-{_phis(t, finals, zeros, after)}
+"""
+    end = f"""\
+{_phis(t, finals, zeros, after)}\
   %row_a = mul i64 %a, {m}
   %place_ab = add i64 %row_a, %b
   %out_ab = getelementptr {t.element}, ptr %out, i64 %place_ab
   %row_b = mul i64 %b, {m}
   %place_ba = add i64 %row_b, %a
   %out_ba = getelementptr {t.element}, ptr %out, i64 %place_ba
-{done}
-  ret void
-}}
 """
+    return internal_function(
+        "@gram_tile" if mirror else "@gram_inner_tile",
+        "ptr %work, ptr %out, i64 %a, i64 %b, i64 %count, ptr %rows",
+        counting_loop(
+            start, _phis(t, sums, zeros, after), f"{place}{loop}", "%count", f"{end}{done}"
+        ),
+    )
 
 
 def _phis(t: VectorType, names: list[str], first: list[str], after: list[str]) -> str:
     """Values that a loop carries: what they are at its start, and after a round."""
-    return "\n".join(
-        f"  {name} = phi {t} [ {a}, %start ], [ {b}, %loop ]"
+    return "".join(
+        f"  {name} = phi {t} [ {a}, %start ], [ {b}, %loop ]\n"
         for name, a, b in zip(names, first, after, strict=True)
     )

@@ -5,8 +5,7 @@ Sines and cosines are still evaluated W at a time: the angles of one state sit s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol, TypeAlias, final
+from typing import NamedTuple, Protocol, TypeAlias, final
 
 from dynsys.kernel.llvm.sincos import sincos
 from dynsys.kernel.llvm.target import Target
@@ -26,9 +25,7 @@ _RELOAD_DISTANCE = 40
 than a register that is spilled in between."""
 
 
-@final
-@dataclass(frozen=True)
-class _Pack:
+class _Pack(NamedTuple):
     """Arguments evaluated together; ``offset`` counts numbers in the argument memory."""
 
     offset: int

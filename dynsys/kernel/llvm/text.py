@@ -14,6 +14,7 @@ __all__ = [
     "FEWEST",
     "Lines",
     "VectorType",
+    "counting_loop",
     "finite_function",
     "internal_function",
     "literal",
@@ -172,14 +173,38 @@ class Lines:
         return self.let(f"icmp eq i{t.width} {packed}, -1")
 
 
-def internal_function(name: str, parameters: str, lines: Lines) -> str:
-    """A function without result, not inlined."""
+def internal_function(
+    name: str, parameters: str, instructions: Lines | str, result: str = "void"
+) -> str:
+    """A function that is not inlined; ``result`` is its type and, unless void, the value."""
     return f"""
-define internal void {name}({parameters}) noinline {{
-{lines}
-  ret void
+define internal {result.split(" %")[0]} {name}({parameters}) noinline {{
+{instructions}
+  ret {result}
 }}
 """
+
+
+def counting_loop(
+    before: Lines | str, carried: str, inside: Lines | str, count: object, after: object = ""
+) -> str:
+    """Instructions ``inside`` for %k = 0 .. count - 1, at least once, and what is around them.
+
+    ``before`` may end with a jump of its own. ``carried`` are the values of one round that the
+    next one needs (phi instructions).
+    """
+    enter = "" if f"{before}".rstrip().endswith("%done") else "\n  br label %loop"
+    return f"""\
+start:
+{before}{enter}
+loop:
+  %k = phi i64 [ 0, %start ], [ %next, %loop ]
+{carried}{inside}
+  %next = add i64 %k, 1
+  %more = icmp ult i64 %next, {count}
+  br i1 %more, label %loop, label %done
+done:
+{after}"""
 
 
 def row_parameters(count: int) -> str:
