@@ -2,15 +2,12 @@
 
     D(q) d + b(q, qd) = 0,      d = accelerations, wrenches, torques and qdd of the robot
 
-The laws of motion (:mod:`dynsys.system.laws`) leave open the external wrench of each body, and
-qdd or torque of each joint. Dynamics knows the wrenches and, joint by joint, qdd or torque:
-further rows "unknown = what is given" make D square. The three problems below differ in which
-joints have a known qdd, and in the name of what they are given.
-
-The rest they share (:mod:`problems.problem`): ``plan`` is the order of elimination
-(:mod:`dynsys.plan.symmetric`), ``compile`` executes it once on the expression graph of the
-robot and turns what that records into a kernel (:mod:`dynsys.kernel.kernel`), ``solve`` and
-``solve_batch`` hand states to the kernel.
+The laws of motion (dynsys.system.laws) leave open the external wrench of each body, and
+qdd or torque of each joint. Dynamics knows all wrenches and, joint by joint, qdd or torque:
+rows "unknown = what is given" make D square. The three problems differ in nothing else. What
+they share (problems.problem): ``plan``, the order of elimination (dynsys.plan.symmetric);
+``compile``, which executes it once on the expression graph of the robot and makes a kernel of
+what that records (dynsys.kernel.kernel); ``solve``, which hands states to the kernel.
 """
 
 from __future__ import annotations
@@ -99,17 +96,12 @@ class HybridDynamics(AbstractDynamics):
     ----------
     known_acceleration : names of the joints whose acceleration is known (all freedoms of each);
         of all other joints the torque is known. A floating base's joint is called ``root``.
-
-    Raises
-    ------
-    ModelError
-        if a name is no joint of the robot, or one that follows another (mimic).
+        ModelError if a name is no joint, or one that follows another (mimic).
 
     >>> import dynsys, problems
     >>> robot = dynsys.synthetic.chain(3)
     >>> problem = problems.HybridDynamics(robot, known_acceleration=robot.joint_names[:1])
-    >>> sol = problem.solve(robot.neutral(), [0, 0, 0], [1.0, 0.0, 0.0])  # qdd_1, tau_2, tau_3
-    >>> sol.qdd[0].item()
+    >>> problem.solve([0, 0, 0], [0, 0, 0], [1, 0, 0]).qdd[0].item()    # qdd_1, tau_2, tau_3
     1.0
     """
 

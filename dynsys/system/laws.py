@@ -7,8 +7,7 @@ its dual unknown: rows in the order of their duals make D symmetric (dynsys.plan
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import TypeAlias
+from collections.abc import Collection, Iterator
 
 import numpy as np
 
@@ -20,20 +19,15 @@ from dynsys.types import ScalarArray
 __all__ = ["known", "known_inputs", "laws", "net_wrench_law", "torque_law"]
 
 
-Equations: TypeAlias = tuple[EquationBlock, ...]
-
-
-def laws(unknowns: UnknownLayout) -> Equations:
+def laws(unknowns: UnknownLayout) -> Iterator[EquationBlock]:
     """All laws of a robot, body by body: acceleration, (net wrench), balance, torque."""
-    blocks: list[EquationBlock] = []
     for i in range(unknowns.robot.n_bodies):
-        blocks.append(acceleration_law(unknowns, i))
+        yield acceleration_law(unknowns, i)
         if unknowns.net_wrench:
-            blocks.append(net_wrench_law(unknowns, i))
-        blocks.append(balance_law(unknowns, i))
+            yield net_wrench_law(unknowns, i)
+        yield balance_law(unknowns, i)
         if i in unknowns.driven:
-            blocks.append(torque_law(unknowns, i))
-    return tuple(blocks)
+            yield torque_law(unknowns, i)
 
 
 def acceleration_law(unknowns: UnknownLayout, i: int) -> EquationBlock:
@@ -122,18 +116,18 @@ def known(unknowns: UnknownLayout, kind: UnknownKind, i: int) -> EquationBlock:
     return EquationBlock.paired(f"known_{kind}", unknown.name, dual, terms, measured=True)
 
 
-def known_inputs(unknowns: UnknownLayout, accelerated: Collection[int]) -> Equations:
+def known_inputs(unknowns: UnknownLayout, accelerated: Collection[int]) -> list[EquationBlock]:
     """All external wrenches, and of every joint its acceleration or else its torque.
 
     Body by body f^x_i, then qdd_i for the joints in ``accelerated``, tau_i for the others:
     together with the laws a square system.
     """
-    blocks: list[EquationBlock] = []
+    blocks = []
     for i in range(unknowns.robot.n_bodies):
         blocks.append(known(unknowns, "external_wrench", i))
         if i in unknowns.driven:
             blocks.append(known(unknowns, "qdd" if i in accelerated else "torque", i))
-    return tuple(blocks)
+    return blocks
 
 
 def _momentum_rate(unknowns: UnknownLayout, i: int) -> tuple[Term, Values | None]:

@@ -61,7 +61,7 @@ class LinearSystem:
 
     def __init__(self, robot: KinematicTree, *, net_wrench: bool = False) -> None:
         unknowns = UnknownLayout(robot, net_wrench)
-        self._set(unknowns, laws(unknowns))
+        self._set(unknowns, tuple(laws(unknowns)))
 
     def _set(self, unknowns: UnknownLayout, equations: Sequence[EquationBlock]) -> None:
         object.__setattr__(self, "robot", unknowns.robot)

@@ -266,7 +266,8 @@ class NearestMotion:
     @cached_property
     def _given(self) -> tuple[EquationBlock, ...]:
         """Every wrench and every joint acceleration, body by body."""
-        return known_inputs(self.readings.unknowns, range(self.readings.robot.n_bodies))
+        bodies = range(self.readings.robot.n_bodies)
+        return tuple(known_inputs(self.readings.unknowns, bodies))
 
     def _inputs(self, x: Array) -> Array:
         """Given quantities (..., rows), in the order of their equations, from x."""
