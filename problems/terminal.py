@@ -1,4 +1,8 @@
-"""What the command line writes: tables, notes and JSON on stdout, errors on stderr."""
+"""What the command line writes: tables, notes and JSON on stdout, errors on stderr.
+
+rich draws the tables and bars. It is imported when something is drawn: commands start quickly,
+and ``dynsys doctor`` can say that it is missing.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +12,11 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from rich import box
-from rich.console import Console
-from rich.progress import Progress, track
-from rich.table import Table
-from rich.text import Text
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
 
 __all__ = [
     "number",
@@ -32,17 +34,17 @@ WIDTH_WHEN_PIPED = 160
 """Columns of a table that goes to a file or a pipe, unless COLUMNS is set."""
 
 
-class _PlainConsole(Console):
-    """Console that leaves a reader who has seen enough to the caller (rich would exit 1)."""
-
-    def on_broken_pipe(self) -> None:
-        raise BrokenPipeError
-
-
 def _console(*, error: bool = False) -> Console:
+    """Console that leaves a reader who has seen enough to the caller (rich would exit 1)."""
+    from rich.console import Console
+
+    class Plain(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError
+
     stream = sys.stderr if error else sys.stdout
     free = not stream.isatty() and "COLUMNS" not in os.environ
-    return _PlainConsole(
+    return Plain(
         file=stream, highlight=False, markup=False, width=WIDTH_WHEN_PIPED if free else None
     )
 
@@ -81,6 +83,10 @@ def show_table(
 
 
 def _table(columns: Sequence[str], body: list[dict[str, str]], right: Sequence[str]) -> Table:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     for column in columns:
         justify: Any = "right" if column in right else "left"
@@ -92,6 +98,8 @@ def _table(columns: Sequence[str], body: list[dict[str, str]], right: Sequence[s
 
 def show_line(text: str = "") -> None:
     """Write one line of prose; lines that a person may copy are not broken."""
+    from rich.text import Text
+
     _console().print(Text(text), soft_wrap=True)
 
 
@@ -121,6 +129,8 @@ def progress_bar(what: str) -> Iterator[Callable[[int, int], Callable[[int], Non
 
     Yields a function of (done, total) that returns what is told of each further advance.
     """
+    from rich.progress import Progress
+
     console = _console(error=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
 
@@ -133,5 +143,7 @@ def progress_bar(what: str) -> Iterator[Callable[[int, int], Callable[[int], Non
 
 def progress(items: Sequence[T], what: str) -> Iterable[T]:
     """Yield the items while a bar on stderr shows how far it is (on a terminal only)."""
+    from rich.progress import track
+
     console = _console(error=True)
     return track(items, what, console=console, transient=True, disable=not console.is_terminal)

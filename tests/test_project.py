@@ -21,7 +21,12 @@ MAY_IMPORT = {
     "sensors": {"dynsys", "sensors"},
     "problems": {"dynsys", "sensors", "problems"},
 }
-WRITERS = {"problems/terminal.py", "problems/command/main.py", "problems/doctor.py"}
+WRITERS = {
+    "problems/terminal.py",
+    "problems/command/completion.py",
+    "problems/command/doctor.py",
+    "problems/command/main.py",
+}
 ENTRY = ROOT / "dynsys" / "__main__.py"
 """Runs the command line, which is in problems: the one file that imports upwards."""
 CITATION = re.compile(r"(?<![\w\])])\[([A-Z][A-Z0-9]+)\]")

@@ -4,28 +4,32 @@ from __future__ import annotations
 
 import argparse
 
-from problems.command.arguments import add_problem, positive, whole
+from problems import terminal
+from problems.command.arguments import add_flags, add_numbers, add_problem, positive, whole
+from problems.problem_file import load_problem
 
-__all__ = ["add_arguments", "run"]
+__all__ = ["EXAMPLES", "SUMMARY", "add_arguments", "run"]
+
+SUMMARY = "Say what a layout determines; exit 1 if not all."
+EXAMPLES = """\
+  dynsys check catalogue:nao           what two feet on load cells leave unseen
+  dynsys check problem.yaml --quick    without the search for bad postures
+  dynsys check problem.yaml --json | jq .repairs"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add_problem(parser)
-    parser.add_argument(
-        "--samples", type=positive, default=24, help="random postures to judge at (default 24)"
+    add_numbers(
+        parser,
+        ("samples", positive, 24, "random postures to judge at"),
+        ("seed", whole, 0, "of the postures"),
     )
-    parser.add_argument("--seed", type=whole, default=0, help="of the postures (default 0)")
-    parser.add_argument(
-        "--quick", action="store_true", help="do not search for postures where the rank drops"
-    )
+    add_flags(parser, quick="do not search for postures where the rank drops")
 
 
 def run(args: argparse.Namespace) -> int:
     """Show the verdict; 1 if something is not determined."""
-    from problems import terminal
-    from problems.problem_file import load_problem
-
     problem = load_problem(args.problem)
     verdict = problem.estimation.verdict(
         samples=args.samples, seed=args.seed, search=not args.quick

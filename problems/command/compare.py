@@ -6,24 +6,32 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from problems.command.arguments import positive, whole
+from problems import terminal
+from problems.command.arguments import KINDS, add_flags, add_numbers, positive, whole
+from problems.command.plan import draw_order
+from problems.planning import Compared, PlanRequest, compare, read_request
+from problems.terminal import number, show_line, show_prose, show_table
 
-__all__ = ["add_arguments", "run"]
+__all__ = ["EXAMPLES", "SUMMARY", "add_arguments", "run"]
+
+SUMMARY = "Compare orders of elimination with RNEA, ABA and CRBA."
+EXAMPLES = """\
+  dynsys compare example:humanoid --problem fd
+  dynsys compare synthetic:chain:8 --problem published:sie_friction --plot png
+  dynsys compare arm.urdf --problem id --no-time --json"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("robot", metavar="ROBOT", help="a robot, as for 'dynsys info'")
-    parser.add_argument(
-        "--problem", default="fd", metavar="KIND",
-        help="id, fd (default), hybrid:JOINT,..., published:NAME or a layout file",
-    )  # fmt: skip
-    parser.add_argument("--floating-base", action="store_true", help="free root link")
-    parser.add_argument(
-        "--states", type=positive, default=16, help="sampled states (default 16)"
+    parser.add_argument("--problem", default="fd", metavar="KIND", help=KINDS)
+    add_flags(parser, floating_base="free root link")
+    add_numbers(
+        parser,
+        ("states", positive, 16, "sampled states"),
+        ("seed", whole, 0, "of the states"),
     )
-    parser.add_argument("--seed", type=whole, default=0, help="of the states (default 0)")
-    parser.add_argument("--no-time", action="store_true", help="do not compile and measure")
+    add_flags(parser, no_time="do not compile and measure")
     parser.add_argument(
         "--plot", metavar="FOLDER", type=Path, help="pictures of D under every order"
     )
@@ -31,15 +39,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Show the table."""
-    from problems import terminal
-    from problems.planning import compare, read_request
-
     request = read_request(args.robot, args.problem, args.floating_base)
     rows = compare(request, states=args.states, seed=args.seed, timed=not args.no_time)
     pictures: list[str] = []
     if args.plot is not None:
-        from problems.command.plan import draw_order
-
         for row in terminal.progress([r for r in rows if r.order is not None], "drawing"):
             name = "".join(c if c.isalnum() else "_" for c in row.name)
             path = args.plot / f"{name}.png"
@@ -56,17 +59,17 @@ def run(args: argparse.Namespace) -> int:
         }
         terminal.show_json(told)
         return 0
-    _show(request.name, request.system, rows)
+    _show(request, rows)
     for picture in pictures:
         terminal.show_line(f"wrote {picture}")
     return 0
 
 
-def _show(name: str, system: Any, rows: Any) -> None:
-    from problems.terminal import number, show_line, show_prose, show_table
-
+def _show(request: PlanRequest, rows: list[Compared]) -> None:
+    system = request.system
     show_line(
-        f"{system.robot.name}, {name}: {system.shape[1]} unknowns, {system.nnz} entries of D"
+        f"{system.robot.name}, {request.name}: {system.shape[1]} unknowns, {system.nnz} entries"
+        " of D"
     )
     show_line()
     columns = (

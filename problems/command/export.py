@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from problems.command.arguments import names_in
+from dynsys.errors import LayoutError
+from problems import terminal
+from problems.command.arguments import add_flags, names_in
+from problems.planning import read_request
+from problems.problem_file import load_problem
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+__all__ = ["EXAMPLES", "SUMMARY", "add_arguments", "run"]
 
-__all__ = ["add_arguments", "run"]
+SUMMARY = "Write a problem as dependency-free C99 for a controller."
+EXAMPLES = """\
+  dynsys export arm.urdf --problem id -o controller/dynamics
+  dynsys export example:humanoid --floating-base --outputs qdd,joint_wrench -o c
+  dynsys export catalogue:nao_slippery --outputs torque,std.torque -o c"""
 
 LAYOUTS = (".yaml", ".yml")
 STD = "std."
@@ -34,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DYNAMICS",
         help="of a robot: id, fd (default) or hybrid:JOINT,...",
     )
-    parser.add_argument("--floating-base", action="store_true", help="free root link")
+    add_flags(parser, floating_base="free root link")
     parser.add_argument("--name", help="of the C function (default: the problem's)")
     parser.add_argument(
         "--outputs",
@@ -43,19 +50,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what it computes: torque, qdd, acceleration, joint_wrench; of an estimator also"
         " external_wrench and std.NAME (default: torque, or what the dynamics ask for)",
     )
-    parser.add_argument(
-        "--wrenches", action="store_true", help="of a robot: external wrenches as an input"
+    add_flags(
+        parser,
+        wrenches="of a robot: external wrenches as an input",
+        float32="single precision (default double)",
+        overwrite="replace files that are there",
     )
-    parser.add_argument(
-        "--float32", action="store_true", help="single precision (default double)"
-    )
-    parser.add_argument("--overwrite", action="store_true", help="replace files that are there")
 
 
 def run(args: argparse.Namespace) -> int:
     """Write the files and say how to try them."""
-    from problems import terminal
-
     outputs = names_in(args.outputs)
     if args.what.endswith(LAYOUTS) or args.what.startswith("catalogue:"):
         robot, problem, files = _estimator(args, outputs)
@@ -82,9 +86,6 @@ def run(args: argparse.Namespace) -> int:
 def _dynamics(
     args: argparse.Namespace, outputs: Sequence[str]
 ) -> tuple[str, str, Sequence[Path]]:
-    from dynsys.errors import LayoutError
-    from problems.planning import read_request
-
     request = read_request(args.what, args.problem, args.floating_base)
     if request.dynamics is None:
         raise LayoutError(
@@ -105,9 +106,6 @@ def _dynamics(
 def _estimator(
     args: argparse.Namespace, outputs: Sequence[str]
 ) -> tuple[str, str, Sequence[Path]]:
-    from dynsys.errors import LayoutError
-    from problems.problem_file import load_problem
-
     if args.wrenches or args.problem != "fd" or args.floating_base:
         raise LayoutError(
             f"{args.what}: a problem file says what is known itself; leave out --problem,"

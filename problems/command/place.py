@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
 
-from problems.command.arguments import add_problem, names_in, positive, whole
+import yaml
 
-if TYPE_CHECKING:
-    from dynsys.model.tree import KinematicTree
-    from problems.placement.placement import Placement
+from dynsys.model.tree import KinematicTree
+from problems import terminal
+from problems.command.arguments import add_numbers, add_problem, names_in, positive, whole
+from problems.placement.placement import (
+    Placement,
+    load_candidates,
+    place_sensors,
+    save_curve,
+)
+from problems.problem_file import load_problem
+from sensors.files import sensor_record
 
-__all__ = ["add_arguments", "run"]
+__all__ = ["EXAMPLES", "SUMMARY", "add_arguments", "run"]
+
+SUMMARY = "Choose sensors to add within a budget."
+EXAMPLES = """\
+  dynsys place catalogue:nao        the least that determines all torques
+  dynsys place catalogue:nao --budget 2 --picture curve.png
+  dynsys place problem.yaml --candidates shop.yaml --goal torque.l_knee"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,18 +46,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--budget", type=float, help="most to spend; by default what determines the goals"
     )
     parser.add_argument("--picture", metavar="FILE", help="trade-off curve as .png, .svg, .pdf")
-    parser.add_argument(
-        "--states", type=positive, default=3, help="random postures (default 3)"
+    add_numbers(
+        parser,
+        ("states", positive, 3, "random postures"),
+        ("seed", whole, 0, "of the postures"),
     )
-    parser.add_argument("--seed", type=whole, default=0, help="of the postures (default 0)")
 
 
 def run(args: argparse.Namespace) -> int:
     """Show the sensors to add; 1 if the goals stay undetermined."""
-    from problems import terminal
-    from problems.placement.placement import load_candidates, place_sensors, save_curve
-    from problems.problem_file import load_problem
-
     problem = load_problem(args.problem)
     candidates = load_candidates(args.candidates, problem.tree) if args.candidates else None
     placement = place_sensors(
@@ -75,11 +85,6 @@ def _unit(robot: KinematicTree, goal: str) -> str:
 
 
 def _show(placement: Placement, unit: str) -> None:
-    import yaml
-
-    from problems import terminal
-    from sensors.files import sensor_record
-
     if not placement.chosen:
         terminal.show_line("nothing to add")
     else:

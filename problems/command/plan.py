@@ -1,4 +1,8 @@
-"""``dynsys plan``: the order of elimination of a problem, searched for, priced and saved."""
+"""``dynsys plan``: the order of elimination of a problem, searched for, priced and saved.
+
+With ``--campaign`` of many robots, problems and seeds, each result a file of a folder; with
+``--plot`` pictures of D before and after permutation.
+"""
 
 from __future__ import annotations
 
@@ -11,24 +15,36 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dynsys.errors import ModelError
 from dynsys.plan.lu import symbolic_lu
-from dynsys.plan.orders.orders import PivotOrder
+from dynsys.plan.orders.orders import OrderingContext, PivotOrder
 from dynsys.plan.orders.recursive_orders import LeafToRoot
+from dynsys.plan.search.campaign import Campaign, CampaignTask, Outcome
+from dynsys.plan.search.search import Progress, Search
 from dynsys.system.linear_system import LinearSystem
 from dynsys.types import Array
-from problems.command.arguments import positive, seconds, whole
+from problems import terminal
+from problems.command.arguments import add_flags, add_numbers, positive, seconds, whole
+from problems.planning import PlanRequest, plan_task, program_nanoseconds, read_request
 
 if TYPE_CHECKING:
     from dynsys.plan.plan import Plan
-    from dynsys.plan.search.search import Progress
-    from problems.planning import PlanRequest
 
 __all__ = [
+    "EXAMPLES",
+    "SUMMARY",
     "add_arguments",
     "draw_order",
     "draw_plan",
     "run",
 ]
+
+SUMMARY = "Find, price and save the order in which a problem is solved."
+EXAMPLES = """\
+  dynsys plan example:humanoid --floating-base -o fd.plan.json
+  dynsys plan synthetic:chain:8 --problem published:sie_friction --evaluations 9
+  dynsys plan synthetic:chain:6 synthetic:chain:8 --campaign results --seeds 4 \\
+      --problem published:sie_friction --evaluations 500 --workers 2"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="of a robot: id, fd (default), hybrid:JOINT,JOINT..., published:NAME or a layout"
         " file; may be repeated with --campaign",
     )  # fmt: skip
-    parser.add_argument("--floating-base", action="store_true", help="free root link")
+    add_flags(parser, floating_base="free root link")
     parser.add_argument(
         "--search-seconds", type=seconds, metavar="S", help="search an order for S seconds"
     )
@@ -53,11 +69,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="price N orders: repeatable for a seed",
     )
-    parser.add_argument("--seed", type=whole, default=0, help="of the search (default 0)")
+    add_numbers(parser, ("seed", whole, 0, "of the search"))
     parser.add_argument(
         "--seeds", type=positive, default=1, help="seeds per problem of a campaign"
     )
-    parser.add_argument("--workers", type=positive, default=1, help="processes (default 1)")
+    add_numbers(parser, ("workers", positive, 1, "processes"))
     parser.add_argument(
         "--scheduler", metavar="ADDRESS", help="Dask scheduler, or 'local' to start one here"
     )
@@ -80,39 +96,41 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Plan, save, draw; or run a campaign (1 if tasks failed or are still open)."""
-    from dynsys.errors import ModelError
-
     if args.campaign is not None:
-        from problems.command.plan_campaign import run_campaign
-
-        return run_campaign(args)
+        return _run_campaign(args)
     if len(args.what) > 1 or len(args.problem or ()) > 1 or args.seeds > 1:
         raise ModelError("several problems or seeds need --campaign FOLDER for their results")
-    from problems import terminal
-    from problems.planning import read_request
-
     request = read_request(args.what[0], (args.problem or ["fd"])[0], args.floating_base)
     plan, progress = _planned(request, args)
     if args.output is not None:
         plan.save(args.output)
     pictures = []
     if args.plot is not None:
-        pass
-
         pictures = [str(path) for path in draw_plan(request.system, plan, args.plot)]
+    told = _as_json(request, plan, progress)
     if args.json:
-        terminal.show_json(_as_json(request, plan, progress) | {"pictures": pictures})
-    else:
-        _show(request, plan, progress, args.output)
-        for picture in pictures:
-            terminal.show_line(f"wrote {picture}")
+        terminal.show_json(told | {"pictures": pictures})
+        return 0
+    rows = {
+        "robot": told["robot"],
+        "problem": told["problem"],
+        "method": f"{plan.method}: {plan.ordering}",
+        "operations per solve": told["operations"],
+        "- multiplications": told["multiplications"],
+        "- additions": told["additions"],
+        "- divisions": told["divisions"],
+        "best constructive order": f"{told['constructive_operations']} operations",
+        "pivots safe by argument": told["pivots_by_argument"],
+        "pivots safe by sampling": told["pivots_by_sampling"],
+        "worst sampled pivot ratio": terminal.number(told["worst_sampled_ratio"]),
+    }
+    terminal.show_table(("", "plan"), [(name, str(value)) for name, value in rows.items()])
+    for written in ([args.output] if args.output is not None else []) + pictures:
+        terminal.show_line(f"wrote {written}")
     return 0
 
 
 def _planned(request: PlanRequest, args: argparse.Namespace) -> tuple[Plan, Progress | None]:
-    from dynsys.plan.search.search import Search
-    from problems.planning import program_nanoseconds
-
     latest: list[Progress] = []
     with _bar(args) as update:
 
@@ -181,32 +199,68 @@ def _as_json(request: PlanRequest, plan: Plan, progress: Progress | None) -> dic
     }
 
 
-def _show(
-    request: PlanRequest, plan: Plan, progress: Progress | None, output: Path | None
-) -> None:
-    from problems.terminal import number, show_line, show_table
-
-    told = _as_json(request, plan, progress)
-    rows = [
-        ("robot", str(told["robot"])),
-        ("problem", str(told["problem"])),
-        ("method", f"{plan.method}: {plan.ordering}"),
-        ("operations per solve", str(plan.operations.total)),
-        ("- multiplications", str(plan.operations.multiplications)),
-        ("- additions", str(plan.operations.additions)),
-        ("- divisions", str(plan.operations.divisions)),
-        ("best constructive order", f"{told['constructive_operations']} operations"),
-        ("pivots safe by argument", str(told["pivots_by_argument"])),
-        ("pivots safe by sampling", str(told["pivots_by_sampling"])),
-        ("worst sampled pivot ratio", number(told["worst_sampled_ratio"])),
-    ]
-    show_table(("", "plan"), rows)
-    if output is not None:
-        show_line(f"wrote {output}")
+# ---- many problems --------------------------------------------------------------------------
 
 
-# ----------------------------------------------------------------------
-# Pictures of D before and after permutation: colour by quantity, lightness by body.
+def _run_campaign(args: argparse.Namespace) -> int:
+    """Run what is open, show all results; 1 if tasks failed or are still open."""
+    if not args.evaluations:
+        raise ModelError("a campaign needs --evaluations N, so that its results are repeatable")
+    tasks = tuple(
+        CampaignTask(
+            {
+                "robot": robot,
+                "problem": problem,
+                "floating_base": args.floating_base,
+                "seed": args.seed + k,
+                "evaluations": args.evaluations,
+            }
+        )
+        for robot in args.what
+        for problem in (args.problem or ["fd"])
+        for k in range(args.seeds)
+    )
+    campaign = Campaign(args.campaign, tasks)
+    done = len(tasks) - len(campaign.open_tasks()) if args.campaign.is_dir() else 0
+    with terminal.progress_bar("campaign") as start:
+        advance = start(done, len(tasks))
+        summary = campaign.run(
+            plan_task,
+            workers=args.workers,
+            scheduler=args.scheduler,
+            progress=lambda outcome: advance(1),
+        )
+    told = [_outcome_as_json(outcome) for outcome in campaign.outcomes()]
+    if args.json:
+        terminal.show_json({"summary": vars(summary), "results": told})
+    else:
+        columns = (
+            "robot", "problem", "seed", "constructive [ops]", "found [ops]", "saved", "error",
+        )  # fmt: skip
+        terminal.show_table(columns, [_campaign_row(one) for one in told], right=columns[2:6])
+        ended = "interrupted, run it again to go on" if summary.interrupted else "done"
+        terminal.show_line(
+            f"{ended}: {summary.before} known before, {summary.computed} computed,"
+            f" {summary.open} open, {summary.failed} failed"
+        )
+    return 1 if summary.failed or summary.open else 0
+
+
+def _outcome_as_json(outcome: Outcome) -> dict[str, Any]:
+    result = dict(outcome.result or {})
+    for long in ("row_order", "col_order"):
+        result.pop(long, None)
+    return dict(outcome.task.payload) | result | {"error": outcome.error}
+
+
+def _campaign_row(told: dict[str, Any]) -> list[str]:
+    before, after = told.get("constructive"), told.get("found")
+    saved = f"{1 - after / before:.1%}" if before and after else "-"
+    names = [str(told[name]) for name in ("robot", "problem", "seed")]
+    return [*names, str(before or "-"), str(after or "-"), saved, told["error"] or ""]
+
+
+# ---- pictures of D: colour by quantity, lightness by body -----------------------------------
 
 HUES = {
     "acceleration": (0.58, "acceleration a"),
@@ -223,8 +277,6 @@ STRIP = 0.02
 
 def draw_plan(system: LinearSystem, plan: Plan, folder: Path) -> list[Path]:
     """Picture of D in natural order and in that of a plan; returns the files written."""
-    from dynsys.plan.orders.orders import OrderingContext
-
     order = plan.order
     if order is None:  # symmetric pairs: their order of scalars
         order = LeafToRoot().order(system.pattern(), OrderingContext.sampled(system, 8))

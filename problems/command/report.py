@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from problems.report import Report, Subject
+from problems import terminal
+from problems.command.arguments import KINDS, add_flags
+from problems.report import (
+    Report,
+    Subject,
+    build_report,
+    read_subject,
+    write_page,
+    write_pdf,
+)
 
-__all__ = ["add_arguments", "run"]
+__all__ = ["EXAMPLES", "SUMMARY", "add_arguments", "run"]
+
+SUMMARY = "Write one self-contained page on a problem, also as PDF."
+EXAMPLES = """\
+  dynsys report catalogue:nao -o report.html
+  dynsys report problem.yaml --log log.npz -o report.html"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,19 +41,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--pdf", metavar="FILE", type=Path, help="also print it (needs Chromium)"
     )
-    parser.add_argument(
-        "--problem", default="fd", metavar="KIND",
-        help="of a robot: id, fd (default), hybrid:JOINT,..., published:NAME or a layout file",
-    )  # fmt: skip
-    parser.add_argument("--floating-base", action="store_true", help="free root link")
-    parser.add_argument("--no-time", action="store_true", help="do not compile and measure")
+    kinds = f"of a robot: {KINDS}"
+    parser.add_argument("--problem", default="fd", metavar="KIND", help=kinds)
+    add_flags(parser, floating_base="free root link", no_time="do not compile and measure")
 
 
 def run(args: argparse.Namespace) -> int:
     """Write the page and say what it says first."""
-    from problems import terminal
-    from problems.report import read_subject, write_page, write_pdf
-
     subject = read_subject(args.what, args.problem, args.floating_base)
     report = _built(subject, args)
     written = [write_page(report, args.output)]
@@ -61,9 +67,6 @@ def run(args: argparse.Namespace) -> int:
 
 def _built(subject: Subject, args: argparse.Namespace) -> Report:
     """Collect the report while a bar shows how far it is."""
-    from problems import terminal
-    from problems.report import build_report
-
     with terminal.progress_bar("making the report") as start:
         advance = start(0, 4)
 

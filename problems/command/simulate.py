@@ -3,10 +3,25 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import fields
 
-from problems.command.arguments import add_problem, add_running, run_with_bar, whole
+from problems import terminal
+from problems.command.arguments import (
+    add_flags,
+    add_numbers,
+    add_problem,
+    add_running,
+    run_with_bar,
+    whole,
+)
+from problems.logs.jobs import SimulateJob
 
-__all__ = ["add_arguments", "run"]
+__all__ = ["EXAMPLES", "SUMMARY", "add_arguments", "run"]
+
+SUMMARY = "Write a noisy synthetic log for a layout."
+EXAMPLES = """\
+  dynsys simulate catalogue:nao_slippery -o log.npz --truth
+  dynsys simulate problem.yaml -o log.parquet --duration 3600 --workers 8"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -18,45 +33,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--trajectory", default="", metavar="LOG", help="follow time and q of this log"
     )
-    for name, value, text in (
-        ("duration", 10.0, "seconds of random motion"),
-        ("rate", 1000.0, "samples per second"),
-        ("pace", 1.0, "seconds per control point of a random motion"),
-        ("contact-force", 20.0, "reach of random forces on bodies that may be touched, N"),
-        ("position-std", 0.0, "noise of the logged positions"),
-        ("velocity-std", 0.0, "noise of the logged velocities"),
-        ("missing", 0.0, "part of the readings that are lost"),
-    ):
-        parser.add_argument(
-            f"--{name}", type=float, default=value, help=f"{text} (default {value:g})"
-        )
-    parser.add_argument("--seed", type=whole, default=0, help="of motion and noise (default 0)")
-    parser.add_argument(
-        "--truth", action="store_true", help="add true torques, accelerations and wrenches"
+    touch = "reach of random forces on bodies that may be touched, N"
+    add_numbers(
+        parser,
+        ("duration", float, 10.0, "seconds of random motion"),
+        ("rate", float, 1000.0, "samples per second"),
+        ("pace", float, 1.0, "seconds per control point of a random motion"),
+        ("contact-force", float, 20.0, touch),
+        ("position-std", float, 0.0, "noise of the logged positions"),
+        ("velocity-std", float, 0.0, "noise of the logged velocities"),
+        ("missing", float, 0.0, "part of the readings that are lost"),
+        ("seed", whole, 0, "of motion and noise"),
     )
+    add_flags(parser, truth="add true torques, accelerations and wrenches")
     add_running(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Write the log and say what it holds."""
-    from problems import terminal
-    from problems.logs.jobs import SimulateJob
-
-    job = SimulateJob(
-        problem=args.problem,
-        output=args.output,
-        duration=args.duration,
-        rate=args.rate,
-        seed=args.seed,
-        trajectory=args.trajectory,
-        pace=args.pace,
-        contact_force=args.contact_force,
-        position_std=args.position_std,
-        velocity_std=args.velocity_std,
-        missing=args.missing,
-        truth=args.truth,
-        chunk=args.chunk,
-    )
+    settings = {field.name: getattr(args, field.name) for field in fields(SimulateJob)}
+    job = SimulateJob(**settings)
     groups = [group.name for group in job.groups()]
     done = run_with_bar(job, "simulating", args)
     if args.json:

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from problems.command.arguments import add_problem, add_running, names_in, run_with_bar
+from problems import terminal
+from problems.command.arguments import (
+    add_flags,
+    add_problem,
+    add_running,
+    names_in,
+    run_with_bar,
+)
+from problems.logs.jobs import SolveJob
+from problems.logs.run import Finished
 
-if TYPE_CHECKING:
-    from problems.logs.run import Finished
+__all__ = ["EXAMPLES", "SUMMARY", "add_arguments", "run"]
 
-__all__ = ["add_arguments", "add_running", "run"]
+SUMMARY = "Estimate every sample of a log, with uncertainty."
+EXAMPLES = """\
+  dynsys solve problem.yaml log.mcap -o torques.parquet
+  dynsys solve catalogue:nao_slippery log.npz -o out.npz --outputs torque
+  dynsys solve problem.yaml log.parquet -o out.parquet --workers 8"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,17 +44,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="",
         help="in place of the problem's: torque, std.torque, external_wrench.BODY ...",
     )
-    parser.add_argument(
-        "--allow-missing", action="store_true", help="let sensors go that the log lacks"
-    )
+    add_flags(parser, allow_missing="let sensors go that the log lacks")
     add_running(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Solve the log and say what was done."""
-    from problems import terminal
-    from problems.logs.jobs import SolveJob
-
     outputs = tuple(names_in(args.outputs))
     job = SolveJob(args.problem, args.log, args.output, outputs, args.chunk, args.allow_missing)
     reader = job.reader()
@@ -66,8 +73,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _show(output: str, done: Finished, told: dict[str, Any]) -> None:
-    from problems import terminal
-
     made, left_out = told["differentiated"], told["sensors_without_data"]
     rate = (done.n_samples - done.resumed) / done.seconds
     terminal.show_line(

@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 import argparse
+import os
+import sys
+import webbrowser
 from pathlib import Path
-from typing import TYPE_CHECKING
+from secrets import token_urlsafe
 
-if TYPE_CHECKING:
-    from problems.problem_file import ProblemFile
+from problems import terminal
+from problems.command.arguments import add_flags
+from problems.command.demo_log import bundled
+from problems.problem_file import ProblemFile, load_problem
+from problems.studio.background import ProcessBackground
+from problems.studio.files import Folder
+from problems.studio.server import AccessRules, StudioServer
+from problems.studio.session import Session
 
-__all__ = ["add_arguments", "run"]
+__all__ = ["EXAMPLES", "SUMMARY", "add_arguments", "run"]
+
+SUMMARY = "Place sensors on the robot in a browser page."
+EXAMPLES = """\
+  dynsys studio catalogue:nao
+  dynsys studio problem.yaml --port 8080"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,9 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a problem file (.yaml), catalogue:NAME, or a robot: .urdf, .xml, example:NAME,"
         " synthetic:NAME; by default the humanoid of dynsys demo with its log",
     )
-    parser.add_argument(
-        "--floating-base", action="store_true", help="for a robot: its root link moves freely"
-    )
+    add_flags(parser, floating_base="for a robot: its root link moves freely")
     parser.add_argument("--log", metavar="LOG", help="a log to play")
     parser.add_argument(
         "--folder", default=".", help="where the page opens and saves layouts (this folder)"
@@ -40,20 +52,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--token", default="", help="letters and digits, 16 or more, that every page must know"
     )
-    parser.add_argument("--no-browser", action="store_true", help="do not open a browser")
+    add_flags(parser, no_browser="do not open a browser")
 
 
 def run(args: argparse.Namespace) -> int:
     """Serve the page until interrupted."""
-    import webbrowser
-    from secrets import token_urlsafe
-
-    from problems import terminal
-    from problems.studio.background import ProcessBackground
-    from problems.studio.files import Folder
-    from problems.studio.server import AccessRules, StudioServer
-    from problems.studio.session import Session
-
     problem, log = _problem(args)
     _ = problem.estimation  # what is wrong with it is said here, not on the page
     access, folder = AccessRules(args.host, args.token), Folder(args.folder)
@@ -85,9 +88,6 @@ def run(args: argparse.Namespace) -> int:
 
 def _has_display() -> bool:
     """Tell whether a browser would open a window, and not take over the terminal."""
-    import os
-    import sys
-
     shown = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
     return bool(shown) or sys.platform in ("darwin", "win32")
 
@@ -100,9 +100,6 @@ def _port(text: str) -> int:
 
 def _problem(args: argparse.Namespace) -> tuple[ProblemFile, Path | None]:
     """What to show, and the log to play."""
-    from problems.command.demo_log import bundled
-    from problems.problem_file import ProblemFile, load_problem
-
     log = Path(args.log) if args.log else None
     if not args.problem:
         return load_problem(bundled("humanoid.yaml")), log or bundled("humanoid_log.npz")

@@ -14,7 +14,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
-from scipy.interpolate import BSpline, make_interp_spline
 from scipy.sparse import csr_array
 
 from dynsys.errors import LayoutError, StateError
@@ -228,6 +227,8 @@ class Trajectory:
     @staticmethod
     def through(robot: KinematicTree, time: ArrayLike, q: ArrayLike) -> Trajectory:
         """Spline through given positions: time (N,), ascending, and q (N, nq)."""
+        from scipy.interpolate import make_interp_spline  # slow to import
+
         times, positions = np.asarray(time, dtype=float), np.asarray(q, dtype=float)
         if positions.ndim != 2 or positions.shape != (len(times), robot.nq):
             raise StateError(
@@ -271,5 +272,7 @@ def _control_points(duration: float, pace: float) -> int:
 
 
 def _uniform_spline(control: Array, pace: float) -> Any:
+    from scipy.interpolate import BSpline  # slow to import
+
     knots = pace * np.arange(-DEGREE, len(control) + 1)
     return BSpline(knots, control, DEGREE)

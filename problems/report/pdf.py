@@ -13,11 +13,23 @@ import tempfile
 from pathlib import Path
 
 from dynsys.errors import ReportError
-from problems.doctor import find_browser
 
-__all__ = ["chromium_flags", "write_pdf"]
+__all__ = ["chromium_flags", "find_browser", "write_pdf"]
 
 SECONDS = 120
+BROWSERS = (
+    "chromium",
+    "chromium-browser",
+    "google-chrome",
+    "google-chrome-stable",
+    "microsoft-edge",
+    "chrome",
+)
+
+
+def find_browser() -> str | None:
+    """Path of the first Chromium-like browser there is, None if there is none."""
+    return next((found for name in BROWSERS if (found := shutil.which(name))), None)
 
 
 def chromium_flags(profile: str) -> list[str]:

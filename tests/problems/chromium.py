@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from problems.doctor import find_browser
+from problems.report.pdf import find_browser
 
 FLAGS = (
     "--headless=new",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from problems.command import demo_steps as demo
+from problems.command import demo
 from problems.command import main as cli
 from problems.robots import read_robot
 from tests.problems.command.command_line import run, run_json
@@ -181,7 +181,7 @@ def test_interrupt_is_status_130(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(**_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(demo, "run", interrupted)
+    monkeypatch.setattr(demo, "tour", interrupted)
     assert cli.main(["demo"]) == 130
 
 
@@ -189,7 +189,7 @@ def test_defects_of_our_own_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> N
     def defective(**_: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(demo, "run", defective)
+    monkeypatch.setattr(demo, "tour", defective)
     with pytest.raises(ZeroDivisionError):
         cli.main(["demo"])
 

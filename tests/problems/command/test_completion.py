@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -10,16 +11,41 @@ from pathlib import Path
 import pytest
 
 from problems.command import main as cli
-from problems.command.completion import SHELLS, commands_of, completion_script
+from problems.command.completion import SHELLS, completion_script
 
 SCRIPTS = {shell: completion_script(cli._parser(), shell) for shell in SHELLS}
 
-ZSH_HARNESS = """
-compadd() { shift; for word in "$@"; do [[ $word == $PREFIX* ]] && print -r -- $word; done }
-_describe() { for word in ${(P)2}; do
-  [[ $word == $PREFIX* ]] && print -r -- ${word%%:*}; done }
-_files() { for word in $PREFIX*(N); do print -r -- $word; done }
-words=("${(@s: :)1}") CURRENT=${#words} PREFIX=$words[-1]
+BASH_HARNESS = """
+COMP_LINE=$1 COMP_POINT=${#1} COMP_WORDBREAKS=" :="
+_dynsys
+printf "%s\\n" "${COMPREPLY[@]}"
+"""
+
+# A terminal in a terminal: whatever is offered when the tab key is pressed goes to a file.
+ZSH_HARNESS = r"""
+zmodload zsh/zpty
+zpty inner zsh -f -i
+zpty -w inner "source inner.zsh"
+while zpty -r inner line; do [[ $line == *ready* ]] && break; done
+zpty -w -n inner "$1"$'\t'
+zpty -w inner $'\025exit'
+while zpty -r inner line; do :; done
+cat offered
+"""
+ZSH_INNER = r"""
+autoload -Uz compinit && compinit -D -u
+eval "$(< script.zsh)"
+LISTMAX=10000 PROMPT=
+touch offered
+compadd() {
+  if [[ ${@[1,(i)(-|--)]} == *-(O|A|D)* ]]; then builtin compadd "$@"; return; fi
+  local -a hits
+  builtin compadd -A hits "$@"
+  print -rl -- $hits >> offered
+  builtin compadd "$@"
+}
+zle-line-init() { print now rea''dy }  # the editor reads keys now, no longer the terminal
+zle -N zle-line-init
 """
 
 
@@ -37,15 +63,14 @@ def ask(shell: str, script: str, line: str, folder: Path) -> list[str]:
 
 
 def bash(line: str, folder: Path) -> list[str]:
-    script = SCRIPTS["bash"] + (
-        '\nCOMP_LINE=$1 COMP_POINT=${#1} COMP_WORDBREAKS=" :="\n'
-        '_dynsys\nprintf "%s\\n" "${COMPREPLY[@]}"'
-    )
-    return ask("bash", script, line, folder)
+    return ask("bash", SCRIPTS["bash"] + BASH_HARNESS, line, folder)
 
 
 def zsh(line: str, folder: Path) -> list[str]:
-    return ask("zsh", SCRIPTS["zsh"] + ZSH_HARNESS + "_dynsys", line, folder)
+    (folder / "script.zsh").write_text(SCRIPTS["zsh"])
+    (folder / "inner.zsh").write_text(ZSH_INNER)
+    (folder / "offered").unlink(missing_ok=True)
+    return sorted(set(ask("zsh", ZSH_HARNESS, line, folder)))
 
 
 def fish(line: str, folder: Path) -> list[str]:
@@ -104,7 +129,11 @@ def test_the_command_prints_the_script(capsys: pytest.CaptureFixture[str], shell
 
 
 def test_every_command_and_option_is_in_every_script() -> None:
+    subparsers = next(
+        a for a in cli._parser()._actions if isinstance(a, argparse._SubParsersAction)
+    )
     for script in SCRIPTS.values():
-        for command in commands_of(cli._parser()):
-            assert command.name in script
-            assert all(flag.lstrip("-") in script for flag in command.flags)
+        for name, command in subparsers.choices.items():
+            assert name in script
+            flags = [flag for action in command._actions for flag in action.option_strings]
+            assert all(flag.lstrip("-") in script for flag in flags)

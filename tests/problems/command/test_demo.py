@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from problems import Estimation
-from problems.command import demo_steps as demo
+from problems.command import demo
 from problems.command import main as cli
 from problems.command.demo_log import bundled, demo_log, demo_problem
 
@@ -23,7 +23,7 @@ def tour(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, demo.DemoR
     """All steps of one run, each with what was known after it."""
     steps: list[tuple[str, demo.DemoResult]] = []
     folder = tmp_path_factory.mktemp("demo")
-    demo.run(states=2, output=folder, tell=lambda name, result: steps.append((name, result)))
+    demo.tour(states=2, output=folder, tell=lambda name, result: steps.append((name, result)))
     return steps
 
 
@@ -62,7 +62,7 @@ def test_tour_tells_every_step_and_writes_the_report(
             tell(name, result)
         return tour[-1][1]
 
-    monkeypatch.setattr(demo, "run", again)
+    monkeypatch.setattr(demo, "tour", again)
     assert cli.main(["demo"]) == 0
     out = capsys.readouterr().out
     steps = re.findall(r"^(\d)\. ", out, flags=re.MULTILINE)
@@ -82,7 +82,7 @@ def test_json_holds_what_the_tour_found(
     tour: list[tuple[str, demo.DemoResult]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(demo, "run", lambda **_: tour[-1][1])
+    monkeypatch.setattr(demo, "tour", lambda **_: tour[-1][1])
     assert cli.main(["demo", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["agrees"] is True
@@ -112,6 +112,6 @@ def test_disagreement_is_the_answer_no(
 ) -> None:
     result = tour[-1][1]
     wrong = [replace(result.rows[0], difference=1e-3), *result.rows[1:]]
-    monkeypatch.setattr(demo, "run", lambda **_: replace(result, rows=wrong))
+    monkeypatch.setattr(demo, "tour", lambda **_: replace(result, rows=wrong))
     assert cli.main(["demo", "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["agrees"] is False

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from problems.doctor import find_browser
 from problems.report import write_pdf
+from problems.report.pdf import find_browser
 from tests.problems.chromium import requested
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import importlib.metadata
 import importlib.util
@@ -10,12 +11,34 @@ import platform
 import shutil
 import sys
 import sysconfig
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, final
+from typing import final
 
-__all__ = ["Component", "Report", "examine", "find_browser", "show"]
+from problems.terminal import show_json, show_line, show_table
+
+__all__ = ["EXAMPLES", "SUMMARY", "add_arguments", "examine", "run"]
+
+SUMMARY = "Report what is installed and the line to run for what is not."
+EXAMPLES = """\
+  dynsys doctor
+  dynsys doctor --json | jq '.components[] | select(.found == null) | .remedy'"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments: none."""
+
+
+def run(args: argparse.Namespace) -> int:
+    """Show what is there; 1 if something required is missing."""
+    report = examine()
+    if args.json:
+        told = {"healthy": report.healthy, "components": [vars(c) for c in report.components]}
+        show_json(told)
+    else:
+        _show(report)
+    return 0 if report.healthy else 1
 
 
 @final
@@ -47,10 +70,6 @@ class Report:
         """True if every required component was found."""
         return all(c.found is not None for c in self.components if c.required)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the report as plain JSON values."""
-        return {"healthy": self.healthy, "components": [asdict(c) for c in self.components]}
-
 
 @dataclass(frozen=True)
 class _Package:
@@ -71,6 +90,7 @@ REQUIRED = (
     _Package("llvmlite", "llvmlite.binding", "machine code for one robot"),
     _Package("numba", "numba", "compiled numeric loops"),
     _Package("pyyaml", "yaml", "YAML files"),
+    _Package("shtab", "shtab", "completion in a shell"),
 )
 CHOLMOD = _Package(
     "scikit-sparse",
@@ -118,16 +138,9 @@ def examine() -> Report:
     """Look at Python, packages, tools and CPU. Reads only; installs nothing."""
     components = [Component("Python", "3.11 or newer", True, platform.python_version())]
     components += [_package(item, required=True) for item in REQUIRED]
-    components += [
-        _package(CHOLMOD, required=False),
-        _suitesparse_headers(),
-        _compiler(),
-        _python_headers(),
-        _cpu(),
-    ]
+    components += [_package(CHOLMOD, required=False), *_build_tools(), _cpu()]
     components += [_package(item, required=False) for item in OPTIONAL]
-    components.append(_browser())
-    return Report(components)
+    return Report([*components, _browser()])
 
 
 def _package(item: _Package, *, required: bool) -> Component:
@@ -149,7 +162,8 @@ def _package(item: _Package, *, required: bool) -> Component:
     return Component(item.distribution, item.purpose, required, found, without, remedy)
 
 
-def _suitesparse_headers() -> Component:
+def _build_tools() -> Iterator[Component]:
+    """Yield what building scikit-sparse takes."""
     folders = [
         os.environ.get("SUITESPARSE_INCLUDE_DIR", ""),
         "/usr/include/suitesparse",
@@ -157,66 +171,30 @@ def _suitesparse_headers() -> Component:
         "/usr/local/include",
         f"{sys.prefix}/include/suitesparse",
     ]
-    found = next((f for f in folders if f and Path(f, "cholmod.h").exists()), None)
-    return Component(
-        "SuiteSparse headers",
-        "building scikit-sparse",
-        False,
-        found,
-        "scikit-sparse cannot be built here",
-        "sudo apt-get install libsuitesparse-dev",
-    )
-
-
-def _compiler() -> Component:
-    names = [os.environ.get("CC", ""), "cc", "gcc", "clang"]
-    found = next((name for name in names if name and shutil.which(name)), None)
-    return Component(
-        "C compiler",
-        "building scikit-sparse",
-        False,
-        found,
-        "scikit-sparse cannot be built here",
-        "sudo apt-get install gcc libc6-dev",
-    )
-
-
-BROWSERS = (
-    "chromium",
-    "chromium-browser",
-    "google-chrome",
-    "google-chrome-stable",
-    "microsoft-edge",
-    "chrome",
-)
-
-
-def find_browser() -> str | None:
-    """Path of the first Chromium-like browser there is, None if there is none."""
-    return next((found for name in BROWSERS if (found := shutil.which(name))), None)
+    cholmod = next((f for f in folders if f and Path(f, "cholmod.h").exists()), None)
+    compilers = [os.environ.get("CC", ""), "cc", "gcc", "clang"]
+    compiler = next((name for name in compilers if name and shutil.which(name)), None)
+    python = Path(sysconfig.get_path("include"), "Python.h")
+    for name, found, packages in (
+        ("SuiteSparse headers", cholmod, "libsuitesparse-dev"),
+        ("C compiler", compiler, "gcc libc6-dev"),
+        ("Python headers", "Python.h" if python.exists() else None, "python3-dev"),
+    ):
+        remedy = f"sudo apt-get install {packages}"
+        without = "scikit-sparse cannot be built here"
+        yield Component(name, "building scikit-sparse", False, found, without, remedy)
 
 
 def _browser() -> Component:
-    return Component(
-        "chromium",
-        "reports as PDF",
-        False,
-        find_browser(),
-        "reports are HTML only",
-        "sudo apt-get install chromium",
-    )
+    found, without = None, "reports are HTML only"
+    try:
+        from problems.report.pdf import find_browser
 
-
-def _python_headers() -> Component:
-    present = Path(sysconfig.get_path("include"), "Python.h").exists()
-    return Component(
-        "Python headers",
-        "building scikit-sparse",
-        False,
-        "Python.h" if present else None,
-        "scikit-sparse cannot be built here",
-        "sudo apt-get install python3-dev",
-    )
+        found = find_browser()
+    except ModuleNotFoundError:  # reports need something required: reported on its own line
+        pass
+    remedy = "sudo apt-get install chromium"
+    return Component("chromium", "reports as PDF", False, found, without, remedy)
 
 
 def _cpu() -> Component:
@@ -238,27 +216,22 @@ def _cpu() -> Component:
 # ---- on the terminal ----------------------------------------------------------------------
 
 
-def show(report: Report) -> None:
+def _show(report: Report) -> None:
     """Write a table, then one paragraph per missing component."""
     rows = [
         (c.name, c.found or ("MISSING" if c.required else "not installed"), c.purpose)
         for c in report.components
     ]
-    try:
-        from problems.terminal import show_line, show_table
-    except ModuleNotFoundError:  # rich itself is missing
-        write = sys.stdout.write
-        write("".join(f"{name:22}{found:28}{purpose}\n" for name, found, purpose in rows))
-    else:
-        show_table(("component", "found", "for"), rows)
-
-        def write(text: str) -> int:
-            show_line(text.rstrip("\n"))
-            return len(text)
-
-    write("\n")
+    lines = [""]
     for c in report.components:
         if c.found is None:
-            write(f"{c.name}: {c.without}. To have it:\n    {c.remedy}\n")
+            lines += [f"{c.name}: {c.without}. To have it:", f"    {c.remedy}"]
     if report.healthy:
-        write("Everything required is here.\n")
+        lines.append("Everything required is here.")
+    try:
+        show_table(("component", "found", "for"), rows)
+        for line in lines:
+            show_line(line)
+    except ModuleNotFoundError:  # rich itself is missing
+        table = [f"{name:22}{found:28}{purpose}" for name, found, purpose in rows]
+        sys.stdout.write("\n".join([*table, *lines]) + "\n")
