@@ -19,6 +19,7 @@ from scipy.optimize import nnls
 
 from dynsys.loops import inverse_inertia as inverse_costs
 from dynsys.loops.inverse_inertia import InverseInertia, Method
+from dynsys.loops.tree_state import TreeState
 from dynsys.model import synthetic
 from dynsys.model.tree import KinematicTree
 from dynsys.operational import OperationalSpace
@@ -82,7 +83,7 @@ def operational_cases(largest: int = 600) -> list[Case]:
 
 
 def _lambda_inv(method: AbstractMethod, q: Array) -> Array:
-    return method.lambda_inv(method.state(q))
+    return method.lambda_inv(TreeState(method.robot, q))
 
 
 def fit(cases: Sequence[Case]) -> dict[str, dict[str, float]]:

@@ -4,6 +4,6 @@ The algorithms are those of :mod:`dynsys.recursive`; numba is imported and the l
 when the first kernel is made, not on import.
 """
 
-from dynsys.loops.kernel import LoopInertiaMatrix, LoopKernel, crba, prefer_loops
+from dynsys.loops.loop_kernel import LoopInertiaMatrix, LoopKernel, crba, prefer_loops
 
 __all__ = ["LoopInertiaMatrix", "LoopKernel", "crba", "prefer_loops"]

@@ -1,21 +1,26 @@
 """M^-1 R column by column through articulated bodies: Theta(n m) for m columns ([DRUM]).
 
+    s_k   motion axis of freedom k          U_k = IA_k s_k         D_k = s_k . U_k + armature_k
+
     leaves to base   u_i = R_i - s_i . Y_i              Y_parent += Y_i + g_i u_i
     base to leaves   x_i = u_i / D_i - g_i . v_parent         v_i = v_parent + s_i x_i
 
-with g_i = U_i / D_i of :mod:`dynsys.loops.drumwright`.
+with g_i = U_i / D_i. Y are articulated-body impulses, v velocity changes, both in one common
+frame. As in [DRUM] section 5.2 these are computed once for all columns, a column starts at its
+last nonzero, and only freedoms that carry part of it take part in the first pass. Columns are
+taken in blocks of :data:`BLOCK`, innermost in every loop, for vector arithmetic; blocks are
+independent and go to threads.
 
-Y are articulated-body impulses, v velocity changes, both in one common frame. As in [DRUM]
-section 5.2 these are computed once for all columns, a column starts at its last nonzero, and
-only freedoms that carry part of it take part in the first pass.
+[DRUM] computes the articulated inertias in the global frame, too. There an inertia far from the
+origin holds m |r|^2 beside the body's own moments, and what the joints feel is lost to
+cancellation, as |r|^2. Here U and D come from body frames (:mod:`dynsys.loops.articulated`) and
+only s and U are moved to the common frame, where the loss grows as |r| alone. The paper's way
+is in ``experiments.drumwright2012.runs``, its operations counted and its error measured.
 
 Three corrections to the paper as printed, without which it does not give M^-1. Algorithm 1,
 line 5 propagates g_i u_i but not Y_i, so impulses would vanish past the first joint.
 Lines 8 and 12 have delta_ik where a general R needs R_ik. Algorithm 2, line 7 has
 -I^-1 (Y_0 + 1_k): a base impulse moves the base along it, I^-1 (1_k - Y_0).
-
-Columns are taken in blocks of :data:`BLOCK`, innermost in every loop, for vector arithmetic;
-blocks are independent and go to threads.
 """
 
 from __future__ import annotations
@@ -27,28 +32,62 @@ from typing import final
 
 import numpy as np
 
-from dynsys.errors import SingularSystemError
 from dynsys.jit import Loop
-from dynsys.loops.packed import PackedJoints, PackedTree
-from dynsys.model.tree import KinematicTree
+from dynsys.loops.flat import TreeArrays
+from dynsys.loops.tree_state import TreeState
 from dynsys.types import Array, BoolArray, IntArray, ScalarArray
 
 __all__ = [
+    "BLOCK",
     "Freedoms",
-    "TreeArrays",
     "contact_inertia",
     "floating_base",
     "gather_impulses",
     "inverse",
-    "motion_matrices",
     "multiply_inverse",
-    "point_velocities",
-    "start_at_base",
     "update_velocities",
 ]
 
 BLOCK = 32
 """Columns per block: 6 n x 16 numbers of workspace, within a core's cache up to n = 1000."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Freedoms:
+    """s, gain = U / D (nv, 6) and D (nv,) of every freedom; ``parent`` (nv,), expanded.
+
+    The common frame is parallel to the base's, at ``origin`` (3,) in its coordinates.
+    """
+
+    parent: IntArray
+    s: ScalarArray
+    gain: ScalarArray
+    D: ScalarArray
+    origin: Array
+
+    @staticmethod
+    def at(state: TreeState) -> Freedoms:
+        """Articulated-body quantities of a state, in a frame at the middle of the robot.
+
+        Raises
+        ------
+        SingularSystemError
+            naming the joint that moves no inertia.
+        """
+        tree, poses = state.tree, state.poses
+        U, D = state.articulated
+        s, wrench = tree.S.copy(), U.copy()
+        origin = poses.r.mean(axis=0)
+        express_commonly(tree.first, poses.E, poses.r - origin, s, wrench)
+        return Freedoms(tree.freedom_parent, s, wrench / D[:, None], D, origin)
+
+
+def floating_base(tree: TreeArrays) -> bool:
+    """Whether freedoms 0..5 are those of one free body that carries all other freedoms."""
+    if len(tree.first) < 2 or tree.first[1] != 6 or not (tree.freedom_parent[6:] >= 5).all():
+        return False
+    return bool(np.linalg.matrix_rank(tree.S[:6]) == 6)
 
 
 def multiply_inverse(freedoms: Freedoms, R: Array, base: bool, threads: int = 1) -> Array:
@@ -153,13 +192,6 @@ def _each(run: Callable[[int, _Work], None], n: int, columns: int, threads: int)
             other.result()
 
 
-def floating_base(parent: IntArray, S: Array, first: IntArray) -> bool:
-    """Whether freedoms 0..5 are those of one free body that carries all other freedoms."""
-    if len(first) < 2 or first[1] != 6 or not (parent[6:] >= 5).all():
-        return False
-    return bool(np.linalg.matrix_rank(S[:6]) == 6)
-
-
 def _base_mobility(freedoms: Freedoms) -> Array:
     """Velocity of the base per impulse on it, both by its freedoms: (S^T I^A S)^-1 (6, 6).
 
@@ -173,10 +205,7 @@ def _base_mobility(freedoms: Freedoms) -> Array:
     return multiply_inverse(head, np.eye(6), base=False)
 
 
-# ----------------------------------------------------------------------
-# The loops of [DRUM] algorithms 1 and 2 for a block of columns; see :mod:`.drumwright`.
-#
-# Arrays with columns have them last, so that the innermost loops are vector arithmetic.
+# ---- algorithms 1 and 2 for a block of columns: columns last, so that inner loops are vectors
 
 
 @Loop
@@ -280,140 +309,6 @@ def point_velocities(tip: IntArray, arms: Array, v: Array, out: Array) -> None:
             out[3 * k, m] = body[5, m] + body[0, m] * b - body[1, m] * a
             out[3 * k + 1, m] = body[3, m] + body[1, m] * c - body[2, m] * b
             out[3 * k + 2, m] = body[4, m] + body[2, m] * a - body[0, m] * c
-
-
-# ----------------------------------------------------------------------
-# Articulated-body quantities per freedom, in one common frame ([DRUM] section 5).
-#
-#     s_k   motion axis of freedom k          U_k = I^A_k s_k         D_k = s_k . U_k +
-#     armature_k
-#
-# Joints of several freedoms come apart into single ones with massless bodies between (the
-# expanded graph of [BIS]), so that one rank-one step per freedom serves every joint:
-#
-#     I^A_parent(k) += I^A_k - U_k U_k^T / D_k                                    [DRUM] eq. (7)
-#
-# [DRUM] computes all of it in the global frame. There an inertia far from the origin holds
-# m |r|^2 beside the body's own moments, and what the joints feel is lost to cancellation, as
-# |r|^2. Here the inertias are gathered in body frames, one transform per body, and only s and U
-# are moved to the common frame, where the loss grows as |r| alone. The paper's way is in
-# ``experiments.drumwright2012.runs``, its operations counted and its error measured.
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class Freedoms:
-    """s, gain = U / D (nv, 6) and D (nv,) of every freedom; ``parent`` (nv,), expanded.
-
-    The common frame is parallel to the base's, at ``origin`` (3,) in its coordinates.
-    """
-
-    parent: IntArray
-    s: ScalarArray
-    gain: ScalarArray
-    D: ScalarArray
-    origin: Array
-
-
-@final
-class TreeArrays:
-    """A robot's flat arrays, made once; gives matrices and freedoms at any q."""
-
-    def __init__(self, robot: KinematicTree) -> None:
-        self.robot = robot
-        self.tree = PackedTree.of(robot)
-        self.joints = PackedJoints.of(robot)
-
-    def motion_matrices(self, q: Array) -> Array:
-        """Motion transforms X (N, 6, 6) parent -> body."""
-        return motion_matrices(*self.joints.transforms(q))
-
-    def freedoms(self, q: Array) -> Freedoms:
-        """Articulated-body quantities at q (nq,), in a frame at the middle of the robot.
-
-        Raises
-        ------
-        SingularSystemError
-            naming the joint that moves no inertia.
-        """
-        tree = self.tree
-        E_up, r_up = self.joints.transforms(q)
-        poses = self.joints.poses(E_up, r_up)
-        U, D = np.empty_like(tree.S), np.empty(len(tree.S))
-        X, IA = motion_matrices(E_up, r_up), tree.inertia.copy()
-        articulate(tree.parent, X, IA, tree.S, tree.first, tree.armature, U, D)
-        self.require_positive(D)
-        s = tree.S.copy()
-        origin = poses.r.mean(axis=0)
-        express_commonly(tree.first, poses.E, poses.r - origin, s, U)
-        return Freedoms(tree.freedom_parent, s, U / D[:, None], D, origin)
-
-    def require_positive(self, D: Array) -> None:
-        """Raise SingularSystemError naming the joint if a pivot D (nv,) is not positive."""
-        bad = np.flatnonzero(~(D > 0))
-        if len(bad):
-            body = int(np.searchsorted(self.tree.first, bad[-1], side="right")) - 1
-            raise SingularSystemError(
-                f"robot {self.robot.name!r}: the bodies that joint"
-                f" {self.robot.joint_names[body]!r} moves have no inertia along it; give them"
-                " mass or the joint armature"
-            )
-
-
-def motion_matrices(E: Array, r: Array) -> Array:
-    """X (N, 6, 6) of transforms E (N, 3, 3), r (N, 3) ([RBDA] eq. 2.24)."""
-    X = np.zeros((len(E), 6, 6))
-    fill_motion_matrices(E, r, X)
-    return X
-
-
-@Loop
-def fill_motion_matrices(E: Array, r: Array, X: Array) -> None:
-    """Write E on the diagonal and -E [r]x below; X (N, 6, 6) starts as zeros."""
-    for i in range(len(E)):
-        x, y, z = r[i, 0], r[i, 1], r[i, 2]
-        for m in range(3):
-            for n in range(3):
-                X[i, m, n] = X[i, m + 3, n + 3] = E[i, m, n]
-            X[i, m + 3, 0] = E[i, m, 2] * y - E[i, m, 1] * z
-            X[i, m + 3, 1] = E[i, m, 0] * z - E[i, m, 2] * x
-            X[i, m + 3, 2] = E[i, m, 1] * x - E[i, m, 0] * y
-
-
-@Loop
-def articulate(
-    parent: IntArray,
-    X: Array,
-    inertia: Array,
-    S: Array,
-    first: IntArray,
-    armature: Array,
-    U: Array,
-    D: Array,
-) -> None:
-    """Fill U (nv, 6) and D (nv,), body frames; ``inertia`` (N, 6, 6) becomes articulated."""
-    half = np.empty((6, 6))
-    for i in range(len(parent) - 1, -1, -1):
-        for k in range(first[i + 1] - 1, first[i] - 1, -1):
-            D[k] = armature[k]
-            for r in range(6):
-                U[k, r] = 0.0
-                for c in range(6):
-                    U[k, r] += inertia[i, r, c] * S[k, c]
-                D[k] += S[k, r] * U[k, r]
-            for r in range(6):
-                for c in range(6):
-                    inertia[i, r, c] -= U[k, r] * U[k, c] / D[k]
-        if parent[i] >= 0:
-            for r in range(6):
-                for c in range(6):
-                    half[r, c] = 0.0
-                    for k in range(6):
-                        half[r, c] += inertia[i, r, k] * X[i, k, c]
-            for r in range(6):
-                for c in range(6):
-                    for k in range(6):
-                        inertia[parent[i], r, c] += X[i, k, r] * half[k, c]
 
 
 @Loop

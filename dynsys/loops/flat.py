@@ -1,20 +1,33 @@
-"""A robot as flat arrays: frames re-chosen so that every rotation is elementary.
+"""A robot as flat arrays: what every compiled loop reads. Made once per robot.
+
+The arrays have one row per body. Most of them use link frames of their own, in which every
+rotation is a product of elementary turns,
+
+    E = Rz(c, s) Rx(ca, sa) Rz(ct, st)        parent to body
 
 Joint axes become z of their bodies, with x along the common normal to the heaviest branch
-(:mod:`dynsys.program.frames`), and any constant rotation is Rz(psi) Rx(alpha) Rz(theta): psi
-is added to the joint's angle, theta is zero along heavy branches. Exact, invisible outside.
+(:mod:`dynsys.program.frames`). A constant rotation is Rz(psi) Rx(alpha) Rz(theta): psi is added
+to the joint's angle, theta is zero along heavy branches. The loops pay for elementary turns
+only, and their results are exact in the robot's own frames, to which they are taken back.
+
+Row 0 of these arrays is the base and body i of the robot is row i + 1, so that a row's parent
+is always a row. The constants below name the columns; 3-vectors and matrices lie in consecutive
+columns, symmetric matrices (3, 3) as xx xy xz yy yz zz.
+
+:class:`TreeArrays` are the few arrays that sparse algorithms need in the robot's own frames.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple, final
+from collections.abc import Callable
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dynsys.errors import ModelError
-from dynsys.loops import columns as at
+from dynsys.model.expanded import expanded_parent, last_freedom
 from dynsys.model.joints import (
     AbstractJoint,
     Cylindrical,
@@ -29,80 +42,270 @@ from dynsys.model.joints import (
 from dynsys.model.spatial import ROUNDING, Transform
 from dynsys.model.tree import KinematicTree
 from dynsys.program.frames import reframe
-from dynsys.types import Array, BoolArray, ScalarArray
+from dynsys.types import Array, BoolArray, IntArray, ScalarArray
 
-__all__ = [
-    "FlatRobot",
-    "Model",
-    "Work",
-    "flatten",
-    "workspace",
-]
+__all__ = ["FlatRobot", "Model", "TreeArrays", "Work", "elementary_turns", "flat_robot"]
+
+# ---- model, whole numbers -----------------------------------------------------------------
+KIND = 0  # of the joint, below
+PARENT = 1  # row of the parent
+Q0, V0, NV = 2, 3, 4  # first place in q and in qd, number of freedoms
+UNKNOWN = 5  # 1 where the joint's qdd is to be found
+CARRIES = 6  # 1 where a joint below the parent or its own is unknown
+BLOCK = 7  # first row in the store of the freedoms of joints with several
+N_INTEGERS = 8
+
+# ---- joint kinds, all about z of their body ------------------------------------------------
+AXIAL = 0  # fixed, revolute, prismatic, helical: S = (0 0 TURN, 0 0 SLIDE)
+CYLINDRICAL, PLANAR, SPHERICAL, FREE = 1, 2, 3, 4
+FREEDOM_ROWS = (
+    (2, 5, 0, 0, 0, 0),
+    (2, 5, 0, 0, 0, 0),
+    (2, 3, 4, 0, 0, 0),
+    (0, 1, 2, 0, 0, 0),
+    (0, 1, 2, 3, 4, 5),
+)
+"""Coordinates of the spatial velocity that the freedoms of each kind are."""
+
+# ---- model, numbers -----------------------------------------------------------------------
+SLOPE, OFFSET = 0, 1  # angle about z = SLOPE q[Q0] + OFFSET
+TURN, SLIDE = 2, 3  # S of an axial joint, ratio of a coupled one included
+ADVANCE, ADVANCE0 = 4, 5  # way along z = ADVANCE q[Q0] + ADVANCE0, axial joints
+MASS, FIRST, SECOND = 6, 7, 10  # moments about the origin: mass, (3,), symmetric (6,)
+N_NUMBERS = 16
+
+# ---- model, constant transforms -------------------------------------------------------------
+FRAME_E, FRAME_R = 0, 9  # the robot's own frame of the body -> its frame here
+JOINT_E, JOINT_R = 12, 21  # parent -> joint at rest
+N_FRAMES = 24
+
+# ---- motion -------------------------------------------------------------------------------
+COS_X, SIN_X, COS_T, SIN_T = 0, 1, 2, 3  # constant but for quaternions
+WAY = 4  # r (3,), parent coordinates
+W, WD, ACC = 7, 10, 13  # angular velocity and acceleration, classical acceleration (3,)
+TENSOR = 16  # U = [wd]x + [w]x [w]x (3, 3)
+RESPONSE = 16  # (6,) acceleration on top of the bias motion, in place of a tensor used up
+WRENCH = 25  # moment and force (6,)
+N_MOTION = 32
+
+# ---- articulated inertia --------------------------------------------------------------------
+ROTARY, MIXED, LINEAR = 0, 6, 15  # A (6,), B (3, 3), C (6,) of [[A, B], [B^T, C]]
+GAIN = 21  # U = IA S (6,)
+PIVOT, LOAD = 27, 28  # 1 / D and torque - S^T p
+VELOCITY = 21  # (3,) linear velocity, where body accelerations are asked for
+N_ARTICULATED = 32
+
+# ---- one freedom of a joint with several: as GAIN, PIVOT, LOAD above ------------------------
+FREEDOM_GAIN, FREEDOM_PIVOT, FREEDOM_LOAD = 0, 6, 7
+N_FREEDOM = 8
+
+# ---- per-freedom vectors (nv + 1 each, the last one for joints without freedoms) -----------
+QD, QDD, GIVEN, TORQUE, ARMATURE = 0, 1, 2, 3, 4
+N_VECTORS = 5
+
+# ---- outputs, bits --------------------------------------------------------------------------
+TORQUE_OUT, QDD_OUT, ACCELERATION_OUT, WRENCH_OUT = 1, 2, 4, 8
+
 
 _KINDS: dict[type[AbstractJoint], int] = {
-    Fixed: at.AXIAL,
-    Revolute: at.AXIAL,
-    Prismatic: at.AXIAL,
-    Helical: at.AXIAL,
-    Cylindrical: at.CYLINDRICAL,
-    Planar: at.PLANAR,
-    Spherical: at.SPHERICAL,
-    Free: at.FREE,
+    Fixed: AXIAL,
+    Revolute: AXIAL,
+    Prismatic: AXIAL,
+    Helical: AXIAL,
+    Cylindrical: CYLINDRICAL,
+    Planar: PLANAR,
+    Spherical: SPHERICAL,
+    Free: FREE,
 }
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class FlatRobot:
-    """Arrays the loops read; see :mod:`dynsys.loops.columns` for what each column means.
+# ---- arrays a loop is called with: the robot's, and a workspace for one thread -------------
 
-    One row per body, row 0 the base: ``numbers``, ``frames``, ``integers``, and ``motion`` to
-    start a workspace with; ``armature`` (nv + 1,) with a zero for joints without freedoms;
-    ``n_stored`` freedoms in joints of several.
-    """
+
+class Model(NamedTuple):
+    """The robot; read only while it runs."""
 
     numbers: Array
     frames: Array
     integers: NDArray[np.int64]
+    unknown: NDArray[np.int64]  # freedoms whose qdd is to be found
+
+
+class Work(NamedTuple):
+    """Everything written while one state is solved; one per thread."""
+
     motion: Array
-    armature: Array
-    n_stored: int
+    inertia: Array
+    freedoms: Array
+    angles: Array  # angle, cosine, sine of each joint
+    vectors: Array  # (5, nv + 1)
+    position: Array  # (nq + 1,)
+    small: Array  # (8, 6)
+    H: Array  # (nv, nv), or empty where no inertia matrix is formed
 
 
-def flatten(robot: KinematicTree, known: BoolArray) -> FlatRobot:
-    """Arrays of a robot; ``known`` (nv,) marks freedoms whose qdd is given. O(n).
+class TreeArrays(NamedTuple):
+    """A tree without coupled joints, in the robot's own frames; freedoms are in order."""
+
+    parent: IntArray  # (N,) parent of each body
+    first: IntArray  # (N + 1,) freedoms of body i are first[i] .. first[i + 1] - 1
+    S: Array  # (nv, 6) motion subspace, one row per freedom
+    inertia: Array  # (N, 6, 6) spatial inertia of each body
+    armature: Array  # (nv,)
+    freedom_parent: IntArray  # (nv,) expanded parent array
+    last: IntArray  # (N,) last freedom that moves each body, -1 if none does
+
+
+@lru_cache(maxsize=32)
+def flat_robot(robot: KinematicTree) -> FlatRobot:
+    """Flat arrays of a robot, kept for the robots used last."""
+    return FlatRobot(robot)
+
+
+@final
+class FlatRobot:
+    """The arrays of one robot; see the module. O(n) to make.
+
+    ``numbers``, ``frames``, ``integers`` and ``motion``, to start a workspace with, have a row
+    per body and one for the base; ``n_stored`` freedoms are those of joints of several.
 
     Raises
     ------
     ModelError
-        naming a joint of several freedoms of which only some are known, or of a type that the
-        loops do not have.
+        naming a joint of a type that the loops do not have.
     """
-    rows = robot.n_bodies + 1
-    numbers, frames = np.zeros((rows, at.N_NUMBERS)), np.zeros((rows, at.N_FRAMES))
-    integers = np.zeros((rows, at.N_INTEGERS), dtype=np.int64)
-    motion = np.zeros((rows, at.N_MOTION))
-    motion[0, at.ACC : at.ACC + 3] = -robot.gravity
-    to_new = _frames(robot)
-    n_stored = 0
-    for i in range(robot.n_bodies):
-        row = integers[i + 1]
-        _fill_integers(robot, known, i, integers)
-        if row[at.KIND] != at.AXIAL:
-            row[at.BLOCK] = n_stored
-            n_stored += row[at.NV]
-        constant = _constant_transform(robot, to_new, i)
-        frames[i + 1] = np.concatenate(
+
+    def __init__(self, robot: KinematicTree) -> None:
+        self.robot = robot
+        rows = robot.n_bodies + 1
+        self.numbers, self.frames = np.zeros((rows, N_NUMBERS)), np.zeros((rows, N_FRAMES))
+        self.integers: NDArray[np.int64] = np.zeros((rows, N_INTEGERS), dtype=np.int64)
+        self.motion = np.zeros((rows, N_MOTION))
+        self.motion[0, ACC : ACC + 3] = -robot.gravity
+        self.frames[0, FRAME_E : FRAME_E + 9 : 4] = 1.0
+        self.n_stored = 0
+        self._free: list[tuple[Array, ...]] = []
+        for i, joint in enumerate(robot.joints):
+            if type(joint) not in _KINDS:
+                raise ModelError(
+                    f"robot {robot.name!r}, joint {robot.joint_names[i]!r}: the loops for large"
+                    f" robots have no {joint.kind} joint; use the reference recursions"
+                    " (dynsys.rnea, dynsys.aba) and the dense methods"
+                )
+        to_new = _frames(robot)
+        for i in range(robot.n_bodies):
+            self._fill_integers(i)
+            self._fill_body(i, to_new)
+            _fill_joint(robot, i, self.numbers[i + 1])
+
+    def model(self, known: BoolArray) -> Model:
+        """Arrays for a problem in which the freedoms marked ``known`` (nv,) have a given qdd.
+
+        Raises
+        ------
+        ModelError
+            naming a joint of several freedoms of which only some are known.
+        """
+        integers = self.integers.copy()
+        for i, v in enumerate(self.robot.v_slices()):
+            row, up = integers[i + 1], integers[integers[i + 1, PARENT]]
+            if v.stop > v.start and known[v].any() != known[v].all():
+                raise ModelError(
+                    f"robot {self.robot.name!r}, joint {self.robot.joint_names[i]!r}: qdd of"
+                    " some of its freedoms is known and of others not; the freedoms of one"
+                    " joint go together"
+                )
+            row[UNKNOWN] = v.stop > v.start and not known[v].all()
+            row[CARRIES] = up[UNKNOWN] or up[CARRIES]
+        unknown = np.flatnonzero(~known).astype(np.int64)
+        return Model(self.numbers, self.frames, integers, unknown)
+
+    @cached_property
+    def _all_unknown(self) -> tuple[object, ...]:
+        return tuple(self.model(np.zeros(self.robot.nv, dtype=bool)))
+
+    @cached_property
+    def tree(self) -> TreeArrays:
+        """Arrays in the robot's own frames.
+
+        Raises
+        ------
+        ModelError
+            if the robot has coupled (mimic) joints: its inertia matrix has no tree sparsity.
+        """
+        robot = self.robot
+        if robot.is_coupled:
+            raise ModelError(
+                f"robot {robot.name!r} has coupled (mimic) joints, so its inertia matrix has no"
+                ' tree sparsity; load it with mimic="independent" or use the method "dense"'
+            )
+        subspaces = [S.T for S in robot.motion_subspace]
+        return TreeArrays(
+            parent=np.array(robot.parent),
+            first=np.cumsum([0, *(joint.nv for joint in robot.joints)]).astype(np.intp),
+            S=np.ascontiguousarray(np.concatenate([np.zeros((0, 6)), *subspaces])),
+            inertia=np.array([moments.matrix() for moments in robot.moments]),
+            armature=np.array(robot.armature),
+            freedom_parent=expanded_parent(robot),
+            last=last_freedom(robot),
+        )
+
+    def call(self, loop: Callable[..., Any], *arrays: Array) -> None:
+        """Call a compiled loop on the robot, where every qdd is unknown, with a workspace.
+
+        Any thread may; a workspace, with room for H, is kept for the next call.
+        """
+        try:
+            work = self._free.pop()
+        except IndexError:
+            work = tuple(self.workspace(matrix=True))
+        loop(self._all_unknown, work, *arrays)
+        self._free.append(work)
+
+    def workspace(self, *, matrix: bool) -> Work:
+        """Fresh workspace; ``matrix`` makes room for H."""
+        rows, nv = len(self.integers), self.robot.nv
+        side = nv if matrix else 0
+        vectors = np.zeros((N_VECTORS, nv + 1))
+        vectors[ARMATURE, :nv] = self.robot.armature
+        motion = _aligned(rows, N_MOTION, 0)
+        motion[:] = self.motion
+        return Work(
+            motion,
+            _aligned(rows, N_ARTICULATED, _SKEW),
+            np.zeros((self.n_stored, N_FREEDOM)),
+            np.zeros((3, rows)),
+            vectors,
+            np.zeros(self.robot.nq + 1),
+            np.zeros((8, 6)),
+            np.zeros((side, side)),
+        )
+
+    def _fill_integers(self, i: int) -> None:
+        robot, row = self.robot, self.integers[i + 1]
+        q, v = robot.q_slices()[i], robot.v_slices()[i]
+        moves = v.stop > v.start
+        row[KIND] = _KINDS[type(robot.joints[i])]
+        row[PARENT] = robot.parent[i] + 1
+        row[Q0], row[V0] = (q.start, v.start) if moves else (robot.nq, robot.nv)
+        row[NV] = v.stop - v.start
+        if row[KIND] != AXIAL:
+            row[BLOCK] = self.n_stored
+            self.n_stored += int(row[NV])
+
+    def _fill_body(self, i: int, to_new: list[Transform]) -> None:
+        """Constant transforms, elementary turns and mass moments of a body."""
+        robot, parent = self.robot, int(self.robot.parent[i])
+        before = Transform.identity() if parent < 0 else to_new[parent].inverse()
+        constant = before.then(robot.bodies[i].placement).then(to_new[i])
+        self.frames[i + 1] = np.concatenate(
             [np.ravel(to_new[i].E), to_new[i].r, np.ravel(constant.E), constant.r]
         )
-        numbers[i + 1, at.OFFSET], *turns = _elementary_turns(constant.E)
-        motion[i + 1, at.COS_X : at.WAY + 3] = [*turns, *constant.r]
-        _fill_joint(robot, i, numbers[i + 1])
+        self.numbers[i + 1, OFFSET], *turns = elementary_turns(constant.E)
+        self.motion[i + 1, COS_X : WAY + 3] = [*turns, *constant.r]
         moments = robot.moments[i].seen_from(to_new[i].inverse())
         upper = moments.second[(0, 0, 0, 1, 1, 2), (0, 1, 2, 1, 2, 2)]
-        numbers[i + 1, at.MASS :] = [moments.mass, *moments.first, *upper]
-    armature = np.append(robot.armature, 0.0)
-    return FlatRobot(numbers, frames, integers, motion, armature, int(n_stored))
+        self.numbers[i + 1, MASS:] = [moments.mass, *moments.first, *upper]
 
 
 def _frames(robot: KinematicTree) -> list[Transform]:
@@ -115,39 +318,7 @@ def _frames(robot: KinematicTree) -> list[Transform]:
     return frames
 
 
-def _fill_integers(
-    robot: KinematicTree, known: BoolArray, i: int, integers: NDArray[np.int64]
-) -> None:
-    joint, q, v = robot.joints[i], robot.q_slices()[i], robot.v_slices()[i]
-    row, parent = integers[i + 1], integers[robot.parent[i] + 1]
-    name = f"robot {robot.name!r}, joint {robot.joint_names[i]!r}"
-    if type(joint) not in _KINDS:
-        raise ModelError(
-            f"{name}: the loops for large robots have no {joint.kind} joint; use the reference"
-            " recursions (dynsys.rnea, dynsys.aba)"
-        )
-    moves = v.stop > v.start
-    if moves and known[v].any() != known[v].all():
-        raise ModelError(
-            f"{name}: qdd of some of its freedoms is known and of others not; the freedoms of"
-            " one joint go together"
-        )
-    row[at.KIND] = _KINDS[type(joint)]
-    row[at.PARENT] = robot.parent[i] + 1
-    row[at.Q0], row[at.V0] = (q.start, v.start) if moves else (robot.nq, robot.nv)
-    row[at.NV] = v.stop - v.start
-    row[at.UNKNOWN] = moves and not known[v].all()
-    row[at.CARRIES] = parent[at.UNKNOWN] or parent[at.CARRIES]
-
-
-def _constant_transform(robot: KinematicTree, to_new: list[Transform], i: int) -> Transform:
-    """Transform between the new frames of the parent and of the joint at rest."""
-    parent = int(robot.parent[i])
-    before = Transform.identity() if parent < 0 else to_new[parent].inverse()
-    return before.then(robot.bodies[i].placement).then(to_new[i])
-
-
-def _elementary_turns(E: ScalarArray) -> tuple[float, float, float, float, float]:
+def elementary_turns(E: ScalarArray) -> tuple[float, float, float, float, float]:
     """psi, cos and sin of alpha, cos and sin of theta with E = Rz(psi) Rx(alpha) Rz(theta)."""
     ct, st = 1.0, 0.0
     length = float(np.hypot(E[2, 0], E[2, 1]))
@@ -174,58 +345,13 @@ def _fill_joint(robot: KinematicTree, i: int, numbers: Array) -> None:
     slide = 1.0 if isinstance(joint, Prismatic) else 0.0
     if isinstance(joint, Helical):
         slide = joint.pitch
-    numbers[at.SLOPE] = ratio * turns
-    numbers[at.OFFSET] += shift * turns
-    numbers[at.TURN], numbers[at.SLIDE] = ratio * turns, ratio * slide
-    numbers[at.ADVANCE], numbers[at.ADVANCE0] = ratio * slide, shift * slide
+    numbers[SLOPE] = ratio * turns
+    numbers[OFFSET] += shift * turns
+    numbers[TURN], numbers[SLIDE] = ratio * turns, ratio * slide
+    numbers[ADVANCE], numbers[ADVANCE0] = ratio * slide, shift * slide
 
-
-# ----------------------------------------------------------------------
-# Arrays a loop is called with: the robot's, and a workspace for one thread.
 
 _SKEW = 264  # half a page and a line
-
-
-class Model(NamedTuple):
-    """The robot; read only while it runs."""
-
-    numbers: Array
-    frames: Array
-    integers: NDArray[np.int64]
-    unknown: NDArray[np.int64]  # freedoms whose qdd is to be found
-
-
-class Work(NamedTuple):
-    """Everything written while one state is solved; one per thread."""
-
-    motion: Array
-    inertia: Array
-    freedoms: Array
-    angles: Array  # angle, cosine, sine of each joint
-    vectors: Array  # (5, nv + 1)
-    position: Array  # (nq + 1,)
-    small: Array  # (8, 6)
-    H: Array  # (nv, nv), or empty where no inertia matrix is formed
-
-
-def workspace(flat: FlatRobot, nq: int, *, matrix: bool) -> Work:
-    """Fresh workspace; ``matrix`` makes room for H."""
-    rows, size = len(flat.integers), len(flat.armature)
-    side = size - 1 if matrix else 0
-    vectors = np.zeros((at.N_VECTORS, size))
-    vectors[at.ARMATURE] = flat.armature
-    motion = _aligned(rows, at.N_MOTION, 0)
-    motion[:] = flat.motion
-    return Work(
-        motion,
-        _aligned(rows, at.N_ARTICULATED, _SKEW),
-        np.zeros((flat.n_stored, at.N_FREEDOM)),
-        np.zeros((3, rows)),
-        vectors,
-        np.zeros(nq + 1),
-        np.zeros((8, 6)),
-        np.zeros((side, side)),
-    )
 
 
 def _aligned(rows: int, columns: int, skew: int) -> Array:

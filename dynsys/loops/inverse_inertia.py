@@ -5,9 +5,10 @@
 | drumwright | articulated bodies, column by column ([DRUM])       | n m                       |
 | ltdl       | CRBA, sparse factors H = L^T D L and solves ([BIS]) | n d^2 + n d m             |
 | dense      | CRBA, LAPACK's Cholesky factorisation and solves    | n^3 + n^2 m               |
-| auto       | the one expected to be fastest (`.inverse_costs`)   |                           |
+| auto       | the one expected to be fastest                      |                           |
 
 d is the depth of the tree. Robots with coupled (mimic) joints have no tree sparsity: "dense".
+What a method is expected to take is a sum of counts times measured seconds per count.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ from scipy.linalg import lapack
 
 from dynsys.errors import ModelError, SingularSystemError, StateError, nearest_name
 from dynsys.loops import drumwright
-from dynsys.loops.drumwright import TreeArrays
-from dynsys.loops.packed import inertia_matrix
+from dynsys.loops.drumwright import Freedoms
+from dynsys.loops.flat import flat_robot
+from dynsys.loops.tree_state import TreeState
 from dynsys.model.expanded import expanded_parent
 from dynsys.model.tree import KinematicTree
 from dynsys.recursive.crba import crba_scalars
 from dynsys.recursive.sparse_factors import (
     as_columns,
-    ltdl_in_situ,
     solve_L_in_situ,
     solve_LT_in_situ,
     tree_sums,
@@ -39,6 +40,7 @@ __all__ = [
     "UNITS",
     "InverseInertia",
     "Sizes",
+    "cheapest",
     "choose",
     "features",
     "inverse_inertia",
@@ -119,11 +121,9 @@ class InverseInertia:
         if threads < 1:
             raise ModelError(f"threads must be a whole number >= 1, got {threads!r}")
         self.robot, self.method, self.threads = robot, method, threads
-        coupled = robot.is_coupled and method in ("auto", "dense")
-        self._arrays = None if coupled else TreeArrays(robot)
-        self._base = self._arrays is not None and drumwright.floating_base(
-            self._arrays.tree.freedom_parent, self._arrays.tree.S, self._arrays.tree.first
-        )
+        dense = robot.is_coupled and method in ("auto", "dense")
+        self._tree = None if dense else flat_robot(robot).tree
+        self._base = self._tree is not None and drumwright.floating_base(self._tree)
 
     @cached_property
     def _sizes(self) -> Sizes:
@@ -131,26 +131,25 @@ class InverseInertia:
 
     def matrix(self, q: ArrayLike) -> Array:
         """M^-1 (nv, nv) at q (nq,)."""
-        state = self.robot.check_q(q)
-        n = self.robot.nv
+        state, n = TreeState(self.robot, self.robot.check_q(q)), self.robot.nv
         method = self._chosen(n, inverse=True)
-        if method == "drumwright" and self._arrays is not None:
-            return drumwright.inverse(self._arrays.freedoms(state), self._base, self.threads)
+        if method == "drumwright":
+            return drumwright.inverse(Freedoms.at(state), self._base, self.threads)
         if method == "ltdl":
             return self._by_ltdl(state, np.eye(n))
         return self._densely(state, lambda L: _symmetric(lapack.dpotri(L, lower=1)[0]))
 
     def times(self, q: ArrayLike, R: ArrayLike) -> Array:
         """M^-1 R (nv,) or (nv, m) at q (nq,)."""
-        state = self.robot.check_q(q)
+        state = TreeState(self.robot, self.robot.check_q(q))
         columns, shape = as_columns(R, self.robot.nv, "R")
         B = np.array(columns, dtype=np.float64)
         if not np.isfinite(B).all():
             i, j = (int(k) for k in np.argwhere(~np.isfinite(B))[0])
             raise StateError(f"R[{i}, {j}] is {B[i, j]}: finite numbers are wanted")
         method = self._chosen(B.shape[1], inverse=False)
-        if method == "drumwright" and self._arrays is not None:
-            freedoms = self._arrays.freedoms(state)
+        if method == "drumwright":
+            freedoms = Freedoms.at(state)
             x = drumwright.multiply_inverse(freedoms, B, self._base, self.threads)
         elif method == "ltdl":
             x = self._by_ltdl(state, B)
@@ -161,29 +160,22 @@ class InverseInertia:
     def _chosen(self, columns: int, *, inverse: bool) -> str:
         if self.method != "auto":
             return self.method
-        if self._arrays is None:
+        if self._tree is None:
             return "dense"
         return choose(self._sizes, columns, inverse=inverse)
 
-    def _inertia_matrix(self, q: Array) -> Array:
-        if self._arrays is None:
-            return np.asarray(crba_scalars(self.robot, q), dtype=np.float64)
-        return inertia_matrix(self._arrays.tree, self._arrays.motion_matrices(q))
-
-    def _by_ltdl(self, q: Array, B: Array) -> Array:
+    def _by_ltdl(self, state: TreeState, B: Array) -> Array:
         """Replace B (nv, m) by H^-1 B with the factors H = L^T D L."""
-        assert self._arrays is not None
-        H, parent = self._inertia_matrix(q), self._arrays.tree.freedom_parent
-        ltdl_in_situ(H, parent)
-        diag = np.diagonal(H).copy()
-        self._arrays.require_positive(diag)
-        solve_LT_in_situ(H, parent, B, True)
+        (L, diag), parent = state.ltdl, state.tree.freedom_parent
+        solve_LT_in_situ(L, parent, B, True)
         B /= diag[:, None]
-        solve_L_in_situ(H, parent, B, True)
+        solve_L_in_situ(L, parent, B, True)
         return B
 
-    def _densely(self, q: Array, finish: Callable[[Array], Array]) -> Array:
-        L, failed = lapack.dpotrf(self._inertia_matrix(q), lower=1)
+    def _densely(self, state: TreeState, finish: Callable[[Array], Array]) -> Array:
+        coupled = self._tree is None
+        H = np.asarray(crba_scalars(self.robot, state.q)) if coupled else state.H
+        L, failed = lapack.dpotrf(H, lower=1)
         if failed:
             raise SingularSystemError(
                 f"robot {self.robot.name!r}: its inertia matrix is not positive definite here;"
@@ -196,12 +188,7 @@ def _symmetric(lower: Array) -> Array:
     return np.asarray(np.tril(lower) + np.tril(lower, -1).T)
 
 
-# ----------------------------------------------------------------------
-# What M^-1 and M^-1 R are expected to take, by method: seconds from counts.
-#
-# A count times the time one unit of it took: fitted by ``python -m experiments.calibrate``
-# on one core of a Zen 3 with OpenBLAS. Only ratios matter, and only near a crossing: there the
-# methods are equally good and a wrong choice costs little.
+# ---- what M^-1 and M^-1 R are expected to take -------------------------------------------
 
 
 class Sizes(NamedTuple):
@@ -237,7 +224,9 @@ UNITS: dict[str, dict[str, float]] = {
         "n^2 x column": 1.0e-10,
     },
 }
-"""Seconds per unit; features of :func:`features`."""
+"""Seconds per unit of :func:`features`, fitted by ``python -m experiments.calibrate`` on one
+core of a Zen 3 with OpenBLAS. Only ratios matter, and only near a crossing: there the methods
+are equally good and a wrong choice costs little."""
 
 
 def features(sizes: Sizes, columns: int, *, inverse: bool) -> dict[str, dict[str, float]]:
@@ -263,9 +252,13 @@ def features(sizes: Sizes, columns: int, *, inverse: bool) -> dict[str, dict[str
 
 def choose(sizes: Sizes, columns: int, *, inverse: bool) -> str:
     """Name of the method expected to be fastest for ``columns`` columns of R."""
-    counts = features(sizes, columns, inverse=inverse)
+    return cheapest(UNITS, features(sizes, columns, inverse=inverse))
+
+
+def cheapest(units: dict[str, dict[str, float]], counts: dict[str, dict[str, float]]) -> str:
+    """Name of the method whose counts, each times the seconds of its unit, sum to the least."""
     seconds = {
-        method: sum(UNITS[method][unit] * count for unit, count in count_of.items())
-        for method, count_of in counts.items()
+        method: sum(units[method][unit] * count for unit, count in of_method.items())
+        for method, of_method in counts.items()
     }
     return min(seconds, key=seconds.__getitem__)

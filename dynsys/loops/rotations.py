@@ -1,7 +1,11 @@
-"""Sines and cosines of all joint angles, quaternions as elementary turns, ways between origins.
+"""Where the bodies are: joint angles to elementary turns, and turns of vectors and matrices.
 
-The sines are the branch-free ones of :mod:`dynsys.kernel.llvm.sincos` (Cody-Waite reduction,
-same polynomials), written so that LLVM takes several joints at a time.
+    E = Rz(c, s) Rx(ca, sa) Rz(ct, st)        parent to body
+
+Matrices follow :mod:`dynsys.model.spatial`: a turn mixes two coordinates i, j and leaves k, 28
+multiplications for the three blocks of an inertia. The sines are the branch-free ones of
+:mod:`dynsys.kernel.llvm.sincos` (Cody-Waite reduction, same polynomials), written so that LLVM
+takes several joints at a time.
 """
 
 from __future__ import annotations
@@ -11,41 +15,35 @@ import math
 import numpy as np
 
 from dynsys.jit import fused, inlined
-from dynsys.loops.columns import (
-    ADVANCE,
-    ADVANCE0,
-    AXIAL,
-    COS_T,
-    COS_X,
-    CYLINDRICAL,
-    FREE,
-    JOINT_E,
-    JOINT_R,
-    KIND,
-    OFFSET,
-    PLANAR,
-    Q0,
-    SIN_T,
-    SIN_X,
-    SLIDE,
-    SLOPE,
-    WAY,
-)
-from dynsys.types import Array, IntArray
+from dynsys.loops import flat as at
+from dynsys.types import Array
 
 __all__ = [
     "General",
     "Parts",
+    "Spatial",
     "Symmetric",
+    "Vector",
     "about_x",
     "about_z",
     "cross",
+    "own_transforms",
     "place_bodies",
     "shifted",
     "to_body",
     "to_parent",
+    "turn_back",
     "turn_symmetric",
+    "wrench_back",
+    "wrench_to_parent",
 ]
+
+Vector = tuple[float, float, float]
+Spatial = tuple[float, float, float, float, float, float]
+Symmetric = tuple[float, float, float, float, float, float]
+General = tuple[float, float, float, float, float, float, float, float, float]
+Parts = tuple[Symmetric, General, Symmetric]
+"""A, B, C of the spatial inertia [[A, B], [B^T, C]]."""
 
 _NORM_TOLERANCE = 2e-6  # that of dynsys.program.guards; here, for cached code depends on it
 _LIMIT = 1e5
@@ -59,22 +57,24 @@ _H3, _H4, _H5 = -2.7557317270560326e-07, 2.0876146024689747e-09, -1.138261486855
 
 
 @fused
-def place_bodies(
-    numbers: Array, frames: Array, integers: IntArray, q: Array, angles: Array, motion: Array
-) -> None:
+def place_bodies(model: at.Model, work: at.Work) -> None:
     """Cosines and sines in angles[1], angles[2]; turns and ways of moving origins in motion."""
+    numbers, frames, integers = model.numbers, model.frames, model.integers
+    q, angles, motion = work.position, work.angles, work.motion
     n = len(integers)
     for i in range(1, n):
-        angles[0, i] = numbers[i, SLOPE] * q[integers[i, Q0]] + numbers[i, OFFSET]
+        angles[0, i] = numbers[i, at.SLOPE] * q[integers[i, at.Q0]] + numbers[i, at.OFFSET]
     _sincos(angles[0], angles[1], angles[2])
     for i in range(1, n):
-        kind = integers[i, KIND]
-        if kind == AXIAL:
-            if numbers[i, SLIDE] != 0.0:
-                advance = numbers[i, ADVANCE] * q[integers[i, Q0]] + numbers[i, ADVANCE0]
+        kind = integers[i, at.KIND]
+        if kind == at.AXIAL:
+            if numbers[i, at.SLIDE] != 0.0:
+                advance = (
+                    numbers[i, at.ADVANCE] * q[integers[i, at.Q0]] + numbers[i, at.ADVANCE0]
+                )
                 _set_way(frames[i], motion[i], 0.0, 0.0, advance)
         else:
-            _place_block(kind, integers[i, Q0], frames[i], q, motion[i], angles, i)
+            _place_block(kind, integers[i, at.Q0], frames[i], q, motion[i], angles, i)
 
 
 @inlined
@@ -102,8 +102,10 @@ def _sincos(x: Array, cosine: Array, sine: Array) -> None:
 def _set_way(frame: Array, row: Array, x: float, y: float, z: float) -> None:
     """r = r_joint + E_joint^T (x, y, z)."""
     for k in range(3):
-        row[WAY + k] = frame[JOINT_R + k] + (
-            frame[JOINT_E + k] * x + frame[JOINT_E + 3 + k] * y + frame[JOINT_E + 6 + k] * z
+        row[at.WAY + k] = frame[at.JOINT_R + k] + (
+            frame[at.JOINT_E + k] * x
+            + frame[at.JOINT_E + 3 + k] * y
+            + frame[at.JOINT_E + 6 + k] * z
         )
 
 
@@ -112,12 +114,12 @@ def _place_block(
     kind: int, q0: int, frame: Array, q: Array, row: Array, angles: Array, i: int
 ) -> None:
     """Joints of several freedoms."""
-    if kind == CYLINDRICAL:
+    if kind == at.CYLINDRICAL:
         _set_way(frame, row, 0.0, 0.0, q[q0 + 1])
-    elif kind == PLANAR:
+    elif kind == at.PLANAR:
         _set_way(frame, row, q[q0 + 1], q[q0 + 2], 0.0)
     else:
-        if kind == FREE:
+        if kind == at.FREE:
             _set_way(frame, row, q[q0], q[q0 + 1], q[q0 + 2])
             q0 += 3
         _turn_by_quaternion(frame, q[q0], q[q0 + 1], q[q0 + 2], q[q0 + 3], row, angles, i)
@@ -135,7 +137,7 @@ def _turn_by_quaternion(
         x = math.nan
     q0x, q0y, q0z = 1.0 - 2.0 * (y * y + z * z), 2.0 * (x * y + w * z), 2.0 * (x * z - w * y)
     q2x, q2y, q2z = 2.0 * (x * z + w * y), 2.0 * (y * z - w * x), 1.0 - 2.0 * (x * x + y * y)
-    e = frame[JOINT_E:]
+    e = frame[at.JOINT_E :]
     e00 = q0x * e[0] + q0y * e[3] + q0z * e[6]
     e01 = q0x * e[1] + q0y * e[4] + q0z * e[7]
     e02 = q0x * e[2] + q0y * e[5] + q0z * e[8]
@@ -153,21 +155,53 @@ def _turn_by_quaternion(
     c = e00 * ct + e01 * st
     s = (e01 * ct - e00 * st) * ca + e02 * sa
     scale = 1.0 / math.sqrt(c * c + s * s)
-    row[COS_X], row[SIN_X], row[COS_T], row[SIN_T] = ca, sa, ct, st
+    row[at.COS_X], row[at.SIN_X], row[at.COS_T], row[at.SIN_T] = ca, sa, ct, st
     angles[1, i], angles[2, i] = c * scale, s * scale
 
 
-# ----------------------------------------------------------------------
-# Elementary turns of vectors and symmetric matrices, as numba inlines them.
-#
-# E = Rz(c, s) Rx(ca, sa) Rz(ct, st). Matrices follow :mod:`dynsys.model.spatial`: a turn mixes
-# two coordinates i, j and leaves k, 28 multiplications for the three blocks of an inertia.
+# ---- the robot's own frames --------------------------------------------------------------
 
-Vector = tuple[float, float, float]
-Symmetric = tuple[float, float, float, float, float, float]
-General = tuple[float, float, float, float, float, float, float, float, float]
-Parts = tuple[Symmetric, General, Symmetric]
-"""A, B, C of the spatial inertia [[A, B], [B^T, C]]."""
+
+@inlined
+def turn_back(e: Array, x: float, y: float, z: float) -> Vector:
+    """A vector from the frame a body has here to its own; e (9,) is that rotation, by rows."""
+    return (
+        e[0] * x + e[3] * y + e[6] * z,
+        e[1] * x + e[4] * y + e[7] * z,
+        e[2] * x + e[5] * y + e[8] * z,
+    )
+
+
+@inlined
+def wrench_back(frame: Array, w: Array, out: Array) -> None:
+    """A wrench w (6,) (moment, force) on a body, written to out (6,) in its own frame."""
+    e, r = frame[at.FRAME_E :], frame[at.FRAME_R :]
+    nx, ny, nz = turn_back(e, w[0], w[1], w[2])
+    fx, fy, fz = turn_back(e, w[3], w[4], w[5])
+    tx, ty, tz = cross(r[0], r[1], r[2], fx, fy, fz)
+    out[0], out[1], out[2], out[3], out[4], out[5] = nx + tx, ny + ty, nz + tz, fx, fy, fz
+
+
+@fused
+def own_transforms(model: at.Model, work: at.Work, E: Array, r: Array) -> None:
+    """Write the transforms parent -> body in own frames: E (N, 3, 3), r (N, 3)."""
+    for i in range(1, len(model.integers)):
+        move, frame = work.motion[i], model.frames[i]
+        above = model.frames[model.integers[i, at.PARENT]]
+        c, s = work.angles[1, i], work.angles[2, i]
+        ca, sa, ct, st = move[at.COS_X], move[at.SIN_X], move[at.COS_T], move[at.SIN_T]
+        for k in range(3):  # E(:, k) = F_i' E_here F_parent(:, k)
+            x, y, z = to_body(c, s, ca, sa, ct, st, above[k], above[k + 3], above[k + 6])
+            E[i - 1, 0, k], E[i - 1, 1, k], E[i - 1, 2, k] = turn_back(frame, x, y, z)
+        x, y, z = turn_back(above, move[at.WAY], move[at.WAY + 1], move[at.WAY + 2])
+        r[i - 1, 0], r[i - 1, 1], r[i - 1, 2] = x, y, z
+        for k in range(3):  # r = r_parent + F_parent' way - E' r_i
+            r[i - 1, k] += above[at.FRAME_R + k]
+            for m in range(3):
+                r[i - 1, k] -= E[i - 1, m, k] * frame[at.FRAME_R + m]
+
+
+# ---- elementary turns of vectors and symmetric matrices ------------------------------------
 
 
 @inlined
@@ -197,6 +231,16 @@ def to_parent(
     if st != 0.0:
         x, y = ct * x - st * y, st * x + ct * y
     return x, y, z
+
+
+@inlined
+def wrench_to_parent(c: float, s: float, move: Array, f: Spatial) -> Spatial:
+    """X^T f for a wrench f (6,) and the row of a body in ``motion``."""
+    ca, sa, ct, st = move[at.COS_X], move[at.SIN_X], move[at.COS_T], move[at.SIN_T]
+    nx, ny, nz = to_parent(c, s, ca, sa, ct, st, f[0], f[1], f[2])
+    fx, fy, fz = to_parent(c, s, ca, sa, ct, st, f[3], f[4], f[5])
+    tx, ty, tz = cross(move[at.WAY], move[at.WAY + 1], move[at.WAY + 2], fx, fy, fz)
+    return nx + tx, ny + ty, nz + tz, fx, fy, fz
 
 
 @inlined
@@ -233,23 +277,21 @@ def about_z(c: float, s: float, a: Symmetric, b: General, m: Symmetric) -> Parts
 
 @inlined
 def about_x(c: float, s: float, a: Symmetric, b: General, m: Symmetric) -> Parts:
-    """R^T (A, B, C) R for the turn Rx(c, s): i = y, j = z, k = x."""
-    ayy, ayz, axy, azz, axz = turn_symmetric(c, s, a[3], a[4], a[1], a[5], a[2])
-    myy, myz, mxy, mzz, mxz = turn_symmetric(c, s, m[3], m[4], m[1], m[5], m[2])
-    d, t, cs = b[4] - b[8], b[5] + b[7], c * s
-    h, g = c * c * d - cs * t, cs * d - s * s * t
-    turned = (
-        b[0],
-        c * b[1] - s * b[2],
-        s * b[1] + c * b[2],
-        c * b[3] - s * b[6],
-        b[8] + h,
-        b[5] + g,
-        s * b[3] + c * b[6],
-        b[7] + g,
-        b[4] - h,
+    """R^T (A, B, C) R for the turn Rx(c, s): about z, once axes y z x are called x y z."""
+    a, b, m = _renamed(a, b, m)
+    a, b, m = about_z(c, s, a, b, m)
+    a, b, m = _renamed(a, b, m)
+    return _renamed(a, b, m)  # three times is no renaming
+
+
+@inlined
+def _renamed(a: Symmetric, b: General, m: Symmetric) -> Parts:
+    """The same inertia with axes y z x called x y z."""
+    return (
+        (a[3], a[4], a[1], a[5], a[2], a[0]),
+        (b[4], b[5], b[3], b[7], b[8], b[6], b[1], b[2], b[0]),
+        (m[3], m[4], m[1], m[5], m[2], m[0]),
     )
-    return (a[0], axy, axz, ayy, ayz, azz), turned, (m[0], mxy, mxz, myy, myz, mzz)
 
 
 @inlined

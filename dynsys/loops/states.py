@@ -1,7 +1,10 @@
-"""Loops over states: what a kernel calls, with the GIL released.
+"""What a kernel calls: compiled loops over states, with the GIL released.
 
 Each reads a row of the inputs, runs the passes over the bodies and writes a row of the outputs
 asked for. They return whether all of these are finite. Outputs not asked for are never touched.
+Also what no answer depends on must be finite: else NaN goes where the answer shows it.
+
+Robot and workspace come as plain tuples, which numba takes faster than named ones.
 """
 
 from __future__ import annotations
@@ -12,209 +15,158 @@ from functools import cache
 from typing import Any
 
 from dynsys.jit import fused, inlined
-from dynsys.loops.articulated import gather_inertias, respond
-from dynsys.loops.columns import (
-    ACC,
-    ACCELERATION_OUT,
-    ARMATURE,
-    AXIAL,
-    COS_T,
-    COS_X,
-    FRAME_E,
-    FRAME_R,
-    GIVEN,
-    KIND,
-    NV,
-    PARENT,
-    QD,
-    QDD,
-    QDD_OUT,
-    SIN_T,
-    SIN_X,
-    SLIDE,
-    TORQUE,
-    TORQUE_OUT,
-    V0,
-    VELOCITY,
-    WAY,
-    WD,
-    WRENCH,
-    WRENCH_OUT,
-    W,
-)
+from dynsys.loops import flat as at
+from dynsys.loops.articulated import gather_inertias, own_freedoms, respond
 from dynsys.loops.composite import fill_inertia_matrix, solve_unknown
 from dynsys.loops.flat import Model, Work
-from dynsys.loops.rotations import Vector, cross, place_bodies, to_body
-from dynsys.loops.wrenches import ROWS, gather_wrenches, move_bodies, push_bodies
-from dynsys.types import Array, IntArray
+from dynsys.loops.newton_euler import ROWS, gather_wrenches, move_bodies, push_bodies
+from dynsys.loops.rotations import (
+    cross,
+    own_transforms,
+    place_bodies,
+    to_body,
+    turn_back,
+    wrench_back,
+)
+from dynsys.types import Array
 
 __all__ = [
-    "bias",
-    "form_matrix",
+    "articulated_freedoms",
+    "body_transforms",
     "forward_states",
-    "gather",
     "inertia_states",
     "inverse_states",
-    "linear_velocities",
-    "place",
-    "read",
-    "read_state",
-    "solve_matrix",
-    "solve_tree",
-    "wrenches_of_solution",
-    "write",
-    "write_accelerations",
-    "write_state",
-    "write_wrenches",
 ]
+
+Inputs = tuple[Array, Array, Array, Array]  # q, qd, given, f_ext: a row per state
+Outputs = tuple[Array, Array, Array, Array]  # torque, qdd, acceleration, wrench
 
 
 @fused
 def _inverse(
-    numbers: Array,
-    frames: Array,
-    integers: IntArray,
-    unknown: IntArray,
-    motion: Array,
-    inertia: Array,
-    freedoms: Array,
-    angles: Array,
-    vectors: Array,
-    position: Array,
-    small: Array,
-    H: Array,
-    want: int,
-    push: bool,
-    q: Array,
-    qd: Array,
-    given: Array,
-    f_ext: Array,
-    torque: Array,
-    qdd: Array,
-    acceleration: Array,
-    wrench: Array,
+    robot: Model, store: Work, want: int, push: bool, inputs: Inputs, outputs: Outputs
 ) -> bool:
     """Every qdd known: recursive Newton-Euler."""
-    model = Model(numbers, frames, integers, unknown)
-    work = Work(motion, inertia, freedoms, angles, vectors, position, small, H)
+    model, work = Model(*robot), Work(*store)
     finite = True
-    for state in range(len(q)):
-        f = f_ext[state] if push else f_ext[0]
-        read_state(model, work, q[state], qd[state], given[state])
-        bias(model, work, push, f)
-        gather(model, work)
-        outputs = torque[state], qdd[state], acceleration[state], wrench[state]
-        finite = write_state(model, work, want, *outputs) and finite
+    for state in range(len(inputs[0])):
+        f_ext = inputs[3][state if push else 0]
+        _read_state(model, work, inputs, state)
+        _bias(model, work, push, f_ext)
+        gather_wrenches(model, work)
+        finite = _write_state(model, work, want, outputs, state) and finite
     return finite
 
 
 @fused
 def _forward(
-    numbers: Array,
-    frames: Array,
-    integers: IntArray,
-    unknown: IntArray,
-    motion: Array,
-    inertia: Array,
-    freedoms: Array,
-    angles: Array,
-    vectors: Array,
-    position: Array,
-    small: Array,
-    H: Array,
-    want: int,
-    push: bool,
-    q: Array,
-    qd: Array,
-    given: Array,
-    f_ext: Array,
-    torque: Array,
-    qdd: Array,
-    acceleration: Array,
-    wrench: Array,
+    robot: Model, store: Work, want: int, push: bool, inputs: Inputs, outputs: Outputs
 ) -> bool:
     """Some qdd unknown: articulated bodies, or H where joints are coupled and H has room."""
-    model = Model(numbers, frames, integers, unknown)
-    work = Work(motion, inertia, freedoms, angles, vectors, position, small, H)
+    model, work = Model(*robot), Work(*store)
+    some_known = len(model.unknown) < work.vectors.shape[1] - 1
+    again = (want & (at.ACCELERATION_OUT | at.WRENCH_OUT)) != 0
+    again = again or (some_known and (want & at.TORQUE_OUT) != 0)
     finite = True
-    for state in range(len(q)):
-        f = f_ext[state] if push else f_ext[0]
-        read_state(model, work, q[state], qd[state], given[state])
-        bias(model, work, push, f)
-        if len(H) > 0:
-            solve_matrix(model, work)
+    for state in range(len(inputs[0])):
+        f_ext = inputs[3][state if push else 0]
+        _read_state(model, work, inputs, state)
+        _bias(model, work, push, f_ext)
+        if len(work.H) > 0:
+            _solve_matrix(model, work)
         else:
-            solve_tree(model, work)
-        wrenches_of_solution(model, work, want, push, f)
-        outputs = torque[state], qdd[state], acceleration[state], wrench[state]
-        finite = write_state(model, work, want, *outputs) and finite
+            gather_inertias(model, work)
+            respond(model, work)
+        if again:  # Newton-Euler once more with all of qdd
+            _bias(model, work, push, f_ext)
+            gather_wrenches(model, work)
+        finite = _write_state(model, work, want, outputs, state) and finite
     return finite
 
 
 @fused
-def _inertia(
-    numbers: Array,
-    frames: Array,
-    integers: IntArray,
-    unknown: IntArray,
-    motion: Array,
-    inertia: Array,
-    freedoms: Array,
-    angles: Array,
-    vectors: Array,
-    position: Array,
-    small: Array,
-    H: Array,
-    q: Array,
-    out: Array,
-) -> bool:
+def _inertia(robot: Model, store: Work, q: Array, out: Array) -> bool:
     """Inertia matrices, by rows in ``out`` (N, nv nv)."""
-    model = Model(numbers, frames, integers, unknown)
-    work = Work(motion, inertia, freedoms, angles, vectors, position, small, H)
+    model, work = Model(*robot), Work(*store)
     finite = True
     for state in range(len(q)):
-        readable = read(q[state], position)
-        place(model, work)
-        form_matrix(model, work)
+        readable = _read(q[state], work.position)
+        place_bodies(model, work)
+        fill_inertia_matrix(model, work, work.H)
         if not readable:
-            H[0, 0] = math.nan
-        finite = write(H.reshape(-1), out[state]) and finite
+            work.H[0, 0] = math.nan
+        finite = _write(work.H.reshape(-1), out[state]) and finite
     return finite
 
 
-# numba's types of the arguments
-_VECTOR, _ROWS = "float64[::1]", "float64[:, ::1]"
-_MODEL = (_ROWS, _ROWS, "int64[:, ::1]", "int64[::1]")
-_WORK = (_ROWS, _ROWS, _ROWS, _ROWS, _ROWS, _VECTOR, _ROWS, _ROWS)
+@fused
+def _transforms(robot: Model, store: Work, q: Array, E: Array, r: Array) -> None:
+    """Transforms parent -> body at q (nq,), in the robot's own frames."""
+    model, work = Model(*robot), Work(*store)
+    _read(q, work.position)
+    place_bodies(model, work)
+    own_transforms(model, work, E, r)
+
+
+@fused
+def _freedoms(robot: Model, store: Work, q: Array, U: Array, D: Array) -> None:
+    """Articulated-body quantities U, D of every freedom at q (nq,); see own_freedoms."""
+    model, work = Model(*robot), Work(*store)
+    _read(q, work.position)
+    place_bodies(model, work)
+    work.inertia[:] = 0.0
+    work.motion[:, at.WRENCH : at.WRENCH + 6] = 0.0
+    gather_inertias(model, work)
+    own_freedoms(model, work, U, D)
+
+
+# ---- numba's types of the arguments ----------------------------------------------------------
+
+_ROWS, _VECTOR = "float64[:, ::1]", "float64[::1]"
+_ROBOT = f"Tuple(({_ROWS}, {_ROWS}, int64[:, ::1], int64[::1]))"
+_STORE = f"Tuple(({', '.join([_ROWS] * 5)}, {_VECTOR}, {_ROWS}, {_ROWS}))"
 _INPUT, _OUTPUT = "Array(float64, 2, 'A', readonly=True)", "float64[:, :]"
-_DYNAMICS = (*_MODEL, *_WORK, "int64", "boolean", *[_INPUT] * 4, *[_OUTPUT] * 4)
-_INERTIA = (*_MODEL, *_WORK, _INPUT, _OUTPUT)
+_FOUR = f"UniTuple({_INPUT}, 4), UniTuple({_OUTPUT}, 4)"
+_POSITION = "Array(float64, 1, 'A', readonly=True)"
 
 
 @cache
 def inverse_states() -> Callable[..., Any]:
     """Compiled inverse dynamics."""
-    return _inverse.compiled(f"boolean({', '.join(_DYNAMICS)})")
+    return _inverse.compiled(f"boolean({_ROBOT}, {_STORE}, int64, boolean, {_FOUR})")
 
 
 @cache
 def forward_states() -> Callable[..., Any]:
     """Compiled forward and hybrid dynamics."""
-    return _forward.compiled(f"boolean({', '.join(_DYNAMICS)})")
+    return _forward.compiled(f"boolean({_ROBOT}, {_STORE}, int64, boolean, {_FOUR})")
 
 
 @cache
 def inertia_states() -> Callable[..., Any]:
     """Compiled inertia matrix."""
-    return _inertia.compiled(f"boolean({', '.join(_INERTIA)})")
+    return _inertia.compiled(f"boolean({_ROBOT}, {_STORE}, {_INPUT}, {_OUTPUT})")
 
 
-# ----------------------------------------------------------------------
-# Stretches of work that the loops over states share: bias, wrenches, outputs of one state.
+@cache
+def body_transforms() -> Callable[..., Any]:
+    """Compiled transforms parent -> body."""
+    return _transforms.compiled(
+        f"void({_ROBOT}, {_STORE}, {_POSITION}, float64[:, :, ::1], {_ROWS})"
+    )
+
+
+@cache
+def articulated_freedoms() -> Callable[..., Any]:
+    """Compiled articulated-body quantities."""
+    return _freedoms.compiled(f"void({_ROBOT}, {_STORE}, {_POSITION}, {_ROWS}, {_VECTOR})")
+
+
+# ---- stretches of work that the loops over states share ----------------------------------
 
 
 @inlined
-def read(source: Array, target: Array) -> bool:
+def _read(source: Array, target: Array) -> bool:
     """Copy a row of inputs to the head of a buffer; whether it is finite."""
     zero = 0.0
     for k in range(len(source)):
@@ -224,7 +176,7 @@ def read(source: Array, target: Array) -> bool:
 
 
 @inlined
-def write(source: Array, target: Array) -> bool:
+def _write(source: Array, target: Array) -> bool:
     """Copy the head of a buffer to a row of outputs; whether it is finite."""
     finite = True
     for k in range(len(target)):
@@ -234,170 +186,89 @@ def write(source: Array, target: Array) -> bool:
 
 
 @fused
-def read_state(model: Model, work: Work, q: Array, qd: Array, given: Array) -> None:
-    """Read one state and place the bodies; QDD gets the known accelerations, zero elsewhere.
-
-    Also what no answer depends on must be finite: else NaN goes where the answer shows it.
-    """
+def _read_state(model: Model, work: Work, inputs: Inputs, state: int) -> None:
+    """Read one state and place the bodies; QDD gets the known accelerations, zero elsewhere."""
     vectors = work.vectors
-    finite = read(q, work.position)
-    finite = read(qd, vectors[QD]) and finite
-    read(given, vectors[GIVEN])
+    finite = _read(inputs[0][state], work.position)
+    finite = _read(inputs[1][state], vectors[at.QD]) and finite
+    _read(inputs[2][state], vectors[at.GIVEN])
     if not finite:
-        vectors[GIVEN, 0] = math.nan
-    read(vectors[GIVEN], vectors[QDD])
+        vectors[at.GIVEN, 0] = math.nan
+    _read(vectors[at.GIVEN], vectors[at.QDD])
     for v in model.unknown:
-        vectors[QDD, v] = 0.0
-    place(model, work)
+        vectors[at.QDD, v] = 0.0
+    place_bodies(model, work)
 
 
 @fused
-def place(model: Model, work: Work) -> None:
-    """Transforms of all joints at the position that was read."""
-    place_bodies(
-        model.numbers, model.frames, model.integers, work.position, work.angles, work.motion
-    )
-
-
-@fused
-def bias(model: Model, work: Work, push: bool, f_ext: Array) -> None:
-    """Motion and net wrenches of all bodies at qd and QDD, external wrenches taken off."""
-    move_bodies(
-        *(model.numbers, model.integers, work.angles, work.vectors, work.motion, work.small)
-    )
+def _bias(model: Model, work: Work, push: bool, f_ext: Array) -> None:
+    """Motion and net wrenches of all bodies at QD and QDD, external wrenches taken off."""
+    move_bodies(model, work)
     if push:
-        push_bodies(model.frames, f_ext, work.motion)
+        push_bodies(model, work, f_ext)
 
 
 @fused
-def gather(model: Model, work: Work) -> None:
-    """Wrenches through all joints from the net ones, and the torques they need."""
-    gather_wrenches(model.numbers, model.integers, work.angles, work.vectors, work.motion)
-
-
-@fused
-def form_matrix(model: Model, work: Work) -> None:
-    """H of the bodies as they are placed."""
-    fill_inertia_matrix(
-        *(model.numbers, model.integers, work.vectors[ARMATURE], work.angles, work.motion),
-        *(work.inertia, work.small, work.H),
-    )
-
-
-@fused
-def solve_tree(model: Model, work: Work) -> None:
-    """QDD of a tree from its bias: articulated bodies, O(n)."""
-    numbers, integers, angles, vectors = (
-        model.numbers,
-        model.integers,
-        work.angles,
-        work.vectors,
-    )
-    motion, inertia, freedoms = work.motion, work.inertia, work.freedoms
-    gather_inertias(numbers, integers, angles, vectors, motion, inertia, freedoms)
-    respond(numbers, integers, angles, motion, inertia, freedoms, vectors[QDD])
-
-
-@fused
-def solve_matrix(model: Model, work: Work) -> None:
-    """QDD with coupled joints from its bias: the inertia matrix, solved densely."""
-    gather(model, work)
-    form_matrix(model, work)
+def _solve_matrix(model: Model, work: Work) -> None:
+    """QDD with coupled joints from its bias: H qdd = torque - C, solved densely."""
+    gather_wrenches(model, work)
+    fill_inertia_matrix(model, work, work.H)
     for v in model.unknown:
-        work.vectors[QDD, v] = work.vectors[GIVEN, v] - work.vectors[TORQUE, v]
-    solve_unknown(work.H, model.unknown, work.vectors[QDD])
+        work.vectors[at.QDD, v] = work.vectors[at.GIVEN, v] - work.vectors[at.TORQUE, v]
+    solve_unknown(work.H, model.unknown, work.vectors[at.QDD])
 
 
 @fused
-def wrenches_of_solution(model: Model, work: Work, want: int, push: bool, f_ext: Array) -> None:
-    """Newton-Euler once more with all of qdd, where an output asks for it."""
-    some_known = len(model.unknown) < work.vectors.shape[1] - 1
-    if (want & (ACCELERATION_OUT | WRENCH_OUT)) != 0 or (
-        some_known and (want & TORQUE_OUT) != 0
-    ):
-        bias(model, work, push, f_ext)
-        gather(model, work)
-
-
-@fused
-def write_state(
-    model: Model,
-    work: Work,
-    want: int,
-    torque: Array,
-    qdd: Array,
-    acceleration: Array,
-    wrench: Array,
-) -> bool:
+def _write_state(model: Model, work: Work, want: int, outputs: Outputs, state: int) -> bool:
     """Write the outputs of one state from its motion and wrenches; whether all are finite."""
-    finite, vectors, motion, inertia = True, work.vectors, work.motion, work.inertia
-    if want & TORQUE_OUT:
+    finite, vectors = True, work.vectors
+    if want & at.TORQUE_OUT:
         for v in model.unknown:
-            vectors[TORQUE, v] = vectors[GIVEN, v]
-        finite = write(vectors[TORQUE], torque)
-    if want & QDD_OUT:
-        finite = write(vectors[QDD], qdd) and finite
-    if want & ACCELERATION_OUT:
-        linear_velocities(
-            model.numbers, model.integers, work.angles, vectors[QD], motion, inertia
-        )
-        finite = write_accelerations(model.frames, motion, inertia, acceleration) and finite
-    if want & WRENCH_OUT:
-        finite = write_wrenches(model.frames, motion, wrench) and finite
+            vectors[at.TORQUE, v] = vectors[at.GIVEN, v]
+        finite = _write(vectors[at.TORQUE], outputs[0][state])
+    if want & at.QDD_OUT:
+        finite = _write(vectors[at.QDD], outputs[1][state]) and finite
+    if want & at.ACCELERATION_OUT:
+        _linear_velocities(model, work)
+        finite = _write_accelerations(model.frames, work, outputs[2][state]) and finite
+    if want & at.WRENCH_OUT:
+        finite = _write_wrenches(model.frames, work.motion, outputs[3][state]) and finite
     return finite
 
 
-# ----------------------------------------------------------------------
-# Accelerations and wrenches of the bodies, back in the robot's own frames.
-
-
-@inlined
-def _turn_back(e: Array, x: float, y: float, z: float) -> Vector:
-    return (
-        e[0] * x + e[3] * y + e[6] * z,
-        e[1] * x + e[4] * y + e[7] * z,
-        e[2] * x + e[5] * y + e[8] * z,
-    )
-
-
 @fused
-def linear_velocities(
-    numbers: Array,
-    integers: IntArray,
-    angles: Array,
-    qd: Array,
-    motion: Array,
-    velocity: Array,
-) -> None:
+def _linear_velocities(model: Model, work: Work) -> None:
     """Fill v = E (v_parent + w_parent x r) + S_linear qd; angular velocities are in motion."""
-    for i in range(1, len(integers)):
-        joint, row, own = integers[i], motion[i], velocity[i]
-        up, above = motion[joint[PARENT]], velocity[joint[PARENT]]
-        x, y, z = cross(up[W], up[W + 1], up[W + 2], row[WAY], row[WAY + 1], row[WAY + 2])
-        x, y, z = above[VELOCITY] + x, above[VELOCITY + 1] + y, above[VELOCITY + 2] + z
-        c, s = angles[1, i], angles[2, i]
-        x, y, z = to_body(c, s, row[COS_X], row[SIN_X], row[COS_T], row[SIN_T], x, y, z)
-        own[VELOCITY], own[VELOCITY + 1], own[VELOCITY + 2] = x, y, z
-        if joint[KIND] == AXIAL:
-            own[VELOCITY + 2] += numbers[i, SLIDE] * qd[joint[V0]]
+    qd = work.vectors[at.QD]
+    for i in range(1, len(model.integers)):
+        joint, row, v = model.integers[i], work.motion[i], work.inertia[i, at.VELOCITY :]
+        w, r = work.motion[joint[at.PARENT], at.W :], row[at.WAY :]
+        above = work.inertia[joint[at.PARENT], at.VELOCITY :]
+        x, y, z = cross(w[0], w[1], w[2], r[0], r[1], r[2])
+        x, y, z = above[0] + x, above[1] + y, above[2] + z
+        c, s = work.angles[1, i], work.angles[2, i]
+        ca, sa, ct, st = row[at.COS_X], row[at.SIN_X], row[at.COS_T], row[at.SIN_T]
+        v[0], v[1], v[2] = to_body(c, s, ca, sa, ct, st, x, y, z)
+        if joint[at.KIND] == at.AXIAL:
+            v[2] += model.numbers[i, at.SLIDE] * qd[joint[at.V0]]
         else:
-            for k in range(joint[NV]):
-                place = ROWS[joint[KIND], k]
+            for k in range(joint[at.NV]):
+                place = ROWS[joint[at.KIND], k]
                 if place >= 3:
-                    own[VELOCITY + place - 3] += qd[joint[V0] + k]
+                    v[place - 3] += qd[joint[at.V0] + k]
 
 
 @fused
-def write_accelerations(frames: Array, motion: Array, velocity: Array, out: Array) -> bool:
+def _write_accelerations(frames: Array, work: Work, out: Array) -> bool:
     """Spatial proper accelerations (6 n_bodies,): (wd, a - w x v), a the classical one."""
     finite = True
     for i in range(1, len(frames)):
-        row, own, to = motion[i], velocity[i], out[6 * i - 6 :]
-        e, r = frames[i, FRAME_E:], frames[i, FRAME_R:]
-        x, y, z = own[VELOCITY], own[VELOCITY + 1], own[VELOCITY + 2]
-        tx, ty, tz = cross(row[W], row[W + 1], row[W + 2], x, y, z)
-        wx, wy, wz = _turn_back(e, row[WD], row[WD + 1], row[WD + 2])
-        x, y, z = _turn_back(e, row[ACC] - tx, row[ACC + 1] - ty, row[ACC + 2] - tz)
+        row, v, to = work.motion[i], work.inertia[i, at.VELOCITY :], out[6 * i - 6 :]
+        w, wd, a = row[at.W :], row[at.WD :], row[at.ACC :]
+        e, r = frames[i, at.FRAME_E :], frames[i, at.FRAME_R :]
+        tx, ty, tz = cross(w[0], w[1], w[2], v[0], v[1], v[2])
+        wx, wy, wz = turn_back(e, wd[0], wd[1], wd[2])
+        x, y, z = turn_back(e, a[0] - tx, a[1] - ty, a[2] - tz)
         tx, ty, tz = cross(r[0], r[1], r[2], wx, wy, wz)
         to[0], to[1], to[2], to[3], to[4], to[5] = wx, wy, wz, x + tx, y + ty, z + tz
         finite = finite and math.isfinite(wx + wy + wz + to[3] + to[4] + to[5])
@@ -405,15 +276,11 @@ def write_accelerations(frames: Array, motion: Array, velocity: Array, out: Arra
 
 
 @fused
-def write_wrenches(frames: Array, motion: Array, out: Array) -> bool:
+def _write_wrenches(frames: Array, motion: Array, out: Array) -> bool:
     """Joint wrenches (6 n_bodies,)."""
     finite = True
     for i in range(1, len(frames)):
-        row, to = motion[i], out[6 * i - 6 :]
-        e, r = frames[i, FRAME_E:], frames[i, FRAME_R:]
-        nx, ny, nz = _turn_back(e, row[WRENCH], row[WRENCH + 1], row[WRENCH + 2])
-        fx, fy, fz = _turn_back(e, row[WRENCH + 3], row[WRENCH + 4], row[WRENCH + 5])
-        tx, ty, tz = cross(r[0], r[1], r[2], fx, fy, fz)
-        to[0], to[1], to[2], to[3], to[4], to[5] = nx + tx, ny + ty, nz + tz, fx, fy, fz
-        finite = finite and math.isfinite(nx + ny + nz + fx + fy + fz)
+        to = out[6 * i - 6 :]
+        wrench_back(frames[i], motion[i, at.WRENCH :], to)
+        finite = finite and math.isfinite(to[0] + to[1] + to[2] + to[3] + to[4] + to[5])
     return finite

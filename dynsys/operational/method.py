@@ -13,21 +13,19 @@ from importlib import import_module
 import numpy as np
 
 from dynsys.errors import ModelError, nearest_name
-from dynsys.loops.drumwright import TreeArrays
+from dynsys.loops.flat import flat_robot
+from dynsys.loops.tree_state import TreeState
 from dynsys.model.tree import KinematicTree
 from dynsys.operational import methods
-from dynsys.operational.tasks import TaskSpace, TreeState
-from dynsys.operational.y_factor import Supports, mul_JT, yd_factors
-from dynsys.recursive.sparse_factors import solve_L
-from dynsys.types import Array, ArrayLike, IntArray, ScalarArray
+from dynsys.operational.sparse_jacobian import (
+    inertia_weighted_inverse,
+    null_space_projection,
+    yd_factors,
+)
+from dynsys.operational.tasks import TaskSpace
+from dynsys.types import Array
 
-__all__ = [
-    "AbstractMethod",
-    "inertia_weighted_inverse",
-    "make_method",
-    "method_names",
-    "null_space_projection",
-]
+__all__ = ["AbstractMethod", "make_method", "method_names"]
 
 
 class AbstractMethod(ABC):
@@ -36,16 +34,11 @@ class AbstractMethod(ABC):
     def __init__(self, robot: KinematicTree, space: TaskSpace) -> None:
         self.robot = robot
         self.space = space
-        self.arrays = TreeArrays(robot)
-        self.tree = self.arrays.tree
+        self.tree = flat_robot(robot).tree
 
     @abstractmethod
     def lambda_inv(self, state: TreeState) -> Array:
         """Lambda^-1 (m, m)."""
-
-    def state(self, q: Array) -> TreeState:
-        """State of the robot at q (nq,), for the other calls."""
-        return TreeState(self.robot, q, self.arrays)
 
     def jacobian(self, state: TreeState) -> Array:
         """Task Jacobian J (m, nv)."""
@@ -85,31 +78,3 @@ def make_method(name: str, robot: KinematicTree, space: TaskSpace) -> AbstractMe
     module = import_module(f"{methods.__name__}.{name}")
     method: AbstractMethod = module.Method(robot, space)
     return method
-
-
-# ----------------------------------------------------------------------
-# Jbar and N from the sparse factors ([OSI] section 8).
-#
-# Jbar = Ld^-1 (YD^T Lambda)    eq. 33      Jbar = L^-1 (Y^T Lambda)    eq. 32
-# N = 1 - Jbar J                eq. 10
-
-
-def inertia_weighted_inverse(
-    Y: ArrayLike,
-    L: ArrayLike,
-    Lambda: ArrayLike,
-    supports: Supports,
-    parent: IntArray,
-    *,
-    unit: bool,
-) -> ScalarArray:
-    """Jbar (n, m): eq. 33 for YD and the unit factor of LTDL, eq. 32 for Y and that of LTL."""
-    return solve_L(L, parent, mul_JT(Y, supports, Lambda), unit=unit)
-
-
-def null_space_projection(J: ArrayLike, Jbar: ArrayLike, supports: Supports) -> ScalarArray:
-    """N (n, n) = 1 - Jbar J; its transpose projects torques onto those that do not move xdd."""
-    N: ScalarArray = -mul_JT(J, supports, np.asarray(Jbar).T).T
-    for k in range(len(N)):
-        N[k, k] = 1 + N[k, k]
-    return N

@@ -12,9 +12,10 @@ from typing import final
 import numpy as np
 
 from dynsys.errors import SingularSystemError
+from dynsys.loops.tree_state import TreeState
 from dynsys.model.tree import KinematicTree
 from dynsys.operational.method import AbstractMethod, make_method
-from dynsys.operational.tasks import Task, TaskSpace, TreeState, as_tasks
+from dynsys.operational.tasks import Task, TaskSpace, as_tasks
 from dynsys.types import Array, ArrayLike
 
 __all__ = ["OperationalInertia", "OperationalSpace", "operational_space"]
@@ -92,7 +93,7 @@ class OperationalSpace:
 
     def at(self, q: ArrayLike) -> OperationalInertia:
         """Operational-space inertia at q (nq,)."""
-        return OperationalInertia(self.method, self.method.state(self.robot.check_q(q)))
+        return OperationalInertia(self.method, TreeState(self.robot, self.robot.check_q(q)))
 
 
 @final

@@ -1,4 +1,4 @@
-"""Operational coordinates: what a task space is made of.
+"""Operational coordinates: what a task space is made of, and its Jacobian J(q).
 
 Every coordinate's velocity is a linear function of body velocities ([OSI] eq. 17),
 
@@ -20,15 +20,12 @@ import numpy as np
 
 from dynsys.errors import ModelError
 from dynsys.jit import Loop
-from dynsys.loops.drumwright import TreeArrays, motion_matrices
-from dynsys.loops.packed import PackedTree, inertia_matrix
-from dynsys.loops.packed import Poses as PackedPoses
+from dynsys.loops.tree_state import TreeState
 from dynsys.model.expanded import expanded_parent, last_freedom
 from dynsys.model.spatial import Transform, skew
 from dynsys.model.tree import KinematicTree
-from dynsys.operational.y_factor import Supports
-from dynsys.recursive.kinematics import poses, transforms
-from dynsys.recursive.sparse_factors import ltdl_in_situ
+from dynsys.operational.sparse_jacobian import Supports
+from dynsys.recursive.kinematics import poses
 from dynsys.types import Array, ArrayLike, IntArray, ScalarArray
 
 __all__ = [
@@ -38,7 +35,6 @@ __all__ = [
     "RelativeMotion",
     "Task",
     "TaskSpace",
-    "TreeState",
     "as_tasks",
 ]
 
@@ -183,16 +179,16 @@ def _label(robot: KinematicTree, body: str | int) -> str:
     return repr(robot.body_names[body]) if body >= 0 else "the base"
 
 
-# ----------------------------------------------------------------------
-# The task space of a robot: which rows depend on which bodies and freedoms, and J(q).
-#
-# Known before any q ([OSI] section 5): row i of J is nonzero only at freedoms that support the
-# bodies it depends on. Y = J L^-1 keeps that pattern.
+# ---- the task space of a robot -----------------------------------------------------------
 
 
 @final
 class TaskSpace:
-    """Tasks of one robot, with their rows, bodies and supports; ``m`` coordinates in all."""
+    """Tasks of one robot, with their rows, bodies and supports; ``m`` coordinates in all.
+
+    Known before any q ([OSI] section 5): row i of J is nonzero only at freedoms that support
+    the bodies it depends on. Y = J L^-1 keeps that pattern.
+    """
 
     def __init__(self, robot: KinematicTree, tasks: Sequence[AbstractTask]) -> None:
         if not tasks:
@@ -286,68 +282,3 @@ def carry_down(
                 for c in range(6):
                     for r in range(6):
                         G[parent[i], row, c] += G[i, row, r] * X[i, r, c]
-
-
-# ----------------------------------------------------------------------
-# One robot at one q: what methods share, each quantity computed when first asked for.
-
-
-@final
-class TreeState:
-    """Transforms, inertia matrix and its factors of ``robot`` at q (nq,).
-
-    Computed by compiled loops, except ``X_up``, which is there for coupled joints, too.
-    ``arrays`` are the robot's, made once for many q.
-    """
-
-    def __init__(
-        self, robot: KinematicTree, q: Array, arrays: TreeArrays | None = None
-    ) -> None:
-        self.robot = robot
-        self.q = q
-        if arrays is not None:
-            self.arrays = arrays
-
-    @cached_property
-    def arrays(self) -> TreeArrays:
-        """The robot as flat arrays; an error if it has coupled joints."""
-        return TreeArrays(self.robot)
-
-    @property
-    def tree(self) -> PackedTree:
-        """Topology and inertias of the robot."""
-        return self.arrays.tree
-
-    @cached_property
-    def X_up(self) -> list[Transform]:
-        """Transform parent -> body of every body, by the readable recursion."""
-        return transforms(self.robot, self.q)
-
-    @cached_property
-    def X(self) -> Array:
-        """Motion transforms (N, 6, 6) parent -> body."""
-        return motion_matrices(*self._up)
-
-    @cached_property
-    def poses(self) -> PackedPoses:
-        """Transform base -> body of every body."""
-        return self.arrays.joints.poses(*self._up)
-
-    @cached_property
-    def H(self) -> Array:
-        """Joint-space inertia matrix (nv, nv)."""
-        return inertia_matrix(self.tree, self.X)
-
-    @cached_property
-    def ltdl(self) -> tuple[Array, Array]:
-        """L (nv, nv), unit diagonal not stored, and diag (nv,): H = L^T diag L."""
-        F = self.H.copy()
-        ltdl_in_situ(F, self.tree.freedom_parent)
-        diag = np.diagonal(F).copy()
-        self.arrays.require_positive(diag)
-        return F, diag
-
-    @cached_property
-    def _up(self) -> tuple[Array, Array]:
-        """E (N, 3, 3) and r (N, 3) of the transforms parent -> body."""
-        return self.arrays.joints.transforms(self.q)

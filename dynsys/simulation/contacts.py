@@ -1,9 +1,31 @@
-"""Points of a robot that may touch a plane: where they are, how they move.
+"""Contact of a robot with a horizontal plane: points, contact-space inertia, impulses.
 
     J_c (3, nv)   velocity of point c in base coordinates (normal, two tangents) per qd
 
-The plane is horizontal, z = height; its normal is z, the tangents x and y. Row order per
-contact: normal first, N and D of [DRUM] section 6.3 side by side.
+The plane is z = height; its normal is z, the tangents x and y. Row order per contact: normal
+first, N and D of [DRUM] section 6.3 side by side. The contact-space inertia is found by one of
+three routes:
+
+| route      | A = J M^-1 J^T: how M^-1 J^T is found                        |
+|------------|--------------------------------------------------------------|
+| drumwright | articulated bodies, Theta(n) per column                      |
+| dense      | LAPACK's Cholesky factorisation and back-substitution        |
+| ltl        | Cholesky factorisation by branch-induced sparsity, likewise  |
+
+The first also has the velocities of all bodies, hence A, at hand; the others multiply by J,
+using the sparsity of J. Contact impulses x with Coulomb friction follow by projected
+Gauss-Seidel:
+
+    u = A x + b           per contact: x_n >= 0, u_n >= 0, x_n u_n = 0
+                          |x_t| <= mu x_n, and x_t opposes u_t where the contact slides
+
+Why this solver. It needs nothing but A and b, which [DRUM]'s method delivers; it takes the
+round friction cone as it is, where an LCP solver (Lemke, or the one of [DRUM]'s reference 10)
+needs a polyhedral one and O(m^3) pivoting; every iterate is feasible, so that it may stop early
+and start from the impulses of the step before; and A may be singular, as it is whenever more
+feet stand than forces can be told apart. General conic solvers take the round cone as well, but
+solve a convex relaxation in which a sliding foot lifts off. Its weakness is slow convergence on
+long stacks; a centipede has none. The result says what was reached.
 """
 
 from __future__ import annotations
@@ -18,8 +40,9 @@ from scipy.linalg import lapack
 from dynsys.errors import ModelError, SingularSystemError, StateError, nearest_name
 from dynsys.jit import Loop
 from dynsys.loops import drumwright
-from dynsys.loops.drumwright import TreeArrays
-from dynsys.loops.packed import PackedTree, Poses, inertia_matrix
+from dynsys.loops.drumwright import Freedoms
+from dynsys.loops.flat import FlatRobot, TreeArrays
+from dynsys.loops.tree_state import Poses, TreeState
 from dynsys.model.tree import KinematicTree
 from dynsys.recursive.sparse_factors import ltl_in_situ, solve_L_in_situ, solve_LT_in_situ
 from dynsys.types import Array, ArrayLike, IntArray
@@ -75,7 +98,7 @@ class ContactPoints:
         return np.asarray(r + np.einsum("kji,kj->ki", E, self.point))
 
     def jacobian(
-        self, tree: PackedTree, poses: Poses, positions: Array, active: IntArray
+        self, tree: TreeArrays, poses: Poses, positions: Array, active: IntArray
     ) -> Array:
         """J (3 len(active), nv) of the chosen points."""
         J = np.zeros((3 * len(active), len(tree.S)))
@@ -116,17 +139,7 @@ def fill_jacobian(
             i = parent[i]
 
 
-# ----------------------------------------------------------------------
-# Contact-space inertia A = J M^-1 J^T, by three routes ([DRUM] section 6.3).
-#
-# | route      | M^-1 J^T                                                     |
-# |------------|--------------------------------------------------------------|
-# | drumwright | articulated bodies, Theta(n) per column                      |
-# | dense      | LAPACK's Cholesky factorisation and back-substitution        |
-# | ltl        | Cholesky factorisation by branch-induced sparsity, likewise  |
-#
-# The first also has the velocities of all bodies, hence A, at hand; the others multiply by J,
-# using the sparsity of J.
+# ---- contact-space inertia ---------------------------------------------------------------
 
 Route = Literal["drumwright", "dense", "ltl"]
 ROUTES: tuple[Route, ...] = get_args(Route)
@@ -143,15 +156,15 @@ class ContactSpace(NamedTuple):
 class ContactInertia:
     """Contact spaces of one robot by one route, at any q."""
 
-    def __init__(self, arrays: TreeArrays, route: Route = "drumwright") -> None:
+    def __init__(self, flat: FlatRobot, route: Route = "drumwright") -> None:
         if route not in ROUTES:
             raise ModelError(
                 f"no route {route!r} to the contact-space inertia{nearest_name(route, ROUTES)};"
                 f" there are: {', '.join(ROUTES)}"
             )
-        self.arrays, self.route = arrays, route
-        tree = arrays.tree
-        self._base = drumwright.floating_base(tree.freedom_parent, tree.S, tree.first)
+        self.tree, self.route = flat.tree, route
+        self._robot = flat.robot
+        self._base = drumwright.floating_base(self.tree)
 
     def at(self, q: Array, J: Array, tip: IntArray, points: Array) -> ContactSpace:
         """Contact space of c points with Jacobian J (3 c, nv).
@@ -159,36 +172,36 @@ class ContactInertia:
         Point k moves with freedom ``tip[k]`` and is at ``points[k]`` in base coordinates; J is
         nonzero at that freedom and those that support it.
         """
+        state = TreeState(self._robot, q)
         if self.route == "drumwright":
-            freedoms, base = self.arrays.freedoms(q), self._base
+            freedoms, base = Freedoms.at(state), self._base
             A = drumwright.contact_inertia(freedoms, J, base, tip, points)
             return ContactSpace(
                 A, lambda r: drumwright.multiply_inverse(freedoms, r[:, None], base)[:, 0]
             )
-        solve = self._factors(q)
+        solve = self._factors(state)
         A = np.zeros((len(J), len(J)))
         response = solve(np.ascontiguousarray(J.T))
-        multiply_supported(self.arrays.tree.freedom_parent, tip, J, response, A)
+        multiply_supported(self.tree.freedom_parent, tip, J, response, A)
         return ContactSpace(A, lambda r: solve(r[:, None].copy())[:, 0])
 
-    def _factors(self, q: Array) -> Callable[[Array], Array]:
+    def _factors(self, state: TreeState) -> Callable[[Array], Array]:
         """Factorise M; the function returned replaces B (nv, m) by M^-1 B."""
-        tree = self.arrays.tree
-        H = inertia_matrix(tree, self.arrays.motion_matrices(q))
+        H, parent = state.H, self.tree.freedom_parent
         if self.route == "dense":
             L, failed = lapack.dpotrf(H, lower=1)
             if failed:
                 raise SingularSystemError(
-                    f"robot {self.arrays.robot.name!r}: its inertia matrix is not positive"
+                    f"robot {self._robot.name!r}: its inertia matrix is not positive"
                     " definite; give its bodies mass or its joints armature"
                 )
             return lambda B: np.ascontiguousarray(lapack.dpotrs(L, B, lower=1)[0])
-        ltl_in_situ(H, tree.freedom_parent)
-        self.arrays.require_positive(np.diagonal(H))
+        ltl_in_situ(H, parent)
+        state.require_positive(np.diagonal(H))
 
         def solve(B: Array) -> Array:
-            solve_LT_in_situ(H, tree.freedom_parent, B, False)
-            solve_L_in_situ(H, tree.freedom_parent, B, False)
+            solve_LT_in_situ(H, parent, B, False)
+            solve_L_in_situ(H, parent, B, False)
             return B
 
         return solve
@@ -212,22 +225,7 @@ def multiply_supported(
             A[column, row] = A[row, column]
 
 
-# ----------------------------------------------------------------------
-# Contact impulses with Coulomb friction by projected Gauss-Seidel.
-#
-#     u = A x + b           per contact: x_n >= 0, u_n >= 0, x_n u_n = 0
-#                           |x_t| <= mu x_n, and x_t opposes u_t where the contact slides
-#
-# Why this solver. It needs nothing but A and b, which [DRUM]'s method delivers; it takes the
-# round friction cone as it is, where an LCP solver (Lemke, or the one of [DRUM]'s reference 10)
-# needs a polyhedral one and O(m^3) pivoting; every iterate is feasible, so that it may stop
-# early
-# and start from the impulses of the step before; and A may be singular, as it is whenever more
-# feet stand than forces can be told apart. General conic solvers take the round cone as well,
-# but
-# solve a convex relaxation in which a sliding foot lifts off. Its weakness is slow convergence
-# on
-# long stacks; a centipede has none. The result says what was reached.
+# ---- contact impulses --------------------------------------------------------------------
 
 
 class Impulses(NamedTuple):

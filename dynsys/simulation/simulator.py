@@ -1,12 +1,20 @@
 """Time stepping of a robot with contact: velocities first, impulses at the velocity level.
 
-    v' = v + dt qdd(q, v, torque) + M^-1 J^T x           x: contact impulses (friction.py)
+    v' = v + dt qdd(q, v, torque) + M^-1 J^T x           x: contact impulses (contacts.py)
     q' = integrate(q, v', dt)    semi_implicit           q' = integrate(q, v, dt)    explicit
 
 ``integrate`` follows the exponential map of free and spherical joints, so that quaternions keep
 their norm whatever the step. The energy balance is kept: what the drives and the contacts did
 to the robot is added up, and what is missing from the change of its energy is the drift of the
 integrator.
+
+Position drives (PD) are stable at any gain:
+
+    torque = kp (target - q) - kd qd        at the end of the step
+
+With q and qd of the end of the step the drive is implicit; to first order it adds
+kd dt + kp dt^2 to the inertia of its own freedom and nothing to any other: an armature, which
+every algorithm here takes. Free joints are not driven.
 """
 
 from __future__ import annotations
@@ -20,8 +28,8 @@ import numpy as np
 from dynsys.errors import ModelError, StateError
 from dynsys.jit import Loop
 from dynsys.loops import LoopKernel
-from dynsys.loops.drumwright import TreeArrays, motion_matrices
-from dynsys.loops.packed import PackedJoints, PackedTree, Poses
+from dynsys.loops.flat import TreeArrays, flat_robot
+from dynsys.loops.tree_state import Poses, TreeState, integrate
 from dynsys.model.joints import Helical, Prismatic, Revolute, Spherical
 from dynsys.model.tree import KinematicTree
 from dynsys.simulation.contacts import (
@@ -122,11 +130,11 @@ class Simulation:
         self.robot, self.points, self.dt = robot, points, float(dt)
         self.ground = ground or Ground()
         self.integrator, self.drives = integrator, drives
-        self.arrays = TreeArrays(robot)  # the robot itself: energies
+        self._tree = flat_robot(robot).tree  # of the robot itself: energies
         driven = robot
         if drives is not None:
             driven = robot.with_armature(robot.armature + drives.inertia(dt))
-        self._inertia = ContactInertia(TreeArrays(driven), route)
+        self._inertia = ContactInertia(flat_robot(driven), route)
         none_known = np.zeros(robot.nv, dtype=bool)
         self._forward = LoopKernel(driven, none_known, "torque", ("qdd",))
 
@@ -170,10 +178,10 @@ class Simulation:
                 f"robot {self.robot.name!r}: the simulation is no longer finite at"
                 f" t = {state.time:.6g} s; shorten dt = {dt:g} s or soften the drives"
             )
-        poses = self.arrays.joints.poses(*self.arrays.joints.transforms(q))
+        poses = TreeState(self.robot, q).poses
         new_v, impulses, done = self._contact(state, poses, v + dt * qdd, record)
         moved = new_v if self.integrator == "semi_implicit" else v
-        new_q = self.arrays.joints.integrate(q, moved, dt)
+        new_q = integrate(self.robot, q, moved, dt)
         if record is not None:
             mean = 0.5 * (v + new_v)
             record.time.append(state.time)
@@ -184,11 +192,9 @@ class Simulation:
 
     def energy(self, state: SimulationState) -> float:
         """Kinetic and potential energy, J."""
-        tree, joints = self.arrays.tree, self.arrays.joints
-        E_up, r_up = joints.transforms(state.q)
-        poses = joints.poses(E_up, r_up)
-        kinetic = kinetic_energy(tree, motion_matrices(E_up, r_up), state.v)
-        return kinetic + potential_energy(tree, poses, self.robot.gravity)
+        here = TreeState(self.robot, state.q)
+        kinetic = kinetic_energy(self._tree, here.X, state.v)
+        return kinetic + potential_energy(self._tree, here.poses, self.robot.gravity)
 
     def _contact(
         self, state: SimulationState, poses: Poses, free: Array, record: Record | None
@@ -201,7 +207,7 @@ class Simulation:
         near: IntArray = np.flatnonzero(gap < 1e-3)
         sweeps = 0
         if len(near):
-            tree = self._inertia.arrays.tree
+            tree = self._inertia.tree
             J = self.points.jacobian(tree, poses, positions, near)
             tips = tree.last[self.points.body[near]]
             space = self._inertia.at(state.q, J, tips, positions[near])
@@ -224,16 +230,6 @@ class Simulation:
         return np.where(gap > 0, gap, -np.minimum(depth, ground.speed_limit * self.dt))
 
 
-# ----------------------------------------------------------------------
-# Position drives (PD) at the joints of a robot, stable at any gain.
-#
-#     torque = kp (target - q) - kd qd        at the end of the step
-#
-# With q and qd of the end of the step the drive is implicit; to first order it adds
-# kd dt + kp dt^2 to the inertia of its own freedom and nothing to any other: an armature, which
-# every algorithm here takes. Free joints are not driven.
-
-
 @final
 class Drives:
     """Equal gains ``kp`` (Nm/rad), ``kd`` (Nms/rad) at all one-freedom and spherical joints."""
@@ -242,12 +238,13 @@ class Drives:
         if not (kp >= 0 and kd >= 0):
             raise ModelError(f"gains must be >= 0, got kp = {kp!r}, kd = {kd!r}")
         self.kp, self.kd = float(kp), float(kd)
-        joints = PackedJoints.of(robot)
+        q0 = np.array([q.start for q in robot.q_slices()], dtype=np.intp)
+        v0 = flat_robot(robot).tree.first[:-1]
         screw = [isinstance(joint, (Revolute, Prismatic, Helical)) for joint in robot.joints]
         ball = [isinstance(joint, Spherical) for joint in robot.joints]
-        self._screw_q, self._screw_v = joints.q0[screw], joints.v0[screw]
-        self._ball_q = joints.q0[ball][:, None] + np.arange(4)
-        self._ball_v = joints.v0[ball][:, None] + np.arange(3)
+        self._screw_q, self._screw_v = q0[screw], v0[screw]
+        self._ball_q = q0[ball][:, None] + np.arange(4)
+        self._ball_v = v0[ball][:, None] + np.arange(3)
         self.driven = np.zeros(robot.nv, dtype=bool)
         self.driven[self._screw_v] = True
         self.driven[self._ball_v] = True
@@ -274,11 +271,10 @@ class Drives:
         return out
 
 
-# ----------------------------------------------------------------------
-# Kinetic and potential energy of a robot, by compiled loops. O(n).
+# ---- energy ------------------------------------------------------------------------------
 
 
-def kinetic_energy(tree: PackedTree, X: Array, v: Array) -> float:
+def kinetic_energy(tree: TreeArrays, X: Array, v: Array) -> float:
     """1/2 v^T M v from body velocities; X (N, 6, 6) parent -> body, v (nv,)."""
     velocity = np.zeros((len(X), 6))
     body_velocities(tree.parent, tree.first, X, tree.S, v, velocity)
@@ -286,7 +282,7 @@ def kinetic_energy(tree: PackedTree, X: Array, v: Array) -> float:
     return float(0.5 * np.sum(velocity * momentum) + 0.5 * np.sum(tree.armature * v * v))
 
 
-def potential_energy(tree: PackedTree, poses: Poses, gravity: Array) -> float:
+def potential_energy(tree: TreeArrays, poses: Poses, gravity: Array) -> float:
     """-sum m g . c over all bodies, zero at the base's origin."""
     mass = tree.inertia[:, 3, 3]
     moment = tree.inertia[:, [2, 0, 1], [4, 5, 3]]  # m c, from the block m [c]x

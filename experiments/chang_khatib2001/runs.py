@@ -11,6 +11,7 @@ import numpy as np
 from scipy.linalg import lapack
 
 import dynsys
+from dynsys.loops.tree_state import TreeState
 from dynsys.model import synthetic
 from dynsys.model.joints import Revolute
 from dynsys.model.spatial import Inertia, Transform, cross
@@ -74,7 +75,7 @@ def humanoid24() -> KinematicTree:
 
 def dense_route(method: AbstractMethod, q: Array) -> Array:
     """Lambda^-1 = J H^-1 J^T: CRBA by compiled loops, LAPACK's Cholesky, O(n^3)."""
-    state = method.state(q)
+    state = TreeState(method.robot, q)
     J = method.jacobian(state)
     L, _ = lapack.dpotrf(state.H.T, lower=1, clean=0, overwrite_a=1)  # in place: H is symmetric
     W, _ = lapack.dtrtrs(L, J.T, lower=1)
@@ -109,7 +110,7 @@ def scaling(quick: bool) -> Scaling:
 
 
 def _lambda_inv(method: AbstractMethod, q: Array) -> Array:
-    return method.lambda_inv(method.state(q))
+    return method.lambda_inv(TreeState(method.robot, q))
 
 
 def two_branches(n: int) -> tuple[KinematicTree, list[int]]:

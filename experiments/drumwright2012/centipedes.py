@@ -1,24 +1,108 @@
-"""Centipedes on a plane ([DRUM] section 6.3): timed steps and walks."""
+"""Centipedes on a plane ([DRUM] section 6.3): feet, gait, timed steps and walks."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import final
 
 import numpy as np
 
+from dynsys.loops.tree_state import TreeState
 from dynsys.model import synthetic
-from dynsys.simulation import Drives, Integrator, Record, Route, Simulation, SimulationState
-from dynsys.simulation.centipede import Gait, feet, standing
-from dynsys.types import Array
+from dynsys.model.tree import KinematicTree
+from dynsys.simulation import (
+    ContactPoints,
+    Drives,
+    Integrator,
+    Record,
+    Route,
+    Simulation,
+    SimulationState,
+)
+from dynsys.types import Array, IntArray
 from experiments.peers.timing import seconds
 
-__all__ = ["Walk", "flight_drift", "paper_run", "step_seconds", "walk"]
+__all__ = [
+    "Gait",
+    "Walk",
+    "feet",
+    "flight_drift",
+    "paper_run",
+    "standing",
+    "step_seconds",
+    "walk",
+]
 
 PAPER_STEP = 1e-5
 """Explicit Euler, s ([DRUM] section 6.3); one thousand steps."""
 KP, KD = 10.0, 0.1
+LEG_LENGTH = 0.08
+"""From the knee to the foot, m: :func:`dynsys.synthetic.centipede`."""
+
+
+def feet(robot: KinematicTree) -> ContactPoints:
+    """Tips of all lower legs."""
+    legs = [name for name in robot.body_names if "_lower_leg_" in name]
+    return ContactPoints(robot, legs, np.tile([0.0, 0.0, -LEG_LENGTH], (len(legs), 1)))
+
+
+def standing(robot: KinematicTree) -> Array:
+    """Position q (nq,) with all feet on the plane z = 0, legs vertical."""
+    q = robot.neutral()
+    q[robot.q_slice("root")][2] = LEG_LENGTH
+    return q
+
+
+@final
+@dataclass(frozen=True)
+class Gait:
+    """A wave of steps that runs along the body; sides half a period apart.
+
+    In stance (``duty`` of a period) a leg sweeps back by 2 ``sweep`` (rad) about the vertical,
+    then it is lifted by ``lift`` (rad) and carried forward. Legs of neighbouring segments are
+    ``wave`` periods apart. The amplitude grows over the first period.
+    """
+
+    robot: KinematicTree
+    frequency: float = 1.5
+    sweep: float = 0.35
+    lift: float = 0.35
+    wave: float = 0.125
+    duty: float = 0.65
+
+    def __call__(self, time: float) -> Array:
+        """Position q (nq,) for the drives at a time."""
+        q = self._rest.copy()
+        segments = self.robot.n_bodies // 5
+        grown = min(1.0, time * self.frequency)
+        for side, sign in ((0, 1.0), (1, -1.0)):
+            shift = 0.5 * side + self.wave * np.arange(segments)
+            phase = (time * self.frequency + shift) % 1.0
+            swing = np.clip((phase - self.duty) / (1 - self.duty), 0.0, 1.0)
+            reach = np.where(
+                phase < self.duty, 1 - 2 * phase / self.duty, -np.cos(np.pi * swing)
+            )
+            yaw = -sign * grown * self.sweep * reach
+            roll = sign * grown * self.lift * np.sin(np.pi * swing)
+            q[self._hips[side]] = _turned(yaw, roll)
+        return q
+
+    @cached_property
+    def _rest(self) -> Array:
+        return standing(self.robot)
+
+    @cached_property
+    def _hips(self) -> tuple[IntArray, ...]:
+        """Places (segments, 4) of each side's hip quaternions in q."""
+        starts = np.array([q.start for q in self.robot.q_slices()], dtype=np.intp)
+        return tuple(starts[1 + 2 * side :: 5, None] + np.arange(4) for side in (0, 1))
+
+
+def _turned(yaw: Array, roll: Array) -> Array:
+    """Quaternions (k, 4) of a turn about z by yaw, then about the turned x by roll."""
+    cz, sz, cx, sx = np.cos(yaw / 2), np.sin(yaw / 2), np.cos(roll / 2), np.sin(roll / 2)
+    return np.column_stack([cz * sx, sz * sx, sz * cx, cz * cx])
 
 
 @cache
@@ -64,8 +148,7 @@ class Walk:
 
     def points(self, state: SimulationState) -> Array:
         """Origins (N, 3) of all bodies; below them the feet (K, 3) and the end of the tail."""
-        joints = self.simulation.arrays.joints
-        poses = joints.poses(*joints.transforms(state.q))
+        poses = TreeState(self.simulation.robot, state.q).poses
         tail = poses.r[-5] - 0.1 * poses.E[-5, 0]
         return np.vstack([poses.r, self.simulation.points.positions(poses), tail])
 

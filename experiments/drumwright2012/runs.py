@@ -14,13 +14,12 @@ from dynsys.jit import Loop
 from dynsys.loops import drumwright
 from dynsys.loops.drumwright import (
     Freedoms,
-    TreeArrays,
     gather_impulses,
     update_velocities,
 )
-from dynsys.loops.packed import inertia_matrix
+from dynsys.loops.tree_state import TreeState
 from dynsys.model import synthetic
-from dynsys.model.expanded import depths
+from dynsys.model.expanded import depths, expanded_parent
 from dynsys.model.spatial import Transform
 from dynsys.model.tree import KinematicTree
 from dynsys.recursive.sparse_factors import ltl_in_situ
@@ -46,14 +45,14 @@ ONE, TWO = "Theta(n^2), 1 thread", "Theta(n^2), 2 threads"
 
 def global_frame(robot: KinematicTree, q: Array) -> tuple[Array, Array]:
     """Spatial axes (n, 6) and isolated inertias (n, 6, 6) of one-freedom joints, base frame."""
-    arrays = TreeArrays(robot)
-    poses = arrays.joints.poses(*arrays.joints.transforms(q))
+    state = TreeState(robot, q)
+    poses = state.poses
     s, inertia = np.empty((robot.nv, 6)), np.empty((robot.nv, 6, 6))
     for i, pose in enumerate(poses):
         back = Transform(pose.E.T, -(pose.E @ pose.r)).matrix()  # body -> base
-        s[i] = back @ arrays.tree.S[i]
+        s[i] = back @ state.tree.S[i]
         X = pose.matrix()
-        inertia[i] = X.T @ arrays.tree.inertia[i] @ X
+        inertia[i] = X.T @ state.tree.inertia[i] @ X
     return s, inertia
 
 
@@ -125,8 +124,7 @@ def executed_counts(n: int) -> tuple[dict[str, OperationCount], float]:
 
 def inertia_matrix_of(robot: KinematicTree, q: Array) -> Array:
     """Joint-space inertia matrix by the compiled loop."""
-    arrays = TreeArrays(robot)
-    return inertia_matrix(arrays.tree, arrays.motion_matrices(q))
+    return TreeState(robot, q).H
 
 
 def relative_error(inverse: Array, H: Array) -> float:
@@ -155,14 +153,15 @@ def frame_errors(n: int) -> dict[str, float]:
     """Error of M^-1 of a chain, inertias gathered in the global frame or in body frames."""
     robot = synthetic.chain(n)
     q = robot.random_configuration(0)
-    H, arrays = inertia_matrix_of(robot, q), TreeArrays(robot)
+    state = TreeState(robot, q)
+    H = state.H
     s, gain, D = solve_globally(robot, q)
-    parent = arrays.tree.freedom_parent
+    parent = state.tree.freedom_parent
     return {
         "global frame": relative_error(
             drumwright.inverse(Freedoms(parent, s, gain, D, np.zeros(3)), base=False), H
         ),
-        "body frames": relative_error(drumwright.inverse(arrays.freedoms(q), base=False), H),
+        "body frames": relative_error(drumwright.inverse(Freedoms.at(state), base=False), H),
         "LAPACK": relative_error(_lapack_inverse(H), H),
     }
 
@@ -204,17 +203,20 @@ def _lapack_inverse(H: Array) -> Array:
 def inverse_times(n: int, passes: int) -> dict[str, float]:
     """CPU seconds per state, kinematics included, for the curves of figure 2 and one more."""
     robot, tree = synthetic.chain(n), branched(n)
-    q, arrays, branches = robot.random_configuration(0), TreeArrays(robot), TreeArrays(tree)
+    q = robot.random_configuration(0)
+    parent, branches = expanded_parent(robot), expanded_parent(tree)
 
-    def form(a: TreeArrays) -> Array:
-        return inertia_matrix(a.tree, a.motion_matrices(q))
+    def form(of: KinematicTree) -> Array:
+        return TreeState(of, q).H
 
     runs: dict[str, Callable[[], Any]] = {
-        "LAPACK Cholesky": lambda: _lapack_factor(form(arrays)),
-        "LTL, serial": lambda: ltl_in_situ(form(arrays), arrays.tree.freedom_parent),
-        "LTL, branched": lambda: ltl_in_situ(form(branches), branches.tree.freedom_parent),
-        "Theta(n^2) inverse": lambda: drumwright.inverse(arrays.freedoms(q), base=False),
-        "LAPACK inverse": lambda: _lapack_inverse(form(arrays)),
+        "LAPACK Cholesky": lambda: _lapack_factor(form(robot)),
+        "LTL, serial": lambda: ltl_in_situ(form(robot), parent),
+        "LTL, branched": lambda: ltl_in_situ(form(tree), branches),
+        "Theta(n^2) inverse": lambda: drumwright.inverse(
+            Freedoms.at(TreeState(robot, q)), base=False
+        ),
+        "LAPACK inverse": lambda: _lapack_inverse(form(robot)),
     }
     return seconds(runs, passes)
 
@@ -222,14 +224,14 @@ def inverse_times(n: int, passes: int) -> dict[str, float]:
 @cache
 def thread_times(n: int, passes: int) -> dict[str, float]:
     """Seconds on the wall per state for the curves of figure 3, a chain."""
-    arrays = TreeArrays(synthetic.chain(n))
-    q = arrays.robot.random_configuration(0)
+    robot = synthetic.chain(n)
+    q = robot.random_configuration(0)
 
     def invert(threads: int) -> Array:
-        return drumwright.inverse(arrays.freedoms(q), False, threads)
+        return drumwright.inverse(Freedoms.at(TreeState(robot, q)), False, threads)
 
     def factor() -> Array:
-        return _lapack_factor(inertia_matrix(arrays.tree, arrays.motion_matrices(q)))
+        return _lapack_factor(TreeState(robot, q).H)
 
     runs: dict[str, Callable[[], Any]] = {
         "LAPACK Cholesky": factor,

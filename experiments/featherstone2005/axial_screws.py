@@ -18,7 +18,7 @@ from dynsys.model.joints import Free, Revolute
 from dynsys.model.spatial import Transform
 from dynsys.model.synthetic import cloud_inertia
 from dynsys.model.tree import Body, KinematicTree
-from dynsys.operational.rjk import Kind, plan_blocks
+from dynsys.operational.methods.rjk import Kind, plan_blocks
 from dynsys.types import Array, ScalarArray
 from experiments.counting import OperationCount, Tally
 from experiments.featherstone2005.counts import dh_nodes

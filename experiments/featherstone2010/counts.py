@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from dynsys.model.expanded import depths
-from dynsys.operational.rjk import needed_blocks
-from dynsys.operational.y_factor import Supports, ancestor
+from dynsys.operational.methods.rjk import needed_blocks
+from dynsys.operational.sparse_jacobian import Supports, ancestor
 from dynsys.types import BoolArray, IntArray
 from experiments.counting import OperationCount
 from experiments.featherstone2005.counts import dh_nodes
@@ -107,7 +107,7 @@ def rjk_transforms(
     """Count the transforms for the body parent array (N,) and the operational bodies.
 
     ``as_printed`` counts the blocks that [OSI] figure 15 marks to the letter; see
-    :mod:`dynsys.operational.rjk`. ``dh`` marks DH nodes, by default those of
+    :mod:`dynsys.operational.methods.rjk`. ``dh`` marks DH nodes, by default those of
     :func:`~experiments.featherstone2005.counts.dh_nodes`.
     """
     chosen = dh_nodes(np.asarray(parent)) if dh is None else dh

@@ -19,7 +19,7 @@ from dynsys.model.expanded import expanded_parent, last_freedom
 from dynsys.model.joints import Revolute, Spherical
 from dynsys.model.synthetic import cloud_inertia
 from dynsys.model.tree import Body, KinematicTree
-from dynsys.operational.y_factor import Supports
+from dynsys.operational.sparse_jacobian import Supports
 from dynsys.recursive.sparse_factors import support_mask, tree_sums
 from dynsys.types import IntArray
 from experiments import paper_rows
@@ -60,7 +60,7 @@ class Variant:
     """A robot by its connectivity: torso (floating), head, arms with hands, waist, legs.
 
     This numbering, torso, head, arms, waist, legs, is one in which [OSI] figure 15, read to the
-    letter, gives the paper's numbers; see :mod:`dynsys.operational.rjk`.
+    letter, gives the paper's numbers; see :mod:`dynsys.operational.methods.rjk`.
     """
 
     extra: int = 0

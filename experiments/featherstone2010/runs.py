@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from dynsys.operational.method import inertia_weighted_inverse, null_space_projection
-from dynsys.operational.y_factor import (
+from dynsys.operational.methods.y_factor import lambda_inverse
+from dynsys.operational.sparse_jacobian import (
     Supports,
-    lambda_inverse,
+    inertia_weighted_inverse,
     mul_J,
     mul_JT,
+    null_space_projection,
     y_factor,
     yd_factors,
 )

@@ -13,7 +13,7 @@ import pytest
 from dynsys import jit
 from dynsys.jit import Loop
 from dynsys.loops import flat, prefer_loops
-from dynsys.loops.kernel import estimated_operations
+from dynsys.loops.loop_kernel import estimated_operations
 from dynsys.model.spatial import Transform
 from dynsys.model.synthetic import chain, humanoid30, random_rotation, random_tree
 from dynsys.model.tree import KinematicTree
@@ -81,7 +81,7 @@ def test_any_rotation_is_three_elementary_turns() -> None:
         c, s = np.cos(angle), np.sin(angle)
         tilts += [np.array([[1, 0, 0], [0, c, s], [0, -s, c]]) @ E for E in near]
     for E in [*near, *tilts]:
-        psi, ca, sa, ct, st = flat._elementary_turns(E)
+        psi, ca, sa, ct, st = flat.elementary_turns(E)
         assert ct >= 0 and (st != 0 or ct == 1)
         c, s = np.cos(psi), np.sin(psi)
         first = np.array([[c, s, 0], [-s, c, 0], [0, 0, 1]])

@@ -11,7 +11,8 @@ from numpy.testing import assert_allclose
 import dynsys
 from dynsys.errors import ModelError, SingularSystemError, StateError
 from dynsys.loops import drumwright
-from dynsys.loops.drumwright import TreeArrays, motion_matrices
+from dynsys.loops.drumwright import Freedoms
+from dynsys.loops.flat import flat_robot
 from dynsys.loops.inverse_inertia import (
     InverseInertia,
     Method,
@@ -20,7 +21,7 @@ from dynsys.loops.inverse_inertia import (
     inverse_inertia,
     inverse_inertia_times,
 )
-from dynsys.loops.packed import PackedJoints
+from dynsys.loops.tree_state import TreeState, integrate
 from dynsys.model import synthetic
 from dynsys.model.joints import Revolute
 from dynsys.model.tree import Body, KinematicTree
@@ -78,9 +79,9 @@ def test_blocks_and_threads_change_nothing(robot: KinematicTree) -> None:
 
 def test_the_floating_base_may_be_inverted_at_once_or_freedom_by_freedom() -> None:
     robot = synthetic.humanoid30()
-    arrays = TreeArrays(robot)
-    tree, freedoms = arrays.tree, arrays.freedoms(robot.random_configuration(1))
-    assert drumwright.floating_base(tree.freedom_parent, tree.S, tree.first)
+    state = TreeState(robot, robot.random_configuration(1))
+    freedoms = Freedoms.at(state)
+    assert drumwright.floating_base(state.tree)
     once, singly = (drumwright.inverse(freedoms, base) for base in (True, False))
     assert_allclose(once, singly, atol=1e-12 * np.abs(once).max())
 
@@ -88,8 +89,8 @@ def test_the_floating_base_may_be_inverted_at_once_or_freedom_by_freedom() -> No
 def test_two_robots_on_one_base_have_no_floating_base() -> None:
     free = synthetic.humanoid30().bodies[0]
     other = Body("second", -1, Revolute(), inertia=free.inertia)
-    tree = TreeArrays(KinematicTree("two", [free, other])).tree
-    assert not drumwright.floating_base(tree.freedom_parent, tree.S, tree.first)
+    two = KinematicTree("two", [free, other])
+    assert not drumwright.floating_base(flat_robot(two).tree)
 
 
 def test_a_vector_gives_a_vector_and_leaves_its_input_alone() -> None:
@@ -167,20 +168,18 @@ def test_compiled_kinematics_are_the_joints_own(
     robot: KinematicTree, seed: int, dt: float
 ) -> None:
     q, v = robot.random_configuration(seed), np.random.default_rng(seed).normal(size=robot.nv)
-    joints = PackedJoints.of(robot)
-    E, r = joints.transforms(q)
+    state = TreeState(robot, q)
     X_up = transforms(robot, q)
-    for found, exact in zip(motion_matrices(E, r), X_up, strict=True):
+    for found, exact in zip(state.X, X_up, strict=True):
         assert_allclose(found, exact.matrix(), atol=1e-13)
-    for found_pose, pose in zip(joints.poses(E, r), poses(robot, X_up), strict=True):
+    for found_pose, pose in zip(state.poses, poses(robot, X_up), strict=True):
         assert_allclose(found_pose.E, pose.E, atol=1e-12)
         assert_allclose(found_pose.r, pose.r, atol=1e-12)
-    assert_allclose(joints.integrate(q, v, dt), robot.integrate(q, v, dt), atol=1e-12)
+    assert_allclose(integrate(robot, q, v, dt), robot.integrate(q, v, dt), atol=1e-12)
 
 
 def test_poses_are_a_sequence() -> None:
     robot = synthetic.chain(4)
-    joints = PackedJoints.of(robot)
-    found = joints.poses(*joints.transforms(robot.random_configuration(0)))
+    found = TreeState(robot, robot.random_configuration(0)).poses
     assert len(found) == 4
     assert [pose.r.tolist() for pose in found[1:3]] == found.r[1:3].tolist()

@@ -12,8 +12,7 @@ from numpy.testing import assert_allclose
 import dynsys
 from dynsys.errors import ModelError, SingularSystemError, StateError
 from dynsys.jit import Loop
-from dynsys.loops.drumwright import TreeArrays
-from dynsys.loops.packed import inertia_matrix
+from dynsys.loops.tree_state import TreeState
 from dynsys.model import synthetic
 from dynsys.model.expanded import expanded_parent
 from dynsys.model.tree import KinematicTree
@@ -96,9 +95,7 @@ def test_source_and_machine_code_are_one_algorithm(parent: IntArray, seed: int) 
 @given(robot=trees(max_bodies=8), seed=seeds)
 def test_compiled_inertia_matrix_is_that_of_crba(robot: KinematicTree, seed: int) -> None:
     q = robot.random_configuration(seed)
-    arrays = TreeArrays(robot)
-    H = inertia_matrix(arrays.tree, arrays.motion_matrices(q))
-    assert_allclose(H, dynsys.crba(robot, q), atol=1e-11)
+    assert_allclose(TreeState(robot, q).H, dynsys.crba(robot, q), atol=1e-11)
 
 
 def test_a_robot_is_factorised_by_its_expanded_parents() -> None:

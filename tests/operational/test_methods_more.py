@@ -14,7 +14,7 @@ from dynsys.operational.methods import auto
 from dynsys.operational.methods.auto import UNITS, choose, features
 from dynsys.operational.methods.chang_khatib import plan_recursion
 from dynsys.operational.methods.pv_osimr import reduce_tree
-from dynsys.operational.y_factor import ancestor
+from dynsys.operational.sparse_jacobian import ancestor
 from tests import oracles
 from tests.loops.trees import parents
 from tests.strategies import seeds, trees

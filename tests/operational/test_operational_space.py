@@ -22,9 +22,10 @@ from dynsys.operational import (
     operational_space,
 )
 from dynsys.operational.method import method_names
-from dynsys.operational.rjk import needed_blocks
+from dynsys.operational.methods.rjk import needed_blocks
+from dynsys.operational.methods.y_factor import lambda_inverse
+from dynsys.operational.sparse_jacobian import yd_factors
 from dynsys.operational.tasks import AbstractTask
-from dynsys.operational.y_factor import lambda_inverse, yd_factors
 from dynsys.program.graph import Graph
 from dynsys.recursive.crba import crba_scalars
 from dynsys.recursive.kinematics import transforms

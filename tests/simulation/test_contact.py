@@ -11,7 +11,8 @@ from scipy.optimize import nnls
 
 import dynsys
 from dynsys.errors import ModelError, StateError
-from dynsys.loops.drumwright import TreeArrays
+from dynsys.loops.flat import flat_robot
+from dynsys.loops.tree_state import TreeState
 from dynsys.model import synthetic
 from dynsys.model.tree import KinematicTree
 from dynsys.simulation import ROUTES, ContactInertia, ContactPoints, Ground, solve_contacts
@@ -26,10 +27,9 @@ def test_contact_jacobians_are_velocities_of_points(robot: KinematicTree, seed: 
     rng = np.random.default_rng(seed)
     q, bodies = robot.random_configuration(seed), [0, robot.n_bodies - 1]
     points = ContactPoints(robot, bodies, rng.normal(size=(2, 3)))
-    arrays = TreeArrays(robot)
-    poses = arrays.joints.poses(*arrays.joints.transforms(q))
-    where = points.positions(poses)
-    J = points.jacobian(arrays.tree, poses, where, np.arange(2))
+    state = TreeState(robot, q)
+    where = points.positions(state.poses)
+    J = points.jacobian(state.tree, state.poses, where, np.arange(2))
     for c, body in enumerate(bodies):
         point = points.point[c]
         turn = oracles.body_poses(robot, q)[body][:3, :3]
@@ -41,14 +41,14 @@ def test_contact_jacobians_are_velocities_of_points(robot: KinematicTree, seed: 
 @pytest.mark.parametrize("route", ROUTES)
 def test_routes_give_the_same_contact_inertia(route: str) -> None:
     robot = synthetic.centipede(3)
-    q, arrays = robot.random_configuration(0), TreeArrays(robot)
+    q = robot.random_configuration(0)
+    flat, poses = flat_robot(robot), TreeState(robot, q).poses
     feet = [name for name in robot.body_names if "lower" in name]
     points = ContactPoints(robot, feet, np.zeros((6, 3)))
-    poses = arrays.joints.poses(*arrays.joints.transforms(q))
     active = np.array([0, 2, 3, 5])
     where = points.positions(poses)
-    J = points.jacobian(arrays.tree, poses, where, active)
-    tips, inertia = arrays.tree.last[points.body[active]], ContactInertia(arrays, route)  # type: ignore[arg-type]
+    J = points.jacobian(flat.tree, poses, where, active)
+    tips, inertia = flat.tree.last[points.body[active]], ContactInertia(flat, route)  # type: ignore[arg-type]
     A, respond = inertia.at(q, J, tips, where[active])
     exact = np.linalg.solve(dynsys.crba(robot, q), J.T)
     assert_allclose(respond(J[4]), exact[:, 4], atol=1e-10 * np.abs(exact).max())
@@ -115,4 +115,4 @@ def test_bad_arguments_are_refused() -> None:
     with pytest.raises(ModelError, match="friction"):
         Ground(friction=-1.0)
     with pytest.raises(ModelError, match="did you mean 'dense'"):
-        ContactInertia(TreeArrays(robot), "dens")  # type: ignore[arg-type]
+        ContactInertia(flat_robot(robot), "dens")  # type: ignore[arg-type]

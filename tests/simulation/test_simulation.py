@@ -12,7 +12,7 @@ from dynsys.model import synthetic
 from dynsys.model.joints import Free
 from dynsys.model.tree import Body, KinematicTree
 from dynsys.simulation import ROUTES, ContactPoints, Drives, Ground, Simulation
-from dynsys.simulation.centipede import Gait, feet, standing
+from experiments.drumwright2012.centipedes import Gait, feet, standing
 
 G = 9.81
 

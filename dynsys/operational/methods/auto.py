@@ -9,13 +9,15 @@ from typing import final
 
 import numpy as np
 
+from dynsys.loops.inverse_inertia import cheapest
+from dynsys.loops.tree_state import TreeState
 from dynsys.model.expanded import depths, expanded_parent
 from dynsys.model.tree import KinematicTree
 from dynsys.operational.method import AbstractMethod, make_method
 from dynsys.operational.methods.chang_khatib import plan_recursion
 from dynsys.operational.methods.pv_osimr import reduce_tree
-from dynsys.operational.rjk import wanted_bodies
-from dynsys.operational.tasks import TaskSpace, TreeState
+from dynsys.operational.omega import wanted_bodies
+from dynsys.operational.tasks import TaskSpace
 from dynsys.recursive.sparse_factors import tree_sums
 from dynsys.types import Array
 
@@ -31,9 +33,6 @@ class Method(AbstractMethod):
         self.chosen = choose(space)
         self._method = make_method(self.chosen, robot, space)
 
-    def state(self, q: Array) -> TreeState:
-        return self._method.state(q)
-
     def jacobian(self, state: TreeState) -> Array:
         return self._method.jacobian(state)
 
@@ -46,16 +45,6 @@ class Method(AbstractMethod):
     def null_space(self, J: Array, Jbar: Array) -> Array:
         return self._method.null_space(J, Jbar)
 
-
-# ----------------------------------------------------------------------
-# What Lambda^-1 is expected to take, by method: seconds from counts.
-#
-# A count times the time one unit of it took: fitted by ``python -m experiments.calibrate`` on
-# one
-# core of a Zen 3. Only ratios matter, and only near a crossing: there the methods are equally
-# good and a wrong choice costs little. RJK does what Chang and Khatib's recursion does with
-# more
-# blocks and is never expected to win.
 
 UNITS: dict[str, dict[str, float]] = {
     "y_factor": {
@@ -83,7 +72,10 @@ UNITS: dict[str, dict[str, float]] = {
         "block": 9.5e-8,
     },
 }
-"""Seconds per unit; features of :func:`features`."""
+"""Seconds per unit of :func:`features`, fitted by ``python -m experiments.calibrate`` on one
+core of a Zen 3. Only ratios matter, and only near a crossing: there the methods are equally
+good and a wrong choice costs little. RJK does what Chang and Khatib's recursion does with more
+blocks and is never expected to win."""
 
 
 def features(space: TaskSpace) -> dict[str, dict[str, float]]:
@@ -124,8 +116,4 @@ def choose(space: TaskSpace) -> str:
     """Name of the method expected to be fastest for an operational space."""
     if space.robot.is_coupled:
         return "dense"
-    seconds = {
-        method: sum(UNITS[method][unit] * count for unit, count in counts.items())
-        for method, counts in features(space).items()
-    }
-    return min(seconds, key=seconds.__getitem__)
+    return cheapest(UNITS, features(space))

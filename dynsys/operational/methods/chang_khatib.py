@@ -19,11 +19,18 @@ from typing import final
 import numpy as np
 
 from dynsys.jit import Loop
+from dynsys.loops.tree_state import TreeState
 from dynsys.model.tree import KinematicTree
 from dynsys.operational.method import AbstractMethod
-from dynsys.operational.rjk import Gathering, propagators_at, wanted_bodies
-from dynsys.operational.tasks import TaskSpace, TreeState
-from dynsys.operational.y_factor import ancestor
+from dynsys.operational.omega import (
+    Gathering,
+    add_transposed_product,
+    multiply,
+    propagators,
+    wanted_bodies,
+)
+from dynsys.operational.sparse_jacobian import ancestor
+from dynsys.operational.tasks import TaskSpace
 from dynsys.types import Array, BoolArray, IntArray
 
 __all__ = ["Method", "Recursion", "plan_recursion"]
@@ -39,10 +46,9 @@ class Method(AbstractMethod):
         self.gather = Gathering(space, self.plan.find)
 
     def lambda_inv(self, state: TreeState) -> Array:
-        propagator, mobility = propagators_at(state)
         plan = self.plan
         blocks = np.zeros((len(plan.body), 6, 6))
-        propagate_outward(plan.body, plan.source, plan.square, propagator, mobility, blocks)
+        propagate_outward(plan.body, plan.source, plan.square, *propagators(state), blocks)
         return self.gather(state.poses, blocks)
 
 
@@ -159,18 +165,11 @@ def propagate_outward(
             blocks[b] = mobility[body[b]]
         if j == -1:
             continue
-        for r in range(6):
-            for c in range(6):
-                half[r, c] = 0.0
-                for k in range(6):
-                    if j >= 0:
-                        half[r, c] += blocks[j, r, k] * L[k, c]
-                    else:
-                        half[r, c] += blocks[-2 - j, k, r] * L[k, c]
+        if j >= 0:
+            multiply(blocks[j], L, half)
+        else:
+            multiply(blocks[-2 - j].T, L, half)
         if square[b]:
-            for r in range(6):
-                for c in range(6):
-                    for k in range(6):
-                        blocks[b, r, c] += L[k, r] * half[k, c]
+            add_transposed_product(L, half, blocks[b])
         else:
             blocks[b] = half

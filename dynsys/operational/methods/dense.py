@@ -7,10 +7,12 @@ from typing import final
 import numpy as np
 
 from dynsys.errors import SingularSystemError
+from dynsys.loops.tree_state import TreeState
 from dynsys.model.tree import KinematicTree
 from dynsys.operational.method import AbstractMethod
-from dynsys.operational.tasks import TaskSpace, TreeState
+from dynsys.operational.tasks import TaskSpace
 from dynsys.recursive.crba import crba_scalars
+from dynsys.recursive.kinematics import transforms
 from dynsys.types import Array
 
 __all__ = ["Method"]
@@ -24,11 +26,9 @@ class Method(AbstractMethod):
         self.robot = robot
         self.space = space
 
-    def state(self, q: Array) -> TreeState:
-        return TreeState(self.robot, q)
-
     def jacobian(self, state: TreeState) -> Array:
-        return np.asarray(self.space.jacobian_scalars(state.X_up), dtype=np.float64)
+        X_up = transforms(self.robot, state.q)
+        return np.asarray(self.space.jacobian_scalars(X_up), dtype=np.float64)
 
     def lambda_inv(self, state: TreeState) -> Array:
         J = self.jacobian(state)

@@ -22,10 +22,17 @@ from typing import final
 import numpy as np
 
 from dynsys.jit import Loop
+from dynsys.loops.tree_state import TreeState
 from dynsys.model.tree import KinematicTree
 from dynsys.operational.method import AbstractMethod
-from dynsys.operational.rjk import Gathering, propagators_at, wanted_bodies
-from dynsys.operational.tasks import TaskSpace, TreeState
+from dynsys.operational.omega import (
+    Gathering,
+    add_transposed_product,
+    multiply,
+    propagators,
+    wanted_bodies,
+)
+from dynsys.operational.tasks import TaskSpace
 from dynsys.types import Array, IntArray
 
 __all__ = ["Method", "ReducedTree", "reduce_tree"]
@@ -42,14 +49,11 @@ class Method(AbstractMethod):
         self.gather = Gathering(space, lambda a, b: place[a] * size + place[b])
 
     def lambda_inv(self, state: TreeState) -> Array:
-        propagator, mobility = propagators_at(state)
-        tree = self.reduced
-        size = len(tree.body)
+        tree, size = self.reduced, len(self.reduced.body)
         psi, omega = np.empty((size, 6, 6)), np.empty((size, 6, 6))
-        compose_chains(tree.parent, tree.start, tree.chain, propagator, mobility, psi, omega)
+        compose_chains(tree.parent, tree.start, tree.chain, *propagators(state), psi, omega)
         blocks = np.zeros((size, size, 6, 6))
         fill_reduced(tree.parent, psi, omega, blocks)
-
         return self.gather(state.poses, blocks.reshape(-1, 6, 6))
 
 
@@ -126,24 +130,13 @@ def compose_chains(
         psi[b] = propagator[chain[start[b]]]
         omega[b] = mobility[chain[start[b]]]
         for p in range(start[b] + 1, start[b + 1]):
-            i = chain[p]
-            for r in range(6):
-                for c in range(6):
-                    half[r, c] = 0.0
-                    for k in range(6):
-                        half[r, c] += omega[b, r, k] * propagator[i, k, c]
-            if parent[b] >= 0:
-                for r in range(6):
-                    for c in range(6):
-                        new[r, c] = 0.0
-                        for k in range(6):
-                            new[r, c] += psi[b, r, k] * propagator[i, k, c]
+            step = propagator[chain[p]]
+            multiply(omega[b], step, half)
+            if parent[b] >= 0:  # psi = psi L
+                multiply(psi[b], step, new)
                 psi[b] = new
-            for r in range(6):
-                for c in range(6):
-                    omega[b, r, c] = mobility[i, r, c]
-                    for k in range(6):
-                        omega[b, r, c] += propagator[i, k, r] * half[k, c]
+            omega[b] = mobility[chain[p]]  # omega = S D^-1 S' + L' omega L
+            add_transposed_product(step, half, omega[b])
 
 
 @Loop
@@ -153,15 +146,8 @@ def fill_reduced(parent: IntArray, psi: Array, omega: Array, blocks: Array) -> N
         p = parent[j]
         if p >= 0:
             for i in range(j):
-                for r in range(6):
-                    for c in range(6):
-                        element = 0.0
-                        for k in range(6):
-                            element += blocks[i, p, r, k] * psi[j, k, c]
-                        blocks[i, j, r, c] = blocks[j, i, c, r] = element
+                multiply(blocks[i, p], psi[j], blocks[i, j])
+                blocks[j, i] = blocks[i, j].T
         blocks[j, j] = omega[j]
         if p >= 0:
-            for r in range(6):
-                for c in range(6):
-                    for k in range(6):
-                        blocks[j, j, r, c] += psi[j, k, r] * blocks[p, j, k, c]
+            add_transposed_product(psi[j], blocks[p, j], blocks[j, j])

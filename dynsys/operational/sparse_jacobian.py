@@ -1,10 +1,13 @@
-"""Sparse factors of the operational-space inverse inertia ([OSI] sections 6 and 8).
+"""The sparse task Jacobian J: its pattern, products with it, J L^-1, Jbar and N ([OSI]).
 
-    Y = J L^-1                               Lambda^-1 = Y Y^T        eq. 20, 21   figure 8
-    Yd = J Ld^-1,  YD = Yd D^-1              Lambda^-1 = YD Yd^T      eq. 22, 23   figure 9
+    y = J x,  y = J^T x                                                       figures 5, 6
+    Y = J L^-1                    for H = L^T L                               eq. 20, figure 8
+    Yd = J Ld^-1,  YD = Yd D^-1   for H = Ld^T D Ld                           eq. 22, figure 9
+    Jbar = Ld^-1 (YD^T Lambda) = L^-1 (Y^T Lambda)                            eq. 33, 32
+    N = 1 - Jbar J                                                            eq. 10
 
-for H = L^T L or H = Ld^T D Ld. Y, Yd and YD have the pattern of J. Cost O(m d^2 + m^2 d).
-Scalars of any kind.
+Y, Yd and YD have the pattern of J; only elements that may be nonzero are visited. Scalars of
+any kind.
 """
 
 from __future__ import annotations
@@ -16,146 +19,19 @@ from typing import final
 import numpy as np
 
 from dynsys.jit import Loop
-from dynsys.recursive.sparse_factors import as_columns, scalar_type
+from dynsys.recursive.sparse_factors import as_columns, scalar_type, solve_L
 from dynsys.types import ArrayLike, BoolArray, IntArray, ScalarArray
 
 __all__ = [
     "Supports",
     "ancestor",
-    "lambda_inverse",
+    "inertia_weighted_inverse",
     "mul_J",
     "mul_JT",
-    "mul_JT_into",
-    "mul_J_into",
+    "null_space_projection",
     "y_factor",
     "yd_factors",
 ]
-
-
-def y_factor(J: ArrayLike, L: ArrayLike, supports: Supports, parent: IntArray) -> ScalarArray:
-    """Y = J L^-1 (m, n) from the factor L of H = L^T L."""
-    matrix, factor = np.asarray(J), np.asarray(L)
-    kind = scalar_type(matrix, factor)
-    Y = np.array(matrix, dtype=kind)
-    divide_rows(Y, np.ascontiguousarray(factor, kind), parent, *supports.arrays, False)
-    return Y
-
-
-def yd_factors(
-    J: ArrayLike, L: ArrayLike, diag: ArrayLike, supports: Supports, parent: IntArray
-) -> tuple[ScalarArray, ScalarArray]:
-    """Yd = J L^-1 and YD = Yd diag^-1 (m, n) from the factors of H = L^T diag L.
-
-    The diagonal of L is taken as ones, whatever is stored there.
-    """
-    matrix, factor, d = np.asarray(J), np.asarray(L), np.asarray(diag)
-    kind = scalar_type(matrix, factor, d)
-    Yd = np.array(matrix, dtype=kind)
-    YD = np.zeros(Yd.shape, dtype=kind)
-    divide_rows(Yd, np.ascontiguousarray(factor, kind), parent, *supports.arrays, True)
-    divide_columns(Yd, d.astype(kind), *supports.arrays, YD)
-    return Yd, YD
-
-
-def lambda_inverse(left: ArrayLike, right: ArrayLike, supports: Supports) -> ScalarArray:
-    """Lambda^-1 (m, m) = left right^T, symmetric: (Y, Y) or (YD, Yd) ([OSI] figure 10)."""
-    a, b = np.asarray(left), np.asarray(right)
-    kind = scalar_type(a, b)
-    out = np.zeros((len(a), len(a)), dtype=kind)
-    common = np.empty(a.shape[1], dtype=np.intp)
-    multiply_supported(
-        np.ascontiguousarray(a, kind),
-        np.ascontiguousarray(b, kind),
-        *supports.arrays,
-        common,
-        out,
-    )
-    return out
-
-
-@Loop
-def divide_rows(
-    Y: ScalarArray,
-    L: ScalarArray,
-    parent: IntArray,
-    row: IntArray,
-    start: IntArray,
-    nodes: IntArray,
-    unit: bool,
-) -> None:
-    """Replace Y (m, n) by Y L^-1 ([OSI] figure 8; with ``unit`` the first half of figure 9)."""
-    for g in range(len(row) - 1):
-        for k in range(row[g], row[g + 1]):
-            for p in range(start[g], start[g + 1]):
-                i = nodes[p]
-                if not unit:
-                    Y[k, i] = Y[k, i] / L[i, i]
-                j = parent[i]
-                while j >= 0:
-                    Y[k, j] = Y[k, j] - Y[k, i] * L[i, j]
-                    j = parent[j]
-
-
-@Loop
-def divide_columns(
-    Yd: ScalarArray,
-    diag: ScalarArray,
-    row: IntArray,
-    start: IntArray,
-    nodes: IntArray,
-    YD: ScalarArray,
-) -> None:
-    """Write Yd diag^-1 into YD (m, n) where the support is ([OSI] figure 9)."""
-    for g in range(len(row) - 1):
-        for k in range(row[g], row[g + 1]):
-            for p in range(start[g], start[g + 1]):
-                YD[k, nodes[p]] = Yd[k, nodes[p]] / diag[nodes[p]]
-
-
-@Loop
-def multiply_supported(
-    left: ScalarArray,
-    right: ScalarArray,
-    row: IntArray,
-    start: IntArray,
-    nodes: IntArray,
-    common: IntArray,
-    out: ScalarArray,
-) -> None:
-    """Write left right^T, assumed symmetric, over common supports ([OSI] eq. 31, figure 10).
-
-    The common support of two groups is found once, by merging; of two ways to the base it is
-    the way of their nearest common ancestor. ``common`` (n,) is scratch.
-    """
-    for g in range(len(row) - 1):
-        for h in range(g + 1):
-            size, p, q = 0, start[g], start[h]
-            while p < start[g + 1] and q < start[h + 1]:
-                if nodes[p] == nodes[q]:
-                    common[size] = nodes[p]
-                    size, p, q = size + 1, p + 1, q + 1
-                elif nodes[p] > nodes[q]:
-                    p += 1
-                else:
-                    q += 1
-            for i in range(row[g], row[g + 1]):
-                for j in range(row[h], min(row[h + 1], i + 1)):
-                    for s in range(size):
-                        k = common[s]
-                        if s == 0:
-                            out[i, j] = left[i, k] * right[j, k]
-                        else:
-                            out[i, j] = out[i, j] + left[i, k] * right[j, k]
-                    out[j, i] = out[i, j]
-
-
-# ----------------------------------------------------------------------
-# Supports: the freedoms at which rows of J, Y, Yd and YD may be nonzero.
-#
-# [OSI] writes the support of a row that depends on one body as kappa_e(b_e(i)), a way to the
-# base. Here it is any set of freedoms closed under ``parent``, so that the same loops also
-# serve
-# coordinates that depend on several bodies. Rows come in groups of equal support.
 
 
 def ancestor(parent: Sequence[int] | IntArray, p: int, q: int) -> int:
@@ -179,7 +55,9 @@ def ancestor(parent: Sequence[int] | IntArray, p: int, q: int) -> int:
 class Supports:
     """Pattern of J: rows ``row[g]`` .. ``row[g + 1] - 1`` of group g, all of equal support.
 
-    That support is ``nodes[start[g]:start[g + 1]]``: descending, closed under parent.
+    That support is ``nodes[start[g]:start[g + 1]]``: descending, closed under parent. [OSI]
+    has a row depend on one body, hence on one way to the base, kappa_e(b_e(i)); any set of
+    freedoms closed under parent serves coordinates that depend on several bodies as well.
     """
 
     row: IntArray
@@ -251,12 +129,7 @@ class Supports:
         return out
 
 
-# ----------------------------------------------------------------------
-# Products with a sparse Jacobian: J x and J^T x ([OSI] figures 5 and 6, table 1).
-#
-# They visit only elements that may be nonzero, and serve Y, Yd and YD as well. ``x`` is a
-# vector
-# or a matrix of columns; scalars of any kind.
+# ---- products ---------------------------------------------------------------------------
 
 
 def mul_J(J: ArrayLike, supports: Supports, x: ArrayLike) -> ScalarArray:
@@ -316,3 +189,91 @@ def mul_JT_into(
                 j = nodes[p]
                 for c in range(x.shape[1]):
                     y[j, c] = y[j, c] + J[i, j] * x[i, c]
+
+
+# ---- Y, Jbar, N --------------------------------------------------------------------------
+
+
+def y_factor(J: ArrayLike, L: ArrayLike, supports: Supports, parent: IntArray) -> ScalarArray:
+    """Y = J L^-1 (m, n) from the factor L of H = L^T L."""
+    matrix, factor = np.asarray(J), np.asarray(L)
+    kind = scalar_type(matrix, factor)
+    Y = np.array(matrix, dtype=kind)
+    divide_rows(Y, np.ascontiguousarray(factor, kind), parent, *supports.arrays, False)
+    return Y
+
+
+def yd_factors(
+    J: ArrayLike, L: ArrayLike, diag: ArrayLike, supports: Supports, parent: IntArray
+) -> tuple[ScalarArray, ScalarArray]:
+    """Yd = J L^-1 and YD = Yd diag^-1 (m, n) from the factors of H = L^T diag L.
+
+    The diagonal of L is taken as ones, whatever is stored there.
+    """
+    matrix, factor, d = np.asarray(J), np.asarray(L), np.asarray(diag)
+    kind = scalar_type(matrix, factor, d)
+    Yd = np.array(matrix, dtype=kind)
+    YD = np.zeros(Yd.shape, dtype=kind)
+    divide_rows(Yd, np.ascontiguousarray(factor, kind), parent, *supports.arrays, True)
+    divide_columns(Yd, d.astype(kind), *supports.arrays, YD)
+    return Yd, YD
+
+
+@Loop
+def divide_rows(
+    Y: ScalarArray,
+    L: ScalarArray,
+    parent: IntArray,
+    row: IntArray,
+    start: IntArray,
+    nodes: IntArray,
+    unit: bool,
+) -> None:
+    """Replace Y (m, n) by Y L^-1 ([OSI] figure 8; with ``unit`` the first half of figure 9)."""
+    for g in range(len(row) - 1):
+        for k in range(row[g], row[g + 1]):
+            for p in range(start[g], start[g + 1]):
+                i = nodes[p]
+                if not unit:
+                    Y[k, i] = Y[k, i] / L[i, i]
+                j = parent[i]
+                while j >= 0:
+                    Y[k, j] = Y[k, j] - Y[k, i] * L[i, j]
+                    j = parent[j]
+
+
+@Loop
+def divide_columns(
+    Yd: ScalarArray,
+    diag: ScalarArray,
+    row: IntArray,
+    start: IntArray,
+    nodes: IntArray,
+    YD: ScalarArray,
+) -> None:
+    """Write Yd diag^-1 into YD (m, n) where the support is ([OSI] figure 9)."""
+    for g in range(len(row) - 1):
+        for k in range(row[g], row[g + 1]):
+            for p in range(start[g], start[g + 1]):
+                YD[k, nodes[p]] = Yd[k, nodes[p]] / diag[nodes[p]]
+
+
+def inertia_weighted_inverse(
+    Y: ArrayLike,
+    L: ArrayLike,
+    Lambda: ArrayLike,
+    supports: Supports,
+    parent: IntArray,
+    *,
+    unit: bool,
+) -> ScalarArray:
+    """Jbar (n, m): eq. 33 for YD and the unit factor of LTDL, eq. 32 for Y and that of LTL."""
+    return solve_L(L, parent, mul_JT(Y, supports, Lambda), unit=unit)
+
+
+def null_space_projection(J: ArrayLike, Jbar: ArrayLike, supports: Supports) -> ScalarArray:
+    """N (n, n) = 1 - Jbar J; its transpose projects torques onto those that do not move xdd."""
+    N: ScalarArray = -mul_JT(J, supports, np.asarray(Jbar).T).T
+    for k in range(len(N)):
+        N[k, k] = 1 + N[k, k]
+    return N

@@ -7,7 +7,7 @@ these loops are compiled once for all robots and run over its flat arrays.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, final
 
 import numpy as np
@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from dynsys.errors import KernelBuildError
 from dynsys.kernel.arguments import FloatArray, all_usable
 from dynsys.kernel.kernel import AbstractCompiledKernel
-from dynsys.loops import columns as at
-from dynsys.loops.flat import Model, Work, flatten, workspace
+from dynsys.loops import flat as at
+from dynsys.loops import states
+from dynsys.loops.flat import flat_robot
 from dynsys.model.tree import KinematicTree
 from dynsys.plan.record import DYNAMICS_OUTPUTS
 from dynsys.program.signature import Signature
@@ -54,11 +55,9 @@ class AbstractLoopKernel(AbstractCompiledKernel):
         if dtype not in ("float64", "float32"):
             raise KernelBuildError(f"dtype must be 'float64' or 'float32', got {dtype!r}")
         super().__init__(signature, dtype, "float64", 1)
-        self._nq = robot.nq
-        flat = self._flat = flatten(robot, known)
-        unknown = np.flatnonzero(~known).astype(np.int64)
-        self._model = Model(flat.numbers, flat.frames, flat.integers, unknown)
-        self._free: list[Work] = []
+        self._flat = flat_robot(robot)
+        self._model = tuple(self._flat.model(known))
+        self._free: list[tuple[Array, ...]] = []
 
     @abstractmethod
     def _run_rows(self, inputs: list[FloatArray], outputs: list[FloatArray]) -> bool:
@@ -68,12 +67,12 @@ class AbstractLoopKernel(AbstractCompiledKernel):
     @abstractmethod
     def _forms_matrix(self) -> bool: ...
 
-    def _take_work(self) -> Work:
+    def _take_work(self) -> tuple[Array, ...]:
         """A workspace for one thread, to be put back into ``_free`` after use."""
         try:
             return self._free.pop()
         except IndexError:
-            return workspace(self._flat, self._nq, matrix=self._forms_matrix)
+            return tuple(self._flat.workspace(matrix=self._forms_matrix))
 
     def fast(self, *arrays: Any) -> bool | None:
         """Inputs, then outputs, used as they are: whether all results are finite, else None.
@@ -158,28 +157,20 @@ class LoopKernel(AbstractLoopKernel):
             list(outputs).index(n) if n in outputs else -1 for n in DYNAMICS_OUTPUTS
         ]
         self._dense = robot.is_coupled and not mask.all()
-        self._states = _dynamics_loop(all_known=bool(mask.all()))
+        all_known = bool(mask.all())
+        self._states = states.inverse_states() if all_known else states.forward_states()
 
     @property
     def _forms_matrix(self) -> bool:
         return self._dense
 
     def _run_rows(self, inputs: list[FloatArray], outputs: list[FloatArray]) -> bool:
-        f_ext = inputs[3] if self._push else inputs[0]
-        results = [outputs[k] if k >= 0 else _UNUSED for k in self._places]
+        given = tuple(inputs) if self._push else (*inputs, inputs[0])
+        results = tuple([outputs[k] if k >= 0 else _UNUSED for k in self._places])
         work = self._take_work()
-        finite = self._states(
-            *self._model, *work, self._want, self._push, *inputs[:3], f_ext, *results
-        )
+        finite = self._states(self._model, work, self._want, self._push, given, results)
         self._free.append(work)
         return bool(finite)
-
-
-def _dynamics_loop(*, all_known: bool) -> Callable[..., Any]:
-    """The loop for a problem; numba is imported and the loop compiled here, on first use."""
-    from dynsys.loops import states
-
-    return states.inverse_states() if all_known else states.forward_states()
 
 
 @final
@@ -187,8 +178,6 @@ class LoopInertiaMatrix(AbstractLoopKernel):
     """Joint-space inertia matrix: input q (nq,), output H (nv nv,) by rows. O(n depth)."""
 
     def __init__(self, robot: KinematicTree, dtype: str = "float64") -> None:
-        from dynsys.loops import states
-
         signature = Signature((("q", robot.nq),), (("H", robot.nv**2),))
         super().__init__(robot, np.ones(robot.nv, dtype=bool), signature, dtype)
         self._states = states.inertia_states()
@@ -199,7 +188,7 @@ class LoopInertiaMatrix(AbstractLoopKernel):
 
     def _run_rows(self, inputs: list[FloatArray], outputs: list[FloatArray]) -> bool:
         work = self._take_work()
-        finite = self._states(*self._model, *work, inputs[0], outputs[0])
+        finite = self._states(self._model, work, inputs[0], outputs[0])
         self._free.append(work)
         return bool(finite)
 
@@ -219,14 +208,12 @@ def crba(robot: KinematicTree, q: ArrayLike) -> Array:
     return matrix
 
 
-# ----------------------------------------------------------------------
-# When loops are the better choice: an estimate of the size of straight-line code.
+# ---- when loops are the better choice ----------------------------------------------------
 #
 # Straight-line code runs 3 to 8 times faster than the loops, even for 200 bodies, but takes
 # 0.27 ms per operation to plan and compile: 8 s for the forward dynamics of a chain of 100
-# joints
-# with generic frames (29 000 operations), 17 s for one of 200 (65 000). The loops are compiled
-# once for all robots.
+# joints with generic frames (29 000 operations), 17 s for one of 200 (65 000). The loops are
+# compiled once for all robots.
 
 OPERATIONS_LIMIT = 40_000
 """Operations that straight-line code may have: about ten seconds to plan and compile."""
