@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 Vector = tuple[float, float, float]
 ZERO: Vector = (0.0, 0.0, 0.0)
@@ -102,67 +102,53 @@ def torso_and_head() -> list[Link]:
     ]
 
 
+def _sided(side: str, *links: Link) -> list[Link]:
+    """Links of one side: all their names, but those of the trunk, begin with it."""
+    found = []
+    for link in links:
+        parent = link.parent if link.parent in ("pelvis", "chest") else f"{side}_{link.parent}"
+        name, joint = f"{side}_{link.name}", f"{side}_{link.joint}"
+        found.append(replace(link, name=name, parent=parent, joint=joint))
+    return found
+
+
 def leg(side: str, left: int) -> list[Link]:
     """Hip of three joints, knee, ankle of two joints, foot with force sensor and sole."""
-    n = f"{side}_"
     out, into = (-20, 45) if left > 0 else (-45, 20), (-60, 60)
-    hip = Box((0.09, 0.09, 0.09))
+    hip, ankle = Box((0.09, 0.09, 0.09)), Box((0.06, 0.06, 0.06))
     thigh = Capsule(0.065, 0.24, (0.0, 0.0, -0.19))
     shank = Capsule(0.05, 0.26, (0.0, 0.0, -0.19))
     foot = Box((0.24, 0.10, 0.05), (0.04, 0.0, -0.055))
     y = 0.09 * left
-    return [
-        Link(n + "hip_1", "pelvis", n + "hip_yaw", "z", (0, y, -0.06), 1.5, hip, into, 120, 8),
+    return _sided(
+        side,
+        Link("hip_1", "pelvis", "hip_yaw", "z", (0, y, -0.06), 1.5, hip, into, 120, 8),
+        Link("hip_2", "hip_1", "hip_roll", "x", (0, 0, -0.03), 1.5, hip, out, 180, 8),
+        Link("thigh", "hip_2", "hip_pitch", "y", ZERO, 5.2, thigh, (-110, 35), 220, 9),
+        Link("shank", "thigh", "knee", "y", (0, 0, -0.38), 3.1, shank, (0, 140), 250, 10),
         Link(
-            n + "hip_2", n + "hip_1", n + "hip_roll", "x", (0, 0, -0.03), 1.5, hip, out, 180, 8
+            "ankle", "shank", "ankle_pitch", "y", (0, 0, -0.38), 0.5, ankle, (-60, 35), 130, 9
         ),
-        Link(
-            n + "thigh", n + "hip_2", n + "hip_pitch", "y", ZERO, 5.2, thigh, (-110, 35), 220, 9
-        ),
-        Link(
-            n + "shank",
-            n + "thigh",
-            n + "knee",
-            "y",
-            (0, 0, -0.38),
-            3.1,
-            shank,
-            (0, 140),
-            250,
-            10,
-        ),
-        Link(
-            n + "ankle",
-            n + "shank",
-            n + "ankle_pitch",
-            "y",
-            (0, 0, -0.38),
-            0.5,
-            Box((0.06, 0.06, 0.06)),
-            (-60, 35),
-            130,
-            9,
-        ),
-        Link(n + "foot", n + "ankle", n + "ankle_roll", "x", ZERO, 1.2, foot, (-30, 30), 90, 9),
-        Link(n + "foot_ft", n + "foot", n + "foot_ft_fixed", "", (0, 0, -0.03)),
-        Link(n + "sole", n + "foot", n + "sole_fixed", "", (0.04, 0, -0.08)),
-    ]
+        Link("foot", "ankle", "ankle_roll", "x", ZERO, 1.2, foot, (-30, 30), 90, 9),
+        Link("foot_ft", "foot", "foot_ft_fixed", "", (0, 0, -0.03)),
+        Link("sole", "foot", "sole_fixed", "", (0.04, 0, -0.08)),
+    )
 
 
 def arm(side: str, left: int) -> list[Link]:
     """Shoulder of three joints, elbow, wrist of two joints, a solid hand."""
-    n = f"{side}_"
     lift = (-15, 160) if left > 0 else (-160, 15)
-    motor = Box((0.08, 0.08, 0.08))
+    motor, wrist = Box((0.08, 0.08, 0.08)), Box((0.05, 0.05, 0.05))
     upper = Capsule(0.042, 0.18, (0.0, 0.0, -0.14))
     fore = Capsule(0.036, 0.16, (0.0, 0.0, -0.12))
     hand = Box((0.04, 0.08, 0.15), (0.0, 0.0, -0.09))
     y = 0.17 * left
-    return [
+    return _sided(
+        side,
         Link(
-            n + "shoulder_1",
+            "shoulder_1",
             "chest",
-            n + "shoulder_pitch",
+            "shoulder_pitch",
             "y",
             (0, y, 0.28),
             0.9,
@@ -172,9 +158,9 @@ def arm(side: str, left: int) -> list[Link]:
             8,
         ),
         Link(
-            n + "shoulder_2",
-            n + "shoulder_1",
-            n + "shoulder_roll",
+            "shoulder_2",
+            "shoulder_1",
+            "shoulder_roll",
             "x",
             (0, 0.03 * left, 0),
             0.9,
@@ -184,46 +170,15 @@ def arm(side: str, left: int) -> list[Link]:
             8,
         ),
         Link(
-            n + "upper_arm",
-            n + "shoulder_2",
-            n + "shoulder_yaw",
-            "z",
-            ZERO,
-            1.7,
-            upper,
-            (-90, 90),
-            60,
-            9,
+            "upper_arm", "shoulder_2", "shoulder_yaw", "z", ZERO, 1.7, upper, (-90, 90), 60, 9
         ),
+        Link("forearm", "upper_arm", "elbow", "y", (0, 0, -0.28), 1.2, fore, (-140, 0), 60, 9),
         Link(
-            n + "forearm",
-            n + "upper_arm",
-            n + "elbow",
-            "y",
-            (0, 0, -0.28),
-            1.2,
-            fore,
-            (-140, 0),
-            60,
-            9,
+            "wrist", "forearm", "wrist_yaw", "z", (0, 0, -0.24), 0.3, wrist, (-90, 90), 20, 12
         ),
-        Link(
-            n + "wrist",
-            n + "forearm",
-            n + "wrist_yaw",
-            "z",
-            (0, 0, -0.24),
-            0.3,
-            Box((0.05, 0.05, 0.05)),
-            (-90, 90),
-            20,
-            12,
-        ),
-        Link(
-            n + "hand", n + "wrist", n + "wrist_pitch", "y", ZERO, 0.6, hand, (-60, 60), 20, 12
-        ),
-        Link(n + "hand_ft", n + "hand", n + "hand_ft_fixed", "", (0, 0, -0.03)),
-    ]
+        Link("hand", "wrist", "wrist_pitch", "y", ZERO, 0.6, hand, (-60, 60), 20, 12),
+        Link("hand_ft", "hand", "hand_ft_fixed", "", (0, 0, -0.03)),
+    )
 
 
 def link_xml(name: str, mass: float, shape: Shape | None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, final
 
@@ -57,13 +57,7 @@ class Row:
 
     def as_json(self) -> dict[str, Value]:
         """The five fields by name."""
-        return {
-            "table": self.table,
-            "row": self.row,
-            "quantity": self.quantity,
-            "paper": self.paper,
-            "ours": self.ours,
-        }
+        return asdict(self)
 
 
 def row(table: str, where: str, quantity: str, paper: Any, ours: Any) -> Row:

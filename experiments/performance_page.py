@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from experiments.peers.timing import machine
+from experiments.peers.timing import COLUMNS, machine
 
 __all__ = [
     "KNOWN",
@@ -42,20 +42,6 @@ __all__ = [
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "docs" / "results"
-SERIES = {
-    "ours": ("ours", "one state"),
-    "ours, batch": ("ours", "batch"),
-    "ours, one thread": ("ours", "one thread"),
-    "ours, two threads": ("ours", "two threads"),
-    "ours, two loops": ("ours", "two loops"),
-    "ours, Python": ("ours", "python"),
-    "Pinocchio C++": ("pinocchio c++", "one state"),
-    "Pinocchio wheel": ("pinocchio wheel", "one state"),
-    "Pinocchio wheel, batch": ("pinocchio wheel", "batch"),
-    "Pinocchio Python": ("pinocchio python", "python"),
-    "CasADi C": ("casadi", "one state"),
-}
-"""Columns kept of experiments.peers: contender's name begins with, mode."""
 
 
 def take(name: str, file: Path) -> Path:
@@ -103,7 +89,7 @@ def _kept_of_peers(given: Any) -> Any:
     for robot, about in given["robots"].items():
         tasks: dict[str, dict[str, Any]] = {}
         for timing in about["timings"]:
-            for column, (who, mode) in SERIES.items():
+            for column, (who, mode) in COLUMNS.items():
                 if not timing["who"].startswith(who) or timing["mode"] != mode:
                     continue
                 cells = tasks.setdefault(timing["task"], {})

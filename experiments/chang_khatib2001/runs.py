@@ -168,12 +168,6 @@ def box_motion(quick: bool) -> BoxMotion:
 # last links, half to each hand. Hands follow a cubic spline downwards; a posture torque that
 # moves no hand keeps the rest near where it was.
 
-BOX = 2.0
-"""Mass of the box, kg."""
-DROP = 0.25
-"""Way down, m."""
-KP, KD = 400.0, 40.0
-
 
 @final
 @dataclass(frozen=True, eq=False)
@@ -189,6 +183,13 @@ class BoxMotion:
     error: Array
     posture: Array
     coupling: float
+
+
+BOX = 2.0
+"""Mass of the box, kg."""
+DROP = 0.25
+"""Way down, m."""
+KP, KD = 400.0, 40.0
 
 
 def with_box(robot: KinematicTree, hands: tuple[str, str]) -> KinematicTree:

@@ -9,13 +9,8 @@ from matplotlib.figure import Figure
 from dynsys.model import synthetic
 from dynsys.model.expanded import expanded_parent
 from experiments import figures as paper_figures
+from experiments.featherstone2005 import rows as ours
 from experiments.featherstone2005.counts import CLOSED_FORMS
-from experiments.featherstone2005.rows import (
-    LARGEST,
-    TREE_1,
-    forward_dynamics_counts,
-    operations,
-)
 from experiments.figures import draw_pattern, draw_tree, labelled_axes, symmetric_pattern
 
 __all__ = ["write"]
@@ -26,9 +21,9 @@ def write(folder: Path) -> list[Path]:
     robot = synthetic.humanoid30()
     patterns = Figure(figsize=(10, 4), layout="constrained")
     axes = patterns.subplots(1, 3)
-    draw_tree(axes[0], TREE_1, [str(i + 1) for i in range(7)])
+    draw_tree(axes[0], ours.TREE_1, [str(i + 1) for i in range(7)])
     axes[0].set_title("tree 1", fontsize=10)
-    draw_pattern(axes[1], symmetric_pattern(TREE_1), "H of tree 1")
+    draw_pattern(axes[1], symmetric_pattern(ours.TREE_1), "H of tree 1")
     draw_pattern(
         axes[2], symmetric_pattern(expanded_parent(robot).tolist()), "H of the humanoid"
     )
@@ -46,9 +41,11 @@ def write(folder: Path) -> list[Path]:
 def _figure_5() -> Figure:
     figure, axes = labelled_axes("n", "operations of LTDL, D1 + 2 D2")
     for name, closed in CLOSED_FORMS.items():
-        sizes = [m for m in range(1, LARGEST + 1) if 2 <= closed(m).n <= LARGEST]
+        sizes = [m for m in range(1, ours.LARGEST + 1) if 2 <= closed(m).n <= ours.LARGEST]
         n = [closed(m).n for m in sizes]
-        axes.loglog(n, [operations(name, m) for m in sizes], ".-", markersize=3, label=name)
+        axes.loglog(
+            n, [ours.operations(name, m) for m in sizes], ".-", markersize=3, label=name
+        )
     axes.legend()
     return figure
 
@@ -56,7 +53,7 @@ def _figure_5() -> Figure:
 def _figure_7() -> Figure:
     figure = Figure(figsize=(8, 3.6), layout="constrained")
     axes = figure.subplots()
-    counts, labels = forward_dynamics_counts(), []
+    counts, labels = ours.forward_dynamics_counts(), []
     parts = ("C by RNEA", "H by CRBA", "LTDL", "back-substitution")
     for k, (robot, method) in enumerate(
         (r, m) for r in ("chain", "humanoid") for m in ("via ABA", "via CRBA")

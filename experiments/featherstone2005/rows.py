@@ -32,19 +32,8 @@ from dynsys.recursive.sparse_factors import (
 from dynsys.types import Array, IntArray
 from experiments import paper_rows
 from experiments.counting import OperationCount, Tally
+from experiments.featherstone2005 import counts as published
 from experiments.featherstone2005.axial_screws import ScrewRobot
-from experiments.featherstone2005.counts import (
-    CLOSED_FORMS,
-    crba_count,
-    crba_sums,
-    dh_nodes,
-    factor_count,
-    product_count,
-    rnea_count,
-    solve_count,
-    triangular_solve_count,
-    unbranched_sums,
-)
 from experiments.figures import symmetric_pattern
 from experiments.paper_rows import Row, row
 
@@ -83,7 +72,7 @@ def tree_1_rows() -> list[Row]:
     return [
         row("eq. 4", "tree 1", "nonzeros of H", 27, sums.nonzeros),
         row("eq. 4", "tree 1", "nonzeros of L", 17, int(np.count_nonzero(L))),
-        row("eq. 17", "tree 1", "non-DH nodes", 3, int((~dh_nodes(TREE_1)).sum())),
+        row("eq. 17", "tree 1", "non-DH nodes", 3, int((~published.dh_nodes(TREE_1)).sum())),
         row(
             "figure 2",
             "tree 1, joints 1, 2, 6 of 2, 2, 3 DoF",
@@ -141,10 +130,10 @@ def table_1_rows() -> list[Row]:
     sums, out = tree_sums(parent), []
     for name, unit in (("LTL", False), ("LTDL", True)):
         formulas = {
-            "factorise": factor_count(sums, unit=unit),
-            "back-substitute": solve_count(sums, unit=unit),
-            "L x": product_count(sums, unit=unit),
-            "L^-1 x": triangular_solve_count(sums, unit=unit),
+            "factorise": published.factor_count(sums, unit=unit),
+            "back-substitute": published.solve_count(sums, unit=unit),
+            "L x": published.product_count(sums, unit=unit),
+            "L^-1 x": published.triangular_solve_count(sums, unit=unit),
         }
         for operation, count in executed(parent, unit).items():
             where = f"{operation}, {name}, humanoid"
@@ -155,13 +144,13 @@ def table_1_rows() -> list[Row]:
 def table_2_rows() -> list[Row]:
     """Table 2: closed forms against the trees themselves, and against executed LTDL."""
     out = []
-    for name, closed in CLOSED_FORMS.items():
+    for name, closed in published.CLOSED_FORMS.items():
         sizes = [m for m in range(1, LARGEST + 1) if closed(m).n <= LARGEST]
         same = sum(closed(m) == tree_sums(parents_of(name, m)) for m in sizes)
         out.append(row("table 2", name, f"sizes with n <= {LARGEST} right", len(sizes), same))
         for m in [m for m in sizes if closed(m).n <= 64][-1:]:
             count = executed(np.array(parents_of(name, m)), True)["factorise"]
-            formula = factor_count(closed(m), unit=True)
+            formula = published.factor_count(closed(m), unit=True)
             out.append(row("table 2", f"{name}, n = {closed(m).n}", "LTDL", formula, count))
         last = closed(sizes[-1])
         for quantity, value in (("D1", last.D1), ("D2", last.D2)):
@@ -182,7 +171,7 @@ def parents_of(name: str, m: int) -> list[int]:
 
 def operations(name: str, m: int) -> int:
     """Cost of LTDL as figure 5 plots it: D1 + 2 D2."""
-    return factor_count(CLOSED_FORMS[name](m), unit=True).total
+    return published.factor_count(published.CLOSED_FORMS[name](m), unit=True).total
 
 
 def section_4_rows() -> list[Row]:
@@ -194,14 +183,17 @@ def section_4_rows() -> list[Row]:
         ("spanning grid", 4, 5.3),
         ("spanning grid", 16, 74),
     ):
-        n = CLOSED_FORMS[name](m).n
+        n = published.CLOSED_FORMS[name](m).n
         ratio = operations("unbranched", n) / operations(name, m)
         digits = float(f"{ratio:.2g}")  # the paper prints two
         shown = int(digits) if isinstance(paper, int) else digits
         out.append(row("section 4.2", f"{name}, n = {n}", "times cheaper", paper, shown))
         out.append(row("section 4.2", f"{name}, n = {n}", "exactly", None, ratio))
     m = 2000
-    branched, dense = CLOSED_FORMS["short side branches"](m), unbranched_sums(2 * m)
+    branched, dense = (
+        published.CLOSED_FORMS["short side branches"](m),
+        published.unbranched_sums(2 * m),
+    )
     for quantity, paper, value in (
         ("D1 / D1 of chain", 0.5, branched.D1 / dense.D1),
         ("D2 / D2 of chain", 0.25, branched.D2 / dense.D2),
@@ -217,18 +209,18 @@ def section_4_rows() -> list[Row]:
 def humanoid_rows() -> list[Row]:
     """D quantities and costs of the humanoid and of the equivalent chain."""
     robot = synthetic.humanoid30()
-    sums, dense = tree_sums(expanded_parent(robot)), unbranched_sums(30)
+    sums, dense = tree_sums(expanded_parent(robot)), published.unbranched_sums(30)
     chain = list(range(-1, 24))
     humanoid_crba, chain_crba = (
-        crba_sums(parent, floating_base=True) for parent in (robot.parent, chain)
+        published.crba_sums(parent, floating_base=True) for parent in (robot.parent, chain)
     )
     run = ScrewRobot(robot.parent.tolist(), base_frames=True).inertia_matrix()[1]
     chain_run = ScrewRobot(chain, base_frames=True).inertia_matrix()[1]
-    factor = factor_count(sums, unit=True).divisions_as_multiplications
-    back = solve_count(sums, unit=True).divisions_as_multiplications
-    dense_factor = factor_count(dense, unit=True).divisions_as_multiplications
-    dense_back = solve_count(dense, unit=True).divisions_as_multiplications
-    a, b = crba_count(humanoid_crba), crba_count(chain_crba)
+    factor = published.factor_count(sums, unit=True).divisions_as_multiplications
+    back = published.solve_count(sums, unit=True).divisions_as_multiplications
+    dense_factor = published.factor_count(dense, unit=True).divisions_as_multiplications
+    dense_back = published.solve_count(dense, unit=True).divisions_as_multiplications
+    a, b = published.crba_count(humanoid_crba), published.crba_count(chain_crba)
     where = "section 6"
     body_sums = tree_sums(robot.parent)
     return [
@@ -276,14 +268,16 @@ def forward_dynamics_counts() -> dict[str, dict[str, OperationCount]]:
     out = {}
     for name, parent, sums in (
         ("humanoid", robot.parent, tree_sums(expanded_parent(robot))),
-        ("chain", np.arange(-1, 24), unbranched_sums(30)),
+        ("chain", np.arange(-1, 24), published.unbranched_sums(30)),
     ):
-        non_dh = int((~dh_nodes(parent)).sum())
+        non_dh = int((~published.dh_nodes(parent)).sum())
         parts = {
-            "C by RNEA": rnea_count(25, non_dh, floating_base=True),
-            "H by CRBA": crba_count(crba_sums(parent, floating_base=True)),
-            "LTDL": factor_count(sums, unit=True).divisions_as_multiplications,
-            "back-substitution": solve_count(sums, unit=True).divisions_as_multiplications,
+            "C by RNEA": published.rnea_count(25, non_dh, floating_base=True),
+            "H by CRBA": published.crba_count(published.crba_sums(parent, floating_base=True)),
+            "LTDL": published.factor_count(sums, unit=True).divisions_as_multiplications,
+            "back-substitution": published.solve_count(
+                sums, unit=True
+            ).divisions_as_multiplications,
         }
         aba = OperationCount(224 * 24 - 30, 205 * 24 - 37) + non_dh * OperationCount(66, 57)
         total = sum(parts.values(), OperationCount())

@@ -31,6 +31,7 @@ from experiments.peers.pinocchio import (
 )
 from experiments.peers.robots import ROBOTS, PeerRobot, States, peer_robot, robot_file
 from experiments.peers.timing import (
+    COLUMNS,
     ONE_LOOP,
     ONE_THREAD,
     TASKS,
@@ -87,6 +88,11 @@ class RobotReport:
         ]
         return min(found, key=lambda t: t.median_ns, default=None)
 
+    def column(self, name: str, task: str) -> Timing | None:
+        """Timing in a column of :data:`~experiments.peers.timing.COLUMNS`."""
+        who, mode = COLUMNS[name]
+        return self.find(who, task, mode)
+
     def ratios(self, task: str) -> dict[str, float]:
         """How many times faster we are: the peers' time over ours, where both ran.
 
@@ -94,23 +100,21 @@ class RobotReport:
         "second core" what two loops over single states gain that share nothing: what the
         machine's second core was worth then.
         """
-        one, batch = (self.find("ours", task, mode) for mode in ("one state", "batch"))
-        native = self.find("pinocchio c++", task, "one state")
-        wheel = self.find("pinocchio wheel", task, "one state")
         pairs = {
-            "one / wheel": (wheel, one),
-            "one / c++": (native, one),
-            "one / casadi": (self.find("casadi", task, "one state"), one),
-            "batch / wheel": (self.find("pinocchio wheel", task, "batch"), batch),
-            "batch / c++": (native, batch),
-            "python": (
-                self.find("pinocchio python", task, "python"),
-                self.find("ours", task, "python"),
-            ),
+            "one / wheel": ("Pinocchio wheel", "ours"),
+            "one / c++": ("Pinocchio C++", "ours"),
+            "one / casadi": ("CasADi C", "ours"),
+            "batch / wheel": ("Pinocchio wheel, batch", "ours, batch"),
+            "batch / c++": ("Pinocchio C++", "ours, batch"),
+            "python": ("Pinocchio Python", "ours, Python"),
+        }
+        found = {
+            name: (self.column(theirs, task), self.column(ours, task))
+            for name, (theirs, ours) in pairs.items()
         }
         ratios = {
             name: peer.median_ns / own.median_ns
-            for name, (peer, own) in pairs.items()
+            for name, (peer, own) in found.items()
             if peer is not None and own is not None
         }
         for name, mode in (("threads", TWO_THREADS), ("second core", TWO_LOOPS)):
@@ -132,16 +136,17 @@ def _cell(timing: Timing | None) -> str:
 
 
 _TIMES = {
-    "ours": ("ours", "one state"),
-    "wheel": ("pinocchio wheel", "one state"),
-    "C++": ("pinocchio c++", "one state"),
-    "CasADi C": ("casadi", "one state"),
-    "ours, batch": ("ours", "batch"),
-    "wheel, batch": ("pinocchio wheel", "batch"),
-    "ours, 2 threads": ("ours", "two threads"),
-    "ours, Python": ("ours", "python"),
-    "pin, Python": ("pinocchio python", "python"),
+    "ours": "ours",
+    "wheel": "Pinocchio wheel",
+    "C++": "Pinocchio C++",
+    "CasADi C": "CasADi C",
+    "ours, batch": "ours, batch",
+    "wheel, batch": "Pinocchio wheel, batch",
+    "ours, 2 threads": "ours, two threads",
+    "ours, Python": "ours, Python",
+    "pin, Python": "Pinocchio Python",
 }
+"""Columns shown, with shorter names."""
 
 
 def show(reports: Sequence[RobotReport]) -> None:
@@ -150,7 +155,7 @@ def show(reports: Sequence[RobotReport]) -> None:
         show_line(f"{task}: ns per state, medians (largest relative difference from Pinocchio)")
         columns = ["robot", "nv", *_TIMES]
         rows = [
-            [r.name, str(r.nv), *(_cell(r.find(w, task, m)) for w, m in _TIMES.values())]
+            [r.name, str(r.nv), *(_cell(r.column(name, task)) for name in _TIMES.values())]
             for r in reports
         ]
         show_table(columns, rows, right=columns[1:])
@@ -181,7 +186,7 @@ def _show_errors(task: str, reports: Sequence[RobotReport]) -> None:
     shown = [name for name in _TIMES if "Python" not in name and "threads" not in name]
     rows = []
     for report in reports:
-        found = [report.find(who, task, mode) for who, mode in map(_TIMES.__getitem__, shown)]
+        found = [report.column(_TIMES[name], task) for name in shown]
         errors = [None if timing is None else timing.error for timing in found]
         if any(error is not None for error in errors):
             rows.append([report.name, *("-" if e is None else f"{e:.0e}" for e in errors)])
@@ -205,11 +210,11 @@ def results(machine: Mapping[str, Any], reports: Sequence[RobotReport]) -> dict[
 
 
 _SERIES = (
-    ("Pinocchio, wheel's C++ loop", "pinocchio wheel", "one state", "#b0b7c3"),
-    ("Pinocchio, C++ build", "pinocchio c++", "one state", "#7a8599"),
-    ("CasADi C", "casadi", "one state", "#e0a458"),
-    ("dynsys, one state", "ours", "one state", "#4c9f9b"),
-    ("dynsys, batch", "ours", "batch", "#1d6f72"),
+    ("Pinocchio, wheel's C++ loop", "Pinocchio wheel", "#b0b7c3"),
+    ("Pinocchio, C++ build", "Pinocchio C++", "#7a8599"),
+    ("CasADi C", "CasADi C", "#e0a458"),
+    ("dynsys, one state", "ours", "#4c9f9b"),
+    ("dynsys, batch", "ours, batch", "#1d6f72"),
 )
 
 
@@ -223,8 +228,8 @@ def plot(path: Path, reports: Sequence[RobotReport]) -> None:
     figure, panels = pyplot.subplots(2, 2, figsize=(14, 8), sharex=True, layout="constrained")
     width = 0.8 / len(_SERIES)
     for panel, task in zip(panels.flat, TASKS, strict=True):
-        for k, (label, who, mode, colour) in enumerate(_SERIES):
-            found = [(i, r.find(who, task, mode)) for i, r in enumerate(reports)]
+        for k, (label, column, colour) in enumerate(_SERIES):
+            found = [(i, r.column(column, task)) for i, r in enumerate(reports)]
             bars = [(i, t.median_ns) for i, t in found if t is not None]
             if bars:
                 places = [i + (k - (len(_SERIES) - 1) / 2) * width for i, _ in bars]

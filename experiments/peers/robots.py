@@ -5,19 +5,18 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, final
 
 import numpy as np
-import pinocchio as pin
 
 from dynsys.errors import ModelError, ModelWarning
 from dynsys.interop import PinocchioMap, from_pinocchio
 from dynsys.model import synthetic
-from dynsys.model.joints import AbstractJoint, Free, Prismatic, Revolute
-from dynsys.model.readers import load
+from dynsys.model.joints import Free, Prismatic, Revolute
 from dynsys.model.tree import KinematicTree
 from dynsys.types import Array
+from experiments.example_robots import load_quietly, pinocchio_model_of, robot_path
+from problems.report.timing import pinocchio_model
 
 __all__ = ["ROBOTS", "PeerRobot", "States", "peer_robot", "robot_file", "to_pinocchio"]
 
@@ -135,53 +134,27 @@ def peer_robot(name: str) -> PeerRobot:
         model = to_pinocchio(robot)
     elif name in _FILES:
         relative, floating = _FILES[name]
-        path = _prefix() / "share" / "example-robot-data" / "robots" / relative
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ModelWarning)
-            robot = load(path, floating_base=floating)
-        base = (pin.JointModelFreeFlyer(),) if floating else ()
-        model = pin.buildModelFromUrdf(str(path), *base)
+        path = robot_path(relative)
+        robot, model = load_quietly(path, floating), pinocchio_model_of(path, floating)
     else:
         raise ModelError(f"no robot {name!r} in the comparison; there are {', '.join(ROBOTS)}")
     return PeerRobot(name, robot, model, PinocchioMap(robot, model))
 
 
-def _prefix() -> Path:
-    """Folder of the wheel's headers and data."""
-    return next(p for p in Path(pin.__file__).parents if p.name == "cmeel.prefix")
-
-
 # ---- dynsys -> Pinocchio ----------------------------------------------------------------
-
-
-def _joint_model(joint: AbstractJoint, name: str) -> Any:
-    if isinstance(joint, Free):
-        return pin.JointModelFreeFlyer()
-    if not isinstance(joint, (Revolute, Prismatic)):
-        raise ModelError(f"joint {name!r}: {joint.kind} joints are not in the comparison")
-    letter = "R" if isinstance(joint, Revolute) else "P"
-    for axis, unit in zip("XYZ", np.eye(3), strict=True):
-        if np.array_equal(joint.axis, unit):
-            return getattr(pin, f"JointModel{letter}{axis}")()
-    kind = "Revolute" if letter == "R" else "Prismatic"
-    return getattr(pin, f"JointModel{kind}Unaligned")(np.array(joint.axis))
 
 
 def to_pinocchio(robot: KinematicTree) -> Any:
     """``pinocchio.Model`` with the joints, frames and inertias of ``robot``, in its order."""
-    model = pin.Model()
-    model.name = robot.name
-    model.gravity.linear = np.array(robot.gravity)
     for body, name in zip(robot.bodies, robot.joint_names, strict=True):
-        placement = pin.SE3(np.array(body.placement.E.T), np.array(body.placement.r))
-        number = model.addJoint(
-            body.parent + 1, _joint_model(body.joint, name), placement, name
-        )
-        own = body.inertia
-        inertia = pin.Inertia(own.mass, np.array(own.com), np.array(own.about_com))
-        model.appendBodyToJoint(number, inertia, pin.SE3.Identity())
-    model.armature = np.array(robot.armature)
-    return model
+        if not isinstance(body.joint, (Free, Revolute, Prismatic)):
+            raise ModelError(
+                f"joint {name!r}: {body.joint.kind} joints are not in the comparison"
+            )
+    found = pinocchio_model(robot)
+    if found is None:
+        raise ModelError(f"robot {robot.name!r}: Pinocchio has no twin of a joint")
+    return found[1]
 
 
 # ---- text for the C++ programs ----------------------------------------------------------

@@ -30,6 +30,7 @@ from dynsys.types import Array
 from experiments.peers.build import Compiler
 
 __all__ = [
+    "COLUMNS",
     "ONE_LOOP",
     "ONE_THREAD",
     "TASKS",
@@ -58,6 +59,21 @@ __all__ = [
 TASKS = ("ID", "FD", "CRBA", "Minverse")
 ONE_THREAD, TWO_THREADS = "one thread", "two threads"
 ONE_LOOP, TWO_LOOPS = "one loop", "two loops"
+_OURS = {"ours": "one state", "ours, batch": "batch", "ours, one thread": ONE_THREAD}
+_OURS |= {
+    "ours, two threads": TWO_THREADS,
+    "ours, two loops": TWO_LOOPS,
+    "ours, Python": "python",
+}
+_WHEEL = {"Pinocchio wheel": "one state", "Pinocchio wheel, batch": "batch"}
+COLUMNS = {
+    **{column: ("ours", mode) for column, mode in _OURS.items()},
+    "Pinocchio C++": ("pinocchio c++", "one state"),
+    **{column: ("pinocchio wheel", mode) for column, mode in _WHEEL.items()},
+    "Pinocchio Python": ("pinocchio python", "python"),
+    "CasADi C": ("casadi", "one state"),
+}
+"""Columns of tables of timings: the contender's name begins with, mode."""
 _ON_THE_WALL = (ONE_THREAD, TWO_THREADS, ONE_LOOP, TWO_LOOPS)
 _own_time = time.process_time_ns
 
@@ -90,7 +106,7 @@ class Timing:
     """Median and tenth percentile, ns per state, and how good the answers are.
 
     ``difference`` is the largest relative difference from Pinocchio's wheel, ``error`` that
-    from extended precision (None where it was not computed). ``gain``, for two threads: times
+    from extended precision (None where it is not computed). ``gain``, for two threads: times
     faster than one, the median over passes that ran both one after the other.
     """
 
@@ -100,7 +116,7 @@ class Timing:
     median_ns: float
     p10_ns: float
     difference: float
-    error: float | None = None
+    error: float | None
     gain: float | None = None
 
 

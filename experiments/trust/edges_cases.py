@@ -191,14 +191,20 @@ def edges(families: Sequence[str] = tuple(FAMILIES)) -> Iterator[tuple[str, Edge
 # ---- what happened at a numerical edge -----------------------------------------------------
 
 
-@final
 @dataclass(frozen=True)
-class Verdict:
-    """What happened at an edge: errors relative to the largest entry of the answer."""
+class _Tried:
+    """An edge and what was asked there."""
 
     family: str
     case: str
     task: str
+
+
+@final
+@dataclass(frozen=True)
+class Verdict(_Tried):
+    """What happened at an edge: errors relative to the largest entry of the answer."""
+
     covered: bool
     true_error: float | None = None
     bound: float | None = None

@@ -8,6 +8,7 @@ solve their optimality conditions over the same numbers.
 from __future__ import annotations
 
 import decimal
+from collections.abc import Callable
 from decimal import Decimal
 from functools import cache
 from typing import Any, final
@@ -37,6 +38,21 @@ _CONTEXT = decimal.Context(
 )
 
 
+def _operator(name: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Methods that compute self with other, and other with self; arrays do it by element."""
+    operation = getattr(_CONTEXT, name)
+
+    def forward(self: Wide, other: Any) -> Any:
+        if isinstance(other, np.ndarray):
+            return NotImplemented
+        return Wide(operation(self.value, self._of(other)))
+
+    def reflected(self: Wide, other: Any) -> Wide:
+        return Wide(operation(self._of(other), self.value))
+
+    return forward, reflected
+
+
 @final
 class Wide:
     """A number of 60 digits that mixes with floats, whose value it takes exactly."""
@@ -50,35 +66,10 @@ class Wide:
     def _of(other: Any) -> Decimal:
         return other.value if isinstance(other, Wide) else Decimal(float(other))
 
-    def __add__(self, other: Any) -> Any:
-        if isinstance(other, np.ndarray):
-            return NotImplemented
-        return Wide(_CONTEXT.add(self.value, self._of(other)))
-
-    __radd__ = __add__
-
-    def __sub__(self, other: Any) -> Any:
-        if isinstance(other, np.ndarray):
-            return NotImplemented
-        return Wide(_CONTEXT.subtract(self.value, self._of(other)))
-
-    def __rsub__(self, other: Any) -> Wide:
-        return Wide(_CONTEXT.subtract(self._of(other), self.value))
-
-    def __mul__(self, other: Any) -> Any:
-        if isinstance(other, np.ndarray):
-            return NotImplemented
-        return Wide(_CONTEXT.multiply(self.value, self._of(other)))
-
-    __rmul__ = __mul__
-
-    def __truediv__(self, other: Any) -> Any:
-        if isinstance(other, np.ndarray):
-            return NotImplemented
-        return Wide(_CONTEXT.divide(self.value, self._of(other)))
-
-    def __rtruediv__(self, other: Any) -> Wide:
-        return Wide(_CONTEXT.divide(self._of(other), self.value))
+    __add__, __radd__ = _operator("add")
+    __sub__, __rsub__ = _operator("subtract")
+    __mul__, __rmul__ = _operator("multiply")
+    __truediv__, __rtruediv__ = _operator("divide")
 
     def __neg__(self) -> Wide:
         return Wide(-self.value)

@@ -24,10 +24,9 @@ import tempfile
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any, final
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -46,6 +45,11 @@ __all__ = [
     "table_text",
     "wheels",
 ]
+
+ROOT = Path(__file__).parents[2]
+REASONS = Path(__file__).with_name("reasons.yaml")
+TABLE = ROOT / "docs" / "dependencies.md"
+_REQUIREMENT = re.compile(r"\s*([A-Za-z0-9._-]+)(?:\[[^]]*\])?\s*([^;]*)")
 
 # ---- environments of their own ------------------------------------------------------------
 
@@ -267,15 +271,7 @@ def offline(root: Path, given: Path | None = None) -> dict[str, Any]:
     }
 
 
-ROOT = Path(__file__).parents[2]
-REASONS = Path(__file__).with_name("reasons.yaml")
-TABLE = ROOT / "docs" / "dependencies.md"
-_REQUIREMENT = re.compile(r"\s*([A-Za-z0-9._-]+)(?:\[[^]]*\])?\s*([^;]*)")
-
-
-@final
-@dataclass(frozen=True)
-class Dependency:
+class Dependency(NamedTuple):
     """A line of pyproject.toml: who needs which versions of what, and why."""
 
     name: str

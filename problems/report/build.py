@@ -66,13 +66,13 @@ class Report:
     entries: int
     provenance: Provenance
     robot: RobotPart
-    plan: PlanPart | None = None
+    plan: PlanPart | None
+    notes: tuple[str, ...] = ()
     verdict: Verdict | None = None
     uncertainty: UncertaintyPart | None = None
     log: LogPart | None = None
     orders: OrdersPart | None = None
     timings: TimingPart | None = None
-    notes: tuple[str, ...] = ()
 
     @property
     def title(self) -> str:
@@ -119,7 +119,7 @@ def build_report(
     rows, columns = subject.system.shape
     found = Report(
         subject.spec, subject.question, columns, rows, subject.system.nnz,
-        provenance(subject, command), robot_part(subject.robot, subject.layout),
+        provenance(subject, command), robot_part(subject.robot, subject.layout), None,
     )  # fmt: skip
     made: list[tuple[str, Callable[[Report], Report]]] = []
     if (estimation := subject.estimation) is not None:

@@ -50,17 +50,6 @@ UNCERTAIN: tuple[Quantity, ...] = ("torque", "external_wrench")
 """Quantities whose standard deviations a report shows."""
 
 
-MOST_SAMPLES, MOST_INCOMPLETE, MOST_POINTS, CHECKED = 4000, 200, 200, 64
-
-
-BAND = 2.0
-"""Half-width of a band in standard deviations."""
-
-
-ROUNDING = 1e-6
-"""Square root of a variance that is zero but for rounding, beside others of its kind."""
-
-
 # ---- a log, solved -----------------------------------------------------------------------
 
 
@@ -74,6 +63,10 @@ class SolvedLog:
     values: dict[str, Array]
     stds: dict[str, Array]
     truth: dict[str, Array]
+
+
+MOST_SAMPLES, MOST_INCOMPLETE, MOST_POINTS, CHECKED = 4000, 200, 200, 64
+"""Samples that are solved, with readings missing, drawn, and checked for agreement."""
 
 
 def solve_log(subject: Subject, path: str | Path, *, allow_missing: bool = True) -> SolvedLog:
@@ -146,12 +139,20 @@ def _freedoms(estimation: Estimation) -> list[str]:
     return names
 
 
+ROUNDING = 1e-6
+"""Square root of a variance that is zero but for rounding, beside others of its kind."""
+
+
 def exact_below(std: Array) -> float:
     """Deviation below which a quantity is exact up to rounding, beside all of its kind."""
     return ROUNDING * float(np.nanmax(std, initial=0.0))
 
 
 # ---- what is shown of it -----------------------------------------------------------------
+
+
+BAND = 2.0
+"""Half-width of a band in standard deviations."""
 
 
 @final
@@ -168,7 +169,7 @@ class Series:
     unit: str
     value: Array
     std: Array
-    truth: Array | None = None
+    truth: Array | None
     rmse: float | None = None
     inside: float | None = None
 
@@ -264,7 +265,7 @@ def _series(
     shown: IntArray,
 ) -> Series:  # fmt: skip
     if truth is None:
-        return Series(quantity, name, unit, value[shown], std[shown])
+        return Series(quantity, name, unit, value[shown], std[shown], None)
     error = np.abs(value - truth)
     known = np.isfinite(error)
     rmse = float(np.sqrt(np.mean(error[known] ** 2))) if known.any() else None

@@ -42,8 +42,8 @@ class Subject:
     spec: str
     question: str
     system: LinearSystem
-    estimation: Estimation | None = None
-    dynamics: AbstractDynamics | None = None
+    estimation: Estimation | None
+    dynamics: AbstractDynamics | None
     request: PlanRequest | None = None
     file: ProblemFile | None = None
 
@@ -83,7 +83,7 @@ def read_subject(spec: str, problem: str = "fd", floating_base: bool = False) ->
     request = read_request(spec, problem, floating_base)
     assert request.dynamics is not None
     words = WORDS[request.name]
-    return Subject(spec, words, request.system, dynamics=request.dynamics, request=request)
+    return Subject(spec, words, request.system, None, request.dynamics, request)
 
 
 def estimation_subject(
@@ -95,4 +95,4 @@ def estimation_subject(
     if rows == columns:
         request = PlanRequest(spec, estimation.system, ("torque",))
     words = "estimation from sensors"
-    return Subject(spec, words, estimation.system, estimation, request=request, file=file)
+    return Subject(spec, words, estimation.system, estimation, None, request, file)

@@ -250,14 +250,17 @@ def parse_message(body: bytes) -> tuple[str, str, dict[str, Any]]:
 # ---- the server ----------------------------------------------------------------------------
 
 
+_CONTENT = {
+    "html": "text/html; charset=utf-8",
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
+}
+_NAMES = ("index.html", "studio.css", "studio.js", "picture.js", "panels.js", "icon.svg")
 PAGE: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
-        "/": ("index.html", "text/html; charset=utf-8"),
-        "/studio.css": ("studio.css", "text/css; charset=utf-8"),
-        "/studio.js": ("studio.js", "text/javascript; charset=utf-8"),
-        "/picture.js": ("picture.js", "text/javascript; charset=utf-8"),
-        "/panels.js": ("panels.js", "text/javascript; charset=utf-8"),
-        "/icon.svg": ("icon.svg", "image/svg+xml"),
+        "/" if name == "index.html" else f"/{name}": (name, _CONTENT[name.partition(".")[2]])
+        for name in _NAMES
     }
 )
 """All that can be had with GET: no path is ever looked up on disk."""

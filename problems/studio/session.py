@@ -31,37 +31,27 @@ class History:
     """Layouts before and after the one that is shown."""
 
     def __init__(self) -> None:
-        self._before: list[Layout] = []
-        self._after: list[Layout] = []
-
-    @property
-    def can_undo(self) -> bool:
-        """True if there is a layout to go back to."""
-        return bool(self._before)
-
-    @property
-    def can_redo(self) -> bool:
-        """True if something has been undone."""
-        return bool(self._after)
+        self.before: list[Layout] = []
+        self.after: list[Layout] = []
 
     def leave(self, layout: Layout) -> None:
         """Remember a layout that another one replaces."""
-        self._before = [*self._before, layout][-MOST_UNDONE:]
-        self._after = []
+        self.before = [*self.before, layout][-MOST_UNDONE:]
+        self.after = []
 
     def undo(self, layout: Layout) -> Layout:
         """Return the layout before the shown one."""
-        if not self._before:
+        if not self.before:
             raise RefusedError("there is nothing to undo")
-        self._after.append(layout)
-        return self._before.pop()
+        self.after.append(layout)
+        return self.before.pop()
 
     def redo(self, layout: Layout) -> Layout:
         """Return the layout that the shown one was undone from."""
-        if not self._after:
+        if not self.after:
             raise RefusedError("there is nothing to do again")
-        self._before.append(layout)
-        return self._after.pop()
+        self.before.append(layout)
+        return self.after.pop()
 
 
 @final
@@ -309,6 +299,6 @@ class Session:
             "glance": view.glance_facts(self.robot, glance, self.layout),
             "tasks": self._answers.answers,
             "log": self._log_facts(),
-            "can_undo": self._history.can_undo,
-            "can_redo": self._history.can_redo,
+            "can_undo": bool(self._history.before),
+            "can_redo": bool(self._history.after),
         }

@@ -84,10 +84,10 @@ def test_report_is_written(
     pytest.importorskip("matplotlib")
     monkeypatch.setenv("COLUMNS", "200")
     timings = [
-        Timing("ours", "ID", "one state", 50.0, 49.0, 1e-15),
-        Timing("casadi c", "ID", "one state", 60.0, 59.0, 1e-15),
-        Timing("pinocchio c++ local", "CRBA", "one state", 90.0, 80.0, 1e-15),
-        Timing("pinocchio c++ world", "CRBA", "one state", 70.0, 65.0, 1e-15),
+        Timing("ours", "ID", "one state", 50.0, 49.0, 1e-15, None),
+        Timing("casadi c", "ID", "one state", 60.0, 59.0, 1e-15, None),
+        Timing("pinocchio c++ local", "CRBA", "one state", 90.0, 80.0, 1e-15, None),
+        Timing("pinocchio c++ world", "CRBA", "one state", 70.0, 65.0, 1e-15, None),
     ]
     reports = [RobotReport("ur5", 6, timings)]
     show(reports)

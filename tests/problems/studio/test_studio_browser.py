@@ -28,26 +28,23 @@ from selenium.webdriver.support.ui import Select, WebDriverWait
 ROOT = Path(__file__).parents[3]
 PATIENCE = 90.0
 """Seconds that a busy machine may take for anything."""
-PROBLEM = """\
-robot: synthetic:chain:3
-layout:
-  sensors:
-    - {kind: joint_torque, name: first, joint: link_1, std: 0.2}
+CHAIN = "robot: synthetic:chain:3\nlayout:\n  sensors:\n    - "
+PROBLEM = (
+    CHAIN
+    + """{kind: joint_torque, name: first, joint: link_1, std: 0.2}
     - {kind: joint_torque, name: second, joint: link_2, std: 0.2}
     - zero_external_wrench_except
 """
-
-
-TOUCHED = """\
-robot: synthetic:chain:3
-layout:
-  sensors:
-    - {kind: force_torque, name: wrist, at: link_3, std: 0.01}
+)
+TOUCHED = (
+    CHAIN
+    + """{kind: force_torque, name: wrist, at: link_3, std: 0.01}
     - {kind: imu, name: hand, frame: link_3, std: 0.01}
     - all_joint_accelerations: {std: 0.1}
     - {kind: joint_torque, name: first, joint: link_1, std: 0.2}
     - zero_external_wrench_except: [link_3]
 """
+)
 
 
 class Page:
