@@ -290,7 +290,7 @@ def _published(problem: SearchProblem, order: PivotOrder) -> int:
     """Mean over some states of what the scripts behind [NORI] would count."""
     totals = []
     for data in problem.values[:4]:
-        A = csr_array((data, (problem.indices, problem.columns)), shape=problem.pattern.shape)
+        A = csr_array((data, problem.places), shape=problem.pattern.shape)
         L, U = numeric_lu(A, symbolic_lu(problem.pattern, order))
         b = problem.known_rhs[order.row_order].astype(np.float64)
         totals.append((published_lu(L, U) + published_substitution(L, b, U)).total)

@@ -216,8 +216,7 @@ def test_matching_is_maximum(pattern: Pattern) -> None:
 def test_coarse_parts_are_triangular(pattern: Pattern) -> None:
     parts = coarse_decomposition(pattern)
     A = pattern.toarray()
-    rows = (parts.under_rows, parts.square_rows, parts.over_rows)
-    cols = (parts.under_cols, parts.square_cols, parts.over_cols)
+    rows, cols = zip(parts.under, parts.square, parts.over, strict=True)
     assert np.array_equal(np.sort(np.concatenate(rows)), np.arange(A.shape[0]))
     assert np.array_equal(np.sort(np.concatenate(cols)), np.arange(A.shape[1]))
     assert len(rows[0]) < len(cols[0]) or not len(cols[0])
@@ -251,11 +250,11 @@ def test_block_triangular_form(pattern: Pattern) -> None:
 @given(pattern=patterns())
 def test_peeling_keeps_every_row_and_column_once(pattern: Pattern) -> None:
     found = peel(pattern)
-    rows = np.concatenate([found.first_rows, found.core_rows, found.last_rows])
-    cols = np.concatenate([found.first_cols, found.core_cols, found.last_cols])
+    rows = np.concatenate([found.first.rows, found.core.rows, found.last.rows])
+    cols = np.concatenate([found.first.cols, found.core.cols, found.last.cols])
     assert np.array_equal(np.sort(rows), np.arange(pattern.shape[0]))
     assert np.array_equal(np.sort(cols), np.arange(pattern.shape[1]))
-    core = pattern.toarray()[found.core_rows][:, found.core_cols]
+    core = pattern.toarray()[found.core.rows][:, found.core.cols]
     assert not (core.sum(axis=0) == 1).any()
     assert not (core.sum(axis=1) == 1).any()
 

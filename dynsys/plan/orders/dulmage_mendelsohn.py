@@ -25,8 +25,9 @@ from scipy.sparse.csgraph import breadth_first_order, connected_components
 from dynsys.errors import StructurallySingularError
 from dynsys.jit import Loop
 from dynsys.plan.orders.orders import (
-    AbstractOuterOrdering,
+    AbstractNested,
     OrderingContext,
+    Part,
     Pattern,
     PivotOrder,
     entry_columns,
@@ -54,11 +55,11 @@ def matching(pattern: Pattern) -> IntArray:
     """
     peeling = peel(pattern)
     column_of_row = np.full(pattern.shape[0], -1, dtype=np.intp)
-    column_of_row[peeling.first_rows] = peeling.first_cols
-    column_of_row[peeling.last_rows] = peeling.last_cols
-    rows, cols = peeling.core_rows, peeling.core_cols
+    for peeled in (peeling.first, peeling.last):
+        column_of_row[peeled.rows] = peeled.cols
+    rows, cols = peeling.core
     if len(rows) and len(cols):
-        core = OrderingContext().restricted(pattern, rows, cols)[0].tocsr()
+        core = OrderingContext().restricted(pattern, peeling.core)[0].tocsr()
         found = _augmented(
             *core.shape, core.indptr.astype(np.int64), core.indices.astype(np.int64)
         )
@@ -108,12 +109,9 @@ def _augmented(n_rows: Any, n_cols: Any, start: Any, cols: Any) -> Any:
 class CoarseDecomposition:
     """Rows and columns of the three parts; ``column_of_row`` is the matching behind it."""
 
-    under_rows: IntArray
-    under_cols: IntArray
-    square_rows: IntArray
-    square_cols: IntArray
-    over_rows: IntArray
-    over_cols: IntArray
+    under: Part
+    square: Part
+    over: Part
     column_of_row: IntArray
 
     @property
@@ -124,7 +122,7 @@ class CoarseDecomposition:
     @property
     def is_structurally_regular(self) -> bool:
         """True if the matrix is square and perfectly matched."""
-        return not (len(self.under_cols) or len(self.over_rows))
+        return not (len(self.under.cols) or len(self.over.rows))
 
 
 def coarse_decomposition(pattern: Pattern) -> CoarseDecomposition:
@@ -135,7 +133,7 @@ def coarse_decomposition(pattern: Pattern) -> CoarseDecomposition:
     >>> from scipy.sparse import csc_array
     >>> A = csc_array(np.array([[1, 1, 0], [0, 0, 1], [0, 0, 1]], dtype=bool))
     >>> parts = coarse_decomposition(A)
-    >>> parts.under_cols.tolist(), parts.over_rows.tolist(), parts.structural_rank
+    >>> parts.under.cols.tolist(), parts.over.rows.tolist(), parts.structural_rank
     ([0, 1], [1, 2], 2)
     """
     n_rows, n_cols = pattern.shape
@@ -149,16 +147,11 @@ def coarse_decomposition(pattern: Pattern) -> CoarseDecomposition:
     there, back = (n_rows + cols, rows), (matched, n_rows + column_of_row[matched])
     under = _reachable(n_rows + n_cols, there, back, n_rows + unmatched_cols)
     over = _reachable(n_rows + n_cols, there[::-1], back[::-1], unmatched_rows)
-    square = ~(under | over)
-    return CoarseDecomposition(
-        np.flatnonzero(under[:n_rows]),
-        np.flatnonzero(under[n_rows:]),
-        np.flatnonzero(square[:n_rows]),
-        np.flatnonzero(square[n_rows:]),
-        np.flatnonzero(over[:n_rows]),
-        np.flatnonzero(over[n_rows:]),
-        column_of_row,
-    )
+    parts = [
+        Part(np.flatnonzero(nodes[:n_rows]), np.flatnonzero(nodes[n_rows:]))
+        for nodes in (under, ~(under | over), over)
+    ]
+    return CoarseDecomposition(parts[0], parts[1], parts[2], column_of_row)
 
 
 def _reachable(
@@ -178,7 +171,7 @@ def _reachable(
     return reached[:n]
 
 
-def block_triangular(pattern: Pattern) -> list[tuple[IntArray, IntArray]]:
+def block_triangular(pattern: Pattern) -> list[Part]:
     """Irreducible blocks (rows, columns) that make a regular square matrix block lower
     triangular, in that order; entry k of rows and of columns are matched.
 
@@ -207,7 +200,7 @@ def block_triangular(pattern: Pattern) -> list[tuple[IntArray, IntArray]]:
     block = rank[label]
     rows = np.argsort(block, kind="stable")
     bounds = np.searchsorted(block[rows], np.arange(n_blocks + 1))
-    return [(rows[a:b], column_of_row[rows[a:b]]) for a, b in pairwise(bounds.tolist())]
+    return [Part(rows[a:b], column_of_row[rows[a:b]]) for a, b in pairwise(bounds.tolist())]
 
 
 def _topological(n: int, tails: IntArray, heads: IntArray) -> IntArray:
@@ -223,14 +216,13 @@ def _topological(n: int, tails: IntArray, heads: IntArray) -> IntArray:
 
 @final
 @dataclass(frozen=True)
-class BlockTriangular(AbstractOuterOrdering):
+class BlockTriangular(AbstractNested):
     """Block lower triangular form; every block of more than one row is ordered by ``inner``."""
 
     outer: ClassVar[str] = "block triangular"
 
     def find(self, pattern: Pattern, context: OrderingContext) -> PivotOrder:
-        blocks = [
-            self.order_part(pattern, context, rows, cols) if len(rows) > 1 else (rows, cols)
-            for rows, cols in block_triangular(pattern)
-        ]
-        return PivotOrder(*map(np.concatenate, zip(*blocks, strict=True)))
+        return self.joined(
+            self.order_part(pattern, context, block) if len(block.rows) > 1 else block
+            for block in block_triangular(pattern)
+        )

@@ -8,9 +8,9 @@ Orders are made from the worst-case pattern (all q), so that one order serves ev
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, TypeAlias, final
+from typing import ClassVar, NamedTuple, TypeAlias, final
 
 import numpy as np
 from scipy.sparse import csc_array
@@ -21,10 +21,11 @@ from dynsys.system.linear_system import LinearSystem
 from dynsys.types import Array, IntArray
 
 __all__ = [
+    "AbstractNested",
     "AbstractOrdering",
-    "AbstractOuterOrdering",
     "Natural",
     "OrderingContext",
+    "Part",
     "Pattern",
     "PivotOrder",
     "entry_columns",
@@ -34,6 +35,13 @@ __all__ = [
 
 Pattern: TypeAlias = "csc_array[np.bool_]"
 """Nonzeros of a matrix: a sparse matrix of True in compressed columns, rows ascending."""
+
+
+class Part(NamedTuple):
+    """Rows and columns of a part of a matrix."""
+
+    rows: IntArray
+    cols: IntArray
 
 
 @final
@@ -125,18 +133,15 @@ class OrderingContext:
         """Return a context with the values of D at random states."""
         return OrderingContext(system, sample_values(system, states, seed))
 
-    def restricted(
-        self, pattern: Pattern, rows: IntArray, cols: IntArray
-    ) -> tuple[Pattern, OrderingContext]:
+    def restricted(self, pattern: Pattern, part: Part) -> tuple[Pattern, OrderingContext]:
         """Submatrix ``pattern[rows][:, cols]`` and the context of its entries."""
         numbered = csc_array(
             (np.arange(1, pattern.nnz + 1), pattern.indices, pattern.indptr), pattern.shape
         )
-        part = csc_array(numbered.tocsr()[rows].tocsc()[:, cols])
-        part.sort_indices()
-        values = None if self.values is None else self.values[:, part.data - 1]
-        inner = csc_array((np.ones(part.nnz, bool), part.indices, part.indptr), part.shape)
-        return inner, OrderingContext(values=values)
+        inner = csc_array(numbered.tocsr()[part.rows].tocsc()[:, part.cols])
+        inner.sort_indices()
+        values = None if self.values is None else self.values[:, inner.data - 1]
+        return csc_array(inner.astype(bool)), OrderingContext(values=values)
 
 
 def sample_values(system: LinearSystem, states: int, seed: int = 0) -> Array:
@@ -187,7 +192,7 @@ class Natural(AbstractOrdering):
 
 
 @dataclass(frozen=True)
-class AbstractOuterOrdering(AbstractOrdering):
+class AbstractNested(AbstractOrdering):
     """An ordering of the outer structure that leaves irreducible parts to ``inner``."""
 
     outer: ClassVar[str]
@@ -197,12 +202,15 @@ class AbstractOuterOrdering(AbstractOrdering):
     def name(self) -> str:
         return f"{self.outer}, {self.inner.name}"
 
-    def order_part(
-        self, pattern: Pattern, context: OrderingContext, rows: IntArray, cols: IntArray
-    ) -> tuple[IntArray, IntArray]:
-        """The given rows and columns of a pattern, in the order of their submatrix."""
-        order = self.inner.order(*context.restricted(pattern, rows, cols))
-        return rows[order.row_order], cols[order.col_order]
+    def order_part(self, pattern: Pattern, context: OrderingContext, part: Part) -> Part:
+        """Rows and columns of a part, in the order of its submatrix."""
+        order = self.inner.order(*context.restricted(pattern, part))
+        return Part(part.rows[order.row_order], part.cols[order.col_order])
+
+    @staticmethod
+    def joined(parts: Iterable[Part]) -> PivotOrder:
+        """Order that takes the pivots of parts one after the other."""
+        return PivotOrder(*map(np.concatenate, zip(*parts, strict=True)))
 
 
 def require_square(pattern: Pattern) -> int:

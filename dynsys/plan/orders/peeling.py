@@ -24,12 +24,12 @@ import numpy as np
 
 from dynsys.jit import Loop
 from dynsys.plan.orders.orders import (
-    AbstractOuterOrdering,
+    AbstractNested,
     OrderingContext,
+    Part,
     Pattern,
     PivotOrder,
 )
-from dynsys.types import IntArray
 
 __all__ = ["Peeled", "Peeling", "peel"]
 
@@ -37,24 +37,21 @@ __all__ = ["Peeled", "Peeling", "peel"]
 @final
 @dataclass(frozen=True, eq=False)
 class Peeling:
-    """What peeling found; the arrays of each pair belong together, in pivot order.
+    """What peeling found, in pivot order.
 
-    ``first_rows, first_cols``: peeled from the front, unknowns that forward substitution gives;
-    ``core_rows, core_cols``: what has no singleton (sizes differ for a rectangular matrix);
-    ``last_rows, last_cols``: peeled from the back, unknowns that one equation each uses.
+    ``first``: peeled from the front, unknowns that forward substitution gives;
+    ``core``: what has no singleton (not square for a rectangular matrix);
+    ``last``: peeled from the back, unknowns that one equation each uses.
     """
 
-    first_rows: IntArray
-    first_cols: IntArray
-    core_rows: IntArray
-    core_cols: IntArray
-    last_rows: IntArray
-    last_cols: IntArray
+    first: Part
+    core: Part
+    last: Part
 
     @property
     def is_triangular(self) -> bool:
         """True if nothing is left over: the matrix is a permuted triangular one."""
-        return not len(self.core_rows) and not len(self.core_cols)
+        return not len(self.core.rows) and not len(self.core.cols)
 
 
 def peel(pattern: Pattern, *, columns: bool = True) -> Peeling:
@@ -67,7 +64,7 @@ def peel(pattern: Pattern, *, columns: bool = True) -> Peeling:
     >>> from scipy.sparse import csc_array
     >>> shuffled = csc_array(np.array([[1, 1, 1], [0, 1, 0], [1, 1, 0]], dtype=bool))
     >>> peeling = peel(shuffled)
-    >>> peeling.is_triangular, peeling.first_rows.tolist(), peeling.first_cols.tolist()
+    >>> peeling.is_triangular, peeling.first.rows.tolist(), peeling.first.cols.tolist()
     (True, [1, 2, 0], [1, 0, 2])
     """
     by_row = pattern.tocsr()
@@ -77,27 +74,24 @@ def peel(pattern: Pattern, *, columns: bool = True) -> Peeling:
     first, last, left = _peel(
         n_rows, n_cols, start.astype(np.int32), others.astype(np.int32), columns
     )
-    first_rows, first_cols = first.astype(np.intp)
-    last_rows, last_cols = last[:, ::-1].astype(np.intp)
-    core_rows, core_cols = np.flatnonzero(left[:n_rows]), np.flatnonzero(left[n_rows:])
-    return Peeling(first_rows, first_cols, core_rows, core_cols, last_rows, last_cols)
+    core = Part(np.flatnonzero(left[:n_rows]), np.flatnonzero(left[n_rows:]))
+    return Peeling(Part(*first.astype(np.intp)), core, Part(*last[:, ::-1].astype(np.intp)))
 
 
 @final
 @dataclass(frozen=True)
-class Peeled(AbstractOuterOrdering):
+class Peeled(AbstractNested):
     """Triangular peeling; the core, if any, is ordered by ``inner``."""
 
     outer: ClassVar[str] = "peeled"
 
     def find(self, pattern: Pattern, context: OrderingContext) -> PivotOrder:
         found = peel(pattern)
-        first, last = (found.first_rows, found.first_cols), (found.last_rows, found.last_cols)
         if found.is_triangular:
-            return PivotOrder(*map(np.concatenate, zip(first, last, strict=True)))
-        core = self.order_part(pattern, context, found.core_rows, found.core_cols)
-        back = (lines[::-1] for lines in last)
-        return PivotOrder(*map(np.concatenate, zip(back, first, core, strict=True)))
+            return self.joined([found.first, found.last])
+        core = self.order_part(pattern, context, found.core)
+        back = Part(found.last.rows[::-1], found.last.cols[::-1])
+        return self.joined([back, found.first, core])
 
 
 @Loop

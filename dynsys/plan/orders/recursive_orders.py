@@ -21,7 +21,13 @@ import numpy as np
 
 from dynsys.errors import StructurallySingularError
 from dynsys.plan.orders.markowitz import Markowitz
-from dynsys.plan.orders.orders import AbstractOrdering, OrderingContext, Pattern, PivotOrder
+from dynsys.plan.orders.orders import (
+    AbstractOrdering,
+    OrderingContext,
+    Part,
+    Pattern,
+    PivotOrder,
+)
 from dynsys.plan.orders.peeling import peel
 from dynsys.system.linear_system import LinearSystem
 from dynsys.system.unknowns import UnknownKind
@@ -169,10 +175,9 @@ class _LawsFirst:
         stated = np.concatenate(
             [system.rows(e) for e in system.equations if e.kind not in _LAWS] or [_NONE]
         )
-        part, _ = OrderingContext().restricted(pattern, stated, np.arange(pattern.shape[1]))
-        peeling = peel(part, columns=False)
-        rows = stated[peeling.first_rows].tolist()
-        self.pivots = list(zip(rows, peeling.first_cols.tolist(), strict=True))
+        part = Part(stated, np.arange(pattern.shape[1]))
+        first = peel(OrderingContext().restricted(pattern, part)[0], columns=False).first
+        self.pivots = list(zip(stated[first.rows].tolist(), first.cols.tolist(), strict=True))
         self.row_taken = {r for r, _ in self.pivots}
         self.col_taken = {c for _, c in self.pivots}
         self.complete_at = _complete_at(system)

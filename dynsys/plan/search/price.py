@@ -19,7 +19,6 @@ from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csc_array
 
 from dynsys.jit import Loop
 from dynsys.plan.lu import entries_by_row, factor_and_solve
@@ -51,7 +50,7 @@ class SearchProblem:
 
     Parameters
     ----------
-    indptr, indices : worst-case pattern in compressed columns.
+    pattern : worst-case nonzeros of D.
     values : (states, entries) at sampled states, for the safety of pivots.
     unit : (entries,) entries that are +-1 at every state.
     known_rhs : (rows,) rows whose right-hand side is not identically zero.
@@ -60,8 +59,7 @@ class SearchProblem:
     outputs : columns whose unknowns are wanted.
     """
 
-    indptr: IntArray
-    indices: IntArray
+    pattern: Pattern
     values: Array
     unit: BoolArray
     known_rhs: BoolArray
@@ -86,8 +84,7 @@ class SearchProblem:
         refs = assembly.outputs
         one = [_is_unit(assembly, ref) for ref in refs[: system.nnz].tolist()]
         return SearchProblem(
-            system.indptr.astype(np.intp),
-            system.indices.astype(np.intp),
+            system.pattern(),
             sample_values(system, states, seed),
             np.array(one, dtype=bool),
             np.asarray(refs[system.nnz :] != 0),
@@ -96,21 +93,10 @@ class SearchProblem:
             np.concatenate(columns).astype(np.intp),
         )
 
-    @property
-    def size(self) -> int:
-        """Number of equations and of unknowns."""
-        return len(self.indptr) - 1
-
     @cached_property
-    def pattern(self) -> Pattern:
-        """Worst-case pattern of D."""
-        shape = (len(self.known_rhs), self.size)
-        return csc_array((np.ones(len(self.indices), bool), self.indices, self.indptr), shape)
-
-    @cached_property
-    def columns(self) -> IntArray:
-        """Column of every entry."""
-        return entry_columns(self.pattern)
+    def places(self) -> tuple[IntArray, IntArray]:
+        """Row and column of every entry."""
+        return self.pattern.indices.astype(np.intp), entry_columns(self.pattern)
 
     @cached_property
     def context(self) -> OrderingContext:
@@ -129,11 +115,11 @@ class SearchProblem:
 
     def kinds(self, order: PivotOrder | None = None) -> NDArray[np.int8]:
         """NONE, GENERAL or UNIT (n, n) for every place of D, permuted by an order."""
-        rows, cols = self.indices, self.columns
+        rows, cols = self.places
         if order is not None:
-            row_place, col_place = _places(order)
+            row_place, col_place = _inverse(order)
             rows, cols = row_place[rows], col_place[cols]
-        kinds = np.zeros((self.size, self.size), dtype=np.int8)
+        kinds = np.zeros(self.pattern.shape, dtype=np.int8)
         kinds[rows, cols] = np.where(self.unit, UNIT, GENERAL)
         return kinds
 
@@ -145,7 +131,7 @@ class SearchProblem:
         """Simplified program of the wanted unknowns from (q, qd, y)."""
         graph = Graph()
         scalars = _replayed(self.assembly, graph)
-        n_entries = len(self.indices)
+        n_entries = self.pattern.nnz
         rows = entries_by_row(self.pattern, scalars[:n_entries])
         x = factor_and_solve(rows, scalars[n_entries:], order).x
         return simplify(graph.program([x[c] for c in self.outputs.tolist()]), self.samples)
@@ -160,11 +146,10 @@ class SearchProblem:
         Zero as soon as it is below ``enough``.
         """
         values = self.values[:states]
-        places = _places(order)
-        return float(worst_ratio(self.indices, self.columns, values, *places, enough))
+        return float(worst_ratio(*self.places, values, *_inverse(order), enough))
 
 
-def _places(order: PivotOrder) -> tuple[IntArray, IntArray]:
+def _inverse(order: PivotOrder) -> tuple[IntArray, IntArray]:
     """Place of every row and of every column in an order."""
     return np.argsort(order.row_order), np.argsort(order.col_order)
 
