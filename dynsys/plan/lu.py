@@ -177,21 +177,21 @@ class _State:
         self.pivots.append(pivot)
         for j in (c, *row):
             self.rows_with[j].discard(r)
-        if not row:
+        if not row:  # x_c = b_r / p, at once
             self._determine(c, self.rhs[r] / pivot)
             return
         self.waiting.append((r, c))
-        # rows of later blocks keep the column: they get its value instead
+        # l, without the rows of later blocks: they keep the column and get its value instead
         below = sorted(i for i in self.rows_with[c] if self.block[i] == self.block[r])
         if not below:
             self.divisor[r] = pivot
             return
         inverse = 1.0 / pivot
-        if len(below) <= len(row):
+        if len(below) <= len(row):  # A_ij -= (l_i / p) u_j
             self.factor[r] = inverse
             for i in below:
                 self._subtract(i, c, self.rows[i].pop(c) * inverse, r)
-        else:
+        else:  # A_ij -= l_i (u_j / p)
             self.rows[r] = {j: value * inverse for j, value in row.items()}
             self.rhs[r] = self.rhs[r] * inverse
             for i in below:
@@ -234,29 +234,20 @@ class SymbolicLU:
     """Pattern of L + U of ``A[row_order][:, col_order]``, by rows, unit diagonal of L left out.
 
     ``columns[start[i] : start[i + 1]]`` are the columns of row i, ascending;
-    ``touched`` (n,) tells which pivots an earlier step changes: the others stay entries of A.
+    ``touched`` (n,) tells which pivots an earlier step changes: the others stay entries of A;
+    ``fill`` is the number of entries of L + U that are not entries of A.
     """
 
     order: PivotOrder
     start: IntArray
     columns: IntArray
     touched: BoolArray
-    entries_before: int
+    fill: int
 
     @property
     def n(self) -> int:
         """Number of pivots."""
         return len(self.touched)
-
-    @property
-    def nnz(self) -> int:
-        """Entries of L + U, the diagonal once."""
-        return len(self.columns)
-
-    @property
-    def fill(self) -> int:
-        """Entries of L + U that are not entries of A."""
-        return self.nnz - self.entries_before
 
     @cached_property
     def rows(self) -> IntArray:
@@ -310,19 +301,23 @@ def symbolic_lu(pattern: Pattern, order: PivotOrder) -> SymbolicLU:
         )
     keys = np.repeat(np.arange(n), np.diff(start)) * n + columns
     keys.sort()
-    return SymbolicLU(order, start.astype(np.intp), keys % n, touched, int(A.nnz))
+    fill = len(columns) - int(A.nnz)
+    return SymbolicLU(order, start.astype(np.intp), keys % n, touched, fill)
 
 
 @Loop
 def _symbolic(n: Any, start: Any, cols: Any) -> Any:
-    """Row i's columns in the order they are met; those of U are also kept by themselves."""
+    """Row i of L + U is row i of A, and row k of U for every k < i in it.
+
+    Row i's columns in the order they are met; those of U are also kept by themselves.
+    """
     out_start, upper_start = np.zeros(n + 1, np.int64), np.zeros(n + 1, np.int64)
     out, upper = np.zeros(2 * len(cols) + n, np.int64), np.zeros(len(cols) + n, np.int64)
     touched = np.zeros(n, np.bool_)
     mark = np.full(n, -1, np.int64)
     size = n_upper = 0
     for i in range(n):
-        if size + n > len(out):
+        if size + n > len(out):  # room for a full row
             longer = np.zeros(2 * len(out) + n, np.int64)
             longer[:size] = out[:size]
             out = longer
@@ -331,7 +326,7 @@ def _symbolic(n: Any, start: Any, cols: Any) -> Any:
             longer[:n_upper] = upper[:n_upper]
             upper = longer
         at = size
-        for e in range(start[i], start[i + 1]):
+        for e in range(start[i], start[i + 1]):  # row i of A
             mark[cols[e]] = i
             out[size] = cols[e]
             size += 1
@@ -341,7 +336,7 @@ def _symbolic(n: Any, start: Any, cols: Any) -> Any:
             if k > i:
                 upper[n_upper] = k
                 n_upper += 1
-            elif k < i:
+            elif k < i:  # row k of U
                 for e in range(upper_start[k], upper_start[k + 1]):
                     j = upper[e]
                     if j == i:
@@ -351,6 +346,6 @@ def _symbolic(n: Any, start: Any, cols: Any) -> Any:
                         out[size] = j
                         size += 1
         out_start[i + 1], upper_start[i + 1] = size, n_upper
-        if mark[i] != i:
+        if mark[i] != i:  # no pivot
             return out_start, out[:size], touched, i
     return out_start, out[:size].copy(), touched, -1

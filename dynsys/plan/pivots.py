@@ -44,14 +44,14 @@ from dynsys.types import Array, BoolArray
 __all__ = [
     "PivotSafety",
     "PlannedPivot",
-    "Safety",
+    "SafeBy",
     "pivot_safety",
     "planned_pivots",
     "sampled_ratios",
     "symmetric_pivots",
 ]
 
-Safety: TypeAlias = Literal["argument", "sampling"]
+SafeBy: TypeAlias = Literal["argument", "sampling"]
 
 _LAW_GIVES = {
     "balance": "joint_wrench",
@@ -73,7 +73,7 @@ class PlannedPivot:
 
     step: int
     name: str
-    safety: Safety
+    safety: SafeBy
     ratio: float | None = None
 
 
@@ -216,7 +216,7 @@ class PivotSafety:
     """Pivot of a joint: its name, why it is safe, and the least share of H_ii it kept."""
 
     joint: str
-    safe_by: Literal["argument", "sampling"]
+    safe_by: SafeBy
     worst_share: float
 
 

@@ -17,7 +17,7 @@ from dynsys.errors import PlanFileError
 from dynsys.plan.fingerprint import Fingerprint
 from dynsys.plan.operations import Operations
 from dynsys.plan.orders.orders import PivotOrder
-from dynsys.plan.pivots import PlannedPivot, Safety
+from dynsys.plan.pivots import PlannedPivot, SafeBy
 from dynsys.plan.symmetric import SymmetricStep
 from dynsys.resumable import replacing
 
@@ -205,7 +205,7 @@ class _Reader:
         if not isinstance(given, list) or len(given) != 4:
             self.refuse("a pivot is not [step, name, safety, ratio]")
         step, name, safety, ratio = given
-        if not isinstance(name, str) or safety not in get_args(Safety):
+        if not isinstance(name, str) or safety not in get_args(SafeBy):
             self.refuse(f"a pivot has the name {name!r} and the safety {safety!r}")
         if ratio is not None and not (
             type(ratio) in (int, float) and math.isfinite(ratio) and ratio >= 0

@@ -91,11 +91,11 @@ def _numeric(n: Any, start: Any, cols: Any, values: Any, lu_start: Any, lu_cols:
     pivot_at = np.zeros(n, np.int64)
     work = np.zeros(n)
     for i in range(n):
-        for e in range(start[i], start[i + 1]):
+        for e in range(start[i], start[i + 1]):  # row i of A
             work[cols[e]] += values[e]
         for e in range(lu_start[i], lu_start[i + 1]):
             k = lu_cols[e]
-            if k < i and work[k] != 0.0:
+            if k < i and work[k] != 0.0:  # l_ik = a_ik / u_kk, a_i -= l_ik u_k
                 work[k] /= out[pivot_at[k]]
                 factor = work[k]
                 for g in range(pivot_at[k] + 1, lu_start[k + 1]):

@@ -110,7 +110,7 @@ class SearchProblem:
 
         Products with +-1 and right-hand sides that are zero cost nothing.
         """
-        found = int(elimination_price(self.kinds(order), self.known_rhs[order.row_order]))
+        found = int(lu_price(self.kinds(order), self.known_rhs[order.row_order]))
         return None if found < 0 else found
 
     def kinds(self, order: PivotOrder | None = None) -> NDArray[np.int8]:
@@ -216,7 +216,7 @@ NONE, GENERAL, UNIT = 0, 1, 2
 
 
 @Loop
-def elimination_price(place: Any, known_rhs: Any) -> Any:
+def lu_price(place: Any, known_rhs: Any) -> Any:
     """Operations of the elimination, or -1 if a pivot is structurally zero.
 
     Parameters
@@ -235,25 +235,25 @@ def elimination_price(place: Any, known_rhs: Any) -> Any:
         if pivot == NONE:
             return -1
         n_right = 0
-        for j in range(n):
+        for j in range(n):  # u
             if j != k and place[k, j] != NONE:
                 right[n_right] = j
                 n_right += 1
-        if n_right == 0:
+        if n_right == 0:  # x_k = b_k / p, at once
             solved[k], x_known[k] = True, known_rhs[k]
             if known_rhs[k] and pivot != UNIT:
                 total += 1
             total += _determine(place, known_rhs, k, k + 1, x_known[k])
         else:
             n_below = 0
-            for i in range(k + 1, n):
+            for i in range(k + 1, n):  # l, within the block
                 if place[i, k] != NONE and block[i] == block[k]:
                     below[n_below] = i
                     n_below += 1
             finish[k] = pivot
             if n_below:
                 total += _clear(place, known_rhs, k, right[:n_right], below[:n_below], finish)
-        if closed[k]:
+        if closed[k]:  # back substitution through the rows of the block
             for m in range(k, waiting_from - 1, -1):
                 if not solved[m]:
                     total += _back(place, known_rhs, m, finish[m], x_known)
@@ -285,7 +285,7 @@ def _blocks(place: Any) -> Any:
 
 @Loop
 def _determine(place: Any, known_rhs: Any, c: Any, start: Any, known: Any) -> Any:
-    """Substitute the value of unknown c in the rows from ``start`` on."""
+    """b_i -= A_ic x_c in the rows from ``start`` on."""
     total = 0
     for i in range(start, len(place)):
         entry = place[i, c]
@@ -299,11 +299,11 @@ def _determine(place: Any, known_rhs: Any, c: Any, start: Any, known: Any) -> An
 
 @Loop
 def _clear(place: Any, known_rhs: Any, k: Any, right: Any, below: Any, finish: Any) -> Any:
-    """Subtract multiples of row k from the rows below."""
+    """A_ij -= l_i u_j / p, b_i -= l_i b_k / p in the rows below."""
     pivot = place[k, k]
     total = int(pivot != UNIT)  # its reciprocal
     scale_rows = len(below) > len(right)
-    if scale_rows:
+    if scale_rows:  # u / p, b_k / p
         finish[k] = NONE
         if pivot != UNIT:
             for j in right:
@@ -313,10 +313,10 @@ def _clear(place: Any, known_rhs: Any, k: Any, right: Any, below: Any, finish: A
     for i in below:
         multiplier = place[i, k]
         place[i, k] = NONE
-        if not scale_rows and pivot != UNIT:
+        if not scale_rows and pivot != UNIT:  # l_i / p
             total += multiplier != UNIT
             multiplier = GENERAL
-        for j in right:
+        for j in right:  # A_ij -= l_i u_j
             value = place[k, j]
             total += multiplier != UNIT and value != UNIT
             if place[i, j] == NONE:
@@ -325,7 +325,7 @@ def _clear(place: Any, known_rhs: Any, k: Any, right: Any, below: Any, finish: A
             else:
                 total += 1
                 place[i, j] = GENERAL
-        if known_rhs[k]:
+        if known_rhs[k]:  # b_i -= l_i b_k
             total += (multiplier != UNIT) + known_rhs[i]
             known_rhs[i] = True
     return total
@@ -333,7 +333,7 @@ def _clear(place: Any, known_rhs: Any, k: Any, right: Any, below: Any, finish: A
 
 @Loop
 def _back(place: Any, known_rhs: Any, m: Any, finish: Any, x_known: Any) -> Any:
-    """Back substitution in row m."""
+    """x_m = b_m - sum of u_j x_j in row m, then times or by what ``finish`` says."""
     known, total = known_rhs[m], 0
     for j in range(len(place)):
         if j != m and place[m, j] != NONE and x_known[j]:
@@ -349,7 +349,7 @@ def _back(place: Any, known_rhs: Any, m: Any, finish: Any, x_known: Any) -> Any:
 def first_pivot_price(place: Any) -> Any:
     """Operations of the first pivot with its back substitution, all right-hand sides known.
 
-    ``place`` (n, n) as in :func:`elimination_price`, with a pivot at (0, 0); what elimination
+    ``place`` (n, n) as in :func:`lu_price`, with a pivot at (0, 0); what elimination
     leaves is in ``place[1:, 1:]`` afterwards.
     """
     n = len(place)
@@ -391,12 +391,12 @@ def worst_ratio(
             column = abs(A[k, k])
             for i in range(k + 1, n):
                 column = max(column, abs(A[i, k]))
-            bound = min(largest, column)
+            bound = min(largest, column)  # of max |u| and max |l|
             ratio = abs(A[k, k]) / bound if bound > 0.0 else 0.0
             if ratio < enough or ratio == 0.0:
                 return 0.0
             worst = min(worst, ratio)
-            for i in range(k + 1, n):
+            for i in range(k + 1, n):  # A_ij -= l_i u_j / p
                 if A[i, k] != 0.0:
                     factor = A[i, k] / A[k, k]
                     for e in range(n_right):

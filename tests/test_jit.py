@@ -1,0 +1,66 @@
+"""Loops: machine code for numbers, the source for other scalars, numba only on a call."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from decimal import Decimal
+
+import numpy as np
+import pytest
+
+from dynsys import jit
+from dynsys.jit import Loop, fused, inlined
+from dynsys.types import Array
+
+FACTOR = 3.0
+
+
+@inlined
+def _scaled(x: float) -> float:
+    return FACTOR * x
+
+
+@fused
+def _add_scaled(x: Array, out: Array) -> None:
+    for i in range(len(x)):
+        out[i] += _scaled(x[i])
+
+
+def _sum(x: Array) -> float:
+    total = x[0]
+    for i in range(1, len(x)):
+        total = total + x[i]
+    return total
+
+
+def test_importing_the_packages_loads_no_compiler() -> None:
+    code = "import dynsys, sensors, problems, dynsys.plan.search.search, sys;"
+    code += "sys.exit('numba' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_loops_call_each_other() -> None:
+    out = np.ones(4)
+    _add_scaled(np.arange(4.0), out)
+    np.testing.assert_array_equal(out, [1.0, 4.0, 7.0, 10.0])
+    assert _add_scaled.machine is not _add_scaled.source
+
+
+def test_other_scalars_run_the_source() -> None:
+    loop = Loop(_sum)
+    exact = np.array([Decimal("0.1"), Decimal("0.2")])
+    assert loop(exact) == Decimal("0.3")
+    assert "machine" not in vars(loop)  # nothing was compiled
+    assert loop(np.array([0.5, 0.25])) == 0.75
+
+
+def test_kept_machine_code_depends_on_constants_of_callees(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Numba itself looks at the file of the outermost function only."""
+    before = jit._folder(fused(_add_scaled.source))
+    assert before == jit._folder(fused(_add_scaled.source))
+    monkeypatch.setitem(globals(), "FACTOR", 4.0)
+    monkeypatch.setitem(globals(), "_scaled", inlined(_scaled.source))
+    assert before is None or jit._folder(fused(_add_scaled.source)) != before
