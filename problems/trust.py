@@ -30,7 +30,7 @@ from dynsys.recursive.kinematics import transforms
 from dynsys.recursive.rnea import rnea_scalars
 from dynsys.types import Array, ArrayLike, BoolArray, ScalarArray
 
-__all__ = ["Trust", "error_bounds", "magnitudes"]
+__all__ = ["Trust", "error_bounds", "magnitudes", "unit_quaternions"]
 
 EXTENDED = np.longdouble
 LARGEST_EXTENDED = 200
@@ -96,7 +96,7 @@ def error_bounds(
         errors = np.where(known, lost, 0.0), np.where(known, 0.0, lost)
         return Trust(*errors, np.inf, np.inf, np.inf)
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-        exact_q = _unit_quaternions(robot, q.astype(EXTENDED))
+        exact_q = unit_quaternions(robot, q.astype(EXTENDED))
         wrenches = None if f_ext is None else f_ext.astype(EXTENDED)
         needed = rnea_scalars(
             robot, exact_q, qd.astype(EXTENDED), qdd.astype(EXTENDED), wrenches
@@ -145,7 +145,7 @@ def _or_infinite(x: ArrayLike) -> Array:
     return np.asarray(np.where(np.isnan(x), np.inf, x), dtype=np.float64)
 
 
-def _unit_quaternions(robot: KinematicTree, q: ScalarArray) -> ScalarArray:
+def unit_quaternions(robot: KinematicTree, q: ScalarArray) -> ScalarArray:
     """Q with every quaternion at unit norm: what the answer is meant for."""
     q = q.copy()
     for where in robot.quaternion_slices:

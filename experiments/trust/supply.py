@@ -63,7 +63,6 @@ FAST_TESTS = (
     "tests/plan/test_fingerprint.py",
     "tests/sensors/test_layout.py",
     "tests/problems/estimation/test_estimation.py",
-    "tests/problems/estimation/test_missing_readings.py",
     "tests/problems/estimation/test_estimation_batches.py",
     "tests/problems/estimation/test_estimation_statistics.py",
     "tests/problems/estimation/test_calibration.py",

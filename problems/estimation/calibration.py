@@ -13,20 +13,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, final
+from typing import TypeVar, final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dynsys.errors import LayoutError
 from dynsys.types import Array, ArrayLike, BoolArray, IntArray
+from problems.estimation.estimation import Estimation
 from problems.inputs import state_rows
 from problems.measured.measured_system import Active, Readings
-
-if TYPE_CHECKING:
-    from problems.estimation.estimation import Estimation
+from problems.verdict.words import sparse_basis
 
 __all__ = ["Calibration", "calibrate_offsets"]
 
+Scalar = TypeVar("Scalar", bound=np.generic)
 UNSEEN = 1e-9
 """Information below this part of a sensor's own, per sample, is rounding."""
 
@@ -143,33 +144,22 @@ def _solve(
     deviation = std * np.linalg.norm(known / np.sqrt(values[seen]), axis=1)
     observable = np.linalg.norm(unknown, axis=1) < 1e-6
     offset[~observable] = deviation[~observable] = np.nan
-    parts: dict[str, slice] = {}
-    start = 0
-    for name in names:
-        parts[name] = slice(start, start + est.layout.sizes[name])
-        start = parts[name].stop
+    cuts = np.cumsum([est.layout.sizes[name] for name in names])[:-1]
 
-    def by_name(values: Array) -> Mapping[str, Array]:
-        return MappingProxyType({name: values[place] for name, place in parts.items()})
-
-    told = MappingProxyType({name: observable[place] for name, place in parts.items()})
+    def by_name(values: NDArray[Scalar]) -> Mapping[str, NDArray[Scalar]]:
+        return MappingProxyType(dict(zip(names, np.split(values, cuts), strict=True)))
 
     labels = [label for name in names for label in est.layout.labels[est.layout.slice(name)]]
     words = _combinations(labels, std[:, None] * unknown)
-    return Calibration(by_name(offset), by_name(deviation), told, words, n)
+    return Calibration(by_name(offset), by_name(deviation), by_name(observable), words, n)
 
 
 def _combinations(labels: Sequence[str], open_directions: Array) -> tuple[str, ...]:
     """Each open direction as a sum of offsets, largest first."""
-    from scipy.linalg import qr
-
     if not open_directions.shape[1]:
         return ()
-    _, _, order = qr(open_directions.T, mode="economic", pivoting=True)
-    pivots = order[: open_directions.shape[1]]
-    basis = np.linalg.solve(open_directions[pivots].T, open_directions.T).T
     words = []
-    for direction in basis.T:
+    for direction in sparse_basis(open_directions).T:
         direction = direction / np.abs(direction).max()
         moved = [k for k in np.argsort(-np.abs(direction)) if abs(direction[k]) > 1e-6]
         texts = [f"{direction[k]:+.3g} {labels[k]}" for k in moved[:6]]

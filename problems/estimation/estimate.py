@@ -20,7 +20,7 @@ from dynsys.types import Array, ArrayLike, IntArray
 from problems.estimation.consistency import Suspect, normalised_residuals, suspects
 from problems.estimation.posterior import AbstractPosterior
 from problems.estimation.trust import EstimateTrust, judge_estimate, stacked_estimates
-from problems.measured.measured_system import QUANTITIES, Quantity
+from problems.measured.measured_system import QUANTITIES, Quantity, at_frame
 
 if TYPE_CHECKING:
     from problems.estimation.compiled import CompiledAnswers
@@ -135,21 +135,18 @@ class NamedQuantity:
         if not self._is_spatial:
             value = self.array[..., self._robot.v_slice(self._joint(name))]
             return value[..., 0] if value.shape[-1] == 1 else value
-        is_joint = self._kind == "joint_wrench" and name in self._robot.joint_names
-        at = self._robot.joint_index(str(name)) if is_joint else name
-        frame = self._robot.frame(at)
-        if frame.body < 0:
+        body, matrix = at_frame(self._robot, self._kind, name)
+        if body < 0:
             raise ModelError(
                 f"robot {self._robot.name!r}: {name!r} is fixed to the base, whose"
                 f" {self._kind} is no unknown"
             )
-        X = frame.transform.matrix()
-        if np.array_equal(X, np.eye(6)):
-            return self.array[..., frame.body, :]
-        matrix = X if self._kind == "acceleration" else np.linalg.inv(X).T
-        if self._of is values and np.isfinite(self.array[..., frame.body, :]).all():
-            return self.array[..., frame.body, :] @ matrix.T
-        columns = self._estimate.problem.system.unknowns.block(self._kind, frame.body).columns
+        here = self.array[..., body, :]
+        if np.array_equal(matrix, np.eye(6)):
+            return here
+        if self._of is values and np.isfinite(here).all():
+            return here @ matrix.T
+        columns = self._estimate.problem.system.unknowns.block(self._kind, body).columns
         return self._estimate.each(lambda post: self._of(post, matrix, columns), 6)
 
     def _joint(self, name: str | int) -> str:

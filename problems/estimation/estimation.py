@@ -55,9 +55,10 @@ class Estimation(AbstractProblem):
 
         minimise (y - b_Y - Y d)^T C^-1 (y - b_Y - Y d)   subject to   D d + b_D = 0
 
-    As many readings as needed: LU, the noise has no say. More: the constrained least-squares
-    problem above. Fewer: what is determined, the rest NaN. Readings of standard deviation zero
-    are constraints. A prior (maximum a posteriori) is never needed but may be given.
+    As many readings as needed: LU, the noise does not change the answer. More: the constrained
+    least-squares problem above. Fewer: what is determined, the rest NaN. Readings of standard
+    deviation zero are constraints. A prior (maximum a posteriori) is never needed but may be
+    given.
 
     Parameters
     ----------
@@ -145,9 +146,8 @@ class Estimation(AbstractProblem):
         wanted = quantities_of(uncertainty, "uncertainty")
         states = MeasuredStates(self, q[None], qd[None], rows[None], False)
         if self.backend == "llvm" and self.prior is None:
-            answers = self._answers(
-                states, EstimatorOutputs.of_estimate(QUANTITIES, wanted), 1, True
-            )
+            outputs = EstimatorOutputs.of_estimate(QUANTITIES, wanted)
+            answers = self._answers(states, outputs, 1, True)
             (method,) = answers.method if isinstance(answers.method, tuple) else ("llvm",)
             return Estimate(self, states, None, method, None, answers)
         e = Estimate.of_one(self, self.posterior(q, qd, rows), states)
@@ -161,10 +161,10 @@ class Estimation(AbstractProblem):
         qd: ArrayLike,
         y: Readings,
         *,
-        uncertainty: Uncertainty = None,
-        active: Active | None = None,
         outputs: Sequence[str] = QUANTITIES,
         threads: int = 1,
+        uncertainty: Uncertainty = None,
+        active: Active | None = None,
     ) -> Estimate:
         """Estimates at N states: q (N, nq), qd (N, nv), readings (N, ...) each.
 
@@ -182,10 +182,8 @@ class Estimation(AbstractProblem):
         n = len(positions)
         rows = self.measured.pack(y, active, n)
         wanted = quantities_of(uncertainty, "uncertainty")
-        computed, threads = (
-            EstimatorOutputs.of_estimate(outputs, wanted),
-            check_threads(threads),
-        )
+        computed = EstimatorOutputs.of_estimate(outputs, wanted)
+        threads = check_threads(threads)
         states = MeasuredStates(self, positions, velocities, rows, True)
         if self.prior is None and (
             self.backend == "llvm" or (self.backend == "auto" and n >= COMPILED_FROM)

@@ -1,9 +1,28 @@
 """How far an estimate can be trusted: bounds on its error, computed after the fact.
 
 The error is that against the exact solution of the problem as it is posed: laws and readings
-without noise hold exactly, the others in the sense of weighted least squares, all numbers taken
-at their word. It comes from float64, not from the sensors; what these leave open is
-``Estimate.std``. The mathematics is in :mod:`problems.estimation.trust`.
+without noise hold exactly, the others in the sense of weighted least squares, and every number
+given is taken as exact. It comes from float64, not from the sensors; what these leave open is
+``Estimate.std``.
+
+With the laws solved for what they determine, d = T z + d_0, the readings are B z = c and the
+exact estimate meets the saddle system of :mod:`dynsys.plan.saddle`, in reduced unknowns
+
+    [ C    B ] [lambda]   [ c ]
+    [ B^T  0 ] [  z   ] = [ 0 ]        K x = b
+
+B and c are built in extended precision. For any matrix R, best one close to the inverse of K,
+and any x,
+
+    exact x - x = R (b - K x) + G (exact x - x),        G = 1 - R K,
+
+so that, with v = |R| (|b - K x| + delta), any s >= v and gamma the largest entry of |G| s / s,
+
+    |error of x| <= v + |G| s / (1 - gamma),
+    |error of W x| <= |A| (|b - K x| + delta) + |W - A K| |error of x|,    A = W R.
+
+delta is one unit in the last place of float64 of all that adds up in a row. Where gamma is not
+well below one, K is singular to rounding and there is no bound.
 """
 
 from __future__ import annotations
@@ -22,18 +41,26 @@ from dynsys.types import Array, BoolArray, IntArray, ScalarArray
 from problems.estimation.posterior import AbstractPosterior, DensePosterior
 from problems.measured.measured_system import QUANTITIES, MeasuredSystem, Quantity
 from problems.measured.reduced import RANK_TOLERANCE, read_blocks
-from problems.trust import EPS, EPS_EXTENDED, EXTENDED
+from problems.trust import EPS, EPS_EXTENDED, EXTENDED, unit_quaternions
 
-__all__ = [
-    "EstimateTrust",
-    "OpenProblem",
-    "Optimality",
-    "judge_estimate",
-    "stacked_estimates",
-]
+__all__ = ["EstimateTrust", "judge_estimate", "stacked_estimates"]
 
 MOVED = 4 * EPS
 """Part of its reach by which an unseen direction may move a quantity, or a reading."""
+
+DEPENDENT = 1e-14
+"""Exact rows that are this close to combinations of others repeat them."""
+
+LARGEST_EXTENDED = 500
+"""Rows of K up to which G is computed in extended precision: cubic, and not by LAPACK."""
+
+FLOOR = 1e-3
+"""Part of the largest error, in natural units, that s has everywhere."""
+
+LARGEST_GAMMA = 0.5
+"""Beyond this, too little of R is known to be right."""
+
+TINY = float(np.finfo(np.float64).tiny)
 
 
 @final
@@ -175,39 +202,113 @@ def stacked_estimates(judged: Sequence[EstimateTrust]) -> EstimateTrust:
     )
 
 
-# ----------------------------------------------------------------------
-# The optimality conditions of an estimate in extended precision, and how far they hold.
-#
-# With the laws solved for what they determine, d = T z + d_0, the readings are B z = c and
-#
-#     [ C    B ] [lambda]   [ c ]
-#     [ B^T  0 ] [  z   ] = [ 0 ]        K x = b
-#
-# is met by the exact estimate. B and c are built in extended precision. For any matrix R, best
-# one close to the inverse of K, and any x,
-#
-#     exact x - x = R (b - K x) + G (exact x - x),        G = 1 - R K,
-#
-# so that, with v = |R| (|b - K x| + delta), any s >= v and gamma the largest entry of |G| s /
-# s,
-#
-#     |error of x| <= v + |G| s / (1 - gamma),
-#     |error of W x| <= |A| (|b - K x| + delta) + |W - A K| |error of x|,    A = W R.
-#
-# delta is one unit in the last place of float64 of all that adds up in a row. Where gamma is
-# not
-# well below one, K is singular to rounding and there is no bound.
+# ---- the problem in extended precision ------------------------------------------------------
 
-LARGEST_EXTENDED = 500
-"""Rows of K up to which G is computed in extended precision: cubic, and not by LAPACK."""
 
-FLOOR = 1e-3
-"""Part of the largest error, in natural units, that s has everywhere."""
+@final
+@dataclass(frozen=True, eq=False)
+class OpenProblem:
+    """Readings B z = c of noise C in extended precision and as few unknowns as there are.
 
-LARGEST_GAMMA = 0.5
-"""Beyond this, too little of R is known to be right."""
+    What exact readings say of single entries of z is put in, exact readings that repeat others
+    are left out.
 
-TINY = float(np.finfo(np.float64).tiny)
+    Attributes
+    ----------
+    response, reach : [T, d_0] (n, all of z + 1), and the same summed over magnitudes.
+    B, c, C : the rows that are present; B_size, c_size their terms' magnitudes, summed.
+    z : (all of z,) with what is given; ``columns`` of it are unknown.
+    is_definite : False where it depends on rounding which exact rows repeat others.
+    """
+
+    response: ScalarArray
+    reach: Array
+    B: ScalarArray
+    c: ScalarArray
+    C: Array
+    B_size: Array
+    c_size: Array
+    z: ScalarArray
+    columns: IntArray
+    is_definite: bool
+
+    @staticmethod
+    def at(
+        measured: MeasuredSystem, state: tuple[Array, Array, Array], null: Array, z: Array
+    ) -> OpenProblem:
+        """Problem at a state q, qd, rows; along ``null`` (all of z, k) z keeps its values."""
+        q, qd, rows = state
+        robot = measured.robot
+        kinematics = Kinematics.at(
+            robot, unit_quaternions(robot, q.astype(EXTENDED)), qd.astype(EXTENDED)
+        )
+        response = measured.response.at(kinematics)
+        reach = measured.response.at(kinematics, absolute=True)
+        present = ~np.isnan(rows)
+        seen = read_blocks(measured.readings, kinematics, response)[present]
+        sizes = read_blocks(measured.readings, kinematics, reach, absolute=True)
+        sizes = sizes[present].astype(np.float64)
+        # one row more for each open direction, which keeps the answer's place along it
+        gauge, y = null.T.astype(EXTENDED), rows[present]
+        k, m = len(gauge), len(y)
+        B = np.concatenate([seen[:, :-1], gauge])
+        c = np.concatenate([y - seen[:, -1], gauge @ z.astype(EXTENDED)])
+        B_size = np.concatenate([sizes[:, :-1], np.abs(null.T)])
+        c_size = np.concatenate([np.abs(y) + sizes[:, -1], np.abs(null.T) @ np.abs(z)])
+        C = np.zeros((m + k, m + k))
+        C[:m, :m] = measured.covariance.toarray()[np.ix_(present, present)]
+        exact = ~C.any(axis=1) & (np.arange(m + k) < m)
+        # exact rows with one entry give that entry, repeatedly
+        given, unknown = np.zeros(len(z), dtype=EXTENDED), np.ones(len(z), dtype=bool)
+        while True:
+            filled = (B != 0) & unknown
+            single = np.flatnonzero(exact & (filled.sum(axis=1) == 1))
+            if not len(single):
+                break
+            columns, first = np.unique(filled[single].argmax(axis=1), return_index=True)
+            given[columns] = c[single[first]] / B[single[first], columns]
+            unknown[columns] = False
+            c = c - B[:, columns] @ given[columns]
+            c_size = c_size + B_size[:, columns] @ np.abs(given[columns]).astype(np.float64)
+        left = ((B != 0) & unknown).any(axis=1)
+        kept, is_definite = _independent(B[:, unknown], exact & left)
+        kept |= ~exact & left
+        pick = np.ix_(kept, unknown)
+        return OpenProblem(
+            response=response,
+            reach=reach.astype(np.float64),
+            B=B[pick],
+            c=c[kept],
+            C=C[np.ix_(kept, kept)],
+            B_size=B_size[pick],
+            c_size=c_size[kept],
+            z=given,
+            columns=np.flatnonzero(unknown),
+            is_definite=is_definite,
+        )
+
+
+def _independent(B: ScalarArray, exact: BoolArray) -> tuple[BoolArray, bool]:
+    """Exact rows that no other exact rows repeat, and whether that is beyond doubt."""
+    kept = exact.copy()
+    rows = np.flatnonzero(exact)
+    if not len(rows):
+        return kept, True
+    E = B[rows] / np.sqrt((B[rows] ** 2).sum(axis=1))[:, None]
+    _, R, order = qr(E.astype(np.float64).T, mode="economic", pivoting=True)
+    diagonal = np.abs(np.diag(R))
+    rank = int((diagonal > RANK_TOLERANCE * diagonal[0]).sum())
+    if rank == len(rows):
+        return kept, True
+    kept[rows[order[rank:]]] = False
+    basis, left = E[order[:rank]], E[order[rank:]]
+    for _ in range(3):
+        used = np.linalg.lstsq(basis.T.astype(np.float64), left.T.astype(np.float64))[0].T
+        left = left - used.astype(EXTENDED) @ basis
+    return kept, bool(np.abs(left).max() <= DEPENDENT)
+
+
+# ---- its optimality conditions K x = b, and how far they hold -------------------------------
 
 
 @final
@@ -219,7 +320,7 @@ class Optimality:
 
     @cached_property
     def is_square(self) -> bool:
-        """True if there are as many rows as unknowns: K is B, the noise has no say."""
+        """True if there are as many rows as unknowns: K is B, the noise cancels."""
         m, n = self.problem.B.shape
         return bool(m == n)
 
@@ -375,136 +476,3 @@ class Optimality:
         if not gamma < LARGEST_GAMMA:
             return np.full(len(v), np.inf)
         return np.asarray(v + Gs / (1 - gamma))
-
-
-# ----------------------------------------------------------------------
-# An estimation problem at a state, in extended precision and as few unknowns as there are.
-#
-# The laws leave z = (qdd, external wrenches) open, d = T z + d_0; what exact readings say of
-# single entries of z is put in, exact readings that repeat others are left out.
-
-DEPENDENT = 1e-14
-"""Exact rows that are this close to combinations of others repeat them."""
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class OpenProblem:
-    """Readings B z = c of noise C in those open unknowns z that no exact row gives by itself.
-
-    Attributes
-    ----------
-    response, reach : [T, d_0] (n, all of z + 1), and the same summed over magnitudes.
-    B, c, C : the rows that are present; B_size, c_size their terms' magnitudes, summed.
-    z : (all of z,) with what is given; ``columns`` of it are unknown.
-    is_definite : False where it depends on rounding which exact rows repeat others.
-    """
-
-    response: ScalarArray
-    reach: Array
-    B: ScalarArray
-    c: ScalarArray
-    C: Array
-    B_size: Array
-    c_size: Array
-    z: ScalarArray
-    columns: IntArray
-    is_definite: bool
-
-    @staticmethod
-    def at(
-        measured: MeasuredSystem, state: tuple[Array, Array, Array], null: Array, z: Array
-    ) -> OpenProblem:
-        """Problem at a state q, qd, rows; along ``null`` (all of z, k) z keeps its values."""
-        q, qd, rows = state
-        robot = measured.robot
-        exact_q = q.astype(EXTENDED)
-        for where in robot.quaternion_slices:
-            exact_q[where] /= np.sqrt(np.sum(exact_q[where] ** 2))
-        kinematics = Kinematics.at(robot, exact_q, qd.astype(EXTENDED))
-        response = measured.response.at(kinematics)
-        reach = measured.response.at(kinematics, absolute=True)
-        present = ~np.isnan(rows)
-        seen = read_blocks(measured.readings, kinematics, response)[present]
-        sizes = read_blocks(measured.readings, kinematics, reach, absolute=True)
-        sizes = sizes[present].astype(np.float64)
-        C = measured.covariance.toarray()[np.ix_(present, present)]
-        c = rows[present] - seen[:, -1]
-        c_size = np.abs(rows[present]) + sizes[:, -1]
-        gauge = null.T.astype(EXTENDED)
-        k = len(gauge)
-        C = np.block([[C, np.zeros((len(C), k))], [np.zeros((k, len(C) + k))]])
-        return _reduced(
-            response,
-            reach.astype(np.float64),
-            (
-                np.concatenate([seen[:, :-1], gauge]),
-                np.concatenate([c, gauge @ z.astype(EXTENDED)]),
-                C,
-                np.concatenate([sizes[:, :-1], np.abs(null.T)]),
-                np.concatenate([c_size, np.abs(null.T) @ np.abs(z)]),
-            ),
-            k,
-        )
-
-
-_Rows = tuple[ScalarArray, ScalarArray, Array, Array, Array]
-"""B, c, C, B_size, c_size."""
-
-
-def _reduced(response: ScalarArray, reach: Array, rows: _Rows, n_gauge: int) -> OpenProblem:
-    """Take out what exact rows with one entry give, and exact rows that repeat others.
-
-    The last ``n_gauge`` rows, which pin the open directions, stay.
-    """
-    B, c, C, B_size, c_size = rows
-    exact = ~C.any(axis=1)
-    is_gauge = np.arange(len(B)) >= len(B) - n_gauge
-    exact &= ~is_gauge
-    z, unknown = np.zeros(B.shape[1], dtype=B.dtype), np.ones(B.shape[1], dtype=bool)
-    while True:
-        filled = (B != 0) & unknown
-        single = np.flatnonzero(exact & (filled.sum(axis=1) == 1))
-        if not len(single):
-            break
-        columns, first = np.unique(filled[single].argmax(axis=1), return_index=True)
-        z[columns] = c[single[first]] / B[single[first], columns]
-        unknown[columns] = False
-        c = c - B[:, columns] @ z[columns]
-        c_size = c_size + B_size[:, columns] @ np.abs(z[columns]).astype(np.float64)
-    left = ((B != 0) & unknown).any(axis=1)
-    kept, is_definite = _independent(B[:, unknown], exact & left)
-    kept |= ~exact & left
-    pick = np.ix_(kept, unknown)
-    return OpenProblem(
-        response,
-        reach,
-        B[pick],
-        c[kept],
-        C[np.ix_(kept, kept)],
-        B_size[pick],
-        c_size[kept],
-        z,
-        np.flatnonzero(unknown),
-        is_definite,
-    )
-
-
-def _independent(B: ScalarArray, exact: BoolArray) -> tuple[BoolArray, bool]:
-    """Exact rows that no other exact rows repeat, and whether that is beyond doubt."""
-    kept = exact.copy()
-    rows = np.flatnonzero(exact)
-    if not len(rows):
-        return kept, True
-    E = B[rows] / np.sqrt((B[rows] ** 2).sum(axis=1))[:, None]
-    _, R, order = qr(E.astype(np.float64).T, mode="economic", pivoting=True)
-    diagonal = np.abs(np.diag(R))
-    rank = int((diagonal > RANK_TOLERANCE * diagonal[0]).sum())
-    if rank == len(rows):
-        return kept, True
-    kept[rows[order[rank:]]] = False
-    basis, left = E[order[:rank]], E[order[rank:]]
-    for _ in range(3):
-        used = np.linalg.lstsq(basis.T.astype(np.float64), left.T.astype(np.float64))[0].T
-        left = left - used.astype(EXTENDED) @ basis
-    return kept, bool(np.abs(left).max() <= DEPENDENT)

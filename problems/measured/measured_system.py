@@ -34,6 +34,7 @@ __all__ = [
     "MeasuredSystem",
     "Quantity",
     "Readings",
+    "at_frame",
     "joint_covariance",
 ]
 
@@ -251,3 +252,14 @@ class MeasuredSystem:
 def joint_covariance(layout: Layout, prior: PriorRows) -> csc_array[np.float64]:
     """Covariance of the readings of a layout, then those of a prior."""
     return csc_array(block_diag([layout.covariance(), np.diag(prior.std**2)], format="csc"))
+
+
+def at_frame(robot: KinematicTree, kind: str, name: str | int) -> tuple[int, Array]:
+    """Body of a frame, and the matrix (6, 6) that moves a quantity of the body to the frame.
+
+    A joint's name stands for its body where joint wrenches are asked for.
+    """
+    is_joint = kind == "joint_wrench" and name in robot.joint_names
+    frame = robot.frame(robot.joint_index(str(name)) if is_joint else name)
+    X = frame.transform.matrix()
+    return frame.body, np.asarray(X if kind == "acceleration" else np.linalg.inv(X).T)

@@ -22,16 +22,6 @@ PerName: TypeAlias = ArrayLike | Mapping[str, ArrayLike]
 
 @final
 @dataclass(frozen=True, eq=False)
-class PriorRows:
-    """The rows  d_k = mean + noise  of a prior on the unknowns of a robot."""
-
-    equations: tuple[EquationBlock, ...]
-    mean: Array
-    std: Array
-
-
-@final
-@dataclass(frozen=True, eq=False)
 class Prior:
     """Independent normal beliefs about named quantities: maximum a posteriori estimation.
 
@@ -85,6 +75,16 @@ class Prior:
         for block in _blocks(unknowns, kind, mean) if isinstance(mean, Mapping) else ():
             if block.name not in known:
                 raise LayoutError(f"prior: the {block} has a mean but no std; give both")
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class PriorRows:
+    """The rows  d_k = mean + noise  of a prior on the unknowns of a robot."""
+
+    equations: tuple[EquationBlock, ...]
+    mean: Array
+    std: Array
 
 
 def prior_rows(prior: Prior | None, unknowns: UnknownLayout) -> PriorRows:

@@ -42,6 +42,7 @@ __all__ = [
     "ReducedSystem",
     "WhitenedRows",
     "check_finite",
+    "in_parts",
     "rank_of",
     "read_blocks",
     "whiten",
@@ -303,6 +304,11 @@ def rank_of(B: Array, scale: Array | None = None, tolerance: float = RANK_TOLERA
     seen[peeled, rank + np.arange(len(peeled))] = 1.0
     found = np.concatenate([singular[:rank], np.zeros(len(rest) - rank)])
     return Rank(scale[:, None] * null, scale[:, None] * seen, found, scale)
+
+
+def in_parts(rows: Array, size: Array) -> Array:
+    """Rows (k, n) in parts of their natural size (k,)."""
+    return np.asarray(rows / np.where(size > 0, size, 1.0)[:, None])
 
 
 def _peel(A: Array) -> IntArray:

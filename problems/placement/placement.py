@@ -1,7 +1,7 @@
 """Where to put sensors: the set within a budget that determines the goals best.
 
-What is counted is in :mod:`problems.placement.search`, how sets are searched and the result is
-proved in :mod:`problems.placement.search`.
+How sets are compared, searched and proved best is in :mod:`problems.placement.search`; here is
+what is asked and answered, the candidate file, and the picture of cost against certainty.
 """
 
 from __future__ import annotations
@@ -229,8 +229,7 @@ def _offered(
     return offered
 
 
-# ----------------------------------------------------------------------
-# Candidate files: sensors as in a layout file, each with a cost.
+# ---- candidate files: sensors as in a layout file, each with a cost --------------------------
 #
 # candidates:
 #   - {cost: 3, kind: force_torque, name: l_ft, at: l_ankle_roll, std: [0.05, 1.0]}
@@ -266,8 +265,7 @@ def load_candidates(path: PathLike, robot: KinematicTree) -> list[Candidate]:
     return found
 
 
-# ----------------------------------------------------------------------
-# Picture of what sensors cost against how well they determine the goals.
+# ---- picture of what sensors cost against how well they determine the goals ------------------
 
 
 def save_curve(placement: Placement, path: PathLike, *, unit: str = "SI units") -> None:

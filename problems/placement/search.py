@@ -1,8 +1,16 @@
 """Search for the best set of sensors: greedy, exchanges, then branch and bound for proof.
 
-A set is never better than its union with everything that could still be bought: a branch whose
-union is no better than the best set known is done. Where branches are left when the time is up,
-the best of their unions bounds what any set could reach.
+How good a set S of candidates is: at sampled states the laws leave z = (qdd, external wrenches)
+open, d = T z + d_0 (:mod:`problems.measured.reduced`), and goals are numbers G z. With the rows
+of the layout and of S, all of unit noise,
+
+    open goals   rank of G on the directions of z that no row sees
+    variance     mean of diag(G M^-1 G^T),   M = sum of N^T N over layout and S
+
+both of which only fall when sensors are added: a set is never better than its union with
+everything that could still be bought. A branch whose union is no better than the best set known
+is done; where branches are left when the time is up, the best of their unions bounds what any
+set could reach.
 """
 
 from __future__ import annotations
@@ -14,23 +22,211 @@ from functools import cached_property
 from typing import NamedTuple, cast, final
 
 import numpy as np
+from scipy.linalg import block_diag
 from scipy.linalg.lapack import dposv
 
 from dynsys.errors import LayoutError, nearest_name
 from dynsys.system.equations import Kinematics
 from dynsys.system.unknowns import UnknownKind
 from dynsys.types import Array, IntArray
-from problems.measured.measured_system import QUANTITIES, MeasuredSystem
-from problems.measured.reduced import WhitenedRows, rank_of, whiten
+from problems.measured.measured_system import QUANTITIES, MeasuredSystem, at_frame
+from problems.measured.reduced import WhitenedRows, in_parts, rank_of, whiten
 from problems.verdict.repairs import SEEN
 
-__all__ = [
-    "Goals",
-    "Score",
-    "ScoreBoard",
-    "Search",
-    "parse_goals",
-]
+__all__ = ["ScoreBoard", "Search", "parse_goals"]
+
+EXACT_STD = 1e-4
+"""Standard deviation (SI units) that stands for none in candidates."""
+
+
+class Score(NamedTuple):
+    """Smaller is better, in this order."""
+
+    open_goals: int
+    unseen: int
+    variance: float
+
+    @property
+    def std(self) -> float:
+        """Root mean square standard deviation of the goals; infinite while one is open."""
+        return float(np.sqrt(self.variance))
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Goals:
+    """Numbers that are wanted: ``matrix`` (goals, columns) on columns of d, with names."""
+
+    names: tuple[str, ...]
+    matrix: Array
+    columns: IntArray
+
+
+def parse_goals(measured: MeasuredSystem, wanted: str | Sequence[str]) -> Goals:
+    """Goals from names such as ``torque``, ``torque.l_knee``, ``external_wrench.l_sole``."""
+    robot, unknowns = measured.robot, measured.laws.unknowns
+    names: list[str] = []
+    parts: list[tuple[Array, IntArray]] = []
+    for text in [wanted] if isinstance(wanted, str) else wanted:
+        kind, _, name = text.partition(".")
+        if kind not in QUANTITIES:
+            hint = nearest_name(kind, QUANTITIES)
+            raise LayoutError(f"goal {text!r}: no quantity {kind!r}{hint}")
+        quantity = cast("UnknownKind", kind)
+        if not name:
+            for block in unknowns.blocks:
+                if block.kind == kind:
+                    names += [f"{kind}.{block.name}"] * block.size
+                    parts.append((np.eye(block.size), block.columns))
+            continue
+        if kind in ("torque", "qdd") and name in robot.joint_names:
+            body = robot.joint_index(name)
+            M = np.eye(unknowns.block(quantity, body).size)
+        else:
+            body, M = at_frame(robot, quantity, name)
+        names += [text] * len(M)
+        parts.append((M, unknowns.block(quantity, body).columns))
+    matrix = block_diag(np.zeros((0, 0)), *(M for M, _ in parts))
+    columns = np.concatenate([np.zeros(0, dtype=np.intp), *(where for _, where in parts)])
+    return Goals(tuple(names), matrix, columns)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _State:
+    """One state in coordinates w of what the layout's exact rows leave open.
+
+    Attributes
+    ----------
+    goals : (g, k).
+    information : (k, k) of the layout.
+    unseen : (k, u) directions no row of the layout sees; ``goals_unseen`` (g, u) the goals on
+        them, in parts of their natural size.
+    added_information : (candidates, k, k).
+    views : (rows, u) of each candidate on the unseen directions, in parts of its size.
+    """
+
+    goals: Array
+    information: Array
+    unseen: Array
+    goals_unseen: Array
+    added_information: Array
+    views: tuple[Array, ...]
+
+    @staticmethod
+    def at(
+        measured: MeasuredSystem,
+        goals: Goals,
+        q: Array,
+        base: WhitenedRows,
+        candidates: Sequence[WhitenedRows],
+    ) -> _State:
+        robot = measured.robot
+        reduced = measured.reduced(Kinematics.at(robot, q, np.zeros(robot.nv)))
+        exact, noisy = base.times(reduced.B)
+        whole = rank_of(np.vstack([exact, noisy]))
+        # Z: what the exact rows of the layout leave open
+        Z = rank_of(exact, whole.scale).null if len(exact) else np.diag(whole.scale)
+        N = noisy @ Z
+        G = goals.matrix @ reduced.T[goals.columns]
+        unseen: Array = np.asarray(np.linalg.lstsq(Z, whole.null, rcond=None)[0], dtype=float)
+        added, views = [], []
+        for own in candidates:
+            own_exact, own_noisy = own.times(reduced.B)
+            n = np.vstack([own_noisy, own_exact / EXACT_STD])
+            views.append(in_parts(n @ whole.null, whole.reach(n)))
+            added.append((n @ Z).T @ (n @ Z))
+        goals_unseen = in_parts(G @ whole.null, whole.reach(G))
+        return _State(G @ Z, N.T @ N, unseen, goals_unseen, np.array(added), tuple(views))
+
+    def score(self, chosen: Iterable[int]) -> tuple[Score, Array | None]:
+        """Score of a set, and the variance of each goal (g,) if none is open."""
+        chosen = list(chosen)
+        K = self.unseen.shape[1]
+        null = np.eye(K)
+        if K and chosen:
+            _, singular, Vt = np.linalg.svd(np.vstack([self.views[c] for c in chosen]))
+            null = Vt[int((singular > SEEN).sum()) :].T
+        open_goals = 0
+        if null.shape[1]:
+            singular = np.linalg.svd(self.goals_unseen @ null, compute_uv=False)
+            open_goals = int((singular > SEEN).sum())
+        if open_goals:
+            return Score(open_goals, null.shape[1], np.inf), None
+        M = self.information + self.added_information[chosen].sum(axis=0)
+        if null.shape[1]:
+            blind = self.unseen @ null  # no goal depends on these: any information will do
+            M = M + np.trace(M) / len(M) * blind @ blind.T
+        scale = 1.0 / np.sqrt(np.maximum(np.diag(M), np.finfo(float).tiny))
+        scaled = (self.goals * scale).T
+        _, solved, failed = dposv(M * np.outer(scale, scale), scaled)
+        if failed:
+            return Score(0, 0, np.inf), None
+        variance = np.einsum("ij,ij->j", scaled, solved)
+        return Score(0, 0, float(variance.mean()) if len(variance) else 0.0), variance
+
+
+@final
+class ScoreBoard:
+    """Scores of sets of candidates: worst rank and mean variance over some states."""
+
+    def __init__(
+        self,
+        measured: MeasuredSystem,
+        goals: Goals,
+        n_base: int,
+        positions: Sequence[Array],
+    ) -> None:
+        names = measured.layout.names
+
+        def whitened(some: Sequence[str]) -> WhitenedRows:
+            present = np.zeros(len(measured.variance), dtype=bool)
+            for name in some:
+                present[measured.layout.slice(name)] = True
+            return whiten(measured.covariance, present)
+
+        base = whitened(names[:n_base])
+        candidates = [whitened([name]) for name in names[n_base:]]
+        self.goals = goals
+        self.evaluations = 0
+        self._states = [_State.at(measured, goals, q, base, candidates) for q in positions]
+        self._known: dict[frozenset[int], Score] = {}
+
+    @cached_property
+    def gains(self) -> list[int]:
+        """Directions of the unseen that each candidate sees by itself, at most."""
+        return [
+            max(
+                int((np.linalg.svd(state.views[c], compute_uv=False) > SEEN).sum())
+                for state in self._states
+            )
+            for c in range(len(self._states[0].views))
+        ]
+
+    def score(self, chosen: frozenset[int]) -> Score:
+        """Score of a set."""
+        if chosen not in self._known:
+            self.evaluations += 1
+            scores = [state.score(chosen)[0] for state in self._states]
+            self._known[chosen] = Score(
+                max(s.open_goals for s in scores),
+                max(s.unseen for s in scores),
+                float(np.mean([s.variance for s in scores])),
+            )
+        return self._known[chosen]
+
+    def stds(self, chosen: frozenset[int]) -> Mapping[str, float]:
+        """Root mean square standard deviation by name of goal, over the states."""
+        variances = [state.score(chosen)[1] for state in self._states]
+        total: dict[str, list[float]] = {}
+        for variance in variances:
+            for k, name in enumerate(self.goals.names):
+                value = np.inf if variance is None else float(variance[k])
+                total.setdefault(name, []).append(value)
+        return {name: float(np.sqrt(np.mean(values))) for name, values in total.items()}
+
+
+# ---- search --------------------------------------------------------------------------------
 
 
 @final
@@ -162,220 +358,3 @@ class Search:
             bound = min(node[0] for node in nodes)
             return min(bound, self.board.score(chosen)), False
         return min(best, self.board.score(chosen)), best >= self.board.score(chosen)
-
-
-# ----------------------------------------------------------------------
-# How good a set of sensors is: what of the goals stays open, and how uncertain the rest is.
-#
-# At sampled states the laws leave z = (qdd, external wrenches). With the rows of the layout and
-# of a set S of candidates, all of unit noise,
-#
-#     open goals   rank of G on the directions of z that no row sees
-#     variance     mean of diag(G M^-1 G^T),   M = sum of N^T N over layout and S
-#
-# both of which only fall when sensors are added: a set is never better than a larger one.
-
-EXACT_STD = 1e-4
-"""Standard deviation (SI units) that stands for none in candidates."""
-
-
-class Score(NamedTuple):
-    """Smaller is better, in this order."""
-
-    open_goals: int
-    unseen: int
-    variance: float
-
-    @property
-    def std(self) -> float:
-        """Root mean square standard deviation of the goals; infinite while one is open."""
-        return float(np.sqrt(self.variance))
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class Goals:
-    """Numbers that are wanted: ``matrix`` (goals, columns) on columns of d, with names."""
-
-    names: tuple[str, ...]
-    matrix: Array
-    columns: IntArray
-
-
-def parse_goals(measured: MeasuredSystem, wanted: str | Sequence[str]) -> Goals:
-    """Goals from names such as ``torque``, ``torque.l_knee``, ``external_wrench.l_sole``."""
-    robot, unknowns = measured.robot, measured.laws.unknowns
-    names: list[str] = []
-    parts: list[tuple[Array, IntArray]] = []
-    for text in [wanted] if isinstance(wanted, str) else wanted:
-        kind, _, name = text.partition(".")
-        if kind not in QUANTITIES:
-            hint = nearest_name(kind, QUANTITIES)
-            raise LayoutError(f"goal {text!r}: no quantity {kind!r}{hint}")
-        quantity = cast("UnknownKind", kind)
-        if not name:
-            for block in unknowns.blocks:
-                if block.kind == kind:
-                    names += [f"{kind}.{block.name}"] * block.size
-                    parts.append((np.eye(block.size), block.columns))
-            continue
-        M: Array | None = None
-        if name in robot.joint_names and kind in ("torque", "qdd", "joint_wrench"):
-            body = robot.joint_index(name)
-        else:
-            frame = robot.frame(name)
-            body, X = frame.body, frame.transform.matrix()
-            M = np.asarray(X if kind == "acceleration" else np.linalg.inv(X).T)
-        block = unknowns.block(quantity, body)
-        M = np.eye(block.size) if M is None else M
-        names += [text] * len(M)
-        parts.append((M, block.columns))
-    size = sum(len(columns) for _, columns in parts)
-    matrix, columns = np.zeros((len(names), size)), np.zeros(size, dtype=np.intp)
-    row = column = 0
-    for M, where in parts:
-        matrix[row : row + len(M), column : column + len(where)] = M
-        columns[column : column + len(where)] = where
-        row, column = row + len(M), column + len(where)
-    return Goals(tuple(names), matrix, columns)
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class _State:
-    """One state in coordinates w of what the layout's exact rows leave open.
-
-    Attributes
-    ----------
-    goals : (g, k).
-    information : (k, k) of the layout.
-    unseen : (k, u) directions no row of the layout sees; ``goals_unseen`` (g, u) the goals on
-        them, in parts of their natural size.
-    added_information : (candidates, k, k).
-    views : (rows, u) of each candidate on the unseen directions, in parts of its size.
-    """
-
-    goals: Array
-    information: Array
-    unseen: Array
-    goals_unseen: Array
-    added_information: Array
-    views: tuple[Array, ...]
-
-    @staticmethod
-    def at(
-        measured: MeasuredSystem,
-        goals: Goals,
-        q: Array,
-        base: WhitenedRows,
-        candidates: Sequence[WhitenedRows],
-    ) -> _State:
-        robot = measured.robot
-        reduced = measured.reduced(Kinematics.at(robot, q, np.zeros(robot.nv)))
-        exact, noisy = base.times(reduced.B)
-        whole = rank_of(np.vstack([exact, noisy]))
-        # Z: what the exact rows of the layout leave open
-        Z = rank_of(exact, whole.scale).null if len(exact) else np.diag(whole.scale)
-        N = noisy @ Z
-        G = goals.matrix @ reduced.T[goals.columns]
-        unseen: Array = np.asarray(np.linalg.lstsq(Z, whole.null, rcond=None)[0], dtype=float)
-        added, views = [], []
-        for own in candidates:
-            own_exact, own_noisy = own.times(reduced.B)
-            n = np.vstack([own_noisy, own_exact / EXACT_STD])
-            views.append(_in_parts(n @ whole.null, whole.reach(n)))
-            added.append((n @ Z).T @ (n @ Z))
-        goals_unseen = _in_parts(G @ whole.null, whole.reach(G))
-        return _State(G @ Z, N.T @ N, unseen, goals_unseen, np.array(added), tuple(views))
-
-    def score(self, chosen: Iterable[int]) -> tuple[Score, Array | None]:
-        """Score of a set, and the variance of each goal (g,) if none is open."""
-        chosen = list(chosen)
-        K = self.unseen.shape[1]
-        null = np.eye(K)
-        if K and chosen:
-            _, singular, Vt = np.linalg.svd(np.vstack([self.views[c] for c in chosen]))
-            null = Vt[int((singular > SEEN).sum()) :].T
-        open_goals = 0
-        if null.shape[1]:
-            singular = np.linalg.svd(self.goals_unseen @ null, compute_uv=False)
-            open_goals = int((singular > SEEN).sum())
-        if open_goals:
-            return Score(open_goals, null.shape[1], np.inf), None
-        M = self.information + self.added_information[chosen].sum(axis=0)
-        if null.shape[1]:
-            blind = self.unseen @ null  # no goal depends on these: any information will do
-            M = M + np.trace(M) / len(M) * blind @ blind.T
-        scale = 1.0 / np.sqrt(np.maximum(np.diag(M), np.finfo(float).tiny))
-        scaled = (self.goals * scale).T
-        _, solved, failed = dposv(M * np.outer(scale, scale), scaled)
-        if failed:
-            return Score(0, 0, np.inf), None
-        variance = np.einsum("ij,ij->j", scaled, solved)
-        return Score(0, 0, float(variance.mean()) if len(variance) else 0.0), variance
-
-
-def _in_parts(rows: Array, size: Array) -> Array:
-    """Rows in parts of their natural size."""
-    return np.asarray(rows / np.where(size > 0, size, 1.0)[:, None])
-
-
-@final
-class ScoreBoard:
-    """Scores of sets of candidates: worst rank and mean variance over some states."""
-
-    def __init__(
-        self,
-        measured: MeasuredSystem,
-        goals: Goals,
-        n_base: int,
-        positions: Sequence[Array],
-    ) -> None:
-        layout = measured.layout
-
-        def whitened(names: Sequence[str], prior: bool) -> WhitenedRows:
-            present = np.zeros(len(measured.variance), dtype=bool)
-            present[layout.size :] = prior
-            for name in names:
-                present[layout.slice(name)] = True
-            return whiten(measured.covariance, present)
-
-        base = whitened(layout.names[:n_base], True)
-        candidates = [whitened([name], False) for name in layout.names[n_base:]]
-        self.goals = goals
-        self.evaluations = 0
-        self._states = [_State.at(measured, goals, q, base, candidates) for q in positions]
-        self._known: dict[frozenset[int], Score] = {}
-
-    @cached_property
-    def gains(self) -> list[int]:
-        """Directions of the unseen that each candidate sees by itself, at most."""
-        return [
-            max(
-                int((np.linalg.svd(state.views[c], compute_uv=False) > SEEN).sum())
-                for state in self._states
-            )
-            for c in range(len(self._states[0].views))
-        ]
-
-    def score(self, chosen: frozenset[int]) -> Score:
-        """Score of a set."""
-        if chosen not in self._known:
-            self.evaluations += 1
-            scores = [state.score(chosen)[0] for state in self._states]
-            self._known[chosen] = Score(
-                max(s.open_goals for s in scores),
-                max(s.unseen for s in scores),
-                float(np.mean([s.variance for s in scores])),
-            )
-        return self._known[chosen]
-
-    def stds(self, chosen: frozenset[int]) -> Mapping[str, float]:
-        """Root mean square standard deviation by name of goal, over the states."""
-        variances = [state.score(chosen)[1] for state in self._states]
-        total: dict[str, list[float]] = {}
-        for variance in variances:
-            for k, name in enumerate(self.goals.names):
-                value = np.inf if variance is None else float(variance[k])
-                total.setdefault(name, []).append(value)
-        return {name: float(np.sqrt(np.mean(values))) for name, values in total.items()}

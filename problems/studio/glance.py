@@ -49,7 +49,7 @@ class Glance:
         direction of natural size.
     nullity : number of directions that no sensor sees.
     checks : readings beyond those that are needed.
-    contradicts : True if exact statements contradict each other here.
+    contradicts : True if readings without noise contradict each other here.
     """
 
     kinematics: Kinematics
@@ -139,7 +139,7 @@ class GlanceKeeper:
         return self._whitened[1]
 
     def _contradicts(self, layout: Layout, whitened: WhitenedRows, violation: Array) -> bool:
-        """Tell whether statements that need no data contradict each other."""
+        """Tell whether rows without noise that need no data contradict each other."""
         needs_data = np.zeros(whitened.exact.shape[1])
         needs_data[: layout.size] = np.isnan(layout.constants)
         stated = np.asarray(abs(whitened.exact) @ needs_data) == 0

@@ -23,9 +23,12 @@ from problems.measured.reduced import RANK_TOLERANCE, Rank, ReducedSystem
 __all__ = ["PostureRank", "WeakestPosture", "weakest_posture"]
 
 STEP = 1e-5
+"""Difference by which slopes are taken, rad or m."""
 LARGEST_STEP = 0.6
+"""Most that a coordinate moves at once."""
 ITERATIONS = 12
 IDLE = 1e-9
+"""Slopes below this do not matter."""
 LOST = 1e-5
 """Part of its usual size below which a smallest singular value counts as zero nearby."""
 

@@ -12,6 +12,7 @@ import yaml
 from dynsys.errors import LayoutError
 from dynsys.types import Array
 from problems.measured.measured_system import MeasuredSystem
+from problems.measured.reduced import in_parts
 from problems.verdict.posture import PostureRank
 from sensors.external import ExternalWrench
 from sensors.files import sensor_record
@@ -163,9 +164,9 @@ def _views(
         seen = []
         for posture in postures:
             Y = [(term.at(posture.kinematics), term.unknown.slice) for term in rows.terms]
-            size = sum(np.abs(C) @ posture.reach[where] for C, where in Y)
-            M = sum(C @ posture.unseen[where] for C, where in Y)
-            seen.append(M / np.where(size > 0, size, 1.0)[:, None])
+            size = np.sum([np.abs(C) @ posture.reach[where] for C, where in Y], axis=0)
+            M = np.sum([C @ posture.unseen[where] for C, where in Y], axis=0)
+            seen.append(in_parts(M, size))
         if any(np.abs(M).max(initial=0.0) > SEEN for M in seen):
             yield sensor, seen
 

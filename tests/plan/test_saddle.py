@@ -18,6 +18,7 @@ from dynsys.plan.saddle_program import ESTIMATES, EstimatorSpec, estimation_prog
 from dynsys.system.equations import EquationBlock, Term
 from dynsys.system.laws import known, known_inputs
 from dynsys.system.linear_system import LinearSystem
+from dynsys.system.unknowns import UnknownLayout
 from dynsys.types import Array
 from tests.plan.saddle_layouts import linear, noise, rich_layout, state_of
 from tests.plan.saddle_oracle import Posterior, posterior
@@ -123,13 +124,18 @@ def test_inverse_dynamics_never_divides() -> None:
     assert program.count()["div"] == 0
 
 
+def motion_and_wrenches_but_the_last(unknowns: UnknownLayout) -> list[EquationBlock]:
+    """All joint accelerations, and the external wrenches of all bodies but the last."""
+    n = unknowns.robot.n_bodies
+    blocks = [known(unknowns, "qdd", i) for i in range(n)]
+    return blocks + [known(unknowns, "external_wrench", i) for i in range(n - 1)]
+
+
 def test_exact_and_noisy_rows_together() -> None:
     """Most wrenches known to be zero, one hand unknown, seen by a wrench sensor."""
     robot = dynsys.synthetic.chain(5)
-    unknowns = LinearSystem(robot).unknowns
-    rng = np.random.default_rng(4)
-    blocks = [known(unknowns, "qdd", i) for i in range(5)]
-    blocks += [known(unknowns, "external_wrench", i) for i in range(4)]
+    unknowns, rng = LinearSystem(robot).unknowns, np.random.default_rng(4)
+    blocks = motion_and_wrenches_but_the_last(unknowns)
     blocks += [known(unknowns, "joint_wrench", 2), known(unknowns, "torque", 1)]
     blocks.append(linear(unknowns, "imu", "acceleration", 3, rng.normal(size=(3, 6))))
     R = noise(blocks, rng)
@@ -175,10 +181,8 @@ def test_contact_force_from_torques_alone() -> None:
 def test_wrench_measured_on_the_parents_side_of_a_joint() -> None:
     """A sensor that cuts the parent sees X^T f: exact, although X has no constant pivot."""
     robot = dynsys.synthetic.chain(5)
-    unknowns = LinearSystem(robot).unknowns
-    rng = np.random.default_rng(4)
-    blocks = [known(unknowns, "qdd", i) for i in range(5)]
-    blocks += [known(unknowns, "external_wrench", i) for i in range(4)]
+    unknowns, rng = LinearSystem(robot).unknowns, np.random.default_rng(4)
+    blocks = motion_and_wrenches_but_the_last(unknowns)
     pattern = robot.transform_pattern[2].T
     term = Term(unknowns.block("joint_wrench", 2), pattern, lambda kin: kin.X_up[2].T)
     blocks.append(EquationBlock("cut", "cut", 1, 6, (term,), None, True))
