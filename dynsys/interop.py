@@ -40,6 +40,14 @@ from dynsys.types import Array, ArrayLike
 
 __all__ = ["MujocoMap", "PinocchioMap", "from_pinocchio"]
 
+_MUJOCO_TYPE: dict[type[AbstractJoint], int] = {
+    Free: FREE,
+    Spherical: BALL,
+    Prismatic: SLIDE,
+    Revolute: HINGE,
+}
+_WXYZ, _XYZW = [3, 0, 1, 2], [1, 2, 3, 0]
+
 # ---- joints of two libraries, paired by name ---------------------------------------------
 
 
@@ -243,14 +251,6 @@ def _check_pinocchio_joint(body: Body, joint: Any, name: str) -> None:
 
 
 # ---- MuJoCo --------------------------------------------------------------------------------
-
-_MUJOCO_TYPE: dict[type[AbstractJoint], int] = {
-    Free: FREE,
-    Spherical: BALL,
-    Prismatic: SLIDE,
-    Revolute: HINGE,
-}
-_WXYZ, _XYZW = [3, 0, 1, 2], [1, 2, 3, 0]
 
 
 @final

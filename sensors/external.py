@@ -17,13 +17,7 @@ from dynsys.types import Array
 from sensors.force_torque import wrench_units
 from sensors.mounting import Mount, MountedSensor
 from sensors.parameters import AXES, Components, Direction, FrameName, Values, Vector3
-from sensors.sensor import (
-    AbstractConstraint,
-    AbstractSensor,
-    SensorRows,
-    check_count,
-    known_value,
-)
+from sensors.sensor import AbstractConstraint, KnownSensor, SensorRows
 
 __all__ = [
     "ExternalWrench",
@@ -48,7 +42,7 @@ def _part(mount: Mount, unknowns: UnknownLayout, components: Sequence[str]) -> S
 
 @final
 @dataclass(frozen=True)
-class ExternalWrench(AbstractSensor):
+class ExternalWrench(KnownSensor):
     """Components of the wrench that the environment exerts on a body.
 
     y = (X^-T f^x) at the chosen components
@@ -70,12 +64,8 @@ class ExternalWrench(AbstractSensor):
     value: Values = None
 
     def rows(self, unknowns: UnknownLayout) -> SensorRows:
-        check_count("value", self.value, len(self.components))
         mount = Mount.of(unknowns.robot, self.frame, self.xyz, self.rpy)
         return _part(mount, unknowns, self.components)
-
-    def constant(self, size: int) -> Array | None:
-        return known_value(self.value, size)
 
 
 @final

@@ -11,15 +11,9 @@ import numpy as np
 from dynsys.system.equations import Kinematics, Term
 from dynsys.system.equations import Values as BiasFunction
 from dynsys.system.unknowns import UnknownBlock, UnknownLayout
-from dynsys.types import Array, ScalarArray
+from dynsys.types import ScalarArray
 from sensors.parameters import Freedom, JointName, Number, Positive, Values
-from sensors.sensor import (
-    AbstractConstraint,
-    AbstractSensor,
-    SensorRows,
-    check_count,
-    known_value,
-)
+from sensors.sensor import AbstractConstraint, AbstractSensor, KnownSensor, SensorRows
 
 __all__ = [
     "JointAcceleration",
@@ -98,7 +92,7 @@ class _Freedoms:
 
 
 @dataclass(frozen=True)
-class _JointQuantity(AbstractSensor):
+class _JointQuantity(KnownSensor):
     """Torque or acceleration of a joint, measured or known.
 
     Parameters
@@ -111,15 +105,6 @@ class _JointQuantity(AbstractSensor):
     joint: JointName
     component: Freedom = None
     value: Values = None
-
-    def freedoms(self, unknowns: UnknownLayout) -> _Freedoms:
-        """Freedoms that are seen; ValueError unless ``value`` has as many numbers."""
-        found = _Freedoms.of(unknowns, self.joint, self.component)
-        check_count("value", self.value, len(found.seen))
-        return found
-
-    def constant(self, size: int) -> Array | None:
-        return known_value(self.value, size)
 
 
 @final
@@ -142,7 +127,7 @@ class JointTorque(_JointQuantity):
     kind: ClassVar[str] = "joint_torque"
 
     def rows(self, unknowns: UnknownLayout) -> SensorRows:
-        at = self.freedoms(unknowns)
+        at = _Freedoms.of(unknowns, self.joint, self.component)
         term = at.torque()
         whole = term.unknown.kind == "torque" and len(at.seen) == term.unknown.size
         return at.rows("torque", TORQUE, [term], dual=term.unknown if whole else None)
@@ -163,7 +148,7 @@ class JointAcceleration(_JointQuantity):
     kind: ClassVar[str] = "joint_acceleration"
 
     def rows(self, unknowns: UnknownLayout) -> SensorRows:
-        at = self.freedoms(unknowns)
+        at = _Freedoms.of(unknowns, self.joint, self.component)
         term = at.acceleration()
         whole = term.unknown.body == at.i and len(at.seen) == term.unknown.size
         dual = unknowns.block("torque", at.i) if whole else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, cast, final, get_args
 
@@ -15,7 +15,7 @@ from dynsys.system.unknowns import UnknownKind, UnknownLayout
 from dynsys.types import Array
 from sensors.mounting import wrench_matrix
 from sensors.parameters import NUMBER, Parameter, Values, matrix, number
-from sensors.sensor import AbstractSensor, SensorRows, check_count, known_value
+from sensors.sensor import KnownSensor, SensorRows
 
 __all__ = ["LinearMeasurement"]
 
@@ -74,7 +74,7 @@ Coefficients = Annotated[Mapping[str, Mapping[str, Any]], Parameter(_coefficient
 
 @final
 @dataclass(frozen=True)
-class LinearMeasurement(AbstractSensor):
+class LinearMeasurement(KnownSensor):
     """Any rows with constant coefficients on named quantities.
 
     y = sum over quantities  C @ quantity  +  bias
@@ -113,8 +113,8 @@ class LinearMeasurement(AbstractSensor):
             for name, rows in parts.items()
         ]
         size = self._size
-        check_count("bias", self.bias, size)
-        check_count("value", self.value, size)
+        if isinstance(self.bias, Sequence) and len(self.bias) != size:
+            raise ValueError(f"bias has {len(self.bias)} numbers, not {size}")
         bias = np.broadcast_to(np.asarray(self.bias or 0.0, dtype=np.float64), (size,))
         return SensorRows(
             labels=tuple(f"row[{k}]" for k in range(size)) if size > 1 else ("row",),
@@ -123,9 +123,6 @@ class LinearMeasurement(AbstractSensor):
             terms=tuple(terms),
             bias=(lambda kin: bias.copy()) if bias.any() else None,
         )
-
-    def constant(self, size: int) -> Array | None:
-        return known_value(self.value, size)
 
 
 def _term(unknowns: UnknownLayout, kind: UnknownKind, name: str, C: Array) -> Term:

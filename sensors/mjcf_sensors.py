@@ -21,10 +21,6 @@ from sensors.sensor import AbstractSensor
 
 __all__ = ["from_mjcf"]
 
-INERTIAL: dict[str, type[Accelerometer | Gyroscope]]
-INERTIAL = {"accelerometer": Accelerometer, "gyro": Gyroscope}
-WRENCH = {"force": ("fx", "fy", "fz"), "torque": ("tx", "ty", "tz")}
-
 
 def from_mjcf(
     path: PathLike, robot: KinematicTree, *, max_bytes: int = MAX_BYTES
@@ -61,6 +57,11 @@ def from_mjcf(
             notes.append(f"{root.file}: {error}; left out")
     emit(notes, stacklevel=2)
     return found
+
+
+INERTIAL: dict[str, type[Accelerometer | Gyroscope]]
+INERTIAL = {"accelerometer": Accelerometer, "gyro": Gyroscope}
+WRENCH = {"force": ("fx", "fy", "fz"), "torque": ("tx", "ty", "tz")}
 
 
 @final

@@ -21,9 +21,8 @@ from sensors.parameters import Deviation, Matrix, Name, parameters
 __all__ = [
     "AbstractConstraint",
     "AbstractSensor",
+    "KnownSensor",
     "SensorRows",
-    "check_count",
-    "known_value",
     "sensor_kinds",
 ]
 
@@ -199,15 +198,26 @@ class AbstractConstraint(AbstractSensor):
         return np.zeros(size)
 
 
-def check_count(what: str, value: float | Sequence[float] | None, size: int) -> None:
-    """Raise ValueError unless a value is one number, or as many as the sensor has rows."""
-    if isinstance(value, Sequence) and len(value) != size:
-        raise ValueError(f"{what} has {len(value)} numbers, not {size}")
+@dataclass(frozen=True)
+class KnownSensor(AbstractSensor):
+    """A sensor whose parameter ``value`` may say what y is: one number for all rows, or each.
 
+    It then needs no data, and has no noise unless ``std`` is given.
+    """
 
-def known_value(value: float | Sequence[float] | None, size: int) -> Array | None:
-    """Return the y (size,) of a sensor that may be told its value: one number, or one each."""
-    return None if value is None else np.broadcast_to(value, (size,)).copy()
+    @property
+    def _value(self) -> float | Sequence[float] | None:
+        value: float | Sequence[float] | None = getattr(self, "value")  # noqa: B009
+        return value
+
+    def constant(self, size: int) -> Array | None:
+        return None if self._value is None else np.broadcast_to(self._value, (size,)).copy()
+
+    def on(self, unknowns: UnknownLayout) -> SensorRows:
+        rows = super().on(unknowns)
+        if isinstance(self._value, Sequence) and len(self._value) != rows.size:
+            raise LayoutError(f"{self}: value has {len(self._value)} numbers, not {rows.size}")
+        return rows
 
 
 def _groups(units: tuple[str, ...]) -> list[int]:

@@ -7,6 +7,7 @@ bodies and simple joints; numbers (frames, inertias, positions) come from a draw
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from hypothesis import strategies as st
@@ -18,7 +19,16 @@ from dynsys.model.synthetic import cloud_inertia, random_rotation
 from dynsys.model.tree import Body, Coupling, KinematicTree
 from dynsys.types import Array
 
-__all__ = ["ALL_KINDS", "joints", "motions", "quarter_turns", "seeds", "trees"]
+__all__ = [
+    "ALL_KINDS",
+    "State",
+    "joints",
+    "motions",
+    "quarter_turns",
+    "seeds",
+    "states",
+    "trees",
+]
 
 ALL_KINDS = tuple(JOINT_TYPES)
 ONE_FREEDOM = ("revolute", "prismatic", "helical")
@@ -148,3 +158,25 @@ def motions(draw: st.DrawFn, robot: KinematicTree) -> tuple[Array, Array, Array]
     }[position]()
     qd, qdd = rng.normal(size=robot.nv), rng.normal(size=robot.nv)
     return q, qd * moving, qdd * accelerating
+
+
+class State(NamedTuple):
+    """A robot in motion; ``f_ext`` (n_bodies, 6) pushes its bodies, unless it is None."""
+
+    robot: KinematicTree
+    q: Array
+    qd: Array
+    qdd: Array
+    f_ext: Array | None
+
+
+@st.composite
+def states(draw: st.DrawFn, max_bodies: int = 8, coupled: bool = True) -> State:
+    """Draw a robot of :func:`trees`, a motion of :func:`motions` and external wrenches."""
+    robot = draw(trees(max_bodies, coupled=coupled))
+    q, qd, qdd = draw(motions(robot))
+    f_ext = None
+    if draw(st.booleans()):
+        rng = np.random.default_rng(draw(seeds))
+        f_ext = np.asarray(rng.normal(scale=5.0, size=(robot.n_bodies, 6)))
+    return State(robot, q, qd, qdd, f_ext)

@@ -36,6 +36,7 @@ TRIANGLE_TOLERANCE = 1e-3
 MILLIMETRE = 1e-3
 """Radius of gyration next to which 1e-9 of a moment is rounding: point masses in real files."""
 
+_Scalar = TypeVar("_Scalar", bound=np.generic)
 _JOINT_VECTORS = {
     "armature": "nv",
     "damping": "nv",
@@ -46,14 +47,6 @@ _JOINT_VECTORS = {
     "upper": "nq",
 }
 """What a body states about its joint, and the joint's number that is its length."""
-
-_Scalar = TypeVar("_Scalar", bound=np.generic)
-
-
-def read_only(array: NDArray[_Scalar]) -> NDArray[_Scalar]:
-    """Make an array immutable and return it."""
-    array.setflags(write=False)
-    return array
 
 
 @final
@@ -156,6 +149,12 @@ class Weld:
     parent_transform: Transform
     inertia: Inertia
     children: tuple[int, ...]
+
+
+def read_only(array: NDArray[_Scalar]) -> NDArray[_Scalar]:
+    """Make an array immutable and return it."""
+    array.setflags(write=False)
+    return array
 
 
 # ---- what bodies must satisfy ------------------------------------------------------------

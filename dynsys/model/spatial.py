@@ -171,15 +171,6 @@ class Transform:
         return in_a
 
 
-def matrix_pattern(E: BoolArray, r: BoolArray) -> BoolArray:
-    """Worst-case nonzeros (6, 6) of a motion transform from those of its E and r."""
-    r_cross = np.array([[0, r[2], r[1]], [r[2], 0, r[0]], [r[1], r[0], 0]], dtype=bool)
-    pattern = np.zeros((6, 6), dtype=bool)
-    pattern[:3, :3] = pattern[3:, 3:] = E
-    pattern[3:, :3] = E @ r_cross
-    return pattern
-
-
 @final
 @dataclass(frozen=True, eq=False)
 class Inertia:
@@ -283,6 +274,15 @@ class MassMoments:
         mixed = np.outer(r, turned)
         second = E.T @ self.second @ E + mixed + mixed.T + self.mass * np.outer(r, r)
         return MassMoments(self.mass, turned + self.mass * r, second)
+
+
+def matrix_pattern(E: BoolArray, r: BoolArray) -> BoolArray:
+    """Worst-case nonzeros (6, 6) of a motion transform from those of its E and r."""
+    r_cross = np.array([[0, r[2], r[1]], [r[2], 0, r[0]], [r[1], r[0], 0]], dtype=bool)
+    pattern = np.zeros((6, 6), dtype=bool)
+    pattern[:3, :3] = pattern[3:, 3:] = E
+    pattern[3:, :3] = E @ r_cross
+    return pattern
 
 
 # ---- X^T M X, what an articulated inertia becomes one joint further down -----------------

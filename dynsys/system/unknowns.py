@@ -35,6 +35,7 @@ UnknownKind: TypeAlias = Literal[
     "acceleration", "net_wrench", "joint_wrench", "torque", "external_wrench", "qdd"
 ]
 
+_OF_JOINTS = ("joint_wrench", "torque", "qdd")
 _WORDS: dict[str, str] = {
     "acceleration": "acceleration of body",
     "net_wrench": "net wrench on body",
@@ -43,7 +44,6 @@ _WORDS: dict[str, str] = {
     "torque": "torque of joint",
     "qdd": "acceleration of joint",
 }
-_OF_JOINTS = ("joint_wrench", "torque", "qdd")
 
 
 @final

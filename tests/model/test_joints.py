@@ -9,22 +9,13 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from dynsys.errors import ModelError
-from dynsys.model.joints import (
-    JOINT_TYPES,
-    AbstractJoint,
-    Cylindrical,
-    Free,
-    Helical,
-    Planar,
-    Prismatic,
-    Revolute,
-    Spherical,
-)
+from dynsys.model import joints as kinds
+from dynsys.model.joints import JOINT_TYPES, AbstractJoint
 from dynsys.model.tree import Body, KinematicTree
 from tests import oracles, strategies
 from tests.strategies import ALL_KINDS, seeds
 
-AXIS_KINDS = (Revolute, Prismatic, Helical, Cylindrical, Planar)
+AXIS_KINDS = (kinds.Revolute, kinds.Prismatic, kinds.Helical, kinds.Cylindrical, kinds.Planar)
 
 
 def alone(joint: AbstractJoint) -> KinematicTree:
@@ -116,7 +107,7 @@ def test_integration_keeps_quaternions_of_unit_length(joint: AbstractJoint, seed
 
 
 def test_free_body_moving_in_a_circle_returns() -> None:
-    joint = Free()
+    joint = kinds.Free()
     v = np.array([0.0, 0.0, 1.0, 2.0, 0.0, 0.0])  # turning left while going ahead
     half = joint.integrate(joint.neutral(), v, np.pi)
     assert_allclose(half[:3], [0.0, 4.0, 0.0], atol=1e-14)
@@ -126,7 +117,7 @@ def test_free_body_moving_in_a_circle_returns() -> None:
 
 @pytest.mark.parametrize("angle", [1e-9, 0.999e-3, 1.001e-3, 1.0])
 def test_free_joint_integrates_small_and_large_turns_alike(angle: float) -> None:
-    joint, rng = Free(), np.random.default_rng(3)
+    joint, rng = kinds.Free(), np.random.default_rng(3)
     v = rng.normal(size=6)
     v[:3] *= angle / np.linalg.norm(v[:3])
     q = joint.neutral()
@@ -172,7 +163,7 @@ def test_axis_is_normalised_and_rounding_removed(joint: type[AbstractJoint]) -> 
 
 def test_planar_directions_follow_the_normal() -> None:
     for k in range(3):
-        e1, e2 = Planar(np.eye(3)[k]).directions
+        e1, e2 = kinds.Planar(np.eye(3)[k]).directions
         np.testing.assert_array_equal(e1, np.eye(3)[(k + 1) % 3])
         np.testing.assert_array_equal(e2, np.eye(3)[(k + 2) % 3])
 
@@ -193,12 +184,12 @@ def test_sizes_are_those_of_the_design() -> None:
 
 def test_helical_without_pitch_is_revolute() -> None:
     q = np.array([0.7])
-    expected = Revolute().transform(q).matrix()
-    assert_allclose(Helical(pitch=0.0).transform(q).matrix(), expected)
+    expected = kinds.Revolute().transform(q).matrix()
+    assert_allclose(kinds.Helical(pitch=0.0).transform(q).matrix(), expected)
 
 
 def test_spherical_velocity_is_in_the_child() -> None:
-    joint = Spherical()
+    joint = kinds.Spherical()
     turned = joint.integrate(joint.neutral(), np.array([np.pi / 2, 0.0, 0.0]), 1.0)
     both = joint.integrate(turned, np.array([0.0, np.pi / 2, 0.0]), 1.0)
     # the child's y axis now is the parent's z: a turn about it takes the child's z from -y to x

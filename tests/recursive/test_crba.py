@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from dynsys import crba, rnea, synthetic
@@ -24,11 +23,9 @@ from tests import oracles, strategies
 from tests.recursive import scalars
 
 
-@given(strategies.trees(coupled=True), st.data())
-def test_inertia_is_the_dense_sum_over_bodies(
-    robot: KinematicTree, data: st.DataObject
-) -> None:
-    q, qd, qdd = data.draw(strategies.motions(robot))
+@given(strategies.states())
+def test_inertia_is_the_dense_sum_over_bodies(state: strategies.State) -> None:
+    robot, q, qd, qdd, _ = state
     H = crba(robot, q)
     scale = np.abs(H).max()
     assert_allclose(H, oracles.mass_matrix(robot, q), atol=1e-11 * scale)
@@ -38,9 +35,9 @@ def test_inertia_is_the_dense_sum_over_bodies(
     assert_allclose(H @ qdd, inertial, atol=1e-9 * (1 + np.abs(inertial).max() + scale))
 
 
-@given(strategies.trees(max_bodies=3, coupled=True), st.data())
-def test_inertia_follows_from_kinetic_energy(robot: KinematicTree, data: st.DataObject) -> None:
-    q, _, _ = data.draw(strategies.motions(robot))
+@given(strategies.states(max_bodies=3))
+def test_inertia_follows_from_kinetic_energy(state: strategies.State) -> None:
+    robot, q, _, _, _ = state
     e = np.eye(robot.nv)
     single = [oracles.kinetic_energy(robot, q, v) for v in e]
     both = [[oracles.kinetic_energy(robot, q, v + w) for v in e] for w in e]
@@ -49,9 +46,9 @@ def test_inertia_follows_from_kinetic_energy(robot: KinematicTree, data: st.Data
     assert_allclose(H, expected, atol=1e-11 * np.abs(H).max())
 
 
-@given(strategies.trees(max_bodies=5, coupled=True), st.data())
-def test_scalars_of_any_kind(robot: KinematicTree, data: st.DataObject) -> None:
-    q, qd, _ = data.draw(strategies.motions(robot))
+@given(strategies.states(max_bodies=5))
+def test_scalars_of_any_kind(state: strategies.State) -> None:
+    robot, q, qd, _, _ = state
     expected = oracles.mass_matrix(robot, q)
     scale = np.abs(expected).max()
     fine = crba_scalars(robot, q.astype(np.longdouble))
@@ -85,11 +82,9 @@ def supported(robot: KinematicTree) -> Array:
     )  # fmt: skip
 
 
-@given(strategies.trees(), st.data())
-def test_composite_freedoms_multiply_to_the_inertia(
-    robot: KinematicTree, data: st.DataObject
-) -> None:
-    q, _, _ = data.draw(strategies.motions(robot))
+@given(strategies.states(coupled=False))
+def test_composite_freedoms_multiply_to_the_inertia(state: strategies.State) -> None:
+    robot, q, _, _, _ = state
     found = composite_freedoms(robot, q)
     H = oracles.mass_matrix(robot, q)
     lower = np.where(supported(robot), found.wrench.T @ found.motion, 0)
@@ -97,11 +92,9 @@ def test_composite_freedoms_multiply_to_the_inertia(
     assert_allclose(lower, np.tril(H), atol=1e-10 * np.abs(H).max())
 
 
-@given(strategies.trees(), st.data())
-def test_articulated_freedoms_factorise_the_inertia(
-    robot: KinematicTree, data: st.DataObject
-) -> None:
-    q, _, _ = data.draw(strategies.motions(robot))
+@given(strategies.states(coupled=False))
+def test_articulated_freedoms_factorise_the_inertia(state: strategies.State) -> None:
+    robot, q, _, _, _ = state
     found, _ = articulated_freedoms(robot, q)
     H = oracles.mass_matrix(robot, q)
     products = found.wrench.T @ found.motion / found.diagonal[:, None]

@@ -5,12 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from dynsys import jacobian, synthetic
 from dynsys.errors import ModelError, StateError
-from dynsys.model.tree import KinematicTree
 from dynsys.recursive.jacobian import jacobian_scalars
 from dynsys.recursive.kinematics import transforms, velocities
 from tests import oracles, strategies
@@ -18,27 +16,23 @@ from tests.recursive import scalars
 from tests.recursive.test_kinematics import pose_matrix, with_frames
 
 
-@given(strategies.trees(coupled=True), st.data())
-def test_columns_are_the_oracles_and_the_differences(
-    robot: KinematicTree, data: st.DataObject
-) -> None:
-    q, qd, _ = data.draw(strategies.motions(robot))
+@given(strategies.states())
+def test_columns_are_the_oracles_and_the_differences(state: strategies.State) -> None:
+    robot, q, qd, _, _ = state
     v = velocities(robot, transforms(robot, q), qd)
     for body in range(robot.n_bodies):
         J = jacobian(robot, q, body)
         assert_allclose(J, oracles.jacobian(robot, q, body), atol=1e-11)
         assert_allclose(J @ qd, v[body], atol=1e-11 * (1 + np.abs(v[body]).max()))
-    body = data.draw(st.integers(0, robot.n_bodies - 1))
+    body = robot.n_bodies - 1
     expected = oracles.jacobian_by_differences(robot, q, body)
     assert_allclose(jacobian(robot, q, body), expected, atol=1e-7)
 
 
-@given(strategies.trees(coupled=True), strategies.seeds, st.data())
-def test_jacobian_of_a_frame_is_in_its_coordinates(
-    robot: KinematicTree, seed: int, data: st.DataObject
-) -> None:
+@given(strategies.states(), strategies.seeds)
+def test_jacobian_of_a_frame_is_in_its_coordinates(state: strategies.State, seed: int) -> None:
+    robot, q, _, _, _ = state
     robot = with_frames(robot, seed)
-    q, _, _ = data.draw(strategies.motions(robot))
     for body in range(robot.n_bodies):
         X = oracles.motion_matrix(pose_matrix(robot.frame(f"on_{body}").transform))
         expected = X @ oracles.jacobian(robot, q, body)
@@ -46,10 +40,10 @@ def test_jacobian_of_a_frame_is_in_its_coordinates(
     assert not jacobian(robot, q, "on_-1").any()
 
 
-@given(strategies.trees(max_bodies=5, coupled=True), st.data())
-def test_scalars_of_any_kind(robot: KinematicTree, data: st.DataObject) -> None:
-    q, qd, _ = data.draw(strategies.motions(robot))
-    body = data.draw(st.integers(0, robot.n_bodies - 1))
+@given(strategies.states(max_bodies=5))
+def test_scalars_of_any_kind(state: strategies.State) -> None:
+    robot, q, qd, _, _ = state
+    body = robot.n_bodies - 1
     expected = oracles.jacobian(robot, q, body)
     fine = jacobian_scalars(robot, q.astype(np.longdouble), body)
     assert fine.dtype == np.longdouble

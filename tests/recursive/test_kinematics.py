@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from dynsys import forward_kinematics, synthetic
@@ -32,25 +31,24 @@ def pose_matrix(X: Transform) -> np.ndarray:
     return oracles.pose(np.asarray(X.E, float).T, np.asarray(X.r, float))
 
 
-@given(strategies.trees(coupled=True), strategies.seeds, st.data())
-def test_poses_are_products_of_homogeneous_matrices(
-    robot: KinematicTree, seed: int, data: st.DataObject
-) -> None:
+@given(strategies.states(), strategies.seeds)
+def test_poses_are_products_of_homogeneous_matrices(state: strategies.State, seed: int) -> None:
+    robot, q, _, _, _ = state
     robot = with_frames(robot, seed)
-    q, _, _ = data.draw(strategies.motions(robot))
     expected = oracles.body_poses(robot, q)
     for found, T in zip(poses(robot, transforms(robot, q)), expected, strict=True):
         assert_allclose(pose_matrix(found), T, atol=1e-12)
-    body = data.draw(st.integers(-1, robot.n_bodies - 1))
-    T = expected[body] if body >= 0 else np.eye(4)
-    assert_allclose(pose_matrix(forward_kinematics(robot, q, body)), T, atol=1e-12)
-    T = T @ pose_matrix(robot.frame(f"on_{body}").transform)
-    assert_allclose(pose_matrix(forward_kinematics(robot, q, f"on_{body}")), T, atol=1e-12)
+    for body in range(-1, robot.n_bodies):
+        T = expected[body] if body >= 0 else np.eye(4)
+        assert_allclose(pose_matrix(forward_kinematics(robot, q, body)), T, atol=1e-12)
+        name = f"on_{body}"
+        T = T @ pose_matrix(robot.frame(name).transform)
+        assert_allclose(pose_matrix(forward_kinematics(robot, q, name)), T, atol=1e-12)
 
 
-@given(strategies.trees(coupled=True), st.data())
-def test_velocities_are_rates_of_poses(robot: KinematicTree, data: st.DataObject) -> None:
-    q, qd, _ = data.draw(strategies.motions(robot))
+@given(strategies.states())
+def test_velocities_are_rates_of_poses(state: strategies.State) -> None:
+    robot, q, qd, _, _ = state
     here = poses(robot, transforms(robot, q))
     step = 1e-6
     ahead, behind = (
@@ -63,12 +61,10 @@ def test_velocities_are_rates_of_poses(robot: KinematicTree, data: st.DataObject
         assert_allclose(v, rate, atol=1e-7 * (1 + np.abs(v).max()))
 
 
-@given(strategies.trees(coupled=True), strategies.seeds, st.data())
-def test_named_wrenches_do_the_work_of_their_frames(
-    robot: KinematicTree, seed: int, data: st.DataObject
-) -> None:
+@given(strategies.states(), strategies.seeds)
+def test_named_wrenches_do_the_work_of_their_frames(state: strategies.State, seed: int) -> None:
+    robot, q, qd, _, _ = state
     robot = with_frames(robot, seed)
-    q, qd, _ = data.draw(strategies.motions(robot))
     rng = np.random.default_rng(seed)
     names = [f"on_{i}" for i in range(-1, robot.n_bodies)] + list(robot.body_names)
     given_wrenches = {name: rng.normal(size=6) for name in names}

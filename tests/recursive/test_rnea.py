@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from dynsys import rnea, synthetic
+from dynsys import aba, rnea, synthetic
 from dynsys.errors import StateError
-from dynsys.model.tree import KinematicTree
 from dynsys.recursive.crba import crba_scalars
 from dynsys.recursive.kinematics import transforms
 from dynsys.recursive.rnea import net_wrenches, rnea_scalars
@@ -19,29 +19,17 @@ from tests import oracles, strategies
 from tests.recursive import scalars
 
 
-def wrenches(robot: KinematicTree, data: st.DataObject) -> Array | None:
-    """Draw external wrenches (n_bodies, 6), or none."""
-    if not data.draw(st.booleans()):
-        return None
-    rng = np.random.default_rng(data.draw(strategies.seeds))
-    return np.asarray(rng.normal(scale=5.0, size=(robot.n_bodies, 6)))
-
-
-@given(strategies.trees(coupled=True), st.data())
-def test_torques_are_the_projected_equations_of_motion(
-    robot: KinematicTree, data: st.DataObject
-) -> None:
-    q, qd, qdd = data.draw(strategies.motions(robot))
-    f_ext = wrenches(robot, data)
+@given(strategies.states())
+def test_torques_are_the_projected_equations_of_motion(state: strategies.State) -> None:
+    robot, q, qd, qdd, f_ext = state
     expected = oracles.inverse_dynamics(robot, q, qd, qdd, f_ext)
     atol = 1e-10 * (1 + np.abs(expected).max(initial=0))
     assert_allclose(rnea(robot, q, qd, qdd, f_ext), expected, atol=atol)
 
 
-@given(strategies.trees(max_bodies=4, coupled=True), st.data())
-def test_net_wrench_is_the_rate_of_momentum(robot: KinematicTree, data: st.DataObject) -> None:
-    q, qd, qdd = data.draw(strategies.motions(robot))
-    f_ext = wrenches(robot, data)
+@given(strategies.states(max_bodies=4))
+def test_net_wrench_is_the_rate_of_momentum(state: strategies.State) -> None:
+    robot, q, qd, qdd, f_ext = state
     found = net_wrenches(robot, transforms(robot, q), qd, qdd, f_ext)
     bias = net_wrenches(robot, transforms(robot, q), qd, None, f_ext)
     pushed = np.zeros((robot.n_bodies, 6)) if f_ext is None else f_ext
@@ -52,12 +40,9 @@ def test_net_wrench_is_the_rate_of_momentum(robot: KinematicTree, data: st.DataO
             assert_allclose(net + pushed[i], rate, atol=atol)
 
 
-@given(strategies.trees(max_bodies=5, coupled=True), st.data())
-def test_power_of_torques_and_wrenches_is_the_rate_of_energy(
-    robot: KinematicTree, data: st.DataObject
-) -> None:
-    q, qd, qdd = data.draw(strategies.motions(robot))
-    f_ext = wrenches(robot, data)
+@given(strategies.states(max_bodies=5))
+def test_power_of_torques_and_wrenches_is_the_rate_of_energy(state: strategies.State) -> None:
+    robot, q, qd, qdd, f_ext = state
     power = float(rnea(robot, q, qd, qdd, f_ext) @ qd)
     if f_ext is not None:
         power += sum(
@@ -69,11 +54,9 @@ def test_power_of_torques_and_wrenches_is_the_rate_of_energy(
     assert abs(power - rate) < 1e-6 * scale
 
 
-@given(strategies.trees(max_bodies=4, coupled=True), st.data())
-def test_torques_at_rest_are_the_slope_of_potential_energy(
-    robot: KinematicTree, data: st.DataObject
-) -> None:
-    q, _, _ = data.draw(strategies.motions(robot))
+@given(strategies.states(max_bodies=4))
+def test_torques_at_rest_are_the_slope_of_potential_energy(state: strategies.State) -> None:
+    robot, q, _, _, _ = state
     rest = np.zeros(robot.nv)
     found = rnea(robot, q, rest, rest)
     for k, e in enumerate(np.eye(robot.nv)):
@@ -85,9 +68,9 @@ def test_torques_at_rest_are_the_slope_of_potential_energy(
         assert_allclose(found[k], slope, atol=1e-7 * (1 + np.abs(found).max()))
 
 
-@given(strategies.trees(max_bodies=5, coupled=True), st.data())
-def test_numbers_of_higher_precision_stay_so(robot: KinematicTree, data: st.DataObject) -> None:
-    q, qd, qdd = data.draw(strategies.motions(robot))
+@given(strategies.states(max_bodies=5))
+def test_numbers_of_higher_precision_stay_so(state: strategies.State) -> None:
+    robot, q, qd, qdd, _ = state
     expected = oracles.inverse_dynamics(robot, q, qd, qdd)
     q, qd, qdd = (x.astype(np.longdouble) for x in (q, qd, qdd))
     found = rnea_scalars(robot, q, qd, qdd)
@@ -100,11 +83,10 @@ def test_numbers_of_higher_precision_stay_so(robot: KinematicTree, data: st.Data
     assert (np.abs(inertial - H @ qdd) <= 1e-16 * (1 + scale.max(initial=0))).all()
 
 
-@given(strategies.trees(max_bodies=4, coupled=True), st.data())
-def test_scalars_that_are_no_numbers(robot: KinematicTree, data: st.DataObject) -> None:
-    q, qd, qdd = data.draw(strategies.motions(robot))
+@given(strategies.states(max_bodies=4))
+def test_scalars_that_are_no_numbers(state: strategies.State) -> None:
+    robot, q, qd, qdd, f_ext = state
     jerk = np.cos(np.arange(robot.nv))
-    f_ext = wrenches(robot, data)
     found = rnea_scalars(
         robot,
         scalars.duals(q, scalars.position_rates(robot, q, qd)),
@@ -125,13 +107,14 @@ def test_scalars_that_are_no_numbers(robot: KinematicTree, data: st.DataObject) 
     assert_allclose(scalars.rates(found), rate, atol=1e-5 * scale)
 
 
-def test_wrong_vectors_are_named() -> None:
+@pytest.mark.parametrize(("function", "third"), [(rnea, "qdd"), (aba, "torque")])
+def test_wrong_vectors_are_named(function: Callable[..., Array], third: str) -> None:
     robot, x = synthetic.chain(3), np.zeros(3)
     for arguments, message in (
         ((np.zeros(2), x, x), "q of robot"),
         ((x, np.zeros(2), x), "qd of robot"),
-        ((x, x, np.array([0, np.nan, 0])), r"qdd\[1\].*'link_2'"),
+        ((x, x, np.array([0, np.nan, 0])), rf"{third}\[1\].*'link_2'"),
         ((x, x, x, np.zeros((3, 5))), "f_ext of robot"),
     ):
         with pytest.raises(StateError, match=message):
-            rnea(robot, *arguments)
+            function(robot, *arguments)

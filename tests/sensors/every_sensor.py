@@ -4,33 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+import sensors as kinds
 from dynsys.model import synthetic
 from dynsys.model.spatial import Inertia, Transform
 from dynsys.model.tree import Frame, KinematicTree, Weld
-from sensors import (
-    AbstractSensor,
-    Accelerometer,
-    ActionReaction,
-    AngularAccelerometer,
-    CentreOfMassAcceleration,
-    CentroidalMomentumRate,
-    ExternalWrench,
-    FiveAxisPlate,
-    ForceAlongDirection,
-    ForceTorque,
-    Gyroscope,
-    Imu,
-    JointAcceleration,
-    JointTorque,
-    LinearMeasurement,
-    LoadCellPlate,
-    LoopClosure,
-    MimicConstraint,
-    MotorAcceleration,
-    MotorTorque,
-    PureForce,
-    RigidContact,
-)
 from tests.sensors.truth import SIDE
 
 
@@ -43,32 +20,34 @@ def robot() -> KinematicTree:
     return KinematicTree("tree", tree.bodies, frames, welds={"seam": weld, "plate": weld})
 
 
-def sensors(of: KinematicTree) -> list[AbstractSensor]:
+def sensors(of: KinematicTree) -> list[kinds.AbstractSensor]:
     joint, other = of.joint_names[1], of.joint_names[3]
     pose = {"xyz": (0.1, 0.2, 0.3), "rpy": (0.5, -0.2, 0.1)}
     return [
-        JointTorque("torque", joint, std=0.5),
-        JointAcceleration("acceleration", joint, 0),
-        MotorTorque("motor", joint, 50.0, viscous=0.1, coulomb=0.2, rotor_inertia=1e-4),
-        MotorAcceleration("encoder", joint, 50.0),
-        MimicConstraint("mimic", joint, other, -2.0),
-        Accelerometer("accelerometer", "tool", std=(0.1, 0.2, 0.3), **pose),
-        Gyroscope("gyroscope", "tool", **pose),
-        AngularAccelerometer("angular", "tool", **pose),
-        Imu("imu", "wall", angular=True, std=(0.1, 0.2, 0.3), **pose),
-        ForceTorque("ft", other, components=("fx", "tz"), measures="on_parent", **pose),
-        ForceTorque("seam_ft", "seam", external="before", std=(0.1, 1.0)),
-        ExternalWrench("contact", "tool", components=("fz", "tx"), value=(0.0, 1.0), **pose),
-        LoadCellPlate("plate", "sole", covariance=np.diag([1.0, 2.0, 3.0]), **pose),
-        FiveAxisPlate("five", "sole", **pose),
-        PureForce("point", "tool", xyz=(0.1, 0.2, 0.3)),
-        ForceAlongDirection("line", "tool", (1.0, 2.0, 3.0)),
-        RigidContact("stand", "sole", holds="point"),
-        LoopClosure("loop", "tool", "sole", ("x", "rz")),
-        ActionReaction("grip", "tool", "sole"),
-        CentreOfMassAcceleration("com"),
-        CentroidalMomentumRate("momentum", "tool"),
-        LinearMeasurement(
+        kinds.JointTorque("torque", joint, std=0.5),
+        kinds.JointAcceleration("acceleration", joint, 0),
+        kinds.MotorTorque("motor", joint, 50.0, viscous=0.1, coulomb=0.2, rotor_inertia=1e-4),
+        kinds.MotorAcceleration("encoder", joint, 50.0),
+        kinds.MimicConstraint("mimic", joint, other, -2.0),
+        kinds.Accelerometer("accelerometer", "tool", std=(0.1, 0.2, 0.3), **pose),
+        kinds.Gyroscope("gyroscope", "tool", **pose),
+        kinds.AngularAccelerometer("angular", "tool", **pose),
+        kinds.Imu("imu", "wall", angular=True, std=(0.1, 0.2, 0.3), **pose),
+        kinds.ForceTorque("ft", other, components=("fx", "tz"), measures="on_parent", **pose),
+        kinds.ForceTorque("seam_ft", "seam", external="before", std=(0.1, 1.0)),
+        kinds.ExternalWrench(
+            "contact", "tool", components=("fz", "tx"), value=(0.0, 1.0), **pose
+        ),
+        kinds.LoadCellPlate("plate", "sole", covariance=np.diag([1.0, 2.0, 3.0]), **pose),
+        kinds.FiveAxisPlate("five", "sole", **pose),
+        kinds.PureForce("point", "tool", xyz=(0.1, 0.2, 0.3)),
+        kinds.ForceAlongDirection("line", "tool", (1.0, 2.0, 3.0)),
+        kinds.RigidContact("stand", "sole", holds="point"),
+        kinds.LoopClosure("loop", "tool", "sole", ("x", "rz")),
+        kinds.ActionReaction("grip", "tool", "sole"),
+        kinds.CentreOfMassAcceleration("com"),
+        kinds.CentroidalMomentumRate("momentum", "tool"),
+        kinds.LinearMeasurement(
             "rows",
             {"torque": {joint: [1.0]}, "external_wrench": {"tool": [1, 0, 0, 0, 0, 2.0]}},
             bias=3.0,

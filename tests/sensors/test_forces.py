@@ -27,16 +27,16 @@ from sensors import (
 from tests.sensors.truth import OFFSET, RPY, SIDE, TOLERANCE, XYZ, Motion, with_frames
 
 
-@pytest.fixture(params=range(3))
-def motion(request: pytest.FixtureRequest) -> Motion:
-    tree = synthetic.random_tree(6, request.param)
-    return Motion.random(with_frames(tree, tool=4, sole=2, pedestal=-1), request.param)
-
-
 def moved(wrench: Array, pose: Transform) -> Array:
     """Wrench in base coordinates about the base's origin, seen in a frame at ``pose``."""
     moment = wrench[:3] - np.cross(pose.r, wrench[3:])
     return np.concatenate([pose.E @ moment, pose.E @ wrench[3:]])
+
+
+@pytest.fixture(params=range(3))
+def motion(request: pytest.FixtureRequest) -> Motion:
+    tree = synthetic.random_tree(6, request.param)
+    return Motion.random(with_frames(tree, tool=4, sole=2, pedestal=-1), request.param)
 
 
 @pytest.mark.parametrize("measures", ["on_child", "on_parent"])

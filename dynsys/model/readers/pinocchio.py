@@ -11,15 +11,7 @@ from typing import Any
 import numpy as np
 
 from dynsys.errors import ModelError
-from dynsys.model.joints import (
-    AbstractJoint,
-    Free,
-    Helical,
-    Planar,
-    Prismatic,
-    Revolute,
-    Spherical,
-)
+from dynsys.model import joints
 from dynsys.model.readers.assembly import Assembly, InertiaPolicy, check_policies, emit
 from dynsys.model.spatial import Inertia, Transform, without_rounding
 from dynsys.model.tree import Body, Coupling, Frame, KinematicTree
@@ -70,15 +62,15 @@ def from_pinocchio(model: Any, *, inertia: InertiaPolicy = "warn") -> KinematicT
     return tree
 
 
-def pinocchio_joint(joint: Any, name: str) -> AbstractJoint:
+def pinocchio_joint(joint: Any, name: str) -> joints.AbstractJoint:
     """Return the dynsys counterpart of one ``pinocchio`` joint model."""
     short = joint.shortname()
     if short == "JointModelFreeFlyer":
-        return Free()
+        return joints.Free()
     if short == "JointModelPlanar":
-        return Planar(np.array([0.0, 0.0, 1.0]))
+        return joints.Planar(np.array([0.0, 0.0, 1.0]))
     if short == "JointModelSpherical":
-        return Spherical()
+        return joints.Spherical()
     if short != "JointModelComposite" and (joint.nv == 1 or short == "JointModelMimic"):
         S = pinocchio_subspace(joint)
         if S.shape == (6, 1):
@@ -89,7 +81,7 @@ def pinocchio_joint(joint: Any, name: str) -> AbstractJoint:
     )
 
 
-def _screw(S: Array, joint: Any, name: str) -> AbstractJoint:
+def _screw(S: Array, joint: Any, name: str) -> joints.AbstractJoint:
     if joint.shortname() == "JointModelMimic":  # its S carries the ratio
         S = S / (float(np.linalg.norm(S[:3])) or float(np.linalg.norm(S)) or 1.0)
         scaling = float(joint.extract().scaling)
@@ -98,10 +90,10 @@ def _screw(S: Array, joint: Any, name: str) -> AbstractJoint:
     if not angular.any() and not linear.any():
         raise ModelError(f"joint {name!r}: its motion subspace is zero")
     if not linear.any():
-        return Revolute(angular)
+        return joints.Revolute(angular)
     if not angular.any():
-        return Prismatic(linear)
-    return Helical(angular, pitch=float(angular @ linear))
+        return joints.Prismatic(linear)
+    return joints.Helical(angular, pitch=float(angular @ linear))
 
 
 def pinocchio_subspace(joint: Any) -> Array:
@@ -173,10 +165,10 @@ def _couplings(model: Any) -> dict[int, Coupling]:
     return couplings
 
 
-def velocity_order(joint: AbstractJoint) -> list[int]:
+def velocity_order(joint: joints.AbstractJoint) -> list[int]:
     """Our velocity entries in the order of Pinocchio and MuJoCo: theirs = ours[order]."""
-    if isinstance(joint, Free):
+    if isinstance(joint, joints.Free):
         return [3, 4, 5, 0, 1, 2]
-    if isinstance(joint, Planar):
+    if isinstance(joint, joints.Planar):
         return [1, 2, 0]
     return list(range(joint.nv))
