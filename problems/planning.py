@@ -18,7 +18,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from dynsys.errors import DynsysError, LayoutError, nearest_name
-from dynsys.kernel.kernel import Kernel
+from dynsys.kernel.build import build_kernel
 from dynsys.model.expanded import expanded_parent
 from dynsys.model.tree import KinematicTree
 from dynsys.plan.fingerprint import Fingerprint, fingerprint_parts
@@ -306,7 +306,7 @@ def _time(program: Program, states: Any) -> float | None:
 def program_nanoseconds(program: Program, states: Array) -> float:
     """Nanoseconds per state of a program as machine code, at inputs (n, n_inputs)."""
     signature = Signature((("x", program.n_inputs),), (("out", len(program.outputs)),))
-    kernel = Kernel.compile(program, signature)
+    kernel = build_kernel(program, signature)
     inputs = np.ascontiguousarray(np.tile(states, (22, 1))[:256])
     best = np.inf
     for _ in range(ROUNDS):

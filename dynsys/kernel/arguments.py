@@ -7,8 +7,8 @@ overlap another array, are computed in fresh arrays and copied back.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -20,16 +20,65 @@ __all__ = [
     "SHAPE_WORDS",
     "FloatArray",
     "all_usable",
-    "copy_back",
+    "batch_converted",
     "input_array",
     "input_rows",
-    "input_vectors",
+    "one_converted",
     "output_target",
-    "output_targets",
 ]
 
 FloatArray: TypeAlias = NDArray[Any]
 SHAPE_WORDS = "shape ({}), got"
+
+
+class ConvertingKernel(Protocol):
+    """What a kernel must offer for its arguments to be converted."""
+
+    signature: Signature
+    arithmetic: np.dtype[Any]
+    length_words: str
+    fast: Callable[..., bool | None]
+
+    def empty_rows(self, n: int) -> tuple[FloatArray, ...]:
+        """New output arrays for n states."""
+
+    def run_rows(self, arrays: Sequence[Any], n: int, threads: int) -> bool | None:
+        """All rows of a batch; None if the arrays don't fit."""
+
+
+def one_converted(
+    kernel: ConvertingKernel, inputs: Sequence[ArrayLike], outputs: Sequence[FloatArray]
+) -> bool:
+    """One state of awkward arguments: whether all outputs are finite."""
+    signature, dtype = kernel.signature, kernel.arithmetic
+    signature.check_count(inputs, outputs)
+    arrays = [
+        input_array(value, name, (size,), dtype, kernel.length_words)
+        for value, (name, size) in zip(inputs, signature.inputs, strict=True)
+    ]
+    targets = _output_targets(outputs, signature, arrays, dtype)
+    finite = kernel.fast(*arrays, *targets)
+    _copy_back(outputs, targets)
+    return bool(finite)
+
+
+def batch_converted(
+    kernel: ConvertingKernel,
+    inputs: Sequence[ArrayLike],
+    out: Sequence[FloatArray] | None,
+    threads: int,
+) -> tuple[tuple[FloatArray, ...], bool]:
+    """Rows of awkward arguments: outputs, and whether all are finite."""
+    signature, dtype = kernel.signature, kernel.arithmetic
+    arrays = input_rows(inputs, signature, dtype)
+    n = len(arrays[0])
+    outputs = kernel.empty_rows(n) if out is None else tuple(out)
+    targets = _output_targets(outputs, signature, arrays, dtype, (n,))
+    finite = kernel.run_rows([*arrays, *targets], n, threads)
+    if finite is None and n:
+        raise MemoryError("no memory is left for the scratch of a batch")
+    _copy_back(outputs, targets)
+    return outputs, finite is not False
 
 
 def is_usable(array: FloatArray, dtype: DTypeLike = np.float64) -> bool:
@@ -95,17 +144,6 @@ def input_array(
     return array if is_usable(array, dtype) else array.copy()
 
 
-def input_vectors(
-    values: Sequence[ArrayLike], signature: Signature, dtype: DTypeLike, words: str
-) -> list[FloatArray]:
-    """Inputs (size,) of one state in a usable form."""
-    signature.check_count(values, None)
-    return [
-        input_array(value, name, (size,), dtype, words)
-        for value, (name, size) in zip(values, signature.inputs, strict=True)
-    ]
-
-
 def input_rows(
     values: Sequence[ArrayLike], signature: Signature, dtype: DTypeLike = np.float64
 ) -> list[FloatArray]:
@@ -141,7 +179,7 @@ def output_target(
     return array if usable else np.empty(shape, dtype)
 
 
-def output_targets(
+def _output_targets(
     outputs: Sequence[FloatArray],
     signature: Signature,
     inputs: Sequence[FloatArray],
@@ -156,7 +194,7 @@ def output_targets(
     return targets
 
 
-def copy_back(outputs: Sequence[FloatArray], targets: Sequence[FloatArray]) -> None:
+def _copy_back(outputs: Sequence[FloatArray], targets: Sequence[FloatArray]) -> None:
     """Give the outputs what was computed in other arrays."""
     for array, target in zip(outputs, targets, strict=True):
         if array is not target:

@@ -22,7 +22,7 @@ from dynsys.errors import DynsysError
 from dynsys.kernel.cache import KernelCache, fingerprint
 from dynsys.kernel.kernel import Kernel
 from dynsys.kernel.llvm.computation import AbstractComputation, compile_computation
-from dynsys.kernel.llvm.target import host
+from dynsys.kernel.llvm.target import Target, host
 from dynsys.model.tree import KinematicTree
 from dynsys.plan.fingerprint import fingerprint_robot
 from dynsys.plan.pivots import pivot_safety
@@ -33,7 +33,13 @@ from dynsys.program.program import Program
 from dynsys.program.signature import Signature
 from dynsys.types import Array, BoolArray
 
-__all__ = ["dynamics_kernel", "estimation_kernel", "guarded_dynamics", "kernel_from"]
+__all__ = [
+    "build_kernel",
+    "dynamics_kernel",
+    "estimation_kernel",
+    "guarded_dynamics",
+    "kernel_from",
+]
 
 CHECK_STATES = 3
 PIVOT_MARGIN = 1e10
@@ -144,6 +150,19 @@ def estimation_kernel(
         dtype=dtype,
         cache=cache,
     )
+
+
+def build_kernel(
+    computation: Program | AbstractComputation,
+    signature: Signature,
+    *,
+    dtype: str = "float64",
+    target: Target | None = None,
+    segment: int | None = None,
+) -> Kernel:
+    """Compile and load without a cache, at most ``segment`` operations in one function."""
+    code = compile_computation(computation, signature, dtype, target or host(), segment)
+    return Kernel(code, signature, dtype)
 
 
 def kernel_from(

@@ -17,26 +17,10 @@ from typing import Any, Protocol, TypeAlias, final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynsys.kernel.arguments import (
-    SHAPE_WORDS,
-    FloatArray,
-    copy_back,
-    input_rows,
-    input_vectors,
-    output_targets,
-)
-from dynsys.kernel.llvm.computation import AbstractComputation, compile_computation
-from dynsys.kernel.llvm.target import Target, host, load_object
-from dynsys.kernel.python_entry import (
-    CHUNK,
-    FastCall,
-    builtin_function,
-    portable_call,
-    portable_rows,
-    share,
-)
+from dynsys.kernel.arguments import SHAPE_WORDS, FloatArray, batch_converted, one_converted
+from dynsys.kernel.llvm.target import load_object
+from dynsys.kernel.python_entry import CHUNK, FastCall, call_function, rows_function, share
 from dynsys.kernel.threads import SharedRows
-from dynsys.program.program import Program
 from dynsys.program.signature import Signature
 
 __all__ = ["AbstractCompiledKernel", "AbstractKernel", "Kernel"]
@@ -98,10 +82,7 @@ class AbstractCompiledKernel(ABC):
             outputs = tuple(out)
         finite = self.fast(*inputs, *outputs)
         if finite is None:
-            vectors = input_vectors(inputs, self.signature, self.arithmetic, self.length_words)
-            targets = output_targets(outputs, self.signature, vectors, self.arithmetic)
-            finite = bool(self.fast(*vectors, *targets))
-            copy_back(outputs, targets)
+            finite = one_converted(self, inputs, outputs)
         return outputs, finite
 
     def batch(
@@ -122,52 +103,32 @@ class AbstractCompiledKernel(ABC):
             self.signature.check_count(inputs, out)  # the fast way knows their sum only
         first = inputs[0] if inputs else None
         n = len(first) if isinstance(first, np.ndarray) and first.ndim == 2 else 0
-        outputs = self._rows_out(n) if out is None else tuple(out)
-        finite = self._shared.run(partial(self._fast_rows, (*inputs, *outputs)), n, threads)
+        outputs = self.empty_rows(n) if out is None else tuple(out)
+        finite = self.run_rows((*inputs, *outputs), n, threads)
         if finite is None:
-            rows = input_rows(inputs, self.signature, self.arithmetic)
-            n = len(rows[0])
-            outputs = self._rows_out(n) if out is None else tuple(out)
-            targets = output_targets(outputs, self.signature, rows, self.arithmetic, (n,))
-            finite = self._shared.run(partial(self._fast_rows, (*rows, *targets)), n, threads)
-            if finite is None and n:
-                raise MemoryError("no memory is left for the scratch of a batch")
-            copy_back(outputs, targets)
-        return outputs, finite is not False
+            return batch_converted(self, inputs, out, threads)
+        return outputs, finite
 
-    def _rows_out(self, n: int) -> tuple[FloatArray, ...]:
+    def empty_rows(self, n: int) -> tuple[FloatArray, ...]:
+        """New output arrays for n states."""
         return tuple([np.empty((n, size), self.dtype) for size in self._sizes])
+
+    def run_rows(self, arrays: Sequence[Any], n: int, threads: int) -> bool | None:
+        """All n rows of a batch by up to so many threads; None if the arrays don't fit."""
+        return self._shared.run(partial(self._fast_rows, arrays), n, threads)
 
 
 @final
 class Kernel(AbstractCompiledKernel):
-    """Machine code of a program: outputs from inputs, for one state or many."""
+    """Machine code of a program, as :mod:`dynsys.kernel.build` compiles it, loaded."""
 
     length_words = "{} numbers, got an array"
 
     def __init__(self, code: bytes, signature: Signature, dtype: str = "float64") -> None:
         super().__init__(signature, dtype, dtype, CHUNK)
-        loaded = self._loaded = load_object(code)
-        self.fast = builtin_function(loaded.call, loaded) or portable_call(
-            signature, dtype, loaded.one
-        )
-        self._rows = builtin_function(loaded.rows, loaded) or portable_rows(
-            signature, dtype, loaded.share
-        )
-
-    @classmethod
-    def compile(
-        cls,
-        computation: Program | AbstractComputation,
-        signature: Signature,
-        *,
-        dtype: str = "float64",
-        target: Target | None = None,
-        segment: int | None = None,
-    ) -> Kernel:
-        """Compile and load; ``segment`` operations at most go into one function."""
-        code = compile_computation(computation, signature, dtype, target or host(), segment)
-        return cls(code, signature, dtype)
+        self._loaded = load_object(code)
+        self.fast = call_function(self._loaded, signature, dtype)
+        self._rows = rows_function(self._loaded, signature, dtype)
 
     @property
     def address(self) -> int:

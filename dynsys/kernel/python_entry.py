@@ -21,8 +21,9 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,11 +43,13 @@ __all__ = [
     "CHUNK",
     "RUNTIME_PLACES",
     "FastCall",
-    "builtin_function",
+    "LoadedCode",
+    "call_function",
     "emit_call",
     "emit_rows",
     "portable_call",
     "portable_rows",
+    "rows_function",
     "runtime_addresses",
     "share",
 ]
@@ -361,7 +364,29 @@ class _MethodDef(ctypes.Structure):
     )
 
 
-def builtin_function(address: int, keep: Any) -> FastCall | None:
+@final
+@dataclass(frozen=True, eq=False)
+class LoadedCode:
+    """Addresses of the functions of a kernel; the code lives as long as this object."""
+
+    one: int
+    share: int
+    call: int
+    rows: int
+    keep: Any  # the JIT library and its tracker
+
+
+def call_function(loaded: LoadedCode, signature: Signature, dtype: str) -> FastCall:
+    """``call`` as a Python function."""
+    return _builtin(loaded.call, loaded) or portable_call(signature, dtype, loaded.one)
+
+
+def rows_function(loaded: LoadedCode, signature: Signature, dtype: str) -> FastCall:
+    """``rows`` as a Python function."""
+    return _builtin(loaded.rows, loaded) or portable_rows(signature, dtype, loaded.share)
+
+
+def _builtin(address: int, keep: Any) -> FastCall | None:
     """Machine code of a METH_FASTCALL function as a Python built-in that keeps ``keep`` alive.
 
     None where the interpreter lays out objects differently (PyPy, free-threaded builds).

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 
 from dynsys.errors import KernelBuildError
-from dynsys.kernel.kernel import Kernel
+from dynsys.kernel.build import build_kernel
 from dynsys.kernel.llvm.computation import program_text
 from dynsys.kernel.llvm.target import host
 from dynsys.kernel.schedule import make_schedule
@@ -24,7 +24,7 @@ def both_ways(
     program: Program, signature: Signature, x: np.ndarray, **options: object
 ) -> list[np.ndarray]:
     """Outputs (n, n_outputs) by batch and by one call per state."""
-    kernel = Kernel.compile(program, signature, **options)  # type: ignore[arg-type]
+    kernel = build_kernel(program, signature, **options)  # type: ignore[arg-type]
     cuts = np.cumsum([size for _, size in signature.inputs])[:-1]
     groups = np.split(x.astype(kernel.dtype), cuts, axis=1)
     batch, finite = kernel.batch(*groups)
@@ -143,11 +143,11 @@ def test_sizes_must_match_the_signature() -> None:
     g = Graph()
     x = g.inputs(3)
     with pytest.raises(KernelBuildError, match="2 inputs"):
-        Kernel.compile(g.program([x[0]]), Signature((("x", 2),), (("y", 1),)))
+        build_kernel(g.program([x[0]]), Signature((("x", 2),), (("y", 1),)))
     with pytest.raises(KernelBuildError, match="float16"):
-        Kernel.compile(g.program([x[0]]), Signature((("x", 3),), (("y", 1),)), dtype="float16")
+        build_kernel(g.program([x[0]]), Signature((("x", 3),), (("y", 1),)), dtype="float16")
     with pytest.raises(KernelBuildError, match="at least one input"):
-        Kernel.compile(g.program([]), Signature((("x", 3),), ()))
+        build_kernel(g.program([]), Signature((("x", 3),), ()))
     with pytest.raises(KernelBuildError, match="output 'x' is an input here"):
         Signature((("x", 3),), (("x", 1),))
     with pytest.raises(KernelBuildError, match="'y' is asked for twice"):

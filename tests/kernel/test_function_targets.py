@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from dynsys.kernel.build import build_kernel
 from dynsys.kernel.kernel import Kernel
 from dynsys.kernel.llvm.computation import MatrixProgram
 from dynsys.kernel.llvm.ltdl import LtdlCode, ltdl_computation
@@ -39,7 +40,7 @@ def matrix_kernel(
     assert isinstance(made, MatrixProgram)
     size = n if quantity.startswith("in") else 6 * len(BODIES)
     signature = Signature((("q", robot.nq),), ((quantity, size * size),))
-    return Kernel.compile(made, signature, dtype=dtype, target=target), size
+    return build_kernel(made, signature, dtype=dtype, target=target), size
 
 
 @pytest.mark.parametrize(
@@ -90,7 +91,7 @@ def test_ltdl_of_every_remainder(n: int, disable: tuple[str, ...]) -> None:
     robot, target = synthetic.chain(n), host(disable=disable)
     made = ltdl_computation(expanded_parent(robot), target.tile_width("float64"))
     signature = Signature((("H", n * n),), (("L", n * n), ("diagonal", n)))
-    kernel = Kernel.compile(made, signature, target=target)
+    kernel = build_kernel(made, signature, target=target)
     H = crba(robot, states(robot, 1)[0])
     (L, diagonal), finite = kernel.one(np.ravel(H))
     assert finite

@@ -16,6 +16,7 @@ import pytest
 
 from dynsys.errors import KernelBuildError, StateError
 from dynsys.kernel import threads as row_threads
+from dynsys.kernel.build import build_kernel
 from dynsys.kernel.kernel import Kernel
 from dynsys.kernel.llvm.computation import compile_computation
 from dynsys.kernel.llvm.target import host
@@ -44,7 +45,7 @@ def program() -> Program:
 
 @pytest.fixture(scope="module")
 def kernel(program: Program) -> Kernel:
-    return Kernel.compile(program, SIGNATURE)
+    return build_kernel(program, SIGNATURE)
 
 
 def states(n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -169,7 +170,7 @@ def test_rows_of_any_stride(kernel: Kernel, program: Program) -> None:
 
 
 def test_single_precision(program: Program) -> None:
-    kernel = Kernel.compile(program, SIGNATURE, dtype="float32")
+    kernel = build_kernel(program, SIGNATURE, dtype="float32")
     q, qd = states(21)
     got, _ = kernel.batch(q.astype(np.float32), qd.astype(np.float32))
     assert got[0].dtype == np.float32
@@ -255,7 +256,7 @@ def test_a_batch_is_done_where_no_thread_can_be_started(
 
     monkeypatch.setattr(threading.Thread, "start", refuse)
     row_threads._pool.cache_clear()
-    kernel = Kernel.compile(program, SIGNATURE)
+    kernel = build_kernel(program, SIGNATURE)
     q, qd = states(1000)
     check(kernel.batch(q, qd, threads=2)[0], expect(program, q, qd))
 
@@ -338,7 +339,7 @@ def test_wrong_arguments(kernel: Kernel) -> None:
 
 
 def test_code_lives_as_long_as_its_function(program: Program) -> None:
-    fast = Kernel.compile(program, SIGNATURE).fast
+    fast = build_kernel(program, SIGNATURE).fast
     gc.collect()
     q, qd = (x[0].copy() for x in states(1))
     out = (np.empty(NV), np.empty(1))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from dynsys.kernel.build import build_kernel
 from dynsys.kernel.kernel import Kernel
 from dynsys.kernel.llvm.sincos import LIMIT
 from dynsys.kernel.llvm.target import host
@@ -20,7 +21,7 @@ def sincos_kernel(n: int, dtype: str, disable: tuple[str, ...] = ()) -> Kernel:
     x = g.inputs(n)
     outputs = [*np.sin(x), *np.cos(x)]
     signature = Signature((("x", n),), (("sin", n), ("cos", n)))
-    return Kernel.compile(
+    return build_kernel(
         g.program(outputs), signature, dtype=dtype, target=host(disable=disable)
     )
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dynsys.errors import KernelBuildError
-from dynsys.kernel.kernel import Kernel
+from dynsys.kernel.build import build_kernel
 from dynsys.kernel.llvm.computation import program_text
 from dynsys.kernel.llvm.target import Target, aarch64, compile_object, host, x86_64
 from dynsys.model import synthetic
@@ -38,7 +38,7 @@ def test_fewer_features_give_the_same_numbers(
     target = host(disable=disable)
     assert target.vector_bits <= (256 if disable == ("avx512f",) else 128)
     assert "+avx512" not in target.features  # LLVM: any of them brings avx512f back
-    kernel = Kernel.compile(program, SIGNATURE, dtype=dtype, target=target)
+    kernel = build_kernel(program, SIGNATURE, dtype=dtype, target=target)
     x = admissible_inputs(ROBOT, 11, 3)
     q, qd, qdd = np.split(x.astype(dtype), [ROBOT.nq, ROBOT.nq + ROBOT.nv], axis=1)
     (torque,), finite = kernel.batch(q, qd, qdd)
@@ -72,7 +72,7 @@ def test_object_code_for_other_processors(
 
 def test_unknown_processors_are_refused(program: Program) -> None:
     with pytest.raises(KernelBuildError, match="reference"):
-        Kernel.compile(program, SIGNATURE, target=Target("pdp11-dec", "", "", 128, False))
+        build_kernel(program, SIGNATURE, target=Target("pdp11-dec", "", "", 128, False))
 
 
 def test_keys_differ_where_code_may_differ() -> None:

@@ -1,4 +1,4 @@
-"""Target: the processor that machine code is made for, and its vector width."""
+"""Target: the processor that machine code is made for; object code compiled and loaded."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ import ctypes
 import ctypes.util
 import sys
 from dataclasses import dataclass
-from typing import Any, final
+from typing import final
 
 import llvmlite.binding as llvm
 
 from dynsys.errors import KernelBuildError
-from dynsys.kernel.python_entry import RUNTIME_PLACES, runtime_addresses
+from dynsys.kernel.python_entry import RUNTIME_PLACES, LoadedCode, runtime_addresses
 
 __all__ = [
-    "LoadedCode",
     "Target",
     "aarch64",
     "compile_object",
@@ -98,8 +97,7 @@ def aarch64() -> Target:
     return Target("aarch64-unknown-linux-gnu", "generic", "+neon", 128, True)
 
 
-# ----------------------------------------------------------------------
-# LLVM text to object code (bytes), and object code to callable addresses.
+# ---- LLVM text to object code (bytes), object code to callable addresses ---------------------
 
 _FUNCTIONS = ("one", "share", "call", "rows", "runtime")
 
@@ -132,18 +130,6 @@ def compile_object(text: str, target: Target, *, level: int = 1) -> bytes:
             f"LLVM could not compile a kernel for {target.triple} ({target.cpu}): {error}. "
             'The backend "reference" computes the same without machine code.'
         ) from error
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class LoadedCode:
-    """Addresses of the functions of a kernel; the code lives as long as this object."""
-
-    one: int
-    share: int
-    call: int
-    rows: int
-    keep: Any  # the JIT library and its tracker
 
 
 def load_object(code: bytes) -> LoadedCode:
