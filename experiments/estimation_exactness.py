@@ -41,12 +41,7 @@ from problems.problem_file import load_problem
 from problems.terminal import show_table
 from sensors import AbstractSensor, ExternalWrench, JointAcceleration, JointTorque, Layout
 
-__all__ = [
-    "Check",
-    "dense_posterior",
-    "main",
-    "measure",
-]
+__all__ = ["Check", "dense_posterior", "main", "measure"]
 
 # ---- dense constrained least squares by the null-space method: the obvious twin ------------
 #     minimise |W (Y d + b - y)|   subject to   E d + e = 0,   E: laws and rows without noise

@@ -13,12 +13,7 @@ from dynsys.model.expanded import depths
 from dynsys.recursive.sparse_factors import support_mask
 from dynsys.types import BoolArray
 
-__all__ = [
-    "draw_pattern",
-    "draw_tree",
-    "labelled_axes",
-    "save",
-]
+__all__ = ["draw_pattern", "draw_tree", "labelled_axes", "save"]
 
 
 def labelled_axes(xlabel: str, ylabel: str) -> tuple[Figure, Any]:

@@ -36,11 +36,7 @@ from problems.planning import read_request
 from problems.problem_file import load_problem
 from sensors.joint import JointTorque
 
-__all__ = [
-    "PICTURES",
-    "main",
-    "page",
-]
+__all__ = ["PICTURES", "main", "page"]
 
 # ---- the pictures of the gallery, each drawn from a computation that anybody can repeat ----
 
@@ -307,8 +303,6 @@ PICTURES: Mapping[str, tuple[Callable[[Path], None], str, str]] = MappingProxyTy
     }
 )
 """Pictures by file name: how they are drawn, title, and what is to be seen."""
-
-
 DOCS = ROOT / "docs"
 INTRODUCTION = """\
 # Gallery

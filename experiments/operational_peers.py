@@ -60,8 +60,6 @@ SAME_QUESTION = 1e-6
 """Of Pinocchio's: the largest for which we believe that it was asked the same. On icub its
 routes through articulated bodies lose nine digits or so."""
 OURS = "ours"
-
-
 USUAL = Effort(states=64, batch=8)
 QUICK = Effort(states=16, batch=4, passes=5, seconds_per_run=3e-4)
 """``batch`` counts matrices here: H and its factors of all fit in the second-level cache."""

@@ -27,16 +27,7 @@ from typing import Any
 
 from experiments.peers.timing import COLUMNS, machine
 
-__all__ = [
-    "KNOWN",
-    "RESULTS",
-    "ROOT",
-    "load",
-    "main",
-    "page",
-    "readme_table",
-    "take",
-]
+__all__ = ["KNOWN", "RESULTS", "ROOT", "load", "main", "page", "readme_table", "take"]
 
 # ---- what the experiments measured, kept small in ``docs/results`` --------------------------
 
@@ -136,8 +127,6 @@ KNOWN: dict[str, Callable[[Any], Any]] = {
     "start_up": _as_given,
 }
 """Results by name, and what is kept of the JSON that their experiment writes."""
-
-
 PAGE = ROOT / "docs" / "performance.md"
 README = ROOT / "README.md"
 BEGIN = "<!-- performance: written by python -m experiments.performance_page -->"

@@ -15,15 +15,7 @@ from dynsys.model.tree import Body, KinematicTree
 from dynsys.types import Array
 from sensors.mounting import rpy_of
 
-__all__ = [
-    "KINDS",
-    "Site",
-    "floating",
-    "layout_of",
-    "mjcf_text",
-    "sites_of",
-    "urdf_text",
-]
+__all__ = ["KINDS", "Site", "floating", "layout_of", "mjcf_text", "sites_of", "urdf_text"]
 
 KINDS = ("accelerometer", "gyroscope", "force", "torque")
 

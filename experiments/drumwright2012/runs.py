@@ -12,11 +12,7 @@ from scipy.linalg import lapack
 
 from dynsys.jit import Loop
 from dynsys.loops import drumwright
-from dynsys.loops.drumwright import (
-    Freedoms,
-    gather_impulses,
-    update_velocities,
-)
+from dynsys.loops.drumwright import Freedoms, gather_impulses, update_velocities
 from dynsys.loops.tree_state import TreeState
 from dynsys.model import synthetic
 from dynsys.model.expanded import depths, expanded_parent

@@ -43,13 +43,7 @@ from experiments.featherstone2010.counts import (
 from experiments.featherstone2010.runs import component_runs, dense_run, sparse_run
 from experiments.paper_rows import Row, row
 
-__all__ = [
-    "TABLE_3",
-    "Variant",
-    "figures",
-    "main",
-    "rows",
-]
+__all__ = ["TABLE_3", "Variant", "figures", "main", "rows"]
 
 # ---- ASIMO Next-Generation and the variants of [OSI] table 3, as parent arrays of bodies ----
 
@@ -122,8 +116,6 @@ TABLE_3 = (
     ("+ 10 DoF per hand", "FTF", Variant(fingers=(3, 3, 3, 3)), 1.277),
 )
 """Robot, operational space, connectivity, the paper's cost ratio."""
-
-
 TITLE = "Featherstone 2010: sparsity in operational-space dynamics"
 TREE_1 = (-1, 0, 0, 1, 1, 2, 2)
 HANDS_AND_FEET = ("left_leg_6", "right_leg_6", "left_arm_7", "right_arm_7")

@@ -34,11 +34,7 @@ from experiments.featherstone2005.axial_screws import (
 )
 from experiments.featherstone2010 import counts as table
 
-__all__ = [
-    "component_runs",
-    "dense_run",
-    "sparse_run",
-]
+__all__ = ["component_runs", "dense_run", "sparse_run"]
 
 
 def counted(run: Callable[..., Any], *values: ScalarArray) -> OperationCount:

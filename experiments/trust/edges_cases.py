@@ -14,11 +14,7 @@ from dynsys.model.spatial import Inertia, Transform, rotation_about
 from dynsys.model.tree import Body, KinematicTree
 from dynsys.types import Array
 
-__all__ = [
-    "Edge",
-    "Verdict",
-    "edges",
-]
+__all__ = ["Edge", "Verdict", "edges"]
 
 RATIOS = (1e-6, 1e-3, 1e3, 1e6)
 KINDS = ("revolute", "prismatic", "helical", "cylindrical", "planar", "spherical", "free")

@@ -28,11 +28,7 @@ from problems.measured.measured_system import QUANTITIES, Quantity
 from problems.robots import read_robot
 from sensors import published
 
-__all__ = [
-    "ESTIMATION_FAMILIES",
-    "EstimationEdge",
-    "judge_estimation_edge",
-]
+__all__ = ["ESTIMATION_FAMILIES", "EstimationEdge", "judge_estimation_edge"]
 
 ZERO = 1e-30
 

@@ -23,14 +23,7 @@ from dynsys.types import Array, BoolArray, ScalarArray
 from problems.estimation.estimation import Estimation
 from problems.measured.reduced import read_blocks
 
-__all__ = [
-    "Wide",
-    "exact_qdd",
-    "exact_torque",
-    "exact_unknowns",
-    "unit_wide",
-    "wide",
-]
+__all__ = ["Wide", "exact_qdd", "exact_torque", "exact_unknowns", "unit_wide", "wide"]
 
 DIGITS = 60
 _CONTEXT = decimal.Context(

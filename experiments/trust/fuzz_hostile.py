@@ -23,12 +23,7 @@ from experiments.trust.fuzz_files import (
 )
 from experiments.trust.fuzz_targets import TARGETS
 
-__all__ = [
-    "LOG_CASES",
-    "Maker",
-    "hostile",
-    "written",
-]
+__all__ = ["LOG_CASES", "Maker", "hostile", "written"]
 
 # ---- logs and kernels made to hurt: bombs, absurd sizes, damage inside of checksums --------
 

@@ -31,12 +31,7 @@ from experiments.trust.fuzz_files import (
     robot,
     valid_log,
 )
-from experiments.trust.fuzz_mutations import (
-    mutate,
-    mutate_cache_entry,
-    mutate_npz,
-    mutate_plan,
-)
+from experiments.trust.fuzz_mutations import mutate, mutate_cache_entry, mutate_npz, mutate_plan
 from problems.logs import Differentiation, SampleReader, open_log
 from problems.logs.jobs import SolveJob
 from problems.logs.outputs import parse_outputs

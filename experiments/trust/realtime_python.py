@@ -26,14 +26,7 @@ from dynsys.types import Array
 from experiments.example_robots import load_quietly, robot_path
 from problems.robots import read_robot
 
-__all__ = [
-    "N_STATES",
-    "allocations",
-    "main",
-    "robot_of",
-    "solvers",
-    "states_of",
-]
+__all__ = ["N_STATES", "allocations", "main", "robot_of", "solvers", "states_of"]
 
 # ---- robots and states of the real-time loops ----------------------------------------------
 

@@ -23,15 +23,7 @@ import yaml
 
 from experiments.trust.realtime import allocation_free
 
-__all__ = [
-    "SECTIONS",
-    "findings",
-    "main",
-    "row",
-    "summary",
-    "text_of",
-    "without_test",
-]
+__all__ = ["SECTIONS", "findings", "main", "row", "summary", "text_of", "without_test"]
 
 # ---- sections of the table of trust: what each campaign tried, and the worst it saw --------
 
@@ -162,7 +154,6 @@ SECTIONS = {
     "faults": _faults_section,
     "realtime": _realtime_section,
 }
-
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "docs" / "results" / "trust"

@@ -35,7 +35,6 @@ from problems.verdict.verdict import Verdict
 
 __all__ = ["Provenance", "Report", "build_report"]
 
-
 PACKAGES = (DISTRIBUTION, "numpy", "scipy", "llvmlite", "scikit-sparse", "pin")
 
 

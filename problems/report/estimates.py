@@ -17,9 +17,10 @@ from typing import final
 import numpy as np
 
 from dynsys.errors import LogError
+from dynsys.model.tree import KinematicTree
 from dynsys.types import Array, BoolArray, IntArray
 from problems.estimation.estimation import Estimation
-from problems.labels import WRENCH
+from problems.labels import WRENCH, entry_names
 from problems.logs.differentiate import Differentiation
 from problems.logs.open import open_log
 from problems.logs.samples import SampleReader, Samples
@@ -32,10 +33,8 @@ from problems.report.subject import Subject
 __all__ = [
     "UNCERTAIN",
     "LogPart",
-    "Series",
     "SolvedLog",
     "UncertaintyPart",
-    "WrenchDeviation",
     "around_zero",
     "estimates_section",
     "log_part",
@@ -44,7 +43,6 @@ __all__ = [
     "uncertainty_part",
     "uncertainty_section",
 ]
-
 
 UNCERTAIN: tuple[Quantity, ...] = ("torque", "external_wrench")
 """Quantities whose standard deviations a report shows."""
@@ -69,7 +67,7 @@ MOST_SAMPLES, MOST_INCOMPLETE, MOST_POINTS, CHECKED = 4000, 200, 200, 64
 """Samples that are solved, with readings missing, drawn, and checked for agreement."""
 
 
-def solve_log(subject: Subject, path: str | Path, *, allow_missing: bool = True) -> SolvedLog:
+def solve_log(subject: Subject, path: str | Path) -> SolvedLog:
     """Estimate samples of a log, evenly chosen where there are too many.
 
     Raises
@@ -82,7 +80,7 @@ def solve_log(subject: Subject, path: str | Path, *, allow_missing: bool = True)
     file = subject.file
     method = Differentiation() if file is None else file.differentiation
     with open_log(path, topics={} if file is None else file.topics) as log:
-        reader = SampleReader(estimation.layout, log, method, allow_missing)
+        reader = SampleReader(estimation.layout, log, method, allow_missing=True)
         samples, at = _choose(reader, log)
         values, stds = _estimates(estimation, samples.q, samples.qd, samples.y)
         truth = _truth(estimation, log, at)
@@ -117,8 +115,9 @@ def _estimates(
 
 def _truth(estimation: Estimation, log: AbstractLog, at: IntArray) -> dict[str, Array]:
     """True torques and wrenches by name, where the log has them."""
-    wanted = {"torque": ("truth.torque", _freedoms(estimation))}
-    for body in estimation.robot.body_names:
+    robot = estimation.robot
+    wanted = {"torque": ("truth.torque", entry_names(robot)["torque"])}
+    for body in robot.body_names:
         wanted[body] = f"truth.external_wrench.{body}", list(WRENCH)
     found = {}
     for key, (whole, parts) in wanted.items():
@@ -127,16 +126,6 @@ def _truth(estimation: Estimation, log: AbstractLog, at: IntArray) -> dict[str, 
             content = log.read(source.names, 0, log.n_samples)
             found[key] = np.hstack([content[n] for n in source.names])[at]
     return found
-
-
-def _freedoms(estimation: Estimation) -> list[str]:
-    """Name of each number of a torque (nv,)."""
-    robot, names = estimation.robot, []
-    for i in own_joints(robot):
-        size = robot.joints[i].nv
-        joint = robot.joint_names[i]
-        names += [joint] if size == 1 else [f"{joint}[{k}]" for k in range(size)]
-    return names
 
 
 ROUNDING = 1e-6
@@ -218,61 +207,55 @@ def log_part(subject: Subject, solved: SolvedLog) -> LogPart:
         made=list(reader.derived),
         without_data=list(reader.not_measured),
         time=samples.time[shown],
-        torques=_torques(estimation, solved, shown),
-        wrenches=_wrenches(estimation, solved, shown),
+        torques=_torques(estimation.robot, solved, shown),
+        wrenches=_wrenches(estimation.robot, solved, shown),
         chi_square=float(np.mean(e.chi_square)) if agrees else None,
         degrees_of_freedom=float(np.mean(dof)) if agrees else None,
         suspicious=float(np.mean(np.asarray(e.p_value) < 0.01)) if agrees else None,
     )
 
 
-def _torques(estimation: Estimation, solved: SolvedLog, shown: IntArray) -> list[Series]:
-    robot, series = estimation.robot, []
-    names, truth = _freedoms(estimation), solved.truth.get("torque")
-    units = {}
+def _torques(robot: KinematicTree, solved: SolvedLog, shown: IntArray) -> list[Series]:
+    """Torques but those known exactly, as of a free base."""
+    turns = np.zeros(robot.nv, dtype=np.bool_)
     for i in own_joints(robot):
-        v, joint = robot.v_slices()[i], robot.joints[i]
-        for k, column in enumerate(joint.S.T):
-            units[v.start + k] = "N m" if np.any(column[:3]) else "N"
-    exact = exact_below(solved.stds["torque"])
-    for k, name in enumerate(names):
+        turns[robot.v_slices()[i]] = robot.joints[i].S[:3].any(axis=0)
+    exact, truth, found = exact_below(solved.stds["torque"]), solved.truth.get("torque"), []
+    for k, name in enumerate(entry_names(robot)["torque"]):
         value, std = solved.values["torque"][:, k], solved.stds["torque"][:, k]
-        if np.isfinite(std).any() and not np.nanmax(std, initial=0.0) > exact:
-            continue  # known exactly: a free base
-        known = None if truth is None else truth[:, k]
-        series.append(_series("torque", name, units[k], value, std, known, shown))
-    return series
+        if np.nanmax(std, initial=0.0) > exact or np.isnan(std).all():
+            label = ("torque", name, "N m" if turns[k] else "N")
+            found.append(
+                _series(label, value, std, None if truth is None else truth[:, k], shown)
+            )
+    return found
 
 
-def _wrenches(estimation: Estimation, solved: SolvedLog, shown: IntArray) -> list[Series]:
-    series, exact = [], exact_below(solved.stds["external_wrench"])
-    for i, body in enumerate(estimation.robot.body_names):
+def _wrenches(robot: KinematicTree, solved: SolvedLog, shown: IntArray) -> list[Series]:
+    """Components of external wrenches that are determined, but not stated exactly."""
+    found, exact = [], exact_below(solved.stds["external_wrench"])
+    for i, body in enumerate(robot.body_names):
         truth = solved.truth.get(body)
         for k, axis in enumerate(WRENCH):
-            value = solved.values["external_wrench"][:, i, k]
-            std = solved.stds["external_wrench"][:, i, k]
-            if not np.nanmax(std, initial=0.0) > exact:
-                continue  # stated exactly, or not determined
-            unit = "N m" if axis.startswith("t") else "N"
-            known = None if truth is None else truth[:, k]
-            name = f"{body} {axis}"
-            series.append(_series("external wrench", name, unit, value, std, known, shown))
-    return series
+            value, std = (x["external_wrench"][:, i, k] for x in (solved.values, solved.stds))
+            if np.nanmax(std, initial=0.0) > exact:
+                label = ("external wrench", f"{body} {axis}", "N m" if axis[0] == "t" else "N")
+                known = None if truth is None else truth[:, k]
+                found.append(_series(label, value, std, known, shown))
+    return found
 
 
 def _series(
-    quantity: str, name: str, unit: str, value: Array, std: Array, truth: Array | None,
-    shown: IntArray,
-) -> Series:  # fmt: skip
+    label: tuple[str, str, str], value: Array, std: Array, truth: Array | None, shown: IntArray
+) -> Series:
+    """Series of the samples shown; its agreement with the truth over all of them."""
     if truth is None:
-        return Series(quantity, name, unit, value[shown], std[shown], None)
+        return Series(*label, value[shown], std[shown], None)
     error = np.abs(value - truth)
     known = np.isfinite(error)
     rmse = float(np.sqrt(np.mean(error[known] ** 2))) if known.any() else None
     inside = float(np.mean(error[known] <= BAND * std[known])) if known.any() else None
-    return Series(
-        quantity, name, unit, value[shown], std[shown], truth[shown], rmse, inside
-    )  # fmt: skip
+    return Series(*label, value[shown], std[shown], truth[shown], rmse, inside)
 
 
 FIRST = 9
@@ -327,16 +310,14 @@ def _log_words(log: LogPart) -> str:
         f" {count(log.solved)} of them estimated."
     ]
     if log.chi_square is not None and log.degrees_of_freedom:
+        judged = "disagree more than their noise explains"
+        if log.chi_square < 2 * log.degrees_of_freedom:
+            judged = "agree with each other and with the laws"
         words.append(
-            f"The readings agree with each other and with the laws: chi-square"
-            f" {number(log.chi_square)} on average where {number(log.degrees_of_freedom)} is"
-            " expected"
-            if log.chi_square < 2 * log.degrees_of_freedom
-            else f"The readings disagree more than their noise explains: chi-square"
-            f" {number(log.chi_square)} on average where {number(log.degrees_of_freedom)} is"
-            " expected"
+            f"The readings {judged}: chi-square {number(log.chi_square)} on average where"
+            f" {number(log.degrees_of_freedom)} is expected;"
+            f" {100 * (log.suspicious or 0):.0f}% of the samples have p &lt; 0.01."
         )
-        words[-1] += f"; {100 * (log.suspicious or 0):.0f}% of the samples have p &lt; 0.01."
     torques = [s for s in log.torques if s.inside is not None]
     if torques:
         inside = sum(s.inside or 0.0 for s in torques) / len(torques)
@@ -355,8 +336,6 @@ def _log_words(log: LogPart) -> str:
 
 
 WIDTH, HEIGHT, STRIP, LEFT, TOP, BOTTOM, RIGHT = 300.0, 150.0, 58.0, 44.0, 8.0, 22.0, 8.0
-
-
 FAR = 8.0
 """Samples this many times less certain than usual are drawn cut off."""
 
@@ -607,7 +586,6 @@ def _wrench_deviations(estimation: Estimation, std: Array) -> list[WrenchDeviati
 
 def uncertainty_section(robot: RobotPart, u: UncertaintyPart) -> str:
     """Deviations as bars on the tree and discs on the skeleton."""
-    views = f'<div class="views">{"".join(skeletons(robot, u.joints))}</div>'
     parts = [
         f"<p>Standard deviations of the joint torques over {text(u.over)}. They follow from the"
         " posture and the noise of the sensors alone, not from what the sensors read.</p>",
@@ -616,8 +594,8 @@ def uncertainty_section(robot: RobotPart, u: UncertaintyPart) -> str:
             "Bars: median; whiskers: 10% to 90% of the postures. Open: not determined.", "tall",
         ),
         figure(
-            views, "The same on the robot: the area of a disc grows with the deviation."
-            " A cross: not determined.",
+            skeletons(robot, u.joints), "The same on the robot: the area of a disc grows with"
+            " the deviation. A cross: not determined.",
         ),
     ]  # fmt: skip
     if u.wrenches:

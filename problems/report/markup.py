@@ -27,7 +27,6 @@ __all__ = [
     "text",
 ]
 
-
 SHAPES = {
     "inertial": '<path class="symbol inertial" d="M0-5 5 4h-10z"/>',
     "force": '<path class="symbol force" d="M0-5.5 5.5 0 0 5.5-5.5 0z"/>',

@@ -20,14 +20,7 @@ from problems.estimation.estimation import Estimation
 from problems.estimation.factors import has_cholmod
 from problems.planning import Compared, PlanRequest, compare
 from problems.problem import AbstractDynamics
-from problems.report.markup import (
-    bars,
-    count,
-    figure,
-    listed,
-    table,
-    text,
-)
+from problems.report.markup import bars, count, figure, listed, table, text
 from problems.report.sparsity import (
     LAW,
     NOISE,

@@ -12,14 +12,7 @@ from dynsys.distribution import DISTRIBUTION
 from dynsys.errors import ReportError
 from problems.report.build import Provenance, Report
 from problems.report.estimates import estimates_section, uncertainty_section
-from problems.report.markup import (
-    count,
-    listed,
-    number,
-    plural,
-    table,
-    text,
-)
+from problems.report.markup import count, listed, number, plural, table, text
 from problems.report.orders import orders_section
 from problems.report.robot import robot_section
 from problems.report.sparsity import sparsity_section

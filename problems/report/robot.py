@@ -30,18 +30,7 @@ from problems.report.markup import (
 from sensors import AbstractSensor, Layout
 from sensors.mounting import Mount
 
-__all__ = [
-    "FAMILIES",
-    "BodyPart",
-    "JointDeviation",
-    "RobotPart",
-    "SensorPart",
-    "robot_part",
-    "robot_section",
-    "skeletons",
-    "tree",
-]
-
+__all__ = ["JointDeviation", "RobotPart", "robot_part", "robot_section", "skeletons", "tree"]
 
 FAMILIES = {
     "inertial": "inertial unit, accelerometer or gyroscope",
@@ -53,22 +42,17 @@ FAMILIES = {
 }
 """Kinds of symbols, in words."""
 
-
 _FAMILY = {
-    "imu": "inertial",
-    "accelerometer": "inertial",
-    "gyroscope": "inertial",
-    "angular_accelerometer": "inertial",
-    "force_torque": "force",
-    "external_wrench": "external",
-    "load_cell_plate": "external",
-    "five_axis_plate": "external",
-    "pure_force": "external",
-    "force_along_direction": "external",
-    "joint_torque": "torque",
-    "motor_torque": "torque",
-    "joint_acceleration": "encoder",
-    "motor_acceleration": "encoder",
+    kind: family
+    for family, kinds in {
+        "inertial": "imu accelerometer gyroscope angular_accelerometer",
+        "force": "force_torque",
+        "external": "external_wrench load_cell_plate five_axis_plate pure_force"
+        " force_along_direction",
+        "torque": "joint_torque motor_torque",
+        "encoder": "joint_acceleration motor_acceleration",
+    }.items()
+    for kind in kinds.split()
 }
 
 
@@ -218,12 +202,15 @@ def robot_section(r: RobotPart) -> str:
     families = {s.family for s in r.sensors}
     words = [(family, w) for family, w in FAMILIES.items() if family in families]
     hint = " Symbols are where the sensors sit; point at one for its noise." if words else ""
-    views = f'<div class="views">{"".join(skeletons(r))}</div>'
+    sensors = ""
+    if r.sensors:
+        readings = count(sum(s.readings for s in r.sensors))
+        sensors = f" {count(len(r.sensors))} sensors give {readings} readings per sample."
     parts = [
         f"<p>{count(r.n_bodies)} bodies, {count(r.nv)} freedoms, {number(r.mass, 4)} kg."
-        f"{_sensor_words(r.sensors)}</p>",
+        f"{sensors}</p>",
         figure(
-            views + symbol_legend(words),
+            skeletons(r) + symbol_legend(words),
             f"Skeleton in the {text(r.posture)}; lines join the origins of the bodies, circles"
             f" are joints.{hint}",
         ),
@@ -240,13 +227,6 @@ def robot_section(r: RobotPart) -> str:
         names = ", ".join(f"{text(s.name)} ({text(s.kind)})" for s in whole)
         parts.append(f"<p>On the robot as a whole: {names}.</p>")
     return "".join(parts)
-
-
-def _sensor_words(sensors: Sequence[SensorPart]) -> str:
-    if not sensors:
-        return ""
-    readings = sum(s.readings for s in sensors)
-    return f" {count(len(sensors))} sensors give {count(readings)} readings per sample."
 
 
 # ---- skeleton from two sides -------------------------------------------------------------
@@ -291,7 +271,7 @@ class JointDeviation:
 HEIGHT, WIDEST, MARGIN = 460.0, 480.0, 34.0
 
 
-def skeletons(robot: RobotPart, deviations: Sequence[JointDeviation] = ()) -> list[str]:
+def skeletons(robot: RobotPart, deviations: Sequence[JointDeviation] = ()) -> str:
     """Two views of the robot at its posture, from the front and from the side.
 
     With ``deviations`` the joints are discs whose area grows with the torque's deviation.
@@ -300,11 +280,11 @@ def skeletons(robot: RobotPart, deviations: Sequence[JointDeviation] = ()) -> li
     up = int(np.argmax(np.abs(robot.gravity)))
     across = [k for k in (1, 0, 2) if k != up]
     sign = -1.0 if robot.gravity[up] > 0 else 1.0
-    words = ("from the front", "from the side")
-    return [
+    views = (
         _view(robot, points, (axis, up), sign, word, deviations)
-        for axis, word in zip(across, words, strict=True)
-    ]
+        for axis, word in zip(across, ("from the front", "from the side"), strict=True)
+    )
+    return f'<div class="views">{"".join(views)}</div>'
 
 
 def _view(
@@ -449,12 +429,8 @@ def _ruler(scale: float, width: float, height: float) -> str:
 
 ROW, INDENT, DEEPEST = 21.0, 13.0, 13
 """Height of a row, indent per level, levels until indents shrink."""
-
-
 LETTER = 6.8
 """About the width of a letter."""
-
-
 JOINT_SENSORS = ("torque", "encoder")
 """Families whose sensors are named by their joint."""
 

@@ -38,7 +38,6 @@ __all__ = [
     "sparsity_section",
 ]
 
-
 QUANTITY_WORDS = {
     "acceleration": "acceleration a",
     "net_wrench": "net wrench f^B",
@@ -50,8 +49,6 @@ QUANTITY_WORDS = {
     "fill": "fill",
 }
 """Classes of entries, in words."""
-
-
 Labels = list[tuple[str, list[str]]]
 """Blocks of rows or columns in natural order: name, and the name of each component."""
 

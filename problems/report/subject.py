@@ -16,7 +16,6 @@ from sensors import Layout
 
 __all__ = ["Subject", "estimation_subject", "read_subject"]
 
-
 WORDS = {
     "InverseDynamics": "inverse dynamics",
     "ForwardDynamics": "forward dynamics",

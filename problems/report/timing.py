@@ -21,18 +21,10 @@ from problems.estimation.estimation import Estimation
 from problems.measured.measured_system import QUANTITIES
 from problems.problem import AbstractDynamics
 from problems.report.estimates import UNCERTAIN
-from problems.report.markup import (
-    bars,
-    figure,
-    listed,
-    number,
-    table,
-    text,
-)
+from problems.report.markup import bars, figure, listed, number, table, text
 from problems.report.subject import Subject
 
 __all__ = ["TimingPart", "TimingRow", "pinocchio_model", "timing_part", "timings_section"]
-
 
 STATES, ROUNDS, SECONDS = 512, 5, 0.02
 

@@ -265,7 +265,6 @@ PAGE: Mapping[str, tuple[str, str]] = MappingProxyType(
 )
 """All that can be had with GET: no path is ever looked up on disk."""
 
-
 HEADERS = (
     ("Cache-Control", "no-store"),
     (
