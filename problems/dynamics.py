@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, final
+from typing import final
 
 from dynsys.model.tree import KinematicTree
 from dynsys.recursive.kinematics import WrenchInput
@@ -40,8 +40,8 @@ class InverseDynamics(AbstractDynamics):
 
     robot: KinematicTree
     backend: Backend = "auto"
-    given: ClassVar[str] = "qdd"
-    answers: ClassVar[tuple[str, ...]] = ("torque",)
+    given = "qdd"
+    answers = ("torque",)
 
     @property
     def accelerated_joints(self) -> Set[int]:
@@ -70,8 +70,8 @@ class ForwardDynamics(AbstractDynamics):
 
     robot: KinematicTree
     backend: Backend = "auto"
-    given: ClassVar[str] = "torque"
-    answers: ClassVar[tuple[str, ...]] = ("qdd",)
+    given = "torque"
+    answers = ("qdd",)
 
     @property
     def accelerated_joints(self) -> Set[int]:
@@ -108,8 +108,8 @@ class HybridDynamics(AbstractDynamics):
     robot: KinematicTree
     known_acceleration: Sequence[str]
     backend: Backend = "auto"
-    given: ClassVar[str] = "known"
-    answers: ClassVar[tuple[str, ...]] = ("torque", "qdd")
+    given = "known"
+    answers = ("torque", "qdd")
 
     def __post_init__(self) -> None:
         names = joints_of_their_own(self.robot, self.known_acceleration)

@@ -35,6 +35,7 @@ from dynsys.program.program import Program
 from dynsys.recursive.kinematics import WrenchInput, external_wrenches
 from dynsys.system.laws import known_inputs
 from dynsys.system.linear_system import LinearSystem
+from dynsys.system.unknowns import UnknownKind
 from dynsys.types import Array, ArrayLike, BoolArray
 from problems.inputs import apart_from, state_rows, wrench_rows
 from problems.labels import entry_names
@@ -79,7 +80,7 @@ class AbstractDynamics(AbstractProblem):
     backend: Backend
     given: ClassVar[str]
     """Name of the third argument of ``solve``: what is known of the joints."""
-    answers: ClassVar[tuple[str, ...]]
+    answers: ClassVar[tuple[UnknownKind, ...]]
     """What the kernel computes by default: ``torque``, ``qdd`` or both."""
 
     @property

@@ -14,7 +14,6 @@ log:                                                          # optional
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
@@ -30,6 +29,7 @@ import numpy as np
 from dynsys.errors import DynsysError, LayoutError, ModelError, nearest_name
 from dynsys.model.readers.xml_input import PathLike
 from dynsys.model.tree import KinematicTree
+from dynsys.resumable import replacing
 from problems.estimation.estimation import Estimation
 from problems.logs.differentiate import Differentiation
 from problems.logs.outputs import parse_outputs
@@ -281,14 +281,11 @@ def save_problem(problem: ProblemFile, path: PathLike) -> None:
         content["log"] = log
     text = write_yaml(_plain(content))
     target = Path(path)
-    part = target.with_name(f"{target.name}.{os.getpid()}.part")
     try:
-        part.write_text(text, encoding="utf-8")
-        os.replace(part, target)
+        with replacing(target) as part:
+            part.write_text(text, encoding="utf-8")
     except OSError as error:
         raise LayoutError(f"{target}: cannot be written: {error}") from None
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def _plain(content: object) -> Any:
@@ -302,8 +299,7 @@ def _plain(content: object) -> Any:
     return content.item() if isinstance(content, np.generic) else content
 
 
-# ----------------------------------------------------------------------
-# JSON schema of problem files, for editors.
+# ---- JSON schema, for editors ------------------------------------------------------------
 
 
 def problem_schema(robot: KinematicTree | None = None) -> dict[str, Any]:

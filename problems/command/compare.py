@@ -9,7 +9,8 @@ from typing import Any
 from problems import terminal
 from problems.command.arguments import KINDS, add_flags, add_numbers, positive, whole
 from problems.command.plan import draw_order
-from problems.planning import Compared, PlanRequest, compare, read_request
+from problems.order_comparison import Compared, compare
+from problems.planning import PlanRequest, read_request
 from problems.terminal import number, show_line, show_prose, show_table
 
 __all__ = ["EXAMPLES", "SUMMARY", "add_arguments", "run"]

@@ -25,7 +25,8 @@ from dynsys.system.linear_system import LinearSystem
 from dynsys.types import Array
 from problems import terminal
 from problems.command.arguments import add_flags, add_numbers, positive, seconds, whole
-from problems.planning import PlanRequest, plan_task, program_nanoseconds, read_request
+from problems.order_comparison import program_nanoseconds
+from problems.planning import PlanRequest, plan_task, read_request
 
 if TYPE_CHECKING:
     from dynsys.plan.plan import Plan

@@ -18,7 +18,8 @@ from dynsys.plan.orders.recursive_orders import LeafToRoot
 from dynsys.types import IntArray
 from problems.estimation.estimation import Estimation
 from problems.estimation.factors import has_cholmod
-from problems.planning import Compared, PlanRequest, compare
+from problems.order_comparison import Compared, compare
+from problems.planning import PlanRequest
 from problems.problem import AbstractDynamics
 from problems.report.markup import bars, count, figure, listed, table, text
 from problems.report.sparsity import (

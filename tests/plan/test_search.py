@@ -39,7 +39,7 @@ from dynsys.plan.search.search import (
 from dynsys.resumable import executor
 from dynsys.system.laws import known, known_inputs
 from dynsys.system.linear_system import LinearSystem
-from problems.planning import program_nanoseconds
+from problems.order_comparison import program_nanoseconds
 from tests.plan.counting import elimination_operations
 from tests.plan.systems import load_cell_system
 from tests.systems import forward_system, inverse_system
