@@ -26,6 +26,7 @@ __all__ = [
     "StateError",
     "StructurallySingularError",
     "TooLarge",
+    "UnavailableOrdering",
     "WorkersLost",
     "nearest_name",
 ]
@@ -69,6 +70,10 @@ class PlanFileError(PlanMismatchError):
 
 class TooLarge(DynsysError):
     """The core has too many orders to try all."""
+
+
+class UnavailableOrdering(DynsysError, ImportError):
+    """An ordering needs a library that is not installed; the message says which."""
 
 
 class SchedulerError(DynsysError):

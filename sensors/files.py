@@ -43,12 +43,12 @@ __all__ = [
 ]
 
 SECTIONS = ("about", "sensors", "correlations")
-Shorthand = Callable[..., Sequence[AbstractSensor]]
-SHORTHANDS: Mapping[str, Shorthand] = {
-    "all_joint_accelerations": all_joint_accelerations,
-    "all_joint_torques": all_joint_torques,
-    "zero_external_wrench_except": zero_external_wrench_except,
+SHORTHANDS: Mapping[str, tuple[Callable[..., Sequence[AbstractSensor]], str]] = {
+    "all_joint_accelerations": (all_joint_accelerations, "exclude"),
+    "all_joint_torques": (all_joint_torques, "exclude"),
+    "zero_external_wrench_except": (zero_external_wrench_except, "touched"),
 }
+"""Functions that make many sensors at once, each with the parameter that a plain list gives."""
 
 
 # ---- reading ---------------------------------------------------------------------------------
@@ -123,7 +123,7 @@ def _read_shorthand(
             f" name{hint}"
         )
     given: dict[str, Any] = {}
-    list_key = "touched" if word == "zero_external_wrench_except" else "exclude"
+    make, list_key = SHORTHANDS[word]
     if options is not None and isinstance(options.value, list):
         given = {list_key: options.plain()}
     elif options is not None and options.value is not None:
@@ -131,7 +131,7 @@ def _read_shorthand(
         _check_keys(mapping, (list_key, "std"), f"option of {word}")
         given = {key: value.plain() for key, value in mapping.items()}
     try:
-        return SHORTHANDS[word](robot, **given)
+        return make(robot, **given)
     except (LayoutError, TypeError) as error:
         raise (options or item).error(f"{word}: {error}") from None
 

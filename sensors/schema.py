@@ -83,8 +83,7 @@ def _value_schema(parameter: Parameter, robot: KinematicTree | None) -> dict[str
 
 def _shorthand_schemas(robot: KinematicTree | None) -> list[dict[str, Any]]:
     schemas: list[dict[str, Any]] = [{"enum": list(SHORTHANDS)}]
-    for word in SHORTHANDS:
-        key = "touched" if word == "zero_external_wrench_except" else "exclude"
+    for word, (_, key) in SHORTHANDS.items():
         known = None
         if robot is not None:
             known = list(robot.frames) if key == "touched" else list(robot.joint_names)

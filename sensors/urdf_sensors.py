@@ -55,7 +55,7 @@ def from_urdf(
         try:
             sensor = _Reader(node, reference, robot).read()
             sensor.validate(robot)
-        except (_Unsupported, LayoutError) as reason:
+        except LayoutError as reason:
             name = node.attributes.get("name", "?")
             notes.append(f"{node.file}, line {node.line}: sensor {name!r}: {reason}; left out")
             continue
@@ -71,10 +71,6 @@ def from_urdf(
             )
     emit(notes, stacklevel=2)
     return found
-
-
-class _Unsupported(Exception):
-    """A sensor that cannot be read; says why."""
 
 
 def _sensor_nodes(root: Node) -> Iterator[tuple[Node, str | None]]:
@@ -99,11 +95,11 @@ class _Reader:
         if kind == "force_torque":
             return self._force_torque(name)
         if kind not in ON_LINK:
-            raise _Unsupported(f"type {kind or 'not given'!r} is not supported")
+            raise LayoutError(f"type {kind or 'not given'!r} is not supported")
         link = self._place("link")
         if link not in self.robot.frames:
             hint = nearest_name(link, tuple(self.robot.frames))
-            raise _Unsupported(f"the robot has no link {link!r}{hint}")
+            raise LayoutError(f"the robot has no link {link!r}{hint}")
         xyz, rpy = self._pose()
         return ON_LINK[kind](name, link, xyz=xyz, rpy=rpy)
 
@@ -111,7 +107,7 @@ class _Reader:
         parent = self.node.optional("parent")
         named = None if parent is None else parent.attributes.get(what)
         if named is None and self.reference is None:
-            raise _Unsupported(f"it does not say which {what} it is on")
+            raise LayoutError(f"it does not say which {what} it is on")
         return named or str(self.reference)
 
     def _pose(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
@@ -126,7 +122,7 @@ class _Reader:
         except ValueError:
             numbers = []
         if len(numbers) != 6 or not np.isfinite(numbers).all():
-            raise _Unsupported("its <pose> must hold six numbers")
+            raise LayoutError("its <pose> must hold six numbers")
         return tuple(numbers[:3]), tuple(numbers[3:])
 
     def _option(self, tag: str, default: str) -> str:
@@ -139,11 +135,11 @@ class _Reader:
         if joint not in self.robot.joint_names and joint not in self.robot.welds:
             known = (*self.robot.joint_names, *self.robot.welds)
             hint = nearest_name(joint, known)
-            raise _Unsupported(f"the robot has no joint {joint!r}{hint}")
+            raise LayoutError(f"the robot has no joint {joint!r}{hint}")
         frame = self._option("frame", "child")
         direction = self._option("measure_direction", "child_to_parent")
         if direction not in ("child_to_parent", "parent_to_child"):
-            raise _Unsupported(f"unknown measure_direction {direction!r}")
+            raise LayoutError(f"unknown measure_direction {direction!r}")
         xyz: tuple[float, ...] = (0.0, 0.0, 0.0)
         rpy: tuple[float, ...] = (0.0, 0.0, 0.0)
         if frame == "sensor":
@@ -151,13 +147,13 @@ class _Reader:
         elif frame == "parent":
             rpy = self._parent_axes(joint)
         elif frame != "child":
-            raise _Unsupported(f"unknown frame {frame!r}")
+            raise LayoutError(f"unknown frame {frame!r}")
         measures = "on_parent" if direction == "child_to_parent" else "on_child"
         return ForceTorque(name, joint, xyz=xyz, rpy=rpy, measures=measures)
 
     def _parent_axes(self, joint: str) -> tuple[float, ...]:
         """Roll, pitch, yaw of the parent link's axes in the child link of a fixed joint."""
         if joint in self.robot.joint_names:
-            raise _Unsupported("its frame is that of the parent of a moving joint")
+            raise LayoutError("its frame is that of the parent of a moving joint")
         weld = self.robot.welds[joint]
         return rpy_of(np.asarray(weld.parent_transform.E @ weld.transform.E.T))

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
+from dynsys.errors import UnavailableOrdering
 from dynsys.model import synthetic
 from dynsys.model.tree import KinematicTree
 from dynsys.plan.lu import symbolic_lu
 from dynsys.plan.operations import Operations
-from dynsys.plan.orders.libraries import Umfpack, UnavailableOrdering
+from dynsys.plan.orders.libraries import Umfpack
 from dynsys.plan.orders.orders import AbstractOrdering, OrderingContext, PivotOrder
 from dynsys.plan.published import numeric_lu, published_lu, published_substitution
 from dynsys.types import Array

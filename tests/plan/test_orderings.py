@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csc_array
 
-from dynsys.errors import StructurallySingularError
+from dynsys.errors import StructurallySingularError, UnavailableOrdering
 from dynsys.model import synthetic
 from dynsys.model.readers import load
 from dynsys.model.tree import KinematicTree
@@ -23,7 +23,7 @@ from dynsys.plan.orders.dulmage_mendelsohn import (
     coarse_decomposition,
     matching,
 )
-from dynsys.plan.orders.libraries import Cholmod, SuperLU, Umfpack, UnavailableOrdering
+from dynsys.plan.orders.libraries import Cholmod, SuperLU, Umfpack
 from dynsys.plan.orders.markowitz import Markowitz
 from dynsys.plan.orders.orders import (
     AbstractOrdering,
@@ -33,11 +33,7 @@ from dynsys.plan.orders.orders import (
     PivotOrder,
 )
 from dynsys.plan.orders.peeling import Peeled, peel
-from dynsys.plan.orders.recursive_orders import (
-    LeafToRoot,
-    NewtonEuler,
-    RootToLeaf,
-)
+from dynsys.plan.orders.recursive_orders import LeafToRoot, NewtonEuler, RootToLeaf
 from tests import strategies
 from tests.plan.systems import load_cell_system, shuffled
 from tests.robots import ROBOTS, robot_path

@@ -21,16 +21,12 @@ from scipy.sparse import csc_array, csc_matrix
 from scipy.sparse.linalg import splu
 
 from dynsys.distribution import install
-from dynsys.errors import DynsysError, SingularSystemError, StructurallySingularError
+from dynsys.errors import SingularSystemError, StructurallySingularError, UnavailableOrdering
 from dynsys.plan.orders.dulmage_mendelsohn import matching
 from dynsys.plan.orders.orders import AbstractOrdering, OrderingContext, Pattern, PivotOrder
 from dynsys.types import IntArray
 
-__all__ = ["Cholmod", "SuperLU", "Umfpack", "UmfpackLibrary", "UnavailableOrdering"]
-
-
-class UnavailableOrdering(DynsysError, ImportError):
-    """An ordering needs a library that is not installed; the message says which."""
+__all__ = ["Cholmod", "SuperLU", "Umfpack", "UmfpackLibrary"]
 
 
 def _sampled(pattern: Pattern, context: OrderingContext) -> csc_array[np.float64]:
