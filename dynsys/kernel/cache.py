@@ -46,6 +46,7 @@ from numpy.typing import NDArray
 
 from dynsys.errors import KernelBuildError
 from dynsys.jit import CACHE_OFF, CACHE_VARIABLE, default_folder
+from dynsys.plan.fingerprint import canonical_bytes
 
 __all__ = [
     "CacheStatus",
@@ -371,16 +372,11 @@ def _digest(key: str, lengths: tuple[int, ...], sections: Any) -> bytes:
     return digest.digest()
 
 
-# ---- fingerprints ----------------------------------------------------------------------------
-
-
 def fingerprint(*parts: Any) -> str:
     """sha256 (hex) of the parts: equal parts, equal fingerprint, on every machine.
 
-    Parts are None, booleans, integers, floats, strings, bytes, NumPy scalars and arrays
-    (extended precision included: all its bits count), and lists, tuples and mappings of these.
-    Types, lengths, shapes and dtypes are part of it, so ("ab", "c") and ("a", "bc"), 1 and 1.0
-    differ. The order of a mapping does not count.
+    Parts are whatever :func:`~dynsys.plan.fingerprint.canonical_bytes` takes. Their lengths and
+    shapes count, so that ("ab", "c") and ("a", "bc") differ; the order of a mapping does not.
 
     Raises
     ------
@@ -394,66 +390,10 @@ def fingerprint(*parts: Any) -> str:
     >>> fingerprint({"x": 1, "y": 2}) == fingerprint({"y": 2, "x": 1})
     True
     """
-    digest = hashlib.sha256()
-    _feed(digest, parts)
-    return digest.hexdigest()
-
-
-def _feed(digest: Any, part: Any) -> None:
-    """Add one part: a type tag, a length, the content."""
-
-    def add(tag: str, content: bytes) -> None:
-        digest.update(f"{tag}{len(content)}:".encode())
-        digest.update(content)
-
-    if part is None:
-        add("none", b"")
-    elif isinstance(part, bool):
-        add("bool", b"1" if part else b"0")
-    elif isinstance(part, (np.ndarray, np.generic)):
-        _feed_array(digest, np.asarray(part))
-    elif isinstance(part, int):
-        add("int", str(int(part)).encode())
-    elif isinstance(part, float):
-        add("float", struct.pack("<d", part))
-    elif isinstance(part, str):
-        add("str", part.encode("utf-8", "surrogatepass"))
-    elif isinstance(part, (bytes, bytearray, memoryview)):
-        add("bytes", bytes(part))
-    elif isinstance(part, (list, tuple)):
-        digest.update(f"sequence{len(part)}:".encode())
-        for item in part:
-            _feed(digest, item)
-    elif isinstance(part, Mapping):
-        digest.update(f"mapping{len(part)}:".encode())
-        for item in sorted((fingerprint(key), fingerprint(part[key])) for key in part):
-            _feed(digest, item)
-    else:
-        raise KernelBuildError(f"cannot fingerprint a {type(part).__name__}; give its fields")
-
-
-def _feed_array(digest: Any, array: NDArray[Any]) -> None:
-    digest.update(f"array{array.dtype.kind}{array.dtype.itemsize}{array.shape}:".encode())
-    if array.dtype.kind in "US":
-        _feed(digest, array.ravel().tolist())
-    elif array.dtype == np.longdouble and array.dtype != np.float64:
-        for piece in _exact_pieces(array):
-            _feed_array(digest, piece)
-    elif array.dtype.kind in "biuf" or array.dtype.char in "FD":
-        digest.update(array.astype(array.dtype.newbyteorder("<"), order="C").tobytes())
-    else:
-        raise KernelBuildError(f"cannot fingerprint an array of dtype {array.dtype}")
-
-
-def _exact_pieces(array: NDArray[Any]) -> list[NDArray[Any]]:
-    """Exponent, and mantissa as a sum of doubles; raw bytes would include undefined padding."""
-    finite = np.isfinite(array)
-    rest, exponent = np.frexp(np.where(finite, array, 0))
-    pieces: list[NDArray[Any]] = [np.where(finite, 0, array).astype(np.float64), exponent]
-    for _ in range(3):
-        pieces.append(rest.astype(np.float64))
-        rest = rest - pieces[-1]
-    return pieces
+    try:
+        return hashlib.sha256(canonical_bytes(parts)).hexdigest()
+    except (TypeError, ValueError) as error:
+        raise KernelBuildError(f"cannot make a fingerprint of it: {error}") from error
 
 
 # ---- files that belong to this user alone, written whole or not at all -----------------------
