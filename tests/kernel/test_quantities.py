@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dynsys.errors import KernelBuildError, ModelError, SingularSystemError
-from dynsys.kernel import quantities as functions
+from dynsys.kernel import quantities
 from dynsys.kernel.cache import KernelCache
 from dynsys.kernel.kernel import Kernel
 from dynsys.kernel.llvm.ltdl import ltdl_computation
@@ -223,11 +223,11 @@ def test_second_kernel_comes_from_the_cache(
 ) -> None:
     robot, cache = synthetic.chain(18), KernelCache(tmp_path)
     first = specialise(robot, "inverse_inertia", cache=cache)
-    monkeypatch.setattr(functions, "quantity_computation", None)
+    monkeypatch.setattr(quantities, "quantity_computation", None)
     second = specialise(robot, "inverse_inertia", cache=cache)
     q = states(robot)
     np.testing.assert_array_equal(first.batch(q)[0][0], second.batch(q)[0][0])
-    monkeypatch.setattr(functions, "quantity_computation", quantity_computation)
+    monkeypatch.setattr(quantities, "quantity_computation", quantity_computation)
     longer = specialise(robot, "operational_space_inverse", bodies=[4, 17], cache=cache)
     assert longer.signature.n_outputs == 144
 
