@@ -14,7 +14,7 @@ import yaml
 import dynsys
 import problems
 from dynsys.kernel.cache import Entry, pack
-from problems.logs.write import Group, write_log
+from problems.logs.files import Group, write_log
 from sensors import Layout
 
 __all__ = [

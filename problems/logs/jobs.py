@@ -24,11 +24,10 @@ from dynsys.errors import DynsysError, KernelBuildError, LogError
 from dynsys.types import Array
 from problems.estimation.compiled import EstimatorOutputs
 from problems.estimation.estimation import COMPILED_FROM, Estimation
-from problems.logs.open import open_log
+from problems.logs.files import Group, open_log
 from problems.logs.outputs import Output, needed, parse_outputs, rows_of, uncertain
 from problems.logs.samples import SampleReader
 from problems.logs.simulate import Simulation, Trajectory
-from problems.logs.write import Group
 from problems.problem_file import ProblemFile, load_problem
 
 __all__ = ["CHUNK", "Job", "SimulateJob", "SolveJob", "forget"]

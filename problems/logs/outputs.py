@@ -21,8 +21,8 @@ from dynsys.types import Array
 from problems.estimation.estimate import Estimate
 from problems.estimation.estimation import Estimation
 from problems.labels import ACCELERATION, WRENCH
+from problems.logs.files import Group
 from problems.logs.source import numbered, own_joints
-from problems.logs.write import Group
 from problems.measured.measured_system import QUANTITIES, Quantity
 
 __all__ = ["AGREEMENT", "Output", "needed", "parse_outputs", "rows_of", "uncertain"]

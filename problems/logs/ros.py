@@ -1,8 +1,21 @@
-"""ROS 2 bags (MCAP files, folders with .mcap or .db3 files) as logs on the joints' times.
+"""ROS 2 bags: MCAP files, folders with .mcap or .db3 files; read as logs, and written.
 
 A bag is read once, message by message, into one plain file of float64 rows per topic (the
-spool); from there any stretch is read and aligned without holding the bag in memory. Stamps are
-those of the headers. The clock is the JointState stream with most samples.
+spool); from there any stretch is read and aligned, on the times of the joints, without holding
+the bag in memory. Stamps are those of the headers. The clock is the JointState stream with most
+samples. What a message holds, by name, both ways:
+
+| message              | names                                                               |
+|----------------------|---------------------------------------------------------------------|
+| JointState           | ``q.JOINT``, ``qd.JOINT``, ``effort.JOINT``                         |
+| Imu                  | ``ax ay az`` (linear acceleration), ``wx wy wz`` (angular velocity) |
+| WrenchStamped        | ``fx fy fz tx ty tz``                                               |
+| AccelStamped         | ``ax ay az``, ``wdx wdy wdz``                                       |
+| Odometry             | pose and twist of the free joint, in the order of q and qd          |
+| dynsys NamedValues   | names of its own: whatever has no message of ROS                    |
+
+The last part of a name is that of the sensor's row, so a load-cell plate reads its ``tx ty fz``
+from a WrenchStamped, an accelerometer its ``ax ay az`` from an Imu.
 """
 
 from __future__ import annotations
@@ -13,11 +26,11 @@ import os
 import re
 import shutil
 import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import IO, Any, final
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 
@@ -30,18 +43,145 @@ from problems.logs.source import missing_library
 __all__ = [
     "DEFINITIONS",
     "MAX_CHUNK",
-    "NAMED_VALUES",
-    "READERS",
     "build_message",
     "check_chunks",
-    "message_kind",
     "open_bag",
-    "stamp",
     "write_messages",
 ]
 
 INDEX = "streams.json"
 BLOCK = 1 << 16
+
+
+# ---- messages as named numbers, both ways ---------------------------------------------------
+
+NAMED_VALUES = "dynsys_msgs/msg/NamedValues"
+JOINT_STATE, ODOMETRY = "sensor_msgs/msg/JointState", "nav_msgs/msg/Odometry"
+JOINT_FIELDS = {"q": "position", "qd": "velocity", "effort": "effort"}
+"""Fields of a JointState by what the log calls them."""
+VECTORS: Mapping[str, Mapping[str, str]] = {
+    "sensor_msgs/msg/Imu": {
+        "linear_acceleration": "ax ay az",
+        "angular_velocity": "wx wy wz",
+    },
+    "geometry_msgs/msg/WrenchStamped": {
+        "wrench.force": "fx fy fz",
+        "wrench.torque": "tx ty tz",
+    },
+    "geometry_msgs/msg/AccelStamped": {
+        "accel.linear": "ax ay az",
+        "accel.angular": "wdx wdy wdz",
+    },
+    ODOMETRY: {
+        "pose.pose.position": "q[0] q[1] q[2]",
+        "pose.pose.orientation": "q[3] q[4] q[5] q[6]",
+        "twist.twist.angular": "qd[0] qd[1] qd[2]",
+        "twist.twist.linear": "qd[3] qd[4] qd[5]",
+    },
+}
+"""By message: where its vectors are, and the names of their x y z, or of x y z w."""
+KINDS = {kind.rpartition("/")[2]: kind for kind in (*VECTORS, JOINT_STATE, NAMED_VALUES)}
+"""Messages that are read, by the last word of their type."""
+
+FIELDS = {
+    JOINT_STATE: "string[] name, float64[] position, float64[] velocity, float64[] effort",
+    "sensor_msgs/msg/Imu": "geometry_msgs/Quaternion orientation,"
+    " float64[9] orientation_covariance, geometry_msgs/Vector3 angular_velocity,"
+    " float64[9] angular_velocity_covariance, geometry_msgs/Vector3 linear_acceleration,"
+    " float64[9] linear_acceleration_covariance",
+    "geometry_msgs/msg/WrenchStamped": "geometry_msgs/Wrench wrench",
+    "geometry_msgs/msg/AccelStamped": "geometry_msgs/Accel accel",
+    ODOMETRY: "string child_frame_id, geometry_msgs/PoseWithCovariance pose,"
+    " geometry_msgs/TwistWithCovariance twist",
+    NAMED_VALUES: "string[] names, float64[] values",
+}
+"""Fields of every message that is written, after its header; read messages carry their own."""
+PARTS = {
+    "std_msgs/Header": "builtin_interfaces/Time stamp, string frame_id",
+    "builtin_interfaces/Time": "int32 sec, uint32 nanosec",
+    "geometry_msgs/Wrench": "geometry_msgs/Vector3 force, geometry_msgs/Vector3 torque",
+    "geometry_msgs/Accel": "geometry_msgs/Vector3 linear, geometry_msgs/Vector3 angular",
+    "geometry_msgs/PoseWithCovariance": "geometry_msgs/Pose pose, float64[36] covariance",
+    "geometry_msgs/TwistWithCovariance": "geometry_msgs/Twist twist, float64[36] covariance",
+    "geometry_msgs/Pose": "geometry_msgs/Point position, geometry_msgs/Quaternion orientation",
+    "geometry_msgs/Twist": "geometry_msgs/Vector3 linear, geometry_msgs/Vector3 angular",
+    "geometry_msgs/Point": "float64 x, float64 y, float64 z",
+    "geometry_msgs/Quaternion": "float64 x, float64 y, float64 z, float64 w",
+    "geometry_msgs/Vector3": "float64 x, float64 y, float64 z",
+}
+"""Fields of the types within messages; none comes before one that uses it."""
+
+
+def _definition(fields: str) -> str:
+    """Text of a message's definition: its fields, then those of every type within it."""
+    used, text = "std_msgs/Header header, " + fields, ""
+    for name, parts in PARTS.items():
+        if f"{name} " in used:
+            used += f", {parts}"
+            text += f"{'=' * 80}\nMSG: {name}\n" + "".join(_lines(parts))
+    return "".join(_lines("std_msgs/Header header, " + fields)) + text
+
+
+def _lines(fields: str) -> list[str]:
+    return [f"{field}\n" for field in fields.split(", ")]
+
+
+DEFINITIONS = {kind: _definition(fields) for kind, fields in FIELDS.items()}
+
+
+def _values(kind: str, message: Any) -> dict[str, float]:
+    """Names and numbers of a message."""
+    if kind == NAMED_VALUES:
+        return dict(zip(message.names, map(float, message.values), strict=True))
+    if kind == JOINT_STATE:
+        return {
+            f"{prefix}.{joint}": float(value)
+            for prefix, field in JOINT_FIELDS.items()
+            for joint, value in zip(message.name, getattr(message, field), strict=False)
+        }
+    return {
+        name: getattr(attrgetter(path)(message), axis)
+        for path, names in VECTORS[kind].items()
+        for axis, name in zip("xyzw", names.split(), strict=False)
+    }
+
+
+def _stamp(message: Any, logged: int) -> float:
+    """Seconds of a message: its header's stamp, or when it was logged (ns) if that is zero."""
+    own = message.header.stamp
+    nanoseconds = int(own.sec) * 1_000_000_000 + int(own.nanosec)
+    return (nanoseconds or logged) / 1e9
+
+
+def build_message(kind: str, time: float, values: Mapping[str, float]) -> dict[str, Any]:
+    """Message of a kind from seconds and named numbers; fields left out are written as zero."""
+    sec, nanosec = divmod(round(time * 1e9), 1_000_000_000)
+    message: dict[str, Any] = {"header": {"stamp": {"sec": sec, "nanosec": nanosec}}}
+    if kind == NAMED_VALUES:
+        return message | {"names": list(values), "values": list(values.values())}
+    if kind == JOINT_STATE:
+        joints = list(dict.fromkeys(name.partition(".")[2] for name in values))
+        return (
+            message
+            | {"name": joints}
+            | {
+                field: [values[f"{prefix}.{j}"] for j in joints if f"{prefix}.{j}" in values]
+                for prefix, field in JOINT_FIELDS.items()
+            }
+        )
+    for path, names in VECTORS[kind].items():
+        *outer, last = path.split(".")
+        place = message
+        for part in outer:
+            place = place.setdefault(part, {})
+        place[last] = {axis: values[n] for axis, n in zip("xyzw", names.split(), strict=False)}
+    if kind.endswith("Imu"):  # which has no orientation to tell: so says the first covariance
+        message["orientation"] = {"w": 1.0}
+        message["orientation_covariance"] = [-1.0] + [0.0] * 8
+    return message
+
+
+# ---- reading --------------------------------------------------------------------------------
 
 
 def open_bag(
@@ -72,7 +212,7 @@ def open_bag(
         rows: Array = np.memmap(spool / entry["file"], dtype="<f8", mode="r").reshape(
             -1, 1 + len(names)
         )
-        if entry["kind"] == "JointState":
+        if entry["kind"] == JOINT_STATE:
             clocks.append(rows[:, 0])
         for k, name in enumerate(names, start=1):
             key = _name(entry["topic"], entry["kind"], name, topics)
@@ -89,16 +229,16 @@ def _stream(rows: Array, k: int) -> Stream:
 
 def _name(topic: str, kind: str, name: str, topics: Mapping[str, str]) -> str:
     """Name of a number in the log: that of the sensor's row, of the joint's coordinate."""
-    if kind in ("JointState", "NamedValues"):
+    if kind in (JOINT_STATE, NAMED_VALUES):
         return name
     owner = next((key for key, value in topics.items() if value == topic), topic.lstrip("/"))
-    if kind == "Odometry":
+    if kind == ODOMETRY:
         part, bracket, index = name.partition("[")
         return f"{part}.{owner if owner in topics else 'root'}{bracket}{index}"
     return f"{owner}.{name}"
 
 
-# ---- the spool -----------------------------------------------------------------------------
+# ---- the spool ------------------------------------------------------------------------------
 
 
 def _write_spool(path: Path, spool: Path) -> None:
@@ -108,11 +248,11 @@ def _write_spool(path: Path, spool: Path) -> None:
     try:
         for topic, kind, message, logged in _messages(path):
             try:
-                values = READERS[kind](message)
-                row = array.array("d", [stamp(message, logged), *values.values()])
+                values = _values(kind, message)
+                row = array.array("d", [_stamp(message, logged), *values.values()])
             except (AttributeError, TypeError, ValueError, ArithmeticError) as error:
                 raise LogError(
-                    f"{path}: a message on {topic!r} is no {kind}: {error}"
+                    f"{path}: a message on {topic!r} is no {kind.rpartition('/')[2]}: {error}"
                 ) from None
             key = (topic, kind, tuple(values))
             if key not in files:
@@ -142,11 +282,8 @@ def _sort_by_time(file: Path, width: int) -> None:
             rows[order[start : start + BLOCK]].tofile(stream)
 
 
-# ---- messages ------------------------------------------------------------------------------
-
-
 def _messages(path: Path) -> Iterator[tuple[str, str, Any, int]]:
-    """Topic, last word of the type, message and time of logging (ns) of what can be read."""
+    """Topic, kind, message and time of logging (ns) of what can be read."""
     if path.is_file():
         yield from _mcap_messages(path)
         return
@@ -177,7 +314,7 @@ def _mcap_messages(path: Path) -> Iterator[tuple[str, str, Any, int]]:
                 channel.topic
                 for channel in summary.channels.values()
                 if channel.schema_id in summary.schemas
-                and _kind(summary.schemas[channel.schema_id].name) in READERS
+                and _kind(summary.schemas[channel.schema_id].name)
             ]
             if not wanted:
                 return
@@ -199,7 +336,7 @@ def _bag_messages(path: Path) -> Iterator[tuple[str, str, Any, int]]:
     try:
         store = get_typestore(Stores.ROS2_HUMBLE)
         with AnyReader([path], default_typestore=store) as reader:
-            wanted = [c for c in reader.connections if _kind(c.msgtype) in READERS]
+            wanted = [c for c in reader.connections if _kind(c.msgtype)]
             for connection, logged, raw in reader.messages(connections=wanted):
                 message = reader.deserialize(raw, connection.msgtype)
                 yield connection.topic, _kind(connection.msgtype), message, logged
@@ -210,313 +347,11 @@ def _bag_messages(path: Path) -> Iterator[tuple[str, str, Any, int]]:
 
 
 def _kind(type_name: str) -> str:
-    return type_name.rpartition("/")[2]
+    """Kind of message that a type is read as; empty if it is not read."""
+    return KINDS.get(type_name.rpartition("/")[2], "")
 
 
-# ----------------------------------------------------------------------
-# ROS 2 messages as named numbers, both ways: JointState, Imu, WrenchStamped, Odometry.
-#
-# | message              | names                                                               |
-# |----------------------|---------------------------------------------------------------------|
-# | JointState           | ``q.JOINT``, ``qd.JOINT``, ``effort.JOINT``                         |
-# | Imu                  | ``ax ay az`` (linear acceleration), ``wx wy wz`` (angular velocity) |
-# | WrenchStamped        | ``fx fy fz tx ty tz``                                               |
-# | AccelStamped         | ``ax ay az``, ``wdx wdy wdz``                                       |
-# | Odometry             | pose and twist of the free joint, in the order of q and qd          |
-# | dynsys NamedValues   | names of its own: whatever has no message of ROS                    |
-#
-# The last three numbers of a name are those of the sensor's rows, so a load-cell plate reads
-# its
-# ``tx ty fz`` from a WrenchStamped, an accelerometer its ``ax ay az`` from an Imu.
-
-NAMED_VALUES = "dynsys_msgs/msg/NamedValues"
-_RULE = "=" * 80
-_HEADER = "std_msgs/Header header\n"
-_STAMPED = f"""{_RULE}
-MSG: std_msgs/Header
-builtin_interfaces/Time stamp
-string frame_id
-{_RULE}
-MSG: builtin_interfaces/Time
-int32 sec
-uint32 nanosec
-"""
-_VECTOR3 = f"{_RULE}\nMSG: geometry_msgs/Vector3\nfloat64 x\nfloat64 y\nfloat64 z\n"
-_QUATERNION = (
-    f"{_RULE}\nMSG: geometry_msgs/Quaternion\nfloat64 x\nfloat64 y\nfloat64 z\nfloat64 w\n"
-)
-_POINT = _VECTOR3.replace("Vector3", "Point")
-
-DEFINITIONS: Mapping[str, str] = {
-    "sensor_msgs/msg/JointState": _HEADER
-    + "string[] name\nfloat64[] position\nfloat64[] velocity\nfloat64[] effort\n"
-    + _STAMPED,
-    "sensor_msgs/msg/Imu": _HEADER
-    + "geometry_msgs/Quaternion orientation\nfloat64[9] orientation_covariance\n"
-    + "geometry_msgs/Vector3 angular_velocity\nfloat64[9] angular_velocity_covariance\n"
-    + "geometry_msgs/Vector3 linear_acceleration\nfloat64[9] linear_acceleration_covariance\n"
-    + _STAMPED
-    + _QUATERNION
-    + _VECTOR3,
-    "geometry_msgs/msg/WrenchStamped": _HEADER
-    + "geometry_msgs/Wrench wrench\n"
-    + _STAMPED
-    + f"{_RULE}\nMSG: geometry_msgs/Wrench\ngeometry_msgs/Vector3 force\n"
-    + "geometry_msgs/Vector3 torque\n"
-    + _VECTOR3,
-    "geometry_msgs/msg/AccelStamped": _HEADER
-    + "geometry_msgs/Accel accel\n"
-    + _STAMPED
-    + f"{_RULE}\nMSG: geometry_msgs/Accel\ngeometry_msgs/Vector3 linear\n"
-    + "geometry_msgs/Vector3 angular\n"
-    + _VECTOR3,
-    "nav_msgs/msg/Odometry": _HEADER
-    + "string child_frame_id\ngeometry_msgs/PoseWithCovariance pose\n"
-    + "geometry_msgs/TwistWithCovariance twist\n"
-    + _STAMPED
-    + f"{_RULE}\nMSG: geometry_msgs/PoseWithCovariance\ngeometry_msgs/Pose pose\n"
-    + f"float64[36] covariance\n{_RULE}\nMSG: geometry_msgs/TwistWithCovariance\n"
-    + f"geometry_msgs/Twist twist\nfloat64[36] covariance\n{_RULE}\nMSG: geometry_msgs/Pose\n"
-    + f"geometry_msgs/Point position\ngeometry_msgs/Quaternion orientation\n{_RULE}\n"
-    + "MSG: geometry_msgs/Twist\ngeometry_msgs/Vector3 linear\ngeometry_msgs/Vector3 angular\n"
-    + _POINT
-    + _QUATERNION
-    + _VECTOR3,
-    NAMED_VALUES: _HEADER + "string[] names\nfloat64[] values\n" + _STAMPED,
-}
-"""Definition text of every message that is written; read messages carry their own."""
-
-
-# ---- reading -------------------------------------------------------------------------------
-
-
-def _xyz(v: Any, names: str) -> dict[str, float]:
-    return dict(zip(names.split(), (v.x, v.y, v.z), strict=True))
-
-
-def _joint_state(m: Any) -> dict[str, float]:
-    found: dict[str, float] = {}
-    for prefix, values in (("q", m.position), ("qd", m.velocity), ("effort", m.effort)):
-        for joint, value in zip(m.name, values, strict=False):
-            found[f"{prefix}.{joint}"] = float(value)
-    return found
-
-
-def _imu(m: Any) -> dict[str, float]:
-    return _xyz(m.linear_acceleration, "ax ay az") | _xyz(m.angular_velocity, "wx wy wz")
-
-
-def _wrench(m: Any) -> dict[str, float]:
-    return _xyz(m.wrench.force, "fx fy fz") | _xyz(m.wrench.torque, "tx ty tz")
-
-
-def _accel(m: Any) -> dict[str, float]:
-    return _xyz(m.accel.linear, "ax ay az") | _xyz(m.accel.angular, "wdx wdy wdz")
-
-
-def _odometry(m: Any) -> dict[str, float]:
-    pose, twist = m.pose.pose, m.twist.twist
-    found = _xyz(pose.position, "q[0] q[1] q[2]") | _xyz(pose.orientation, "q[3] q[4] q[5]")
-    found["q[6]"] = pose.orientation.w
-    return (
-        found
-        | _xyz(twist.angular, "qd[0] qd[1] qd[2]")
-        | _xyz(twist.linear, "qd[3] qd[4] qd[5]")
-    )
-
-
-def _named_values(m: Any) -> dict[str, float]:
-    return dict(zip(m.names, map(float, m.values), strict=True))
-
-
-READERS: Mapping[str, Callable[[Any], dict[str, float]]] = {
-    "JointState": _joint_state,
-    "Imu": _imu,
-    "WrenchStamped": _wrench,
-    "AccelStamped": _accel,
-    "Odometry": _odometry,
-    "NamedValues": _named_values,
-}
-"""Names and numbers of a message, by the last word of its type."""
-
-
-def stamp(message: Any, logged: int) -> float:
-    """Seconds of a message: its header's stamp, or when it was logged (ns) if that is zero."""
-    own = message.header.stamp
-    nanoseconds = int(own.sec) * 1_000_000_000 + int(own.nanosec)
-    return (nanoseconds or logged) / 1e9
-
-
-# ---- writing -------------------------------------------------------------------------------
-
-
-def message_kind(labels: Sequence[str]) -> str:
-    """Type of the ROS message that can hold numbers of these labels."""
-    known = {
-        "sensor_msgs/msg/Imu": {"ax", "ay", "az", "wx", "wy", "wz"},
-        "geometry_msgs/msg/WrenchStamped": {"fx", "fy", "fz", "tx", "ty", "tz"},
-        "geometry_msgs/msg/AccelStamped": {"ax", "ay", "az", "wdx", "wdy", "wdz"},
-    }
-    for kind, labels_of_kind in known.items():
-        if set(labels) == labels_of_kind:
-            return kind
-    return NAMED_VALUES
-
-
-def build_message(kind: str, time: float, values: Mapping[str, float]) -> dict[str, Any]:
-    """Message of a kind from seconds and named numbers, in the names of the module."""
-    nanoseconds = round(time * 1e9)
-    header = {
-        "stamp": {"sec": nanoseconds // 1_000_000_000, "nanosec": nanoseconds % 1_000_000_000},
-        "frame_id": "",
-    }
-
-    def vector(names: str) -> dict[str, float]:
-        return {axis: values[name] for axis, name in zip("xyz", names.split(), strict=True)}
-
-    if kind.endswith("Imu"):
-        unknown = [-1.0] + [0.0] * 8
-        return {
-            "header": header,
-            "orientation": {"x": 0.0, "y": 0.0, "z": 0.0, "w": 1.0},
-            "orientation_covariance": unknown,
-            "angular_velocity": vector("wx wy wz"),
-            "angular_velocity_covariance": [0.0] * 9,
-            "linear_acceleration": vector("ax ay az"),
-            "linear_acceleration_covariance": [0.0] * 9,
-        }
-    if kind.endswith("WrenchStamped"):
-        wrench = {"force": vector("fx fy fz"), "torque": vector("tx ty tz")}
-        return {"header": header, "wrench": wrench}
-    if kind.endswith("AccelStamped"):
-        accel = {"linear": vector("ax ay az"), "angular": vector("wdx wdy wdz")}
-        return {"header": header, "accel": accel}
-    if kind.endswith("JointState"):
-        joints = list(dict.fromkeys(name.partition(".")[2] for name in values))
-        return {"header": header, "name": joints} | {
-            field: [values[f"{prefix}.{j}"] for j in joints if f"{prefix}.{j}" in values]
-            for field, prefix in (("position", "q"), ("velocity", "qd"), ("effort", "effort"))
-        }
-    if kind.endswith("Odometry"):
-        return _build_odometry(header, vector, values)
-    return {"header": header, "names": list(values), "values": list(values.values())}
-
-
-def _build_odometry(
-    header: dict[str, Any],
-    vector: Callable[[str], dict[str, float]],
-    values: Mapping[str, float],
-) -> dict[str, Any]:
-    orientation = vector("q[3] q[4] q[5]") | {"w": values["q[6]"]}
-    pose = {"position": vector("q[0] q[1] q[2]"), "orientation": orientation}
-    twist = {"angular": vector("qd[0] qd[1] qd[2]"), "linear": vector("qd[3] qd[4] qd[5]")}
-    return {
-        "header": header,
-        "child_frame_id": "",
-        "pose": {"pose": pose, "covariance": [0.0] * 36},
-        "twist": {"twist": twist, "covariance": [0.0] * 36},
-    }
-
-
-# ----------------------------------------------------------------------
-# Rows as ROS 2 messages in an MCAP file, read back by :mod:`problems.logs.ros`.
-#
-# Joint coordinates and torques become one JointState, the floating base an Odometry, sensors
-# and
-# wrenches the message that has their components; the rest NamedValues, whose definition the
-# file
-# carries.
-
-JOINT_STATE, ODOMETRY = "sensor_msgs/msg/JointState", "nav_msgs/msg/Odometry"
-_JOINT = re.compile(r"(q|qd|torque|effort)\.[^\[]+")
-_FREE = re.compile(r"(q|qd)\.(.+)\[(\d)\]")
-
-
-@final
-@dataclass(frozen=True)
-class _Topic:
-    """A topic: kind of message, columns of the rows, and what the message calls them."""
-
-    name: str
-    kind: str
-    columns: tuple[int, ...]
-    labels: tuple[str, ...]
-
-
-def write_messages(
-    path: Path, groups: Sequence[tuple[str, Sequence[str]]], chunks: Iterable[Array]
-) -> None:
-    """Write one message per topic and row. NaN values that a message must hold stay NaN."""
-    from mcap_ros2.writer import Writer
-
-    time, topics = _topics(groups)
-    with path.open("wb") as stream, Writer(stream) as writer:
-        schemas = {
-            kind: writer.register_msgdef(kind, DEFINITIONS[kind])
-            for kind in dict.fromkeys(topic.kind for topic in topics)
-        }
-        for rows in chunks:
-            for row in np.asarray(rows).tolist():
-                for topic in topics:
-                    values = {
-                        label: row[k]
-                        for label, k in zip(topic.labels, topic.columns, strict=True)
-                    }
-                    message = build_message(topic.kind, row[time], values)
-                    stamp = round(row[time] * 1e9)
-                    writer.write_message(topic.name, schemas[topic.kind], message, stamp, stamp)
-
-
-def _topics(groups: Sequence[tuple[str, Sequence[str]]]) -> tuple[int, list[_Topic]]:
-    joints: dict[str, int] = {}
-    free: dict[str, dict[str, int]] = {}
-    topics: list[_Topic] = []
-    start, time = 0, -1
-    for name, columns in groups:
-        places = dict(zip(columns, range(start, start + len(columns)), strict=True))
-        start += len(columns)
-        if name == "time":
-            time = places.pop("time")
-        for column in list(places):
-            if _JOINT.fullmatch(column):
-                joints[column.replace("torque.", "effort.", 1)] = places.pop(column)
-            elif match := _FREE.fullmatch(column):
-                label = f"{match[1]}[{match[3]}]"
-                free.setdefault(match[2], {})[label] = places.pop(column)
-        if places:
-            topics.append(_plain_topic(name, places))
-    if time < 0:
-        raise LogError("an MCAP file needs a time for every message; add time to the log")
-    if joints:
-        topics.insert(0, _Topic("/joint_states", JOINT_STATE, *_split(joints)))
-    for joint, labels in free.items():
-        if joint == "root" and len(labels) == 13:
-            topics.append(_Topic("/odom", ODOMETRY, *_split(labels)))
-        else:
-            whole = {_full(joint, label): k for label, k in labels.items()}
-            topics.append(_Topic(f"/{joint}", NAMED_VALUES, *_split(whole)))
-    return time, topics
-
-
-def _full(joint: str, label: str) -> str:
-    part, bracket, index = label.partition("[")
-    return f"{part}.{joint}{bracket}{index}"
-
-
-def _plain_topic(name: str, places: dict[str, int]) -> _Topic:
-    labels = [column.rpartition(".")[2] for column in places]
-    kind = message_kind(labels)
-    if kind == NAMED_VALUES:
-        labels = list(places)
-    return _Topic("/" + name, kind, tuple(places.values()), tuple(labels))
-
-
-def _split(places: dict[str, int]) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    return tuple(places.values()), tuple(places)
-
-
-# ----------------------------------------------------------------------
-# Bounds on what an MCAP file of unknown origin unpacks to: checked before it is unpacked.
+# ---- bounds on what a file of unknown origin unpacks to, checked before it is unpacked -------
 
 MAX_CHUNK = 256 * 2**20
 """Most bytes of a chunk, unpacked; writers make chunks of one to eight megabytes."""
@@ -578,3 +413,83 @@ def _zstd_size(head: bytes) -> int:
     width = (1 if single else 0, 2, 4, 8)[flags >> 6]
     start = 5 + (not single) + (0, 1, 2, 4)[flags & 3]
     return int.from_bytes(head[start : start + width], "little")
+
+
+# ---- writing --------------------------------------------------------------------------------
+
+_JOINT = re.compile(r"(q|qd|torque|effort)\.[^\[]+")
+_FREE = re.compile(r"(q|qd)\.(.+)\[(\d)\]")
+
+
+class _Topic(NamedTuple):
+    """A topic: kind of message, and the column of the rows for each name in the message."""
+
+    name: str
+    kind: str
+    columns: Mapping[str, int]
+
+
+def write_messages(
+    path: Path, groups: Sequence[tuple[str, Sequence[str]]], chunks: Iterable[Array]
+) -> None:
+    """Write one message per topic and row. NaN values that a message must hold stay NaN.
+
+    Joint coordinates and torques become one JointState, the floating base an Odometry, sensors
+    and wrenches the message that has their components; the rest NamedValues, whose definition
+    the file carries.
+    """
+    from mcap_ros2.writer import Writer
+
+    time, topics = _topics(groups)
+    with path.open("wb") as stream, Writer(stream) as writer:
+        schemas = {
+            kind: writer.register_msgdef(kind, DEFINITIONS[kind])
+            for kind in dict.fromkeys(topic.kind for topic in topics)
+        }
+        for rows in chunks:
+            for row in np.asarray(rows).tolist():
+                for topic in topics:
+                    values = {label: row[k] for label, k in topic.columns.items()}
+                    message = build_message(topic.kind, row[time], values)
+                    stamp = round(row[time] * 1e9)
+                    writer.write_message(topic.name, schemas[topic.kind], message, stamp, stamp)
+
+
+def _topics(groups: Sequence[tuple[str, Sequence[str]]]) -> tuple[int, list[_Topic]]:
+    joints: dict[str, int] = {}
+    free: dict[str, dict[str, int]] = {}
+    topics: list[_Topic] = []
+    start, time = 0, -1
+    for name, columns in groups:
+        places = dict(zip(columns, range(start, start + len(columns)), strict=True))
+        start += len(columns)
+        if name == "time":
+            time = places.pop("time")
+        for column in list(places):
+            if _JOINT.fullmatch(column):
+                joints[column.replace("torque.", "effort.", 1)] = places.pop(column)
+            elif match := _FREE.fullmatch(column):
+                label = f"{match[1]}[{match[3]}]"
+                free.setdefault(match[2], {})[label] = places.pop(column)
+        if places:
+            topics.append(_sensor_topic(name, places))
+    if time < 0:
+        raise LogError("an MCAP file needs a time for every message; add time to the log")
+    if joints:
+        topics.insert(0, _Topic("/joint_states", JOINT_STATE, joints))
+    for joint, labels in free.items():
+        if joint == "root" and len(labels) == 13:
+            topics.append(_Topic("/odom", ODOMETRY, labels))
+        else:
+            whole = {label.replace("[", f".{joint}["): k for label, k in labels.items()}
+            topics.append(_Topic(f"/{joint}", NAMED_VALUES, whole))
+    return time, topics
+
+
+def _sensor_topic(name: str, columns: dict[str, int]) -> _Topic:
+    """The message that has exactly these components, or NamedValues."""
+    labels = {column.rpartition(".")[2]: k for column, k in columns.items()}
+    for kind, vectors in VECTORS.items():
+        if set(labels) == set(" ".join(vectors.values()).split()) and kind != ODOMETRY:
+            return _Topic(f"/{name}", kind, labels)
+    return _Topic(f"/{name}", NAMED_VALUES, columns)

@@ -23,8 +23,8 @@ import numpy as np
 from dynsys.errors import LogError, SchedulerError, WorkersLost
 from dynsys.resumable import replacing, run_open
 from dynsys.types import Array
+from problems.logs.files import check_output, write_log
 from problems.logs.jobs import Job, forget
-from problems.logs.write import check_output, write_log
 
 __all__ = ["ChunkStore", "Done", "Finished", "run_chunks", "run_job"]
 

@@ -1,8 +1,17 @@
-"""From a log to what an estimator takes: q, qd and y, stretch by stretch."""
+"""From a log to what an estimator takes: q, qd and y, stretch by stretch.
+
+What is not logged and can be made is made, by differentiation. Velocities of the robot from the
+time derivatives of its coordinates, exact and for many samples at once:
+
+    plain joints     qd = dq/dt,  qdd = d2q/dt2
+    quaternion u     omega = 2 vec(u* du/dt) / |u|^2,  u any multiple of the unit quaternion
+    free, planar     linear velocity in the turned child: v = E dp/dt,
+                     dv/dt = E d2p/dt2 - omega x v
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import final
@@ -110,28 +119,29 @@ class SampleReader:
 
     @cached_property
     def _positions(self) -> dict[int, Source]:
-        found: dict[int, Source] = {}
+        found = self._logged("q")
         for i in own_joints(self.robot):
-            source = self._joint_source("q", i)
-            if source is None:
+            if i not in found:
                 name = self.robot.joint_names[i]
                 hint = nearest_name(f"q.{name}", tuple(self.log.widths))
                 raise LogError(
                     f"{self.log.path}: no position of joint {name!r}; add an array q of"
                     f" {self.robot.nq} numbers per sample, or 'q.{name}'{hint}"
                 )
-            found[i] = source
         return found
+
+    def _logged(self, quantity: str) -> dict[int, Source]:
+        """Where the log holds a quantity, for the joints that it holds it of."""
+        sources = {i: self._joint_source(quantity, i) for i in own_joints(self.robot)}
+        return {i: source for i, source in sources.items() if source is not None}
 
     @cached_property
     def _velocities(self) -> dict[int, Source]:
-        sources = {i: self._joint_source("qd", i) for i in own_joints(self.robot)}
-        return {i: source for i, source in sources.items() if source is not None}
+        return self._logged("qd")
 
     @cached_property
     def _accelerations(self) -> dict[int, Source]:
-        sources = {i: self._joint_source("qdd", i) for i in own_joints(self.robot)}
-        return {i: source for i, source in sources.items() if source is not None}
+        return self._logged("qdd")
 
     @cached_property
     def _readings(self) -> dict[str, Source]:
@@ -279,15 +289,7 @@ def _rows(content: dict[str, Array], source: Source) -> Array:
     return rows if source.part is None else rows[:, source.part]
 
 
-# ----------------------------------------------------------------------
-# Velocities and accelerations of a robot from the time derivatives of its coordinates.
-#
-#     plain joints     qd = dq/dt,  qdd = d2q/dt2
-#     quaternion u     omega = 2 vec(u* du/dt) / |u|^2,  u any multiple of the unit quaternion
-#     free, planar     linear velocity in the turned child: v = E dp/dt, dv/dt = E d2p/dt2 - w x
-#     v
-#
-# All of it exact and for many samples at once: what splines and fitted polynomials need.
+# ---- velocities from coordinates and their derivatives --------------------------------------
 
 Rates = tuple[Array, Array]
 
@@ -304,13 +306,7 @@ def rates(robot: KinematicTree, q: Array, dq: Array, ddq: Array) -> tuple[Array,
             continue
         where, freedoms = robot.q_slices()[i], robot.v_slices()[i]
         part = q[:, where], dq[:, where], ddq[:, where]
-        convert: Callable[[Array, Array, Array], Rates] = _plain
-        if isinstance(body.joint, Spherical):
-            convert = _spherical
-        elif isinstance(body.joint, Free):
-            convert = _free
-        elif isinstance(body.joint, Planar):
-            convert = _planar
+        convert = CONVERSIONS.get(type(body.joint), _plain)
         qd[:, freedoms], qdd[:, freedoms] = convert(*part)
     return unit_quaternions(robot, q), qd, qdd
 
@@ -377,3 +373,11 @@ def _planar(q: Array, dq: Array, ddq: Array) -> Rates:
     ax, ay = turned(ddq[:, 1], ddq[:, 2])
     qd = np.column_stack([turn, vx, vy])
     return qd, np.column_stack([ddq[:, 0], ax + turn * vy, ay - turn * vx])
+
+
+CONVERSIONS: Mapping[type, Callable[[Array, Array, Array], Rates]] = {
+    Spherical: _spherical,
+    Free: _free,
+    Planar: _planar,
+}
+"""By kind of joint: qd and qdd from q, dq/dt and d2q/dt2."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -20,14 +20,11 @@ from dynsys.errors import LayoutError, StateError
 from dynsys.model.joints import Free
 from dynsys.model.tree import KinematicTree
 from dynsys.types import Array, ArrayLike, IntArray
-from problems.logs.samples import continuous_quaternions, rates
-from problems.logs.source import joint_columns
-from problems.logs.write import Group
+from problems.logs.files import Group
+from problems.logs.samples import SampleReader, continuous_quaternions, rates
+from problems.logs.source import AbstractLog, joint_columns
 from problems.measured.simulated_readings import NearestMotion, TrueReadings
 from sensors import Layout
-
-if TYPE_CHECKING:
-    from problems.logs.source import AbstractLog
 
 __all__ = [
     "Simulation",
@@ -177,8 +174,7 @@ class Simulation:
         return random_signal(rng, reach, self.n_samples / self.rate + 1.0, 1.0)
 
 
-# ----------------------------------------------------------------------
-# Smooth motions of a robot: splines of degree five, positions with both derivatives.
+# ---- smooth motions: splines of degree five, positions with both derivatives ----------------
 
 DEGREE = 5
 TURN = 0.3
@@ -211,7 +207,7 @@ class Trajectory:
         base tilts and shifts by some tenths.
         """
         rng = np.random.default_rng([seed, 1])
-        lower, upper = (bound.copy() for bound in robot.position_limits)
+        lower, upper = robot.position_limits
         low = np.where(np.isfinite(lower), lower, np.minimum(-1.0, upper - 2.0))
         high = np.where(np.isfinite(upper), upper, np.maximum(1.0, low + 2.0))
         n = _control_points(duration, pace)
@@ -247,9 +243,6 @@ class Trajectory:
     @staticmethod
     def from_log(robot: KinematicTree, log: AbstractLog) -> Trajectory:
         """Spline through the positions of a log."""
-        from problems.logs.samples import SampleReader
-        from sensors import Layout
-
         samples = SampleReader(Layout(robot, []), log).read(0, log.n_samples)
         return Trajectory.through(robot, samples.time, samples.q)
 

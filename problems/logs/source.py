@@ -1,4 +1,15 @@
-"""What a log is: named arrays of equal length, read a stretch at a time."""
+"""What a log is: named arrays of equal length, read a stretch at a time.
+
+| numbers            | one array        | or one column per number                         |
+|--------------------|------------------|--------------------------------------------------|
+| time, s            | ``time``         |                                                  |
+| positions          | ``q`` (N, nq)    | ``q.JOINT``, or ``q.JOINT[k]`` where it has many |
+| velocities         | ``qd`` (N, nv)   | ``qd.JOINT``                                     |
+| accelerations      | ``qdd`` (N, nv)  | ``qdd.JOINT``                                    |
+| joint torques      |                  | ``effort.JOINT``                                 |
+| readings           | ``y`` (N, rows)  |                                                  |
+| readings of one    | ``SENSOR``       | ``SENSOR.ROW``, rows as ``layout.labels``        |
+"""
 
 from __future__ import annotations
 
@@ -6,7 +17,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Self, final
 
 import numpy as np
@@ -53,12 +63,7 @@ class AbstractLog(ABC):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -84,18 +89,7 @@ def missing_library(path: Path, library: str, extra: str = "logs") -> LogError:
     )
 
 
-# ----------------------------------------------------------------------
-# Names of the numbers in a log.
-#
-# | numbers            | one array        | or one column per number                       |
-# |--------------------|------------------|------------------------------------------------|
-# | time, s            | ``time``         |                                                |
-# | positions          | ``q`` (N, nq)    | ``q.JOINT``, or ``q.JOINT[k]`` where it has many |
-# | velocities         | ``qd`` (N, nv)   | ``qd.JOINT``                                   |
-# | accelerations      | ``qdd`` (N, nv)  | ``qdd.JOINT``                                  |
-# | joint torques      |                  | ``effort.JOINT``                               |
-# | readings           | ``y`` (N, rows)  |                                                |
-# | readings of one    | ``SENSOR``       | ``SENSOR.ROW``, rows as ``layout.labels``      |
+# ---- names of the numbers in a log ----------------------------------------------------------
 
 
 @final

@@ -1,7 +1,10 @@
-"""Logs as CSV tables: a line of column names, then one line per sample.
+"""Logs as tables of one file: CSV, NumPy archives, Parquet. Any stretch is read on its own.
 
-The file is scanned once for line ends (every `STRIDE`-th place is kept), then any stretch is
-parsed on its own. Empty cells are missing values (NaN).
+CSV      a line of column names, then one line per sample; empty cells are missing (NaN). The
+         file is scanned once for line ends, of which every `STRIDE`-th place is kept.
+.npz     one member per array, first axis the samples, read straight from the archive;
+         compressed ones are decompressed on the way, so reading forwards costs least.
+Parquet  one column per number (with pyarrow), row groups read as needed; nulls are missing.
 """
 
 from __future__ import annotations
@@ -29,6 +32,8 @@ __all__ = [
     "NpzLog",
     "ParquetLog",
 ]
+
+# ---- CSV ------------------------------------------------------------------------------------
 
 STRIDE = 2048
 MAX_HEADER = 1 << 22
@@ -116,11 +121,7 @@ def _scan(stream: io.BufferedReader) -> tuple[list[int], int]:
     return offsets, count + ends_open
 
 
-# ----------------------------------------------------------------------
-# Logs as NumPy archives (.npz): one member per array, first axis the samples.
-#
-# Members are read straight from the archive, a stretch at a time; compressed ones are
-# decompressed on the way, so reading forwards is what costs least.
+# ---- .npz ------------------------------------------------------------------------------------
 
 _BROKEN = (
     OSError,
@@ -172,9 +173,8 @@ class NpzLog(AbstractLog):
         except _BROKEN as error:
             raise LogError(f"{path}: not a readable .npz file: {error}") from None
         self._members = {k: m for k, m in self._members.items() if m.shape}
-        lengths = {name: member.shape[0] for name, member in self._members.items()}
-        self.lengths = lengths
-        self.n_samples = lengths.get("q", max(lengths.values(), default=0))
+        self.lengths = {name: member.shape[0] for name, member in self._members.items()}
+        self.n_samples = self.lengths.get("q", max(self.lengths.values(), default=0))
         self.widths = {name: member.width for name, member in self._members.items()}
 
     def read(self, names: Sequence[str], start: int, stop: int) -> dict[str, Array]:
@@ -195,12 +195,9 @@ class NpzLog(AbstractLog):
 
 def _open(archive: zipfile.ZipFile, name: str) -> _Member:
     stream = archive.open(name)
-    version = np.lib.format.read_magic(stream)
-    read = (
-        np.lib.format.read_array_header_1_0
-        if version == (1, 0)
-        else np.lib.format.read_array_header_2_0
-    )
+    form = np.lib.format
+    first = form.read_magic(stream) == (1, 0)
+    read = form.read_array_header_1_0 if first else form.read_array_header_2_0
     shape, fortran, dtype = read(stream)
     if dtype.kind not in "fiub":
         raise ValueError(f"array {name!r} holds {dtype}, not numbers")
@@ -211,8 +208,7 @@ def _open(archive: zipfile.ZipFile, name: str) -> _Member:
     return _Member(shape, dtype, stream, stream.tell())
 
 
-# ----------------------------------------------------------------------
-# Logs as Parquet tables (with pyarrow): one column per number, row groups read as needed.
+# ---- Parquet --------------------------------------------------------------------------------
 
 MAX_GROUP_ROWS = 2**24
 """Most rows of a row group, which is read as a whole, a column at a time."""

@@ -22,7 +22,7 @@ from dynsys.types import Array, BoolArray, IntArray
 from problems.estimation.estimation import Estimation
 from problems.labels import WRENCH, entry_names
 from problems.logs.differentiate import Differentiation
-from problems.logs.open import open_log
+from problems.logs.files import open_log
 from problems.logs.samples import SampleReader, Samples
 from problems.logs.source import AbstractLog, own_joints, source_of
 from problems.measured.measured_system import Quantity

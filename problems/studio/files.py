@@ -15,7 +15,7 @@ import yaml
 
 from dynsys.errors import LayoutError, RefusedError
 from dynsys.model.tree import KinematicTree
-from problems.logs.open import FORMATS
+from problems.logs.files import FORMATS
 from problems.problem_file import ProblemFile, load_problem, save_problem
 from sensors.files import sensor_record
 from sensors.layout import Layout

@@ -1,6 +1,10 @@
-"""Logs out: npz, CSV, Parquet, MCAP, from chunks of rows; the file is complete or absent.
+"""Logs as files: opened and written by the ending of their name.
 
-The same rows give the same bytes: no dates, no names of machines.
+    .npz      one array per name               .csv, .parquet   one column per number
+    .mcap     ROS 2 messages                   a folder         a ROS 2 bag, read only
+
+A file is written from chunks of rows, and is complete or absent. The same rows give the same
+bytes: no dates, no names of machines.
 """
 
 from __future__ import annotations
@@ -9,9 +13,9 @@ import io
 import os
 import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, final
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,14 +23,61 @@ from dynsys.errors import LogError
 from dynsys.model.readers.xml_input import PathLike
 from dynsys.resumable import replacing
 from dynsys.types import Array
-from problems.logs.source import missing_library
+from problems.logs.align import aligned_npz
+from problems.logs.ros import open_bag, write_messages
+from problems.logs.source import AbstractLog, missing_library
+from problems.logs.tables import CsvLog, NpzLog, ParquetLog
 
-__all__ = ["Group", "check_output", "table_groups", "write_log"]
+__all__ = ["FORMATS", "Group", "check_output", "open_log", "write_log"]
 
 
-@final
-@dataclass(frozen=True)
-class Group:
+# ---- reading --------------------------------------------------------------------------------
+
+
+def open_log(
+    path: PathLike,
+    *,
+    topics: Mapping[str, str] | None = None,
+    spool: PathLike | None = None,
+) -> AbstractLog:
+    """Open a log.
+
+    Parameters
+    ----------
+    path : .npz, .csv, .parquet or .mcap file, or the folder of a ROS 2 bag.
+    topics : for bags: sensor name to topic, where they differ.
+    spool : for bags: folder for unpacked messages, a temporary one if None.
+
+    Raises
+    ------
+    LogError
+        if it is not there, damaged, of no known kind, or needs a package not installed.
+    """
+    file = Path(path)
+    try:
+        if not file.exists():
+            raise LogError(f"{file}: no such log; check the path")
+        if not (file.is_file() or file.is_dir()):
+            raise LogError(f"{file}: neither a regular file nor a folder; refused")
+    except (OSError, ValueError) as error:
+        raise LogError(f"{str(file)[:200]}: cannot be read: {error.args[-1]}") from None
+    if file.suffix == ".npz":
+        return aligned_npz(NpzLog(file))
+    if file.suffix == ".csv":
+        return CsvLog(file)
+    if file.suffix == ".parquet":
+        return ParquetLog(file)
+    if file.suffix == ".mcap" or file.is_dir():
+        own = TemporaryDirectory(prefix="dynsys-bag-") if spool is None else None
+        folder = Path(own.name if own else str(spool)) / "spool"
+        return open_bag(file, folder, topics or {}, own)
+    raise LogError(f"{file}: unknown kind of log; use {', '.join(FORMATS)} or a ROS 2 bag")
+
+
+# ---- writing --------------------------------------------------------------------------------
+
+
+class Group(NamedTuple):
     """Numbers that belong together: an array of an .npz file, columns of a table.
 
     Parameters
@@ -37,11 +88,6 @@ class Group:
 
     name: str
     columns: tuple[str, ...]
-
-
-def table_groups(groups: Sequence[Group]) -> list[str]:
-    """All columns, side by side."""
-    return [column for group in groups for column in group.columns]
 
 
 def check_output(path: PathLike, inputs: Sequence[PathLike] = ()) -> None:
@@ -104,7 +150,7 @@ def _write_npz(path: Path, groups: Sequence[Group], chunks: Iterable[Array]) -> 
 
 
 def _write_csv(path: Path, groups: Sequence[Group], chunks: Iterable[Array]) -> None:
-    columns = table_groups(groups)
+    columns = _columns(groups)
     line = ",".join(["%.17g"] * len(columns)) + "\n"
     with path.open("w", encoding="utf-8", newline="") as stream:
         stream.write(",".join(_quoted(name) for name in columns) + "\n")
@@ -121,7 +167,7 @@ def _write_parquet(path: Path, groups: Sequence[Group], chunks: Iterable[Array])
     import pyarrow
     import pyarrow.parquet as parquet
 
-    columns = table_groups(groups)
+    columns = _columns(groups)
     schema = pyarrow.schema([(name, pyarrow.float64()) for name in columns])
     with parquet.ParquetWriter(path, schema) as writer:
         for rows in chunks:
@@ -129,16 +175,17 @@ def _write_parquet(path: Path, groups: Sequence[Group], chunks: Iterable[Array])
             writer.write_table(pyarrow.Table.from_arrays(arrays, schema=schema))
 
 
-def _write_mcap(path: Path, groups: Sequence[Group], chunks: Iterable[Array]) -> None:
-    from problems.logs.ros import write_messages
+def _columns(groups: Sequence[Group]) -> list[str]:
+    """All columns, side by side."""
+    return [column for group in groups for column in group.columns]
 
-    write_messages(path, [(group.name, group.columns) for group in groups], chunks)
 
-
-_WRITERS: Mapping[str, Callable[[Path, Sequence[Group], Iterable[Array]], Any]] = {
+_WRITERS: Mapping[str, Callable[[Path, Sequence[Group], Iterable[Array]], None]] = {
     ".npz": _write_npz,
     ".csv": _write_csv,
     ".parquet": _write_parquet,
-    ".mcap": _write_mcap,
+    ".mcap": write_messages,
 }
 _NEEDS = {".parquet": (("pyarrow", "logs"),), ".mcap": (("mcap_ros2", "ros"),)}
+FORMATS = tuple(_WRITERS)
+"""Endings of the files that are read and written; folders are ROS 2 bags (read only)."""
