@@ -13,14 +13,14 @@ from problems.logs.run import Finished, run_job
 __all__ = [
     "KINDS",
     "add_flags",
+    "add_names",
     "add_numbers",
     "add_problem",
     "add_running",
-    "names_in",
     "positive",
-    "run_with_bar",
     "seconds",
     "whole",
+    "with_bar",
 ]
 
 KINDS = "id, fd (default), hybrid:JOINT,..., published:NAME or a layout file"
@@ -47,6 +47,15 @@ def add_flags(parser: argparse.ArgumentParser, **rows: str) -> None:
         parser.add_argument(f"--{name.replace('_', '-')}", action="store_true", help=text)
 
 
+def add_names(
+    parser: argparse.ArgumentParser, option: str, text: str, default: str = ""
+) -> None:
+    """Declare an option that takes a list of names with commas between them."""
+    parser.add_argument(
+        option, metavar="NAME[,NAME...]", type=names_in, default=default, help=text
+    )
+
+
 def add_problem(parser: argparse.ArgumentParser) -> None:
     """Declare the problem."""
     parser.add_argument(
@@ -66,7 +75,7 @@ def add_running(parser: argparse.ArgumentParser) -> None:
     add_flags(parser, fresh="do not go on where an interrupted run stopped")
 
 
-def run_with_bar(job: Job, what: str, args: argparse.Namespace) -> Finished:
+def with_bar(job: Job, what: str, args: argparse.Namespace) -> Finished:
     """Do a job as the arguments of :func:`add_running` say, and show how far it is."""
     with terminal.progress_bar(what) as progress:
         return run_job(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from dynsys.errors import LayoutError
 from problems import terminal
-from problems.command.arguments import add_flags, names_in
+from problems.command.arguments import add_flags, add_names
 from problems.planning import read_request
 from problems.problem_file import load_problem
 
@@ -26,11 +26,9 @@ STD = "std."
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
+    whose = "a problem file (.yaml) or catalogue:NAME, whose estimator is written"
     parser.add_argument(
-        "what",
-        metavar="ROBOT|PROBLEM",
-        help="a robot, as for 'dynsys info'; or a problem file (.yaml) or catalogue:NAME, whose"
-        " estimator is written",
+        "what", metavar="ROBOT|PROBLEM", help=f"a robot, as for 'dynsys info'; or {whose}"
     )
     parser.add_argument(
         "-o", "--output", required=True, metavar="FOLDER", type=Path, help="where to write"
@@ -43,11 +41,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_flags(parser, floating_base="free root link")
     parser.add_argument("--name", help="of the C function (default: the problem's)")
-    parser.add_argument(
+    add_names(
+        parser,
         "--outputs",
-        metavar="NAME[,NAME...]",
-        default="",
-        help="what it computes: torque, qdd, acceleration, joint_wrench; of an estimator also"
+        "what it computes: torque, qdd, acceleration, joint_wrench; of an estimator also"
         " external_wrench and std.NAME (default: torque, or what the dynamics ask for)",
     )
     add_flags(
@@ -60,11 +57,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the files and say how to try them."""
-    outputs = names_in(args.outputs)
     if args.what.endswith(LAYOUTS) or args.what.startswith("catalogue:"):
-        robot, problem, files = _estimator(args, outputs)
+        robot, problem, files = _estimator(args)
     else:
-        robot, problem, files = _dynamics(args, outputs)
+        robot, problem, files = _dynamics(args)
     if args.json:
         paths = [str(path) for path in files]
         terminal.show_json({"robot": robot, "problem": problem, "files": paths})
@@ -83,9 +79,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _dynamics(
-    args: argparse.Namespace, outputs: Sequence[str]
-) -> tuple[str, str, Sequence[Path]]:
+def _dynamics(args: argparse.Namespace) -> tuple[str, str, Sequence[Path]]:
     request = read_request(args.what, args.problem, args.floating_base)
     if request.dynamics is None:
         raise LayoutError(
@@ -95,7 +89,7 @@ def _dynamics(
     files = request.dynamics.export_c(
         args.output,
         name=args.name,
-        outputs=outputs or None,
+        outputs=args.outputs or None,
         wrenches=args.wrenches,
         dtype="float32" if args.float32 else "float64",
         overwrite=args.overwrite,
@@ -103,9 +97,7 @@ def _dynamics(
     return request.robot.name, request.name, files
 
 
-def _estimator(
-    args: argparse.Namespace, outputs: Sequence[str]
-) -> tuple[str, str, Sequence[Path]]:
+def _estimator(args: argparse.Namespace) -> tuple[str, str, Sequence[Path]]:
     if args.wrenches or args.problem != "fd" or args.floating_base:
         raise LayoutError(
             f"{args.what}: a problem file says what is known itself; leave out --problem,"
@@ -115,8 +107,8 @@ def _estimator(
     files = problem.estimation.export_c(
         args.output,
         name=args.name or "estimation",
-        outputs=[name for name in outputs if not name.startswith(STD)] or ["torque"],
-        uncertainty=[name.removeprefix(STD) for name in outputs if name.startswith(STD)],
+        outputs=[name for name in args.outputs if not name.startswith(STD)] or ["torque"],
+        uncertainty=[name.removeprefix(STD) for name in args.outputs if name.startswith(STD)],
         dtype="float32" if args.float32 else "float64",
         overwrite=args.overwrite,
     )

@@ -8,13 +8,8 @@ import yaml
 
 from dynsys.model.tree import KinematicTree
 from problems import terminal
-from problems.command.arguments import add_numbers, add_problem, names_in, positive, whole
-from problems.placement.placement import (
-    Placement,
-    load_candidates,
-    place_sensors,
-    save_curve,
-)
+from problems.command.arguments import add_names, add_numbers, add_problem, positive, whole
+from problems.placement.placement import Placement, load_candidates, place_sensors, save_curve
 from problems.problem_file import load_problem
 from sensors.files import sensor_record
 
@@ -36,12 +31,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="YAML list of sensors as in a layout, each with cost: (1 without); by default"
         " any torque, acceleration, wrench or inertial unit at the cost of one per row",
     )
-    parser.add_argument(
-        "--goal",
-        default="torque",
-        metavar="NAME[,NAME...]",
-        help="what is to be known: torque, torque.JOINT, external_wrench.BODY ... (torque)",
-    )
+    known = "what is to be known: torque, torque.JOINT, external_wrench.BODY ... (torque)"
+    add_names(parser, "--goal", known, "torque")
     parser.add_argument(
         "--budget", type=float, help="most to spend; by default what determines the goals"
     )
@@ -61,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
         problem.tree,
         problem.sensors,
         candidates,
-        goal=names_in(args.goal),
+        goal=args.goal,
         budget=args.budget,
         states=args.states,
         seed=args.seed,
@@ -76,11 +67,11 @@ def run(args: argparse.Namespace) -> int:
     return 0 if placement.determines_goals else 1
 
 
-def _unit(robot: KinematicTree, goal: str) -> str:
+def _unit(robot: KinematicTree, goals: list[str]) -> str:
     """Unit of the goals' deviations: N m if all are torques of turning joints, else SI."""
     driven = [joint for joint in robot.joints if joint.kind != "free"]
     turning = all(joint.S[:3].any(axis=0).all() for joint in driven)
-    torques = all(name.strip().split(".")[0] == "torque" for name in goal.split(","))
+    torques = all(name.split(".")[0] == "torque" for name in goals)
     return "N m" if turning and torques else "SI units"
 
 

@@ -7,14 +7,7 @@ from pathlib import Path
 
 from problems import terminal
 from problems.command.arguments import KINDS, add_flags
-from problems.report import (
-    Report,
-    Subject,
-    build_report,
-    read_subject,
-    write_page,
-    write_pdf,
-)
+from problems.report import Report, Subject, build_report, read_subject, write_page, write_pdf
 
 __all__ = ["EXAMPLES", "SUMMARY", "add_arguments", "run"]
 

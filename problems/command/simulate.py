@@ -6,14 +6,8 @@ import argparse
 from dataclasses import fields
 
 from problems import terminal
-from problems.command.arguments import (
-    add_flags,
-    add_numbers,
-    add_problem,
-    add_running,
-    run_with_bar,
-    whole,
-)
+from problems.command import arguments as shared
+from problems.command.arguments import add_flags, add_numbers, whole
 from problems.logs.jobs import SimulateJob
 
 __all__ = ["EXAMPLES", "SUMMARY", "add_arguments", "run"]
@@ -26,7 +20,7 @@ EXAMPLES = """\
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    add_problem(parser)
+    shared.add_problem(parser)
     parser.add_argument(
         "-o", "--output", required=True, metavar="OUT", help=".npz, .csv, .parquet or .mcap"
     )
@@ -46,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("seed", whole, 0, "of motion and noise"),
     )
     add_flags(parser, truth="add true torques, accelerations and wrenches")
-    add_running(parser)
+    shared.add_running(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -54,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     settings = {field.name: getattr(args, field.name) for field in fields(SimulateJob)}
     job = SimulateJob(**settings)
     groups = [group.name for group in job.groups()]
-    done = run_with_bar(job, "simulating", args)
+    done = shared.with_bar(job, "simulating", args)
     if args.json:
         terminal.show_json(
             {

@@ -6,13 +6,7 @@ import argparse
 from typing import Any
 
 from problems import terminal
-from problems.command.arguments import (
-    add_flags,
-    add_problem,
-    add_running,
-    names_in,
-    run_with_bar,
-)
+from problems.command.arguments import add_flags, add_names, add_problem, add_running, with_bar
 from problems.logs.jobs import SolveJob
 from problems.logs.run import Finished
 
@@ -38,23 +32,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="OUT",
         help=".npz, .csv, .parquet or .mcap; appears when complete",
     )
-    parser.add_argument(
-        "--outputs",
-        metavar="NAME[,NAME...]",
-        default="",
-        help="in place of the problem's: torque, std.torque, external_wrench.BODY ...",
-    )
+    own = "in place of the problem's: torque, std.torque, external_wrench.BODY ..."
+    add_names(parser, "--outputs", own)
     add_flags(parser, allow_missing="let sensors go that the log lacks")
     add_running(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Solve the log and say what was done."""
-    outputs = tuple(names_in(args.outputs))
+    outputs = tuple(args.outputs)
     job = SolveJob(args.problem, args.log, args.output, outputs, args.chunk, args.allow_missing)
     reader = job.reader()
     made, method, left_out = reader.derived, str(reader.method), reader.not_measured
-    done = run_with_bar(job, "solving", args)
+    done = with_bar(job, "solving", args)
     told: dict[str, Any] = {
         "output": args.output,
         "samples": done.n_samples,

@@ -33,18 +33,13 @@ WIDEST_GAP = 3.0
 @final
 @dataclass(frozen=True, eq=False)
 class Stream:
-    """Readings at times of their own.
-
-    Parameters
-    ----------
-    time : (n,) ascending; may be a memory map.
-    width : numbers per reading.
-    rows : readings (stop - start, width) of start : stop.
-    """
+    """Readings of ``width`` numbers at times of their own."""
 
     time: Array
+    """(n,) ascending; may be a memory map."""
     width: int
     rows: Callable[[int, int], Array]
+    """Readings (stop - start, width) of start : stop."""
 
     @cached_property
     def widest_gap(self) -> float:
@@ -70,10 +65,6 @@ class Stream:
         values = rows[before] + weight[:, None] * (rows[after] - rows[before])
         out[usable] = values[usable]
         return out
-
-
-# ----------------------------------------------------------------------
-# A log whose arrays have times of their own, offered as one on the times of the joints.
 
 
 @final

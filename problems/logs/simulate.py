@@ -184,15 +184,11 @@ TURN = 0.3
 @final
 @dataclass(frozen=True, eq=False)
 class Trajectory:
-    """q(t), qd(t), qdd(t) of a robot for start <= t <= stop.
-
-    Parameters
-    ----------
-    spline : coordinates (nq,) over time; quaternions in it need not have length one.
-    """
+    """q(t), qd(t), qdd(t) of a robot for start <= t <= stop."""
 
     robot: KinematicTree
     spline: Any
+    """Coordinates (nq,) over time; quaternions in it need not have length one."""
     start: float
     stop: float
 
