@@ -26,7 +26,7 @@ from dynsys.plan.plan import Plan
 from dynsys.plan.search import search as search_generations
 from dynsys.plan.search.exhaustive import least_operations
 from dynsys.plan.search.local import Task, by_blocks, neighbour, run_task
-from dynsys.plan.search.price import SearchProblem
+from dynsys.plan.search.price import GENERAL, UNIT, SearchProblem, first_pivot_price, lu_price
 from dynsys.plan.search.search import (
     EVALUATIONS_PER_RUN,
     Generations,
@@ -94,6 +94,19 @@ def test_compiled_estimate_is_the_count_of_the_elimination(make: object) -> None
             changed = neighbour(pivots, [(0, len(pivots))], rng)
             if problem.estimate(PivotOrder.of(changed)) is not None or rng.random() < 0.1:
                 pivots = changed
+
+
+def test_price_of_an_irreducible_block_is_the_sum_over_its_pivots() -> None:
+    rng = np.random.default_rng(2)
+    for n in range(2, 12):
+        kinds = np.where(rng.random((n, n)) < 0.5, rng.choice([GENERAL, UNIT], (n, n)), 0)
+        np.fill_diagonal(kinds, rng.choice([GENERAL, UNIT], n))
+        kinds[:, -1] = GENERAL  # no unknown is determined before the last pivot
+        left, total = kinds.astype(np.int8), 0
+        for _ in range(n):
+            total += int(first_pivot_price(left))
+            left = np.ascontiguousarray(left[1:, 1:])
+        assert total == lu_price(kinds.astype(np.int8), np.ones(n, dtype=bool))
 
 
 def test_safety_is_the_worst_sampled_ratio(cells: LinearSystem, problem: SearchProblem) -> None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar, NamedTuple, final
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -104,9 +104,7 @@ def _augmented(n_rows: Any, n_cols: Any, start: Any, cols: Any) -> Any:
     return column_of
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class CoarseDecomposition:
+class CoarseDecomposition(NamedTuple):
     """Rows and columns of the three parts; ``column_of_row`` is the matching behind it."""
 
     under: Part

@@ -18,25 +18,17 @@ so that problem 1 of [NORI] is solved outright from any shuffling of equations a
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar, NamedTuple, final
 
 import numpy as np
 
 from dynsys.jit import Loop
-from dynsys.plan.orders.orders import (
-    AbstractNested,
-    OrderingContext,
-    Part,
-    Pattern,
-    PivotOrder,
-)
+from dynsys.plan.orders.orders import AbstractNested, OrderingContext, Part, Pattern, PivotOrder
 
 __all__ = ["Peeled", "Peeling", "peel"]
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class Peeling:
+class Peeling(NamedTuple):
     """What peeling found, in pivot order.
 
     ``first``: peeled from the front, unknowns that forward substitution gives;
