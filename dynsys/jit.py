@@ -18,6 +18,7 @@ import functools
 import hashlib
 import os
 import shutil
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
@@ -61,19 +62,31 @@ class Loop(Generic[P, R]):
     @cached_property
     def machine(self) -> Callable[P, R]:
         """Machine code for arguments of any types; the source itself where numba is missing."""
-        return self.compiled()
-
-    def compiled(self, *signature: str) -> Callable[P, R]:
-        """Machine code from the disk or the compiler, at once if a numba signature is given."""
         try:
-            import numba  # noqa: F401
+            from numba import typeof
         except ImportError:
             return self.source
+
+        def first(*arguments: P.args, **named: P.kwargs) -> R:
+            types = tuple(map(typeof, arguments))
+            self.machine = self._kept(lambda stored: stored.compile(types))
+            return self.machine(*arguments, **named)
+
+        return first
+
+    def compiled(self, signature: str) -> Callable[P, R]:
+        """Machine code for one numba signature, which arguments must fit."""
+        return self._kept(lambda stored: None, signature)
+
+    def _kept(self, load: Callable[[Any], object], *signature: str) -> Callable[P, R]:
+        """Machine code from the disk, if ``load`` can take it there, or from the compiler."""
         folder = _folder(self)
         if folder is not None and _is_private(folder):
             try:
                 with _numba_folder(folder):
-                    return self._jitted(*signature, cache=True)
+                    stored = self._jitted(*signature, cache=True)
+                    load(stored)
+                    return stored
             except Exception:  # full, read-only or damaged: pickles fail in every way
                 shutil.rmtree(folder, ignore_errors=True)
         return self._jitted(*signature)
@@ -129,6 +142,7 @@ def inlined(source: Callable[P, R]) -> Loop[P, R]:
 
 CACHE_VARIABLE = "DYNSYS_CACHE"
 CACHE_OFF = frozenset({"off", "0", "no", "false"})
+_FOLDER_LOCK = threading.Lock()
 
 
 def default_folder() -> Path | None:
@@ -173,9 +187,10 @@ def _numba_folder(folder: Path) -> Iterator[None]:
     import numba
 
     config: Any = numba.config
-    before = config.CACHE_DIR
-    config.CACHE_DIR = str(folder)
-    try:
-        yield
-    finally:
-        config.CACHE_DIR = before
+    with _FOLDER_LOCK:
+        before = config.CACHE_DIR
+        config.CACHE_DIR = str(folder)
+        try:
+            yield
+        finally:
+            config.CACHE_DIR = before

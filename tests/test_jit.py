@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from decimal import Decimal
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -44,7 +45,16 @@ def test_loops_call_each_other() -> None:
     out = np.ones(4)
     _add_scaled(np.arange(4.0), out)
     np.testing.assert_array_equal(out, [1.0, 4.0, 7.0, 10.0])
-    assert _add_scaled.machine is not _add_scaled.source
+
+
+def test_a_damaged_cache_is_rebuilt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jit, "_folder", lambda loop: tmp_path)
+    assert Loop(_sum)(np.ones(3)) == 3.0
+    kept = list(tmp_path.rglob("*.nb?"))
+    assert len(kept) == 2
+    for path in kept:
+        path.write_bytes(path.read_bytes()[:7])
+    assert Loop(_sum)(np.ones(3)) == 3.0
 
 
 def test_other_scalars_run_the_source() -> None:
