@@ -1,1 +1,7 @@
-"""One module per paper and one for the peers: they import the packages, never copy them."""
+"""What is measured and compared; it imports the packages and copies nothing of them.
+
+One folder per paper reproduces its numbers (``python -m experiments.nori2017``): ``rows`` beside
+ours, ``figures``, and the code that only the paper needs. :mod:`.peers` times other libraries
+beside ours, :mod:`.agreement` compares answers, :mod:`.trust` tries on purpose what could go
+wrong.
+"""

@@ -18,7 +18,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 from typing import Any, final
 
@@ -28,6 +27,7 @@ import numpy as np
 from dynsys.kernel.llvm.target import host
 from dynsys.types import Array
 from experiments.peers.build import Compiler
+from problems.report.build import installed_versions, processor_name
 
 __all__ = [
     "COLUMNS",
@@ -366,32 +366,13 @@ def cores() -> set[int]:
 
 
 def machine(compilers: Sequence[Compiler], core: int) -> dict[str, Any]:
-    """Processor, core, and versions of Python, packages and compilers."""
-    versions = {}
-    for package in ("pin", "casadi", "numpy", "llvmlite"):
-        try:
-            versions[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            continue
+    """Processor (its name, what LLVM takes it for), core, versions of what was used."""
+    target = host()
+    seen = f"{target.cpu}, vectors of {target.vector_bits} bits"
     return {
-        "processor": _processor(),
+        "processor": f"{processor_name()} ({seen})",
         "core": core,
         "python": platform.python_version(),
-        "packages": versions,
+        "packages": installed_versions(("pin", "casadi", "numpy", "llvmlite")),
         "compilers": [compiler.version for compiler in compilers],
     }
-
-
-def _processor() -> str:
-    """Name of the processor, what LLVM takes it for, and how wide a batch's vectors are."""
-    target = host()
-    return f"{_brand()} ({target.cpu}, vectors of {target.vector_bits} bits)"
-
-
-def _brand() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor()

@@ -33,7 +33,7 @@ from problems.report.subject import Subject
 from problems.report.timing import TimingPart, timing_part
 from problems.verdict.verdict import Verdict
 
-__all__ = ["Provenance", "Report", "build_report"]
+__all__ = ["Provenance", "Report", "build_report", "installed_versions", "processor_name"]
 
 PACKAGES = (DISTRIBUTION, "numpy", "scipy", "llvmlite", "scikit-sparse", "pin")
 
@@ -162,16 +162,17 @@ def provenance(subject: Subject, command: Sequence[str]) -> Provenance:
         prints["layout"] = subject.layout.fingerprint()
     return Provenance(
         date=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        versions={"python": platform.python_version()} | _versions(),
-        machine=f"{platform.system()} {platform.machine()}, {_processor()}",
+        versions={"python": platform.python_version()} | installed_versions(PACKAGES),
+        machine=f"{platform.system()} {platform.machine()}, {processor_name()}",
         fingerprints=prints,
         command=shlex.join(command),
     )
 
 
-def _versions() -> dict[str, str]:
+def installed_versions(packages: Sequence[str]) -> dict[str, str]:
+    """Versions of those packages that are installed."""
     found = {}
-    for name in PACKAGES:
+    for name in packages:
         try:
             found[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
@@ -179,7 +180,8 @@ def _versions() -> dict[str, str]:
     return found
 
 
-def _processor() -> str:
+def processor_name() -> str:
+    """Name of the processor as its maker calls it, where the system tells."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as file:
             names = (line.split(":", 1)[1].strip() for line in file if "model name" in line)

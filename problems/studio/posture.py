@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import final
@@ -14,6 +13,7 @@ from dynsys.model.joints import AbstractJoint, Free, Spherical
 from dynsys.model.spatial import quaternion_to_rotation
 from dynsys.model.tree import KinematicTree
 from dynsys.types import Array
+from problems.logs.source import own_joints
 from sensors.mounting import rpy_of
 
 __all__ = ["Slider", "first_posture", "from_sliders", "sliders_of", "to_sliders"]
@@ -36,13 +36,10 @@ class Slider:
     unit: str
 
 
-def _own_joints(robot: KinematicTree) -> Iterator[tuple[str, slice, AbstractJoint]]:
+def _own_joints(robot: KinematicTree) -> list[tuple[str, slice, AbstractJoint]]:
     """Name, place in q and joint of all joints with positions of their own."""
-    for name, where, body in zip(
-        robot.joint_names, robot.q_slices(), robot.bodies, strict=True
-    ):
-        if body.coupling is None and body.joint.nq:
-            yield name, where, body.joint
+    places = robot.q_slices()
+    return [(robot.joint_names[i], places[i], robot.joints[i]) for i in own_joints(robot)]
 
 
 def sliders_of(robot: KinematicTree) -> list[Slider]:

@@ -10,6 +10,7 @@ import numpy as np
 from dynsys.model.tree import KinematicTree
 from dynsys.types import Array, BoolArray
 from problems.estimation.estimate import Estimate
+from problems.logs.source import own_joints
 from problems.studio.glance import Glance
 from sensors.layout import Layout
 
@@ -38,11 +39,8 @@ def _unit(robot: KinematicTree, i: int) -> str:
 
 def _own_freedoms(robot: KinematicTree) -> list[tuple[int, slice]]:
     """Number and place in (nv,) of every joint with freedoms of its own."""
-    return [
-        (i, where)
-        for i, (where, body) in enumerate(zip(robot.v_slices(), robot.bodies, strict=True))
-        if body.joint.nv and body.coupling is None
-    ]
+    places = robot.v_slices()
+    return [(i, places[i]) for i in own_joints(robot) if robot.joints[i].nv]
 
 
 def torque_facts(robot: KinematicTree, std: Array, is_open: BoolArray) -> list[Facts]:
