@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from dynsys.errors import KernelBuildError, StateError
-from dynsys.kernel.c.source import c_header, c_source, export_c
+from dynsys.kernel.c.source import c_source, export_c
+from dynsys.kernel.c.text import Code
 from dynsys.model import synthetic
 from dynsys.program.graph import Graph
 from dynsys.program.program import Program
@@ -106,7 +107,7 @@ def test_output_called_like_an_input() -> None:
         outputs = (("torque", 1),)
 
     graph = Graph()
-    text = c_source(graph.program(list(graph.inputs(1))), Pair(), "f")
+    text = c_source(Code(graph.program(list(graph.inputs(1))), Pair(), "f"))
     assert "torque_out[0] = torque[0];" in text
 
 
@@ -139,19 +140,19 @@ def test_bad_function_names(tmp_path: Path, name: str) -> None:
 def test_bad_array_names(name: str) -> None:
     program, _ = tiny()
     with pytest.raises(KernelBuildError):
-        c_source(program, Signature(((name, 1),), (("y", 1),)), "f")
+        Code(program, Signature(((name, 1),), (("y", 1),)), "f")
 
 
 def test_bad_arguments(tmp_path: Path) -> None:
     program, signature = tiny()
     with pytest.raises(KernelBuildError, match="1 outputs, the program"):
-        c_source(program, Signature((("x", 2),), (("y", 1),)), "f")
+        Code(program, Signature((("x", 2),), (("y", 1),)), "f")
     with pytest.raises(KernelBuildError, match="labels"):
-        c_header(program, signature, "f", labels={"x": ["a", "b"]})
+        Code(program, signature, "f", labels={"x": ["a", "b"]})
     with pytest.raises(KernelBuildError, match="unknown"):
-        c_header(program, signature, "f", labels={"z": ["a"]})
+        Code(program, signature, "f", labels={"z": ["a"]})
     with pytest.raises(KernelBuildError, match="float16"):
-        c_source(program, signature, "f", dtype="float16")  # type: ignore[arg-type]
+        Code(program, signature, "f", dtype="float16")  # type: ignore[arg-type]
     for inputs in (np.ones(2), np.ones((0, 1)), np.ones((1, 1, 1)), [np.nan]):
         with pytest.raises(StateError):
             export_c(tmp_path, "f", program, signature, inputs)
@@ -164,9 +165,9 @@ def test_constant_beyond_float32() -> None:
     graph = Graph()
     x: Any = graph.inputs(1)
     program, signature = graph.program([x[0] * 1e60]), tiny()[1]
-    c_source(program, signature, "f")
+    Code(program, signature, "f")
     with pytest.raises(KernelBuildError, match="1e\\+60"):
-        c_source(program, signature, "f", dtype="float32")
+        Code(program, signature, "f", dtype="float32")
 
 
 # ---- files -------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import pytest
 
 from dynsys.errors import KernelBuildError
 from dynsys.kernel.c.source import c_source, export_c
-from dynsys.kernel.c.text import Code, arguments
+from dynsys.kernel.c.text import Code
 from dynsys.model import synthetic
 from dynsys.model.tree import KinematicTree
 from dynsys.program.graph import Graph, Scalar
@@ -144,7 +144,7 @@ def test_odd_outputs_and_awkward_names(tmp_path: Path) -> None:
 def test_any_segment_length(
     tmp_path: Path, length: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Code.__init__, "__defaults__", (length,))
+    monkeypatch.setattr(Code.__init__, "__defaults__", ("float64", None, length))
     for name, made in {
         "odd": odd_program(),
         "chain_id": dynamics(synthetic.chain(3), rnea_scalars, "qdd", "torque")[:2],
@@ -160,7 +160,7 @@ def test_any_segment_length(
 
 def test_scratch_slots_are_reused() -> None:
     program, signature, _ = dynamics(synthetic.chain(6), aba_scalars, "torque", "qdd")
-    code = Code(program, arguments(signature, "f"), "float64", 100)
+    code = Code(program, signature, "f", segment_length=100)
     crossing = sum(line.startswith("    w[") for part in code.parts() for line in part.lines)
     assert code.n_segments > 5
     assert 0 < code.n_slots < crossing / 2
@@ -204,7 +204,7 @@ def test_constants_from_nothing(tmp_path: Path) -> None:
     export_c(tmp_path, "nothing", program, signature, np.zeros((1, 0)))
     compile_and_check(tmp_path, "nothing")
     with pytest.raises(KernelBuildError, match="without outputs"):
-        c_source(graph.program([]), Signature((), ()), "nothing")
+        Code(graph.program([]), Signature((), ()), "nothing")
 
 
 def test_constants_are_rounded_once_and_written_exactly() -> None:
@@ -219,10 +219,10 @@ def test_constants_are_rounded_once_and_written_exactly() -> None:
     ]
     program = graph.program([x[0] * v for v in values])
     signature = Signature((("x", 1),), (("y", len(values)),))
-    found = re.findall(r"0x[0-9a-f.]+p[+-]\d+", c_source(program, signature, "f"))
+    found = re.findall(r"0x[0-9a-f.]+p[+-]\d+", c_source(Code(program, signature, "f")))
     assert {float.fromhex(text) for text in found} == {float(v) for v in values}
     found = re.findall(
-        r"(0x[0-9a-f.]+p[+-]\d+)f", c_source(program, signature, "f", dtype="float32")
+        r"(0x[0-9a-f.]+p[+-]\d+)f", c_source(Code(program, signature, "f", dtype="float32"))
     )
     assert {float.fromhex(text) for text in found} == {float(np.float32(v)) for v in values}
 

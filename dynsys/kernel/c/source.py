@@ -23,14 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dynsys.errors import KernelBuildError, StateError
 from dynsys.kernel.c.files import MARK, listed_kernels, write_together
-from dynsys.kernel.c.text import (
-    REAL,
-    Argument,
-    Code,
-    CType,
-    arguments,
-    check_name,
-)
+from dynsys.kernel.c.text import Argument, Code, CType
 from dynsys.program.program import Program
 from dynsys.program.signature import Signature
 
@@ -77,37 +70,21 @@ def export_c(
     StateError
         If the reference inputs have a wrong shape.
     """
-    header = c_header(
-        program, signature, name, dtype=dtype, labels=labels, description=description
-    )
-    folder = Path(folder)
+    folder, code = Path(folder), Code(program, signature, name, dtype, labels)
     kernels = sorted({*listed_kernels(folder), name})
     texts = {
-        f"{name}.h": header,
-        f"{name}.c": c_source(program, signature, name, dtype=dtype),
-        f"{name}_selftest.c": selftest_text(
-            program, arguments(signature, name), name, reference_inputs, dtype
-        ),
+        f"{name}.h": c_header(code, description),
+        f"{name}.c": c_source(code),
+        f"{name}_selftest.c": selftest_text(code, reference_inputs),
         "CMakeLists.txt": cmake_text(kernels),
         "README.md": readme_text(kernels),
     }
     return write_together(folder, texts, overwrite)
 
 
-def c_header(
-    program: Program,
-    signature: Signature,
-    name: str,
-    *,
-    dtype: CType = "float64",
-    labels: Mapping[str, Sequence[str]] | None = None,
-    description: str = "",
-) -> str:
+def c_header(code: Code, description: str = "") -> str:
     """Text of ``name.h``: what the function computes from which arrays, and its declaration."""
-    check_name(name)
-    listed = arguments(signature, name, labels)
-    code = Code(program, listed, dtype)
-    real = REAL[dtype]
+    name, listed, real = code.name, code.arguments, code.real
     width = max([len(argument.name) for argument in listed], default=0)
     lines = [f"/* {MARK}: do not edit.", " *"]
     if description:
@@ -153,21 +130,10 @@ extern "C" {{
 """
 
 
-def c_source(
-    program: Program, signature: Signature, name: str, *, dtype: CType = "float64"
-) -> str:
-    """Text of ``name.c``; it includes ``name.h``.
-
-    Raises
-    ------
-    KernelBuildError
-        See :func:`export_c`.
-    """
-    check_name(name)
-    listed = arguments(signature, name)
-    code = Code(program, listed, dtype)
-    parts = code.parts()
-    real, scratch = REAL[dtype], Argument(code.scratch, code.n_slots, True)
+def c_source(code: Code) -> str:
+    """Text of ``name.c``; it includes ``name.h``."""
+    name, listed, real, parts = code.name, code.arguments, code.real, code.parts()
+    scratch = Argument(code.scratch, code.n_slots, True)
     lines = [f"/* {MARK}: do not edit. */", f'#include "{name}.h"']
     if code.needs_math:
         lines += ["", "#include <math.h>"]
@@ -248,24 +214,19 @@ def reference(
     return x, exact, rounded
 
 
-def selftest_text(
-    program: Program,
-    listed: Sequence[Argument],
-    name: str,
-    inputs: ArrayLike,
-    dtype: CType,
-) -> str:
+def selftest_text(code: Code, inputs: ArrayLike) -> str:
     """Text of ``name_selftest.c``.
 
     Errors are relative to the largest magnitude in an output array over all states. The
     tolerance is 1e-12 (float32: 1e-5), or 100 times the rounding error that the program itself
     has in this dtype, where the problem is so badly conditioned that this is more.
     """
-    x, exact, rounded = reference(program, inputs, dtype)
-    real, n_states = REAL[dtype], len(x)
+    dtype, real = code.dtype, code.real
+    x, exact, rounded = reference(code.program, inputs, dtype)
+    n_states = len(x)
     tables, declarations, checks, passed = [], [], [], []
     start = {False: 0, True: 0}
-    for k, a in enumerate(listed):
+    for k, a in enumerate(code.arguments):
         part = slice(start[a.is_output], start[a.is_output] + a.size)
         start[a.is_output] += a.size
         if not a.is_output:
@@ -285,7 +246,7 @@ def selftest_text(
         )
     return _SELFTEST.format(
         mark=MARK,
-        name=name,
+        name=code.name,
         real=real,
         tables="\n".join(tables),
         declarations="\n".join(declarations),

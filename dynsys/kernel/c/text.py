@@ -26,8 +26,6 @@ __all__ = [
     "Argument",
     "CType",
     "Code",
-    "arguments",
-    "check_name",
 ]
 
 CType: TypeAlias = Literal["float64", "float32"]
@@ -81,17 +79,29 @@ class Part:
 
 @final
 class Code:
-    """C statements of a program whose inputs and outputs are the ``listed`` arguments."""
+    """The C function ``name`` of a program: its arguments, and its statements in parts.
+
+    Raises
+    ------
+    KernelBuildError
+        If a name cannot be used in C, labels or sizes do not fit, or a constant has no value in
+        this dtype.
+    """
 
     def __init__(
         self,
         program: Program,
-        listed: Sequence[Argument],
-        dtype: CType,
+        signature: Signature,
+        name: str,
+        dtype: CType = "float64",
+        labels: Mapping[str, Sequence[str]] | None = None,
         segment_length: int = SEGMENT,
     ) -> None:
+        _check_name(name)
+        listed = self.arguments = _arguments(signature, name, labels)
         if dtype not in REAL:
             raise KernelBuildError(f"C is exported as float64 or float32, not {dtype!r}")
+        self.name, self.dtype = name, dtype
         self._inputs = _elements(a for a in listed if not a.is_output)
         self._outputs = _elements(a for a in listed if a.is_output)
         sizes = (len(self._inputs), len(self._outputs))
@@ -212,7 +222,7 @@ class Argument:
     labels: tuple[str, ...] = ()
 
 
-def check_name(name: str) -> None:
+def _check_name(name: str) -> None:
     """Refuse a function name that would not compile, or whose files would hide others."""
     _check_identifier(name, "function name")
     if len(name) > LONGEST:
@@ -226,7 +236,7 @@ def check_name(name: str) -> None:
         )
 
 
-def arguments(
+def _arguments(
     signature: Signature, name: str, labels: Mapping[str, Sequence[str]] | None = None
 ) -> tuple[Argument, ...]:
     """Arguments of the C function ``name``: all inputs, then all outputs.
