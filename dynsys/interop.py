@@ -352,7 +352,7 @@ class MujocoMap(_JointMap):
         return out
 
     def _carried(self, v: ArrayLike) -> Array:
-        """W x v of every free joint: classical minus componentwise acceleration."""
+        """Product w x v of every free joint: classical minus componentwise acceleration."""
         velocity = self._ours(v, "v")
         out = np.zeros_like(velocity)
         for pair in self._free():

@@ -24,8 +24,7 @@ __all__ = [
 ]
 
 
-TORQUE = ("N m", "N")
-ACCELERATION = ("rad/s^2", "m/s^2")
+TORQUE, ACCELERATION = ("N m", "N"), ("rad/s^2", "m/s^2")
 """Units of a freedom that turns, and of one that slides."""
 
 

@@ -69,7 +69,7 @@ class Mount:
         return self.transform if self.body < 0 else kin.poses[self.body].then(self.transform)
 
     def centripetal(self, kin: Kinematics) -> ScalarArray:
-        """Omega x v (3,): classical minus spatial acceleration of the frame's origin."""
+        """Product omega x v (3,): classical minus spatial acceleration of the origin."""
         v = self.velocity(kin)
         return cross(v[:3], v[3:])
 

@@ -9,7 +9,7 @@ included): with the 19N laws a square system.
 | sie_friction    | 1..N-1          | 3..N-2       | tx ty fx fy fz           | 26N   |
 | sie_friction_fy | 1..N-1          | 2..N-1       | tx ty fx fz              | 26N-1 |
 
-A set with no acceleration left is one, too: figure 2 of [NORI] begins at N = 4.
+For N = 4 the second set measures no acceleration at all; figure 2 of [NORI] begins there.
 
 The first is always singular: a pair of opposite forces along the line in which the planes of
 the two plates meet is seen by neither.

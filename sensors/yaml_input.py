@@ -15,7 +15,7 @@ from typing import Any, final
 import yaml
 
 from dynsys.errors import LayoutError
-from dynsys.model.readers.xml_input import PathLike
+from dynsys.model.readers.xml_input import PathLike, read_bounded
 
 __all__ = ["MAX_BYTES", "Item", "parse_yaml", "read_yaml", "write_yaml"]
 
@@ -73,7 +73,7 @@ class Item:
         return self.value
 
 
-def read_yaml(path: PathLike, max_bytes: int = MAX_BYTES) -> Item:
+def read_yaml(path: PathLike) -> Item:
     """Return the content of a YAML file.
 
     Raises
@@ -81,20 +81,12 @@ def read_yaml(path: PathLike, max_bytes: int = MAX_BYTES) -> Item:
     LayoutError
         naming file and line.
     """
-    file = Path(path)
-    try:
-        if not file.is_file():
-            raise LayoutError(f"{file}: no such file; check the path")
-        with file.open("rb") as stream:
-            content = stream.read(max_bytes + 1)
-    except (OSError, ValueError) as error:
-        raise LayoutError(f"{file}: cannot be read: {error}") from None
-    if len(content) > max_bytes:
-        raise LayoutError(f"{file}: larger than {max_bytes} bytes; refused")
+    irregular = "no such file; check the path"
+    content = read_bounded(path, MAX_BYTES, LayoutError, irregular=irregular, large="refused")
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise LayoutError(f"{file}: not UTF-8: {error}") from None
+        raise LayoutError(f"{Path(path)}: not UTF-8: {error}") from None
     return parse_yaml(text, str(path))
 
 

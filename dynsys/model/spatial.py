@@ -61,12 +61,12 @@ def skew(v: ScalarArray) -> ScalarArray:
 
 
 def cross_motion(v: ScalarArray, m: ScalarArray) -> ScalarArray:
-    """V x m, the rate of a motion vector m fixed in a frame moving at v ([RBDA] eq. 2.31)."""
+    """Rate v x m of a motion vector m fixed in a frame that moves at v ([RBDA] eq. 2.31)."""
     return np.concatenate([cross(v[:3], m[:3]), cross(v[3:], m[:3]) + cross(v[:3], m[3:])])
 
 
 def cross_force(v: ScalarArray, f: ScalarArray) -> ScalarArray:
-    """V x* f, the rate of a force vector f fixed in a frame moving at v ([RBDA] eq. 2.32)."""
+    """Rate v x* f of a force vector f fixed in a frame that moves at v ([RBDA] eq. 2.32)."""
     return np.concatenate([cross(v[:3], f[:3]) + cross(v[3:], f[3:]), cross(v[:3], f[3:])])
 
 
@@ -187,7 +187,7 @@ class Inertia:
 
     @property
     def first_moment(self) -> Array:
-        """M c (3,)."""
+        """First moment m c (3,) of the mass about the body's origin."""
         return self.mass * self.com
 
     @property
@@ -318,7 +318,7 @@ def cross_columns(r: ScalarArray, M: ScalarArray) -> ScalarArray:
 
 
 def mirrored(A: ScalarArray) -> ScalarArray:
-    """A with its upper triangle copied below, so that equal entries are one."""
+    """A with its upper triangle copied below: equal entries become one node of a graph."""
     A = A.copy()
     for i in range(3):
         for j in range(i):

@@ -1,4 +1,4 @@
-"""Freedoms of a tree in one common frame: what H and H^-1 are sums of products of.
+"""Freedoms of a tree in one common frame, from whose products H and H^-1 are made.
 
     composite bodies     H_ij = F_i . S_j             F_i = Ic_i S_i        ([RBDA] section 6.2)
     articulated bodies   L_ij = U_i . S_j / D_i       U_i = IA_i S_i, D_i = S_i . U_i + armature

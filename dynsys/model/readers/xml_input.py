@@ -17,10 +17,10 @@ from xml.parsers import expat
 
 import numpy as np
 
-from dynsys.errors import ModelError
+from dynsys.errors import DynsysError, ModelError
 from dynsys.types import Array
 
-__all__ = ["MAX_BYTES", "MAX_DEPTH", "Node", "PathLike", "read_bytes", "read_xml"]
+__all__ = ["MAX_BYTES", "Node", "PathLike", "read_bounded", "read_xml"]
 
 PathLike: TypeAlias = str | os.PathLike[str]
 
@@ -122,26 +122,30 @@ class Node:
             raise self.error(f"attribute {name}={word!r} is not a number") from None
 
 
-def read_bytes(path: PathLike, max_bytes: int = MAX_BYTES) -> bytes:
-    """Return the content of a regular file of at most ``max_bytes``."""
+def read_bounded(
+    path: PathLike, max_bytes: int, refused: type[DynsysError], *, irregular: str, large: str
+) -> bytes:
+    """Return the content of a regular file of at most ``max_bytes``.
+
+    Anything else is ``refused``, with ``irregular`` for what is no regular file and ``large``
+    for what to do about too large a file.
+    """
     file = Path(path)
     try:
         if not file.exists():
-            raise ModelError(f"{file}: no such file; check the path")
+            raise refused(f"{file}: no such file; check the path")
         if not file.is_file():
-            raise ModelError(f"{file}: not a regular file; give the path of a robot file")
+            raise refused(f"{file}: {irregular}")
         with file.open("rb") as stream:
             content = stream.read(max_bytes + 1)
     except (OSError, ValueError) as error:
-        raise ModelError(f"{file}: cannot be read: {error}") from error
+        raise refused(f"{file}: cannot be read: {error}") from None
     if len(content) > max_bytes:
-        raise ModelError(
-            f"{file}: larger than {max_bytes} bytes; raise max_bytes if you trust the file"
-        )
+        raise refused(f"{file}: larger than {max_bytes} bytes; {large}")
     return content
 
 
-def read_xml(path: PathLike, max_bytes: int = MAX_BYTES, max_depth: int = MAX_DEPTH) -> Node:
+def read_xml(path: PathLike, max_bytes: int = MAX_BYTES) -> Node:
     """Return the root element of an XML file.
 
     Raises
@@ -149,17 +153,22 @@ def read_xml(path: PathLike, max_bytes: int = MAX_BYTES, max_depth: int = MAX_DE
     ModelError
         file missing, too large, too deeply nested, not well-formed, or with a document type.
     """
-    content = read_bytes(path, max_bytes)
-    return _Builder(os.fspath(path), max_depth).parse(content)
+    content = read_bounded(
+        path,
+        max_bytes,
+        ModelError,
+        irregular="not a regular file; give the path of a robot file",
+        large="raise max_bytes if you trust the file",
+    )
+    return _Builder(os.fspath(path)).parse(content)
 
 
 @final
 class _Builder:
     """Builds the nodes while expat reads; refuses what a robot file has no use for."""
 
-    def __init__(self, file: str, max_depth: int) -> None:
+    def __init__(self, file: str) -> None:
         self._file = file
-        self._max_depth = max_depth
         self._open: list[Node] = []
         self._root: Node | None = None
         self._count = 0
@@ -187,8 +196,8 @@ class _Builder:
         self._count += 1
         if self._count > MAX_ELEMENTS:
             raise node.error(f"more than {MAX_ELEMENTS} elements in the file; refused")
-        if len(self._open) >= self._max_depth:
-            raise node.error(f"nested deeper than {self._max_depth} elements; refused")
+        if len(self._open) >= MAX_DEPTH:
+            raise node.error(f"nested deeper than {MAX_DEPTH} elements; refused")
         if self._open:
             self._open[-1].children.append(node)
         else:
