@@ -30,13 +30,7 @@ __all__ = ["ForwardDynamics", "HybridDynamics", "InverseDynamics"]
 @final
 @dataclass(frozen=True, eq=False)
 class InverseDynamics(AbstractDynamics):
-    """Torques that give known accelerations: laws plus qdd_i = y, f^x_i = y ([NORI] eq. 9).
-
-    >>> import dynsys, problems
-    >>> robot = dynsys.synthetic.chain(3)
-    >>> problems.InverseDynamics(robot).solve([0, 0, 0], [0, 0, 0], [1, 0, 0]).torque.shape
-    (3,)
-    """
+    """Torques that give known accelerations: laws plus qdd_i = y, f^x_i = y ([NORI] eq. 9)."""
 
     robot: KinematicTree
     backend: Backend = "auto"
@@ -60,13 +54,7 @@ class InverseDynamics(AbstractDynamics):
 @final
 @dataclass(frozen=True, eq=False)
 class ForwardDynamics(AbstractDynamics):
-    """Accelerations under known torques: laws plus tau_i = y, f^x_i = y ([NORI] eq. 15).
-
-    >>> import dynsys, problems
-    >>> robot = dynsys.synthetic.chain(3)
-    >>> problems.ForwardDynamics(robot).solve([0, 0, 0], [0, 0, 0], [1, 0, 0]).qdd.shape
-    (3,)
-    """
+    """Accelerations under known torques: laws plus tau_i = y, f^x_i = y ([NORI] eq. 15)."""
 
     robot: KinematicTree
     backend: Backend = "auto"

@@ -290,6 +290,15 @@ class AbstractDynamics(AbstractProblem):
             if a vector has a wrong length or a value that is not finite.
         SingularSystemError
             naming the joints whose acceleration is not determined.
+
+        Examples
+        --------
+        >>> import dynsys, problems
+        >>> robot = dynsys.synthetic.chain(3)
+        >>> q, qd, qdd = [1, 2, 3], [0, 0, 0], [4, 5, 6]
+        >>> torque = problems.InverseDynamics(robot).solve(q, qd, qdd).torque
+        >>> problems.ForwardDynamics(robot).solve(q, qd, torque).qdd.round(9).tolist()
+        [4.0, 5.0, 6.0]
         """
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""The README as a reader takes it: its blocks run, its commands parse, its folders exist."""
+"""README and front page: blocks run, commands parse, folders of the layout exist."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from problems.command import main as cli
 from tests.markdown_blocks import ROOT, blocks, run_page
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+COMMANDS = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
 
 
 def test_blocks_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -21,14 +22,14 @@ def test_blocks_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_commands_of_the_table_parse() -> None:
-    lines = re.findall(r"`dynsys ([^`]+)`", README)
+    lines = re.findall(r"`dynsys ([^`]+)`", COMMANDS)
     assert len(lines) >= 12
     for line in lines:
         cli._parser().parse_args(shlex.split(line))
 
 
 def test_every_command_is_in_the_table() -> None:
-    named = {line.split()[0] for line in re.findall(r"`dynsys ([^`]+)`", README)}
+    named = {line.split()[0] for line in re.findall(r"`dynsys ([^`]+)`", COMMANDS)}
     commands = re.findall(r"^    (\w+) ", cli._parser().format_help(), re.M)
     assert len(commands) >= 12
     assert set(commands) <= named

@@ -39,8 +39,7 @@ class Plan:
     pivots : pivots that depend on the state, each with the reason why it is safe.
     steps, order : the steps of "symmetric", the pivot order of "lu".
     options : how the problem is rewritten before elimination, e.g. the choice of frames.
-    ordering : name of the ordering or search that found it.
-    versions : versions of the software that made it.
+    ordering, versions : name of what found the order; versions of the software that did.
     """
 
     method: Literal["symmetric", "lu"]

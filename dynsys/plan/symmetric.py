@@ -68,9 +68,7 @@ def solve_symmetric(
     inputs: ScalarArray,
     known: BoolArray,
 ) -> tuple[ScalarArray, ScalarArray, dict[int, ScalarArray]]:
-    """Accelerations, torques (nv,) and reciprocal pivots from bias wrenches and given inputs.
-
-    The reciprocals 1/d of each pivot's factors L d L^T come by the first freedom of its joint.
+    """Return qdd and torque (nv,), and 1/d of each pivot L d L^T by its joint's first freedom.
 
     Parameters
     ----------

@@ -96,6 +96,16 @@ class Term:
         """Return the unknown itself, or its negative: +-1 on the diagonal."""
         return Term(unknown, *_identity(unknown.size, sign))
 
+    @staticmethod
+    def carried(unknown: UnknownBlock, robot: KinematicTree, i: int) -> Term:
+        """Return X_i times a motion of the parent of body i: that motion at body i."""
+        return Term(unknown, robot.transform_pattern[i], lambda kin: kin.X_up[i])
+
+    @staticmethod
+    def carried_back(unknown: UnknownBlock, robot: KinematicTree, i: int) -> Term:
+        """Return X_i^T times a wrench on body i: that wrench at its parent."""
+        return Term(unknown, robot.transform_pattern[i].T, lambda kin: kin.X_up[i].T)
+
     @property
     def is_constant(self) -> bool:
         """True if the coefficient does not depend on the state."""

@@ -41,8 +41,7 @@ def acceleration_law(unknowns: UnknownLayout, i: int) -> EquationBlock:
     parent, S, freedoms = int(robot.parent[i]), robot.motion_subspace[i], unknowns.freedoms[i]
     terms = [Term.identity(unknowns.block("acceleration", i), -1.0)]
     if parent >= 0:
-        carried = unknowns.block("acceleration", parent)
-        terms.append(Term(carried, robot.transform_pattern[i], lambda kin: kin.X_up[i]))
+        terms.append(Term.carried(unknowns.block("acceleration", parent), robot, i))
     if S.shape[1]:
         terms.append(Term.constant(unknowns.block("qdd", i), S))
 
@@ -73,16 +72,18 @@ def balance_law(unknowns: UnknownLayout, i: int) -> EquationBlock:
 
     with f^B_i in place of I_i a_i + nu_i where the layout has net wrenches.
     """
-    a, (inertial, nu) = unknowns.block("acceleration", i), _momentum_rate(unknowns, i)
+    robot, (inertial, nu) = unknowns.robot, _momentum_rate(unknowns, i)
     if unknowns.net_wrench:
         inertial, nu = Term.identity(unknowns.block("net_wrench", i)), None
+    children = [(unknowns.block("joint_wrench", j), j) for j in robot.children[i]]
     terms = [
         inertial,
         Term.identity(unknowns.block("joint_wrench", i), -1.0),
         Term.identity(unknowns.block("external_wrench", i), -1.0),
-        *(_child_wrench(unknowns, j) for j in unknowns.robot.children[i]),
+        *(Term.carried_back(f, robot, j) for f, j in children),
     ]
-    return EquationBlock.paired("balance", unknowns.robot.body_names[i], a, terms, nu)
+    a = unknowns.block("acceleration", i)
+    return EquationBlock.paired("balance", robot.body_names[i], a, terms, nu)
 
 
 def torque_law(unknowns: UnknownLayout, i: int) -> EquationBlock:
@@ -135,9 +136,3 @@ def _momentum_rate(unknowns: UnknownLayout, i: int) -> tuple[Term, Values | None
     inertia = unknowns.robot.bodies[i].inertia.matrix()
     term = Term.constant(unknowns.block("acceleration", i), inertia)
     return term, lambda kin: cross_force(kin.velocity[i], inertia @ kin.velocity[i])
-
-
-def _child_wrench(unknowns: UnknownLayout, j: int) -> Term:
-    """X_j^T f_j, the wrench through the joint of child j in its parent's coordinates."""
-    pattern = unknowns.robot.transform_pattern[j].T
-    return Term(unknowns.block("joint_wrench", j), pattern, lambda kin: kin.X_up[j].T)

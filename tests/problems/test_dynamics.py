@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -230,3 +231,28 @@ def test_trust_of_no_states_can_be_shown() -> None:
     problem = InverseDynamics(synthetic.chain(2))
     none = np.zeros((0, 2))
     assert "backward error" in str(problem.solve_batch(none, none, none).trust())
+
+
+@pytest.mark.parametrize(
+    ("problem", "third"),
+    [
+        (InverseDynamics(synthetic.chain(2)), "qdd"),
+        (ForwardDynamics(synthetic.chain(2)), "torque"),
+        (HybridDynamics(synthetic.chain(2), ["link_1"]), "known"),
+    ],
+    ids=["inverse", "forward", "hybrid"],
+)
+def test_third_argument_has_a_name_of_its_own(
+    problem: InverseDynamics | ForwardDynamics | HybridDynamics, third: str
+) -> None:
+    q, qd, values = np.random.default_rng(0).normal(size=(3, 2))
+    expected = problem.solve(q, qd, values)
+    by_name = problem.solve(q, qd, **{third: values})
+    many = problem.solve_batch(q[None], qd[None], **{third: values[None]})
+    for found in (by_name.torque, many.torque[0]):
+        np.testing.assert_allclose(found, expected.torque, rtol=1e-12)
+    for found in (by_name.qdd, many.qdd[0]):
+        np.testing.assert_allclose(found, expected.qdd, rtol=1e-12)
+    for method in (problem.solve, problem.solve_batch):
+        assert list(inspect.signature(method).parameters)[:4] == ["q", "qd", third, "f_ext"]
+        assert "f_ext" in (inspect.getdoc(method) or "")
