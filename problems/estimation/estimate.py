@@ -86,15 +86,13 @@ class NamedQuantity:
     them: (nv,) or (n_bodies, 6).
     """
 
-    __slots__ = ("_array", "_estimate", "_kind", "_of")
+    __slots__ = ("_estimate", "_group", "_kind", "_of")
 
-    def __init__(
-        self, estimate: Estimate, kind: Quantity, of: Of, array: Array | None = None
-    ) -> None:
-        self._estimate = estimate
+    def __init__(self, group: ByQuantity, kind: Quantity) -> None:
+        self._group = group
+        self._estimate = group.estimate
+        self._of = group.of
         self._kind = kind
-        self._of = of
-        self._array = array
 
     @property
     def _robot(self) -> KinematicTree:
@@ -107,18 +105,15 @@ class NamedQuantity:
     @property
     def array(self) -> Array:
         """All values: (nv,), or (n_bodies, 6) in body coordinates; with N in front."""
-        if self._array is None:
-            self._array = self._estimate.computed(self._kind, self._of)
-        if self._array is None:
+        found = self._group.arrays.get(self._kind)
+        if found is None:
+            found = self._estimate.computed(self._kind, self._of)
+        if found is None:
             columns = self._estimate.problem.system.unknowns.columns(self._kind)
             flat = self._estimate.each(lambda post: self._all(post, columns), columns.size)
-            self._array = flat.reshape(*flat.shape[:-1], *columns.shape)
-        return self._array
-
-    @property
-    def known(self) -> Array | None:
-        """All values if they have been computed, else None."""
-        return self._array
+            found = flat.reshape(*flat.shape[:-1], *columns.shape)
+        self._group.arrays[self._kind] = found
+        return found
 
     def _all(self, posterior: AbstractPosterior, columns: IntArray) -> Array:
         """All values of one state, joint by joint or body by body."""
@@ -133,7 +128,9 @@ class NamedQuantity:
 
     def __getitem__(self, name: str | int) -> Any:
         if not self._is_spatial:
-            value = self.array[..., self._robot.v_slice(self._joint(name))]
+            is_number = isinstance(name, (int, np.integer))
+            joint = self._robot.joint_names[int(name)] if is_number else str(name)
+            value = self.array[..., self._robot.v_slice(joint)]
             return value[..., 0] if value.shape[-1] == 1 else value
         body, matrix = at_frame(self._robot, self._kind, name)
         if body < 0:
@@ -148,11 +145,6 @@ class NamedQuantity:
             return here @ matrix.T
         columns = self._estimate.problem.system.unknowns.block(self._kind, body).columns
         return self._estimate.each(lambda post: self._of(post, matrix, columns), 6)
-
-    def _joint(self, name: str | int) -> str:
-        if isinstance(name, (int, np.integer)):
-            return self._robot.joint_names[name]
-        return name
 
     def __iter__(self) -> Iterator[str]:
         of_bodies = self._kind in ("acceleration", "external_wrench")
@@ -219,31 +211,23 @@ class AbstractQuantities(ABC):
 
 @final
 class ByQuantity(AbstractQuantities):
-    """The same about every quantity: ``.torque["l_knee"]`` or ``["torque"]["l_knee"]``."""
+    """The same about every quantity: ``.torque["l_knee"]`` or ``["torque"]["l_knee"]``.
 
-    __slots__ = ("_estimate", "_known", "_of")
+    ``arrays`` are those that have been computed, by quantity.
+    """
+
+    __slots__ = ("arrays", "estimate", "of")
 
     def __init__(self, estimate: Estimate, of: Of) -> None:
-        self._estimate = estimate
-        self._of = of
-        self._known: dict[Quantity, NamedQuantity] = {}
+        self.estimate = estimate
+        self.of = of
+        self.arrays: dict[Quantity, Array] = {}
 
     def __getitem__(self, quantity: Quantity) -> NamedQuantity:
         if quantity not in QUANTITIES:
             hint = nearest_name(str(quantity), QUANTITIES)
             raise ModelError(f"an estimate has no quantity {quantity!r}{hint}")
-        if quantity not in self._known:
-            self._known[quantity] = NamedQuantity(self._estimate, quantity, self._of)
-        return self._known[quantity]
-
-    def keep(self, quantity: Quantity, array: Array) -> None:
-        """Take an array that has been computed already."""
-        self._known[quantity] = NamedQuantity(self._estimate, quantity, self._of, array)
-
-    def kept(self) -> dict[Quantity, Array]:
-        """Arrays that have been computed, by quantity."""
-        known = ((kind, quantity.known) for kind, quantity in self._known.items())
-        return {kind: array for kind, array in known if array is not None}
+        return NamedQuantity(self, quantity)
 
     def about(self, quantity: Quantity) -> NamedQuantity:
         return self[quantity]
@@ -394,10 +378,8 @@ class Estimate(AbstractQuantities):
         that computes some quantities hands them in here; all others are found by the posterior
         when they are asked for.
         """
-        for kind, array in quantities.items():
-            self.values.keep(kind, array)
-        for kind, array in (deviations or {}).items():
-            self.std.keep(kind, array)
+        self.values.arrays |= quantities
+        self.std.arrays |= deviations or {}
         return self
 
     # ---- trust and travel ----------------------------------------------------------------
@@ -428,12 +410,12 @@ class Estimate(AbstractQuantities):
 
     def __reduce__(self) -> tuple[object, ...]:
         """An estimate travels as problem, states and values; all else is found again there."""
-        kept = self.values.kept()
         if self._answers is None:
-            kept = {kind: self.values[kind].array for kind in QUANTITIES}
+            for kind in QUANTITIES:
+                _ = self.values[kind].array
         n = self.shape[0] if self.shape else None
         made_from = self.problem, self._states(), n, self.method, self._facts, self._answers
-        return _restored, (made_from, kept, self.std.kept())
+        return _restored, (made_from, self.values.arrays, self.std.arrays)
 
     # ---- asking --------------------------------------------------------------------------
 
