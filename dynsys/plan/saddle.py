@@ -232,12 +232,14 @@ class RecordedSaddle:
     avoided : pairs of lines that should be no pivots.
     multiplier : line of each reading's multiplier, by the reading's number; exact rows without
         unknowns have none.
+    weight : of the readings that have one, by their number.
     """
 
     rows: dict[int, Row]
     group: dict[int, int]
     avoided: set[tuple[int, int]]
     multiplier: dict[int, int]
+    weight: dict[int, Ref]
 
 
 def recorded_saddle(
@@ -262,6 +264,7 @@ def recorded_saddle(
     weights : weight of some of the readings, by their number.
     """
     record.include([x for row in (*laws, *readings) for x in row.scalars])
+    # lines: exact readings without unknowns have none
     variance = csr_array(noise).diagonal()
     told = [r for r, row in enumerate(readings) if row.coefficients or variance[r]]
     place = {r: k for k, r in enumerate(told)}
@@ -282,10 +285,12 @@ def recorded_saddle(
             for k in (r, s) if r != s else ():
                 value = record.mul(value, weight.get(k, record.one))
             C.append((place[r], place[s], value))
+    # D and b_D; Y and b_Y - y, times the weights
     D, b_D = _recorded(record, laws, [record.one] * n_laws)
     Y, b_Y = _recorded(
         record, [readings[r] for r in told], [weight.get(r, record.one) for r in told]
     )
+    # the matrix, both halves, and the right-hand side
     rows: dict[int, Row] = {line: {} for line in range(lines.size)}
     for i, j, ref in zip(*(x.tolist() for x in lines.entries(D, Y, _listed(C))), strict=True):
         if ref:
@@ -302,7 +307,7 @@ def recorded_saddle(
         for pair in ((line, column), (column, line))
     }
     multiplier = dict(zip(told, lines.readings.tolist(), strict=True))
-    return RecordedSaddle(rows, group, avoided, multiplier)
+    return RecordedSaddle(rows, group, avoided, multiplier, weight)
 
 
 def _recorded(

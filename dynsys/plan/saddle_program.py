@@ -314,7 +314,6 @@ class _Recording:
         self._saddle = recorded_saddle(
             self.record, self.unknowns.body, laws, self.measurements, spec.noise, weight
         )
-        self._weight = dict(zip(weight, self.record.include([*weight.values()]), strict=True))
         self.system = Elimination(self.record, self._saddle.rows)
         self._left = eliminate_all(
             self.system, self._saddle.group, safeties, self._saddle.avoided
@@ -322,18 +321,17 @@ class _Recording:
 
     def joints_to_turn(self) -> frozenset[tuple[str, int]]:
         """Joints between two unknowns of which one was left over."""
-        layout = self.unknowns.layout
-        blocks = [layout.at(u) for u in self._left if u < layout.size]
-        found: set[tuple[str, int]] = {(block.kind, block.body) for block in blocks}
-        left = set(self._left)
-        for kind, columns in (
-            ("joint_wrench", self.unknowns.passed_on),
-            ("acceleration", self.unknowns.carried),
-        ):
-            found |= {(kind, i) for i, stage in columns.items() if left & set(stage)}
-        kinds = ("joint_wrench", "acceleration")
-        staged = self.unknowns.carried
-        return frozenset((kind, i) for kind, i in found if kind in kinds and i in staged)
+        left, unknowns = set(self._left), self.unknowns
+        stages: dict[UnknownKind, dict[int, list[int]]] = {
+            "joint_wrench": unknowns.passed_on,
+            "acceleration": unknowns.carried,
+        }
+        return frozenset(
+            (kind, i)
+            for kind, columns in stages.items()
+            for i, stage in columns.items()
+            if not left.isdisjoint([*stage, *unknowns.layout.block(kind, i).columns.tolist()])
+        )
 
     def require_complete(self) -> None:
         """Raise KernelBuildError if unknowns were left over."""
@@ -397,7 +395,7 @@ class _Recording:
             return [_Place(c, one, -1) for c in self.spec.columns(name).tolist()]
         variance = self.spec.noise.diagonal()
         return [
-            _Place(multiplier[r], self._weight.get(r, one), 1, UNCHECKED / variance[r])
+            _Place(multiplier[r], self._saddle.weight.get(r, one), 1, UNCHECKED / variance[r])
             if r in multiplier and variance[r]
             else None
             for r in range(len(self.measurements))
@@ -405,7 +403,7 @@ class _Recording:
 
     def _residual(self, row: LinearRow, x: dict[int, Ref]) -> Ref:
         """Y d + b - y of one row."""
-        *coefficients, total = self.record.include([*row.coefficients.values(), row.constant])
+        *coefficients, total = self.record.include(row.scalars)
         for column, coefficient in zip(row.coefficients, coefficients, strict=True):
             total = self.record.add(total, self.record.mul(coefficient, x[column]))
         return total

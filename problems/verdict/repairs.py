@@ -14,7 +14,7 @@ from dynsys.types import Array
 from problems.measured.measured_system import MeasuredSystem
 from problems.measured.reduced import in_parts
 from problems.verdict.posture import PostureRank
-from sensors.external import ExternalWrench
+from sensors.external import ExternalWrench, FiveAxisPlate, LoadCellPlate
 from sensors.files import sensor_record
 from sensors.force_torque import ForceTorque
 from sensors.inertial import Imu
@@ -130,11 +130,10 @@ def _contact_frames(measured: MeasuredSystem) -> list[str]:
     """Frame that the layout already uses for the contact of each body, else the body's own."""
     frames = list(measured.robot.body_names)
     for sensor in measured.layout.sensors:
-        frame = getattr(sensor, "frame", None)
-        if isinstance(frame, str) and "wrench" not in sensor.kind and hasattr(sensor, "rpy"):
-            body = measured.robot.frame(frame).body
-            if body >= 0 and sensor.kind in ("load_cell_plate", "five_axis_plate"):
-                frames[body] = frame
+        if isinstance(sensor, LoadCellPlate | FiveAxisPlate):
+            body = measured.robot.frame(sensor.frame).body
+            if body >= 0:
+                frames[body] = sensor.frame
     return frames
 
 
