@@ -130,7 +130,7 @@ def _contact_frames(measured: MeasuredSystem) -> list[str]:
     """Frame that the layout already uses for the contact of each body, else the body's own."""
     frames = list(measured.robot.body_names)
     for sensor in measured.layout.sensors:
-        if isinstance(sensor, LoadCellPlate | FiveAxisPlate):
+        if isinstance(sensor, LoadCellPlate | FiveAxisPlate) and isinstance(sensor.frame, str):
             body = measured.robot.frame(sensor.frame).body
             if body >= 0:
                 frames[body] = sensor.frame
