@@ -147,6 +147,13 @@ def test_input_rows_are_not_changed() -> None:
 # ---- counts -------------------------------------------------------------------------------
 
 
+def test_operations_add_and_read() -> None:
+    total = Operations(1, 2, 3) + Operations(10, 20, 30)
+    assert (total.multiplications, total.additions, total.divisions) == (11, 22, 33)
+    assert total.total == 66
+    assert str(Operations(1, 0, 2)) == "1 multiplication + 0 additions + 2 divisions = 3"
+
+
 @pytest.mark.parametrize("ordering", ORDERINGS, ids=lambda o: o.name)
 def test_structural_count_is_that_of_the_graph(ordering: AbstractOrdering) -> None:
     """A graph of general inputs, +-1 where the system has them, before simplification."""

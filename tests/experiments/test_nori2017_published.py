@@ -19,13 +19,6 @@ from experiments.nori2017.published import aba_operations, discounted_lu, publis
 from tests.systems import forward_system
 
 
-def test_operations_add_and_read() -> None:
-    total = Operations(1, 2, 3) + Operations(10, 20, 30)
-    assert (total.multiplications, total.additions, total.divisions) == (11, 22, 33)
-    assert total.total == 66
-    assert str(Operations(1, 0, 2)) == "1 multiplication + 0 additions + 2 divisions = 3"
-
-
 @pytest.mark.parametrize(
     ("n", "additions", "multiplications"),
     [(2, 162, 189), (5, 777, 861), (10, 1802, 1981), (20, 3852, 4221), (30, 5902, 6461)],
