@@ -33,13 +33,7 @@ from typing import Any, TypeVar
 from dynsys.distribution import install
 from dynsys.errors import SchedulerError, WorkersLost
 
-__all__ = [
-    "Serial",
-    "executor",
-    "local_cluster",
-    "replacing",
-    "run_open",
-]
+__all__ = ["Serial", "executor", "local_cluster", "replacing", "run_open"]
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")

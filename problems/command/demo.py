@@ -30,11 +30,12 @@ from dynsys.recursive import aba, rnea
 from dynsys.types import Array
 from problems.command.arguments import add_numbers, positive, whole
 from problems.command.demo_log import FEET, PUSHED, bundled, demo_problem
+from problems.command.report import build_with_bar
 from problems.dynamics import ForwardDynamics, HybridDynamics, InverseDynamics
 from problems.estimation.estimation import Estimation
 from problems.planning import PlanRequest
 from problems.problem_file import ProblemFile
-from problems.report import Subject, build_report, estimation_subject, write_page
+from problems.report import Subject, estimation_subject, write_page
 from problems.report.estimates import LogPart, SolvedLog, log_part, solve_log
 from problems.report.timing import pinocchio_model
 from problems.terminal import (
@@ -328,16 +329,8 @@ def _push(subject: Subject, solved: SolvedLog) -> Push:
 
 
 def _report(subject: Subject, target: Path) -> Path:
-    with progress_bar("making the report") as start:
-        advance = start(0, 4)
-
-        def step(_: str, done: int, total: int) -> None:
-            if done:
-                advance(1)
-
-        command = ["dynsys", "demo", "--output", target.name]
-        report = build_report(subject, log=bundled(LOG), command=command, steps=step)
-    return write_page(report, target)
+    command = ["dynsys", "demo", "--output", target.name]
+    return write_page(build_with_bar(subject, command, log=bundled(LOG)), target)
 
 
 # ---- dynamics through D, against its recursive twins ----------------------------------------

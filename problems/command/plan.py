@@ -22,7 +22,6 @@ from dynsys.plan.orders.recursive_orders import LeafToRoot
 from dynsys.plan.search.campaign import Campaign, CampaignTask, Outcome
 from dynsys.plan.search.search import Progress, Search
 from dynsys.system.linear_system import LinearSystem
-from dynsys.types import Array
 from problems import terminal
 from problems.command.arguments import add_flags, add_numbers, positive, seconds, whole
 from problems.order_comparison import program_nanoseconds
@@ -31,14 +30,7 @@ from problems.planning import PlanRequest, plan_task, read_request
 if TYPE_CHECKING:
     from dynsys.plan.plan import Plan
 
-__all__ = [
-    "EXAMPLES",
-    "SUMMARY",
-    "add_arguments",
-    "draw_order",
-    "draw_plan",
-    "run",
-]
+__all__ = ["EXAMPLES", "SUMMARY", "add_arguments", "draw_order", "draw_plan", "run"]
 
 SUMMARY = "Find, price and save the order in which a problem is solved."
 EXAMPLES = """\
@@ -317,12 +309,16 @@ def _draw(ax: Any, system: LinearSystem, order: PivotOrder, filled: Any) -> None
     image = np.ones((n_rows, n_cols, 3))
     if filled is not None:
         image[filled[0], filled[1]] = FILL
+    colours, bodies = np.zeros((n_cols, 3)), np.zeros(n_cols)
+    for block in system.unknowns.blocks:
+        colours[block.columns] = colour(block.kind, block.body, system.robot.n_bodies)
+        bodies[block.columns] = block.body
+    rows = np.concatenate([np.full(block.size, block.body) for block in system.equations])
     pattern = order.apply_pattern(system.pattern()).tocoo()
-    image[pattern.row, pattern.col] = _column_colours(system)[order.col_order][pattern.col]
+    image[pattern.row, pattern.col] = colours[order.col_order][pattern.col]
     # outlines would hide single entries: every entry is one square pixel of the image
     ax.imshow(image, interpolation="nearest", extent=(0, n_cols, n_rows, 0))
-    bodies = _column_bodies(system)[order.col_order]
-    rows = _row_bodies(system)[order.row_order]
+    bodies, rows = bodies[order.col_order], rows[order.row_order]
     width = max(2.0, STRIP * n_cols)
     strip = {"cmap": "viridis", "vmin": 0, "vmax": max(1, system.robot.n_bodies - 1)}
     box = {"aspect": "auto", "interpolation": "nearest", "clip_on": False}
@@ -356,24 +352,3 @@ def _legends(figure: Any, system: LinearSystem) -> None:
     bar = figure.colorbar(bodies, ax=figure.axes, shrink=0.6, pad=0.01)
     bar.set_label("body of the row / column (strips)")
     bar.ax.yaxis.get_major_locator().set_params(integer=True)
-
-
-def _column_colours(system: LinearSystem) -> Array:
-    n = system.robot.n_bodies
-    out = np.zeros((system.shape[1], 3))
-    for block in system.unknowns.blocks:
-        out[block.columns] = colour(block.kind, block.body, n)
-    return out
-
-
-def _column_bodies(system: LinearSystem) -> Array:
-    out = np.zeros(system.shape[1])
-    for block in system.unknowns.blocks:
-        out[block.columns] = block.body
-    return out
-
-
-def _row_bodies(system: LinearSystem) -> Array:
-    return np.concatenate(
-        [np.full(block.size, float(block.body)) for block in system.equations]
-    )

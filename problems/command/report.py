@@ -9,7 +9,7 @@ from problems import terminal
 from problems.command.arguments import KINDS, add_flags
 from problems.report import Report, Subject, build_report, read_subject, write_page, write_pdf
 
-__all__ = ["EXAMPLES", "SUMMARY", "add_arguments", "run"]
+__all__ = ["EXAMPLES", "SUMMARY", "add_arguments", "build_with_bar", "run"]
 
 SUMMARY = "Write one self-contained page on a problem, also as PDF."
 EXAMPLES = """\
@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Write the page and say what it says first."""
     subject = read_subject(args.what, args.problem, args.floating_base)
-    report = _built(subject, args)
+    report = build_with_bar(subject, _command(args), log=args.log, timed=not args.no_time)
     written = [write_page(report, args.output)]
     if args.pdf is not None:
         written.append(write_pdf(args.output, args.pdf))
@@ -58,7 +58,13 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _built(subject: Subject, args: argparse.Namespace) -> Report:
+def build_with_bar(
+    subject: Subject,
+    command: list[str],
+    *,
+    log: str | Path | None = None,
+    timed: bool = True,
+) -> Report:
     """Collect the report while a bar shows how far it is."""
     with terminal.progress_bar("making the report") as start:
         advance = start(0, 4)
@@ -67,13 +73,7 @@ def _built(subject: Subject, args: argparse.Namespace) -> Report:
             if done:
                 advance(4 * done // total - 4 * (done - 1) // total)
 
-        return build_report(
-            subject,
-            log=args.log,
-            command=_command(args),
-            timed=not args.no_time,
-            steps=step,
-        )
+        return build_report(subject, log=log, command=command, timed=timed, steps=step)
 
 
 def _command(args: argparse.Namespace) -> list[str]:

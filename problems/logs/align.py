@@ -21,11 +21,7 @@ from dynsys.types import Array
 from problems.logs.source import AbstractLog, check_time
 from problems.logs.tables import NpzLog
 
-__all__ = [
-    "AlignedLog",
-    "Stream",
-    "aligned_npz",
-]
+__all__ = ["AlignedLog", "Stream", "aligned_npz"]
 
 WIDEST_GAP = 3.0
 

@@ -22,7 +22,7 @@ from problems.estimation.estimate import Estimate
 from problems.estimation.estimation import Estimation
 from problems.labels import ACCELERATION, WRENCH
 from problems.logs.files import Group
-from problems.logs.source import numbered, own_joints
+from problems.logs.source import joint_columns, numbered
 from problems.measured.measured_system import QUANTITIES, Quantity
 
 __all__ = ["AGREEMENT", "Output", "needed", "parse_outputs", "rows_of", "uncertain"]
@@ -100,20 +100,13 @@ def _values(e: Estimate, kind: str, is_std: bool) -> Any:
 
 def _of_joints(estimation: Estimation, kind: str, name: str, is_std: bool) -> Output:
     robot = estimation.robot
-    joints = own_joints(robot)
     prefix = f"std.{kind}" if is_std else kind
-    place: slice = slice(None)
+    columns, place = joint_columns(robot, prefix), slice(None)
     if name:
-        joints = [robot.joint_index(name)]
-        place = robot.v_slice(name)
-    columns = [
-        column
-        for i in joints
-        for column in numbered(f"{prefix}.{robot.joint_names[i]}", robot.joints[i].nv)
-    ]
-    group = Group(f"{prefix}.{name}" if name else prefix, tuple(columns))
+        size = robot.joints[robot.joint_index(name)].nv
+        columns, place = numbered(f"{prefix}.{name}", size), robot.v_slice(name)
     return Output(
-        group,
+        Group(f"{prefix}.{name}" if name else prefix, tuple(columns)),
         lambda e: _values(e, kind, is_std).array[:, place],
         kind,
         cast("Quantity", kind) if is_std else None,

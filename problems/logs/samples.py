@@ -33,13 +33,7 @@ from problems.logs.source import (
 )
 from sensors import AbstractSensor, JointAcceleration, JointTorque, Layout
 
-__all__ = [
-    "SampleReader",
-    "Samples",
-    "continuous_quaternions",
-    "rates",
-    "unit_quaternions",
-]
+__all__ = ["SampleReader", "Samples", "continuous_quaternions", "rates", "unit_quaternions"]
 
 
 @final

@@ -26,11 +26,7 @@ from problems.logs.source import AbstractLog, joint_columns
 from problems.measured.simulated_readings import NearestMotion, TrueReadings
 from sensors import Layout
 
-__all__ = [
-    "Simulation",
-    "Trajectory",
-    "random_signal",
-]
+__all__ = ["Simulation", "Trajectory", "random_signal"]
 
 BLOCK = 512
 """Samples made at a time: few enough to stay near the processor."""

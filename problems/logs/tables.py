@@ -27,11 +27,13 @@ from dynsys.errors import LogError
 from dynsys.types import Array, IntArray
 from problems.logs.source import AbstractLog, missing_library
 
-__all__ = [
-    "CsvLog",
-    "NpzLog",
-    "ParquetLog",
-]
+__all__ = ["CsvLog", "NpzLog", "ParquetLog"]
+
+
+def _repeated(names: Sequence[str]) -> list[str]:
+    """Names that stand more than once."""
+    return [name for name, count in Counter(names).items() if count > 1]
+
 
 # ---- CSV ------------------------------------------------------------------------------------
 
@@ -57,9 +59,9 @@ class CsvLog(AbstractLog):
         except (OSError, UnicodeDecodeError, csv.Error) as error:
             raise LogError(f"{path}: cannot be read: {error}") from None
         self._columns = [name.strip() for name in names]
-        repeated = {name for name, count in Counter(self._columns).items() if count > 1}
+        repeated = _repeated(self._columns)
         if not names or repeated:
-            what = f"the column {repeated.pop()!r} appears twice" if repeated else "no header"
+            what = f"the column {repeated[0]!r} appears twice" if repeated else "no header"
             raise LogError(f"{path}, line 1: {what}; name every column once")
         self.widths = dict.fromkeys(self._columns, 1)
 
@@ -230,8 +232,7 @@ class ParquetLog(AbstractLog):
         except (OSError, pyarrow.ArrowException) as error:
             raise LogError(f"{path}: not a readable Parquet file: {error}") from None
         names = self._file.schema_arrow.names
-        repeated = [name for name, count in Counter(names).items() if count > 1]
-        if repeated:
+        if repeated := _repeated(names):
             raise LogError(f"{path}: the column {repeated[0]!r} appears twice; rename one")
         metadata = self._file.metadata
         rows = [metadata.row_group(g).num_rows for g in range(metadata.num_row_groups)]
@@ -242,7 +243,7 @@ class ParquetLog(AbstractLog):
             )
         self._starts: IntArray = np.cumsum([0, *rows])
         self.n_samples = int(self._starts[-1])
-        self.widths = dict.fromkeys(self._file.schema_arrow.names, 1)
+        self.widths = dict.fromkeys(names, 1)
 
     def read(self, names: Sequence[str], start: int, stop: int) -> dict[str, Array]:
         if stop <= start or not names:
