@@ -9,7 +9,6 @@ from typing import Annotated, Any, ClassVar, cast, final, get_args
 import numpy as np
 
 from dynsys.errors import nearest_name
-from dynsys.model.tree import KinematicTree
 from dynsys.system.equations import Term
 from dynsys.system.unknowns import UnknownKind, UnknownLayout
 from dynsys.types import Array
@@ -102,17 +101,13 @@ class LinearMeasurement(KnownSensor):
     unit: Annotated[str, Parameter(str, {"type": "string"})] = "1"
     value: Values = None
 
-    @property
-    def _size(self) -> int:
-        return len(next(iter(next(iter(self.coefficients.values())).values())))
-
     def rows(self, unknowns: UnknownLayout) -> SensorRows:
         terms = [
             _term(unknowns, cast("UnknownKind", kind), name, np.asarray(rows))
             for kind, parts in self.coefficients.items()
             for name, rows in parts.items()
         ]
-        size = self._size
+        size = len(terms[0].pattern)
         if isinstance(self.bias, Sequence) and len(self.bias) != size:
             raise ValueError(f"bias has {len(self.bias)} numbers, not {size}")
         bias = np.broadcast_to(np.asarray(self.bias or 0.0, dtype=np.float64), (size,))
@@ -127,24 +122,17 @@ class LinearMeasurement(KnownSensor):
 
 def _term(unknowns: UnknownLayout, kind: UnknownKind, name: str, C: Array) -> Term:
     robot = unknowns.robot
-    if kind in OF_JOINTS:
-        body = robot.joint_index(name)
-    else:
-        body = robot.frame(name).body
-        if body < 0:
-            raise ValueError(f"the {kind} of {name!r}, on the fixed base, is no unknown")
-        C = _in_body_coordinates(robot, kind, name, C)
+    of_joint = kind in OF_JOINTS
+    body = robot.joint_index(name) if of_joint else robot.frame(name).body
+    if body < 0:
+        raise ValueError(f"the {kind} of {name!r}, on the fixed base, is no unknown")
     unknown = unknowns.block(kind, body)
     if C.shape[1] != unknown.size:
         raise ValueError(
             f"{kind} of {name!r} has {C.shape[1]} coefficients per row, not {unknown.size}"
         )
+    if not of_joint:  # from the coordinates of the frame to those of its body
+        to_frame = robot.frame(name).transform
+        X = to_frame.matrix() if kind == "acceleration" else wrench_matrix(to_frame)
+        C = np.asarray(C @ X)
     return Term.constant(unknown, C)
-
-
-def _in_body_coordinates(robot: KinematicTree, kind: UnknownKind, name: str, C: Array) -> Array:
-    transform = robot.frame(name).transform
-    if C.shape[1] != 6:
-        raise ValueError(f"{kind} of {name!r} has {C.shape[1]} coefficients per row, not 6")
-    X = transform.matrix() if kind == "acceleration" else wrench_matrix(transform)
-    return np.asarray(C @ X)
