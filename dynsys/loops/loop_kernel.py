@@ -55,6 +55,8 @@ class AbstractLoopKernel(AbstractCompiledKernel):
         if dtype not in ("float64", "float32"):
             raise KernelBuildError(f"dtype must be 'float64' or 'float32', got {dtype!r}")
         super().__init__(signature, dtype, "float64", 1)
+        self._shapes = [(size,) for _, size in signature.groups]
+        self._n_inputs = len(signature.inputs)
         self._flat = flat_robot(robot)
         self._model = tuple(self._flat.model(known))
         self._free: list[tuple[Array, ...]] = []
@@ -79,7 +81,14 @@ class AbstractLoopKernel(AbstractCompiledKernel):
 
         Inputs are read before outputs are written: they may overlap.
         """
-        if not all_usable(arrays, self.signature, self.arithmetic):
+        if len(arrays) != len(self._shapes):
+            return None
+        for array, shape in zip(arrays, self._shapes, strict=True):
+            if type(array) is not np.ndarray or array.shape != shape:
+                return None
+            if array.dtype != self.arithmetic or not array.flags.aligned:
+                return None
+        if not all(array.flags.writeable for array in arrays[self._n_inputs :]):
             return None
         return self._split([array[None] for array in arrays])
 
@@ -91,8 +100,7 @@ class AbstractLoopKernel(AbstractCompiledKernel):
         return self._split([array[rows] for array in arrays])
 
     def _split(self, arrays: list[FloatArray]) -> bool:
-        n_inputs = len(self.signature.inputs)
-        return self._run_rows(arrays[:n_inputs], arrays[n_inputs:])
+        return self._run_rows(arrays[: self._n_inputs], arrays[self._n_inputs :])
 
 
 @final

@@ -1,13 +1,13 @@
 """The sparse task Jacobian J: its pattern, products with it, J L^-1, Jbar and N ([OSI]).
 
-    y = J x,  y = J^T x                                                       figures 5, 6
-    Y = J L^-1                    for H = L^T L                               eq. 20, figure 8
-    Yd = J Ld^-1,  YD = Yd D^-1   for H = Ld^T D Ld                           eq. 22, figure 9
-    Jbar = Ld^-1 (YD^T Lambda) = L^-1 (Y^T Lambda)                            eq. 33, 32
+    y = J^T x                                                                 figure 6
+    Yd = J L^-1,  YD = Yd D^-1     for H = L^T D L                            eq. 22, figure 9
+    Jbar = L^-1 (YD^T Lambda)                                                 eq. 33
     N = 1 - Jbar J                                                            eq. 10
 
-Y, Yd and YD have the pattern of J; only elements that may be nonzero are visited. Scalars of
-any kind.
+Yd and YD have the pattern of J; only elements that may be nonzero are visited. Scalars of any
+kind. J x and the factor Y for H = L^T L, which no method here needs, are in
+``experiments.featherstone2010.runs``.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from dynsys.recursive.sparse_factors import as_columns, scalar_type, solve_L
 from dynsys.types import ArrayLike, BoolArray, IntArray, ScalarArray
 
 __all__ = [
+    "Pattern",
     "Supports",
     "ancestor",
+    "divide_rows",
     "inertia_weighted_inverse",
-    "mul_J",
     "mul_JT",
     "null_space_projection",
-    "y_factor",
     "yd_factors",
 ]
 
@@ -48,6 +48,9 @@ def ancestor(parent: Sequence[int] | IntArray, p: int, q: int) -> int:
         else:
             q = int(parent[q])
     return p
+
+
+Pattern = tuple[IntArray, IntArray, IntArray]
 
 
 @final
@@ -91,22 +94,8 @@ class Supports:
             np.array([k for nodes in lists for k in nodes], dtype=np.intp),
         )
 
-    @staticmethod
-    def of_rows(b_e: Sequence[int] | IntArray, parent: IntArray) -> Supports:
-        """Pattern of rows that depend on one body each: b_e (m,) of [OSI] figure 4, 0-based.
-
-        ``b_e`` is ``last_freedom(robot)[bodies]``, ``parent`` is ``expanded_parent(robot)``.
-        """
-        runs: list[list[int]] = []
-        for node in map(int, b_e):
-            if runs and runs[-1][0] == node:
-                runs[-1].append(node)
-            else:
-                runs.append([node])
-        return Supports.above([run[:1] for run in runs], [len(run) for run in runs], parent)
-
     @property
-    def arrays(self) -> tuple[IntArray, IntArray, IntArray]:
+    def arrays(self) -> Pattern:
         """The three arrays, as the loops take them."""
         return self.row, self.start, self.nodes
 
@@ -114,11 +103,6 @@ class Supports:
     def m(self) -> int:
         """Number of rows."""
         return int(self.row[-1])
-
-    @property
-    def depths(self) -> IntArray:
-        """d_i of [OSI] table 1: number of elements of every row that may be nonzero."""
-        return np.repeat(np.diff(self.start), np.diff(self.row))
 
     def mask(self, n: int) -> BoolArray:
         """Pattern as booleans (m, n)."""
@@ -132,57 +116,20 @@ class Supports:
 # ---- products ---------------------------------------------------------------------------
 
 
-def mul_J(J: ArrayLike, supports: Supports, x: ArrayLike) -> ScalarArray:
-    """J x (m,) or (m, k): sum d_i m + (d_i - 1) a per column."""
-    matrix = np.asarray(J)
-    columns, shape = as_columns(x, matrix.shape[1], "x")
-    kind = scalar_type(matrix, columns)
-    y = np.zeros((len(matrix), columns.shape[1]), dtype=kind)
-    mul_J_into(np.ascontiguousarray(matrix, kind), *supports.arrays, columns.astype(kind), y)
-    return y.reshape(len(matrix), *shape[1:])
-
-
 def mul_JT(J: ArrayLike, supports: Supports, x: ArrayLike) -> ScalarArray:
     """J^T x (n,) or (n, k): sum d_i (m + a) per column."""
     matrix = np.asarray(J)
     columns, shape = as_columns(x, len(matrix), "x")
     kind = scalar_type(matrix, columns)
     y = np.zeros((matrix.shape[1], columns.shape[1]), dtype=kind)
-    mul_JT_into(np.ascontiguousarray(matrix, kind), *supports.arrays, columns.astype(kind), y)
+    mul_JT_into(np.ascontiguousarray(matrix, kind), supports.arrays, columns.astype(kind), y)
     return y.reshape(matrix.shape[1], *shape[1:])
 
 
 @Loop
-def mul_J_into(
-    J: ScalarArray,
-    row: IntArray,
-    start: IntArray,
-    nodes: IntArray,
-    x: ScalarArray,
-    y: ScalarArray,
-) -> None:
-    """Write J x into y (m, k); rows without support stay as they are ([OSI] figure 5)."""
-    for g in range(len(row) - 1):
-        for i in range(row[g], row[g + 1]):
-            for p in range(start[g], start[g + 1]):
-                j = nodes[p]
-                for c in range(x.shape[1]):
-                    if p == start[g]:
-                        y[i, c] = J[i, j] * x[j, c]
-                    else:
-                        y[i, c] = y[i, c] + J[i, j] * x[j, c]
-
-
-@Loop
-def mul_JT_into(
-    J: ScalarArray,
-    row: IntArray,
-    start: IntArray,
-    nodes: IntArray,
-    x: ScalarArray,
-    y: ScalarArray,
-) -> None:
+def mul_JT_into(J: ScalarArray, pattern: Pattern, x: ScalarArray, y: ScalarArray) -> None:
     """Add J^T x to y (n, k) ([OSI] figure 6)."""
+    row, start, nodes = pattern
     for g in range(len(row) - 1):
         for i in range(row[g], row[g + 1]):
             for p in range(start[g], start[g + 1]):
@@ -192,15 +139,6 @@ def mul_JT_into(
 
 
 # ---- Y, Jbar, N --------------------------------------------------------------------------
-
-
-def y_factor(J: ArrayLike, L: ArrayLike, supports: Supports, parent: IntArray) -> ScalarArray:
-    """Y = J L^-1 (m, n) from the factor L of H = L^T L."""
-    matrix, factor = np.asarray(J), np.asarray(L)
-    kind = scalar_type(matrix, factor)
-    Y = np.array(matrix, dtype=kind)
-    divide_rows(Y, np.ascontiguousarray(factor, kind), parent, *supports.arrays, False)
-    return Y
 
 
 def yd_factors(
@@ -214,22 +152,17 @@ def yd_factors(
     kind = scalar_type(matrix, factor, d)
     Yd = np.array(matrix, dtype=kind)
     YD = np.zeros(Yd.shape, dtype=kind)
-    divide_rows(Yd, np.ascontiguousarray(factor, kind), parent, *supports.arrays, True)
-    divide_columns(Yd, d.astype(kind), *supports.arrays, YD)
+    divide_rows(Yd, np.ascontiguousarray(factor, kind), parent, supports.arrays, True)
+    divide_columns(Yd, d.astype(kind), supports.arrays, YD)
     return Yd, YD
 
 
 @Loop
 def divide_rows(
-    Y: ScalarArray,
-    L: ScalarArray,
-    parent: IntArray,
-    row: IntArray,
-    start: IntArray,
-    nodes: IntArray,
-    unit: bool,
+    Y: ScalarArray, L: ScalarArray, parent: IntArray, pattern: Pattern, unit: bool
 ) -> None:
     """Replace Y (m, n) by Y L^-1 ([OSI] figure 8; with ``unit`` the first half of figure 9)."""
+    row, start, nodes = pattern
     for g in range(len(row) - 1):
         for k in range(row[g], row[g + 1]):
             for p in range(start[g], start[g + 1]):
@@ -244,14 +177,10 @@ def divide_rows(
 
 @Loop
 def divide_columns(
-    Yd: ScalarArray,
-    diag: ScalarArray,
-    row: IntArray,
-    start: IntArray,
-    nodes: IntArray,
-    YD: ScalarArray,
+    Yd: ScalarArray, diag: ScalarArray, pattern: Pattern, YD: ScalarArray
 ) -> None:
     """Write Yd diag^-1 into YD (m, n) where the support is ([OSI] figure 9)."""
+    row, start, nodes = pattern
     for g in range(len(row) - 1):
         for k in range(row[g], row[g + 1]):
             for p in range(start[g], start[g + 1]):

@@ -12,7 +12,7 @@ articulated-body equations ([NORI] eq. 12-13, [RBDA] section 7.3) hold without v
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -87,21 +87,20 @@ def articulated_response(
     robot: Mechanism, X_up: Sequence[Transform], p: list[ScalarArray], torque: ScalarArray
 ) -> ScalarArray:
     """Acceleration (nv,) of the tree at rest under joint torques and bias wrenches p (6,)."""
-    # towards the base: articulated inertias IA and wrenches p, [NORI] eq. (12)
-    IA: list[ScalarArray] = [moments.matrix() for moments in robot.moments]
     joints: dict[int, tuple[ScalarArray, ScalarArray, ScalarArray]] = {}
-    for i in reversed(range(robot.n_bodies)):
+
+    def pass_joint(i: int, IA: ScalarArray) -> ScalarArray:
         S, v = robot.motion_subspace[i], robot.v_slices()[i]
-        U = IA[i] @ S
+        U = IA @ S
         D = factor_ldl(S.T @ U + np.diag(robot.armature[v]))
         u = torque[v] - S.T @ p[i]
         joints[i] = (U, D, u)
         if (parent := robot.parent[i]) < 0:
-            continue
-        Ia = without_joint(IA[i], S, U, D, armature=bool(robot.armature[v].any()))
-        pa = p[i] + U @ solve_ldl(D, u)
-        IA[parent] = IA[parent] + congruence(X_up[i], Ia)
-        p[parent] = p[parent] + X_up[i].force_back(pa)
+            return IA
+        p[parent] = p[parent] + X_up[i].force_back(p[i] + U @ solve_ldl(D, u))
+        return without_joint(IA, S, U, D, armature=bool(robot.armature[v].any()))
+
+    gather_inertias(robot, X_up, pass_joint)
     # away from the base: accelerations
     qdd = 0 * torque
     a: list[ScalarArray] = []
@@ -111,6 +110,23 @@ def articulated_response(
         qdd[v] = solve_ldl(D, u - U.T @ carried)  # [NORI] eq. (13 qdd)
         a.append(carried + robot.motion_subspace[i] @ qdd[v])
     return qdd
+
+
+def gather_inertias(
+    robot: Mechanism,
+    X_up: Sequence[Transform],
+    pass_joint: Callable[[int, ScalarArray], ScalarArray],
+) -> None:
+    """Articulated inertias towards the base: IA_parent += X^T Ia X ([NORI] eq. 12 IA).
+
+    ``pass_joint(i, IA)`` is called with the articulated inertia (6, 6) of every body, leaves
+    first, and returns Ia, what its joint lets through; on the base nobody asks for it.
+    """
+    IA: list[ScalarArray] = [moments.matrix() for moments in robot.moments]
+    for i in reversed(range(robot.n_bodies)):
+        Ia = pass_joint(i, IA[i])
+        if (parent := robot.parent[i]) >= 0:
+            IA[parent] = IA[parent] + congruence(X_up[i], Ia)
 
 
 def without_joint(

@@ -19,9 +19,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynsys.model.spatial import Transform, congruence, cross
+from dynsys.model.spatial import Transform, cross
 from dynsys.model.tree import Mechanism
-from dynsys.recursive.aba import without_joint
+from dynsys.recursive.aba import gather_inertias, without_joint
 from dynsys.recursive.crba import Composite
 from dynsys.recursive.kinematics import transforms
 from dynsys.types import ScalarArray
@@ -85,10 +85,9 @@ def articulated_freedoms(
     """D, S and U = IA S of every freedom, and the poses common frame -> body. O(n)."""
     X_up = transforms(mechanism, q)
     poses = common_poses(mechanism, X_up)
-    IA: list[ScalarArray] = [moments.matrix() for moments in mechanism.moments]
     out = _empty(mechanism, q)
-    for i in reversed(range(mechanism.n_bodies)):
-        Ia = IA[i]
+
+    def pass_joint(i: int, Ia: ScalarArray) -> ScalarArray:
         for s, k in reversed(_columns(mechanism, i)):
             U = Ia @ s
             D = s @ U + mechanism.armature[k]
@@ -96,8 +95,9 @@ def articulated_freedoms(
             reciprocal = np.array([[1 / D]])
             armature = bool(mechanism.armature[k])
             Ia = without_joint(Ia, s[:, None], U[:, None], reciprocal, armature=armature)
-        if (parent := int(mechanism.parent[i])) >= 0:
-            IA[parent] = IA[parent] + congruence(X_up[i], Ia)
+        return Ia
+
+    gather_inertias(mechanism, X_up, pass_joint)
     return out, poses
 
 

@@ -1,10 +1,21 @@
-"""Branch-induced sparsity: where a matrix that belongs to a tree may be nonzero.
+"""Branch-induced sparsity: matrices that belong to a tree, their factors, products, solves.
 
-    H_ij = 0 unless one of i, j supports the other    [BIS] eq. (6)
+    H_ij = 0 unless one of i, j supports the other                                [BIS] eq. (6)
     L_ij = 0 unless j supports i
+    H = L^T L         a Cholesky factorisation that runs backwards                section 2
+    H = L^T diag(d) L with a unit diagonal in L, no square roots                  appendix
 
-``parent`` has one entry per row, -1 <= parent[i] < i ([BIS] eq. 2, 0-based); for a robot it is
-``expanded_parent(robot)``. It need not come from a robot: parent[i] = i - 1 means dense.
+Rows are factorised from the leaves to the base, and within a row only over the ancestors: zeros
+that branches put into H stay zeros in L. Costs ([BIS] table 1), with D1 elements of H below its
+diagonal and D2 updates (:func:`tree_sums`), s square roots, d divisions, m and a:
+
+    LTL   n s + D1 d + D2 (m + a)           L x, L^T x        n m + D1 (m + a) per vector
+    LTDL  D1 d + D2 (m + a)                 L^-1 x, L^-T x    n d + D1 (m + a) per vector
+
+(``unit=True``, a diagonal of ones in L, saves n m or n d.) ``parent`` has one entry per row,
+-1 <= parent[i] < i ([BIS] eq. 2, 0-based); for a robot it is ``expanded_parent(robot)``. It
+need not come from a robot: parent[i] = i - 1 means dense. x is a vector (n,) or a matrix
+(n, k); products and solves take scalars of any kind.
 """
 
 from __future__ import annotations
@@ -21,20 +32,14 @@ from dynsys.types import Array, ArrayLike, BoolArray, IntArray, ScalarArray
 __all__ = [
     "TreeSums",
     "as_columns",
-    "check_matrix",
     "check_parent",
-    "common_scalars",
-    "first_outside",
     "ltdl",
     "ltdl_in_situ",
     "ltdl_scalars",
     "ltl",
     "ltl_in_situ",
-    "ltl_scalars",
     "mul_L",
     "mul_LT",
-    "mul_LT_into",
-    "mul_L_into",
     "scalar_type",
     "solve",
     "solve_L",
@@ -169,12 +174,7 @@ def tree_sums(parent: ArrayLike) -> TreeSums:
     )
 
 
-# ----------------------------------------------------------------------
-# LTL factorisation H = L^T L without fill-in ([BIS] section 2). Cost n s + D1 d + D2 (m + a).
-#
-# A Cholesky factorisation that runs backwards: rows from the leaves to the base, and within a
-# row
-# only over the ancestors. Zeros that branches put into H stay zeros in L.
+# ---- factors -----------------------------------------------------------------------------
 
 
 def ltl(H: ArrayLike, parent: ArrayLike) -> Array:
@@ -199,17 +199,16 @@ def ltl(H: ArrayLike, parent: ArrayLike) -> Array:
     >>> bool(np.allclose(L.T @ L, H)), float(L[2, 1])
     (True, 0.0)
     """
-    L, array = check_matrix(H, parent)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        ltl_in_situ(L, array)
-    require_positive(np.diagonal(L))
-    return np.tril(L)
+    L = ltl_scalars(*check_matrix(H, parent))
+    _require_positive(np.diagonal(L))
+    return L
 
 
 def ltl_scalars(H: ScalarArray, parent: IntArray) -> ScalarArray:
     """L (n, n) over scalars of any kind, unchecked; zeros above the diagonal."""
     L = H.copy()
-    ltl_in_situ(L, parent)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        ltl_in_situ(L, parent)
     L[np.triu_indices(len(L), 1)] = 0
     return L
 
@@ -220,11 +219,11 @@ def ltl_in_situ(H: ScalarArray, parent: IntArray) -> None:
     for k in range(len(H) - 1, -1, -1):
         H[k, k] = np.sqrt(H[k, k])
         j = parent[k]
-        while j >= 0:
+        while j >= 0:  # row k of L
             H[k, j] = H[k, j] / H[k, k]
             j = parent[j]
         i = parent[k]
-        while i >= 0:
+        while i >= 0:  # H = H - L(k, :)' L(k, :), ancestors of k only
             j = i
             while j >= 0:
                 H[i, j] = H[i, j] - H[k, i] * H[k, j]
@@ -232,7 +231,7 @@ def ltl_in_situ(H: ScalarArray, parent: IntArray) -> None:
             i = parent[i]
 
 
-def require_positive(pivots: Array) -> None:
+def _require_positive(pivots: Array) -> None:
     """Raise SingularSystemError naming the first pivot (leaf to base) that is not positive."""
     bad = np.flatnonzero(~(pivots > 0))
     if len(bad):
@@ -243,26 +242,10 @@ def require_positive(pivots: Array) -> None:
         )
 
 
-# ----------------------------------------------------------------------
-# LTDL factorisation H = L^T diag(d) L without fill-in ([BIS] appendix). D1 d + D2 (m + a).
-#
-# L is unit lower triangular with the sparsity of the tree; no square roots.
-
-
 def ltdl(H: ArrayLike, parent: ArrayLike) -> tuple[Array, Array]:
     """Unit lower triangular L (n, n) and diag (n,) with H = L^T diag(diag) L.
 
-    Parameters
-    ----------
-    H : (n, n) symmetric positive definite, pattern of [BIS] eq. (6); lower triangle is read.
-    parent : (n,) expanded parent array, -1 <= parent[i] < i.
-
-    Raises
-    ------
-    SingularSystemError
-        if H is not positive definite, naming the row.
-    StateError, ModelError
-        if H and parent do not belong together.
+    Parameters and errors are those of :func:`ltl`.
 
     Examples
     --------
@@ -271,20 +254,16 @@ def ltdl(H: ArrayLike, parent: ArrayLike) -> tuple[Array, Array]:
     >>> bool(np.allclose(L.T @ np.diag(diag) @ L, H)), L[2].tolist(), diag.tolist()
     (True, [0.5, 0.0, 1.0], [2.5, 2.0, 4.0])
     """
-    F, array = check_matrix(H, parent)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        ltdl_in_situ(F, array)
-    diag = np.diagonal(F).copy()
-    require_positive(diag)
-    L = np.tril(F, -1)
-    np.fill_diagonal(L, 1.0)
+    L, diag = ltdl_scalars(*check_matrix(H, parent))
+    _require_positive(diag)
     return L, diag
 
 
 def ltdl_scalars(H: ScalarArray, parent: IntArray) -> tuple[ScalarArray, ScalarArray]:
     """L (n, n) and diag (n,) over scalars of any kind, unchecked."""
     L = H.copy()
-    ltdl_in_situ(L, parent)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        ltdl_in_situ(L, parent)
     diag = np.diagonal(L).copy()
     L[np.triu_indices(len(L), 1)] = 0
     np.fill_diagonal(L, 1)
@@ -296,7 +275,7 @@ def ltdl_in_situ(H: ScalarArray, parent: IntArray) -> None:
     """Replace the lower triangle of H (n, n) by L below and d on the diagonal."""
     for k in range(len(H) - 1, -1, -1):
         i = parent[k]
-        while i >= 0:
+        while i >= 0:  # H = H - L(k, :)' d_k L(k, :), ancestors of k only
             a = H[k, i] / H[k, k]
             j = i
             while j >= 0:
@@ -306,11 +285,7 @@ def ltdl_in_situ(H: ScalarArray, parent: IntArray) -> None:
             i = parent[i]
 
 
-# ----------------------------------------------------------------------
-# Products with sparse triangular factors: L x and L^T x ([BIS] appendix, table 1).
-#
-# Cost per vector n m + D1 (m + a); D1 (m + a) with a unit diagonal. ``x`` is a vector (n,) or a
-# matrix (n, k), scalars of any kind; ``unit=True`` says that the diagonal of L is ones.
+# ---- products ----------------------------------------------------------------------------
 
 
 def mul_L(L: ArrayLike, parent: ArrayLike, x: ArrayLike, *, unit: bool = False) -> ScalarArray:
@@ -371,11 +346,7 @@ def mul_LT_into(
             j = parent[j]
 
 
-# ----------------------------------------------------------------------
-# Solves with sparse triangular factors: L^-1 x, L^-T x, H^-1 b ([BIS] appendix, table 1).
-#
-# Cost per vector n d + D1 (m + a) each; D1 (m + a) with a unit diagonal. ``x`` is a vector (n,)
-# or a matrix (n, k), scalars of any kind; ``unit=True`` says that the diagonal of L is ones.
+# ---- solves ------------------------------------------------------------------------------
 
 
 def solve_L(
@@ -473,8 +444,7 @@ def solve_LT_in_situ(L: ScalarArray, parent: IntArray, x: ScalarArray, unit: boo
             j = parent[j]
 
 
-# ----------------------------------------------------------------------
-# Vectors and matrices alike as columns (n, k), in one type of scalar.
+# ---- vectors and matrices alike as columns (n, k), in one type of scalar -----------------
 
 
 def scalar_type(*arrays: ScalarArray) -> np.dtype[Any]:

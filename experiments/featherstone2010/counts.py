@@ -25,8 +25,29 @@ __all__ = [
     "omega_count",
     "propagator_count",
     "rjk_transforms",
+    "row_depths",
     "sparse_counts",
+    "supports_of_rows",
 ]
+
+
+def supports_of_rows(b_e: Sequence[int] | IntArray, parent: IntArray) -> Supports:
+    """Pattern of rows that depend on one body each: b_e (m,) of [OSI] figure 4, 0-based.
+
+    ``b_e`` is ``last_freedom(robot)[bodies]``, ``parent`` is ``expanded_parent(robot)``.
+    """
+    runs: list[list[int]] = []
+    for node in map(int, b_e):
+        if runs and runs[-1][0] == node:
+            runs[-1].append(node)
+        else:
+            runs.append([node])
+    return Supports.above([run[:1] for run in runs], [len(run) for run in runs], parent)
+
+
+def row_depths(supports: Supports) -> IntArray:
+    """d_i of [OSI] table 1: number of elements of every row that may be nonzero."""
+    return np.repeat(np.diff(supports.start), np.diff(supports.row))
 
 
 def sparse_counts(supports: Supports, parent: IntArray) -> dict[str, OperationCount]:
@@ -37,7 +58,7 @@ def sparse_counts(supports: Supports, parent: IntArray) -> dict[str, OperationCo
     table's d_i (d_i - 1) / 2 for Y is the sum of (depth - 1) over the way of one body; here it
     is that sum over the support, so that rows of several bodies are counted as well.
     """
-    d, m, n = supports.depths, supports.m, len(parent)
+    d, m, n = row_depths(supports), supports.m, len(parent)
     above = depths(parent) - 1
     inside = supports.mask(n).astype(np.int64)
     pairs = (inside @ inside.T)[np.tril_indices(m)]  # d_ij

@@ -38,7 +38,9 @@ from experiments.featherstone2010.counts import (
     omega_count,
     propagator_count,
     rjk_transforms,
+    row_depths,
     sparse_counts,
+    supports_of_rows,
 )
 from experiments.featherstone2010.runs import component_runs, dense_run, sparse_run
 from experiments.paper_rows import Row, row
@@ -154,7 +156,7 @@ def asimo() -> tuple[KinematicTree, Supports, list[int]]:
     robot = synthetic.asimo()
     bodies = [robot.body_index(name) for name in HANDS_AND_FEET]
     last = last_freedom(robot)[np.repeat(bodies, 6)]
-    return robot, Supports.of_rows(last, expanded_parent(robot)), bodies
+    return robot, supports_of_rows(last, expanded_parent(robot)), bodies
 
 
 def expanded_rows() -> list[Row]:
@@ -182,7 +184,7 @@ def sparsity_rows() -> list[Row]:
     """Nonzeros of J, H and L of the ASIMO example."""
     robot, supports, _ = asimo()
     sums = tree_sums(expanded_parent(robot))
-    nonzero_J = int(supports.depths.sum())
+    nonzero_J = int(row_depths(supports).sum())
     where = "section 9"
     return [
         row(where, "J", "nonzeros of 960", 312, nonzero_J),
@@ -314,7 +316,7 @@ def both_methods(variant: Variant, space: str, *, as_printed: bool = False) -> t
     recursion = propagator_count(len(variant.parent), moves) + omega_count(moves)
     parent = variant.expanded()
     sums = tree_sums(parent)
-    supports = Supports.of_rows(np.repeat(bodies, 6) + 5, parent)
+    supports = supports_of_rows(np.repeat(bodies, 6) + 5, parent)
     sparse = sparse_counts(supports, parent)
     factorisation = (
         crba_count(crba_sums(variant.parent, floating_base=True))

@@ -7,18 +7,19 @@ from typing import Any
 
 import numpy as np
 
+from dynsys.jit import Loop
 from dynsys.operational.methods.y_factor import lambda_inverse
 from dynsys.operational.sparse_jacobian import (
+    Pattern,
     Supports,
+    divide_rows,
     inertia_weighted_inverse,
-    mul_J,
     mul_JT,
     null_space_projection,
-    y_factor,
     yd_factors,
 )
-from dynsys.recursive.sparse_factors import ltdl_in_situ, support_mask
-from dynsys.types import Array, IntArray, ScalarArray
+from dynsys.recursive.sparse_factors import as_columns, ltdl_in_situ, scalar_type, support_mask
+from dynsys.types import Array, ArrayLike, IntArray, ScalarArray
 from experiments.counting import OperationCount, Tally
 from experiments.featherstone2005.axial_screws import (
     Screw,
@@ -34,7 +35,41 @@ from experiments.featherstone2005.axial_screws import (
 )
 from experiments.featherstone2010 import counts as table
 
-__all__ = ["component_runs", "dense_run", "sparse_run"]
+__all__ = ["component_runs", "dense_run", "mul_J", "sparse_run", "y_factor"]
+
+
+def mul_J(J: ArrayLike, supports: Supports, x: ArrayLike) -> ScalarArray:
+    """J x (m,) or (m, k): sum d_i m + (d_i - 1) a per column."""
+    matrix = np.asarray(J)
+    columns, shape = as_columns(x, matrix.shape[1], "x")
+    kind = scalar_type(matrix, columns)
+    y = np.zeros((len(matrix), columns.shape[1]), dtype=kind)
+    mul_J_into(np.ascontiguousarray(matrix, kind), supports.arrays, columns.astype(kind), y)
+    return y.reshape(len(matrix), *shape[1:])
+
+
+@Loop
+def mul_J_into(J: ScalarArray, pattern: Pattern, x: ScalarArray, y: ScalarArray) -> None:
+    """Write J x into y (m, k); rows without support stay as they are ([OSI] figure 5)."""
+    row, start, nodes = pattern
+    for g in range(len(row) - 1):
+        for i in range(row[g], row[g + 1]):
+            for p in range(start[g], start[g + 1]):
+                j = nodes[p]
+                for c in range(x.shape[1]):
+                    if p == start[g]:
+                        y[i, c] = J[i, j] * x[j, c]
+                    else:
+                        y[i, c] = y[i, c] + J[i, j] * x[j, c]
+
+
+def y_factor(J: ArrayLike, L: ArrayLike, supports: Supports, parent: IntArray) -> ScalarArray:
+    """Y = J L^-1 (m, n) from the factor L of H = L^T L."""
+    matrix, factor = np.asarray(J), np.asarray(L)
+    kind = scalar_type(matrix, factor)
+    Y = np.array(matrix, dtype=kind)
+    divide_rows(Y, np.ascontiguousarray(factor, kind), parent, supports.arrays, False)
+    return Y
 
 
 def counted(run: Callable[..., Any], *values: ScalarArray) -> OperationCount:
@@ -77,7 +112,7 @@ def dense_run(m: int, n: int, seed: int = 0) -> dict[str, OperationCount]:
     """Operations executed by standard matrix arithmetic on full matrices."""
     rng = np.random.default_rng(seed)
     chain = np.arange(-1, n - 1)
-    everything = Supports.of_rows(np.full(m, n - 1), chain)
+    everything = table.supports_of_rows(np.full(m, n - 1), chain)
     L = np.tril(rng.uniform(0.1, 0.3, (n, n))) + np.eye(n)
     J, Lambda, Jbar = (rng.normal(size=shape) for shape in ((m, n), (m, m), (n, m)))
 

@@ -12,16 +12,19 @@ from dynsys.operational.sparse_jacobian import (
     Supports,
     ancestor,
     inertia_weighted_inverse,
-    mul_J,
     mul_JT,
     null_space_projection,
-    y_factor,
     yd_factors,
 )
 from dynsys.recursive.sparse_factors import ltdl, ltl
 from dynsys.types import IntArray
-from experiments.featherstone2010.counts import dense_counts, sparse_counts
-from experiments.featherstone2010.runs import dense_run, sparse_run
+from experiments.featherstone2010.counts import (
+    dense_counts,
+    row_depths,
+    sparse_counts,
+    supports_of_rows,
+)
+from experiments.featherstone2010.runs import dense_run, mul_J, sparse_run, y_factor
 from tests.loops.trees import parents, random_inertia
 from tests.strategies import seeds
 
@@ -94,7 +97,7 @@ def test_ancestor_is_the_last_common_node(parent: IntArray, seed: int) -> None:
 
 def test_rows_of_equal_bodies_form_one_group() -> None:
     parent = np.array([-1, 0, 0, 1, 1, 2, 2])
-    supports = Supports.of_rows([3, 3, 6, -1], parent)
+    supports = supports_of_rows([3, 3, 6, -1], parent)
     assert supports.row.tolist() == [0, 2, 3, 4]
-    assert supports.depths.tolist() == [3, 3, 3, 0]
+    assert row_depths(supports).tolist() == [3, 3, 3, 0]
     assert supports.mask(7).sum() == 9

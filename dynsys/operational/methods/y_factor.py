@@ -15,7 +15,7 @@ import numpy as np
 from dynsys.jit import Loop
 from dynsys.loops.tree_state import TreeState
 from dynsys.operational.method import AbstractMethod
-from dynsys.operational.sparse_jacobian import Supports, yd_factors
+from dynsys.operational.sparse_jacobian import Pattern, Supports, yd_factors
 from dynsys.recursive.sparse_factors import scalar_type
 from dynsys.types import Array, ArrayLike, IntArray, ScalarArray
 
@@ -42,7 +42,7 @@ def lambda_inverse(left: ArrayLike, right: ArrayLike, supports: Supports) -> Sca
     multiply_supported(
         np.ascontiguousarray(a, kind),
         np.ascontiguousarray(b, kind),
-        *supports.arrays,
+        supports.arrays,
         common,
         out,
     )
@@ -51,19 +51,14 @@ def lambda_inverse(left: ArrayLike, right: ArrayLike, supports: Supports) -> Sca
 
 @Loop
 def multiply_supported(
-    left: ScalarArray,
-    right: ScalarArray,
-    row: IntArray,
-    start: IntArray,
-    nodes: IntArray,
-    common: IntArray,
-    out: ScalarArray,
+    left: ScalarArray, right: ScalarArray, pattern: Pattern, common: IntArray, out: ScalarArray
 ) -> None:
     """Write left right^T, assumed symmetric, over common supports ([OSI] eq. 31, figure 10).
 
     The common support of two groups is found once, by merging; of two ways to the base it is
     the way of their nearest common ancestor. ``common`` (n,) is scratch.
     """
+    row, start, nodes = pattern
     for g in range(len(row) - 1):
         for h in range(g + 1):
             size, p, q = 0, start[g], start[h]
