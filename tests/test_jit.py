@@ -7,6 +7,7 @@ import sys
 from decimal import Decimal
 from pathlib import Path
 
+import numba
 import numpy as np
 import pytest
 
@@ -74,3 +75,43 @@ def test_kept_machine_code_depends_on_constants_of_callees(
     monkeypatch.setitem(globals(), "FACTOR", 4.0)
     monkeypatch.setitem(globals(), "_scaled", inlined(_scaled.source))
     assert before is None or jit._folder(fused(_add_scaled.source)) != before
+
+
+# ---- where machine code is kept -----------------------------------------------------------
+
+
+def _plus_one(x: float) -> float:
+    return x + 1.0
+
+
+def test_compiled_loops_go_to_the_cache_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = numba.config.CACHE_DIR
+    monkeypatch.setattr(jit, "_folder", lambda loop: tmp_path / "loops")
+    assert Loop(_plus_one).compiled("float64(float64)")(1.0) == 2.0
+    assert list((tmp_path / "loops").rglob("*.nbc"))
+    assert numba.config.CACHE_DIR == before
+
+
+def test_without_a_usable_folder_loops_are_compiled_anyway(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("in the way")
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o777)
+    for folder in (None, tmp_path / "file" / "loops", shared):
+        monkeypatch.setattr(jit, "_folder", lambda loop, folder=folder: folder)
+        assert Loop(_plus_one).compiled("float64(float64)")(1.0) == 2.0
+    assert not list(shared.iterdir())
+
+
+def test_a_damaged_file_is_compiled_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jit, "_folder", lambda loop: tmp_path)
+    Loop(_plus_one).compiled("float64(float64)")
+    for path in tmp_path.rglob("*.nb?"):
+        path.write_bytes(path.read_bytes()[:7])
+    assert Loop(_plus_one).compiled("float64(float64)")(1.0) == 2.0

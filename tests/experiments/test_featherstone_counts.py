@@ -34,7 +34,7 @@ from experiments.featherstone2005.counts import (
     subtree_sizes,
     triangular_solve_count,
 )
-from tests.loops.trees import parents, random_factor, random_inertia
+from tests.recursive.trees import parents, random_factor, random_inertia
 
 
 @given(parent=parents(max_size=8))

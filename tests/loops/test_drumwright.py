@@ -1,4 +1,4 @@
-"""M^-1 and M^-1 R: all methods against dense algebra; compiled kinematics."""
+"""M^-1 and M^-1 R: all methods against dense algebra."""
 
 from __future__ import annotations
 
@@ -21,11 +21,10 @@ from dynsys.loops.inverse_inertia import (
     inverse_inertia,
     inverse_inertia_times,
 )
-from dynsys.loops.tree_state import TreeState, integrate
+from dynsys.loops.tree_state import TreeState
 from dynsys.model import synthetic
 from dynsys.model.joints import Revolute
 from dynsys.model.tree import Body, KinematicTree
-from dynsys.recursive.kinematics import poses, transforms
 from tests import oracles
 from tests.strategies import seeds, trees
 
@@ -157,29 +156,3 @@ def test_bad_arguments_are_refused() -> None:
         inverse_inertia_times(robot, q, np.array([1.0, np.nan, 0.0]))
     with pytest.raises(StateError, match="shape"):
         inverse_inertia(robot, q[:-1])
-
-
-# ---- compiled kinematics -----------------------------------------------------------------
-
-
-@given(robot=trees(max_bodies=8), seed=seeds, dt=st.sampled_from([1e-6, 0.01, 2.0]))
-@settings(deadline=None, max_examples=40)
-def test_compiled_kinematics_are_the_joints_own(
-    robot: KinematicTree, seed: int, dt: float
-) -> None:
-    q, v = robot.random_configuration(seed), np.random.default_rng(seed).normal(size=robot.nv)
-    state = TreeState(robot, q)
-    X_up = transforms(robot, q)
-    for found, exact in zip(state.X, X_up, strict=True):
-        assert_allclose(found, exact.matrix(), atol=1e-13)
-    for found_pose, pose in zip(state.poses, poses(robot, X_up), strict=True):
-        assert_allclose(found_pose.E, pose.E, atol=1e-12)
-        assert_allclose(found_pose.r, pose.r, atol=1e-12)
-    assert_allclose(integrate(robot, q, v, dt), robot.integrate(q, v, dt), atol=1e-12)
-
-
-def test_poses_are_a_sequence() -> None:
-    robot = synthetic.chain(4)
-    found = TreeState(robot, robot.random_configuration(0)).poses
-    assert len(found) == 4
-    assert [pose.r.tolist() for pose in found[1:3]] == found.r[1:3].tolist()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
@@ -9,10 +12,11 @@ from hypothesis import strategies as st
 
 import dynsys
 from dynsys.errors import KernelBuildError, ModelError, StateError
-from dynsys.loops import LoopInertiaMatrix, LoopKernel, crba
-from dynsys.model.synthetic import chain, random_tree
+from dynsys.loops import LoopInertiaMatrix, LoopKernel, crba, prefer_loops
+from dynsys.loops.loop_kernel import estimated_operations
+from dynsys.model.synthetic import chain, humanoid30, random_tree
 from dynsys.model.tree import KinematicTree
-from dynsys.plan.record import body_quantities
+from dynsys.plan.record import body_quantities, dynamics_program
 from dynsys.types import Array, BoolArray
 from tests import strategies
 
@@ -279,3 +283,24 @@ def test_numbers_that_no_answer_depends_on_must_be_finite(bad: float) -> None:
         answers, finite = kernel.batch(q, qd, given)
         assert not finite
         assert [all(np.isfinite(x[k]).all() for x in answers) for k in (0, 1)] == [True, False]
+
+
+# ---- which robots get loops ---------------------------------------------------------------
+
+
+def test_usual_robots_get_straight_line_code_and_large_ones_loops() -> None:
+    assert not prefer_loops(humanoid30())
+    assert not prefer_loops(chain(100))
+    assert prefer_loops(chain(300))
+    assert prefer_loops(chain(10), limit=1000)
+
+
+@pytest.mark.parametrize("robot", [chain(20), humanoid30(), random_tree(12, 1)])
+def test_estimate_is_within_a_factor_of_two(robot: KinematicTree) -> None:
+    program, _ = dynamics_program(robot, np.zeros(robot.nv, dtype=bool), "torque", ("qdd",))
+    assert 0.5 < len(program.op) / estimated_operations(robot) < 2
+
+
+def test_import_loads_no_compiler() -> None:
+    code = "import dynsys.loops, sys; sys.exit('numba' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

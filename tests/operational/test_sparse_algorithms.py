@@ -25,7 +25,7 @@ from experiments.featherstone2010.counts import (
     supports_of_rows,
 )
 from experiments.featherstone2010.runs import dense_run, mul_J, sparse_run, y_factor
-from tests.loops.trees import parents, random_inertia
+from tests.recursive.trees import parents, random_inertia
 from tests.strategies import seeds
 
 

@@ -16,7 +16,7 @@ from dynsys.operational.methods.chang_khatib import plan_recursion
 from dynsys.operational.methods.pv_osimr import reduce_tree
 from dynsys.operational.sparse_jacobian import ancestor
 from tests import oracles
-from tests.loops.trees import parents
+from tests.recursive.trees import parents
 from tests.strategies import seeds, trees
 
 RECURSIVE = ("chang_khatib", "pv_osimr", "auto")

@@ -12,10 +12,8 @@ from numpy.testing import assert_allclose
 import dynsys
 from dynsys.errors import ModelError, SingularSystemError, StateError
 from dynsys.jit import Loop
-from dynsys.loops.tree_state import TreeState
 from dynsys.model import synthetic
 from dynsys.model.expanded import expanded_parent
-from dynsys.model.tree import KinematicTree
 from dynsys.recursive.sparse_factors import (
     ltdl,
     ltdl_in_situ,
@@ -33,8 +31,8 @@ from dynsys.recursive.sparse_factors import (
 )
 from dynsys.types import IntArray
 from experiments.counting import Tally
-from tests.loops.trees import parents, random_factor, random_inertia
-from tests.strategies import seeds, trees
+from tests.recursive.trees import parents, random_factor, random_inertia
+from tests.strategies import seeds
 
 
 @given(parent=parents(), seed=seeds)
@@ -90,12 +88,6 @@ def test_source_and_machine_code_are_one_algorithm(parent: IntArray, seed: int) 
     ltdl_in_situ(machine, parent)
     ltdl_in_situ.source(source, parent)
     assert_allclose(np.tril(machine), np.tril(source), atol=1e-14)
-
-
-@given(robot=trees(max_bodies=8), seed=seeds)
-def test_compiled_inertia_matrix_is_that_of_crba(robot: KinematicTree, seed: int) -> None:
-    q = robot.random_configuration(seed)
-    assert_allclose(TreeState(robot, q).H, dynsys.crba(robot, q), atol=1e-11)
 
 
 def test_a_robot_is_factorised_by_its_expanded_parents() -> None:
