@@ -27,10 +27,13 @@ from dynsys.types import Array, BoolArray, ScalarArray
 
 __all__ = [
     "DYNAMICS_OUTPUTS",
+    "SAMPLES",
+    "body_quantities",
     "cheapest_accurate",
     "dynamics_program",
     "dynamics_signature",
     "sample_states",
+    "symmetric_dynamics",
 ]
 
 SAMPLES = 12
@@ -173,7 +176,8 @@ def body_quantities(
 ) -> dict[str, ScalarArray]:
     """Accelerations and joint wrenches (n_bodies, 6) of the robot's own frames, from qdd.
 
-    The rows (3a) and (3f) of [NORI] by substitution: spatial and proper accelerations.
+    The laws of :mod:`dynsys.system.laws`, solved one after the other: with qdd known the rows
+    of accelerations are triangular from the root, those of balance from the leaves.
     """
     X_up = transforms(robot, q)
     v = velocities(robot, X_up, qd)
@@ -184,8 +188,10 @@ def body_quantities(
         zip(X_up, robot.parent, robot.v_slices(), strict=True)
     ):
         S, M = robot.motion_subspace[i], robot.moments[i].matrix()
+        # a_i = X_i a_parent + S_i qdd_i + v_i x S_i qd_i   [NORI] (3a), proper accelerations
         carried = X.motion(gravity if parent < 0 else a[parent])
         a.append(carried + S @ qdd[freedoms] + cross_motion(v[i], S @ qd[freedoms]))
+        # f_i = I_i a_i + v_i x* I_i v_i - f^x_i + sum of children's   [NORI] (3f)
         f.append(M @ a[i] + cross_force(v[i], M @ v[i]) - (0 if f_ext is None else f_ext[i]))
     for i in reversed(range(robot.n_bodies)):
         if (parent := robot.parent[i]) >= 0:

@@ -12,8 +12,7 @@ are (Gauss's principle):
 The only pivots divided by are joint inertias, Schur complements of the positive definite H:
 positive for every physical robot, safe by argument. A joint whose qdd is known has no pivot;
 its torque is read off its wrench. All joints known: the elimination is RNEA; none known: it
-costs what ABA costs. Coupled (mimic) joints share one pivot, taken when the last of them is
-reached.
+costs what ABA costs. Coupled (mimic) joints share one pivot, taken with the last of them.
 """
 
 from __future__ import annotations
@@ -75,8 +74,7 @@ def solve_symmetric(
     mechanism, X_up : the robot and its transforms parent -> body.
     bias : wrench (6,) of every body in the motion whose unknown qdd are zero, known qdd,
         velocities, gravity and external wrenches included (``net_wrenches``).
-    inputs : (nv,) qdd where ``known``, torque elsewhere.
-    known : (nv,) freedoms whose qdd is given; the freedoms of one joint go together.
+    inputs : (nv,) qdd where ``known`` (the same for all freedoms of a joint), torque elsewhere.
     """
     slices, parent = mechanism.v_slices(), mechanism.parent
     form = QuadraticForm()

@@ -46,9 +46,7 @@ def acceleration_law(unknowns: UnknownLayout, i: int) -> EquationBlock:
         terms.append(Term.constant(unknowns.block("qdd", i), S))
 
     def bias(kin: Kinematics) -> ScalarArray:
-        c = np.zeros(6)
-        if S.shape[1]:
-            c = cross_motion(kin.velocity[i], S @ kin.qd[freedoms])
+        c = cross_motion(kin.velocity[i], S @ kin.qd[freedoms]) if S.shape[1] else np.zeros(6)
         return c if parent >= 0 else kin.transforms[i].motion(kin.base_acceleration) + c
 
     f = unknowns.block("joint_wrench", i)
@@ -72,17 +70,16 @@ def balance_law(unknowns: UnknownLayout, i: int) -> EquationBlock:
 
     with f^B_i in place of I_i a_i + nu_i where the layout has net wrenches.
     """
-    robot, (inertial, nu) = unknowns.robot, _momentum_rate(unknowns, i)
+    robot, block, (inertial, nu) = unknowns.robot, unknowns.block, _momentum_rate(unknowns, i)
     if unknowns.net_wrench:
-        inertial, nu = Term.identity(unknowns.block("net_wrench", i)), None
-    children = [(unknowns.block("joint_wrench", j), j) for j in robot.children[i]]
+        inertial, nu = Term.identity(block("net_wrench", i)), None
     terms = [
         inertial,
-        Term.identity(unknowns.block("joint_wrench", i), -1.0),
-        Term.identity(unknowns.block("external_wrench", i), -1.0),
-        *(Term.carried_back(f, robot, j) for f, j in children),
+        Term.identity(block("joint_wrench", i), -1.0),
+        Term.identity(block("external_wrench", i), -1.0),
+        *(Term.carried_back(block("joint_wrench", j), robot, j) for j in robot.children[i]),
     ]
-    a = unknowns.block("acceleration", i)
+    a = block("acceleration", i)
     return EquationBlock.paired("balance", robot.body_names[i], a, terms, nu)
 
 
