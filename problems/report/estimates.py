@@ -274,7 +274,13 @@ def estimates_section(log: LogPart) -> str:
         marks.append((line.format('<path class="truth" d="M0 7H26"/>'), "truth"))
         marks.append((line.format('<path class="error" d="M0 7H26"/>'), "estimate minus truth"))
     first, rest = _chosen(log)
-    parts = [_log_words(log), legend(marks), figure(_grid(log, first), _shown_words(log))]
+    caption = (
+        "Torques and components of external wrenches that move most, body coordinates; below"
+        " each, where the truth is known, the error within ± 2 standard deviations."
+        " Samples far less certain than the others are cut off."
+        f" {len(log.time)} of {count(log.solved)} samples are drawn."
+    )
+    parts = [_log_words(log), legend(marks), figure(_grid(log, first), caption)]
     for title, some in rest:
         if some:
             parts.append(
@@ -293,15 +299,6 @@ def _chosen(log: LogPart) -> tuple[list[Series], list[tuple[str, list[Series]]]]
         ("The other external wrenches", [s for s in log.wrenches if s not in wrenches]),
     ]
     return [*torques, *wrenches], rest
-
-
-def _shown_words(log: LogPart) -> str:
-    return (
-        "Torques and components of external wrenches that move most, body coordinates; below"
-        " each, where the truth is known, the error within ± 2 standard deviations."
-        " Samples far less certain than the others are cut off."
-        f" {len(log.time)} of {count(log.solved)} samples are drawn."
-    )
 
 
 def _log_words(log: LogPart) -> str:
@@ -602,13 +599,15 @@ def uncertainty_section(robot: RobotPart, u: UncertaintyPart) -> str:
         axes = list(u.wrenches[0].components)
         columns = ("body", *(f"{a} [{'N m' if a[0] == 't' else 'N'}]" for a in axes))
         rows = [
-            (text(w.body), *(_deviation(value) for value in w.components.values()))
+            (
+                text(w.body),
+                *(
+                    "not determined" if x is None else number(x, 2)
+                    for x in w.components.values()
+                ),
+            )
             for w in u.wrenches
         ]
         caption = "External wrenches that may act: median standard deviation, body coordinates."
         parts.append(table(columns, rows, caption=caption))
     return "".join(parts)
-
-
-def _deviation(value: float | None) -> str:
-    return "not determined" if value is None else number(value, 2)

@@ -254,18 +254,10 @@ class JointDeviation:
         """Median with its unit, or why there is none."""
         if self.median is None:
             return "not determined"
-        if self.missing:
-            return f"{self._size} (open in {max(100 * self.missing, 1):.0f}%)"
-        return self._size
-
-    @property
-    def _size(self) -> str:
-        assert self.median is not None
-        if self.median == 0.0:
-            return "exact"
-        if self.median < 1e-3:
-            return f"{1e3 * self.median:.2g} m{self.unit}"
-        return f"{self.median:.2g} {self.unit}"
+        small = 0.0 < self.median < 1e-3
+        size = f"{1e3 * self.median:.2g} m" if small else f"{self.median:.2g} "
+        words = f"{size}{self.unit}" if self.median else "exact"
+        return f"{words} (open in {max(100 * self.missing, 1):.0f}%)" if self.missing else words
 
 
 HEIGHT, WIDEST, MARGIN = 460.0, 480.0, 34.0

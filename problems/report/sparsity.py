@@ -321,35 +321,29 @@ def _runs(rows: list[int], columns: list[int]) -> str:
 
 
 def _names(content: Matrix) -> dict[str, object]:
+    """Names and orders of the lines; None: the natural order."""
+    rows, columns = (
+        None if order == list(range(len(order))) else order
+        for order in (content.row_order, content.col_order)
+    )
+    same = content.row_labels is content.col_labels and content.row_order == content.col_order
     return {
         "rows": content.row_labels,
-        "columns": "same" if _same(content) else content.col_labels,
-        "rowOrder": _order(content.row_order),
-        "columnOrder": "same" if _same(content) else _order(content.col_order),
+        "columns": "same" if same else content.col_labels,
+        "rowOrder": rows,
+        "columnOrder": "same" if same else columns,
         "words": [content.row_word, content.col_word],
         "kinds": {k: QUANTITY_WORDS[k] for k in content.entries},
     }
 
 
-def _same(content: Matrix) -> bool:
-    labels: tuple[Labels, Labels] = content.row_labels, content.col_labels
-    return labels[0] is labels[1] and content.row_order == content.col_order
-
-
-def _order(order: list[int]) -> list[int] | None:
-    return None if order == list(range(len(order))) else order
-
-
 def matrix_legend(*contents: Matrix | None) -> str:
     """Buttons that show one class of entries alone."""
-    counts: dict[str, int] = {}
-    for content in contents:
-        for kind, n in (content.counts if content else {}).items():
-            counts[kind] = counts.get(kind, 0) + n
+    shown = {kind for content in contents if content for kind in content.counts}
     buttons = "".join(
         f'<li><button type="button" aria-pressed="false" data-kind="{kind}">'
         f'<span class="swatch b-{kind}"></span>{text(words)}</button></li>'
         for kind, words in QUANTITY_WORDS.items()
-        if kind in counts
+        if kind in shown
     )
     return f'<ul class="legend kinds" aria-label="show one kind of entry">{buttons}</ul>'

@@ -174,31 +174,19 @@ def pinocchio_model(robot: KinematicTree) -> tuple[Any, Any, PinocchioMap] | Non
         return None
     model = pin.Model()
     model.gravity.linear = np.asarray(robot.gravity)
-    numbers: list[int] = []
     for name, body in zip(robot.joint_names, robot.bodies, strict=True):
         joint = _joint(pin, body)
         if joint is None:
             return None
-        parent = 0 if body.parent < 0 else numbers[body.parent]
-        number = model.addJoint(parent, joint, _placement(pin, body), name)
-        numbers.append(number)
-        inertia = body.inertia
-        model.appendBodyToJoint(
-            number,
-            pin.Inertia(
-                float(inertia.mass), np.array(inertia.com), np.array(inertia.about_com)
-            ),
-            pin.SE3.Identity(),
-        )
+        place = [np.array(x, dtype=np.float64) for x in (body.placement.E.T, body.placement.r)]
+        number = model.addJoint(body.parent + 1, joint, pin.SE3(*place), name)
+        own = body.inertia
+        inertia = pin.Inertia(float(own.mass), np.array(own.com), np.array(own.about_com))
+        model.appendBodyToJoint(number, inertia, pin.SE3.Identity())
         if body.armature is not None:
             first = model.joints[number].idx_v
             model.armature[first : first + body.joint.nv] = np.asarray(body.armature)
     return pin, model, PinocchioMap(robot, model)
-
-
-def _placement(pin: Any, body: Body) -> Any:
-    E, r = np.asarray(body.placement.E), np.asarray(body.placement.r)
-    return pin.SE3(np.array(E.T, dtype=np.float64), np.array(r, dtype=np.float64))
 
 
 def _joint(pin: Any, body: Body) -> Any:

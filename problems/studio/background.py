@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from threading import Condition, RLock, Thread
@@ -260,14 +260,14 @@ def serve(pipe: Connection) -> None:
         os.nice(NICE)
     with suppress(EOFError, OSError):
         while True:
-            pipe.send(_answer(pipe.recv()))
-
-
-def _answer(job: Job) -> dict[str, Any]:
-    try:
-        return run_task(job)
-    except Exception as error:  # a defect must not take the page down: it is shown there
-        return {"failed": f"{type(error).__name__}: {error}"}
+            job = pipe.recv()
+            try:
+                answer = run_task(job)
+            except (
+                Exception
+            ) as error:  # a defect must not take the page down: it is shown there
+                answer = {"failed": f"{type(error).__name__}: {error}"}
+            pipe.send(answer)
 
 
 # ---- tasks ---------------------------------------------------------------------------------
@@ -313,12 +313,9 @@ def _verdict(problem: Estimation) -> Facts:
 
 def _suggest(problem: Estimation, goal: str, budget: float) -> Facts:
     """Sensors to add within a budget of rows."""
-    before = place_sensors(
-        problem.robot, problem.layout, goal=goal, budget=0.0, states=1, evaluations=0
-    )
-    found = place_sensors(
-        problem.robot, problem.layout, goal=goal, budget=budget, states=1, evaluations=50
-    )
+    robot, layout, place = problem.robot, problem.layout, partial(place_sensors, states=1)
+    before = place(robot, layout, goal=goal, budget=0.0, evaluations=0)
+    found = place(robot, layout, goal=goal, budget=budget, evaluations=50)
     return {
         "goal": goal,
         "budget": budget,
