@@ -1,4 +1,11 @@
-"""The laws and the readings of a layout on the same unknowns: D d + b_D = 0, y = Y d + b_Y."""
+"""The measured system: laws and readings on the same unknowns, D d + b_D = 0, y = Y d + b_Y.
+
+Everything that depends on robot, layout and prior alone is found here once: which unknowns
+there are, the patterns of D and Y, the covariance of y. A state fills in values, as sparse
+matrices (:meth:`MeasuredSystem.at`), as the saddle system of least squares
+(:meth:`MeasuredSystem.saddle`) or as the reduced system (:meth:`MeasuredSystem.reduced`).
+Verdict, estimation, placement and the studio all start from this.
+"""
 
 from __future__ import annotations
 
