@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from dynsys.jit import Loop
 from dynsys.operational.methods.y_factor import lambda_inverse
 from dynsys.operational.sparse_jacobian import (
-    Pattern,
     Supports,
     divide_rows,
     inertia_weighted_inverse,
@@ -39,28 +38,16 @@ __all__ = ["component_runs", "dense_run", "mul_J", "sparse_run", "y_factor"]
 
 
 def mul_J(J: ArrayLike, supports: Supports, x: ArrayLike) -> ScalarArray:
-    """J x (m,) or (m, k): sum d_i m + (d_i - 1) a per column."""
+    """J x (m,) or (m, k): sum d_i m + (d_i - 1) a per column ([OSI] figure 5)."""
     matrix = np.asarray(J)
     columns, shape = as_columns(x, matrix.shape[1], "x")
-    kind = scalar_type(matrix, columns)
-    y = np.zeros((len(matrix), columns.shape[1]), dtype=kind)
-    mul_J_into(np.ascontiguousarray(matrix, kind), supports.arrays, columns.astype(kind), y)
+    y = np.zeros((len(matrix), columns.shape[1]), dtype=scalar_type(matrix, columns))
+    for group, rows in enumerate(pairwise(supports.row)):
+        nodes = supports.nodes[supports.start[group] : supports.start[group + 1]]
+        for i in range(*rows):
+            terms = [matrix[i, k] * columns[k] for k in nodes]
+            y[i] = sum(terms[1:], start=terms[0]) if terms else 0.0
     return y.reshape(len(matrix), *shape[1:])
-
-
-@Loop
-def mul_J_into(J: ScalarArray, pattern: Pattern, x: ScalarArray, y: ScalarArray) -> None:
-    """Write J x into y (m, k); rows without support stay as they are ([OSI] figure 5)."""
-    row, start, nodes = pattern
-    for g in range(len(row) - 1):
-        for i in range(row[g], row[g + 1]):
-            for p in range(start[g], start[g + 1]):
-                j = nodes[p]
-                for c in range(x.shape[1]):
-                    if p == start[g]:
-                        y[i, c] = J[i, j] * x[j, c]
-                    else:
-                        y[i, c] = y[i, c] + J[i, j] * x[j, c]
 
 
 def y_factor(J: ArrayLike, L: ArrayLike, supports: Supports, parent: IntArray) -> ScalarArray:
