@@ -33,8 +33,7 @@ class Plan:
     ----------
     method : "symmetric": the steps of the elimination in symmetric pairs; "lu": the scalar
         elimination of D along ``order``.
-    robot, problem, layout : fingerprints of what the plan is for; layout None where the problem
-        has no sensors.
+    robot, problem, layout : fingerprints of what it is for; layout None without sensors.
     operations : what one solve executes, exactly.
     pivots : pivots that depend on the state, each with the reason why it is safe.
     steps, order : the steps of "symmetric", the pivot order of "lu".
