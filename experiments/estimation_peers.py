@@ -251,7 +251,7 @@ def compare(name: str, passes: int, core: int, n_states: int = 256) -> list[Comp
 
 
 def _show(found: Sequence[Comparison]) -> None:
-    columns = ("spec", "peer", "peer us", "peer error", "one us", "batch us", "error")
+    columns = ("question", "peer", "peer us", "peer error", "one us", "batch us", "error")
     rows = [
         (
             c.task,
