@@ -12,6 +12,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -28,16 +29,27 @@ def blocks(text: str) -> list[tuple[str, str]]:
     return found
 
 
+def run_page_apart(page: Path, folder: Path) -> None:
+    """Run a page in a process of its own: it registers kinds and methods that stay there."""
+    code = (
+        "import pathlib, pytest, sys; from tests.markdown_blocks import run_page;"
+        "run_page(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), pytest.MonkeyPatch())"
+    )
+    command = [sys.executable, "-c", code, str(page), str(folder)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def run_page(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
     """Run a page in an empty folder beside the packages; returns the names it defined."""
     (folder / "dynsys").symlink_to(ROOT / "dynsys")
     monkeypatch.chdir(folder)
-    names: dict[str, object] = {}
+    names: dict[str, object] = {"__name__": "page"}
     for language, body in blocks(page.read_text(encoding="utf-8")):
         assert language in LANGUAGES, f"{page.name}: a block of unknown language {language!r}"
         if language == "python":
             try:
-                exec(compile(body, page.name, "exec"), names)
+                exec(compile(body, page.name, "exec", dont_inherit=True), names)
             except ModuleNotFoundError as error:
                 if error.name not in ("pinocchio", "mujoco", "matplotlib"):
                     raise
