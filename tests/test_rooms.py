@@ -37,7 +37,7 @@ FLOORS = {
         "verdict",
         "estimation",
         "placement",
-        "planning",
+        "planning order_comparison",
         "logs",
         "problem_file",
         "report",
