@@ -17,7 +17,6 @@ import llvmlite
 import numpy as np
 from numpy.typing import NDArray
 
-import dynsys
 from dynsys.errors import DynsysError
 from dynsys.kernel.cache import KernelCache, fingerprint
 from dynsys.kernel.kernel import Kernel
@@ -234,7 +233,7 @@ def _verified(
 @remember
 def _sources() -> str:
     """Hash of the library's own sources: other sources, other code."""
-    folder = Path(dynsys.__file__).parent
+    folder = Path(__file__).parents[1]
     digest = hashlib.sha256()
     for path in sorted(folder.rglob("*.py")):
         digest.update(str(path.relative_to(folder)).encode() + b"\0" + path.read_bytes())
