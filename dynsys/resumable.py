@@ -7,7 +7,7 @@ A task is open as long as its file is not there. A file appears whole, by renami
 second run of the same work goes on with what is open (:func:`run_open`). Tasks are pure
 functions of their arguments: it does not matter who computes one, nor that one is computed
 again. What the files hold, and what becomes of them in the end, is left to the caller:
-:mod:`dynsys.plan.search.campaign` keeps them, :mod:`problems.logs.run` joins them into a log.
+:mod:`dynsys.plan.search.campaign` keeps them, :mod:`problems.log_jobs` joins them into a log.
 """
 
 from __future__ import annotations

@@ -31,8 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from dynsys.resumable import local_cluster
-from problems.logs.jobs import CHUNK, SimulateJob, SolveJob
-from problems.logs.run import Done, run_job
+from problems.log_jobs import CHUNK, Done, SimulateJob, SolveJob, run_job
 from problems.terminal import show_table
 
 __all__ = ["Report", "main", "measure"]

@@ -15,8 +15,7 @@ from pathlib import Path
 
 from dynsys.errors import DynsysError
 from experiments.trust.faults_common import Outcome, Skipped, with_wrong
-from problems.logs.jobs import SimulateJob, SolveJob
-from problems.logs.run import run_job
+from problems.log_jobs import SimulateJob, SolveJob, run_job
 
 __all__ = ["killed_scheduler", "killed_workers"]
 

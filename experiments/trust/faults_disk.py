@@ -19,8 +19,7 @@ from dynsys.plan.search.campaign import Campaign, CampaignTask
 from dynsys.plan.search.search import Search
 from experiments.trust.faults_common import Outcome, own_cache, small_disk, with_wrong
 from problems.command.main import main
-from problems.logs.jobs import SimulateJob, SolveJob
-from problems.logs.run import run_job
+from problems.log_jobs import SimulateJob, SolveJob, run_job
 from problems.planning import plan_task, read_request
 
 __all__ = ["clock_jumps", "full_disk_for_cache", "full_disk_for_output", "read_only_cache"]

@@ -27,8 +27,7 @@ from experiments.trust.faults_common import (
     undisturbed,
     with_wrong,
 )
-from problems.logs.jobs import SimulateJob, SolveJob
-from problems.logs.run import run_job
+from problems.log_jobs import SimulateJob, SolveJob, run_job
 from problems.planning import plan_task
 from problems.robots import read_robot
 

@@ -7,8 +7,7 @@ import math
 from collections.abc import Callable
 
 from problems import terminal
-from problems.logs.jobs import Job
-from problems.logs.run import Finished, run_job
+from problems.log_jobs import Finished, Job, run_job
 
 __all__ = [
     "KINDS",

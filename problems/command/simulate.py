@@ -8,7 +8,7 @@ from dataclasses import fields
 from problems import terminal
 from problems.command import arguments as shared
 from problems.command.arguments import add_flags, add_numbers, whole
-from problems.logs.jobs import SimulateJob
+from problems.log_jobs import SimulateJob
 
 __all__ = ["EXAMPLES", "SUMMARY", "add_arguments", "run"]
 

@@ -7,8 +7,7 @@ from typing import Any
 
 from problems import terminal
 from problems.command.arguments import add_flags, add_names, add_problem, add_running, with_bar
-from problems.logs.jobs import SolveJob
-from problems.logs.run import Finished
+from problems.log_jobs import Finished, SolveJob
 
 __all__ = ["EXAMPLES", "SUMMARY", "add_arguments", "run"]
 

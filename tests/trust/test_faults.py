@@ -31,8 +31,7 @@ from dynsys.plan.search.campaign import Campaign, CampaignTask
 from experiments.trust.faults import FAULTS, inject
 from experiments.trust.faults_common import Outcome, killed_at_work, undisturbed
 from problems.command.main import main
-from problems.logs.jobs import SimulateJob
-from problems.logs.run import ChunkStore, run_chunks, run_job
+from problems.log_jobs import ChunkStore, SimulateJob, run_chunks, run_job
 from problems.robots import read_robot
 
 SMALL: dict[str, dict[str, Any]] = {

@@ -62,7 +62,7 @@ for kind in (sparse.csc_array, sparse.csr_array, sparse.coo_array):
 try:
     sparse.csc_array[float]
 except TypeError:
-    import problems, problems.command.main, problems.logs.run, problems.placement.placement
+    import problems, problems.command.main, problems.log_jobs, problems.placement.placement
 else:
     raise SystemExit("still subscriptable: this test tests nothing")
 """

@@ -8,8 +8,7 @@ from typing import Any
 
 import yaml
 
-from problems.logs.jobs import SimulateJob, SolveJob
-from problems.logs.run import run_job
+from problems.log_jobs import SimulateJob, SolveJob, run_job
 from problems.problem_file import ProblemFile
 
 PROBLEM = {

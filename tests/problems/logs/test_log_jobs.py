@@ -13,9 +13,8 @@ import numpy as np
 import pytest
 
 from dynsys.types import Array
+from problems.log_jobs import ChunkStore, SimulateJob, SolveJob, run_job
 from problems.logs import LogError
-from problems.logs.jobs import SimulateJob, SolveJob
-from problems.logs.run import ChunkStore, run_job
 from tests.problems.logs.log_cases import digest, simulated, solving
 
 
