@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from dynsys.errors import KernelBuildError
 from dynsys.kernel.arguments import FloatArray, all_usable
-from dynsys.kernel.kernel import AbstractCompiledKernel
+from dynsys.kernel.calls import AbstractCompiledKernel
 from dynsys.loops import flat as at
 from dynsys.loops import states
 from dynsys.loops.flat import flat_robot
