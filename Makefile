@@ -39,8 +39,8 @@ docs: $(VENV)/.installed ## set up, then build the documentation into build/docs
 	$(BIN)/python -m docs.build
 	echo "dynsys: open build/docs/html/index.html"
 
-test: lint ## set up, then ruff, mypy --strict and all tests
-	@$(BIN)/python -m pytest -q -n $(WORKERS)
+test: lint ## set up, then ruff, mypy --strict and all tests; FAST=1 leaves out the slow ones
+	@$(BIN)/python -m pytest -q -n $(WORKERS) $(if $(FAST),-m "not slow")
 
 lint: $(VENV)/.installed-test ## set up, then ruff and mypy --strict only
 	@$(BIN)/ruff check -q .

@@ -38,6 +38,7 @@ def test_the_pages_are_there() -> None:
     assert expected | {f"howto/{name}.md" for name in HOW_TO} <= names
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", WITH_CODE, ids=str)
 def test_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if page.name == "contributing.md":
@@ -197,6 +198,7 @@ def test_pages_that_nobody_listed_end_the_contents(tmp_path: Path) -> None:
     assert "\ngallery\ntrust\n```" in index.read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not has_sphinx, reason="needs the extra 'docs'")
 @pytest.mark.filterwarnings("ignore:.*MystReferenceResolver")
 def test_site_builds_without_warnings_and_asks_no_network(tmp_path: Path) -> None:

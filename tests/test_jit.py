@@ -36,6 +36,7 @@ def _sum(x: Array) -> float:
     return total
 
 
+@pytest.mark.slow
 def test_importing_the_packages_loads_no_compiler() -> None:
     code = "import dynsys, sensors, problems, dynsys.plan.search.search, sys;"
     code += "sys.exit('numba' in sys.modules)"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
@@ -11,6 +12,7 @@ from dynsys.model.tree import KinematicTree
 from tests import oracles, strategies
 
 
+@pytest.mark.slow
 @given(strategies.trees(max_bodies=4, coupled=True), st.data())
 def test_jacobian_is_the_derivative_of_the_pose(
     robot: KinematicTree, data: st.DataObject
@@ -21,6 +23,7 @@ def test_jacobian_is_the_derivative_of_the_pose(
     assert_allclose(oracles.jacobian(robot, q, body), expected, atol=1e-7)
 
 
+@pytest.mark.slow
 @given(strategies.trees(max_bodies=5, coupled=True), st.data())
 def test_kinetic_energy_is_the_quadratic_form_of_the_inertia(
     robot: KinematicTree, data: st.DataObject
@@ -30,6 +33,7 @@ def test_kinetic_energy_is_the_quadratic_form_of_the_inertia(
     assert_allclose(oracles.kinetic_energy(robot, q, qd), 0.5 * qd @ H @ qd, rtol=1e-10)
 
 
+@pytest.mark.slow
 @given(strategies.trees(max_bodies=4, coupled=True), st.data())
 def test_power_of_the_torques_is_the_rate_of_energy(
     robot: KinematicTree, data: st.DataObject
@@ -41,6 +45,7 @@ def test_power_of_the_torques_is_the_rate_of_energy(
     assert abs(torque @ qd - rate) < 1e-6 * scale
 
 
+@pytest.mark.slow
 @given(strategies.trees(max_bodies=5), st.data())
 def test_external_wrench_enters_by_the_jacobian(
     robot: KinematicTree, data: st.DataObject

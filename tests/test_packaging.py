@@ -64,6 +64,7 @@ def test_editable_install_is_a_path_that_type_checkers_read(
     assert not list(site.glob("*.py"))
 
 
+@pytest.mark.slow
 def test_dynsys_is_run_by_its_name() -> None:
     run = [sys.executable, "-m", "dynsys"]
     done = subprocess.run([*run, "--version"], cwd=ROOT, capture_output=True, text=True)

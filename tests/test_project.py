@@ -45,6 +45,7 @@ def imported(tree: ast.AST) -> Iterator[str]:
             yield node.module or ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("package", PACKAGES)
 def test_imports_run_one_way(package: str) -> None:
     wrong = []
@@ -80,6 +81,7 @@ def test_every_citation_key_is_in_the_reference_table() -> None:
     assert not {(key, where) for key, where in used if key not in table}
 
 
+@pytest.mark.slow
 def test_library_code_does_not_write() -> None:
     wrong = []
     for path in sources(*PACKAGES):

@@ -15,6 +15,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 COMMANDS = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_blocks_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert sum(language == "python" for language, _ in blocks(README)) >= 4
     names = run_page(ROOT / "README.md", tmp_path, monkeypatch)

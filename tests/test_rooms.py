@@ -72,6 +72,7 @@ def room_of(name: str, floors: dict[str, int]) -> str:
     return parts[1] if len(parts) > 1 and parts[1] in floors else "__init__"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("package", FLOORS)
 def test_rooms_import_downwards(package: str) -> None:
     floors = floor_of(package)

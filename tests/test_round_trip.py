@@ -37,6 +37,7 @@ def layouts(draw: st.DrawFn) -> Layout:
     return Layout(ROBOT, changed, (), {"description": draw(texts)})
 
 
+@pytest.mark.slow
 @given(layouts())
 @settings(max_examples=40, deadline=None)
 def test_layouts(layout: Layout) -> None:
@@ -102,6 +103,7 @@ def content(problem: ProblemFile) -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow
 @given(problem_files())
 @settings(max_examples=40, deadline=None)
 def test_problems(problem: ProblemFile) -> None:

@@ -18,6 +18,7 @@ from experiments.drumwright2012 import runs as drumwright_runs
 from experiments.drumwright2012.counts import TABLE_1, TABLE_2, TABLE_3, inverse_count, total
 
 
+@pytest.mark.slow
 def test_executed_operations_are_those_of_the_formulas() -> None:
     for n in (1, 2, 7):
         executed, error = drumwright_runs.executed_counts(n)
@@ -25,6 +26,7 @@ def test_executed_operations_are_those_of_the_formulas() -> None:
         assert error < 1e-13
 
 
+@pytest.mark.slow
 def test_the_printed_algorithm_is_not_the_inverse() -> None:
     robot = synthetic.chain(3)
     q = robot.random_configuration(0)
@@ -64,6 +66,7 @@ def test_one_outlier_does_not_move_a_crossing() -> None:
     )
 
 
+@pytest.mark.slow
 def test_humanoid_has_24_links_and_all_methods_agree_on_it() -> None:
     rows = chang_khatib2001.humanoid_rows(quick=True)
     assert [r.ours for r in rows if r.quantity == "links n"] == [24]
@@ -72,6 +75,7 @@ def test_humanoid_has_24_links_and_all_methods_agree_on_it() -> None:
     assert all(isinstance(e, float) and e < 1e-10 for e in errors)
 
 
+@pytest.mark.slow
 def test_hands_follow_and_posture_does_not_disturb_them() -> None:
     motion = chang_khatib_runs.box_motion(quick=True)
     assert motion.error.max() < 5e-3
@@ -83,6 +87,7 @@ def test_linear_fit_of_a_line() -> None:
     assert (slope, exponent, fit) == pytest.approx((0.1, 1.0, 1.0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("experiment", [drumwright2012, chang_khatib2001])
 def test_command_line_prints_rows_and_writes_figures(
     experiment: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]

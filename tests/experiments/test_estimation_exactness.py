@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import sensors
 from dynsys.model import synthetic
@@ -11,6 +12,7 @@ from experiments.estimation_exactness import Check, dense_posterior, measure
 from problems import Estimation
 
 
+@pytest.mark.slow
 def test_truth_dense_oracle_and_scatter() -> None:
     checks = list(
         measure(

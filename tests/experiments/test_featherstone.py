@@ -21,6 +21,7 @@ from experiments.featherstone2010.rows import Variant
 from experiments.paper_rows import Row
 
 
+@pytest.mark.slow
 def test_every_number_of_2005_comes_out() -> None:
     rows = featherstone2005.rows()
     assert [row for row in rows if row.agrees is False] == []
@@ -30,6 +31,7 @@ def test_every_number_of_2005_comes_out() -> None:
     assert sum(row.agrees is True for row in rows) >= 50
 
 
+@pytest.mark.slow
 def test_every_number_of_2010_comes_out() -> None:
     rows = featherstone2010.rows()
     assert [row for row in rows if row.agrees is False] == []
@@ -73,6 +75,7 @@ def test_asimo_of_table_3_is_the_synthetic_one() -> None:
     assert shape(Variant().parent) == shape(synthetic.asimo().parent.tolist())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("experiment", [featherstone2005, featherstone2010])
 def test_command_line_prints_rows_and_writes_figures(
     experiment: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -37,6 +37,7 @@ from experiments.featherstone2005.counts import (
 from tests.recursive.trees import parents, random_factor, random_inertia
 
 
+@pytest.mark.slow
 @given(parent=parents(max_size=8))
 @settings(max_examples=30)
 def test_formulas_are_what_is_executed(parent: IntArray) -> None:

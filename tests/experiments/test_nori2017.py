@@ -41,6 +41,7 @@ from sensors import published
 umfpack = pytest.mark.skipif(UmfpackLibrary.find() is None, reason="UMFPACK (cvxopt) missing")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [2, 3, 5, 10, 30])
 def test_forward_dynamics_is_at_or_below_aba(n: int) -> None:
     ours, aba = forward_operations(n), aba_operations(n)
@@ -48,6 +49,7 @@ def test_forward_dynamics_is_at_or_below_aba(n: int) -> None:
     assert ours.multiplications + ours.divisions <= aba.multiplications == 224 * n - 259
 
 
+@pytest.mark.slow
 @umfpack
 @pytest.mark.parametrize("n", [5, 10])
 def test_permuted_lu_counts_as_published(n: int) -> None:
@@ -57,6 +59,7 @@ def test_permuted_lu_counts_as_published(n: int) -> None:
     assert_allclose(found.published.multiplications, multiplications, rtol=0.15)
 
 
+@pytest.mark.slow
 @umfpack
 @pytest.mark.parametrize("n", [8, 12])
 def test_load_cells_are_twice_below_permuted_lu(n: int) -> None:
@@ -146,6 +149,7 @@ def test_counts_by_the_published_rules_are_checked() -> None:
     assert not holds([Row(FIGURE_1, "N = 20", quantity, 100, 115.1)])
 
 
+@pytest.mark.slow
 def test_rows_do_not_depend_on_the_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     few = [(feet_rows, ()), (published_set_rows, (4,))]
     monkeypatch.setattr(nori2017, "jobs", lambda quick: few)
@@ -153,6 +157,7 @@ def test_rows_do_not_depend_on_the_workers(monkeypatch: pytest.MonkeyPatch) -> N
     assert len(alone) == 5 and nori2017.rows(workers=2) == alone
 
 
+@pytest.mark.slow
 @umfpack
 def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert nori2017.main(["--quick", "--json", "--plot", str(tmp_path)]) == 0

@@ -20,6 +20,7 @@ from tests import strategies
 from tests.systems import forward_system, known_values
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(robot=strategies.trees(max_bodies=8), data=st.data(), net_wrench=st.booleans())
 def test_property_2(robot: KinematicTree, data: st.DataObject, net_wrench: bool) -> None:

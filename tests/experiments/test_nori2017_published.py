@@ -74,6 +74,7 @@ PERMUTED = {5: (675, 795), 10: (1828, 1721), 20: (4021, 3621), 30: (6094, 5692)}
 KEPT = {5: (1088, 1180), 10: (3668, 3976), 20: (11683, 13718), 30: (30007, 31665)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", PERMUTED)
 def test_permuted_lu_of_the_paper(n: int) -> None:
     """Mean of 20 states within 15% (measured: 5%); it hardly depends on the state."""
@@ -81,6 +82,7 @@ def test_permuted_lu_of_the_paper(n: int) -> None:
     np.testing.assert_allclose(found.mean(axis=0), PERMUTED[n], rtol=0.15)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", KEPT)
 def test_unpermuted_lu_of_the_paper(n: int) -> None:
     """Within the range of 40 states, which spread by up to 17% (one standard deviation).

@@ -54,6 +54,7 @@ def test_a_bound_is_broken_by_time_by_error_and_by_another_question() -> None:
     assert not _comparison(1000.0, 1e-12, theirs_error=1.0).holds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(FRAMES))
 def test_every_route_gives_the_exact_answer(name: str) -> None:
     peer = peer_robot(name)

@@ -64,6 +64,7 @@ def test_both_libraries_hold_the_same_robot(name: str) -> None:
             assert largest_difference(own[task][None], answers[task][k : k + 1]) < tolerance
 
 
+@pytest.mark.slow
 def test_comparison_of_one_robot(ur5: PeerRobot) -> None:
     report = compare(ur5, Built(), TINY, core=_any_core())
     modes = {(t.who, t.task, t.mode) for t in report.timings}

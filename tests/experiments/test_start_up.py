@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from experiments.start_up import PROBLEMS, measure
 
 
+@pytest.mark.slow
 def test_planned_and_compiled_then_loaded() -> None:
     found = measure(["synthetic:chain:2"])
     assert [row["problem"] for row in found] == list(PROBLEMS)

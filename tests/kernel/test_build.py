@@ -100,12 +100,14 @@ def start(folder: Path, hits: int = 0) -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, "-c", COMPILE, str(folder), str(hits)])
 
 
+@pytest.mark.slow
 def test_processes_that_compile_the_same_kernel_all_get_it_right(tmp_path: Path) -> None:
     processes = [start(tmp_path / "kernels") for _ in range(3)]
     assert [process.wait(120) for process in processes] == [0, 0, 0]
     assert start(tmp_path / "kernels", hits=1).wait(120) == 0
 
 
+@pytest.mark.slow
 def test_killed_compilers_leave_nothing_that_harms(tmp_path: Path) -> None:
     for delay in (0.6, 0.9, 1.2):
         process = start(tmp_path / "kernels")
@@ -115,6 +117,7 @@ def test_killed_compilers_leave_nothing_that_harms(tmp_path: Path) -> None:
     assert_right(KernelCache(tmp_path / "kernels"))
 
 
+@pytest.mark.slow
 def test_bad_quaternions_and_nan_come_out_as_not_finite(tmp_path: Path) -> None:
     robot = synthetic.humanoid30()
     unknown = np.zeros(robot.nv, dtype=bool)

@@ -32,6 +32,7 @@ needs_cpp = pytest.mark.skipif(not shutil.which("g++"), reason="no C++ compiler"
 # ---- building ----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @needs_cmake
 def test_cmake_builds_all_kernels_of_a_folder(tmp_path: Path) -> None:
     for name, algorithm, given, wanted in (

@@ -42,6 +42,7 @@ CASES: dict[str, tuple[Callable[[], KinematicTree], Any, str, str]] = {
 # ---- robots ------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @needs_compiler
 @pytest.mark.parametrize("name", CASES)
 def test_robot_dynamics(tmp_path: Path, name: str) -> None:
@@ -139,6 +140,7 @@ def test_odd_outputs_and_awkward_names(tmp_path: Path) -> None:
     np.testing.assert_allclose(got, program.evaluate(states), rtol=1e-14, atol=0)
 
 
+@pytest.mark.slow
 @needs_compiler
 @pytest.mark.parametrize("length", [1, 2, 7])
 def test_any_segment_length(

@@ -101,6 +101,7 @@ def write_for_ever(folder: str, ready: Event) -> None:
         cache.put(KEY, bytes([k % 256]) * 2_000_000, {"k": k})
 
 
+@pytest.mark.slow
 @needs_fork
 @of_threads
 def test_killed_writers_leave_whole_entries_or_none(tmp_path: Path) -> None:

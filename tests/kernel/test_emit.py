@@ -33,6 +33,7 @@ def both_ways(
     return [np.hstack(batch), np.array(single).reshape(len(x), signature.n_outputs)]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("segment", [3, None])

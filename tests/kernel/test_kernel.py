@@ -261,6 +261,7 @@ def test_a_batch_is_done_where_no_thread_can_be_started(
     check(kernel.batch(q, qd, threads=2)[0], expect(program, q, qd))
 
 
+@pytest.mark.slow
 def test_a_process_ends_while_threads_wait() -> None:
     program = """
 import numpy as np

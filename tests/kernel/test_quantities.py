@@ -64,6 +64,7 @@ def evaluated(kernel: Kernel, q: Array) -> Array:
     return square(single)
 
 
+@pytest.mark.slow
 def test_inertia(robot: KinematicTree, cache: KernelCache) -> None:
     q = states(robot)
     H = evaluated(specialise(robot, "inertia", cache=cache), q)
@@ -75,6 +76,7 @@ def test_inertia(robot: KinematicTree, cache: KernelCache) -> None:
             assert not H[:, i, j].any()
 
 
+@pytest.mark.slow
 def test_inverse_inertia(robot: KinematicTree, cache: KernelCache) -> None:
     q = states(robot)
     inverse = evaluated(specialise(robot, "inverse_inertia", cache=cache), q)
@@ -84,6 +86,7 @@ def test_inverse_inertia(robot: KinematicTree, cache: KernelCache) -> None:
     np.testing.assert_array_equal(inverse, inverse.transpose(0, 2, 1))
 
 
+@pytest.mark.slow
 def test_ltdl(robot: KinematicTree, cache: KernelCache) -> None:
     kernel = specialise(robot, "ltdl", cache=cache)
     H = np.array([crba(robot, x) for x in states(robot)])
@@ -97,11 +100,13 @@ def test_ltdl(robot: KinematicTree, cache: KernelCache) -> None:
         np.testing.assert_array_equal(single, row)
 
 
+@pytest.mark.slow
 def test_operational_space_inverse(robot: KinematicTree, cache: KernelCache) -> None:
     bodies: list[str | int] = [robot.body_names[-1], robot.body_names[0], robot.n_bodies // 2]
     check_operational_space(robot, bodies, cache)
 
 
+@pytest.mark.slow
 def test_operational_space_of_one_body(cache: KernelCache) -> None:
     check_operational_space(synthetic.chain(17, generic=True), [12], cache)
 
@@ -115,6 +120,7 @@ def check_operational_space(
     close(evaluated(kernel, q), np.array(expected), 1e-9)
 
 
+@pytest.mark.slow
 def test_operational_space_of_frames_and_of_the_base(cache: KernelCache) -> None:
     plain = synthetic.humanoid30()
     shift = Transform(np.array([[0.0, 1, 0], [-1, 0, 0], [0, 0, 1]]), np.array([0.1, 0.2, 0.3]))
@@ -137,6 +143,7 @@ def test_operational_space_of_frames_and_of_the_base(cache: KernelCache) -> None
     close(evaluated(kernel, q), np.array(expected))
 
 
+@pytest.mark.slow
 def test_jacobian_and_pose(robot: KinematicTree, cache: KernelCache) -> None:
     body = robot.body_names[-1]
     J = specialise(robot, "jacobian", body, cache=cache)
@@ -218,6 +225,7 @@ def test_ltdl_of_a_very_large_tree_points_to_the_loops() -> None:
         ltdl_computation(np.arange(-1, 199), 4)
 
 
+@pytest.mark.slow
 def test_second_kernel_comes_from_the_cache(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -232,6 +240,7 @@ def test_second_kernel_comes_from_the_cache(
     assert longer.signature.n_outputs == 144
 
 
+@pytest.mark.slow
 def test_operational_space_watches_quaternions_of_a_second_tree(cache: KernelCache) -> None:
     arm, floating = synthetic.chain(4), synthetic.humanoid30()
     moved = [

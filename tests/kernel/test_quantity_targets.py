@@ -43,6 +43,7 @@ def matrix_kernel(
     return build_kernel(made, signature, dtype=dtype, target=target), size
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "quantity", ["inertia", "inverse_inertia", "operational_space_inverse"]
 )
@@ -68,6 +69,7 @@ def test_every_width_and_dtype(
     close(rows.reshape(len(q), size, size), expected, 1e-9 if dtype == "float64" else 2e-2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", [x86_64(1), x86_64(3), x86_64(4), aarch64()])
 def test_object_code_for_other_processors(target: Target) -> None:
     robot, n, width = synthetic.chain(18, generic=True), 18, target.tile_width("float64")

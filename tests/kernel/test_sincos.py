@@ -26,6 +26,7 @@ def sincos_kernel(n: int, dtype: str, disable: tuple[str, ...] = ()) -> Kernel:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("target", list(TARGETS))
 def test_accuracy_on_a_million_points(dtype: str, target: str) -> None:

@@ -34,6 +34,7 @@ METHODS: tuple[Method, ...] = ("drumwright", "ltdl", "dense", "auto")
 # ---- the inverse -------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @given(robot=trees(max_bodies=8), seed=seeds, columns=st.integers(0, 5))
 @settings(deadline=None, max_examples=40)
 def test_all_methods_agree_with_dense_algebra(

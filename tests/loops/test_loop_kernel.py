@@ -43,6 +43,7 @@ def state(robot: KinematicTree, seed: int = 0) -> tuple[Array, Array, Array]:
     return q, rng.normal(size=robot.nv), rng.normal(size=robot.nv)
 
 
+@pytest.mark.slow
 @slow
 @given(data=st.data(), coupled=st.booleans())
 def test_all_outputs_for_any_mix_of_known_accelerations(
@@ -73,6 +74,7 @@ def test_all_outputs_for_any_mix_of_known_accelerations(
     close(results[3], bodies["joint_wrench"].ravel(), tolerance)
 
 
+@pytest.mark.slow
 @slow
 @given(data=st.data(), coupled=st.booleans())
 def test_inertia_matrix(data: st.DataObject, coupled: bool) -> None:
@@ -81,6 +83,7 @@ def test_inertia_matrix(data: st.DataObject, coupled: bool) -> None:
     close(crba(robot, q), dynsys.crba(robot, q), 1e-12)
 
 
+@pytest.mark.slow
 @slow
 @given(data=st.data())
 def test_forward_dynamics_agrees_with_the_recursion(data: st.DataObject) -> None:
@@ -94,6 +97,7 @@ def test_forward_dynamics_agrees_with_the_recursion(data: st.DataObject) -> None
     close(qdd, expected, 1e-10 + 1e-14 * condition)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "robot",
     [
@@ -295,12 +299,14 @@ def test_usual_robots_get_straight_line_code_and_large_ones_loops() -> None:
     assert prefer_loops(chain(10), limit=1000)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("robot", [chain(20), humanoid30(), random_tree(12, 1)])
 def test_estimate_is_within_a_factor_of_two(robot: KinematicTree) -> None:
     program, _ = dynamics_program(robot, np.zeros(robot.nv, dtype=bool), "torque", ("qdd",))
     assert 0.5 < len(program.op) / estimated_operations(robot) < 2
 
 
+@pytest.mark.slow
 def test_import_loads_no_compiler() -> None:
     code = "import dynsys.loops, sys; sys.exit('numba' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

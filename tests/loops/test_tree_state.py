@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
@@ -58,6 +59,7 @@ def test_poses_are_a_sequence() -> None:
     assert [pose.r.tolist() for pose in found[1:3]] == found.r[1:3].tolist()
 
 
+@pytest.mark.slow
 @given(robot=trees(max_bodies=8), seed=seeds)
 def test_compiled_inertia_matrix_is_that_of_crba(robot: KinematicTree, seed: int) -> None:
     q = robot.random_configuration(seed)

@@ -39,12 +39,14 @@ def test_three_freedoms_become_a_chain_of_three() -> None:
 moving = tuple(kind for kind in strategies.ALL_KINDS if kind != "fixed")
 
 
+@pytest.mark.slow
 @given(strategies.trees(max_bodies=12, joint_types=moving))
 def test_agrees_with_figure_4(robot: KinematicTree) -> None:
     expected = figure_4((robot.parent + 1).tolist(), [joint.nv for joint in robot.joints])
     assert (expanded_parent(robot) + 1).tolist() == expected
 
 
+@pytest.mark.slow
 @given(strategies.trees(max_bodies=12))
 def test_freedoms_above_are_those_of_the_supporting_bodies(robot: KinematicTree) -> None:
     parent, last = expanded_parent(robot), last_freedom(robot)
@@ -60,6 +62,7 @@ def test_freedoms_above_are_those_of_the_supporting_bodies(robot: KinematicTree)
         assert sorted(path) == [k for k in range(robot.nv) if owner[k] in supporting]
 
 
+@pytest.mark.slow
 @given(strategies.trees(max_bodies=6), st.data())
 def test_inertia_vanishes_off_the_graph(robot: KinematicTree, data: st.DataObject) -> None:
     q, _, _ = data.draw(strategies.motions(robot))

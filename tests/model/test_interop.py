@@ -61,6 +61,7 @@ def assert_round_trips(robot: KinematicTree, convert: PinocchioMap) -> None:
     np.testing.assert_allclose(power, np.sum(v * tau, axis=-1), rtol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("file", "floating_base"), ROBOTS)
 def test_real_robots_agree_with_pinocchio(file: str, floating_base: bool) -> None:
     base = [pin.JointModelFreeFlyer()] if floating_base else []

@@ -29,6 +29,7 @@ def some_positions(joint: AbstractJoint, seed: int, count: int = 8) -> list[np.n
     return [robot.neutral(), *special, *(robot.random_configuration(rng) for _ in range(count))]
 
 
+@pytest.mark.slow
 @given(strategies.joints(), seeds)
 def test_transform_is_the_inverse_of_the_childs_pose(joint: AbstractJoint, seed: int) -> None:
     for q in some_positions(joint, seed, 3):
@@ -42,6 +43,7 @@ def test_neutral_position_makes_the_frames_coincide(joint: AbstractJoint) -> Non
     assert_allclose(joint.transform(joint.neutral()).matrix(), np.eye(6), atol=1e-15)
 
 
+@pytest.mark.slow
 @given(strategies.joints(), seeds)
 def test_motion_subspace_is_the_rate_of_the_transform(joint: AbstractJoint, seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -97,6 +99,7 @@ def test_moving_twice_is_moving_once(
     assert_allclose(joint.integrate(q, v, 0.0), q, atol=1e-15)
 
 
+@pytest.mark.slow
 @given(strategies.joints(("spherical", "free")), seeds)
 def test_integration_keeps_quaternions_of_unit_length(joint: AbstractJoint, seed: int) -> None:
     rng = np.random.default_rng(seed)

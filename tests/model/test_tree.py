@@ -71,6 +71,7 @@ def test_frames_are_found_by_name_and_number() -> None:
     assert robot.frame(-1).body == -1
 
 
+@pytest.mark.slow
 @given(strategies.trees(coupled=True))
 def test_places_cover_q_and_v_without_overlap(robot: KinematicTree) -> None:
     own = [i for i, body in enumerate(robot.bodies) if body.coupling is None]
@@ -85,6 +86,7 @@ def test_places_cover_q_and_v_without_overlap(robot: KinematicTree) -> None:
 # ---- kinematics of the whole tree ---------------------------------------------------------
 
 
+@pytest.mark.slow
 @given(strategies.trees(coupled=True), st.data())
 def test_joint_transforms_are_the_oracles_poses(
     robot: KinematicTree, data: st.DataObject
@@ -97,6 +99,7 @@ def test_joint_transforms_are_the_oracles_poses(
         assert_allclose(robot.joint_transform(i, q).matrix(), expected, atol=1e-12)
 
 
+@pytest.mark.slow
 @given(strategies.trees(coupled=True), st.data())
 def test_pattern_covers_every_transform(robot: KinematicTree, data: st.DataObject) -> None:
     q, _, _ = data.draw(strategies.motions(robot))
@@ -204,6 +207,7 @@ def test_integration_refuses_bad_steps() -> None:
         robot.integrate(robot.neutral(), np.zeros(3), 0.1)
 
 
+@pytest.mark.slow
 @given(strategies.trees(coupled=True), strategies.seeds)
 def test_integration_there_and_back(robot: KinematicTree, seed: int) -> None:
     rng = np.random.default_rng(seed)

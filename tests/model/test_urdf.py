@@ -29,6 +29,7 @@ WITHOUT_JOINTS = {
 # ---- real robots -----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("floating_base", [False, True], ids=["fixed", "floating"])
 @pytest.mark.parametrize("file", all_urdf_files())
 def test_every_file_is_read_like_pinocchio_or_its_defect_named(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
@@ -22,6 +23,7 @@ from tests.strategies import seeds, trees
 RECURSIVE = ("chang_khatib", "pv_osimr", "auto")
 
 
+@pytest.mark.slow
 @given(robot=trees(max_bodies=10), seed=seeds, data=st.data())
 @settings(deadline=None, max_examples=40)
 def test_tips_and_interior_bodies_in_any_number(

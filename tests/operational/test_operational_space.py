@@ -54,6 +54,7 @@ def expected_inverse(robot: KinematicTree, q: Array, J: Array) -> Array:
     return np.asarray(J @ np.linalg.solve(oracles.mass_matrix(robot, q), J.T))
 
 
+@pytest.mark.slow
 @given(data=st.data(), robot=trees(max_bodies=7), seed=seeds)
 @settings(deadline=None)
 def test_all_methods_agree_with_dense_algebra(
@@ -71,6 +72,7 @@ def test_all_methods_agree_with_dense_algebra(
         assert_allclose(found.Lambda_inv, found.Lambda_inv.T, atol=1e-12 * scale)
 
 
+@pytest.mark.slow
 @given(robot=trees(max_bodies=6), seed=seeds)
 def test_jacobians_are_those_of_the_bodies(robot: KinematicTree, seed: int) -> None:
     q, last = robot.random_configuration(seed), robot.n_bodies - 1
@@ -193,6 +195,7 @@ def test_unknown_names_are_refused() -> None:
         operational_space(robot, q[:-1], "torso")
 
 
+@pytest.mark.slow
 @given(
     robot=trees(max_bodies=5, joint_types=("revolute", "prismatic"), coupled=True), seed=seeds
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
@@ -39,6 +40,7 @@ def task_spaces(draw: st.DrawFn) -> tuple[IntArray, Supports]:
     return parent, Supports.above(groups, sizes, parent)
 
 
+@pytest.mark.slow
 @given(space=task_spaces(), seed=seeds)
 def test_products_and_factors_are_those_of_dense_matrices(
     space: tuple[IntArray, Supports], seed: int

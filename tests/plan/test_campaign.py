@@ -81,6 +81,7 @@ def test_same_task_twice_is_refused(tmp_path: Path) -> None:
         Campaign(tmp_path, (CampaignTask({"x": 1}), CampaignTask({"x": 1})))
 
 
+@pytest.mark.slow
 def test_killed_worker_loses_only_its_task(tmp_path: Path) -> None:
     work = campaign(tmp_path, 6)
     fatal = CampaignTask({"x": 99, "marks": str(tmp_path / "marks"), "dies_once": True})
@@ -92,6 +93,7 @@ def test_killed_worker_loses_only_its_task(tmp_path: Path) -> None:
     assert set(done.values()) == {1} and len(done) == 7
 
 
+@pytest.mark.slow
 def test_workers_that_always_die_are_reported(tmp_path: Path) -> None:
     marks = tmp_path / "elsewhere"  # never made: the mark that it died cannot be left
     task = CampaignTask({"pid": True, "x": 1, "marks": str(marks)})
@@ -104,6 +106,7 @@ def _suicide(payload: object) -> dict[str, int]:
     return {}
 
 
+@pytest.mark.slow
 def test_killed_coordinator_goes_on(tmp_path: Path) -> None:
     work = campaign(tmp_path, 8, seconds=0.15)
     program = (
@@ -128,6 +131,7 @@ def test_killed_coordinator_goes_on(tmp_path: Path) -> None:
     assert len(done) == 8 and sum(done.values()) <= 9
 
 
+@pytest.mark.slow
 def test_dask_worker_killed_midway(tmp_path: Path) -> None:
     pytest.importorskip("distributed")
     work = campaign(tmp_path, 6, seconds=0.05)

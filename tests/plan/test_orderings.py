@@ -96,6 +96,7 @@ def test_real_robots_are_triangularised(path: str, floating: bool) -> None:
     assert symbolic.is_triangular
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", ["chain", "tree"])
 def test_five_thousand_bodies(shape: str) -> None:
     robot = synthetic.chain(5000) if shape == "chain" else synthetic.random_tree(5000, 3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse.linalg import spsolve_triangular
@@ -15,6 +16,7 @@ from tests import strategies
 from tests.systems import inverse_system, known_values
 
 
+@pytest.mark.slow
 @settings(max_examples=50)
 @given(robot=strategies.trees(max_bodies=10, coupled=True), net_wrench=st.booleans())
 def test_property_1_on_the_worst_case_pattern(robot: KinematicTree, net_wrench: bool) -> None:

@@ -67,6 +67,7 @@ def assert_right(
     return got
 
 
+@pytest.mark.slow
 @QUICK
 @given(trees(max_bodies=6, coupled=True), seeds)
 def test_estimates_are_those_of_dense_least_squares(robot: KinematicTree, seed: int) -> None:
@@ -78,6 +79,7 @@ def test_estimates_are_those_of_dense_least_squares(robot: KinematicTree, seed: 
     assert_same(got, truth, spec, 1e-9 * max(1, truth.condition / 1e3))
 
 
+@pytest.mark.slow
 def test_correlated_noise_and_all_uncertainties() -> None:
     robot = dynsys.synthetic.chain(4)
     rng = np.random.default_rng(2)
@@ -116,6 +118,7 @@ def test_forward_dynamics_divides_once_per_freedom() -> None:
     assert estimation_program(spec).count()["div"] <= robot.nv
 
 
+@pytest.mark.slow
 def test_inverse_dynamics_never_divides() -> None:
     robot = dynsys.synthetic.humanoid30()
     blocks = known_inputs(LinearSystem(robot).unknowns, set(range(robot.n_bodies)))
@@ -162,6 +165,7 @@ def test_exactly_known_quantities_have_no_deviation() -> None:
     np.testing.assert_array_equal(got["std_torque"][1:3], 0)
 
 
+@pytest.mark.slow
 def test_contact_force_from_torques_alone() -> None:
     """An unknown wrench at the tip is found from seven joint torques, base to tip."""
     robot = dynsys.synthetic.random_tree(7, seed=1, joint_types=("revolute",))
@@ -221,6 +225,7 @@ def test_measured_accelerations_reach_up_the_chain() -> None:
     )
 
 
+@pytest.mark.slow
 def test_zero_weight_is_a_missing_row() -> None:
     robot = dynsys.synthetic.chain(4)
     rng = np.random.default_rng(6)
@@ -281,6 +286,7 @@ def test_bad_questions_are_refused() -> None:
         EstimatorSpec(robot, blocks, np.eye(14), ())
 
 
+@pytest.mark.slow
 @settings(max_examples=3, deadline=None)
 @given(st.just(dynsys.synthetic.random_tree(4, seed=8)), seeds)
 def test_kernel_is_its_program(robot: KinematicTree, seed: int) -> None:

@@ -159,6 +159,7 @@ def test_blocks_come_one_after_the_other_and_neighbours_are_orders(
 # ---- search --------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_search_improves_and_repeats(cells: LinearSystem, problem: SearchProblem) -> None:
     search = Search(evaluations=3000, seed=3)
     first, second = (search_order(problem, search, cells) for _ in range(2))
@@ -172,6 +173,7 @@ def test_search_improves_and_repeats(cells: LinearSystem, problem: SearchProblem
     assert other.best.order != first.best.order
 
 
+@pytest.mark.slow
 def test_workers_do_not_change_the_result(cells: LinearSystem, problem: SearchProblem) -> None:
     search = Search(evaluations=4100, seed=1)
     alone = search_order(problem, search, cells)
@@ -180,6 +182,7 @@ def test_workers_do_not_change_the_result(cells: LinearSystem, problem: SearchPr
     assert alone.evaluations == together.evaluations == 4100
 
 
+@pytest.mark.slow
 def test_pool_that_broke_does_not_change_the_result(
     cells: LinearSystem, problem: SearchProblem
 ) -> None:
@@ -199,6 +202,7 @@ def _die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+@pytest.mark.slow
 def test_dask_does_not_change_the_result(cells: LinearSystem, problem: SearchProblem) -> None:
     pytest.importorskip("distributed")
     search = Search(evaluations=400, seed=1)
@@ -207,6 +211,7 @@ def test_dask_does_not_change_the_result(cells: LinearSystem, problem: SearchPro
     assert alone.best.order == cluster.best.order
 
 
+@pytest.mark.slow
 def test_interrupt_keeps_the_best(cells: LinearSystem, problem: SearchProblem) -> None:
     seen: list[Progress] = []
 
@@ -221,6 +226,7 @@ def test_interrupt_keeps_the_best(cells: LinearSystem, problem: SearchProblem) -
     assert seen[0].evaluations == 0 and seen[0].best == seen[0].start
 
 
+@pytest.mark.slow
 def test_time_ends_a_search(
     cells: LinearSystem, problem: SearchProblem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -238,6 +244,7 @@ def test_time_ends_a_search(
     assert result.best.rank <= result.constructive.rank
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["anneal", "kick", "climb"])
 def test_runs_keep_pivots_safe(problem: SearchProblem, mode: str) -> None:
     start = constructive(problem, Search())[0]
@@ -246,12 +253,14 @@ def test_runs_keep_pivots_safe(problem: SearchProblem, mode: str) -> None:
     assert found and all(candidate.safety >= 0.005 for candidate in found)
 
 
+@pytest.mark.slow
 def test_measured_time_as_objective(problem: SearchProblem, cells: LinearSystem) -> None:
     result = search_order(problem, Search(evaluations=100, measure=program_nanoseconds), cells)
     assert 10 < result.best.cost < 1e6
     assert result.best.cost <= result.constructive.cost
 
 
+@pytest.mark.slow
 def test_plan_of_a_search(cells: LinearSystem, tmp_path: Path) -> None:
     plan = search_plan(cells, "load cells", Search(evaluations=300), outputs=("torque",))
     plan.save(tmp_path / "plan.json")

@@ -42,6 +42,7 @@ def test_inverse_and_forward_dynamics(
     check_both_ways(robot, data, seed, "reference")
 
 
+@pytest.mark.slow
 @settings(max_examples=12)
 @given(robot=strategies.trees(6, coupled=True), data=st.data(), seed=strategies.seeds)
 def test_compiled_inverse_and_forward_dynamics(
@@ -73,6 +74,7 @@ def test_hybrid_dynamics_agrees_with_both(robot: KinematicTree, data: st.DataObj
     check_hybrid(robot, data, "reference")
 
 
+@pytest.mark.slow
 @settings(max_examples=12)
 @given(robot=strategies.trees(max_bodies=6, coupled=True), data=st.data())
 def test_compiled_hybrid_dynamics(robot: KinematicTree, data: st.DataObject) -> None:
@@ -96,6 +98,7 @@ def check_hybrid(robot: KinematicTree, data: st.DataObject, backend: Backend) ->
     close(solution.torque, torque)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "robot", [synthetic.asimo(), synthetic.humanoid30()], ids=["asimo", "h30"]
 )
@@ -149,6 +152,7 @@ def _ball() -> Inertia:
     return Inertia(2.0, np.array([0.1, 0.0, 0.2]), 0.05 * np.eye(3))
 
 
+@pytest.mark.slow
 def test_batch_is_the_states_one_by_one() -> None:
     robot = synthetic.random_tree(6, 4)
     rng = np.random.default_rng(1)

@@ -157,6 +157,7 @@ def test_export_of_a_singular_system_names_the_joint(tmp_path: Path) -> None:
         ForwardDynamics(with_massless_tip()).export_c(tmp_path)
 
 
+@pytest.mark.slow
 def test_singular_system_names_the_joint() -> None:
     robot = with_massless_tip()
     state = (np.ones(4), np.ones(4), np.zeros(4))

@@ -70,6 +70,7 @@ def test_value_numbering_finds_identities() -> None:
     assert program.outputs[1] == program.outputs[2] and program.outputs[3] == 0
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(robot=trees(max_bodies=6), seed=st.integers(0, 1000))
 def test_algorithms_mean_the_same_on_graph_and_numbers(robot, seed) -> None:

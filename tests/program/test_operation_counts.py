@@ -22,6 +22,7 @@ def counted(robot: KinematicTree, task: str) -> Operations:
     return program_operations(program)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [10, 30])
 def test_generic_chains_cost_less_than_published(n: int) -> None:
     """[BIS] section 6 for RNEA, Brandl, Johanni and Otter for ABA; n = 100 in experiments."""
@@ -32,6 +33,7 @@ def test_generic_chains_cost_less_than_published(n: int) -> None:
     assert forward.additions < 220 * n - 198
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "robot",
     [synthetic.chain(8), synthetic.humanoid30(), synthetic.random_tree(8, 1)],

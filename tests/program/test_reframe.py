@@ -21,6 +21,7 @@ from tests.robots import robot_path
 from tests.strategies import motions, trees
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(data=st.data(), regroup=st.sampled_from(["all", "solid", "none"]), coupled=st.booleans())
 def test_same_robot(data, regroup, coupled) -> None:
@@ -34,6 +35,7 @@ def test_same_robot(data, regroup, coupled) -> None:
     np.testing.assert_allclose(crba_scalars(other, q), H, atol=1e-12 * (1 + np.abs(H).max()))
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(data=st.data(), coupled=st.booleans())
 def test_symmetric_elimination_answers_any_mix_of_known_joints(data, coupled) -> None:
@@ -98,6 +100,7 @@ def test_masses_are_regrouped_as_far_as_digits_allow(
     assert of[id(found)] == chosen
 
 
+@pytest.mark.slow
 def test_point_masses_of_icub_stay_and_the_solid_half_is_regrouped() -> None:
     """Its right leg, wrists and head are point masses; with those moved FD loses digits."""
     robot = load_quietly(robot_path("icub_description/robots/icub.urdf"), floating=True)

@@ -20,6 +20,7 @@ from tests import oracles, strategies
 from tests.recursive import scalars
 
 
+@pytest.mark.slow
 @given(strategies.states())
 def test_accelerations_satisfy_the_equations_of_motion(state: strategies.State) -> None:
     robot, q, qd, torque, f_ext = state
@@ -32,6 +33,7 @@ def test_accelerations_satisfy_the_equations_of_motion(state: strategies.State) 
     assert_allclose(back, torque, atol=1e-9 * (1 + (np.abs(H) @ np.abs(qdd)).max()))
 
 
+@pytest.mark.slow
 @given(strategies.states())
 def test_forward_after_inverse_dynamics_returns_the_acceleration(
     state: strategies.State,
@@ -42,6 +44,7 @@ def test_forward_after_inverse_dynamics_returns_the_acceleration(
     assert_allclose(found, qdd, atol=max(1e-12 * condition, 1e-9))
 
 
+@pytest.mark.slow
 @given(strategies.states(max_bodies=5, coupled=False))
 def test_numbers_of_higher_precision_stay_so(state: strategies.State) -> None:
     robot = state.robot
@@ -52,6 +55,7 @@ def test_numbers_of_higher_precision_stay_so(state: strategies.State) -> None:
     assert (np.abs(found - qdd) <= 1e-17 * condition + 1e-15).all()
 
 
+@pytest.mark.slow
 @given(strategies.states(max_bodies=3, coupled=False))
 def test_scalars_that_are_no_numbers(state: strategies.State) -> None:
     robot, q, qd, torque, f_ext = state

@@ -23,6 +23,7 @@ from tests import oracles, strategies
 from tests.recursive import scalars
 
 
+@pytest.mark.slow
 @given(strategies.states())
 def test_inertia_is_the_dense_sum_over_bodies(state: strategies.State) -> None:
     robot, q, qd, qdd, _ = state
@@ -35,6 +36,7 @@ def test_inertia_is_the_dense_sum_over_bodies(state: strategies.State) -> None:
     assert_allclose(H @ qdd, inertial, atol=1e-9 * (1 + np.abs(inertial).max() + scale))
 
 
+@pytest.mark.slow
 @given(strategies.states(max_bodies=3))
 def test_inertia_follows_from_kinetic_energy(state: strategies.State) -> None:
     robot, q, _, _, _ = state
@@ -46,6 +48,7 @@ def test_inertia_follows_from_kinetic_energy(state: strategies.State) -> None:
     assert_allclose(H, expected, atol=1e-11 * np.abs(H).max())
 
 
+@pytest.mark.slow
 @given(strategies.states(max_bodies=5))
 def test_scalars_of_any_kind(state: strategies.State) -> None:
     robot, q, qd, _, _ = state
@@ -82,6 +85,7 @@ def supported(robot: KinematicTree) -> Array:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 @given(strategies.states(coupled=False))
 def test_composite_freedoms_multiply_to_the_inertia(state: strategies.State) -> None:
     robot, q, _, _, _ = state
@@ -92,6 +96,7 @@ def test_composite_freedoms_multiply_to_the_inertia(state: strategies.State) -> 
     assert_allclose(lower, np.tril(H), atol=1e-10 * np.abs(H).max())
 
 
+@pytest.mark.slow
 @given(strategies.states(coupled=False))
 def test_articulated_freedoms_factorise_the_inertia(state: strategies.State) -> None:
     robot, q, _, _, _ = state

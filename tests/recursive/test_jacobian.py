@@ -16,6 +16,7 @@ from tests.recursive import scalars
 from tests.recursive.test_kinematics import pose_matrix, with_frames
 
 
+@pytest.mark.slow
 @given(strategies.states())
 def test_columns_are_the_oracles_and_the_differences(state: strategies.State) -> None:
     robot, q, qd, _, _ = state
@@ -29,6 +30,7 @@ def test_columns_are_the_oracles_and_the_differences(state: strategies.State) ->
     assert_allclose(jacobian(robot, q, body), expected, atol=1e-7)
 
 
+@pytest.mark.slow
 @given(strategies.states(), strategies.seeds)
 def test_jacobian_of_a_frame_is_in_its_coordinates(state: strategies.State, seed: int) -> None:
     robot, q, _, _, _ = state

@@ -61,6 +61,7 @@ def test_velocities_are_rates_of_poses(state: strategies.State) -> None:
         assert_allclose(v, rate, atol=1e-7 * (1 + np.abs(v).max()))
 
 
+@pytest.mark.slow
 @given(strategies.states(), strategies.seeds)
 def test_named_wrenches_do_the_work_of_their_frames(state: strategies.State, seed: int) -> None:
     robot, q, qd, _, _ = state

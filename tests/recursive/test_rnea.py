@@ -19,6 +19,7 @@ from tests import oracles, strategies
 from tests.recursive import scalars
 
 
+@pytest.mark.slow
 @given(strategies.states())
 def test_torques_are_the_projected_equations_of_motion(state: strategies.State) -> None:
     robot, q, qd, qdd, f_ext = state
@@ -27,6 +28,7 @@ def test_torques_are_the_projected_equations_of_motion(state: strategies.State) 
     assert_allclose(rnea(robot, q, qd, qdd, f_ext), expected, atol=atol)
 
 
+@pytest.mark.slow
 @given(strategies.states(max_bodies=4))
 def test_net_wrench_is_the_rate_of_momentum(state: strategies.State) -> None:
     robot, q, qd, qdd, f_ext = state
@@ -40,6 +42,7 @@ def test_net_wrench_is_the_rate_of_momentum(state: strategies.State) -> None:
             assert_allclose(net + pushed[i], rate, atol=atol)
 
 
+@pytest.mark.slow
 @given(strategies.states(max_bodies=5))
 def test_power_of_torques_and_wrenches_is_the_rate_of_energy(state: strategies.State) -> None:
     robot, q, qd, qdd, f_ext = state
@@ -54,6 +57,7 @@ def test_power_of_torques_and_wrenches_is_the_rate_of_energy(state: strategies.S
     assert abs(power - rate) < 1e-6 * scale
 
 
+@pytest.mark.slow
 @given(strategies.states(max_bodies=4))
 def test_torques_at_rest_are_the_slope_of_potential_energy(state: strategies.State) -> None:
     robot, q, _, _, _ = state
@@ -68,6 +72,7 @@ def test_torques_at_rest_are_the_slope_of_potential_energy(state: strategies.Sta
         assert_allclose(found[k], slope, atol=1e-7 * (1 + np.abs(found).max()))
 
 
+@pytest.mark.slow
 @given(strategies.states(max_bodies=5))
 def test_numbers_of_higher_precision_stay_so(state: strategies.State) -> None:
     robot, q, qd, qdd, _ = state
@@ -83,6 +88,7 @@ def test_numbers_of_higher_precision_stay_so(state: strategies.State) -> None:
     assert (np.abs(inertial - H @ qdd) <= 1e-16 * (1 + scale.max(initial=0))).all()
 
 
+@pytest.mark.slow
 @given(strategies.states(max_bodies=4))
 def test_scalars_that_are_no_numbers(state: strategies.State) -> None:
     robot, q, qd, qdd, f_ext = state

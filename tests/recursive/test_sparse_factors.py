@@ -48,6 +48,7 @@ def test_factors_multiply_back_and_keep_the_pattern(parent: IntArray, seed: int)
     assert not unit[outside].any()
 
 
+@pytest.mark.slow
 @given(parent=parents(), seed=seeds)
 def test_products_and_solves_are_those_of_the_dense_matrix(parent: IntArray, seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -46,6 +46,7 @@ def test_good_file(humanoid: KinematicTree, tmp_path: Path) -> None:
     assert layout.covariance()[layout.slice("l_knee/acceleration").start].nnz == 2
 
 
+@pytest.mark.slow
 def test_json_is_json_and_read_back(humanoid: KinematicTree, tmp_path: Path) -> None:
     layout = load(GOOD, humanoid, tmp_path)
     layout.save(tmp_path / "layout.json")

@@ -103,6 +103,7 @@ def test_energy_drift_is_of_first_order(integrator: str) -> None:
 # ---- centipede ---------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_centipede_walks_by_every_route() -> None:
     robot, ends = synthetic.centipede(3), []
     for route in ROUTES:
@@ -118,6 +119,7 @@ def test_a_centipede_walks_by_every_route() -> None:
     assert_allclose(ends[2], ends[0], atol=1e-6)
 
 
+@pytest.mark.slow
 def test_drives_hold_a_pose_against_gravity_at_any_gain() -> None:
     robot = synthetic.chain(3)
     wanted = np.array([0.3, -0.2, 0.5])

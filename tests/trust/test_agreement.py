@@ -27,6 +27,7 @@ def record_of(case: Case) -> Record:
     return record
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 def test_random_robots_agree_with_every_program(seed: int, tmp_path: Path) -> None:
     case = random_case(seed, tmp_path)
@@ -38,6 +39,7 @@ def test_random_robots_agree_with_every_program(seed: int, tmp_path: Path) -> No
     assert set(record.worst["pin"]) == set(QUANTITIES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["ur5_robot", "solo12"])
 def test_real_robots_agree_with_every_program(name: str, tmp_path: Path) -> None:
     case = dict(real_cases())[name](tmp_path, 0)
@@ -46,6 +48,7 @@ def test_real_robots_agree_with_every_program(name: str, tmp_path: Path) -> None
     assert set(record.worst) == {"pin", "mujoco", "mjcf read back", "idyntree"}
 
 
+@pytest.mark.slow
 def test_a_wrong_robot_is_noticed(tmp_path: Path) -> None:
     """A gram more on one body, as much as 1e-6 of its mass: the comparison is no formality."""
     case = random_case(0, tmp_path)

@@ -38,6 +38,7 @@ SAMPLE = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("family", "edge"), SAMPLE, ids=[edge.name for _, edge in SAMPLE])
 def test_edge_is_covered_or_named(family: str, edge: Edge) -> None:
     for verdict in judge_edge(family, edge):

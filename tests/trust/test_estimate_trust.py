@@ -48,6 +48,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("family", "edge"), CASES, ids=[edge.name for _, edge in CASES])
 def test_estimation_edge_is_covered_or_open(family: str, edge: EstimationEdge) -> None:
     verdict = judge_estimation_edge(family, edge)
@@ -68,6 +69,7 @@ def solved(edge: EstimationEdge, backend: str = "auto") -> Estimate:
     return problem.solve(edge.q, edge.qd, edge.y, active=edge.active)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["cholmod", "superlu", "dense", "llvm"])
 def test_every_backend_is_good_to_rounding(backend: str) -> None:
     if backend == "cholmod" and not has_cholmod():
@@ -85,6 +87,7 @@ def test_cholmod_is_refined_until_light_parts_are_right() -> None:
         assert float(trust.relative_error) < 1e-11 and float(trust.backward_error) < 1e-13
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["auto", "superlu", "dense", "llvm"])
 @pytest.mark.filterwarnings("ignore:.*(overflow|invalid value).*:RuntimeWarning")
 def test_readings_and_speeds_that_overflow_are_an_error_not_open(backend: str) -> None:
@@ -168,6 +171,7 @@ def test_an_estimate_without_states_says_so() -> None:
         bare.trust()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["auto", "llvm"])
 def test_estimates_travel_by_pickle(backend: str) -> None:
     edge = case("noise", "noise by 100")

@@ -50,6 +50,7 @@ SMALL: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SMALL)
 def test_fault_is_survived(name: str) -> None:
     outcome = inject(name, **SMALL[name])
@@ -76,6 +77,7 @@ def _note_and_work(file: str, seconds: float) -> None:
         stream.write("over\n")
 
 
+@pytest.mark.slow
 def test_only_kills_of_a_process_at_work_count(tmp_path: Path) -> None:
     """A kill after the end of the work once counted as an injection that was survived."""
     files = [str(tmp_path / str(k)) for k in range(20)]

@@ -86,6 +86,7 @@ def test_hostile_file_is_refused(area: str, name: str, tmp_path: Path) -> None:
     assert outcome.kind == "refused", outcome
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 @pytest.mark.parametrize("area", TARGETS)
 def test_mutants_are_read_or_refused(area: str) -> None:
@@ -125,6 +126,7 @@ def test_a_failure_is_a_failure(tmp_path: Path) -> None:
         worker.stop()
 
 
+@pytest.mark.slow
 def test_every_input_is_judged_by_its_own_memory(tmp_path: Path) -> None:
     """The peak of a large input once hid the growth of those after it."""
 

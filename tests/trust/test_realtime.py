@@ -14,6 +14,7 @@ needs_compiler = pytest.mark.skipif(
 )
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_exported_c_allocates_nothing_and_computes_the_same() -> None:
     report, times = in_c(["chain6"], 0.1, 1000, 0, fifo=False)
@@ -23,6 +24,7 @@ def test_exported_c_allocates_nothing_and_computes_the_same() -> None:
     assert (times > 0).all()
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_python_solves_without_malloc_after_warm_up() -> None:
     report, times = in_python(["chain6"], 0.1, 1000, 0, fifo=False)

@@ -32,6 +32,7 @@ def test_a_dependency_without_a_reason_is_found() -> None:
     assert lower_bounds(project)["left-pad"] == "1.0"
 
 
+@pytest.mark.slow
 def test_the_table_has_a_line_for_each() -> None:
     listed = dependencies()
     text = table_text(listed)
@@ -51,6 +52,7 @@ def test_lower_bounds_fit_each_other() -> None:
     assert version["numba"] >= (0, 62)
 
 
+@pytest.mark.slow
 def test_sparse_types_need_no_subscript_at_run_time() -> None:
     """H-8: with scipy 1.13, the lower bound, ``import dynsys`` raised TypeError."""
     text = """
@@ -88,6 +90,7 @@ def test_this_python_is_among_those_found() -> None:
     assert pythons()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS[:2], ids=lambda command: command[0])
 def test_commands_need_no_network(command: tuple[str, ...], tmp_path: Path) -> None:
     assert offline_command(command, tmp_path, ROOT) == ""

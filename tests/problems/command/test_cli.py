@@ -194,6 +194,7 @@ def test_defects_of_our_own_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> N
         cli.main(["demo"])
 
 
+@pytest.mark.slow
 def test_closed_pipe_is_quiet() -> None:
     command = (
         f"'{sys.executable}' -m problems.command.main info synthetic:chain:1500 | head -n 1"

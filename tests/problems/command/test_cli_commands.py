@@ -174,6 +174,7 @@ def test_export_of_what_cannot_be(
 # ---- terminals of 80 and 120 columns ------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [80, 120])
 @pytest.mark.parametrize(
     "arguments",

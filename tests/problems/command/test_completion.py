@@ -88,17 +88,20 @@ def complete(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], 
     return lambda line: shell(line, tmp_path)
 
 
+@pytest.mark.slow
 def test_commands(complete: Callable[[str], list[str]]) -> None:
     assert complete("dynsys che") == ["check"]
     assert {"info", "solve", "export", "doctor", "demo"} <= set(complete("dynsys "))
 
 
+@pytest.mark.slow
 def test_options_of_a_command(complete: Callable[[str], list[str]]) -> None:
     assert complete("dynsys check --qu") == ["--quick"]
     assert "--budget" in complete("dynsys place catalogue:nao --")
     assert "--budget" not in complete("dynsys check --")
 
 
+@pytest.mark.slow
 def test_values(complete: Callable[[str], list[str]]) -> None:
     assert complete("dynsys plan --objective t") == ["time"]
     assert complete("dynsys completion z") == ["zsh"]
@@ -107,6 +110,7 @@ def test_values(complete: Callable[[str], list[str]]) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_files_beside_names(complete: Callable[[str], list[str]]) -> None:
     assert "arm.urdf" in complete("dynsys info a")
     assert complete("dynsys info exam") == ["example:humanoid"]

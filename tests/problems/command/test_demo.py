@@ -27,6 +27,7 @@ def tour(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, demo.DemoR
     return steps
 
 
+@pytest.mark.slow
 def test_bundled_log_is_what_its_module_makes() -> None:
     made, kept = demo_log(demo_problem()), np.load(bundled("humanoid_log.npz"))
     assert set(made) == set(kept.files)
@@ -52,6 +53,7 @@ def test_sensors_of_the_plan_just_suffice() -> None:
     assert system.shape[0] == system.shape[1]
 
 
+@pytest.mark.slow
 def test_tour_tells_every_step_and_writes_the_report(
     capsys: pytest.CaptureFixture[str],
     tour: list[tuple[str, demo.DemoResult]],

@@ -60,6 +60,7 @@ def test_bad_input_is_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Pat
         assert err.startswith("dynsys: error: ") and err.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_simulate_then_solve(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     log, out = tmp_path / "log.parquet", tmp_path / "out.npz"
     status, told = run_json(
@@ -90,6 +91,7 @@ def test_simulate_then_solve(capsys: pytest.CaptureFixture[str], tmp_path: Path)
     assert "50 samples" in out_text
 
 
+@pytest.mark.slow
 def test_a_log_with_positions_only(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     log, out = tmp_path / "log.npz", tmp_path / "out.csv"
     assert (

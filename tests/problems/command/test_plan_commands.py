@@ -33,6 +33,7 @@ def test_dynamics_need_no_search(capsys: pytest.CaptureFixture[str], tmp_path: P
     )
 
 
+@pytest.mark.slow
 def test_search_is_repeatable_and_saved(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -48,6 +49,7 @@ def test_search_is_repeatable_and_saved(
     assert first.order == second.order and first.layout is not None
 
 
+@pytest.mark.slow
 def test_plan_for_people_and_pictures(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -85,6 +87,7 @@ def test_bad_problems_are_one_line(
     assert message in error and error.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_campaign_resumes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     asked = [
         "plan", "synthetic:auto_tree:5:1:1.5:1", "synthetic:auto_tree:6:1:1.5:1", "--problem",
@@ -110,6 +113,7 @@ def test_several_problems_need_a_campaign(capsys: pytest.CaptureFixture[str]) ->
     assert "--evaluations" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("problem", "beside"),
     [("id", ["RNEA, the recursion"]), ("fd", ["ABA, the recursion", "CRBA + LTDL"])],
@@ -135,6 +139,7 @@ def test_compare_beside_the_recursions(
     assert all(Path(picture).stat().st_size > 5000 for picture in pictures)
 
 
+@pytest.mark.slow
 def test_compare_for_people_with_times(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare", "synthetic:chain:2", "--problem", "id"]) == 0
     text = capsys.readouterr().out

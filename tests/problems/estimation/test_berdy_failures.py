@@ -166,6 +166,7 @@ def test_force_torque_sensors_at_fixed_joints_stay(arm) -> None:
     assert relative(values(problem, e), state.d) < 1e-10
 
 
+@pytest.mark.slow
 def test_nothing_dangles_when_the_makers_are_gone(tmp_path) -> None:
     """BERDY: a model outlives its loader as garbage or a segmentation fault."""
 

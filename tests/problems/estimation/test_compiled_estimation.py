@@ -34,6 +34,7 @@ def over_determined() -> tuple[Estimation, Estimation]:
     return Estimation(robot, layout, backend="llvm"), Estimation(robot, layout)
 
 
+@pytest.mark.slow
 def test_batch_agrees_with_the_reference_path() -> None:
     compiled, reference = over_determined()
     robot = compiled.robot
@@ -90,6 +91,7 @@ def assert_same(fast: Estimate, slow: Estimate) -> None:
         np.testing.assert_allclose(fast.residual[name], expected, rtol=1e-6, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_missing_readings_have_no_weight() -> None:
     compiled, reference = over_determined()
     q, qd, y = readings_of(compiled, 6)
@@ -112,6 +114,7 @@ def test_states_without_an_answer_are_solved_one_by_one() -> None:
     assert_same(fast, reference.solve_batch(q, qd, y, uncertainty="torque"))
 
 
+@pytest.mark.slow
 def test_residuals_stay_when_more_is_asked_for() -> None:
     compiled, reference = over_determined()
     q, qd, y = readings_of(compiled, 3)
@@ -121,6 +124,7 @@ def test_residuals_stay_when_more_is_asked_for() -> None:
     assert_same(fast, reference.solve_batch(q, qd, y))  # residuals last
 
 
+@pytest.mark.slow
 def test_contacts_are_switched_without_a_new_analysis() -> None:
     robot = synthetic.chain(3)
     layout = sensors.Layout(

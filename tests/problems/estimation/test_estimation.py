@@ -59,6 +59,7 @@ def test_more_readings_than_needed_recover_the_truth(humanoid, backend) -> None:
         assert e.chi_square < 1e-12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", SQUARE[:2])
 @pytest.mark.parametrize("which", [17, 20], ids=["icub", "talos"])
 def test_square_layouts_of_real_robots(layout, which) -> None:
@@ -77,6 +78,7 @@ def test_square_layouts_of_real_robots(layout, which) -> None:
 # ---- the dense oracle ------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_noisy_readings_give_the_dense_minimiser(humanoid, backend) -> None:
     problem = Estimation(humanoid, generous(humanoid), backend=backend)
@@ -126,6 +128,7 @@ def test_values_and_deviations_at_frames(humanoid) -> None:
 # ---- prior -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_prior_gives_the_maximum_a_posteriori(humanoid, backend) -> None:
     layout = Layout(humanoid, sensors.catalogue.load("nao", humanoid).sensors)

@@ -18,6 +18,7 @@ from tests.problems.estimation.estimation_cases import (
 from tests.problems.estimation.estimation_layouts import generous, small
 
 
+@pytest.mark.slow
 def test_scatter_of_noisy_solves_is_the_stated_uncertainty() -> None:
     problem, n = small(), 3000
     state = truth(problem, 0, ["link_3"])
@@ -41,6 +42,7 @@ def test_scatter_of_noisy_solves_is_the_stated_uncertainty() -> None:
     assert kstest(chi_squares, chi2(6).cdf).pvalue > 1e-3
 
 
+@pytest.mark.slow
 def test_residuals_are_unit_normal() -> None:
     problem = small()
     state = truth(problem, 0, ["link_3"])

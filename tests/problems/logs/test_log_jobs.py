@@ -18,6 +18,7 @@ from problems.logs import LogError
 from tests.problems.logs.log_cases import digest, simulated, solving
 
 
+@pytest.mark.slow
 def test_all_ways_to_run_give_the_same_bytes(problem_file: Path) -> None:
     simulated(problem_file, missing=0.02)
     jobs = [solving(problem_file, f"{name}.npz", chunk=30) for name in "abc"]
@@ -27,6 +28,7 @@ def test_all_ways_to_run_give_the_same_bytes(problem_file: Path) -> None:
     assert len({digest(Path(job.output)) for job in jobs}) == 1
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_resumes(
     problem_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -61,6 +63,7 @@ def test_another_job_does_not_resume(tmp_path: Path) -> None:
         store.put(2, np.zeros((4, 1)))
 
 
+@pytest.mark.slow
 def test_a_killed_process_leaves_no_output_and_can_go_on(problem_file: Path) -> None:
     log = simulated(problem_file)
     output = problem_file.parent / "out.npz"
@@ -87,6 +90,7 @@ def test_outputs_that_cannot_be_written(problem_file: Path) -> None:
         run_job(solving(problem_file, "o.npz"), scheduler="inproc://nowhere/1/1")
 
 
+@pytest.mark.slow
 def test_rows_without_position_are_missing_not_wrong(problem_file: Path) -> None:
     log = simulated(problem_file)
     arrays = dict(np.load(log))

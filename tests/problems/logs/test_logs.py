@@ -34,6 +34,7 @@ def test_every_format_gives_the_same_samples(problem_file: Path, ending: str) ->
         np.testing.assert_array_equal(getattr(part, name), getattr(expected, name)[31:64])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", [".npz", ".csv", ".parquet", ".mcap"])
 def test_every_format_is_written_with_the_same_bytes_twice(
     problem_file: Path, ending: str

@@ -14,6 +14,7 @@ from problems.logs.simulate import Simulation, Trajectory
 from problems.problem_file import load_problem
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["nao", "nao_slippery", "panda", "solo12"])
 def test_readings_are_those_of_the_equations(name: str) -> None:
     problem = load_problem(f"catalogue:{name}")

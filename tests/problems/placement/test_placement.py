@@ -48,6 +48,7 @@ def arm() -> tuple[sensors.Layout, list[Candidate]]:
     return layout, offers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", [1.0, 2.0, 3.0, 4.0])
 def test_the_result_is_the_best_of_all_sets(budget: float) -> None:
     layout, offers = arm()
@@ -73,6 +74,7 @@ def test_bounds_hold_when_there_is_no_time_for_proof() -> None:
     assert hasty.least_std <= best.std <= hasty.std * (1 + 1e-9)
 
 
+@pytest.mark.slow
 def test_the_bipeds_smallest_repair_is_one_the_verdict_names() -> None:
     problem = load_problem("catalogue:nao")
     result = place_sensors(problem.tree, problem.sensors, states=2)

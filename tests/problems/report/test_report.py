@@ -20,6 +20,7 @@ from problems.report.timing import pinocchio_model
 from tests.problems.report.report_page import Page
 
 
+@pytest.mark.slow
 def test_report_holds_what_the_problem_says(report: Report, arm: Estimation) -> None:
     assert report.verdict is not None and report.uncertainty is not None
     assert report.log is not None and report.orders is not None and report.timings is not None
@@ -40,6 +41,7 @@ def test_deviations_are_those_of_the_estimates(
     np.testing.assert_allclose(np.array(found, dtype=float), expected, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_samples_with_missing_readings_do_not_hide_the_others(
     arm: Estimation, arm_log: Path, tmp_path: Path
 ) -> None:
@@ -136,6 +138,7 @@ def _pin(to: Any, q: Any, qd: Any, qdd: Any) -> tuple[Any, Any, Any]:
     return to.q_to_pin(q), to.v_to_pin(qd), to.v_to_pin(qdd)
 
 
+@pytest.mark.slow
 def test_dynamics_leaves_out_what_does_not_apply() -> None:
     found = build_report(read_subject("synthetic:chain:4", "fd"), timed=False)
     assert found.verdict is found.uncertainty is found.log is found.timings is None

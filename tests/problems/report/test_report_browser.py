@@ -14,6 +14,7 @@ from problems.report.pdf import find_browser
 from tests.problems.chromium import requested
 
 
+@pytest.mark.slow
 def test_page_opens_without_console_error_or_request(browser: Any, report_page: Path) -> None:
     browser.get_log("performance")
     browser.get(report_page.as_uri())
@@ -44,6 +45,7 @@ def test_pointing_at_an_entry_names_equation_and_unknown(
     assert browser.get_log("browser") == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [390, 1200])
 def test_page_fits_narrow_and_wide_light_and_dark(
@@ -69,6 +71,7 @@ def _brightness(colour: str) -> float:
     return float(np.mean([float(x) for x in re.findall(r"[\d.]+", colour)[:3]]))
 
 
+@pytest.mark.slow
 def test_pdf_is_printed(report_page: Path, tmp_path: Path) -> None:
     if find_browser() is None:
         pytest.skip("Chromium is not installed: apt-get install chromium")

@@ -100,6 +100,7 @@ def test_ticks_are_few_and_inside(low: float, high: float) -> None:
 # ---- the command ----------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_command_writes_the_page_and_its_content(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -77,6 +77,7 @@ def test_undo_and_redo(tmp_path: Path) -> None:
         act(session, "redo")
 
 
+@pytest.mark.slow
 def test_posture_changes_what_is_seen(humanoid: KinematicTree, tmp_path: Path) -> None:
     session = session_on(tmp_path, "example:humanoid", "catalogue:nao", floating=True)
     assert act(session, "posture", which="random")["glance"]["nullity"] == 1

@@ -153,6 +153,7 @@ def page(browser: Any, address: str) -> Iterator[Page]:
     assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
 
 
+@pytest.mark.slow
 def test_a_sensor_added_by_clicking_changes_verdict_and_uncertainty(
     page: Page, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -181,6 +182,7 @@ def test_a_sensor_added_by_clicking_changes_verdict_and_uncertainty(
     assert told["status"] == "well posed"
 
 
+@pytest.mark.slow
 def test_sensors_are_moved_removed_and_given_noise(page: Page) -> None:
     page.until(lambda: page.find("[data-sensor=second]").is_displayed())
     page.find("[data-sensor=second]").click()
@@ -202,6 +204,7 @@ def test_sensors_are_moved_removed_and_given_noise(page: Page) -> None:
     page.until(lambda: "1 of 3 torques undetermined" in page.text("#headline"))
 
 
+@pytest.mark.slow
 def test_repair_posture_and_keyboard(page: Page) -> None:
     page.verdict()
     page.click("[data-repair='0']")
@@ -219,6 +222,7 @@ def test_repair_posture_and_keyboard(page: Page) -> None:
     page.until(lambda: "link_2/imu" in page.text("#sensors"))
 
 
+@pytest.mark.slow
 def test_a_log_is_played_with_arrows(page: Page, folder: Path) -> None:
     log = ["-o", str(folder / "log.npz"), "--duration", "0.2", "--rate", "50", "--json"]
     assert cli.main(["simulate", str(folder / "touched.yaml"), *log]) == 0

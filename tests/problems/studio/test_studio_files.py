@@ -75,6 +75,7 @@ def test_no_file_outside_the_folder_is_opened(tmp_path: Path) -> None:
     assert sorted(p.name for p in tmp_path.iterdir()) == ["in", "secret.yaml"]
 
 
+@pytest.mark.slow
 @given(st.text(max_size=30))
 def test_names_stay_in_the_folder(name: str) -> None:
     folder = Folder(Path(__file__).parent)

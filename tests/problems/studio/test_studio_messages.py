@@ -66,6 +66,7 @@ def test_any_message_is_done_or_refused(message: dict[str, Any]) -> None:
     assert set(fields) == set(ACTIONS[action])
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="signals differ")
 def test_background_process_answers_gives_up_and_survives() -> None:
     from queue import Queue

@@ -36,6 +36,7 @@ def two_feet(
 # ---- the paper's examples --------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_two_feet_on_load_cells_leave_an_internal_force_unseen(humanoid) -> None:
     verdict = Estimation(humanoid, two_feet(humanoid, sensors.LoadCellPlate)).verdict()
     assert verdict.status == "singular" and not verdict.is_well_posed and not verdict
@@ -69,6 +70,7 @@ def test_flat_feet_lose_two_more_directions(humanoid) -> None:
     assert "a pair of opposite torques on 'l_foot' and 'r_foot'" in text
 
 
+@pytest.mark.slow
 def test_every_repair_repairs(humanoid) -> None:
     verdict = Estimation(humanoid, two_feet(humanoid, sensors.LoadCellPlate)).verdict(
         search=False
@@ -94,6 +96,7 @@ def test_repairs_can_be_pasted(humanoid, tmp_path) -> None:
     assert eval(repair.python, {"sensors": sensors}) == repair.sensors[0]
 
 
+@pytest.mark.slow
 def test_slippery_feet_are_well_posed(humanoid) -> None:
     """All but the torsion at both feet ([NORI] eq. 23)."""
     verdict = Estimation(humanoid, two_feet(humanoid, sensors.FiveAxisPlate)).verdict()
