@@ -39,6 +39,7 @@ def test_property_2(robot: KinematicTree, data: st.DataObject, net_wrench: bool)
     np.testing.assert_allclose(qdd, expected, rtol=1e-9, atol=1e-9 * (1 + abs(expected).max()))
 
 
+@pytest.mark.slow
 def test_the_order_alone_does_not_make_forward_dynamics_triangular() -> None:
     """As a pivot order of D itself it leaves the joint-space inertia as the last block."""
     system = forward_system(synthetic.humanoid30())

@@ -16,6 +16,7 @@ from experiments.peers.pinocchio import LAMBDA, LTDL, SpaceLoops, pinocchio_cont
 from experiments.peers.robots import peer_robot
 
 
+@pytest.mark.slow
 def test_exact_matrices_are_those_of_the_library() -> None:
     robot = dynsys.synthetic.humanoid30()
     frames, q = ["left_leg_6", "right_arm_6"], robot.random_configuration(0)

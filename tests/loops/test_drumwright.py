@@ -53,6 +53,7 @@ def test_all_methods_agree_with_dense_algebra(
         assert_allclose(times, exact @ R, atol=1e-9 * scale)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "robot",
     [

@@ -121,6 +121,7 @@ def test_large_robots(robot: KinematicTree) -> None:
     np.testing.assert_allclose(found, reference, rtol=0, atol=1e-10 + 10 * own_error)
 
 
+@pytest.mark.slow
 def test_batch_equals_single_states_in_any_layout() -> None:
     robot = random_tree(12, 3, joint_types=["revolute", "free", "helical"])
     states = [state(robot, seed) for seed in range(7)]

@@ -36,6 +36,7 @@ def test_any_rotation_is_three_elementary_turns() -> None:
         np.testing.assert_allclose(first @ about_x @ last, E, rtol=0, atol=1e-15)
 
 
+@pytest.mark.slow
 @given(robot=trees(max_bodies=8), seed=seeds, dt=st.sampled_from([1e-6, 0.01, 2.0]))
 @settings(deadline=None, max_examples=40)
 def test_compiled_kinematics_are_the_joints_own(

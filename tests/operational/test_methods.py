@@ -91,6 +91,7 @@ def _way(parent: list[int], body: int) -> list[int]:
 # ---- auto --------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_auto_chooses_a_method_and_gives_its_answers() -> None:
     robot = synthetic.asimo()
     q, bodies = robot.random_configuration(0), ["left_leg_6", "right_arm_7"]

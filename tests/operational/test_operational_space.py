@@ -89,6 +89,7 @@ def test_jacobians_are_those_of_the_bodies(robot: KinematicTree, seed: int) -> N
     assert_allclose(found[12:], momentum / robot.total_mass, atol=1e-11)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", method_names())
 def test_identities_of_operational_space(method: str) -> None:
     robot = synthetic.asimo()

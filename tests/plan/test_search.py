@@ -70,6 +70,7 @@ def small_cell_system(n: int) -> LinearSystem:
 # ---- prices --------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [inverse_system, forward_system, load_cell_system])
 def test_compiled_estimate_is_the_count_of_the_elimination(make: object) -> None:
     system = make(synthetic.auto_tree(5, 1, 1.5, 1.0))  # type: ignore[operator]
@@ -96,6 +97,7 @@ def test_compiled_estimate_is_the_count_of_the_elimination(make: object) -> None
                 pivots = changed
 
 
+@pytest.mark.slow
 def test_price_of_an_irreducible_block_is_the_sum_over_its_pivots() -> None:
     rng = np.random.default_rng(2)
     for n in range(2, 12):

@@ -37,6 +37,7 @@ def test_bundled_log_is_what_its_module_makes() -> None:
     assert bundled("humanoid_log.npz").stat().st_size < 1_000_000
 
 
+@pytest.mark.slow
 def test_motion_stands_on_its_feet() -> None:
     problem, log = demo_problem(), np.load(bundled("humanoid_log.npz"))
     robot = problem.tree
@@ -47,6 +48,7 @@ def test_motion_stands_on_its_feet() -> None:
     assert np.linalg.norm(force) == pytest.approx(9.81 * robot.total_mass, rel=0.35)
 
 
+@pytest.mark.slow
 def test_sensors_of_the_plan_just_suffice() -> None:
     problem = demo_problem()
     system = Estimation(problem.tree, demo.just_enough(problem)).system
@@ -79,6 +81,7 @@ def test_tour_tells_every_step_and_writes_the_report(
     assert not re.search(r"https?://", page)
 
 
+@pytest.mark.slow
 def test_json_holds_what_the_tour_found(
     capsys: pytest.CaptureFixture[str],
     tour: list[tuple[str, demo.DemoResult]],
@@ -99,6 +102,7 @@ def test_json_holds_what_the_tour_found(
     assert set(told["seconds"]) == {name for name, _ in tour}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["difference", "residual", "pinocchio_difference"])
 @pytest.mark.parametrize("wrong", [1e-3, math.nan])
 def test_no_number_that_is_wrong_or_missing_agrees(what: str, wrong: float) -> None:
@@ -107,6 +111,7 @@ def test_no_number_that_is_wrong_or_missing_agrees(what: str, wrong: float) -> N
     assert not replace(row, **{what: wrong}).agrees
 
 
+@pytest.mark.slow
 def test_disagreement_is_the_answer_no(
     tour: list[tuple[str, demo.DemoResult]],
     monkeypatch: pytest.MonkeyPatch,

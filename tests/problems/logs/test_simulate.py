@@ -63,6 +63,7 @@ def test_what_cannot_hold_is_refused() -> None:
         Simulation(layout, Trajectory.random(robot, 1.0), rate=10).rows(0, 10)
 
 
+@pytest.mark.slow
 def test_noise_has_the_stated_covariance() -> None:
     problem = load_problem("catalogue:nao_slippery")
     simulation = Simulation(problem.sensors, Trajectory.random(problem.tree, 2.0), rate=1000)

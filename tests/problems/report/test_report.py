@@ -30,6 +30,7 @@ def test_report_holds_what_the_problem_says(report: Report, arm: Estimation) -> 
     assert [w.body for w in report.uncertainty.wrenches] == [arm.robot.body_names[-1]]
 
 
+@pytest.mark.slow
 def test_deviations_are_those_of_the_estimates(
     report: Report, arm: Estimation, arm_log: Path
 ) -> None:

@@ -24,6 +24,7 @@ def test_page_opens_without_console_error_or_request(browser: Any, report_page: 
     assert "arm" in browser.page_source
 
 
+@pytest.mark.slow
 def test_pointing_at_an_entry_names_equation_and_unknown(
     browser: Any, report_page: Path
 ) -> None:

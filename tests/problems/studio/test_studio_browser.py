@@ -241,6 +241,7 @@ def test_a_log_is_played_with_arrows(page: Page, folder: Path) -> None:
     page.until(lambda: not page.driver.find_elements(By.CSS_SELECTOR, ".force-arrow"))
 
 
+@pytest.mark.slow
 def test_nothing_is_asked_of_other_machines(page: Page, address: str) -> None:
     asked = requested(page.driver)
     ours = [url for url in asked if url.startswith(address)]
