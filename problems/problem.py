@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
-from dynsys.errors import KernelBuildError, SingularSystemError
+from dynsys.errors import KernelBuildError, PlanMismatchError, SingularSystemError
 from dynsys.kernel.build import dynamics_kernel, guarded_dynamics
 from dynsys.kernel.c.source import export_c
 from dynsys.kernel.kernel import AbstractKernel
@@ -30,7 +30,8 @@ from dynsys.plan.operations import program_operations
 from dynsys.plan.pivots import pivot_safety, symmetric_pivots
 from dynsys.plan.plan import Plan
 from dynsys.plan.record import DYNAMICS_OUTPUTS, dynamics_program, sample_states
-from dynsys.plan.symmetric import symmetric_steps
+from dynsys.plan.step_order import require_executable
+from dynsys.plan.symmetric import SymmetricStep, symmetric_steps
 from dynsys.program.program import Program
 from dynsys.recursive.kinematics import WrenchInput, external_wrenches
 from dynsys.system.laws import known_inputs
@@ -109,21 +110,32 @@ class AbstractDynamics(AbstractProblem):
         """Operations of a solve, recorded once for the plan and the kernel."""
         return guarded_dynamics(self.robot, self.known, self.given, self.answers)
 
-    def plan(self, search_seconds: float = 0.0, workers: int = 1) -> Plan:
+    def plan(
+        self,
+        search_seconds: float = 0.0,
+        workers: int = 1,
+        *,
+        steps: Sequence[SymmetricStep] | None = None,
+    ) -> Plan:
         """Order of elimination with its exact operation count and the safety of its pivots.
 
         The laws with known wrenches and, per joint, a known qdd or torque are eliminated in
         symmetric pairs, leaves first: no other order needs fewer divisions, and every pivot is
         a joint inertia. There is nothing to search; the arguments are those of problems whose
-        sensors leave more open.
+        sensors leave more open. ``steps`` prices an order of your own (see
+        :mod:`dynsys.plan.step_order`).
         """
-        robot = self.robot
-        steps = symmetric_steps(robot, self.known)
+        robot, program = self.robot, self.program
+        if steps is None:
+            steps = symmetric_steps(robot, self.known)
+        else:
+            require_executable(robot, self.known, steps := tuple(steps))
+            program = guarded_dynamics(robot, self.known, self.given, self.answers, steps=steps)
         return Plan(
             method="symmetric",
             robot=fingerprint_robot(robot),
             problem=self._fingerprint,
-            operations=program_operations(self.program),
+            operations=program_operations(program),
             pivots=symmetric_pivots(robot, self.known, steps),
             steps=steps,
             options={"frames": "re-chosen", "masses": "regrouped where accuracy allows"},
@@ -147,8 +159,8 @@ class AbstractDynamics(AbstractProblem):
 
         Parameters
         ----------
-        plan : a plan made for this robot and problem, checked; by default the one that
-            :meth:`plan` makes.
+        plan : a plan made for this robot and problem; its steps are executed as they stand
+            (``llvm`` only). By default those of :meth:`plan`.
         backend : ``llvm`` machine code specialised to the robot; ``loops`` compiled loops for
             any robot, better above some hundred bodies; ``reference`` SuperLU on the assembled
             D; ``auto`` (default) one of the first two by size, the last where H is singular at
@@ -162,24 +174,44 @@ class AbstractDynamics(AbstractProblem):
         -------
         kernel with ``kernel.one(q, qd, given, [f_ext], out=None)`` and ``kernel.batch(...)``.
         """
-        if plan is not None:
-            given_plan(plan).check(self.robot, self._fingerprint)
+        steps = None if plan is None else self._steps(plan)
         names = self._output_names(outputs)
-        chosen = self._chosen(backend or self.backend, dtype)
+        backend = backend or self.backend
+        chosen = self._chosen("llvm" if plan and backend == "auto" else backend, dtype)
+        if plan is not None and chosen != "llvm":
+            raise KernelBuildError(f"backend {chosen!r} executes no plan; use llvm, or no plan")
         question = (self.robot, self.known, self.given, names)
         if chosen == "loops":
             return LoopKernel(*question, wrenches=wrenches)
         if chosen == "llvm":
             is_planned = (names, wrenches, dtype) == (self.answers, False, "float64")
-            program = (lambda: self.program) if is_planned else None
+            program = (lambda: self.program) if is_planned and steps is None else None
             try:
-                return dynamics_kernel(
-                    *question, wrenches=wrenches, dtype=dtype, program=program
+                kernel = dynamics_kernel(
+                    *question, wrenches=wrenches, dtype=dtype, steps=steps, program=program
                 )
             except SingularSystemError:
-                if (backend or self.backend) == "llvm":
+                if backend == "llvm":
                     raise
+            else:
+                if plan is not None and is_planned and kernel.operations != plan.operations:
+                    raise PlanMismatchError(
+                        f"the plan states {plan.operations}, its steps execute"
+                        f" {kernel.operations}: it was changed, or another version made it;"
+                        " make a new plan"
+                    )
+                return kernel
         return ReferenceKernel(self.system, self.given, names, wrenches=wrenches)
+
+    def _steps(self, plan: Plan) -> tuple[SymmetricStep, ...] | None:
+        """Steps of a plan for this problem; None for the usual ones, whose kernels are shared.
+
+        PlanMismatchError if the plan is for something else, or cannot be executed.
+        """
+        given_plan(plan).check(self.robot, self._fingerprint)
+        require_executable(self.robot, self.known, plan.steps)
+        usual = symmetric_steps(self.robot, self.known)
+        return None if plan.steps == usual else plan.steps
 
     def _output_names(self, outputs: Sequence[str] | None) -> tuple[str, ...]:
         names = tuple(self.answers if outputs is None else outputs)
@@ -204,6 +236,7 @@ class AbstractDynamics(AbstractProblem):
     def export_c(
         self,
         folder: str | Path,
+        plan: Plan | None = None,
         *,
         name: str | None = None,
         outputs: Sequence[str] | None = None,
@@ -213,7 +246,8 @@ class AbstractDynamics(AbstractProblem):
     ) -> list[Path]:
         """Write this problem as dependency-free C99 with header, self-test and CMake file.
 
-        ``name`` is that of the C function (default: the problem's). Returns the files written.
+        ``plan`` is executed as by :meth:`compile`; ``name`` is that of the C function (default:
+        the problem's). Returns the files written.
 
         Raises
         ------
@@ -224,7 +258,12 @@ class AbstractDynamics(AbstractProblem):
         names = self._output_names(outputs)
         pivot_safety(robot, self.known)  # names a joint that moves no inertia
         program, signature = dynamics_program(
-            robot, self.known, self.given, names, wrenches=wrenches
+            robot,
+            self.known,
+            self.given,
+            names,
+            wrenches=wrenches,
+            steps=None if plan is None else self._steps(plan),
         )
         extra = signature.n_inputs - robot.nq - robot.nv
         labels = entry_names(robot)

@@ -9,7 +9,8 @@ it before it is used; otherwise the entry is thrown away and built anew.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import astuple
 from functools import cache as remember
 from pathlib import Path
 
@@ -18,19 +19,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynsys.errors import DynsysError
-from dynsys.kernel.cache import KernelCache, fingerprint
+from dynsys.kernel.cache import Entry, KernelCache, fingerprint
 from dynsys.kernel.kernel import Kernel
 from dynsys.kernel.llvm.computation import AbstractComputation, compile_computation
 from dynsys.kernel.llvm.target import Target, host
 from dynsys.model.tree import KinematicTree
 from dynsys.plan.fingerprint import fingerprint_robot
+from dynsys.plan.operations import Operations, program_operations
 from dynsys.plan.pivots import pivot_safety
 from dynsys.plan.record import dynamics_program, dynamics_signature, sample_states
 from dynsys.plan.saddle_program import EstimatorSpec, estimation_program
+from dynsys.plan.symmetric import SymmetricStep
 from dynsys.program.guards import guarded
 from dynsys.program.program import Program
 from dynsys.program.signature import Signature
-from dynsys.types import Array, BoolArray
+from dynsys.types import BoolArray
 
 __all__ = [
     "build_kernel",
@@ -55,6 +58,7 @@ def dynamics_kernel(
     *,
     wrenches: bool = False,
     dtype: str = "float64",
+    steps: Sequence[SymmetricStep] | None = None,
     program: Callable[[], Program] | None = None,
     cache: KernelCache | None = None,
 ) -> Kernel:
@@ -64,13 +68,16 @@ def dynamics_kernel(
     """
 
     def recorded() -> Program:
-        return guarded_dynamics(robot, known, given, outputs, wrenches=wrenches, dtype=dtype)
+        return guarded_dynamics(
+            robot, known, given, outputs, wrenches=wrenches, dtype=dtype, steps=steps
+        )
 
     signature = dynamics_signature(robot, given, outputs, wrenches)
     states = sample_states(robot, CHECK_STATES, 7, signature.n_inputs - robot.nq - robot.nv)
+    order = () if steps is None else tuple((step.kind, step.body) for step in steps)
     made_from = ("dynamics", fingerprint_robot(robot).digest, known, given, outputs, wrenches)
     make = program or recorded
-    return kernel_from(make, signature, states, made_from, dtype=dtype, cache=cache)
+    return kernel_from(make, signature, states, (*made_from, order), dtype=dtype, cache=cache)
 
 
 def guarded_dynamics(
@@ -81,6 +88,7 @@ def guarded_dynamics(
     *,
     wrenches: bool = False,
     dtype: str = "float64",
+    steps: Sequence[SymmetricStep] | None = None,
 ) -> Program:
     """Dynamics program that answers NaN to bad quaternions and to vanishing pivots.
 
@@ -93,7 +101,7 @@ def guarded_dynamics(
         pivot.joint for pivot in pivot_safety(robot, known) if pivot.safe_by == "sampling"
     )
     program, signature = dynamics_program(
-        robot, known, given, outputs, wrenches=wrenches, watch=watch
+        robot, known, given, outputs, wrenches=wrenches, watch=watch, steps=steps
     )
     n_watched = len(program.outputs) - signature.n_outputs
     states = sample_states(robot, 20, 3, signature.n_inputs - robot.nq - robot.nv)
@@ -161,7 +169,9 @@ def build_kernel(
 ) -> Kernel:
     """Compile and load without a cache, at most ``segment`` operations in one function."""
     code = compile_computation(computation, signature, dtype, target or host(), segment)
-    return Kernel(code, signature, dtype)
+    kernel = Kernel(code, signature, dtype)
+    kernel.operations = _counted(computation)
+    return kernel
 
 
 def kernel_from(
@@ -194,7 +204,7 @@ def kernel_from(
     )
     entry = cache.get(key)
     if entry is not None:
-        kernel = _verified(entry.payload, entry.arrays, signature, dtype, agreement)
+        kernel = _verified(entry, signature, dtype, agreement)
         if kernel is not None:
             return kernel
         cache.remove(key)
@@ -202,25 +212,32 @@ def kernel_from(
     code = compile_computation(made, signature, dtype, target)
     inputs = states.astype(np.float64)
     outputs = made.evaluate(inputs.astype(np.longdouble)).astype(np.float64)
-    cache.put(key, code, {}, {"inputs": inputs, "outputs": outputs})
-    return Kernel(code, signature, dtype)
+    counted = _counted(made)
+    metadata = {"operations": None if counted is None else astuple(counted)}
+    cache.put(key, code, metadata, {"inputs": inputs, "outputs": outputs})
+    kernel = Kernel(code, signature, dtype)
+    kernel.operations = counted
+    return kernel
+
+
+def _counted(computation: Program | AbstractComputation) -> Operations | None:
+    """Operations of a program; matrices made by loops are not counted."""
+    return program_operations(computation) if isinstance(computation, Program) else None
 
 
 def _verified(
-    code: bytes,
-    arrays: dict[str, Array],
-    signature: Signature,
-    dtype: str,
-    agreement: float,
+    entry: Entry, signature: Signature, dtype: str, agreement: float
 ) -> Kernel | None:
     """The loaded kernel if it reproduces its reference states, else None."""
-    inputs, expected = arrays.get("inputs"), arrays.get("outputs")
+    inputs, expected = entry.arrays.get("inputs"), entry.arrays.get("outputs")
+    counted = entry.metadata.get("operations")
     if inputs is None or expected is None or inputs.shape[1:] != (signature.n_inputs,):
         return None
     if expected.shape != (len(inputs), signature.n_outputs):
         return None
     try:
-        kernel = Kernel(code, signature, dtype)
+        kernel = Kernel(entry.payload, signature, dtype)
+        kernel.operations = None if counted is None else Operations(*counted)
         cuts = np.cumsum([size for _, size in signature.inputs])[:-1]
         got, _ = kernel.batch(*np.split(inputs, cuts, axis=1))
     except DynsysError:

@@ -4,8 +4,7 @@
     kernel.batch(Q, QD, QDD)    many states: a row each, several side by side in SIMD registers
 
 A plan executed on the expression graph leaves a program; :mod:`dynsys.kernel.build` compiles it
-and keeps the machine code on disk. Arrays that fit are checked in machine code and used in
-place; others are converted first, and threads share long batches (:mod:`dynsys.kernel.calls`).
+and keeps the machine code on disk. :mod:`dynsys.kernel.calls` is how it is called.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from dynsys.kernel.arguments import FloatArray
 from dynsys.kernel.calls import AbstractCompiledKernel, Answer
 from dynsys.kernel.llvm.target import load_object
 from dynsys.kernel.python_entry import CHUNK, call_function, rows_function, share
+from dynsys.plan.operations import Operations
 from dynsys.program.signature import Signature
 
 __all__ = ["AbstractKernel", "Kernel"]
@@ -44,6 +44,9 @@ class AbstractKernel(Protocol):
 @final
 class Kernel(AbstractCompiledKernel):
     """Machine code of a program, as :mod:`dynsys.kernel.build` compiles it, loaded."""
+
+    operations: Operations | None = None
+    """What it executes for one state, exactly; None where that is not counted."""
 
     length_words = "{} numbers, got an array"
 

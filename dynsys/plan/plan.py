@@ -1,7 +1,7 @@
 """Plan: how one problem of one robot is solved, decided offline.
 
-A plan holds the order of elimination, what it costs and why its pivots are safe, together with
-fingerprints of what it was made for. It knows no state and no code.
+A plan holds the order of elimination, which is executed as it stands, what it costs and why its
+pivots are safe, with fingerprints of what it was made for. It knows no state and no code.
 """
 
 from __future__ import annotations

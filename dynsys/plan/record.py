@@ -7,7 +7,7 @@ simplified :class:`Program` with its :class:`Signature`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from dynsys.model.spatial import cross_force, cross_motion
 from dynsys.model.tree import KinematicTree
-from dynsys.plan.symmetric import solve_symmetric
+from dynsys.plan.step_order import staged_steps
+from dynsys.plan.symmetric import SymmetricStep, solve_symmetric, symmetric_steps
 from dynsys.program.frames import Reframed, Regrouping, reframe
 from dynsys.program.graph import Graph
 from dynsys.program.program import Program
@@ -64,6 +65,7 @@ def dynamics_program(
     *,
     wrenches: bool = False,
     watch: tuple[str, ...] = (),
+    steps: Sequence[SymmetricStep] | None = None,
 ) -> tuple[Program, Signature]:
     """Program of the symmetric elimination of D at given inputs.
 
@@ -74,6 +76,7 @@ def dynamics_program(
     outputs : any of :data:`DYNAMICS_OUTPUTS`, in the order wanted.
     wrenches : external wrenches (n_bodies, 6) are a further input, else they are zero.
     watch : joints whose reciprocal pivots are further outputs behind those of the signature.
+    steps : the order of elimination, executed as it stands; by default leaf to root.
 
     Masses are regrouped where that costs no digits, see :func:`cheapest_accurate`.
     """
@@ -81,7 +84,9 @@ def dynamics_program(
     samples = sample_states(robot, SAMPLES, 0, signature.n_inputs - robot.nq - robot.nv)
 
     def record(regroup: Regrouping) -> Program:
-        return _recorded_dynamics(robot, known, outputs, watch, samples, wrenches, regroup)
+        return _recorded_dynamics(
+            robot, known, outputs, watch, samples, wrenches, regroup, steps
+        )
 
     if known.all():
         return record("all"), signature
@@ -121,12 +126,13 @@ def _recorded_dynamics(
     samples: NDArray[np.longdouble],
     wrenches: bool,
     regroup: Regrouping,
+    steps: Sequence[SymmetricStep] | None,
 ) -> Program:
     graph = Graph()
     q, qd, inputs = graph.inputs(robot.nq), graph.inputs(robot.nv), graph.inputs(robot.nv)
     f_ext = graph.inputs(6 * robot.n_bodies).reshape(-1, 6) if wrenches else None
     mechanism = reframe(robot, regroup=regroup)
-    qdd, torque, reciprocals = symmetric_dynamics(mechanism, q, qd, inputs, known, f_ext)
+    qdd, torque, reciprocals = symmetric_dynamics(mechanism, q, qd, inputs, known, f_ext, steps)
     results: dict[str, ScalarArray] = {"qdd": qdd, "torque": torque}
     if not set(outputs) <= set(results):
         results |= body_quantities(robot, q, qd, qdd, f_ext)
@@ -155,8 +161,12 @@ def symmetric_dynamics(
     inputs: ScalarArray,
     known: BoolArray,
     f_ext: ScalarArray | None = None,
+    steps: Sequence[SymmetricStep] | None = None,
 ) -> tuple[ScalarArray, ScalarArray, dict[int, ScalarArray]]:
-    """qdd, torque (nv,) and reciprocal pivots; ``f_ext`` in the robot's own frames."""
+    """qdd, torque (nv,) and reciprocal pivots; ``f_ext`` in the robot's own frames.
+
+    ``steps`` are those of the robot's bodies, by default leaf to root.
+    """
     X_up = transforms(mechanism, q)
     imposed = inputs.copy()
     imposed[~known] = 0
@@ -164,7 +174,9 @@ def symmetric_dynamics(
     if f_ext is not None:
         for body, place in enumerate(mechanism.place):
             bias[place] = bias[place] - mechanism.wrench_to_new(body, f_ext[body])
-    return solve_symmetric(mechanism, X_up, bias, inputs, known)
+    steps = symmetric_steps(mechanism.robot, known) if steps is None else steps
+    staged = staged_steps(mechanism, steps)
+    return solve_symmetric(mechanism, X_up, bias, inputs, known, staged)
 
 
 def body_quantities(

@@ -17,7 +17,7 @@ costs what ABA costs. Coupled (mimic) joints share one pivot, taken with the las
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -66,6 +66,7 @@ def solve_symmetric(
     bias: Sequence[ScalarArray],
     inputs: ScalarArray,
     known: BoolArray,
+    steps: Iterable[SymmetricStep],
 ) -> tuple[ScalarArray, ScalarArray, dict[int, ScalarArray]]:
     """Return qdd and torque (nv,), and 1/d of each pivot L d L^T by its joint's first freedom.
 
@@ -75,6 +76,7 @@ def solve_symmetric(
     bias : wrench (6,) of every body in the motion whose unknown qdd are zero, known qdd,
         velocities, gravity and external wrenches included (``net_wrenches``).
     inputs : (nv,) qdd where ``known`` (the same for all freedoms of a joint), torque elsewhere.
+    steps : those of a plan, executed as they stand.
     """
     slices, parent = mechanism.v_slices(), mechanism.parent
     form = QuadraticForm()
@@ -85,7 +87,7 @@ def solve_symmetric(
     # Leaves to root: eliminate; keep what determines the qdd of a joint, or its wrench.
     qdd_rows: dict[int, Row] = {}
     wrench_rows: dict[int, Row] = {}
-    for step in symmetric_steps(mechanism, known):
+    for step in steps:
         k, v = step.body, slices[step.body]
         u, x, S = ("body", k), ("qdd", v.start), mechanism.motion_subspace[k]
         if step.kind == "link pair":
