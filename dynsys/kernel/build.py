@@ -24,11 +24,13 @@ from dynsys.kernel.kernel import Kernel
 from dynsys.kernel.llvm.computation import AbstractComputation, compile_computation
 from dynsys.kernel.llvm.target import Target, host
 from dynsys.model.tree import KinematicTree
+from dynsys.plan.estimator import estimator_program
 from dynsys.plan.fingerprint import fingerprint_robot
 from dynsys.plan.operations import Operations, program_operations
+from dynsys.plan.orders.orders import PivotOrder
 from dynsys.plan.pivots import pivot_safety
 from dynsys.plan.record import dynamics_program, dynamics_signature, sample_states
-from dynsys.plan.saddle_program import EstimatorSpec, estimation_program
+from dynsys.plan.saddle_program import EstimatorSpec
 from dynsys.plan.symmetric import SymmetricStep
 from dynsys.program.guards import guarded
 from dynsys.program.program import Program
@@ -117,14 +119,18 @@ def guarded_dynamics(
 
 
 def estimation_kernel(
-    spec: EstimatorSpec, *, dtype: str = "float64", cache: KernelCache | None = None
+    spec: EstimatorSpec,
+    *,
+    dtype: str = "float64",
+    order: PivotOrder | None = None,
+    cache: KernelCache | None = None,
 ) -> Kernel:
     """Kernel of the constrained weighted least squares  min |Y d + b_Y - y|_C,  D d + b_D = 0.
 
     The laws of motion hold exactly, and so do rows whose variance is zero. Where laws and
     measurements are as many as the unknowns, the noise cancels and the elimination is an LU
     factorisation: no normal equations anywhere. Cost O(n) for sensors that sit on bodies and
-    joints.
+    joints. With an ``order`` of such a system, LU runs along it as it stands.
 
     Returns
     -------
@@ -150,10 +156,10 @@ def estimation_kernel(
     True
     """
     return kernel_from(
-        lambda: estimation_program(spec, dtype),
+        lambda: estimator_program(spec, dtype, order),
         spec.signature,
         spec.samples(3, 7),
-        ("estimation", spec.fingerprint),
+        ("estimation", spec.fingerprint, () if order is None else tuple(order.pivots)),
         dtype=dtype,
         cache=cache,
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeAlias, cast, final
 
@@ -38,14 +38,17 @@ from dynsys.program.program import Program
 from dynsys.program.signature import Signature
 from dynsys.program.simplify import simplify
 from dynsys.system.equations import EquationBlock, Kinematics
+from dynsys.system.linear_system import LinearSystem
 from dynsys.system.unknowns import UnknownKind, UnknownLayout
 from dynsys.types import Array, IntArray
 
 __all__ = [
+    "CHECKS",
     "ESTIMATES",
     "Covariance",
     "EstimatorSpec",
-    "estimation_program",
+    "failures",
+    "guarded_estimator",
     "planned_estimation",
 ]
 
@@ -137,6 +140,24 @@ class EstimatorSpec:
         kinds = {term.unknown.kind for block in self.equations for term in block.terms}
         return UnknownLayout(self.robot, net_wrench="net_wrench" in kinds)
 
+    @cached_property
+    def system(self) -> LinearSystem:
+        """Laws, then measurements, on :attr:`unknowns`."""
+        laws = LinearSystem(self.robot, net_wrench=self.unknowns.net_wrench)
+        here = laws.unknowns.block
+        return laws.with_equations(
+            [
+                replace(
+                    block,
+                    terms=tuple(
+                        replace(t, unknown=here(t.unknown.kind, t.unknown.body))
+                        for t in block.terms
+                    ),
+                )
+                for block in self.equations
+            ]
+        )
+
     @property
     def n_rows(self) -> int:
         """Length of y."""
@@ -213,11 +234,6 @@ def _bytes(values: object) -> bytes:
     return np.ascontiguousarray(values, dtype=np.float64).tobytes()
 
 
-def estimation_program(spec: EstimatorSpec, dtype: str = "float64") -> Program:
-    """Guarded program, see :func:`planned_estimation`."""
-    return planned_estimation(spec, dtype)[0]
-
-
 def planned_estimation(
     spec: EstimatorSpec, dtype: str = "float64"
 ) -> tuple[Program, tuple[PlannedPivot, ...]]:
@@ -237,10 +253,11 @@ def planned_estimation(
     for safeties in ATTEMPTS:
         recorded = _recording(spec, samples, safeties)
         program = simplify(recorded.program, samples[:SIMPLIFY_SAMPLES])
-        program = _guarded(program, spec, dtype)
-        failures = _failures(program, spec)
-        if failures < least:
-            best, least = (program, recorded.pivots), failures
+        margin = SWITCHED_MARGIN if spec.switchable else PIVOT_MARGIN
+        program = guarded_estimator(program, spec, dtype, margin)
+        failed = failures(program, spec)
+        if failed < least:
+            best, least = (program, recorded.pivots), failed
         if not least:
             break
     if best is None:
@@ -420,7 +437,7 @@ class _Recording:
         return Scalar(self.graph, ref) if ref else 0.0
 
 
-def _failures(program: Program, spec: EstimatorSpec) -> int:
+def failures(program: Program, spec: EstimatorSpec) -> int:
     """Number of random states, of CHECKS, where double precision has no answer or a bad one."""
     rounded = spec.samples(CHECKS, 4).astype(np.float64)
     with np.errstate(invalid="ignore", over="ignore"):
@@ -440,11 +457,16 @@ def _failures(program: Program, spec: EstimatorSpec) -> int:
     return int((~good).sum())
 
 
-def _guarded(program: Program, spec: EstimatorSpec, dtype: str) -> Program:
+def guarded_estimator(
+    program: Program, spec: EstimatorSpec, dtype: str, margin: float
+) -> Program:
+    """NaN at bad quaternions, and where an output behind the answers exceeds its median.
+
+    These outputs, reciprocals of pivots or their squares, may do so by the factor ``margin``.
+    """
     states = spec.samples(SAMPLES, 3)
     n_outputs = spec.signature.n_outputs
     reciprocals = program.evaluate(states)[:, n_outputs:]
-    margin = SWITCHED_MARGIN if spec.switchable else PIVOT_MARGIN
     limits = margin * np.median(np.abs(reciprocals), axis=0)
     quaternions = spec.robot.quaternion_slices
     return guarded(program, quaternions, dtype, [float(x) for x in limits])

@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dynsys.errors import KernelBuildError, LayoutError, nearest_name
+from dynsys.errors import KernelBuildError, LayoutError, PlanMismatchError, nearest_name
 from dynsys.kernel.build import estimation_kernel
 from dynsys.kernel.c.source import export_c
 from dynsys.kernel.kernel import Kernel
 from dynsys.model.tree import KinematicTree
+from dynsys.plan.estimator import estimator_program, planned_estimator
 from dynsys.plan.fingerprint import (
     Fingerprint,
     fingerprint_parts,
@@ -30,12 +31,11 @@ from dynsys.plan.fingerprint import (
     fingerprint_robot,
 )
 from dynsys.plan.operations import program_operations
+from dynsys.plan.orders.orders import PivotOrder
 from dynsys.plan.plan import Plan
 from dynsys.plan.saddle_program import (
     ESTIMATES,
     EstimatorSpec,
-    estimation_program,
-    planned_estimation,
 )
 from dynsys.program.signature import Signature
 from dynsys.system.equations import EquationBlock
@@ -60,6 +60,7 @@ __all__ = [
     "export_estimator",
     "listed",
     "plan_estimation",
+    "require_cost",
 ]
 
 Names: TypeAlias = tuple[str, ...]
@@ -147,9 +148,13 @@ class CompiledEstimator:
         )
 
     def kernel(
-        self, outputs: EstimatorOutputs, switchable: Names = (), dtype: str = "float64"
+        self,
+        outputs: EstimatorOutputs,
+        switchable: Names = (),
+        dtype: str = "float64",
+        order: PivotOrder | None = None,
     ) -> Kernel:
-        """Kernel from (q, qd, y[, weight]) to what is asked for.
+        """Kernel from (q, qd, y[, weight]) to what is asked for, along an order of LU if given.
 
         Raises
         ------
@@ -158,8 +163,8 @@ class CompiledEstimator:
         """
         if dtype not in ("float64", "float32"):
             raise KernelBuildError(f"there are no kernels of dtype {dtype!r}")
-        if dtype != "float64":
-            return estimation_kernel(self.spec(outputs, switchable), dtype=dtype)
+        if dtype != "float64" or order is not None:
+            return estimation_kernel(self.spec(outputs, switchable), dtype=dtype, order=order)
         key = outputs, switchable
         if key not in self._found:
             try:
@@ -376,26 +381,38 @@ def _fingerprints(problem: Estimation) -> tuple[Fingerprint, Fingerprint]:
 
 
 def plan_estimation(problem: Estimation, outputs: EstimatorOutputs) -> Plan:
-    """Order of elimination of the saddle-point system, recorded pivot by pivot."""
+    """Order of elimination of the saddle-point system, or of LU, and what it costs."""
     _require_no_prior(problem)
     compiled = CompiledEstimator(problem.robot, problem.layout)
-    program, pivots = planned_estimation(compiled.spec(outputs))
+    found = planned_estimator(compiled.spec(outputs))
     system, layout = _fingerprints(problem)
+    by_pairs = "single and paired pivots, leaf to root, cheapest first"
     return Plan(
-        method="symmetric",
+        method=found.method,
         robot=fingerprint_robot(problem.robot),
         problem=system,
-        operations=program_operations(program),
-        pivots=pivots,
+        operations=program_operations(found.program),
+        pivots=found.pivots,
         layout=layout,
+        order=found.order,
         options={"outputs": " ".join(outputs.names)},
-        ordering="single and paired pivots, leaf to root, cheapest first",
+        ordering=by_pairs if found.order is None else "block triangular, Markowitz (flops)",
     )
 
 
 def check_plan(problem: Estimation, plan: Plan) -> None:
     """Raise PlanMismatchError unless the plan is for this robot, these sensors, this noise."""
     given_plan(plan).check(problem.robot, *_fingerprints(problem))
+
+
+def require_cost(plan: Plan, outputs: EstimatorOutputs, kernel: Kernel) -> None:
+    """Raise PlanMismatchError if a kernel of its outputs costs other than the plan states."""
+    same = plan.options.get("outputs") == " ".join(outputs.names)
+    if same and kernel.operations != plan.operations:
+        raise PlanMismatchError(
+            f"the plan states {plan.operations}, its order executes {kernel.operations}: it was"
+            " changed, or another version made it; make a new plan"
+        )
 
 
 def export_estimator(
@@ -407,6 +424,7 @@ def export_estimator(
     name: str,
     dtype: Literal["float64", "float32"],
     overwrite: bool,
+    order: PivotOrder | None,
 ) -> list[Path]:
     """Write C99 with header, self-test and CMake file; returns the files."""
     _require_no_prior(problem)
@@ -419,7 +437,7 @@ def export_estimator(
     return export_c(
         folder,
         name,
-        estimation_program(spec, dtype),
+        estimator_program(spec, dtype, order),
         spec.signature,
         spec.samples(5, 11),
         dtype=dtype,

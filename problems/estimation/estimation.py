@@ -27,6 +27,7 @@ from problems.estimation.compiled import (
     export_estimator,
     listed,
     plan_estimation,
+    require_cost,
 )
 from problems.estimation.estimate import Estimate, MeasuredStates, Uncertainty, quantities_of
 from problems.estimation.factors import has_cholmod
@@ -253,7 +254,7 @@ class Estimation(AbstractProblem):
 
         Parameters
         ----------
-        plan : a plan made for this robot and layout, checked.
+        plan : a plan made for this robot and layout; that of LU is executed as it stands.
         backend : ``llvm`` machine code; ``reference`` the path of :meth:`solve`.
         outputs : ``torque``, ``qdd``, ``acceleration``, ``joint_wrench``, ``external_wrench``;
             ``llvm`` also ``residual``, ``multiplier`` (:func:`estimation_kernel`).
@@ -275,11 +276,16 @@ class Estimation(AbstractProblem):
                 f"backend {backend!r} with{'' if self.prior else 'out'} a prior: there is llvm"
                 " without, and reference"
             )
-        return self._compiled.kernel(wanted, listed(switchable), dtype)
+        order = None if plan is None else plan.order
+        kernel = self._compiled.kernel(wanted, listed(switchable), dtype, order)
+        if plan is not None and dtype == "float64" and not switchable:
+            require_cost(plan, wanted, kernel)
+        return kernel
 
     def export_c(
         self,
         folder: str | Path,
+        plan: Plan | None = None,
         *,
         name: str = "estimation",
         outputs: Sequence[str] = ("torque",),
@@ -293,6 +299,8 @@ class Estimation(AbstractProblem):
         ``name`` is that of the C function, its arguments q, qd, y[, weight]; the others are as
         for :meth:`compile`. Returns the files written.
         """
+        if plan is not None:
+            check_plan(self, plan)
         return export_estimator(
             self,
             folder,
@@ -301,6 +309,7 @@ class Estimation(AbstractProblem):
             name=name,
             dtype=dtype,
             overwrite=overwrite,
+            order=None if plan is None else plan.order,
         )
 
     # ---- before any data -----------------------------------------------------------------

@@ -14,7 +14,8 @@ from dynsys.errors import KernelBuildError
 from dynsys.kernel.build import estimation_kernel
 from dynsys.kernel.cache import KernelCache
 from dynsys.model.tree import KinematicTree
-from dynsys.plan.saddle_program import ESTIMATES, EstimatorSpec, estimation_program
+from dynsys.plan.estimator import estimator_program
+from dynsys.plan.saddle_program import ESTIMATES, EstimatorSpec
 from dynsys.system.equations import EquationBlock, Term
 from dynsys.system.laws import known, known_inputs
 from dynsys.system.linear_system import LinearSystem
@@ -53,7 +54,7 @@ def answers(
     """What the program and dense least squares say of a random state."""
     robot, equations = spec.robot, spec.equations
     state = state_of(robot, equations, rng)
-    values = estimation_program(spec).evaluate(np.concatenate(state))
+    values = estimator_program(spec).evaluate(np.concatenate(state))
     truth = posterior(robot, equations, np.asarray(spec.covariance), state)
     return by_name(spec, values), truth
 
@@ -99,7 +100,7 @@ def test_square_layouts_are_exact(accelerated: set[int]) -> None:
     R = noise(blocks, rng)
     spec = EstimatorSpec(robot, blocks, R, ESTIMATES)
     assert spec.is_square
-    program = estimation_program(spec)
+    program = estimator_program(spec)
     system = LinearSystem(robot).with_equations(blocks)
     for _ in range(20):
         q, qd, y = state_of(robot, blocks, rng)
@@ -115,7 +116,7 @@ def test_forward_dynamics_divides_once_per_freedom() -> None:
     blocks = known_inputs(LinearSystem(robot).unknowns, set())
     size = sum(block.size for block in blocks)
     spec = EstimatorSpec(robot, blocks, np.eye(size), ("qdd",))
-    assert estimation_program(spec).count()["div"] <= robot.nv
+    assert estimator_program(spec).count()["div"] <= robot.nv
 
 
 @pytest.mark.slow
@@ -123,7 +124,7 @@ def test_inverse_dynamics_never_divides() -> None:
     robot = dynsys.synthetic.humanoid30()
     blocks = known_inputs(LinearSystem(robot).unknowns, set(range(robot.n_bodies)))
     size = sum(block.size for block in blocks)
-    program = estimation_program(EstimatorSpec(robot, blocks, np.eye(size), ("torque",)))
+    program = estimator_program(EstimatorSpec(robot, blocks, np.eye(size), ("torque",)))
     assert program.count()["div"] == 0
 
 
@@ -201,7 +202,7 @@ def test_bad_quaternions_give_nan() -> None:
     robot = dynsys.synthetic.random_tree(2, seed=0, joint_types=("spherical",))
     blocks = known_inputs(LinearSystem(robot).unknowns, {0, 1})
     size = sum(block.size for block in blocks)
-    program = estimation_program(EstimatorSpec(robot, blocks, np.eye(size), ("torque",)))
+    program = estimator_program(EstimatorSpec(robot, blocks, np.eye(size), ("torque",)))
     q, qd, y = state_of(robot, blocks, np.random.default_rng(0))
     assert np.isfinite(program.evaluate(np.concatenate([q, qd, y]))).all()
     for where in robot.quaternion_slices:
@@ -248,7 +249,7 @@ def test_zero_weight_is_a_missing_row() -> None:
     spec = EstimatorSpec(
         robot, tuple(blocks), R, ESTIMATES, ("torque",), switchable=tuple(switchable)
     )
-    program = estimation_program(spec)
+    program = estimator_program(spec)
     q, qd, y = state_of(robot, blocks, rng)
     missing: Sequence[Sequence[int]] = (
         [],
@@ -270,7 +271,7 @@ def test_undetermined_unknowns_are_named() -> None:
     blocks = tuple(known(unknowns, "external_wrench", i) for i in range(3))
     blocks += tuple(known(unknowns, "qdd", i) for i in range(2))
     with pytest.raises(KernelBuildError, match=robot.joint_names[2]):
-        estimation_program(EstimatorSpec(robot, blocks, np.eye(20), ("torque",)))
+        estimator_program(EstimatorSpec(robot, blocks, np.eye(20), ("torque",)))
 
 
 def test_bad_questions_are_refused() -> None:
@@ -299,7 +300,7 @@ def test_kernel_is_its_program(robot: KinematicTree, seed: int) -> None:
     columns = [np.array(column) for column in zip(*states, strict=True)]
     answers, finite = kernel.batch(*columns)
     assert finite
-    want = estimation_program(spec).evaluate(np.hstack(columns))
+    want = estimator_program(spec).evaluate(np.hstack(columns))
     np.testing.assert_allclose(np.hstack(answers), want, rtol=1e-9, atol=1e-9)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +11,10 @@ import pytest
 
 import dynsys
 import problems
+import sensors
 from dynsys.errors import KernelBuildError, PlanMismatchError
 from dynsys.model import synthetic
+from dynsys.plan.orders.orders import PivotOrder
 from dynsys.plan.symmetric import SymmetricStep
 from problems.problem import AbstractDynamics
 from tests.model.test_tree import coupled_arm
@@ -23,7 +26,9 @@ ROBOT = synthetic.random_tree(6, seed=3)
 def problem(kind: str) -> AbstractDynamics:
     if kind == "hybrid":
         return problems.HybridDynamics(ROBOT, known_acceleration=ROBOT.joint_names[1:3])
-    return {"inverse": problems.InverseDynamics, "forward": problems.ForwardDynamics}[kind](ROBOT)
+    return {"inverse": problems.InverseDynamics, "forward": problems.ForwardDynamics}[kind](
+        ROBOT
+    )
 
 
 def state(seed: int = 0) -> tuple[np.ndarray, ...]:
@@ -140,3 +145,90 @@ def test_exported_c_executes_the_plan(tmp_path: Path) -> None:
     with pytest.raises(PlanMismatchError, match="is missing"):
         given.export_c(tmp_path / "cut", replace(late, steps=()))
     assert not (tmp_path / "cut").exists()
+
+
+# ---- as many readings as unknowns ----------------------------------------------------------
+
+
+def load_cells(n: int) -> problems.Estimation:
+    robot = synthetic.chain(n)
+    return problems.Estimation(robot, sensors.published.sie_friction(robot))
+
+
+def textbook_arm() -> problems.Estimation:
+    """Force/torque sensor at the wrist, joint accelerations, an unknown wrench at the tool."""
+    robot = synthetic.chain(6)
+    tool = robot.body_names[-1]
+    layout = [
+        sensors.ForceTorque("wrist", robot.joint_names[-1]),
+        *sensors.all_joint_accelerations(robot, std=0.1),
+        *sensors.zero_external_wrench_except(robot, [tool]),
+    ]
+    return problems.Estimation(robot, sensors.Layout(robot, layout))
+
+
+SQUARE = {"load cells, 4": partial(load_cells, 4), "load cells, 8": partial(load_cells, 8)}
+SQUARE |= {"textbook arm": textbook_arm}
+
+
+def states(est: problems.Estimation, n: int) -> tuple[np.ndarray, ...]:
+    rng = np.random.default_rng(1)
+    q = np.array([est.robot.random_configuration(rng) for _ in range(n)])
+    y = rng.normal(size=(n, est.layout.size))
+    given = est.layout.constants
+    return q, rng.normal(size=(n, est.robot.nv)), np.where(np.isnan(given), y, given)
+
+
+@pytest.mark.parametrize("layout", SQUARE)
+def test_square_layouts_have_a_kernel(layout: str) -> None:
+    est = SQUARE[layout]()
+    assert est.verdict(search=False).is_well_posed
+    plan = est.plan()
+    kernel = est.compile(plan)
+    assert kernel.operations == plan.operations  # type: ignore[attr-defined]
+    q, qd, y = states(est, 64)
+    (torque,), _ = kernel.batch(q, qd, y)
+    exact = problems.Estimation(est.robot, est.layout, backend="superlu")
+    for k in np.flatnonzero(np.isfinite(torque).all(axis=1)):
+        expected = exact.solve(q[k], qd[k], y[k]).torque.array
+        scale = np.abs(expected).max()
+        np.testing.assert_allclose(torque[k], expected, rtol=0, atol=1e-8 * scale)
+    assert np.isfinite(torque).all(axis=1).mean() > 0.9
+
+
+def test_order_of_lu_is_executed_as_it_stands(tmp_path: Path) -> None:
+    est = load_cells(6)
+    plan = est.plan()
+    assert plan.method == "lu" and plan.order is not None
+    plan.save(tmp_path / "p.json")
+    again = dynsys.Plan.load(tmp_path / "p.json")
+    assert est.compile(again).operations == plan.operations  # type: ignore[attr-defined]
+    est.export_c(tmp_path / "c", again)
+    backwards = PivotOrder(plan.order.row_order[::-1], plan.order.col_order[::-1])
+    with pytest.raises(PlanMismatchError, match=r"cannot be executed|its order executes"):
+        est.compile(replace(plan, order=backwards))
+    other = PivotOrder(*(np.roll(x, 1) for x in (plan.order.row_order, plan.order.col_order)))
+    with pytest.raises(PlanMismatchError, match=r"cannot be executed|its order executes"):
+        est.compile(replace(plan, order=other))
+    with pytest.raises(PlanMismatchError, match="pivots"):
+        est.compile(replace(plan, order=PivotOrder([0], [0])))
+    with pytest.raises(PlanMismatchError, match="its order executes"):
+        est.compile(replace(plan, operations=plan.operations + plan.operations))
+
+
+def test_states_that_a_watched_pivot_refuses_are_solved_by_pivoting() -> None:
+    """Stretched, a chain hides from its load cells what bent it shows: NaN, never nonsense."""
+    est = load_cells(4)
+    q, qd, y = states(est, 300)
+    q[1::2] = 1e-7 * q[1::2]
+    found = est.solve_batch(q, qd, y, outputs=["torque"])
+    exact = problems.Estimation(est.robot, est.layout, backend="dense")
+    assert set(found.method) - {"llvm"}
+    for k in range(0, 300, 25):
+        e = exact.solve(q[k], qd[k], y[k])
+        determined = e.determined.torque
+        scale = np.nanmax(np.abs(e.torque.array), initial=1.0)
+        got = found.torque.array[k]
+        np.testing.assert_allclose(
+            got[determined.array], e.torque.array[determined.array], atol=1e-6 * scale
+        )
