@@ -114,6 +114,7 @@ class AbstractDynamics(AbstractProblem):
         self,
         search_seconds: float = 0.0,
         workers: int = 1,
+        seed: int = 0,
         *,
         steps: Sequence[SymmetricStep] | None = None,
     ) -> Plan:

@@ -7,14 +7,17 @@ readings as unknowns are too, where its pivots are safe at every state; else by 
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal, final
 
 from dynsys.errors import KernelBuildError
 from dynsys.plan.lu_program import lu_estimator, lu_program
+from dynsys.plan.operations import Operations, program_operations
 from dynsys.plan.orders.orders import PivotOrder
 from dynsys.plan.pivots import PlannedPivot
 from dynsys.plan.saddle_program import EstimatorSpec, planned_estimation
+from dynsys.plan.search.search import Search
 from dynsys.program.program import Program
 
 __all__ = ["PlannedEstimator", "estimator_program", "planned_estimator"]
@@ -29,10 +32,18 @@ class PlannedEstimator:
     program: Program
     pivots: tuple[PlannedPivot, ...]
     order: PivotOrder | None = None
+    ordering: str = "single and paired pivots, leaf to root, cheapest first"
+
+    @property
+    def operations(self) -> Operations:
+        """What it executes."""
+        return program_operations(self.program)
 
 
-def planned_estimator(spec: EstimatorSpec, dtype: str = "float64") -> PlannedEstimator:
-    """Plan of an estimator, executed.
+def planned_estimator(
+    spec: EstimatorSpec, dtype: str = "float64", search: Search | None = None
+) -> PlannedEstimator:
+    """Plan of an estimator, executed; with a ``search``, the cheaper of both ways.
 
     Raises
     ------
@@ -40,14 +51,19 @@ def planned_estimator(spec: EstimatorSpec, dtype: str = "float64") -> PlannedEst
         if the measurements do not determine every unknown, or not without pivoting at run time;
         names the unknowns.
     """
+    refused: KernelBuildError | None = None
+    ways: list[PlannedEstimator] = []
     try:
-        return PlannedEstimator("symmetric", *planned_estimation(spec, dtype))
-    except KernelBuildError as refused:
-        try:
-            found = lu_estimator(spec, dtype)
-        except KernelBuildError:
-            raise refused from None
-    return PlannedEstimator("lu", found.program, found.pivots, found.order)
+        ways.append(PlannedEstimator("symmetric", *planned_estimation(spec, dtype)))
+    except KernelBuildError as error:
+        refused = error
+    if not ways or (search is not None and not search.is_off):
+        with suppress(KernelBuildError):
+            lu = lu_estimator(spec, dtype, search)
+            ways.append(PlannedEstimator("lu", lu.program, lu.pivots, lu.order, lu.found_by))
+    if refused is not None and not ways:
+        raise refused
+    return min(ways, key=lambda way: way.operations.total)
 
 
 def estimator_program(

@@ -11,7 +11,7 @@ NaN, and whoever asked solves that state by pivoting.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -33,12 +33,14 @@ from dynsys.plan.saddle_program import (
     failures,
     guarded_estimator,
 )
-from dynsys.plan.search.price import entries_and_rhs
+from dynsys.plan.search.price import SearchProblem, entries_and_rhs
+from dynsys.plan.search.search import Search, search_order
 from dynsys.program.graph import Graph, Scalar
 from dynsys.program.program import Op, Program
 from dynsys.program.simplify import simplify
 from dynsys.system.equations import Kinematics
 from dynsys.system.linear_system import LinearSystem
+from dynsys.system.unknowns import UnknownKind
 from dynsys.types import BoolArray
 
 __all__ = ["LuEstimator", "lu_estimator", "lu_program"]
@@ -50,15 +52,18 @@ SIMPLIFY_SAMPLES = 12
 
 
 class LuEstimator(NamedTuple):
-    """A program with the order it executes and its pivots that depend on the state."""
+    """A program with the order it executes, what found it, and pivots that are no constants."""
 
     program: Program
     order: PivotOrder
-    pivots: tuple[PlannedPivot, ...]
+    found_by: str
+    pivots: tuple[PlannedPivot, ...] = ()
 
 
-def lu_estimator(spec: EstimatorSpec, dtype: str = "float64") -> LuEstimator:
-    """Program of the constructed order that answers most states, the cheaper of equals.
+def lu_estimator(
+    spec: EstimatorSpec, dtype: str = "float64", search: Search | None = None
+) -> LuEstimator:
+    """Program of the order that answers most states: searched for first, then constructed.
 
     Raises
     ------
@@ -67,15 +72,15 @@ def lu_estimator(spec: EstimatorSpec, dtype: str = "float64") -> LuEstimator:
     """
     system = _square(spec)
     context = OrderingContext(system, sample_values(system, STATES))
-    best: tuple[int, int] | None = None
-    for order in _orders(system, context):
+    found, least = None, CHECKS // 2
+    for order, found_by in _orders(spec, system, context, search):
         program = _recorded(spec, system, order, dtype)
-        rating = failures(program, spec), len(program.op)
-        if rating[0] < CHECKS // 2 and (best is None or rating < best):
-            best, found = rating, LuEstimator(program, order, ())
-        if best is not None and best[0] == 0:
+        failed = failures(program, spec)
+        if failed < least:
+            least, found = failed, LuEstimator(program, order, found_by)
+        if not least:
             break
-    if best is None:
+    if found is None:
         raise KernelBuildError(
             f"robot {spec.robot.name!r}: no order of elimination keeps its digits without"
             " pivoting at run time; use the reference backend"
@@ -116,16 +121,23 @@ def _square(spec: EstimatorSpec) -> LinearSystem:
     return system
 
 
-def _orders(system: LinearSystem, context: OrderingContext) -> Iterator[PivotOrder]:
-    for threshold in (0.01, 0.1):
-        ordering = BlockTriangular(Markowitz("flops", threshold=threshold))
-        try:
-            yield ordering.order(system.pattern(), context)
-        except (StructurallySingularError, SingularSystemError) as error:
-            raise KernelBuildError(
-                f"robot {system.robot.name!r}: the measurements do not determine every unknown:"
-                f" {error}"
-            ) from None
+def _orders(
+    spec: EstimatorSpec, system: LinearSystem, context: OrderingContext, search: Search | None
+) -> Iterator[tuple[PivotOrder, str]]:
+    """Orders to try, and what found them; KernelBuildError if there is none."""
+    try:
+        if search is not None and not search.is_off:
+            kinds = cast("tuple[UnknownKind, ...]", spec.outputs)
+            result = search_order(SearchProblem.of(system, kinds), search, system)
+            yield result.best.order, f"{result.best.origin}, search, seed {search.seed}"
+        for threshold in (0.01, 0.1):
+            ordering = BlockTriangular(Markowitz("flops", threshold=threshold))
+            yield ordering.order(system.pattern(), context), ordering.name
+    except (StructurallySingularError, SingularSystemError) as error:
+        raise KernelBuildError(
+            f"robot {system.robot.name!r}: the measurements do not determine every unknown:"
+            f" {error}"
+        ) from None
 
 
 def _recorded(

@@ -30,13 +30,13 @@ from dynsys.plan.fingerprint import (
     fingerprint_problem,
     fingerprint_robot,
 )
-from dynsys.plan.operations import program_operations
 from dynsys.plan.orders.orders import PivotOrder
 from dynsys.plan.plan import Plan
 from dynsys.plan.saddle_program import (
     ESTIMATES,
     EstimatorSpec,
 )
+from dynsys.plan.search.search import Search
 from dynsys.program.signature import Signature
 from dynsys.system.equations import EquationBlock
 from dynsys.system.unknowns import UnknownLayout
@@ -380,23 +380,24 @@ def _fingerprints(problem: Estimation) -> tuple[Fingerprint, Fingerprint]:
     return fingerprint_problem(PROBLEM, problem.system), fingerprint_parts("layout", parts)
 
 
-def plan_estimation(problem: Estimation, outputs: EstimatorOutputs) -> Plan:
+def plan_estimation(
+    problem: Estimation, outputs: EstimatorOutputs, search: Search | None = None
+) -> Plan:
     """Order of elimination of the saddle-point system, or of LU, and what it costs."""
     _require_no_prior(problem)
     compiled = CompiledEstimator(problem.robot, problem.layout)
-    found = planned_estimator(compiled.spec(outputs))
+    found = planned_estimator(compiled.spec(outputs), search=search)
     system, layout = _fingerprints(problem)
-    by_pairs = "single and paired pivots, leaf to root, cheapest first"
     return Plan(
         method=found.method,
         robot=fingerprint_robot(problem.robot),
         problem=system,
-        operations=program_operations(found.program),
+        operations=found.operations,
         pivots=found.pivots,
         layout=layout,
         order=found.order,
         options={"outputs": " ".join(outputs.names)},
-        ordering=by_pairs if found.order is None else "block triangular, Markowitz (flops)",
+        ordering=found.ordering,
     )
 
 

@@ -16,6 +16,7 @@ from dynsys.kernel.kernel import AbstractKernel
 from dynsys.kernel.threads import check_threads
 from dynsys.model.tree import KinematicTree
 from dynsys.plan.plan import Plan
+from dynsys.plan.search.search import Search
 from dynsys.system.linear_system import LinearSystem
 from dynsys.types import Array, ArrayLike
 from problems.estimation.compiled import (
@@ -228,6 +229,7 @@ class Estimation(AbstractProblem):
         self,
         search_seconds: float = 0.0,
         workers: int = 1,
+        seed: int = 0,
         *,
         outputs: Sequence[str] = ("torque",),
         uncertainty: Sequence[str] = (),
@@ -235,10 +237,12 @@ class Estimation(AbstractProblem):
         """Order of elimination with its exact operation count and the safety of its pivots.
 
         Laws and readings are eliminated as one symmetric system, leaves first, every pivot the
-        cheapest safe one: that is all there is to it, nothing is searched. The arguments are
-        those of ``dynsys plan``, which searches orders of scalar LU for square layouts.
+        cheapest safe one; that order is not searched. As many readings as unknowns: by scalar
+        LU where that system has no safe pivots, and where an order searched for in so many
+        seconds costs less.
         """
-        return plan_estimation(self, EstimatorOutputs.of(outputs, uncertainty))
+        search = Search(seconds=search_seconds, workers=workers, seed=seed)
+        return plan_estimation(self, EstimatorOutputs.of(outputs, uncertainty), search)
 
     def compile(
         self,

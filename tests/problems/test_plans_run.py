@@ -216,6 +216,22 @@ def test_order_of_lu_is_executed_as_it_stands(tmp_path: Path) -> None:
         est.compile(replace(plan, operations=plan.operations + plan.operations))
 
 
+@pytest.mark.slow
+def test_search_finds_a_cheaper_order_and_it_is_what_runs() -> None:
+    est = load_cells(6)
+    constructed, searched = est.plan(), est.plan(search_seconds=3)
+    assert searched.operations.total < constructed.operations.total
+    assert "search" in searched.ordering
+    kernel = est.compile(searched)
+    assert kernel.operations == searched.operations  # type: ignore[attr-defined]
+    q, qd, y = states(est, 64)
+    (found,), _ = kernel.batch(q, qd, y)
+    (expected,), _ = est.compile(constructed).batch(q, qd, y)
+    both = np.isfinite(found).all(axis=1) & np.isfinite(expected).all(axis=1)
+    assert both.mean() > 0.9
+    np.testing.assert_allclose(found[both], expected[both], rtol=1e-7, atol=1e-7)
+
+
 def test_states_that_a_watched_pivot_refuses_are_solved_by_pivoting() -> None:
     """Stretched, a chain hides from its load cells what bent it shows: NaN, never nonsense."""
     est = load_cells(4)
