@@ -291,12 +291,13 @@ class AbstractDynamics(AbstractProblem):
         return self.compile(wrenches=True)
 
     @cached_property
-    def _fast(self) -> tuple[Any, int, bool]:
-        """Machine code f(q, qd, given, *answers), length of an answer, True if it has one.
+    def _fast(self) -> tuple[Any, int, str | None]:
+        """Machine code f(q, qd, given, *answers), length of an answer, its name if it has one.
 
         f returns True if it is done; anything else asks for the careful way.
         """
-        return self._kernel.fast, self.robot.nv, len(self.answers) == 1
+        single = self.answers[0] if len(self.answers) == 1 else None
+        return self._kernel.fast, self.robot.nv, single
 
     # ---- solving -------------------------------------------------------------------------
 
@@ -368,16 +369,17 @@ class AbstractDynamics(AbstractProblem):
         """
         if f_ext is None:
             fast, nv, single = self._fast
-            if single:
+            if single is None:
+                torque, qdd = (np.empty(nv), np.empty(nv)) if out is None else out
+                if fast(q, qd, given, torque, qdd):
+                    return Solution(self, torque, qdd, q.tobytes(), qd.tobytes())
+            else:
                 answer = np.empty(nv) if out is None else out
                 if fast(q, qd, given, answer):
-                    vectors = [answer, given.tobytes(), q.tobytes(), qd.tobytes()]
-                    return Solution(self, vectors)
-            else:
-                answers = (np.empty(nv), np.empty(nv)) if out is None else out
-                if fast(q, qd, given, *answers):
-                    vectors = [*answers, given.tobytes(), q.tobytes(), qd.tobytes()]
-                    return Solution(self, vectors)
+                    known, q, qd = given.tobytes(), q.tobytes(), qd.tobytes()
+                    if single == "torque":
+                        return Solution(self, answer, known, q, qd)
+                    return Solution(self, known, answer, q, qd)
         return self._solve_carefully(q, qd, given, f_ext, self._targets(out))
 
     def _targets(self, out: Any) -> Sequence[Array] | None:
@@ -447,7 +449,9 @@ class AbstractDynamics(AbstractProblem):
     ) -> Solution:
         q, qd, given = (x.copy() for x in state)
         acting = None if wrenches is None else wrenches.copy()
-        return Solution(self, [*answers, given, q, qd], acting, fallback)
+        found = dict(zip(self.answers, answers, strict=True))
+        torque, qdd = (found.get(name, given) for name in ("torque", "qdd"))
+        return Solution(self, torque, qdd, q, qd, acting, fallback)
 
     def trust(self, state: State, torque: Array, qdd: Array) -> Trust:
         """Bounds on the errors of any torque and qdd, whatever computed them.

@@ -97,8 +97,8 @@ class Solution:
     Torque and qdd are there at once. Body accelerations, wrenches and the residual follow from
     them through the equations of D and are computed when first asked for.
 
-    ``vectors`` are what the problem answers, what it was given, q and qd, as arrays or as their
-    bytes: the cheapest copy there is, made into numbers when first looked at.
+    Vectors come as arrays or as their bytes: the cheapest copy there is, made into numbers when
+    first looked at.
 
     Attributes
     ----------
@@ -106,17 +106,32 @@ class Solution:
         solver of the `reference` backend did.
     """
 
-    __slots__ = ("_details", "_problem", "_vectors", "_wrenches", "fallback")
+    __slots__ = (
+        "_details",
+        "_problem",
+        "_q",
+        "_qd",
+        "_qdd",
+        "_torque",
+        "_wrenches",
+        "fallback",
+    )
 
     def __init__(
         self,
         problem: AbstractDynamics,
-        vectors: list[Array | bytes],
+        torque: Array | bytes,
+        qdd: Array | bytes,
+        q: Array | bytes,
+        qd: Array | bytes,
         wrenches: Array | None = None,
         fallback: bool = False,
     ) -> None:
         self._problem = problem
-        self._vectors = vectors
+        self._torque = torque
+        self._qdd = qdd
+        self._q = q
+        self._qd = qd
         self._wrenches = wrenches
         self._details: Details | None = None
         self.fallback = fallback
@@ -124,22 +139,16 @@ class Solution:
     @property
     def torque(self) -> Array:
         """Joint torques (nv,), in the order of qd."""
-        return self._joint_vector("torque")
+        if isinstance(self._torque, bytes):
+            self._torque = _numbers(self._torque)
+        return self._torque
 
     @property
     def qdd(self) -> Array:
         """Joint accelerations (nv,), in the order of qd."""
-        return self._joint_vector("qdd")
-
-    def _joint_vector(self, name: str) -> Array:
-        """Torque or qdd: one is the first answer, the other comes next, answered or given."""
-        return self._numbers(0 if self._problem.answers[0] == name else 1)
-
-    def _numbers(self, place: int) -> Array:
-        vector = self._vectors[place]
-        if isinstance(vector, bytes):
-            vector = self._vectors[place] = np.frombuffer(vector).copy()
-        return vector
+        if isinstance(self._qdd, bytes):
+            self._qdd = _numbers(self._qdd)
+        return self._qdd
 
     def _all(self) -> Details:
         if self._details is None:
@@ -148,7 +157,7 @@ class Solution:
 
     @property
     def _where(self) -> State:
-        return self._numbers(-2), self._numbers(-1), self._wrenches
+        return _numbers(self._q), _numbers(self._qd), self._wrenches
 
     def trust(self) -> Trust:
         """Bounds on the errors of torque and qdd, from a check in extended precision.
@@ -183,3 +192,7 @@ class Solution:
 
     def __repr__(self) -> str:
         return f"Solution({self._robot.name!r}, torque and qdd of shape {self.torque.shape})"
+
+
+def _numbers(vector: Array | bytes) -> Array:
+    return np.frombuffer(vector).copy() if isinstance(vector, bytes) else vector
