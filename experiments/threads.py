@@ -2,8 +2,9 @@
 
 python -m experiments.threads [--json FILE]
 
-One and two threads take turns; *times faster* is the median over the turns. A batch that takes
-less than a millisecond runs on one thread whatever is asked for. Measure on a quiet machine.
+One and two threads take turns of some calls; *times faster* is the median over the turns. A
+batch that takes less than a millisecond runs on one thread whatever is asked for. Measure on a
+quiet machine.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ from problems.terminal import show_table
 __all__ = ["main", "measure"]
 
 MILLISECONDS = (0.1, 0.5, 1.0, 2.0, 5.0, 20.0)
-TURNS = 21
+TURNS = 7
+CALLS = 9
+"""Calls of a turn, one after the other."""
 REAL = {
     "ur5": "ur_description/urdf/ur5_robot.urdf",
     "talos": "talos_data/robots/talos_full_v2.urdf",
@@ -47,7 +50,7 @@ def measure(
     for name, robot in robots.items():
         for task, kind in TASKS.items():
             kernel = kind(robot).compile()
-            per_row = _turns(kernel, _states(robot, 1000), 9)[0] / 1000
+            per_row = _turns(kernel, _states(robot, 1000), 3)[0] / 1000
             for length in milliseconds:
                 states = _states(robot, max(1, round(length * 1e-3 / per_row)))
                 one, gain = _turns(kernel, states, turns)
@@ -64,23 +67,22 @@ def _states(robot: KinematicTree, count: int) -> tuple[Array, ...]:
     return tuple(np.resize(x, (count, x.shape[1])) for x in (q, *rest))
 
 
-def _call(
-    kernel: AbstractKernel, states: Sequence[Array], out: list[Array], threads: int
-) -> float:
-    start = perf_counter()
-    kernel.batch(*states, out=out, threads=threads)
-    return perf_counter() - start
-
-
 def _turns(
     kernel: AbstractKernel, states: tuple[Array, ...], turns: int
 ) -> tuple[float, float]:
-    """Median seconds of one thread, and median of one thread over two."""
+    """Median seconds of a call on one thread, and median over the turns of one over two."""
     out = [np.empty((len(states[0]), size)) for _, size in kernel.signature.outputs]
-    times = np.array(
-        [[_call(kernel, states, out, n) for n in (1, 2)] for _ in range(turns + 2)]
-    )
-    one, two = times[2:].T  # the first two turns find out how long a row takes
+
+    def seconds(threads: int) -> float:
+        times = []
+        for _ in range(CALLS):
+            start = perf_counter()
+            kernel.batch(*states, out=out, threads=threads)
+            times.append(perf_counter() - start)
+        return float(np.median(times))
+
+    seconds(2)  # finds out how long a row takes
+    one, two = np.array([[seconds(threads) for threads in (1, 2)] for _ in range(turns)]).T
     return float(np.median(one)), float(np.median(one / two))
 
 
