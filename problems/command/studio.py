@@ -75,6 +75,7 @@ def run(args: argparse.Namespace) -> int:
                 terminal.show_json({"address": server.address, "robot": problem.tree.name})
             else:
                 terminal.show_line(f"studio: {server.address}  (Ctrl-C ends it)")
+            sys.stdout.flush()  # whoever reads a pipe waits for the address
             if not args.no_browser and _has_display():
                 webbrowser.open(server.address)
             try:

@@ -126,7 +126,7 @@ def address(folder: Path) -> Iterator[str]:
         cwd=ROOT,
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ},
+        env={k: v for k, v in os.environ.items() if k != "PYTHONUNBUFFERED"},
         # a shell starts what it runs in the background with this signal switched off
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
