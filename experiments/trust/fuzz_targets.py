@@ -111,7 +111,7 @@ def _check_plan(path: Path) -> None:
     plan = dynsys.Plan.load(path)
     str(plan)
     plan.checked_pivots  # noqa: B018
-    problems.ForwardDynamics(robot()).compile(plan, backend="reference")
+    problems.ForwardDynamics(robot()).compile(plan)
 
 
 def _check_cache(path: Path) -> None:
