@@ -167,7 +167,7 @@ def _solver(estimation: Estimation, outputs: list[Output], n_samples: int) -> Es
 
     A matter of the log alone, whoever works on whichever part of it.
     """
-    if n_samples >= COMPILED_FROM and estimation.prior is None:
+    if n_samples >= COMPILED_FROM:
         compiled = replace(estimation, backend="llvm")
         with suppress(KernelBuildError):
             wanted = EstimatorOutputs.of_estimate(needed(outputs), uncertain(outputs))

@@ -144,7 +144,8 @@ def _recorded(
     spec: EstimatorSpec, system: LinearSystem, order: PivotOrder, dtype: str
 ) -> Program:
     robot, graph = spec.robot, Graph()
-    q, qd, y = graph.inputs(robot.nq), graph.inputs(robot.nv), graph.inputs(spec.n_rows)
+    q, qd = graph.inputs(robot.nq), graph.inputs(robot.nv)
+    y = spec.all_rows(graph.inputs(spec.n_readings))
     data, rhs = entries_and_rhs(system, Kinematics.at(robot, q, qd), y)
     solved = factor_and_solve(entries_by_row(system.pattern(), data), rhs, order)
     answers = [solved.x[c] for name in spec.outputs for c in spec.columns(name).tolist()]

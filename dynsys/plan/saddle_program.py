@@ -40,7 +40,7 @@ from dynsys.program.simplify import simplify
 from dynsys.system.equations import EquationBlock, Kinematics
 from dynsys.system.linear_system import LinearSystem
 from dynsys.system.unknowns import UnknownKind, UnknownLayout
-from dynsys.types import Array, IntArray
+from dynsys.types import Array, IntArray, ScalarArray
 
 __all__ = [
     "CHECKS",
@@ -107,6 +107,7 @@ class EstimatorSpec:
     switchable : names of equations that may be missing from a sample. If there are any,
         ``weight`` (rows,) is a further input: 1 counts fully, 0 not at all, in between it
         divides the row's standard deviation. The y of a missing row must be finite.
+    beliefs : so many of the last rows are no readings: their y is zero, and no input.
     """
 
     robot: KinematicTree
@@ -115,6 +116,7 @@ class EstimatorSpec:
     outputs: tuple[str, ...]
     uncertainty: tuple[str, ...] = ()
     switchable: tuple[str, ...] = ()
+    beliefs: int = 0
 
     def __post_init__(self) -> None:
         for name in (*self.outputs, *self.uncertainty):
@@ -160,8 +162,17 @@ class EstimatorSpec:
 
     @property
     def n_rows(self) -> int:
-        """Length of y."""
+        """Number of measurements, beliefs included."""
         return sum(block.size for block in self.equations)
+
+    @property
+    def n_readings(self) -> int:
+        """Length of y, and of the weights."""
+        return self.n_rows - self.beliefs
+
+    def all_rows(self, y: ScalarArray, rest: float = 0.0) -> ScalarArray:
+        """Numbers (n_readings,) of the readings, then ``rest`` for every belief."""
+        return np.array([*y, *[rest] * self.beliefs], dtype=y.dtype)
 
     @cached_property
     def noise(self) -> coo_array[np.float64]:
@@ -193,9 +204,9 @@ class EstimatorSpec:
     @cached_property
     def signature(self) -> Signature:
         """Inputs q, qd, y and, if anything is switchable, weight; outputs by name."""
-        inputs = [("q", self.robot.nq), ("qd", self.robot.nv), ("y", self.n_rows)]
+        inputs = [("q", self.robot.nq), ("qd", self.robot.nv), ("y", self.n_readings)]
         if self.switchable:
-            inputs.append(("weight", self.n_rows))
+            inputs.append(("weight", self.n_readings))
         outputs = [(name, self.size(name)) for name in self.outputs]
         outputs += [(f"std_{name}", self.size(name)) for name in self.uncertainty]
         return Signature(tuple(inputs), tuple(outputs))
@@ -206,7 +217,7 @@ class EstimatorSpec:
         states = sample_states(self.robot, count, seed, extra)
         if self.switchable:
             rng = np.random.default_rng(seed + 1)
-            states[:, -self.n_rows :] = rng.uniform(0.4, 0.9, (count, self.n_rows))
+            states[:, -self.n_readings :] = rng.uniform(0.4, 0.9, (count, self.n_readings))
         return states
 
     @cached_property
@@ -313,8 +324,9 @@ class _Recording:
         robot = spec.robot
         self.spec, self.graph = spec, Graph()
         q, qd = self.graph.inputs(robot.nq), self.graph.inputs(robot.nv)
-        y = self.graph.inputs(spec.n_rows)
-        weights = self.graph.inputs(spec.n_rows) if spec.switchable else y
+        y = self.graph.inputs(spec.n_readings)
+        weights = self.graph.inputs(spec.n_readings) if spec.switchable else y
+        y = spec.all_rows(y)
         kin = Kinematics.at(robot, q, qd)
         self.unknowns = StagedUnknowns(spec.unknowns, turned)
         laws = law_rows(self.unknowns, kin, q)

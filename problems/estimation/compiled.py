@@ -44,7 +44,8 @@ from dynsys.types import Array, BoolArray, IntArray
 from problems.estimation.consistency import UNCHECKED, normalised_residuals
 from problems.estimation.estimate import Estimate, MeasuredStates, Of, deviations, values
 from problems.labels import entry_names
-from problems.measured.measured_system import QUANTITIES, Quantity
+from problems.measured.measured_system import QUANTITIES, Quantity, joint_covariance
+from problems.measured.prior import Prior, PriorRows, prior_rows
 from problems.problem import given_plan
 from sensors.layout import Layout
 
@@ -118,18 +119,32 @@ def listed(names: str | Sequence[str]) -> Names:
 @final
 @dataclass(frozen=True, eq=False)
 class CompiledEstimator:
-    """Kernels of one layout, compiled on first use."""
+    """Kernels of one layout, and of what is believed before any reading; compiled on first use.
+
+    Beliefs are measurements whose y, the mean, is part of the equations.
+    """
 
     robot: KinematicTree
     layout: Layout
+    prior: Prior | None = None
 
-    def __reduce__(self) -> tuple[type[CompiledEstimator], tuple[KinematicTree, Layout]]:
+    @staticmethod
+    def of(problem: Estimation) -> CompiledEstimator:
+        """The kernels of an estimation."""
+        return CompiledEstimator(problem.robot, problem.layout, problem.measured.prior)
+
+    def __reduce__(self) -> tuple[type[CompiledEstimator], tuple[object, ...]]:
         """Travels as what it was made from; kernels come from the cache there."""
-        return CompiledEstimator, (self.robot, self.layout)
+        return CompiledEstimator, (self.robot, self.layout, self.prior)
+
+    @cached_property
+    def _beliefs(self) -> PriorRows:
+        return prior_rows(self.prior, UnknownLayout(self.robot, net_wrench=True))
 
     @cached_property
     def _equations(self) -> tuple[EquationBlock, ...]:
-        return self.layout.equations(UnknownLayout(self.robot, net_wrench=True))
+        unknowns = UnknownLayout(self.robot, net_wrench=True)
+        return (*self.layout.equations(unknowns), *self._beliefs.stated)
 
     @cached_property
     def _found(self) -> dict[tuple[EstimatorOutputs, Names], Kernel | str]:
@@ -141,10 +156,11 @@ class CompiledEstimator:
         return EstimatorSpec(
             self.robot,
             self._equations,
-            self.layout.covariance(),
+            joint_covariance(self.layout, self._beliefs),
             outputs.outputs,
             outputs.uncertainty,
             switchable,
+            len(self._beliefs.mean),
         )
 
     def kernel(
@@ -188,7 +204,8 @@ class CompiledEstimator:
         KernelBuildError
             if the layout has no kernel for complete readings.
         """
-        kernel, (q, qd, y) = self.kernel(outputs), (states.q, states.qd, states.rows)
+        kernel, (q, qd) = self.kernel(outputs), (states.q, states.qd)
+        y = np.ascontiguousarray(states.rows[:, : self.layout.size])
         missing = np.isnan(y)
         partial = np.asarray(missing.any(axis=1))
         if not partial.any():
@@ -349,11 +366,12 @@ class CompiledAnswers:
         names = (*AGREEMENT, "std_multiplier")
         if not self._have(names, EstimatorOutputs(AGREEMENT, ("multiplier",))):
             return None
-        variance = self._states.problem.measured.variance
-        spread = self._arrays["std_multiplier"]
+        size = self._states.problem.layout.size
+        variance = self._states.problem.measured.variance[:size]
+        spread = self._arrays["std_multiplier"][:, :size]
         checked = spread**2 * variance > UNCHECKED
         out = np.full(spread.shape, np.nan)
-        out[checked] = -self._arrays["multiplier"][checked] / spread[checked]
+        out[checked] = -self._arrays["multiplier"][:, :size][checked] / spread[checked]
         out[:, variance == 0] = 0.0
         for k, residuals in self._normalised.items():
             out[k] = residuals
@@ -365,18 +383,12 @@ class CompiledAnswers:
 PROBLEM = "Estimation"
 
 
-def _require_no_prior(problem: Estimation) -> None:
-    if problem.prior is not None:
-        raise KernelBuildError(
-            "an estimation with a prior has no compiled kernel; the prior can be given as"
-            " measurements of its quantities, or use the backends cholmod, superlu or dense"
-        )
-
-
 def _fingerprints(problem: Estimation) -> tuple[Fingerprint, Fingerprint]:
     """Of the equations, and of the sensors with their noise."""
     parts = {f"sensor {s.name!r}": repr(s) for s in problem.layout.sensors}
     parts["noise"] = problem.layout.fingerprint()
+    if problem.prior is not None:
+        parts["prior"] = repr(problem.prior)
     return fingerprint_problem(PROBLEM, problem.system), fingerprint_parts("layout", parts)
 
 
@@ -384,9 +396,7 @@ def plan_estimation(
     problem: Estimation, outputs: EstimatorOutputs, search: Search | None = None
 ) -> Plan:
     """Order of elimination of the saddle-point system, or of LU, and what it costs."""
-    _require_no_prior(problem)
-    compiled = CompiledEstimator(problem.robot, problem.layout)
-    found = planned_estimator(compiled.spec(outputs), search=search)
+    found = planned_estimator(CompiledEstimator.of(problem).spec(outputs), search=search)
     system, layout = _fingerprints(problem)
     return Plan(
         method=found.method,
@@ -428,10 +438,13 @@ def export_estimator(
     order: PivotOrder | None,
 ) -> list[Path]:
     """Write C99 with header, self-test and CMake file; returns the files."""
-    _require_no_prior(problem)
     robot, layout = problem.robot, problem.layout
-    spec = CompiledEstimator(robot, layout).spec(outputs, tuple(switchable))
+    spec = CompiledEstimator.of(problem).spec(outputs, tuple(switchable))
     labels = {x: list(layout.labels) for x in ("y", "weight", "residual", "multiplier")}
+    of_prior = problem.measured.prior_rows.equations
+    beliefs = [(block.name, k) for block in of_prior for k in range(block.size)]
+    for x in ("residual", "multiplier"):
+        labels[x] += [f"{belief}[{k}]" for belief, k in beliefs]
     labels |= entry_names(robot)
     labels |= {f"std_{array}": words for array, words in labels.items()}
     used = {array for array, _ in (*spec.signature.inputs, *spec.signature.outputs)}
@@ -460,8 +473,7 @@ class ReferenceEstimator:
             )
         self._problem = problem
         self._outputs = outputs
-        estimator = CompiledEstimator(problem.robot, problem.layout)
-        self.signature: Signature = estimator.spec(outputs).signature
+        self.signature: Signature = CompiledEstimator.of(problem).spec(outputs).signature
 
     def fast(self, *_: object) -> bool | None:
         """Say that there is no faster way than :meth:`one`."""

@@ -147,7 +147,7 @@ class Estimation(AbstractProblem):
         rows = self.measured.pack(y, active, None)
         wanted = quantities_of(uncertainty, "uncertainty")
         states = MeasuredStates(self, q[None], qd[None], rows[None], False)
-        if self.backend == "llvm" and self.prior is None:
+        if self.backend == "llvm":
             outputs = EstimatorOutputs.of_estimate(QUANTITIES, wanted)
             answers = self._answers(states, outputs, 1, True)
             (method,) = answers.method if isinstance(answers.method, tuple) else ("llvm",)
@@ -187,9 +187,7 @@ class Estimation(AbstractProblem):
         computed = EstimatorOutputs.of_estimate(outputs, wanted)
         threads = check_threads(threads)
         states = MeasuredStates(self, positions, velocities, rows, True)
-        if self.prior is None and (
-            self.backend == "llvm" or (self.backend == "auto" and n >= COMPILED_FROM)
-        ):
+        if self.backend == "llvm" or (self.backend == "auto" and n >= COMPILED_FROM):
             partial = int(np.isnan(rows).any(axis=1).sum())
             switch = self.backend == "llvm" or partial >= SWITCHED_FROM
             try:
@@ -210,7 +208,7 @@ class Estimation(AbstractProblem):
 
     @cached_property
     def _compiled(self) -> CompiledEstimator:
-        return CompiledEstimator(self.robot, self.layout)
+        return CompiledEstimator.of(self)
 
     @cached_property
     def _reference(self) -> PosteriorSolver:
@@ -268,18 +266,15 @@ class Estimation(AbstractProblem):
         Raises
         ------
         KernelBuildError
-            if the readings do not determine everything, or the estimation has a prior.
+            if the readings do not determine everything.
         """
         if plan is not None:
             check_plan(self, plan)
         wanted = EstimatorOutputs.of(outputs, uncertainty)
         if backend == "reference":
             return ReferenceEstimator(self, wanted)
-        if backend != "llvm" or self.prior is not None:
-            raise KernelBuildError(
-                f"backend {backend!r} with{'' if self.prior else 'out'} a prior: there is llvm"
-                " without, and reference"
-            )
+        if backend != "llvm":
+            raise KernelBuildError(f"there is no backend {backend!r}: llvm, reference")
         order = None if plan is None else plan.order
         kernel = self._compiled.kernel(wanted, listed(switchable), dtype, order)
         if plan is not None and dtype == "float64" and not switchable:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TypeAlias, final, get_args
 
 import numpy as np
 
 from dynsys.errors import LayoutError, nearest_name
-from dynsys.system.equations import EquationBlock
+from dynsys.system.equations import EquationBlock, Kinematics
 from dynsys.system.laws import known
 from dynsys.system.unknowns import UnknownBlock, UnknownKind, UnknownLayout
 from dynsys.types import Array, ArrayLike
@@ -86,10 +87,24 @@ class PriorRows:
     mean: Array
     std: Array
 
+    @property
+    def stated(self) -> tuple[EquationBlock, ...]:
+        """The rows  d_k - mean = noise: the means are part of the equations, not of y."""
+        cuts = np.cumsum([equation.size for equation in self.equations])[:-1]
+        means = np.split(self.mean, cuts)
+        return tuple(
+            replace(equation, bias=partial(_minus, mean)) if mean.any() else equation
+            for equation, mean in zip(self.equations, means, strict=False)
+        )
+
 
 def prior_rows(prior: Prior | None, unknowns: UnknownLayout) -> PriorRows:
     """Rows of a prior, none if there is none."""
     return PriorRows((), np.zeros(0), np.zeros(0)) if prior is None else prior.rows(unknowns)
+
+
+def _minus(mean: Array, kinematics: Kinematics) -> Array:
+    return -mean
 
 
 def _blocks(unknowns: UnknownLayout, kind: str, given: PerName) -> list[UnknownBlock]:

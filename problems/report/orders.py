@@ -181,8 +181,6 @@ def _orders(system: Saddle) -> list[tuple[str, IntArray]]:
 def _compiled(estimation: Estimation) -> list[OrderRow]:
     """What the compiled estimator executes for the torques alone."""
     name = "compiled estimator, torques (ours)"
-    if estimation.prior is not None:
-        return []
     try:
         executed = estimation.plan(outputs=("torque",)).operations.total
     except DynsysError as error:

@@ -132,12 +132,11 @@ def _estimator(estimation: Estimation, q: Array, qd: Array) -> list[TimingRow]:
     y = np.where(np.isnan(layout.constants), 0.0, layout.constants)
     rows = []
     name = "estimate with standard deviations, compiled"
-    if estimation.prior is None:
-        try:
-            kernel = estimation.compile(outputs=QUANTITIES, uncertainty=UNCERTAIN)
-            rows.append(_kernel(name, kernel, q, qd, np.tile(y, (STATES, 1))))
-        except DynsysError as error:
-            rows.append(TimingRow(name, None, None, str(error).split(": ", 1)[-1]))
+    try:
+        kernel = estimation.compile(outputs=QUANTITIES, uncertainty=UNCERTAIN)
+        rows.append(_kernel(name, kernel, q, qd, np.tile(y, (STATES, 1))))
+    except DynsysError as error:
+        rows.append(TimingRow(name, None, None, str(error).split(": ", 1)[-1]))
     try:
         method = estimation.solve(q[0], qd[0], y).method
         one = _best(lambda k: estimation.solve(q[k], qd[k], y).torque.array, seconds=0.05)
