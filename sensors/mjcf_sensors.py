@@ -9,21 +9,33 @@ import numpy as np
 
 from dynsys.errors import LayoutError
 from dynsys.model.readers.assembly import emit
-from dynsys.model.readers.mjcf import body_name, compiled_model, joint_names, transform_of
+from dynsys.model.readers.mjcf import (
+    body_name,
+    compiled_model,
+    has_any,
+    joint_names,
+    transform_of,
+)
 from dynsys.model.readers.xml_input import MAX_BYTES, PathLike, read_xml
 from dynsys.model.spatial import Transform
 from dynsys.model.tree import KinematicTree
+from dynsys.types import ArrayLike
 from sensors.force_torque import ForceTorque
 from sensors.inertial import Accelerometer, Gyroscope
 from sensors.joint import MotorTorque
 from sensors.mounting import rpy_of
 from sensors.sensor import AbstractSensor
+from sensors.urdf_sensors import grouped
 
 __all__ = ["from_mjcf"]
 
 
 def from_mjcf(
-    path: PathLike, robot: KinematicTree, *, max_bytes: int = MAX_BYTES
+    path: PathLike,
+    robot: KinematicTree,
+    *,
+    max_bytes: int = MAX_BYTES,
+    include_folder: PathLike | None = None,
 ) -> list[AbstractSensor]:
     """Sensors of an MJCF file, on a robot loaded from it; needs the ``mujoco`` package.
 
@@ -34,28 +46,31 @@ def from_mjcf(
     | force, torque     | ForceTorque, three components, between the body and parent  |
     | jointactuatorfrc  | MotorTorque of ratio 1 with the joint's damping and friction|
 
-    ``noise`` becomes the standard deviation.
+    ``noise`` becomes the standard deviation. An actuator force is left out where forces act on
+    its joint that are neither the actuators' nor part of the model: springs, gravity
+    compensation, fluids, tendons. ``max_bytes`` and ``include_folder`` as in ``dynsys.load``.
 
     Warns
     -----
     ModelWarning
-        naming each sensor that is not supported.
+        naming the sensors that are left out; one warning per kind.
     """
     root = read_xml(path, max_bytes)
     if root.tag != "mujoco":
         raise LayoutError(f"{root.file}: an MJCF file starts with <mujoco>")
-    model = compiled_model(root, max_bytes)
+    model, _ = compiled_model(root, max_bytes, include_folder)
     reader = _Reader(model, robot)
     found: list[AbstractSensor] = []
-    notes: list[str] = []
+    notes: dict[str, list[tuple[str, int]]] = {}
     for s in range(model.nsensor):
+        name = model.sensor(s).name or f"sensor{s}"
         try:
-            sensor = reader.sensor(s, model.sensor(s).name or f"sensor{s}")
+            sensor = reader.sensor(s, name)
             sensor.validate(robot)
             found.append(sensor)
         except LayoutError as error:
-            notes.append(f"{root.file}: {error}; left out")
-    emit(notes, stacklevel=2)
+            notes.setdefault(f"{error}; left out", []).append((name, 0))
+    emit(grouped(root.file, notes), stacklevel=2)
     return found
 
 
@@ -84,7 +99,7 @@ class _Reader:
             return self._wrench(s, plain, WRENCH[kind])
         if kind == "jointactfrc":
             return self._joint_force(s, plain)
-        raise LayoutError(f"sensor {name!r}: type {kind!r} is not supported")
+        raise LayoutError(f"type {kind!r} is not supported")
 
     def _std(self, s: int) -> float | None:
         noise = float(self.model.sensor_noise[s])
@@ -107,7 +122,7 @@ class _Reader:
         joint = body
         if body not in self.robot.welds:
             if self.robot.frames.get(body) is None:
-                raise LayoutError(f"sensor {name!r} sits on {body!r}, which has no joint")
+                raise LayoutError(f"it sits on {body!r}, which has no joint")
             number = self.robot.frame(body).body
             joint = self.robot.joint_names[number]
             at = self.robot.frame(self._frame(body)).transform.then(at)
@@ -121,15 +136,49 @@ class _Reader:
         )
 
     def _joint_force(self, s: int, name: str) -> AbstractSensor:
+        """MuJoCo reads what actuators give: ours is the sum of what they and friction give."""
         j = int(self.model.sensor_objid[s])
-        joint, dof = joint_names(self.model)[j], int(self.model.jnt_dofadr[j])
-        if self.model.jnt_stiffness[j]:
-            raise LayoutError(f"sensor {name!r}: joint {joint!r} has a spring")
+        joint = joint_names(self.model)[j]
+        other = self._passive(j)
+        if other:
+            raise LayoutError(f"its joint feels {other} too, which the model does not hold")
+        body = self.robot.bodies[self.robot.joint_index(joint)]
         return MotorTorque(
             name,
             joint,
             gear_ratio=1.0,
-            viscous=float(self.model.dof_damping[dof]),
-            coulomb=float(self.model.dof_frictionloss[dof]),
+            viscous=_first(body.damping),
+            coulomb=_first(body.friction),
             std=self._std(s),
         )
+
+    def _passive(self, j: int) -> str:
+        """Name a force on joint j that neither an actuator nor a linear damper gives, or ''."""
+        model = self.model
+        if has_any(model, "jnt_stiffness", "jnt_stiffnesspoly", at=j):
+            return "a spring"
+        if has_any(model, "dof_dampingpoly", at=int(model.jnt_dofadr[j])):
+            return "damping beyond linear"
+        if has_any(model, "actuator_dampingpoly"):
+            return "damping beyond linear"
+        if model.opt.density or model.opt.viscosity:
+            return "a fluid"
+        lifted = [int(i) for i in np.flatnonzero(model.body_gravcomp)]
+        if not model.jnt_actgravcomp[j] and any(self._carries(j, i) for i in lifted):
+            return "gravity compensation"
+        if has_any(model, "tendon_stiffness", "tendon_stiffnesspoly", "tendon_damping"):
+            return "tendons"
+        if has_any(model, "tendon_dampingpoly", "tendon_frictionloss", "tendon_armature"):
+            return "tendons"
+        return ""
+
+    def _carries(self, j: int, body: int) -> bool:
+        """Tell whether joint j moves a MuJoCo body."""
+        while body > 0 and body != self.model.jnt_bodyid[j]:
+            body = int(self.model.body_parentid[body])
+        return body > 0
+
+
+def _first(values: ArrayLike | None) -> float:
+    """Return the first of the numbers that a joint states, or 0."""
+    return 0.0 if values is None else float(np.ravel(values)[0])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import TypeVar, final
+from typing import Literal, NamedTuple, TypeVar, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +31,8 @@ __all__ = [
 ]
 
 TRIANGLE_TOLERANCE = 1e-3
-"""Relative excess of a principal moment over the sum of the others that rounding explains."""
+"""What the rounding of published digits explains, relative to the largest principal moment: an
+excess over the sum of the others, or a moment below zero."""
 
 MILLIMETRE = 1e-3
 """Radius of gyration next to which 1e-9 of a moment is rounding: point masses in real files."""
@@ -160,35 +161,53 @@ def read_only(array: NDArray[_Scalar]) -> NDArray[_Scalar]:
 # ---- what bodies must satisfy ------------------------------------------------------------
 
 
-def inertia_defect(inertia: Inertia) -> tuple[str, bool] | None:
-    """Return what is wrong with an inertia and whether it is fatal, or None.
+class InertiaDefect(NamedTuple):
+    """What is wrong with an inertia, and how bad it is.
 
-    Fatal: wrong shape, not finite, negative mass, not symmetric, indefinite. Not fatal by
-    itself: principal moments that break the triangle inequality, which no mass distribution
-    does.
+    "fatal": wrong shape, not finite, negative mass, not symmetric. "indefinite": a negative
+    principal moment, beyond the digits of published numbers. "odd": no mass distribution has
+    it, yet the equations of motion stay sound: the triangle inequality is broken.
     """
+
+    reason: str
+    kind: Literal["fatal", "indefinite", "odd"]
+
+
+def inertia_defect(inertia: Inertia) -> InertiaDefect | None:
+    """Return what is wrong with an inertia, or None."""
+    reason = _impossible(inertia)
+    if reason is not None:
+        return InertiaDefect(reason, "fatal")
     about = np.asarray(inertia.about_com)
-    if np.shape(inertia.com) != (3,) or about.shape != (3, 3):
-        return "centre of mass must be 3 numbers and rotational inertia 3 x 3", True
-    if not (np.isfinite(inertia.mass) and np.isfinite(inertia.com).all()):
-        return f"mass {inertia.mass} or centre of mass {inertia.com.tolist()} not finite", True
-    if not np.isfinite(about).all():
-        return "rotational inertia has entries that are not finite", True
-    if inertia.mass < 0:
-        return f"negative mass {inertia.mass:g} kg", True
     scale = float(np.abs(about).max(initial=0.0))
-    if np.abs(about - about.T).max(initial=0.0) > 1e-9 * scale:
-        return "rotational inertia is not symmetric", True
     moments = np.linalg.eigvalsh(about)
     rounding = 1e-9 * (scale + inertia.mass * MILLIMETRE**2)
     if moments[0] < -rounding:
-        return (
-            f"rotational inertia is not positive definite (principal moment {moments[0]:.3g})",
-            True,
+        kind: Literal["indefinite", "odd"]
+        kind = "indefinite" if moments[0] < -TRIANGLE_TOLERANCE * scale else "odd"
+        reason = (
+            f"rotational inertia is not positive definite (principal moment {moments[0]:.3g})"
         )
+        return InertiaDefect(reason, kind)
     if moments[2] > (moments[0] + moments[1]) * (1 + TRIANGLE_TOLERANCE) + rounding:
         listed = ", ".join(f"{m:.4g}" for m in moments)
-        return f"principal moments {listed} break the triangle inequality", False
+        return InertiaDefect(f"principal moments {listed} break the triangle inequality", "odd")
+    return None
+
+
+def _impossible(inertia: Inertia) -> str | None:
+    about = np.asarray(inertia.about_com)
+    if np.shape(inertia.com) != (3,) or about.shape != (3, 3):
+        return "centre of mass must be 3 numbers and rotational inertia 3 x 3"
+    if not (np.isfinite(inertia.mass) and np.isfinite(inertia.com).all()):
+        return f"mass {inertia.mass} or centre of mass {inertia.com.tolist()} not finite"
+    if not np.isfinite(about).all():
+        return "rotational inertia has entries that are not finite"
+    if inertia.mass < 0:
+        return f"negative mass {inertia.mass:g} kg"
+    scale = float(np.abs(about).max(initial=0.0))
+    if np.abs(about - about.T).max(initial=0.0) > 1e-9 * scale:
+        return "rotational inertia is not symmetric"
     return None
 
 
@@ -208,8 +227,9 @@ def check_tree(name: str, bodies: Sequence[Body], *, physical: bool) -> None:
         _check_joint_data(where, body)
         _check_coupling(where, i, bodies)
         defect = inertia_defect(body.inertia)
-        if defect is not None and (physical or defect[1]):
-            raise ModelError(f"{where}: {defect[0]}")
+        if defect is not None and (physical or defect.kind == "fatal"):
+            way_out = "" if defect.kind == "fatal" else "; physical=False accepts it"
+            raise ModelError(f"{where}: {defect.reason}{way_out}")
 
 
 def check_gravity(name: str, gravity: ArrayLike) -> Array:

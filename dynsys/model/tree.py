@@ -58,7 +58,8 @@ class KinematicTree:
     bodies : bodies, each after its parent.
     frames : further named frames; every body's own frame is known by the body's name.
     gravity : acceleration of gravity (3,) in base coordinates, m/s^2.
-    physical : False accepts inertias that no mass distribution has (triangle inequality).
+    physical : False accepts inertias that no mass distribution has: principal moments that
+        break the triangle inequality or are negative.
     welds : fixed joints that were folded away, by name, for sensors that sit in one.
 
     Raises

@@ -241,3 +241,137 @@ def test_assets_must_be_regular_files_of_bounded_size(tmp_path: Path) -> None:
     (assets / "pipe.stl").write_bytes(b"0" * 2000)
     with pytest.raises(ModelError, match="larger than 1000 bytes"):
         load(path, max_bytes=1000)
+
+
+# ---- what a file may leave out, and what it may not do in silence ----------------------------
+
+
+def inverse(path: Path, robot: KinematicTree, seed: int) -> tuple[Any, Any]:
+    """Joint forces of one random motion: ours and MuJoCo's."""
+    model, data = rigid(path)
+    convert, rng = MujocoMap(robot, model), np.random.default_rng(seed)
+    q = robot.random_configuration(rng)
+    v, a = rng.normal(size=(2, robot.nv))
+    data.qpos[:] = convert.q_to_mujoco(q)
+    data.qvel[:] = convert.v_to_mujoco(q, v)
+    data.qacc[:] = convert.a_to_mujoco(q, v, a)
+    mujoco.mj_inverse(model, data)
+    ours = rnea(robot, q, v, a)
+    return ours, convert.tau_from_mujoco(q, data.qfrc_inverse)
+
+
+def test_armature_of_a_free_joint_is_named(tmp_path: Path) -> None:
+    head = '<default><joint armature="0.5"/></default>'
+    free = '<body><joint name="root" type="free"/><geom size="0.1"/></body>'
+    path = write(tmp_path, body_model(free, head))
+    with pytest.warns(ModelWarning, match=r"free joints root \(0\.5 kg\).*omega x v"):
+        robot = load(path)
+    ours, theirs = inverse(path, robot, 0)
+    assert not np.allclose(ours, theirs, rtol=0.01)  # else the warning has no reason
+    path = write(tmp_path, body_model('<body><freejoint/><geom size="0.1"/></body>', head))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        robot = load(path)
+    np.testing.assert_allclose(*inverse(path, robot, 0), rtol=1e-11)
+
+
+def test_armature_and_damping_of_actuators_count_by_the_square_of_the_gear(
+    tmp_path: Path,
+) -> None:
+    if not hasattr(mujoco.MjModel.from_xml_string("<mujoco/>"), "actuator_armature"):
+        pytest.skip("this MuJoCo has no armature of actuators")
+    motors = '<actuator><motor joint="j" gear="-3" armature="0.1" damping="0.2"/></actuator>'
+    path = write(tmp_path, body_model(BALL).replace("</mujoco>", f"{motors}</mujoco>"))
+    robot = quiet(path)
+    np.testing.assert_allclose(robot.armature, [0.9])
+    np.testing.assert_allclose(robot.damping, [1.8])
+    model, _ = rigid(path)
+    model.actuator_damping[:] = 0.0
+    data = mujoco.MjData(model)
+    data.qacc[:] = 2.0
+    mujoco.mj_inverse(model, data)
+    np.testing.assert_allclose(rnea(robot, [0.0], [0.0], [2.0]), data.qfrc_inverse, rtol=1e-11)
+    tendon = '<tendon><fixed name="t"><joint joint="j" coef="1"/></fixed></tendon>'
+    path.write_text(path.read_text().replace("<actuator>", f"{tendon}<actuator>"))
+    path.write_text(path.read_text().replace('motor joint="j"', 'motor tendon="t"'))
+    with pytest.warns(ModelWarning, match="armature of actuators that drive no hinge"):
+        load(path)
+
+
+def test_includes_are_found_beside_the_including_file_as_by_mujoco(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    path = write(tmp_path, body_model('<include file="sub/a.xml"/>'))
+    write(tmp_path, '<mujocoinclude><include file="b.xml"/></mujocoinclude>', "sub/a.xml")
+    write(tmp_path, f"<mujocoinclude>{BALL}</mujocoinclude>", "sub/b.xml")
+    assert quiet(path).joint_names == ("j",)
+    other = BALL.replace('"j"', '"first"')
+    write(tmp_path, f"<mujocoinclude>{other}</mujocoinclude>", "b.xml")
+    assert quiet(path).joint_names == ("first",)
+
+
+def test_the_file_that_mujoco_would_open_is_the_one_that_is_judged(tmp_path: Path) -> None:
+    (tmp_path / "main" / "sub").mkdir(parents=True)
+    path = write(tmp_path, body_model('<include file="sub/a.xml"/>'), "main/m.xml")
+    up = '<mujocoinclude><include file="../b.xml"/></mujocoinclude>'
+    write(tmp_path, up, "main/sub/a.xml")
+    write(tmp_path, f"<mujocoinclude>{BALL}</mujocoinclude>", "main/b.xml")
+    assert quiet(path).joint_names == ("j",)  # beside the including file: within the folder
+    write(tmp_path, f"<mujocoinclude>{BALL}</mujocoinclude>", "b.xml")
+    with pytest.raises(ModelError, match=r"outside the folder.*include_folder"):
+        load(path)  # MuJoCo opens the one beside the main file
+
+
+def test_includes_of_a_folder_that_the_caller_trusts(tmp_path: Path) -> None:
+    write(tmp_path, f"<mujocoinclude>{BALL}</mujocoinclude>", "part.xml")
+    (tmp_path / "inner").mkdir()
+    path = write(tmp_path, body_model('<include file="../part.xml"/>'), "inner/m.xml")
+    assert quiet(path, include_folder=tmp_path).joint_names == ("j",)
+    with pytest.raises(ModelError, match="outside the folder"):
+        quiet(path, include_folder=tmp_path / "elsewhere")
+
+
+ABSENT = """<mujoco><compiler meshdir="meshes" {compiler}/>
+<asset><mesh name="hull" file="hull.stl"/><texture name="wood" type="2d" file="wood.png"/>
+  <material name="wood" texture="wood"/><hfield name="hill" file="hill.png" size="1 1 1 1"/>
+</asset>
+<worldbody><geom type="hfield" hfield="hill"/><geom type="mesh" mesh="hull"/>
+  <body name="b"><joint name="j"/>{inertial}
+  <geom type="mesh" mesh="hull" material="wood" {geom}/><geom size="0.1"/></body></worldbody>
+<contact><exclude body1="world" body2="b"/></contact></mujoco>"""
+STATED = '<inertial pos="0.1 0 0" mass="2" diaginertia="0.1 0.2 0.3"/>'
+
+
+@pytest.mark.parametrize(
+    ("compiler", "inertial", "geom"),
+    [("", STATED, ""), ('inertiagrouprange="1 2"', STATED, ""), ("", "", 'mass="0"')],
+)
+def test_absent_meshes_do_no_harm_where_inertias_are_explicit(
+    tmp_path: Path, compiler: str, inertial: str, geom: str
+) -> None:
+    text = ABSENT.format(compiler=compiler, inertial=inertial, geom=geom)
+    with pytest.warns(ModelWarning, match=r"hull\.stl, hill\.png, wood\.png are absent"):
+        robot = load(write(tmp_path, text))
+    ball = float(4 / 3 * np.pi * 0.1**3 * 1000)
+    assert robot.total_mass == pytest.approx(2.0 if inertial else ball)
+
+
+@pytest.mark.parametrize(
+    ("compiler", "inertial"), [("", ""), ('inertiafromgeom="true"', STATED)]
+)
+def test_an_absent_mesh_that_gives_an_inertia_is_named(
+    tmp_path: Path, compiler: str, inertial: str
+) -> None:
+    text = ABSENT.format(compiler=compiler, inertial=inertial, geom="")
+    with pytest.raises(ModelError, match=r"'hull\.stl' is absent.*body 'b' comes from it"):
+        load(write(tmp_path, text))
+
+
+def test_a_scene_whose_robot_floats_takes_floating_base(tmp_path: Path) -> None:
+    table = '<body name="table"><geom size="1"/></body>'
+    free = '<body name="w"><freejoint name="base"/><geom size="0.1"/>' + BALL + "</body>"
+    path = write(tmp_path, body_model(table + free))
+    assert quiet(path, floating_base=True).joint_names == ("base", "j")
+    fixed = free.replace('<freejoint name="base"/>', "")
+    toy = '<body name="toy"><freejoint/><geom size="0.1"/></body>'
+    with pytest.raises(ModelError, match="exactly one body"):  # which of them shall float?
+        quiet(write(tmp_path, body_model(fixed + toy)), floating_base=True)

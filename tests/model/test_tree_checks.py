@@ -113,12 +113,18 @@ def test_coupling_that_is_not_finite_is_refused() -> None:
         KinematicTree("gears", bodies)
 
 
-def test_unphysical_inertia_is_accepted_on_request_but_not_an_indefinite_one() -> None:
-    bodies = [Body("a", -1, Revolute(), inertia=inertia([1.0, 2.0, 5.0]))]
+@pytest.mark.parametrize("moments", [[1.0, 2.0, 5.0], [1.0, 2.0, -5.0], [1e-3, 1e-3, -1e-8]])
+def test_unphysical_inertia_is_accepted_on_request(moments: list[float]) -> None:
+    bodies = [Body("a", -1, Revolute(), inertia=inertia(moments))]
     assert KinematicTree("odd", bodies, physical=False).n_bodies == 1
-    bodies = [Body("a", -1, Revolute(), inertia=inertia([1.0, 2.0, -5.0]))]
-    with pytest.raises(ModelError, match="not positive definite"):
-        KinematicTree("odd", bodies, physical=False)
+    with pytest.raises(ModelError, match="physical=False accepts it"):
+        KinematicTree("odd", bodies)
+
+
+@pytest.mark.parametrize("wrong", [inertia([1.0, np.nan, 1.0]), LOPSIDED])
+def test_what_is_no_inertia_at_all_is_never_accepted(wrong: Inertia) -> None:
+    with pytest.raises(ModelError):
+        KinematicTree("odd", [Body("a", -1, Revolute(), inertia=wrong)], physical=False)
 
 
 def test_massless_body_and_rounded_triangle_are_accepted() -> None:

@@ -243,9 +243,111 @@ def test_triangle_inequality_warns_or_raises(tmp_path: Path) -> None:
 def test_indefinite_inertia_is_an_error_on_a_body_and_a_warning_on_a_welded_link(
     tmp_path: Path,
 ) -> None:
-    with pytest.raises(ModelError, match=r"link 'a'.*not positive definite"):
+    with pytest.raises(ModelError, match=r"link 'a'.*not positive definite.*inertia='any'"):
         load(one_joint(tmp_path, SADDLE))
     welded = link("w", f'<inertial><mass value="1"/>{SADDLE}</inertial>')
     path = one_joint(tmp_path, UNIT, welded + joint("f", "a", "w", "fixed", ""))
     with pytest.warns(ModelWarning, match="w .*not positive definite"):
         load(path)
+
+
+def test_indefinite_inertia_is_read_on_request_and_judged_with_what_is_welded_to_it(
+    tmp_path: Path,
+) -> None:
+    path = one_joint(tmp_path, SADDLE)
+    with pytest.warns(ModelWarning, match=r"a .*not positive definite"):
+        assert load(path, inertia="any").bodies[0].inertia.about_com[2, 2] == -0.5
+    welded = link("w", f'<inertial><mass value="1"/>{SADDLE}</inertial>')
+    path = one_joint(tmp_path, SADDLE, welded + joint("f", "a", "w", "fixed", ""))
+    with pytest.raises(ModelError, match=r"link 'a'.*principal moment -1\)"):
+        quiet(path)
+
+
+def test_moments_that_are_negative_by_their_last_digit_only_warn(tmp_path: Path) -> None:
+    rounded = '<inertia ixx="1e-3" iyy="1e-3" izz="-1e-8" ixy="0" ixz="0" iyz="0"/>'
+    with pytest.warns(ModelWarning, match="a .*principal moment -1e-08"):
+        load(one_joint(tmp_path, rounded))
+
+
+def test_products_of_inertia_that_are_not_given_are_named(tmp_path: Path) -> None:
+    path = one_joint(tmp_path, '<inertia ixx="1" iyy="1" izz="1" ixy="0.1"/>')
+    with pytest.warns(ModelWarning, match="not given are read as 0, of links: a$"):
+        robot = load(path)
+    np.testing.assert_array_equal(robot.bodies[0].inertia.about_com[0], [1, 0.1, 0])
+
+
+# ---- what other programs write ---------------------------------------------------------------
+
+
+def test_limits_that_make_no_sense_are_none_and_share_a_warning(tmp_path: Path) -> None:
+    crossed = '<limit lower="1" upper="-1" effort="-1" velocity="-2"/>'
+    path = write(
+        tmp_path,
+        *(link(name) for name in ("base", "a", "b")),
+        joint("j", "base", "a", extra=crossed),
+        joint("k", "a", "b", extra=crossed),
+    )
+    with pytest.warns(ModelWarning) as caught:
+        robot = load(path)
+    said = [str(w.message).partition(": ")[2] for w in caught]
+    assert said == [
+        "a negative effort limit is read as none, of joints: j, k",
+        "a negative velocity limit is read as none, of joints: j, k",
+        "a lower limit above the upper one is read as none, of joints: j, k",
+    ]
+    for limit in (*robot.position_limits, robot.effort_limit, robot.velocity_limit):
+        assert np.isinf(limit).all()
+
+
+@pytest.mark.parametrize(("tag", "kind"), [("joint", "spherical"), ("drake:joint", "ball")])
+def test_ball_joints_of_bullet_and_drake(tmp_path: Path, tag: str, kind: str) -> None:
+    ball = joint("b", "base", "a", kind, '<dynamics damping="0.1"/>').replace("joint", tag, 1)
+    path = write(tmp_path, link("base"), link("a"), ball.replace("</joint>", f"</{tag}>"))
+    robot = quiet(path)
+    assert (robot.nq, robot.nv) == (4, 3)
+    np.testing.assert_array_equal(robot.damping, 0.1)
+
+
+def test_a_robot_that_floats_already_gets_no_second_free_joint(tmp_path: Path) -> None:
+    parts = [
+        *(link(name) for name in ("base", "stand", "a", "b")),
+        joint("weld", "base", "stand", "fixed", ""),
+        joint("free", "stand", "a", "floating", ""),
+        joint("j", "a", "b"),
+    ]
+    assert quiet(write(tmp_path, *parts), floating_base=True).joint_names == ("free", "j")
+    arm = joint("k", "base", "c") + link("c")
+    robot = quiet(write(tmp_path, *parts, arm), floating_base=True)
+    assert robot.joint_names == ("root", "k", "free", "j")
+
+
+def test_white_space_before_the_declaration_keeps_the_lines(tmp_path: Path) -> None:
+    path = tmp_path / "r.urdf"
+    content = '\n \n<?xml version="1.0"?>\n<robot name="r">\n<link/></robot>'
+    path.write_text(content)
+    with pytest.raises(ModelError, match="line 5, <link>: attribute 'name' is missing"):
+        load(path)
+
+
+def test_what_xacro_left_where_no_robot_is_read_does_no_harm(tmp_path: Path) -> None:
+    shape = '<visual><geometry><mesh filename="$(find robot)/a.stl"/></geometry></visual>'
+    path = write(
+        tmp_path,
+        '<xacro:property name="m" value="1"/>',
+        link("base"),
+        f'<link name="a">{shape}</link>',
+        joint("j", "base", "a"),
+        '<sensor name="${prefix}imu" type="imu"/>',
+    )
+    with pytest.warns(ModelWarning, match="definitions xacro:property of xacro are not read"):
+        assert load(path).joint_names == ("j",)
+
+
+def test_quaternions_of_urdf_1_1_turn_like_roll_pitch_yaw(tmp_path: Path) -> None:
+    half = np.sqrt(0.5)
+    turned = []
+    for rotation in ('rpy="0 0 1.5707963267948966"', f'quat_xyzw="0 0 {half} {half}"'):
+        origin = f'<origin xyz="1 2 3" {rotation}/>'
+        path = write(tmp_path, link("base"), link("a"), joint("j", "base", "a", extra=origin))
+        turned.append(quiet(path).bodies[0].placement)
+    np.testing.assert_allclose(turned[0].E, turned[1].E, atol=1e-15)

@@ -60,10 +60,22 @@ BROKEN = {
     "short origin": (hinge('<origin xyz="0 0"/>'), "must hold 3 numbers"),
     "infinite origin": (hinge('<origin xyz="0 0 inf"/>'), "must be finite"),
     "zero axis": (hinge('<axis xyz="0 0 0"/>'), "axis of joint 'j' has no direction"),
-    "limits crossed": (hinge('<limit lower="1" upper="0"/>'), "lower limit 1 above upper 0"),
     "negative damping": (hinge('<dynamics damping="-1"/>'), "damping must not be negative"),
     "two origins": (hinge("<origin/><origin/>"), "second <origin>"),
     "xacro": (BASE_A + joint("j", "base", "a") + "<xacro:arm/>", "xacro macros"),
+    "xacro in a link": (
+        link("base", '<xacro:sphere mass="1"/>') + link("a") + joint("j", "base", "a"),
+        "line 1, <link name='base'>: it still holds a xacro macro",
+    ),
+    "xacro in a mass": (
+        heavy("${m}"),
+        "line 1, <mass>: value='\\${m}' is an expression of xacro",
+    ),
+    "xacro in a parent": (
+        BASE_A + joint("j", "$(arg base)", "a"),
+        "<parent>: link='\\$\\(arg base\\)' is an expression of xacro",
+    ),
+    "turned twice": (hinge('<origin rpy="0 0 0" quat_xyzw="0 0 0 1"/>'), "not both"),
 }
 
 

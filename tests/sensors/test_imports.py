@@ -23,6 +23,7 @@ from sensors import (
     from_urdf,
 )
 from sensors.mounting import offset, rpy_of
+from sensors.sensor import AbstractSensor
 from tests.sensors.truth import Motion
 
 URDF = """<robot name="r">
@@ -60,7 +61,7 @@ def test_urdf(tmp_path: Path) -> None:
     robot = dynsys.load(path)
     with pytest.warns(ModelWarning) as caught:
         found = {sensor.name: sensor for sensor in from_urdf(path, robot)}
-    assert set(found) == {"acc", "skin", "imu1", "ft", "ft2"}
+    assert set(found) == {"acc", "skin", "imu1", "ft", "ft_again", "ft2"}
     expected = Accelerometer("acc", "hand", xyz=(1, 2, 3), rpy=(0.1, 0.2, 0.3))
     assert found["acc"] == expected
     assert found["skin"] == LoadCellPlate("skin", "hand")
@@ -70,7 +71,7 @@ def test_urdf(tmp_path: Path) -> None:
     for part in (
         "'eye': type 'camera'",
         "'bad'",
-        "'ft' again",
+        "'ft_again': reads the same as 'ft' at the same place; both are kept",
         "'lost': the robot has no joint",
     ):
         assert part in text
@@ -151,3 +152,157 @@ def test_other_formats_are_refused(tmp_path: Path) -> None:
     for reader in (from_urdf, from_mjcf):
         with pytest.raises(LayoutError, match="starts with"):
             reader(path, robot)
+
+
+# ---- which elements are one device -----------------------------------------------------------
+
+TWO_LINKS = URDF[: URDF.index("  <sensor")]
+POSE = '<origin xyz="1 2 3" rpy="0 0 3.141592653589793"/>'
+GAZEBO_POSE = "<pose>1 2 3.0000000001 0 0 -3.141592653589793</pose>"
+
+
+def imported(folder: Path, text: str) -> tuple[list[AbstractSensor], list[str]]:
+    path = folder / "r.urdf"
+    path.write_text(f"{TWO_LINKS}{text}</robot>")
+    robot = dynsys.load(path)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ModelWarning)
+        found = from_urdf(path, robot)
+    Layout(robot, found)  # names are unique, whatever the file calls them
+    return found, [str(item.message) for item in caught]
+
+
+def own(name: str, kind: str, inside: str = POSE) -> str:
+    at = "joint" if kind == "force_torque" else "link"
+    place = "wrist" if at == "joint" else "hand"
+    return f'<sensor name="{name}" type="{kind}"><parent {at}="{place}"/>{inside}</sensor>'
+
+
+def gazebo(name: str, kind: str, inside: str = GAZEBO_POSE) -> str:
+    place = "wrist" if kind == "force_torque" else "hand"
+    sensor = f'<sensor name="{name}" type="{kind}">{inside}</sensor>'
+    return f'<gazebo reference="{place}">{sensor}</gazebo>'
+
+
+def test_a_sensor_and_its_twin_in_gazebo_are_one_device(tmp_path: Path) -> None:
+    text = own("a", "accelerometer") + own("a", "gyroscope") + gazebo("a", "imu")
+    found, said = imported(tmp_path, text)
+    assert [(s.name, type(s)) for s in found] == [
+        ("a", Accelerometer),
+        ("a/gyroscope", Gyroscope),
+    ]
+    assert said and "'a': described twice; read once" in said[0]
+
+
+def test_an_accelerometer_that_is_an_imu_in_gazebo_is_read_as_the_imu(tmp_path: Path) -> None:
+    found, _ = imported(tmp_path, own("a", "accelerometer") + gazebo("a", "imu"))
+    assert [(s.name, type(s)) for s in found] == [("a", Imu)]
+
+
+def test_twins_may_have_two_names_but_each_sensor_has_one_twin(tmp_path: Path) -> None:
+    text = own("a", "imu") + own("b", "imu") + gazebo("c", "imu")
+    found, said = imported(tmp_path, text)
+    assert [s.name for s in found] == ["a", "b"]
+    assert any("'b': reads the same as 'a' at the same place; both are kept" in s for s in said)
+    found, _ = imported(tmp_path, own("a", "imu") + gazebo("b", "imu") + gazebo("c", "imu"))
+    assert [s.name for s in found] == ["a", "c"]
+
+
+def test_sensors_of_one_name_at_two_places_are_two(tmp_path: Path) -> None:
+    moved = '<origin xyz="1 2 4"/>'
+    text = own("a", "imu") + own("a", "imu", moved) + own("a", "imu", "")
+    found, _ = imported(tmp_path, text)
+    assert [s.name for s in found] == ["a", "a/imu", "a/imu2"]
+
+
+def test_a_twin_at_another_pose_is_named_and_left_out(tmp_path: Path) -> None:
+    cell = "<force_torque><frame>sensor</frame></force_torque>"
+    text = own("ft", "force_torque", cell + POSE) + gazebo("ft", "force_torque", cell)
+    found, said = imported(tmp_path, text)
+    assert [s.name for s in found] == ["ft"] and found[0].xyz == (1, 2, 3)  # type: ignore[attr-defined]
+    assert any("'ft': described for Gazebo at another pose" in line for line in said)
+
+
+def test_deviations_of_gazebo_are_read(tmp_path: Path) -> None:
+    def noise(tag: str, std: float) -> str:
+        axes = (f"<{a}><noise><stddev>{std}</stddev></noise></{a}>" for a in "xyz")
+        return f"<{tag}>{''.join(axes)}</{tag}>"
+
+    both = noise("angular_velocity", 0.1) + noise("linear_acceleration", 0.2)
+    text = own("a", "gyroscope") + gazebo("a", "imu", f"<imu>{both}</imu>")
+    old = "<accel><stddev>0.4</stddev></accel><rate><stddev>0.5</stddev></rate>"
+    text += gazebo("old", "imu", f"<imu><noise>{old}</noise></imu>")
+    wrench = noise("force", 3.0) + noise("torque", 0.3)
+    text += gazebo("ft", "force_torque", f"<force_torque>{wrench}</force_torque>")
+    half = f"<imu>{noise('angular_velocity', 0.1)}</imu>"
+    text += gazebo("half", "imu", half)
+    found, said = imported(tmp_path, text.replace(POSE, ""))
+    stds = {s.name: s.std for s in found}
+    assert stds["a"] == (0.2, 0.2, 0.2, 0.1, 0.1, 0.1)
+    assert stds["old"] == (0.4, 0.4, 0.4, 0.5, 0.5, 0.5)
+    assert stds["ft"] == (0.3, 0.3, 0.3, 3.0, 3.0, 3.0)
+    assert stds["half"] is None
+    assert any("'half': its <stddev> is not read" in line for line in said)
+
+
+def test_poses_of_gazebo_in_degrees(tmp_path: Path) -> None:
+    found, _ = imported(
+        tmp_path, gazebo("a", "imu", '<pose degrees="true">0 0 0 0 0 90</pose>')
+    )
+    assert found[0] == Imu("a", "hand", rpy=(0, 0, np.pi / 2))
+    away = gazebo("a", "imu", '<pose relative_to="arm">0 0 0 0 0 0</pose>')
+    found, said = imported(tmp_path, away)
+    assert not found and "relative to the link" in said[0]
+
+
+def test_one_warning_per_kind_and_one_broken_sensor_breaks_no_other(tmp_path: Path) -> None:
+    cameras = "".join(gazebo(f"eye{k}", "camera") for k in range(30))
+    xacro = own("left", "imu", '<origin xyz="${x} 0 0"/>') + own("a", "imu")
+    found, said = imported(tmp_path, cameras + xacro)
+    assert [s.name for s in found] == ["a"]
+    assert len(said) == 2
+    assert any("sensors 'eye0', 'eye1'" in s and "22 more: type 'camera'" in s for s in said)
+    assert any("'left': attribute xyz='${x}' is not a number" in s for s in said)
+
+
+PASSIVE = """<mujoco><option {fluid}/><worldbody><body name="a" pos="0 0 1">
+  <joint name="j" axis="0 1 0" {joint}/><geom size=".1" mass="2" pos=".3 0 0"/>
+  <body name="b" pos=".5 0 0" {body}><joint name="k" axis="0 1 0"/>
+    <geom size=".1" mass="1" pos=".2 0 0"/></body></body></worldbody>
+  <tendon><fixed {tendon}><joint joint="j" coef="1"/></fixed></tendon>
+  <actuator><motor joint="j"/></actuator>
+  <sensor><jointactuatorfrc name="force" joint="j"/></sensor></mujoco>"""
+
+
+@pytest.mark.parametrize(
+    ("stated", "feels"),
+    [
+        ({}, ""),
+        ({"body": 'gravcomp="0.8"'}, "gravity compensation"),
+        ({"body": 'gravcomp="0.8"', "joint": 'actuatorgravcomp="true"'}, ""),
+        ({"joint": 'stiffness="1"'}, "a spring"),
+        ({"fluid": 'density="100" viscosity="1"'}, "a fluid"),
+        ({"tendon": 'stiffness="1"'}, "tendons"),
+    ],
+)
+def test_actuator_forces_are_read_where_they_are_all_that_drives(
+    tmp_path: Path, stated: dict[str, str], feels: str
+) -> None:
+    mujoco = pytest.importorskip("mujoco")
+    empty = dict.fromkeys(("fluid", "joint", "body", "tendon"), "")
+    path = tmp_path / "arm.xml"
+    path.write_text(PASSIVE.format(**empty | stated))
+    robot = dynsys.load(path)
+    model = mujoco.MjModel.from_xml_path(str(path))
+    data = mujoco.MjData(model)
+    data.qpos[:], data.qvel[:], data.ctrl[:] = (0.3, 0.2), (0.5, 0.1), 0.7
+    mujoco.mj_forward(model, data)
+    state = [np.array(x) for x in (data.qpos, data.qvel, data.qacc)]
+    motion = Motion(robot, *state, np.zeros((robot.n_bodies, 6)))
+    agrees = np.allclose(motion.reading(MotorTorque("m", "j", 1.0)), data.sensordata)
+    assert agrees == (not feels)  # MuJoCo itself says which forces count
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ModelWarning)
+        found = from_mjcf(path, robot)
+    assert len(found) == (0 if feels else 1)
+    assert any(f"its joint feels {feels}" in str(w.message) for w in caught) == bool(feels)

@@ -21,6 +21,7 @@ def load(
     gravity: ArrayLike | None = None,
     inertia: InertiaPolicy = "warn",
     max_bytes: int = MAX_BYTES,
+    include_folder: PathLike | None = None,
 ) -> KinematicTree:
     """Read a robot from a URDF or MJCF file; the root element tells which.
 
@@ -28,13 +29,17 @@ def load(
     ----------
     path : the file (``.urdf``, ``.xml``).
     floating_base : put the root link of a URDF file, or the one body of an MJCF file that is
-        welded to the world, on a free joint called "root"; else it is the base.
+        welded to the world, on a free joint called "root"; else it is the base. A robot that
+        floats already stays as it is.
     mimic : "independent" gives joints that mimic others a freedom of their own (with a
         warning), "couple" makes them follow their leader. In MJCF these are the linear joint
         equalities, hard where MuJoCo's are soft.
     gravity : (3,) in base coordinates, m/s^2; None for the file's, or (0, 0, -9.81).
-    inertia : "warn" about or, with "strict", refuse inertias that no mass distribution has.
+    inertia : "warn" about or, with "strict", refuse inertias that no mass distribution has;
+        "any" also takes those with a negative principal moment.
     max_bytes : largest file that is read.
+    include_folder : folder below which the files that an MJCF file includes must lie; None for
+        that of the file itself. Name another one only if you trust the file.
 
     Raises
     ------
@@ -44,14 +49,15 @@ def load(
     Warns
     -----
     ModelWarning
-        mimic joints, damping and friction, unphysical inertias, bodies without inertia.
+        mimic joints, damping and friction, unphysical inertias, bodies without inertia, limits
+        that make no sense, and whatever else a file holds that a robot has no place for.
 
     Examples
     --------
     >>> import dynsys                                         # doctest: +SKIP
     >>> robot = dynsys.load("arm.urdf", floating_base=True)   # doctest: +SKIP
     """
-    options = ReadOptions(floating_base, mimic, gravity, inertia, max_bytes)
+    options = ReadOptions(floating_base, mimic, gravity, inertia, max_bytes, include_folder)
     root = read_xml(path, max_bytes)
     if root.tag == "robot":
         tree, notes = urdf_from_node(root, options)

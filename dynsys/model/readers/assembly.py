@@ -15,6 +15,7 @@ import numpy as np
 
 from dynsys.errors import ModelError, ModelWarning
 from dynsys.model.body import Body, Coupling, Frame, Weld, inertia_defect
+from dynsys.model.readers.xml_input import PathLike
 from dynsys.model.spatial import Inertia, Transform, without_rounding
 from dynsys.model.tree import KinematicTree
 from dynsys.types import Array, ArrayLike
@@ -31,7 +32,7 @@ __all__ = [
 ]
 
 MimicPolicy: TypeAlias = Literal["independent", "couple"]
-InertiaPolicy: TypeAlias = Literal["warn", "strict"]
+InertiaPolicy: TypeAlias = Literal["warn", "strict", "any"]
 
 
 def check_policies(mimic: str, inertia: str) -> None:
@@ -54,6 +55,7 @@ class ReadOptions:
     gravity: ArrayLike | None
     inertia: InertiaPolicy
     max_bytes: int
+    include_folder: PathLike | None = None
 
     def __post_init__(self) -> None:
         check_policies(self.mimic, self.inertia)
@@ -90,6 +92,7 @@ class Assembly:
         self._welds: dict[str, Weld] = {}  # by link, parents before children
         self._welded_to: dict[str, str] = {}
         self._hanging: dict[str, list[int]] = {}
+        self._doubts: dict[str, list[str]] = {}
         self._unphysical: list[str] = []
         self._rotors: list[str] = []
 
@@ -97,21 +100,26 @@ class Assembly:
         """Remember a warning for the user."""
         self.notes.append(f"{self.source}: {text}")
 
-    def inspect(self, link: str, inertia: Inertia, *, welded: bool = False) -> None:
+    def doubt(self, kind: str, name: str) -> None:
+        """Remember what is odd about one part; parts of one kind share a warning."""
+        self._doubts.setdefault(kind, []).append(name)
+
+    def inspect(self, link: str, inertia: Inertia) -> None:
         """Raise on an impossible inertia; remember one that no mass distribution has.
 
-        Of a welded link only the sum with its carrier enters the equations of motion: an
-        indefinite rotational inertia is remembered, and the sum is judged by the tree.
+        Only the sum of a body and the links welded to it enters the equations of motion:
+        :meth:`finish` judges whether it is indefinite.
         """
         if inertia.mass == 0 and inertia.about_com.any():
             self._rotors.append(link)
         defect = inertia_defect(inertia)
         if defect is None:
             return
-        reason, fatal = defect
-        if fatal and not (welded and _finite(inertia) and inertia.mass >= 0):
-            raise ModelError(f"{self.source}: link {link!r}: {reason}; correct its inertia")
-        self._unphysical.append(f"{link} ({reason})")
+        if defect.kind == "fatal":
+            raise ModelError(
+                f"{self.source}: link {link!r}: {defect.reason}; correct its inertia"
+            )
+        self._unphysical.append(f"{link} ({defect.reason})")
 
     def add(self, body: Body) -> int:
         """Append a body and return its number."""
@@ -124,7 +132,7 @@ class Assembly:
         self.frames[link] = Frame(body, transform)
         if body < 0:
             return
-        self.inspect(link, inertia, welded=True)
+        self.inspect(link, inertia)
         carrier = self.bodies[body]
         total = carrier.inertia.plus(inertia.seen_from(transform))
         self.bodies[body] = replace(carrier, inertia=total)
@@ -197,6 +205,8 @@ class Assembly:
     def finish(self, gravity: ArrayLike, inertia: InertiaPolicy) -> KinematicTree:
         """Return the validated tree; notes then hold every warning."""
         self._judge_inertias(inertia)
+        for kind, names in self._doubts.items():
+            self.note(f"{kind}: {listing(names)}")
         if self._rotors:
             self.note(
                 f"links {listing(self._rotors)} have no mass but a rotational inertia, which is"
@@ -238,12 +248,14 @@ class Assembly:
         text = f"no mass distribution has the inertia of {listing(self._unphysical)}"
         if inertia == "strict":
             raise ModelError(f"{self.source}: {text}; correct it, or read with inertia='warn'")
+        for body in self.bodies:  # the sums with what is welded to them
+            defect = inertia_defect(body.inertia)
+            if inertia == "warn" and defect is not None and defect.kind == "indefinite":
+                raise ModelError(
+                    f"{self.source}: link {body.name!r}: {defect.reason}; correct its inertia,"
+                    " or read with inertia='any'"
+                )
         self.note(f"{text}; used as they are")
-
-
-def _finite(inertia: Inertia) -> bool:
-    parts = (inertia.mass, inertia.com, inertia.about_com)
-    return all(bool(np.isfinite(part).all()) for part in parts)
 
 
 def _nonzero(value: ArrayLike | None) -> bool:

@@ -9,15 +9,18 @@ last joint; where that is not MuJoCo's body origin, the frame ``body/origin`` is
 
 Files of unknown origin: the main file and everything it includes is read by ``xml_input``
 first (no document types, bounded size and nesting); included files must lie below the folder of
-the main file; assets must be regular files of bounded size; elements that MuJoCo's compiler
-multiplies (replicate, composite, flexcomp) and images it makes must stay within bounds. MuJoCo
-itself opens no network connection.
+the main file, or one that the caller names; assets must be regular files of bounded size;
+elements that MuJoCo's compiler multiplies (replicate, composite, flexcomp) and images it makes
+must stay within bounds. MuJoCo itself opens no network connection.
+
+Meshes and images that are absent are stood in for, where no inertia depends on them.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
@@ -27,10 +30,10 @@ from dynsys.distribution import install
 from dynsys.errors import ModelError
 from dynsys.model.joints import AbstractJoint, Free, Prismatic, Revolute, Spherical
 from dynsys.model.readers.assembly import Assembly, MimicPolicy, ReadOptions, compose, listing
-from dynsys.model.readers.xml_input import Node, read_xml
+from dynsys.model.readers.xml_input import Node, PathLike, read_xml
 from dynsys.model.spatial import Inertia, Transform, quaternion_to_rotation, without_rounding
 from dynsys.model.tree import Body, Coupling, Frame, KinematicTree
-from dynsys.types import Array
+from dynsys.types import Array, BoolArray
 
 __all__ = [
     "BALL",
@@ -39,6 +42,7 @@ __all__ = [
     "SLIDE",
     "body_name",
     "compiled_model",
+    "has_any",
     "joint_names",
     "mjcf_from_node",
     "transform_of",
@@ -47,11 +51,12 @@ __all__ = [
 
 def mjcf_from_node(root: Node, options: ReadOptions) -> tuple[KinematicTree, list[str]]:
     """Return the tree of the file behind ``root`` and the warnings it deserves."""
-    model = compiled_model(root, options.max_bytes)
+    model, notes = compiled_model(root, options.max_bytes, options.include_folder)
     from mujoco import mjtDisableBit  # there, now that a model is compiled
 
     name = bytes(model.names).split(b"\0", 1)[0].decode(errors="replace")
     reader = ModelReader(model, Assembly(name or Path(root.file).stem, root.file))
+    reader.assembly.notes.extend(notes)
     reader.read_bodies(options.floating_base)
     reader.read_equalities(options.mimic)
     reader.note_unread()
@@ -74,12 +79,44 @@ _MULTIPLIED = ("replicate", "composite", "flexcomp")
 _AREAS = (("texture", "width", "height"), ("hfield", "nrow", "ncol"))
 
 
-def check_referenced_files(root: Node, max_bytes: int) -> None:
+@final
+@dataclass(frozen=True, eq=False)
+class _Include:
+    """Where included files are looked up: ``main`` first, then beside the including file.
+
+    They must lie below ``bound``.
+    """
+
+    main: Path
+    bound: Path
+
+    def target(self, node: Node) -> Path:
+        """File that a node includes: the one that MuJoCo opens."""
+        name = node.attributes["file"]
+        beside = Path(node.file).resolve().parent
+        try:
+            places = [(folder / name).resolve() for folder in (self.main, beside)]
+            target = next((place for place in places if place.exists()), places[0])
+        except (OSError, ValueError, RuntimeError) as error:
+            raise node.error(f"{name!r} cannot be read: {error}") from None
+        if not target.is_relative_to(self.bound):
+            raise node.error(
+                f"{name!r} lies outside the folder {self.bound}; refused: move it below, or"
+                " load with include_folder=... if you trust what lies there"
+            )
+        return target
+
+
+def check_referenced_files(
+    root: Node, max_bytes: int, include_folder: PathLike | None = None
+) -> None:
     """Raise ModelError if the file includes, refers to or expands to something unsafe."""
     folder = Path(root.file).resolve().parent
+    bound = folder if include_folder is None else Path(include_folder).resolve()
+    include = _Include(folder, bound)
     included: dict[Path, Node] = {Path(root.file).resolve(): root}
-    nodes = list(_with_included(root, folder, max_bytes, included))
-    _expanded(root, folder, included, {})
+    nodes = list(_with_included(root, include, max_bytes, included))
+    _expanded(root, include, included, {})
     folders = {Path()}
     for node in nodes:
         _check_area(node)
@@ -129,7 +166,7 @@ def _product(words: str) -> float:
 
 
 def _expanded(
-    node: Node, folder: Path, included: Mapping[Path, Node], sizes: dict[Path, float]
+    node: Node, include: _Include, included: Mapping[Path, Node], sizes: dict[Path, float]
 ) -> float:
     """Elements that a node becomes: those below it, times its count, with what it includes.
 
@@ -137,12 +174,12 @@ def _expanded(
     """
     size = 1.0
     if node.tag == "include" and "file" in node.attributes:
-        target = _target(node, folder)
+        target = include.target(node)
         if target in included and target not in sizes:
             sizes[target] = 0.0  # within itself: MuJoCo refuses that
-            sizes[target] = _expanded(included[target], folder, included, sizes)
+            sizes[target] = _expanded(included[target], include, included, sizes)
         size += sizes.get(target, 0.0)
-    size += sum(_expanded(child, folder, included, sizes) for child in node.children)
+    size += sum(_expanded(child, include, included, sizes) for child in node.children)
     if node.tag in _MULTIPLIED:
         size *= _product(node.attributes.get("count", "1"))
     if size > MAX_EXPANDED and node.tag in (*_MULTIPLIED, "mujoco"):
@@ -150,44 +187,33 @@ def _expanded(
     return size
 
 
-def _target(node: Node, folder: Path) -> Path:
-    """File that a node includes, below the folder of the main file."""
-    name = node.attributes["file"]
-    try:
-        target = (folder / name).resolve()
-    except (OSError, ValueError, RuntimeError) as error:
-        raise node.error(f"{name!r} cannot be read: {error}") from None
-    if not target.is_relative_to(folder):
-        raise node.error(
-            f"{name!r} lies outside the folder of the main file; refused: move it below"
-        )
-    return target
-
-
 def _with_included(
-    root: Node, folder: Path, max_bytes: int, included: dict[Path, Node]
+    root: Node, include: _Include, max_bytes: int, included: dict[Path, Node]
 ) -> Iterator[Node]:
     for node in root.walk():
         yield node
         if node.tag not in ("include", "model") or "file" not in node.attributes:
             continue
-        target = _target(node, folder)
+        target = include.target(node)
         if len(included) > MAX_INCLUDED:
             raise node.error(f"more than {MAX_INCLUDED} included files; refused")
         if target not in included:
             included[target] = read_xml(target, max_bytes)
-            yield from _with_included(included[target], folder, max_bytes, included)
+            yield from _with_included(included[target], include, max_bytes, included)
 
 
 # ---- bodies, frames and couplings of a compiled model ----------------------------------------
 
 FREE, BALL, SLIDE, HINGE = range(4)  # mujoco.mjtJoint
 EQUALITY_JOINT = 2  # mujoco.mjtEq.mjEQ_JOINT
+AT_JOINT = (0, 1)  # mujoco.mjtTrn: mjTRN_JOINT, mjTRN_JOINTINPARENT
 KIND_NAME = {FREE: "free", BALL: "ball", SLIDE: "slide", HINGE: "hinge"}
 
 
-def compiled_model(root: Node, max_bytes: int) -> Any:
-    """``mujoco.MjModel`` of the file behind ``root``, once what it refers to is checked."""
+def compiled_model(
+    root: Node, max_bytes: int, include_folder: PathLike | None = None
+) -> tuple[Any, list[str]]:
+    """``mujoco.MjModel`` of the file behind ``root``, once checked, and notes for the user."""
     try:
         import mujoco
     except ImportError as error:
@@ -195,11 +221,77 @@ def compiled_model(root: Node, max_bytes: int) -> Any:
             f"{root.file}: reading MJCF needs the mujoco package ({error});"
             f" run: {install('mujoco')}"
         ) from None
-    check_referenced_files(root, max_bytes)
+    check_referenced_files(root, max_bytes, include_folder)
+    refused = (ValueError, RuntimeError, MemoryError, mujoco.FatalError)
     try:
-        return mujoco.MjModel.from_xml_path(root.file)
-    except (ValueError, RuntimeError, MemoryError, mujoco.FatalError) as error:
-        raise ModelError(f"{root.file}: MuJoCo cannot compile it: {error}") from None
+        return mujoco.MjModel.from_xml_path(root.file), []
+    except refused as error:
+        reason = ModelError(f"{root.file}: MuJoCo cannot compile it: {error}")
+    try:
+        spec = mujoco.MjSpec.from_file(root.file)
+        absent = _stand_in(spec, root.file)
+        if absent:
+            return spec.compile(), [
+                f"{root.file}: files {listing(absent)} are absent; no inertia depends on them"
+            ]
+    except (AttributeError, *refused):  # before MuJoCo 3.2, or broken in other ways too
+        pass
+    raise reason from None
+
+
+def _stand_in(spec: Any, file: str) -> list[str]:
+    """Put small shapes in the place of absent meshes and images; return their names.
+
+    ModelError where a body's inertia would come from an absent mesh.
+    """
+    from mujoco import mjtBuiltin, mjtTexture
+
+    def is_absent(name: str, folder: str) -> bool:
+        places = (Path(folder, name), Path(folder, Path(name).name))
+        return bool(name) and not any((Path(file).parent / p).is_file() for p in places)
+
+    meshes = {m.name: m for m in spec.meshes if is_absent(m.file, spec.meshdir)}
+    for geom in spec.geoms:
+        if geom.meshname in meshes and _gives_inertia(geom, spec):
+            raise ModelError(
+                f"{file}: mesh {meshes[geom.meshname].file!r} is absent, and the inertia of"
+                f" body {geom.parent.name!r} comes from it; add the file, or an <inertial>"
+            )
+    absent = [mesh.file for mesh in meshes.values()]
+    for mesh in meshes.values():
+        mesh.file, mesh.uservert, mesh.userface = "", _TETRAHEDRON, _TETRAHEDRON_FACES
+    for field in spec.hfields:
+        if is_absent(field.file, spec.meshdir):
+            absent.append(field.file)
+            field.file, field.nrow, field.ncol, field.userdata = "", 2, 2, [0.0, 0.0, 0.0, 1.0]
+    for image in spec.textures:
+        gone = [n for n in (image.file, *image.cubefiles) if is_absent(n, spec.texturedir)]
+        if gone:
+            absent.extend(gone)
+            image.file, image.cubefiles = "", [""] * 6
+            image.builtin, image.width = mjtBuiltin.mjBUILTIN_FLAT, 1
+            image.height = 1 if image.type == mjtTexture.mjTEXTURE_2D else 6
+    for skin in list(spec.skins):
+        if is_absent(skin.file, spec.meshdir):
+            absent.append(skin.file)
+            spec.delete(skin)
+    return absent
+
+
+_TETRAHEDRON = [0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0]
+_TETRAHEDRON_FACES = [0, 2, 1, 0, 1, 3, 0, 3, 2, 1, 2, 3]
+
+
+def _gives_inertia(geom: Any, spec: Any) -> bool:
+    """Tell whether MuJoCo would find the inertia of a geom's body from the geom's shape."""
+    from mujoco import mjtInertiaFromGeom
+
+    rule, (first, last) = spec.compiler.inertiafromgeom, spec.compiler.inertiagrouprange
+    if rule == mjtInertiaFromGeom.mjINERTIAFROMGEOM_FALSE or geom.parent.name == "world":
+        return False
+    stated = geom.parent.explicitinertial and rule != mjtInertiaFromGeom.mjINERTIAFROMGEOM_TRUE
+    weightless = geom.mass == 0 or (not geom.mass > 0 and geom.density == 0)
+    return not stated and not weightless and bool(first <= geom.group <= last)
 
 
 def joint_names(model: Any) -> list[str]:
@@ -259,13 +351,15 @@ class ModelReader:
                 self.assembly.frames[name] = frame
 
     def _floating_body(self) -> int:
-        top = [i for i in range(1, self.model.nbody) if self.model.body_parentid[i] == 0]
-        joints = [int(self.model.body_jntnum[i]) for i in top]
-        if len(top) == 1 and joints == [0]:
-            return top[0]
-        first = int(self.model.body_jntadr[top[0]]) if top else -1
-        if len(top) == 1 and first >= 0 and self.model.jnt_type[first] == FREE:
+        """Body below the world that a free joint shall carry; -1 where the robot floats."""
+        model = self.model
+        top = [i for i in range(1, model.nbody) if model.body_parentid[i] == 0]
+        moving = set(model.body_rootid[model.jnt_bodyid].tolist())
+        welded = [i for i in top if i in moving and model.body_jntnum[i] == 0]
+        if FREE in model.jnt_type and not welded:  # beside a welded one it may be an object
             return -1
+        if len(top) == 1 and model.body_jntnum[top[0]] == 0:
+            return top[0]
         raise ModelError(
             f"{self.assembly.source}: floating_base=True needs exactly one body below"
             " <worldbody>, free or welded to it; put <freejoint/> where you want it"
@@ -331,8 +425,8 @@ class ModelReader:
         if isinstance(joint, Free):
             dofs = dofs[[3, 4, 5, 0, 1, 2]]
         stated: dict[str, Any] = {
-            "armature": model.dof_armature[dofs],
-            "damping": model.dof_damping[dofs],
+            "armature": model.dof_armature[dofs] + self._of_actuators("armature", j),
+            "damping": model.dof_damping[dofs] + self._of_actuators("damping", j),
             "friction": model.dof_frictionloss[dofs],
         }
         if model.jnt_limited[j] and joint.nq == 1:
@@ -340,6 +434,19 @@ class ModelReader:
         if model.jnt_actfrclimited[j] and joint.nq == 1:
             stated["effort_limit"] = float(np.abs(model.jnt_actfrcrange[j]).max())
         return stated
+
+    def _of_actuators(self, what: str, j: int) -> float:
+        """Rotor inertia or damping that the actuators of a hinge or slide add: gear^2 times."""
+        values = getattr(self.model, f"actuator_{what}", None)  # from MuJoCo 4 on
+        if values is None or self.model.jnt_type[j] not in (HINGE, SLIDE):
+            return 0.0
+        drives = self._drives(j)
+        return float(np.sum(values[drives] * self.model.actuator_gear[drives, 0] ** 2))
+
+    def _drives(self, j: int) -> BoolArray:
+        """Actuators (nu,) that act on joint j."""
+        at_joint = np.isin(self.model.actuator_trntype, AT_JOINT)
+        return np.asarray(at_joint & (self.model.actuator_trnid[:, 0] == j))
 
     def _inertia(self, i: int) -> Inertia:
         model = self.model
@@ -386,13 +493,49 @@ class ModelReader:
         model = self.model
         limited = np.asarray(model.jnt_limited, dtype=bool)
         for present, what in (
-            (np.any(model.jnt_stiffness), "joint springs"),
+            (has_any(model, "jnt_stiffness", "jnt_stiffnesspoly"), "joint springs"),
             (np.any(model.body_gravcomp), "gravity compensation"),
             (model.opt.density or model.opt.viscosity, "fluid forces"),
             (np.any(np.asarray(model.body_mocapid) >= 0), "motion of mocap bodies"),
             (model.ntendon, "tendons"),
             (model.nflex, "flexible bodies"),
             (np.any(limited & (np.asarray(model.jnt_type) == BALL)), "limits of ball joints"),
+            (has_any(model, "dof_dampingpoly", "actuator_dampingpoly"), "nonlinear dampers"),
+            (self._rotors_elsewhere(), "armature of actuators that drive no hinge or slide"),
         ):
             if present:
                 self.assembly.note(f"{what} are in the file but not part of the model")
+        self._note_free_armature()
+
+    def _rotors_elsewhere(self) -> bool:
+        rotors = np.asarray(getattr(self.model, "actuator_armature", np.zeros(0))) != 0
+        for j in range(self.model.njnt if rotors.any() else 0):
+            if self.model.jnt_type[j] in (HINGE, SLIDE):
+                rotors &= ~self._drives(j)
+        return bool(rotors.any())
+
+    def _note_free_armature(self) -> None:
+        """MuJoCo's tau of a free joint is a (vdot + w x v), ours a vdot, in body axes."""
+        model = self.model
+        loaded = [
+            f"{self.names[j]} ({armature:g} kg)"
+            for j in range(model.njnt)
+            if model.jnt_type[j] == FREE
+            and (armature := float(model.dof_armature[model.jnt_dofadr[j]])) != 0
+        ]
+        if loaded:
+            self.assembly.note(
+                f"armature of free joints {listing(loaded)} acts along the axes of the body"
+                " here, along those of the world in MuJoCo: where the body turns and travels,"
+                " the forces differ by armature * (omega x v); write <freejoint/>, which takes"
+                ' no armature from the default class, or armature="0"'
+            )
+
+
+def has_any(model: Any, *fields: str, at: int | None = None) -> bool:
+    """Tell whether one of the fields, or its row ``at``, holds a nonzero.
+
+    Older MuJoCos lack some of the fields.
+    """
+    found = [np.asarray(getattr(model, field)) for field in fields if hasattr(model, field)]
+    return any(bool(np.any(values if at is None else values[at])) for values in found)

@@ -40,7 +40,8 @@ def from_pinocchio(model: Any, *, inertia: InertiaPolicy = "warn") -> KinematicT
     Parameters
     ----------
     model : a ``pinocchio.Model``.
-    inertia : "warn" about or, with "strict", refuse inertias that no mass distribution has.
+    inertia : "warn" about or, with "strict", refuse inertias that no mass distribution has;
+        "any" also takes those with a negative principal moment.
 
     Raises
     ------

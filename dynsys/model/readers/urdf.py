@@ -1,13 +1,15 @@
 """URDF reader: a robot description file to a KinematicTree. No mesh is ever opened.
 
-Reads links (inertial), joints (revolute, continuous, prismatic, planar, floating, fixed),
-limits, dynamics (damping, friction; armature where a file gives it) and mimic. The XML layer
-and the reason for it are in :mod:`dynsys.model.readers.xml_input`.
+Reads links (inertial), joints (revolute, continuous, prismatic, planar, floating, fixed; also
+Bullet's spherical and Drake's ball), limits, dynamics (damping, friction; armature where a file
+gives it) and mimic. The XML layer and the reason for it are in
+:mod:`dynsys.model.readers.xml_input`.
 
 Fixed joints are folded: the child's inertia goes to the body that carries it, and its frame
 stays in ``robot.frames`` under the link's name and, where no link has that name, under the
 fixed joint's. Links welded to a fixed base sit on body -1 and their inertia is dropped. A
-joint without <limit> is unlimited; a link without <inertial> is massless.
+joint without <limit>, or with a lower limit above the upper one, is unlimited; a link without
+<inertial> is massless.
 Joints are numbered depth first, children in the order of their joints' names, as Pinocchio
 and urdfdom number them.
 """
@@ -21,10 +23,16 @@ from typing import Any, final
 import numpy as np
 
 from dynsys.errors import ModelError, nearest_name
-from dynsys.model.joints import AbstractJoint, Free, Planar, Prismatic, Revolute
+from dynsys.model.joints import AbstractJoint, Free, Planar, Prismatic, Revolute, Spherical
 from dynsys.model.readers.assembly import Assembly, MimicPolicy, ReadOptions, compose, listing
 from dynsys.model.readers.xml_input import Node
-from dynsys.model.spatial import Inertia, Transform, rotation_from_rpy
+from dynsys.model.spatial import (
+    Inertia,
+    Transform,
+    quaternion_to_rotation,
+    rotation_from_rpy,
+    without_rounding,
+)
 from dynsys.model.tree import STANDARD_GRAVITY, Body, Coupling, Frame, KinematicTree
 
 __all__ = ["urdf_from_node"]
@@ -34,10 +42,11 @@ ROOT_JOINT = "root"
 
 def urdf_from_node(root: Node, options: ReadOptions) -> tuple[KinematicTree, list[str]]:
     """Return the tree of a parsed ``<robot>`` and the warnings it deserves."""
-    links, joints = read_links(root), read_joints(root)
-    base = _root_link(root, links, joints)
+    check_expanded(root)
     name = root.attributes.get("name", "").strip() or Path(root.file).stem
     assembly = Assembly(name, root.file)
+    links, joints = read_links(root, assembly), read_joints(root)
+    base = _root_link(root, links, joints)
     _note_unread(root, assembly)
     _assemble(assembly, base, links, joints, options.floating_base)
     _follow(assembly, joints, options.mimic)
@@ -85,7 +94,7 @@ def _assemble(
         carried_by.setdefault(joints[name].parent, []).append(joints[name])
 
     place: dict[str, Frame] = {base: Frame(-1, Transform.identity())}
-    if floating_base:
+    if floating_base and not _floats(base, carried_by):
         root = Body(base, -1, Free(), inertia=links[base], joint_name=ROOT_JOINT)
         place[base] = Frame(assembly.add(root), Transform.identity())
     else:
@@ -102,7 +111,7 @@ def _assemble(
             if joint.name not in links:
                 assembly.frames[joint.name] = place[joint.child]
         else:
-            body = joint_body(joint, parent.body, placement, links[joint.child])
+            body = joint_body(joint, parent.body, placement, links[joint.child], assembly)
             place[joint.child] = Frame(assembly.add(body), Transform.identity())
             assembly.hang(place[joint.child].body, joint.parent)
         waiting.extend(carried_by.get(joint.child, ()))
@@ -112,6 +121,17 @@ def _assemble(
             f"{assembly.source}: links {listing(lost)} form a loop that the root link"
             f" {base!r} does not reach; cut one of their joints"
         )
+
+
+def _floats(base: str, carried_by: dict[str, list[Joint]]) -> bool:
+    """Tell whether all that moves on the root link, or on what is welded to it, floats."""
+    found: list[Joint] = []
+    waiting = [base]
+    while waiting:
+        joints = carried_by.get(waiting.pop(), ())
+        waiting.extend(joint.child for joint in joints if joint.is_fixed)
+        found.extend(joint for joint in joints if not joint.is_fixed)
+    return bool(found) and all(joint.type == "floating" for joint in found)
 
 
 # ---- what needs a word -----------------------------------------------------------------------
@@ -145,9 +165,10 @@ def _follow(assembly: Assembly, joints: dict[str, Joint], mimic: MimicPolicy) ->
 
 
 def _note_unread(root: Node, assembly: Assembly) -> None:
-    if is_xacro(root) and any(node.tag.startswith("xacro:") for node in root.children):
-        raise root.error("the file still holds xacro macros; expand it with xacro first")
-    strange = [n.tag for n in root.children if n.tag.endswith("joint") and n.tag != "joint"]
+    left = [node.tag for node in root.children if node.tag.startswith("xacro:")]
+    if left:
+        assembly.note(f"the definitions {listing(sorted(set(left)))} of xacro are not read")
+    strange = [n.tag for n in root.children if n.tag.endswith("joint") and n.tag not in JOINTS]
     if strange:
         assembly.note(f"elements {listing(sorted(set(strange)))} are not read")
     rotors = [
@@ -163,9 +184,42 @@ def _note_unread(root: Node, assembly: Assembly) -> None:
         )
 
 
+# ---- what xacro left behind ------------------------------------------------------------------
+
+XACRO_DEFINITIONS = ("xacro:arg", "xacro:macro", "xacro:property")
+"""Elements that add nothing to a robot by themselves."""
+
+UNREAD = ("visual", "collision", "material", *XACRO_DEFINITIONS)
+
+
+def check_expanded(root: Node) -> None:
+    """Raise ModelError at the first element of the robot that xacro has yet to expand."""
+    parts = [node for node in root.children if node.tag in ("link", *JOINTS)]
+    calls = [node for node in root.children if node.tag.startswith("xacro:")]
+    for node in calls:
+        if node.tag not in XACRO_DEFINITIONS:
+            raise _unexpanded(node, f"the file still holds xacro macros (<{node.tag}>)")
+    for part in parts:
+        waiting = [part]
+        while waiting:
+            node = waiting.pop()
+            if node.tag.startswith("xacro:"):
+                raise _unexpanded(part, f"it still holds a xacro macro (<{node.tag}>)")
+            for key, value in node.attributes.items():
+                if "${" in value or "$(" in value:
+                    raise _unexpanded(node, f"{key}={value!r} is an expression of xacro")
+            waiting.extend(child for child in node.children if child.tag not in UNREAD)
+
+
+def _unexpanded(node: Node, reason: str) -> ModelError:
+    return node.error(f"{reason}; expand the file first: xacro {node.file} > robot.urdf")
+
+
 # ---- elements: <link> with <inertial>, and <joint> -----------------------------------------
 
+JOINTS = ("joint", "drake:joint")
 MOVING_TYPES = ("revolute", "continuous", "prismatic", "planar", "floating")
+BALL_TYPES = ("spherical", "ball")
 
 
 @final
@@ -186,14 +240,15 @@ class Joint:
         return self.type == "fixed"
 
 
-def read_links(root: Node) -> dict[str, Inertia]:
+def read_links(root: Node, assembly: Assembly) -> dict[str, Inertia]:
     """Inertia of every link, in link coordinates, by name."""
     links: dict[str, Inertia] = {}
     for node in root.all("link"):
         name = node.attribute("name")
         if name in links:
             raise node.error("link name is used twice; rename one of them")
-        links[name] = _inertia(node.optional("inertial"))
+        inertial = node.optional("inertial")
+        links[name] = Inertia.zero() if inertial is None else _inertia(inertial, name, assembly)
     if not links:
         hint = "; expand the xacro file that instantiates it" if is_xacro(root) else ""
         raise root.error(f"the robot has no link{hint}")
@@ -207,17 +262,16 @@ def is_xacro(root: Node) -> bool:
     )
 
 
-def _inertia(inertial: Node | None) -> Inertia:
-    if inertial is None:
-        return Inertia.zero()
+def _inertia(inertial: Node, link: str, assembly: Assembly) -> Inertia:
     mass = inertial.required("mass")
     if mass.number("value") < 0:
         raise mass.error(f"negative mass {mass.number('value'):g} kg; correct it")
     moments = inertial.required("inertia")
-    xx, yy, zz, xy, xz, yz = (
-        moments.number(key, 0.0 if key in ("ixy", "ixz", "iyz") else None)
-        for key in ("ixx", "iyy", "izz", "ixy", "ixz", "iyz")
-    )
+    missing = [key for key in ("ixy", "ixz", "iyz") if key not in moments.attributes]
+    if missing:
+        assembly.doubt("products of inertia that are not given are read as 0, of links", link)
+    xx, yy, zz = (moments.number(key) for key in ("ixx", "iyy", "izz"))
+    xy, xz, yz = (moments.number(key, 0.0) for key in ("ixy", "ixz", "iyz"))
     about = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
     return Inertia(mass.number("value"), np.zeros(3), about).seen_from(_origin(inertial))
 
@@ -227,18 +281,25 @@ def _origin(node: Node) -> Transform:
     if origin is None:
         return Transform.identity()
     zero = (0.0, 0.0, 0.0)
-    E = rotation_from_rpy(origin.numbers("rpy", zero))
-    return Transform(E, origin.numbers("xyz", zero))
+    position = origin.numbers("xyz", zero)
+    if "quat_xyzw" not in origin.attributes:
+        return Transform(rotation_from_rpy(origin.numbers("rpy", zero)), position)
+    quaternion = origin.numbers("quat_xyzw", (0.0, 0.0, 0.0, 1.0))  # URDF 1.1
+    norm = float(np.linalg.norm(quaternion))
+    if "rpy" in origin.attributes or norm == 0:
+        raise origin.error("give rpy or quat_xyzw, not both, and a quaternion that is not zero")
+    E = np.asarray(quaternion_to_rotation(quaternion / norm), dtype=np.float64)
+    return Transform(without_rounding(E), position)
 
 
 def read_joints(root: Node) -> dict[str, Joint]:
     """Joints by name, their links not yet checked."""
     joints: dict[str, Joint] = {}
-    for node in root.all("joint"):
+    for node in (child for child in root.children if child.tag in JOINTS):
         name, kind = node.attribute("name"), node.attribute("type")
         if name in joints:
             raise node.error("joint name is used twice; rename one of them")
-        known = (*MOVING_TYPES, "fixed")
+        known = (*MOVING_TYPES, "fixed", *BALL_TYPES)
         if kind not in known:
             hint = nearest_name(kind, known)
             raise node.error(f"unknown joint type {kind!r}; use {', '.join(known)}{hint}")
@@ -261,30 +322,41 @@ def _joint_model(joint: Joint) -> AbstractJoint:
     axis = np.array([1.0, 0.0, 0.0])
     if axis_node is not None:
         axis = axis_node.numbers("xyz", (1.0, 0.0, 0.0))
-        if not axis.any() and joint.type != "floating":
+        if not axis.any() and joint.type not in ("floating", *BALL_TYPES):
             raise axis_node.error(f"the axis of joint {joint.name!r} has no direction")
     if joint.type == "floating":
         return Free()
+    if joint.type in BALL_TYPES:
+        return Spherical()
     if joint.type == "planar":
         return Planar(axis)
     return Prismatic(axis) if joint.type == "prismatic" else Revolute(axis)
 
 
-def joint_body(joint: Joint, parent: int, placement: Transform, inertia: Inertia) -> Body:
-    """Return the body a moving joint carries, with its limits and joint dynamics."""
+def joint_body(
+    joint: Joint, parent: int, placement: Transform, inertia: Inertia, assembly: Assembly
+) -> Body:
+    """Return the body a moving joint carries, with its limits and joint dynamics.
+
+    Limits are no part of the dynamics: those that make no sense are doubted, and not used.
+    """
     limits = joint.node.optional("limit")
     dynamics = joint.node.optional("dynamics")
     stated: dict[str, Any] = {}
-    if limits is not None and joint.type not in ("planar", "floating"):
+    if limits is not None and joint.type not in ("planar", "floating", *BALL_TYPES):
         for key in ("effort", "velocity"):
-            stated[f"{key}_limit"] = limits.number(key, np.inf, infinite=True)
+            most = limits.number(key, np.inf, infinite=True)
+            if most < 0:
+                assembly.doubt(f"a negative {key} limit is read as none, of joints", joint.name)
+                most = np.inf
+            stated[f"{key}_limit"] = most
         if joint.type != "continuous":
             lower, upper = (limits.number(k, 0.0, infinite=True) for k in ("lower", "upper"))
-            if lower > upper:
-                raise limits.error(
-                    f"joint {joint.name!r}: lower limit {lower:g} above upper {upper:g}"
-                )
-            stated |= {"lower": lower, "upper": upper}
+            if lower <= upper:
+                stated |= {"lower": lower, "upper": upper}
+            else:
+                what = "a lower limit above the upper one is read as none, of joints"
+                assembly.doubt(what, joint.name)
     if dynamics is not None:
         for key in ("damping", "friction", "armature"):
             stated[key] = dynamics.number(key, 0.0)

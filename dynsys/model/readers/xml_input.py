@@ -172,6 +172,7 @@ class _Builder:
         self._open: list[Node] = []
         self._root: Node | None = None
         self._count = 0
+        self._skipped = 0  # lines before the first element or declaration
         self._parser = expat.ParserCreate()
         self._parser.StartElementHandler = self._start
         self._parser.EndElementHandler = self._end
@@ -181,8 +182,10 @@ class _Builder:
         self._parser.EntityDeclHandler = self._doctype
 
     def parse(self, content: bytes) -> Node:
+        text = content.lstrip(b" \t\r\n")  # white space before <?xml, which expat refuses
+        self._skipped = content[: len(content) - len(text)].count(b"\n")
         try:
-            self._parser.Parse(content, True)
+            self._parser.Parse(text, True)
         except expat.ExpatError as error:
             raise ModelError(f"{self._file}: not well-formed XML: {error}; repair it") from None
         except (LookupError, ValueError, UnicodeError) as error:
@@ -192,7 +195,7 @@ class _Builder:
         return self._root
 
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
-        node = Node(tag, attributes, self._file, self._parser.CurrentLineNumber)
+        node = Node(tag, attributes, self._file, self._line)
         self._count += 1
         if self._count > MAX_ELEMENTS:
             raise node.error(f"more than {MAX_ELEMENTS} elements in the file; refused")
@@ -204,6 +207,10 @@ class _Builder:
             self._root = node
         self._open.append(node)
 
+    @property
+    def _line(self) -> int:
+        return self._skipped + self._parser.CurrentLineNumber
+
     def _end(self, tag: str) -> None:
         node = self._open.pop()
         node.text = node.text.strip()
@@ -214,7 +221,7 @@ class _Builder:
 
     def _doctype(self, *_: object) -> None:
         raise ModelError(
-            f"{self._file}, line {self._parser.CurrentLineNumber}: document type and entity"
+            f"{self._file}, line {self._line}: document type and entity"
             " declarations are refused (they can expand without bound or fetch files);"
             " remove <!DOCTYPE ...>"
         )
