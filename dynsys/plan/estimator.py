@@ -3,36 +3,61 @@
 Redundant or weighted readings are solved as a saddle system (:mod:`.saddle_program`). As many
 readings as unknowns are too, where its pivots are safe at every state; else by scalar LU
 (:mod:`.lu_program`), whose pivots are watched.
+
+    planned_estimator   finds an order and executes it
+    estimator_program   executes a given one: one executor per type of order, see EXECUTORS
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Literal, final
+from typing import Any, final
 
-from dynsys.errors import KernelBuildError
+import numpy as np
+
+from dynsys.errors import KernelBuildError, PlanMismatchError
 from dynsys.plan.lu_program import lu_estimator, lu_program
+from dynsys.plan.methods import EliminationOrder, Method
 from dynsys.plan.operations import Operations, program_operations
 from dynsys.plan.orders.orders import PivotOrder
 from dynsys.plan.pivots import PlannedPivot
-from dynsys.plan.saddle_program import EstimatorSpec, planned_estimation
+from dynsys.plan.saddle_order import SaddleOrder
+from dynsys.plan.saddle_program import (
+    CHECKS,
+    EstimatorSpec,
+    failures,
+    saddle_estimator,
+    saddle_program,
+)
 from dynsys.plan.search.search import Search
 from dynsys.program.program import Program
 
-__all__ = ["PlannedEstimator", "estimator_program", "planned_estimator"]
+__all__ = ["EXECUTORS", "PlannedEstimator", "estimator_program", "planned_estimator"]
+
+EXECUTORS: Mapping[type[EliminationOrder], Callable[[EstimatorSpec, Any, str], Program]] = {
+    PivotOrder: lu_program,
+    SaddleOrder: saddle_program,
+}
+"""What executes an order, by its type: (spec, order, dtype) to a guarded program. It refuses by
+PlanMismatchError an order that cannot be executed, never changes one."""
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class PlannedEstimator:
-    """A program, its pivots that depend on the state, and the pivot order of method "lu"."""
+    """A program, the order it executes, its pivots that vary, and what found the order."""
 
-    method: Literal["symmetric", "lu"]
     program: Program
+    order: EliminationOrder
     pivots: tuple[PlannedPivot, ...]
-    order: PivotOrder | None = None
-    ordering: str = "single and paired pivots, leaf to root, cheapest first"
+    ordering: str
+
+    @property
+    def method(self) -> Method:
+        """Name of the executor."""
+        return self.order.method
 
     @property
     def operations(self) -> Operations:
@@ -43,7 +68,7 @@ class PlannedEstimator:
 def planned_estimator(
     spec: EstimatorSpec, dtype: str = "float64", search: Search | None = None
 ) -> PlannedEstimator:
-    """Plan of an estimator, executed; with a ``search``, the cheaper of both ways.
+    """Order of an estimator, executed; with a ``search``, the cheaper of both ways.
 
     Raises
     ------
@@ -54,22 +79,36 @@ def planned_estimator(
     refused: KernelBuildError | None = None
     ways: list[PlannedEstimator] = []
     try:
-        ways.append(PlannedEstimator("symmetric", *planned_estimation(spec, dtype)))
+        saddle, rule = saddle_estimator(spec, dtype), "leaf to root, cheapest first"
+        ways.append(PlannedEstimator(saddle.program, saddle.order, saddle.pivots, rule))
     except KernelBuildError as error:
         refused = error
     if not ways or (search is not None and not search.is_off):
         with suppress(KernelBuildError):
             lu = lu_estimator(spec, dtype, search)
-            ways.append(PlannedEstimator("lu", lu.program, lu.pivots, lu.order, lu.found_by))
+            ways.append(PlannedEstimator(lu.program, lu.order, lu.pivots, lu.found_by))
     if refused is not None and not ways:
         raise refused
     return min(ways, key=lambda way: way.operations.total)
 
 
 def estimator_program(
-    spec: EstimatorSpec, dtype: str = "float64", order: PivotOrder | None = None
+    spec: EstimatorSpec, dtype: str = "float64", order: EliminationOrder | None = None
 ) -> Program:
-    """Program of an estimator; with an ``order``, that of LU along it, as it stands."""
-    if order is not None:
-        return lu_program(spec, order, dtype)
-    return planned_estimator(spec, dtype).program
+    """Program of an estimator; with an ``order``, of that one as it stands.
+
+    Raises
+    ------
+    PlanMismatchError
+        if the order cannot be executed for this question, or loses too many digits.
+    """
+    if order is None:
+        return planned_estimator(spec, dtype).program
+    with np.errstate(all="ignore"):  # an order that is not ours may divide by anything
+        program = EXECUTORS[type(order)](spec, order, dtype)
+    if failures(program, spec) >= CHECKS // 2:
+        raise PlanMismatchError(
+            f"the order of the plan ({order.method}) answers less than half of the sampled"
+            f" states of robot {spec.robot.name!r} to full precision; make a new plan"
+        )
+    return program

@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import MappingProxyType
-from typing import Literal, final
+from typing import final
 
 from dynsys.distribution import versions
 from dynsys.model.tree import KinematicTree
 from dynsys.plan.fingerprint import Fingerprint, fingerprint_robot, require_same
+from dynsys.plan.methods import ORDERS, EliminationOrder, Method
 from dynsys.plan.operations import Operations
-from dynsys.plan.orders.orders import PivotOrder
 from dynsys.plan.pivots import PlannedPivot
 from dynsys.plan.plan_file import read_plan, write_plan
 from dynsys.plan.symmetric import SymmetricStep
@@ -32,23 +32,23 @@ class Plan:
     Parameters
     ----------
     method : "symmetric": the steps of the elimination in symmetric pairs; "lu": the scalar
-        elimination of D along ``order``.
+        elimination of D along ``order``; "saddle": single and paired pivots of least squares.
     robot, problem, layout : fingerprints of what it is for; layout None without sensors.
     operations : what one solve executes, exactly.
     pivots : pivots that depend on the state, each with the reason why it is safe.
-    steps, order : the steps of "symmetric", the pivot order of "lu".
+    steps, order : the steps of "symmetric", the order of every other method.
     options : how the problem is rewritten before elimination, e.g. the choice of frames.
     ordering, versions : name of what found the order; versions of the software that did.
     """
 
-    method: Literal["symmetric", "lu"]
+    method: Method
     robot: Fingerprint
     problem: Fingerprint
     operations: Operations
     pivots: tuple[PlannedPivot, ...] = ()
     layout: Fingerprint | None = None
     steps: tuple[SymmetricStep, ...] = ()
-    order: PivotOrder | None = None
+    order: EliminationOrder | None = None
     options: Mapping[str, bool | int | float | str] = field(default_factory=dict)
     ordering: str = ""
     versions: Mapping[str, str] = field(default_factory=versions)
@@ -56,8 +56,10 @@ class Plan:
     def __post_init__(self) -> None:
         object.__setattr__(self, "options", MappingProxyType(dict(self.options)))
         object.__setattr__(self, "versions", MappingProxyType(dict(self.versions)))
-        if (self.method == "lu") != (self.order is not None):
-            raise ValueError("method 'lu' has a pivot order, method 'symmetric' has steps")
+        if type(self.order) is not ORDERS.get(self.method, type(None)) or (
+            self.order is not None and self.steps
+        ):
+            raise ValueError(f"method {self.method!r} needs its own kind of pivot order")
 
     def __reduce__(self) -> tuple[type[Plan], tuple[object, ...]]:
         entries = [getattr(self, entry.name) for entry in fields(self)]

@@ -15,19 +15,20 @@ from typing import Any, NoReturn, TypeVar, get_args
 
 from dynsys.errors import PlanFileError
 from dynsys.plan.fingerprint import Fingerprint
+from dynsys.plan.methods import ORDERS, EliminationOrder
 from dynsys.plan.operations import Operations
-from dynsys.plan.orders.orders import PivotOrder
 from dynsys.plan.pivots import PlannedPivot, SafeBy
 from dynsys.plan.symmetric import SymmetricStep
 from dynsys.resumable import replacing
 
-__all__ = ["read_plan", "write_plan"]
+__all__ = ["FORMAT", "read_plan", "write_plan"]
 
-FORMAT = 1
+FORMAT = 2
+"""1 had estimators without an order, under the method of dynamics."""
 LARGEST_FILE = 64 * 2**20
 """Bytes; a plan of 10^5 pivots has about 20 MB."""
 
-_METHODS = ("symmetric", "lu")
+_METHODS = ("symmetric", *ORDERS)
 _STEPS = ("joint pair", "pivot", "link pair")
 _COUNTS = ("multiplications", "additions", "divisions")
 _LARGEST_COUNT = 2**53
@@ -64,7 +65,7 @@ def _text(content: dict[str, Any], allow_nan: bool = True) -> str:
 
 
 def _encoded(plan: Mapping[str, Any]) -> dict[str, Any]:
-    order: PivotOrder | None = plan["order"]
+    order: EliminationOrder | None = plan["order"]
     steps: tuple[SymmetricStep, ...] = plan["steps"]
     pivots: tuple[PlannedPivot, ...] = plan["pivots"]
     prints: dict[str, Fingerprint | None] = {k: plan[k] for k in ("robot", "problem", "layout")}
@@ -78,8 +79,7 @@ def _encoded(plan: Mapping[str, Any]) -> dict[str, Any]:
         "operations": {key: getattr(plan["operations"], key) for key in _COUNTS},
         "pivots": [[p.step, p.name, p.safety, p.ratio] for p in pivots],
         "steps": [[step.kind, step.body] for step in steps],
-        "row_order": None if order is None else order.row_order.tolist(),
-        "col_order": None if order is None else order.col_order.tolist(),
+        "order": None if order is None else order.encoded(),
     }
 
 
@@ -168,6 +168,10 @@ class _Reader:
         counts = [self.whole(operations.get(key), key, _LARGEST_COUNT) for key in _COUNTS]
         layout = content.get("layout")
         versions = self.get(content, "versions", dict)
+        steps = tuple(map(self._step, self.get(content, "steps", list)))
+        order = content.get("order")
+        if (method in ORDERS and steps) or (method not in ORDERS and order is not None):
+            self.refuse(f"method {method!r} has an order or steps, not both")
         return {
             "method": method,
             "robot": self._fingerprint(content, "robot"),
@@ -175,8 +179,8 @@ class _Reader:
             "operations": Operations(*counts),
             "pivots": tuple(map(self._pivot, self.get(content, "pivots", list))),
             "layout": None if layout is None else self._fingerprint(content, "layout"),
-            "steps": tuple(map(self._step, self.get(content, "steps", list))),
-            "order": self._order(content) if method == "lu" else None,
+            "steps": steps,
+            "order": ORDERS[method].decoded(order) if method in ORDERS else None,
             "options": self._options(content),
             "ordering": self.get(content, "ordering", str),
             "versions": {key: self.get(versions, key, str) for key in versions},
@@ -190,16 +194,6 @@ class _Reader:
                 self.refuse(f"a part of its {key} fingerprint is no pair of texts")
             parts[item[0]] = item[1]
         return Fingerprint(self.get(given, "subject", str), parts)
-
-    def _order(self, content: dict[str, Any]) -> PivotOrder:
-        rows, cols = (
-            [self.whole(x, f"an entry of {key}", len(given) - 1) for x in given]
-            for key in ("row_order", "col_order")
-            for given in [self.get(content, key, list)]
-        )
-        if len(rows) != len(cols):
-            self.refuse("row_order and col_order have different lengths")
-        return PivotOrder(rows, cols)
 
     def _pivot(self, given: Any) -> PlannedPivot:
         if not isinstance(given, list) or len(given) != 4:

@@ -209,6 +209,7 @@ class LinearRow:
     ``not_for`` are columns that the row should not be solved for: another one defines them.
     """
 
+    name: str
     body: int
     coefficients: dict[int, Any]
     constant: Any
@@ -228,6 +229,7 @@ class RecordedSaddle:
     Attributes
     ----------
     rows : of the symmetric system, by line; column RIGHT holds the constants.
+    names : of the lines, see :mod:`dynsys.plan.saddle_order`.
     group : body of each line.
     avoided : pairs of lines that should be no pivots.
     multiplier : line of each reading's multiplier, by the reading's number; exact rows without
@@ -236,6 +238,7 @@ class RecordedSaddle:
     """
 
     rows: dict[int, Row]
+    names: tuple[str, ...]
     group: dict[int, int]
     avoided: set[tuple[int, int]]
     multiplier: dict[int, int]
@@ -244,7 +247,7 @@ class RecordedSaddle:
 
 def recorded_saddle(
     record: Recorder,
-    body: Mapping[int, int],
+    unknowns: StagedUnknowns,
     laws: Sequence[LinearRow],
     readings: Sequence[LinearRow],
     noise: coo_array[np.float64],
@@ -258,7 +261,7 @@ def recorded_saddle(
 
     Parameters
     ----------
-    body : group of every unknown.
+    unknowns : their names and bodies.
     laws, readings : rows D d + b_D and Y d + b_Y - y.
     noise : C, in the order of the readings.
     weights : weight of some of the readings, by their number.
@@ -268,7 +271,7 @@ def recorded_saddle(
     variance = csr_array(noise).diagonal()
     told = [r for r, row in enumerate(readings) if row.coefficients or variance[r]]
     place = {r: k for k, r in enumerate(told)}
-    n, n_laws = len(body), len(laws)
+    n, n_laws = len(unknowns.body), len(laws)
     lines = SaddleLines(n + n_laws + np.arange(len(told)), np.arange(n), n + np.arange(n_laws))
     given = record.include(list(weights.values()), switched=True)
     weight = dict(zip(weights, given, strict=True))
@@ -299,7 +302,12 @@ def recorded_saddle(
         if ref:
             rows[int(line)][RIGHT] = ref
     own = [row.body for row in (*laws, *(readings[r] for r in told))]
-    group = dict(body) | dict(enumerate(own, start=n))
+    group = dict(unknowns.body) | dict(enumerate(own, start=n))
+    names = (
+        *unknowns.names,
+        *(f"law {law.name}" for law in laws),
+        *(f"reading {readings[r].name}" for r in told),
+    )
     avoided = {
         pair
         for line, law in zip(lines.laws.tolist(), laws, strict=True)
@@ -307,7 +315,7 @@ def recorded_saddle(
         for pair in ((line, column), (column, line))
     }
     multiplier = dict(zip(told, lines.readings.tolist(), strict=True))
-    return RecordedSaddle(rows, group, avoided, multiplier, weight)
+    return RecordedSaddle(rows, names, group, avoided, multiplier, weight)
 
 
 def _recorded(
@@ -355,18 +363,34 @@ class StagedUnknowns:
         self.body: dict[int, int] = {
             k: block.body for block in layout.blocks for k in block.columns.tolist()
         }
+        self.names = [
+            f"{block.kind}({block.name})[{k}]"
+            for block in layout.blocks
+            for k in range(block.size)
+        ]
+        """Of all columns, in their order."""
         self.carried: dict[int, list[int]] = {}
         """Columns of c_i, by body, for joints in two stages."""
         self.passed_on: dict[int, list[int]] = {}
         """Columns of h_i, likewise."""
         for i, body in enumerate(layout.robot.bodies):
             if body.parent >= 0 and body.joint.nv:
-                self.carried[i], self.passed_on[i] = self._six(i), self._six(i)
+                self.carried[i] = self._six("carried", i)
+                self.passed_on[i] = self._six("passed_on", i)
 
-    def _six(self, body: int) -> list[int]:
+    def _six(self, stage: str, body: int) -> list[int]:
         columns = list(range(len(self.body), len(self.body) + 6))
         self.body |= dict.fromkeys(columns, body)
+        joint = self.layout.robot.joint_names[body]
+        self.names += [f"{stage}({joint})[{k}]" for k in range(6)]
         return columns
+
+    @property
+    def stages(self) -> dict[tuple[str, int], tuple[str, str]]:
+        """Stages that can be turned, by body, with the name of the joint in its place."""
+        joints = {i: self.layout.robot.joint_names[i] for i in self.carried}
+        kinds = ("joint_wrench", "acceleration")
+        return {(kind, i): (kind, joint) for kind in kinds for i, joint in joints.items()}
 
     def columns(self, unknown: UnknownBlock) -> list[int]:
         """Columns of an unknown of any layout of the same robot."""
@@ -414,8 +438,13 @@ def _motion(kin: Kinematics, q: ScalarArray, i: int) -> Transform:
 class _Rows:
     """Rows being collected for one equation: coefficients add up."""
 
-    def __init__(self, body: int, constant: ScalarArray, not_for: Sequence[int] = ()) -> None:
-        self._rows = [LinearRow(body, {}, x, tuple(not_for)) for x in constant]
+    def __init__(
+        self, name: str, body: int, constant: ScalarArray, not_for: Sequence[int] = ()
+    ) -> None:
+        self._rows = [
+            LinearRow(f"{name}[{k}]", body, {}, x, tuple(not_for))
+            for k, x in enumerate(constant)
+        ]
 
     def add(self, columns: Sequence[int], matrix: ScalarArray) -> _Rows:
         for row, entries in zip(self._rows, matrix, strict=True):
@@ -455,7 +484,7 @@ def _acceleration(
     parent = [t for t in law.terms if t.unknown.kind == "acceleration" and t.unknown.body != i]
     turned = ("acceleration", i) in unknowns.turned
     left = _motion(kin, q, i).inverse().matrix() if turned else np.eye(6)
-    rows = _Rows(i, left @ law.bias_at(kin))
+    rows = _Rows(law.name, i, left @ law.bias_at(kin))
     for term in law.terms:
         if term not in parent:
             rows.add(unknowns.columns(term.unknown), left @ _value(term, kin))
@@ -466,7 +495,8 @@ def _acceleration(
             continue
         motion = np.eye(6) if turned else _motion(kin, q, i).matrix()
         rows.add(unknowns.carried[i], motion)
-        stage = _Rows(i, np.zeros(6)).add(unknowns.carried[i], -np.eye(6))
+        stage = _Rows(f"carried({kin.robot.joint_names[i]})", i, np.zeros(6))
+        stage.add(unknowns.carried[i], -np.eye(6))
         yield from stage.add(above, kin.robot.bodies[i].placement.matrix())
     yield from rows
 
@@ -478,7 +508,7 @@ def _balance(
     i = law.body
     f = unknowns.layout.block("joint_wrench", i).columns.tolist()
     turned = i in unknowns.passed_on and ("joint_wrench", i) in unknowns.turned
-    rows = _Rows(i, law.bias_at(kin), f if turned else ())
+    rows = _Rows(law.name, i, law.bias_at(kin), f if turned else ())
     for term in law.terms:
         j = term.unknown.body
         if term.unknown.kind == "joint_wrench" and j != i and j in unknowns.passed_on:
@@ -487,7 +517,8 @@ def _balance(
             rows.add(unknowns.columns(term.unknown), _value(term, kin))
     yield from rows
     if i in unknowns.passed_on:
-        stage, motion = _Rows(i, np.zeros(6)), _motion(kin, q, i)
+        stage = _Rows(f"passed_on({kin.robot.joint_names[i]})", i, np.zeros(6))
+        motion = _motion(kin, q, i)
         if turned:
             stage.add(f, -np.eye(6)).add(unknowns.passed_on[i], motion.inverse().matrix().T)
         else:
@@ -500,7 +531,7 @@ def equation_rows(
 ) -> list[LinearRow]:
     """Rows of an equation, y not yet subtracted; grouped with its body nearest the root."""
     bodies = [term.unknown.body for term in block.terms]
-    rows = _Rows(min(bodies, default=0), block.bias_at(kin))
+    rows = _Rows(block.name, min(bodies, default=0), block.bias_at(kin))
     for term in block.terms:
         on_parent = unknowns.on_parent_side(term)
         if on_parent is not None:

@@ -21,9 +21,9 @@ follows from them (:class:`Elimination`), and the choice of pivots (:func:`elimi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import Any, TypeAlias, final
+from typing import Any, NamedTuple, TypeAlias, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +32,9 @@ from dynsys.program.graph import Graph, Scalar
 
 __all__ = [
     "RIGHT",
+    "Candidate",
     "Elimination",
+    "PivotRule",
     "Recorder",
     "Ref",
     "Row",
@@ -208,7 +210,36 @@ class Elimination:
         self._steps: list[_Step] = []
         self._step_of: dict[int, int] = {}
 
+    @property
+    def pivots(self) -> list[tuple[int, ...]]:
+        """Pivots taken so far, single (u,) or pair (u, v)."""
+        return [step.unknowns for step in self._steps]
+
     # ---- pivots --------------------------------------------------------------------------
+
+    def take(self, pivot: tuple[int, ...]) -> None:
+        """Eliminate a single unknown (u,), or a pair of which one has no diagonal entry.
+
+        Raises
+        ------
+        ZeroDivisionError
+            if the pivot is gone or zero at a sampled state, or both diagonal entries of a pair
+            are nonzero; says so.
+        """
+        u, v = pivot[0], pivot[-1]
+        for line in pivot:
+            if line not in self.rows:
+                raise ZeroDivisionError("has been eliminated before")
+        if v not in self.rows[u] or not self.record.values(self.rows[u][v]).all():
+            raise ZeroDivisionError("is zero")
+        if u == v:
+            self.single(u)
+        elif v not in self.rows[v]:
+            self.pair(u, v)
+        elif u not in self.rows[u]:
+            self.pair(v, u)
+        else:
+            raise ZeroDivisionError("has two diagonal entries; take it as two single pivots")
 
     def single(self, u: int) -> None:
         """Eliminate u by its diagonal entry."""
@@ -370,7 +401,8 @@ class Elimination:
 #   left over by cancellation: safe by sampling, and watched at run time.
 #
 # Values that vanish when a sensor is switched off are no pivots as long as there are others, in
-# any group. What finds no safe pivot in its group waits for a later one.
+# any group. What finds no safe pivot in its group waits for a later one. A PivotRule changes
+# the sequence of groups and the rank of pivots within them; what is safe it cannot change.
 
 
 @final
@@ -390,107 +422,140 @@ class Safety:
     multiplier: float
 
 
+class Candidate(NamedTuple):
+    """A pivot that could be next; in this order the lowest is taken by default.
+
+    ``last_resort``: it vanishes with a weight, or another row should define the unknown.
+    ``varying``: no constant. ``updates``: products that its elimination costs, about.
+    """
+
+    last_resort: bool
+    varying: bool
+    updates: int
+    pivot: tuple[int, ...]
+
+
+@final
+@dataclass(frozen=True)
+class PivotRule:
+    """How pivots are chosen among safe ones.
+
+    Parameters
+    ----------
+    place : of a body in the sequence of groups, the largest first; by default the number of the
+        body, leaves before the root. Other roots, nested dissection: other places. Equal places
+        make one group of several bodies.
+    rank : of a candidate within its group, the least first; anything that compares. Add noise
+        to ``updates`` for randomised restarts. A rank that neglects ``last_resort`` and
+        ``varying`` finds cheaper orders that are watched at more pivots.
+    peel : whether equations with a single unknown go first, wherever they are.
+    """
+
+    place: Callable[[int], float] = float
+    rank: Callable[[Candidate], Any] = tuple
+    peel: bool = True
+
+
 def eliminate_all(
     system: Elimination,
     group: Mapping[int, int],
     safeties: Sequence[Safety],
     avoided: Set[tuple[int, int]] = frozenset(),
+    rule: PivotRule | None = None,
 ) -> list[int]:
     """Eliminate every unknown that has a safe pivot; return those that have none.
 
     Parameters
     ----------
-    group : number of each unknown's group; the largest is worked off first.
+    group : number of each unknown's group, its body; the rule says which comes first.
     safeties : what is safe; what the first leaves over is tried with the next.
     avoided : pairs to take only where there is nothing else.
     """
-    _peel(system, safeties[0], avoided)
+    choice = _Choice(system, avoided, rule or PivotRule())
+    if choice.rule.peel:
+        choice.peel(safeties[0])
     left: list[int] = []
-    by_group: dict[int, list[int]] = {}
+    by_place: dict[float, list[int]] = {}
     for u in system.rows:
-        by_group.setdefault(group[u], []).append(u)
-    for number in sorted(by_group, reverse=True):
-        some = [*left, *by_group[number]]
-        left = _eliminate_group(system, some, safeties[0], avoided, patient=True)
+        by_place.setdefault(choice.rule.place(group[u]), []).append(u)
+    for number in sorted(by_place, reverse=True):
+        some = [*left, *by_place[number]]
+        left = choice.eliminate(some, safeties[0], patient=True)
     for safety in safeties:
-        left = _eliminate_group(system, left, safety, avoided)
+        left = choice.eliminate(left, safety)
     return left
 
 
-def _peel(system: Elimination, safety: Safety, avoided: Set[tuple[int, int]]) -> None:
-    """Take pairs whose row holds nothing but the pivot, until there are none."""
-    pending = list(system.rows)
-    while pending:
-        v = pending.pop()
-        row = system.rows.get(v)
-        if row is None or v in row:
-            continue
-        others = [k for k in row if k != RIGHT]
-        if len(others) != 1:
-            continue
-        u = others[0]
-        if (u, v) in avoided or system.record.is_switched(row[u]):
-            continue
-        if _is_safe(system, (u, v), safety):
-            pending.extend(k for k in system.rows[u] if k != RIGHT and k not in (u, v))
-            system.pair(u, v)
+@final
+@dataclass(frozen=True, eq=False)
+class _Choice:
+    """The system, the pairs to avoid, and the rule."""
 
+    system: Elimination
+    avoided: Set[tuple[int, int]]
+    rule: PivotRule
 
-def _eliminate_group(
-    system: Elimination,
-    unknowns: list[int],
-    safety: Safety,
-    avoided: Set[tuple[int, int]],
-    *,
-    patient: bool = False,
-) -> list[int]:
-    """Take the cheapest safe pivots among ``unknowns``; return what has none.
+    def peel(self, safety: Safety) -> None:
+        """Take pairs whose row holds nothing but the pivot, until there are none."""
+        system = self.system
+        pending = list(system.rows)
+        while pending:
+            v = pending.pop()
+            row = system.rows.get(v)
+            if row is None or v in row:
+                continue
+            others = [k for k in row if k != RIGHT]
+            if len(others) != 1:
+                continue
+            u = others[0]
+            if (u, v) in self.avoided or system.record.is_switched(row[u]):
+                continue
+            if _is_safe(system, (u, v), safety):
+                pending.extend(k for k in system.rows[u] if k != RIGHT and k not in (u, v))
+                system.pair(u, v)
 
-    ``patient`` leaves what only a value that sensors can switch off would eliminate.
-    """
-    left = dict.fromkeys(u for u in unknowns if u in system.rows)
-    while left:
-        ranked = (pivot for *_, pivot in sorted(_candidates(system, left, avoided)))
-        if patient:
-            is_switched = system.record.is_switched
-            ranked = (p for p in ranked if not is_switched(system.rows[p[-1]][p[0]]))
-        pivot = next((p for p in ranked if _is_safe(system, p, safety)), None)
-        if pivot is None:
-            break
-        if len(pivot) == 1:
-            system.single(*pivot)
-        else:
-            system.pair(*pivot)
-        for u in pivot:
-            del left[u]
-    return list(left)
+    def eliminate(
+        self, unknowns: list[int], safety: Safety, *, patient: bool = False
+    ) -> list[int]:
+        """Take the best safe pivots among ``unknowns``; return what has none.
 
+        ``patient`` leaves what only a value that sensors can switch off would eliminate.
+        """
+        system, is_switched = self.system, self.system.record.is_switched
+        left = dict.fromkeys(u for u in unknowns if u in system.rows)
+        while left:
+            ranked = (c.pivot for c in sorted(self._candidates(left), key=self.rule.rank))
+            if patient:
+                ranked = (p for p in ranked if not is_switched(system.rows[p[-1]][p[0]]))
+            pivot = next((p for p in ranked if _is_safe(system, p, safety)), None)
+            if pivot is None:
+                break
+            system.take(pivot)
+            for u in pivot:
+                del left[u]
+        return list(left)
 
-def _candidates(
-    system: Elimination, left: Mapping[int, None], avoided: Set[tuple[int, int]]
-) -> Iterator[tuple[bool, bool, int, tuple[int, ...]]]:
-    """(last resort, varying, number of updates, pivot) of all pivots among ``left``."""
-    rows, record = system.rows, system.record
-
-    def rank(p: Ref) -> tuple[bool, bool]:
-        return record.is_switched(p), not record.is_constant(p)
-
-    for u in left:
-        row = rows[u]
-        n = len(row) - (RIGHT in row)
-        if u in row:
-            yield *rank(row[u]), n * (n - 1) // 2, (u,)
-            continue
-        for v, p in row.items():
-            if v in left and v != RIGHT:
-                other = rows[v]
-                m = len(other) - (RIGHT in other)
-                if v in other:
-                    updates = (n - 1) * (n + m - 3) if n > 1 else 0
-                else:
-                    updates = (n - 1) * (m - 1)
-                last, varying = rank(p)
-                yield last or (v, u) in avoided, varying, updates, (v, u)
+    def _candidates(self, left: Mapping[int, None]) -> Iterator[Candidate]:
+        """All pivots among ``left``."""
+        rows, record = self.system.rows, self.system.record
+        for u in left:
+            row = rows[u]
+            n = len(row) - (RIGHT in row)
+            if u in row:
+                p = row[u]
+                switched, varying = record.is_switched(p), not record.is_constant(p)
+                yield Candidate(switched, varying, n * (n - 1) // 2, (u,))
+                continue
+            for v, p in row.items():
+                if v in left and v != RIGHT:
+                    other = rows[v]
+                    m = len(other) - (RIGHT in other)
+                    if v in other:
+                        updates = (n - 1) * (n + m - 3) if n > 1 else 0
+                    else:
+                        updates = (n - 1) * (m - 1)
+                    last = record.is_switched(p) or (v, u) in self.avoided
+                    yield Candidate(last, not record.is_constant(p), updates, (v, u))
 
 
 def _is_safe(system: Elimination, pivot: tuple[int, ...], safety: Safety) -> bool:

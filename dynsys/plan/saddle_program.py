@@ -1,9 +1,12 @@
-"""Program of an estimator: the saddle system recorded by elimination, its digits checked.
+"""Program of an estimator: the saddle system recorded by elimination along an order.
 
-:class:`EstimatorSpec` says what is to be estimated from what. Its program is recorded with
-pivots that are safe at sampled states, simplified, guarded (NaN where a watched pivot vanishes)
-and compared with extended precision; where it loses digits, it is recorded again with more
-careful pivots.
+:class:`EstimatorSpec` says what is to be estimated from what.
+
+    saddle_order       an order of pivots that are safe at sampled states, by some rule
+    saddle_program     any order executed as it stands: recorded, simplified, guarded (NaN where
+                       a watched pivot vanishes)
+    saddle_estimator   both, compared with extended precision; where digits are lost, once more
+                       with more careful pivots
 """
 
 from __future__ import annotations
@@ -12,13 +15,13 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, TypeAlias, cast, final
+from typing import Any, NamedTuple, TypeAlias, cast, final
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csc_array
 
-from dynsys.errors import KernelBuildError
+from dynsys.errors import KernelBuildError, PlanMismatchError, nearest_name
 from dynsys.model.tree import KinematicTree
 from dynsys.plan.fingerprint import fingerprint_robot
 from dynsys.plan.pivots import PlannedPivot
@@ -31,7 +34,16 @@ from dynsys.plan.saddle import (
     open_joints,
     recorded_saddle,
 )
-from dynsys.plan.saddle_elimination import Elimination, Recorder, Ref, Safety, eliminate_all
+from dynsys.plan.saddle_elimination import (
+    RIGHT,
+    Elimination,
+    PivotRule,
+    Recorder,
+    Ref,
+    Safety,
+    eliminate_all,
+)
+from dynsys.plan.saddle_order import Pivot, SaddleOrder
 from dynsys.program.graph import Graph, Scalar
 from dynsys.program.guards import guarded
 from dynsys.program.program import Program
@@ -47,9 +59,12 @@ __all__ = [
     "ESTIMATES",
     "Covariance",
     "EstimatorSpec",
+    "SaddleEstimator",
     "failures",
     "guarded_estimator",
-    "planned_estimation",
+    "saddle_estimator",
+    "saddle_order",
+    "saddle_program",
 ]
 
 ESTIMATES: tuple[UnknownKind, ...] = (
@@ -245,10 +260,19 @@ def _bytes(values: object) -> bytes:
     return np.ascontiguousarray(values, dtype=np.float64).tobytes()
 
 
-def planned_estimation(
-    spec: EstimatorSpec, dtype: str = "float64"
-) -> tuple[Program, tuple[PlannedPivot, ...]]:
-    """Guarded program, and its pivots that depend on the state.
+# ---- orders: found, executed ---------------------------------------------------------------
+
+
+class SaddleEstimator(NamedTuple):
+    """A guarded program, the order it executes, and its pivots that depend on the state."""
+
+    program: Program
+    order: SaddleOrder
+    pivots: tuple[PlannedPivot, ...]
+
+
+def saddle_estimator(spec: EstimatorSpec, dtype: str = "float64") -> SaddleEstimator:
+    """Estimator along the order of the default rule.
 
     The answers are NaN at bad quaternions and where a varying pivot vanishes.
 
@@ -258,17 +282,14 @@ def planned_estimation(
         if some unknown has no safe pivot (the measurements do not determine it, or only with
         pivots that depend on the state), or digits are lost; names the unknowns.
     """
-    samples = spec.samples(SAMPLES, 0)
-    best: tuple[Program, tuple[PlannedPivot, ...]] | None = None
+    best: SaddleEstimator | None = None
     least = CHECKS // 2
     for safeties in ATTEMPTS:
-        recorded = _recording(spec, samples, safeties)
-        program = simplify(recorded.program, samples[:SIMPLIFY_SAMPLES])
-        margin = SWITCHED_MARGIN if spec.switchable else PIVOT_MARGIN
-        program = guarded_estimator(program, spec, dtype, margin)
+        recorded = _chosen(spec, safeties, PivotRule())
+        program = recorded.guarded(dtype)
         failed = failures(program, spec)
         if failed < least:
-            best, least = (program, recorded.pivots), failed
+            best, least = SaddleEstimator(program, recorded.order, recorded.pivots), failed
         if not least:
             break
     if best is None:
@@ -280,16 +301,61 @@ def planned_estimation(
     return best
 
 
-def _recording(
-    spec: EstimatorSpec, samples: NDArray[np.longdouble], safeties: Sequence[Safety]
-) -> _Recording:
+def saddle_order(
+    spec: EstimatorSpec,
+    rule: PivotRule | None = None,
+    safeties: Sequence[Safety] = ATTEMPTS[0],
+) -> SaddleOrder:
+    """Order of pivots that a rule chooses among safe ones, for a search to price.
+
+    Another ``rule``, another order: bodies in another sequence (``PivotRule.place``: another
+    root, nested dissection), other preferences within a body (``PivotRule.rank``: noise for
+    restarts, other weights). Its exact price is what executing it costs::
+
+        order = saddle_order(spec, PivotRule(rank=lambda c: (*c[:2], c.updates * noise())))
+        price = program_operations(saddle_program(spec, order))
+
+    ``failures`` of that program tells whether it keeps its digits. Local moves, pivots
+    exchanged in ``order.pivots``, are executed the same way, or refused where one is zero.
+
+    Raises
+    ------
+    KernelBuildError
+        if an unknown has no pivot that is safe under the last of ``safeties``; names it.
+    """
+    return _chosen(spec, safeties, rule or PivotRule()).order
+
+
+def saddle_program(spec: EstimatorSpec, order: SaddleOrder, dtype: str = "float64") -> Program:
+    """Program of a given order, executed as it stands, pivot by pivot.
+
+    Raises
+    ------
+    PlanMismatchError
+        if the order names a line or joint that is not there, leaves one over, or a pivot of it
+        is zero.
+    """
+    stages = {name: key for key, name in StagedUnknowns(spec.unknowns).stages.items()}
+    for stage in order.turned:
+        if stage not in stages:
+            raise PlanMismatchError(
+                f"the order of the plan turns the {stage[0]} of joint {stage[1]!r}, which robot"
+                f" {spec.robot.name!r} has not in two stages; make a new plan"
+            )
+    recorded = _Recording(spec, frozenset(stages[stage] for stage in order.turned))
+    recorded.execute(order)
+    return recorded.guarded(dtype)
+
+
+def _chosen(spec: EstimatorSpec, safeties: Sequence[Safety], rule: PivotRule) -> _Recording:
     """Elimination of all unknowns, joints turned round where that gives them a safe pivot."""
     turned = open_joints(spec.robot, spec.equations)
     while True:
-        recorded = _Recording(spec, samples, safeties, turned)
-        more = recorded.joints_to_turn()
+        recorded = _Recording(spec, turned)
+        left = recorded.choose(safeties, rule)
+        more = recorded.joints_to_turn(left)
         if more <= turned:
-            recorded.require_complete()
+            recorded.require_complete(left)
             return recorded
         turned |= more
 
@@ -314,13 +380,7 @@ class _Place:
 class _Recording:
     """Rows, elimination and outputs on one graph; watched reciprocals end the outputs."""
 
-    def __init__(
-        self,
-        spec: EstimatorSpec,
-        samples: NDArray[np.longdouble],
-        safeties: Sequence[Safety],
-        turned: frozenset[tuple[str, int]],
-    ) -> None:
+    def __init__(self, spec: EstimatorSpec, turned: frozenset[tuple[str, int]]) -> None:
         robot = spec.robot
         self.spec, self.graph = spec, Graph()
         q, qd = self.graph.inputs(robot.nq), self.graph.inputs(robot.nv)
@@ -337,20 +397,71 @@ class _Recording:
                 r = len(self.measurements)
                 if block.name in spec.switchable:
                     weight[r] = weights[r]
-                constant = row.constant - y[r]
-                self.measurements.append(LinearRow(row.body, row.coefficients, constant))
-        self.record = Recorder(self.graph, samples)
+                self.measurements.append(replace(row, constant=row.constant - y[r]))
+        self.samples = spec.samples(SAMPLES, 0)
+        self.record = Recorder(self.graph, self.samples)
         self._saddle = recorded_saddle(
-            self.record, self.unknowns.body, laws, self.measurements, spec.noise, weight
+            self.record, self.unknowns, laws, self.measurements, spec.noise, weight
         )
-        self.system = Elimination(self.record, self._saddle.rows)
-        self._left = eliminate_all(
-            self.system, self._saddle.group, safeties, self._saddle.avoided
+        rows = self._saddle.rows
+        self._alone = {u: rows.pop(u) for u in list(rows) if set(rows[u]) - {RIGHT} == {u}}
+        """Readings without unknowns, apart from all others: in no order, at no cost."""
+        self.system = Elimination(self.record, rows)
+
+    # ---- elimination ---------------------------------------------------------------------
+
+    def choose(self, safeties: Sequence[Safety], rule: PivotRule) -> list[int]:
+        """Eliminate by pivots that a rule chooses; return the lines that found none."""
+        saddle = self._saddle
+        left = eliminate_all(self.system, saddle.group, safeties, saddle.avoided, rule)
+        self._end()
+        return left
+
+    def execute(self, order: SaddleOrder) -> None:
+        """Eliminate along an order; PlanMismatchError where that is not possible."""
+        lines = {name: line for line, name in enumerate(self._saddle.names)}
+        for k, pivot in enumerate(order.pivots):
+            for name in pivot:
+                if name not in lines:
+                    raise PlanMismatchError(
+                        f"pivot {k} of the plan eliminates {name!r}, which is no line of robot"
+                        f" {self.spec.robot.name!r} with these sensors"
+                        f"{nearest_name(name, self._saddle.names)}; make a new plan"
+                    )
+            try:
+                self.system.take(tuple(lines[name] for name in pivot))
+            except ZeroDivisionError as error:
+                raise PlanMismatchError(
+                    f"the order of the plan cannot be executed: pivot {k},"
+                    f" {' with '.join(pivot)}, {error}. Make a new plan"
+                ) from None
+        left = [self._saddle.names[u] for u in self.system.rows]
+        if left:
+            raise PlanMismatchError(
+                f"the order of the plan leaves {len(left)} lines over, such as {left[0]!r};"
+                " make a new plan"
+            )
+        self._end()
+
+    def _end(self) -> None:
+        self._ordered = len(self.system.pivots)
+        self.system.rows |= self._alone
+        for u in self._alone:
+            self.system.single(u)
+
+    @property
+    def order(self) -> SaddleOrder:
+        """What was eliminated, as data."""
+        names, pivots = self._saddle.names, self.system.pivots[: self._ordered]
+        stages, turned = self.unknowns.stages, self.unknowns.turned
+        return SaddleOrder(
+            tuple(cast("Pivot", tuple(names[u] for u in pivot)) for pivot in pivots),
+            tuple(name for key, name in stages.items() if key in turned),
         )
 
-    def joints_to_turn(self) -> frozenset[tuple[str, int]]:
+    def joints_to_turn(self, lines: Sequence[int]) -> frozenset[tuple[str, int]]:
         """Joints between two unknowns of which one was left over."""
-        left, unknowns = set(self._left), self.unknowns
+        left, unknowns = set(lines), self.unknowns
         stages: dict[UnknownKind, dict[int, list[int]]] = {
             "joint_wrench": unknowns.passed_on,
             "acceleration": unknowns.carried,
@@ -362,13 +473,13 @@ class _Recording:
             if not left.isdisjoint([*stage, *unknowns.layout.block(kind, i).columns.tolist()])
         )
 
-    def require_complete(self) -> None:
+    def require_complete(self, left: Sequence[int]) -> None:
         """Raise KernelBuildError if unknowns were left over."""
-        if not self._left:
+        if not left:
             return
         layout = self.unknowns.layout
-        names = {str(layout.at(u)): None for u in self._left if u < layout.size}
-        names |= {self._passing(u): None for u in self._left}
+        names = {str(layout.at(u)): None for u in left if u < layout.size}
+        names |= {self._passing(u): None for u in left}
         shown = ", ".join(list(names)[:6]) + (" ..." if len(names) > 6 else "")
         raise KernelBuildError(
             f"robot {layout.robot.name!r}: the measurements do not determine every unknown, or"
@@ -390,6 +501,14 @@ class _Recording:
             ratio = float(sizes.min() / np.median(sizes))
             found.append(PlannedPivot(step, name, "sampling", ratio))
         return tuple(found)
+
+    # ---- outputs -------------------------------------------------------------------------
+
+    def guarded(self, dtype: str) -> Program:
+        """The program simplified; NaN where a watched pivot vanishes."""
+        program = simplify(self.program, self.samples[:SIMPLIFY_SAMPLES])
+        margin = SWITCHED_MARGIN if self.spec.switchable else PIVOT_MARGIN
+        return guarded_estimator(program, self.spec, dtype, margin)
 
     @property
     def program(self) -> Program:

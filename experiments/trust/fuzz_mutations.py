@@ -12,6 +12,8 @@ import zipfile
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from dynsys.plan.plan_file import FORMAT
+
 __all__ = ["mutate", "mutate_cache_entry", "mutate_npz", "mutate_plan"]
 
 NUMBERS = (
@@ -122,12 +124,12 @@ def mutate_plan(content: bytes, others: Sequence[bytes], rng: random.Random) -> 
     _mutate_json(plan, rng)
     text = json.dumps(plan, sort_keys=True, separators=(",", ":"))
     checksum = hashlib.sha256(text.encode()).hexdigest()
-    return f'{{"dynsys plan":1,"sha256":"{checksum}","plan":{text}}}\n'.encode()
+    return f'{{"dynsys plan":{FORMAT},"sha256":"{checksum}","plan":{text}}}\n'.encode()
 
 
 VALUES: tuple[Any, ...] = (
     None, True, -1, 0, 1, 2**31, 2**63, 10**400, 1.5, 1e308, "", "x", "\ud800", [], {}, [[]],
-    [1, 2], {"a": 1}, "argument", "sampling", "lu", "symmetric",
+    [1, 2], {"a": 1}, "argument", "sampling", "lu", "symmetric", "saddle",
 )  # fmt: skip
 
 

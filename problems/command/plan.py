@@ -271,7 +271,7 @@ STRIP = 0.02
 def draw_plan(system: LinearSystem, plan: Plan, folder: Path) -> list[Path]:
     """Picture of D in natural order and in that of a plan; returns the files written."""
     order = plan.order
-    if order is None:  # symmetric pairs: their order of scalars
+    if not isinstance(order, PivotOrder):  # pairs: their order of scalars
         order = LeafToRoot().order(system.pattern(), OrderingContext.sampled(system, 8))
     return [draw_order(system, order, plan.ordering, folder / "plan.png")]
 

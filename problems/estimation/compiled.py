@@ -30,7 +30,8 @@ from dynsys.plan.fingerprint import (
     fingerprint_problem,
     fingerprint_robot,
 )
-from dynsys.plan.orders.orders import PivotOrder
+from dynsys.plan.methods import EliminationOrder
+from dynsys.plan.operations import Operations, program_operations
 from dynsys.plan.plan import Plan
 from dynsys.plan.saddle_program import (
     ESTIMATES,
@@ -168,9 +169,9 @@ class CompiledEstimator:
         outputs: EstimatorOutputs,
         switchable: Names = (),
         dtype: str = "float64",
-        order: PivotOrder | None = None,
+        order: EliminationOrder | None = None,
     ) -> Kernel:
-        """Kernel from (q, qd, y[, weight]) to what is asked for, along an order of LU if given.
+        """Kernel from (q, qd, y[, weight]) to what is asked for, along an order if given.
 
         Raises
         ------
@@ -416,13 +417,13 @@ def check_plan(problem: Estimation, plan: Plan) -> None:
     given_plan(plan).check(problem.robot, *_fingerprints(problem))
 
 
-def require_cost(plan: Plan, outputs: EstimatorOutputs, kernel: Kernel) -> None:
-    """Raise PlanMismatchError if a kernel of its outputs costs other than the plan states."""
+def require_cost(plan: Plan, outputs: EstimatorOutputs, executed: Operations | None) -> None:
+    """Raise PlanMismatchError if a program of its outputs costs other than the plan states."""
     same = plan.options.get("outputs") == " ".join(outputs.names)
-    if same and kernel.operations != plan.operations:
+    if same and executed != plan.operations:
         raise PlanMismatchError(
-            f"the plan states {plan.operations}, its order executes {kernel.operations}: it was"
-            " changed, or another version made it; make a new plan"
+            f"the plan states {plan.operations}, its order executes {executed}: it was changed,"
+            " or another version made it; make a new plan"
         )
 
 
@@ -435,7 +436,7 @@ def export_estimator(
     name: str,
     dtype: Literal["float64", "float32"],
     overwrite: bool,
-    order: PivotOrder | None,
+    plan: Plan | None,
 ) -> list[Path]:
     """Write C99 with header, self-test and CMake file; returns the files."""
     robot, layout = problem.robot, problem.layout
@@ -448,10 +449,13 @@ def export_estimator(
     labels |= entry_names(robot)
     labels |= {f"std_{array}": words for array, words in labels.items()}
     used = {array for array, _ in (*spec.signature.inputs, *spec.signature.outputs)}
+    program = estimator_program(spec, dtype, None if plan is None else plan.order)
+    if plan is not None and dtype == "float64" and not switchable:
+        require_cost(plan, outputs, program_operations(program))
     return export_c(
         folder,
         name,
-        estimator_program(spec, dtype, order),
+        program,
         spec.signature,
         spec.samples(5, 11),
         dtype=dtype,

@@ -256,7 +256,8 @@ class Estimation(AbstractProblem):
 
         Parameters
         ----------
-        plan : a plan made for this robot and layout; that of LU is executed as it stands.
+        plan : a plan made for this robot and layout; its order is executed as it stands, for
+            whatever is asked.
         backend : ``llvm`` machine code; ``reference`` the path of :meth:`solve`.
         outputs : ``torque``, ``qdd``, ``acceleration``, ``joint_wrench``, ``external_wrench``;
             ``llvm`` also ``residual``, ``multiplier`` (:func:`estimation_kernel`).
@@ -267,6 +268,9 @@ class Estimation(AbstractProblem):
         ------
         KernelBuildError
             if the readings do not determine everything.
+        PlanMismatchError
+            if the plan is for something else, its order cannot be executed, or costs other
+            than it states.
         """
         if plan is not None:
             check_plan(self, plan)
@@ -278,7 +282,7 @@ class Estimation(AbstractProblem):
         order = None if plan is None else plan.order
         kernel = self._compiled.kernel(wanted, listed(switchable), dtype, order)
         if plan is not None and dtype == "float64" and not switchable:
-            require_cost(plan, wanted, kernel)
+            require_cost(plan, wanted, kernel.operations)
         return kernel
 
     def export_c(
@@ -308,7 +312,7 @@ class Estimation(AbstractProblem):
             name=name,
             dtype=dtype,
             overwrite=overwrite,
-            order=None if plan is None else plan.order,
+            plan=plan,
         )
 
     # ---- before any data -----------------------------------------------------------------

@@ -146,13 +146,22 @@ def rewrite(path: Path, edit: Callable[[dict[str, Any]], object]) -> None:
     path.write_text(json.dumps(document))
 
 
+def rows(plan: dict[str, Any]) -> list[Any]:
+    """Row order in the data of a plan."""
+    return plan["order"]["rows"]  # type: ignore[no-any-return]
+
+
 HOSTILE: dict[str, Callable[[dict[str, Any]], object]] = {
-    "not a permutation": lambda plan: plan["row_order"].__setitem__(0, plan["row_order"][1]),
-    "entry of col_order": lambda plan: plan["col_order"].__setitem__(0, -1),
-    "an entry of row_order": lambda plan: plan["row_order"].__setitem__(0, 1.0),
-    "entry of row_order": lambda plan: plan["row_order"].__setitem__(0, True),
-    "different lengths": lambda plan: plan["row_order"].remove(len(plan["row_order"]) - 1),
-    "'row_order' is missing": lambda plan: plan.pop("row_order"),
+    "not a permutation": lambda plan: rows(plan).__setitem__(0, rows(plan)[1]),
+    "entry of 'columns'": lambda plan: plan["order"]["columns"].__setitem__(0, -1),
+    "an entry of 'rows'": lambda plan: rows(plan).__setitem__(0, 1.0),
+    "entry of 'rows'": lambda plan: rows(plan).__setitem__(0, True),
+    "different lengths": lambda plan: rows(plan).remove(len(rows(plan)) - 1),
+    "'rows' of the order is missing": lambda plan: plan["order"].pop("rows"),
+    "'order' is missing": lambda plan: plan.pop("order"),
+    "'pivots' of the order": lambda plan: plan.update(method="saddle"),
+    "an order or steps": lambda plan: plan.update(method="symmetric"),
+    "order or steps": lambda plan: plan["steps"].append(["pivot", 0]),
     "method 'exec'": lambda plan: plan.update(method="exec"),
     "'method' is missing": lambda plan: plan.update(method=["lu"]),
     "NaN": lambda plan: plan["pivots"][0].__setitem__(3, float("nan")),
@@ -193,9 +202,9 @@ def test_damaged_files_are_refused(lu_plan: Plan, tmp_path: Path) -> None:
         b"[" * 100_000,
         b"[1, 2]",
         b'{"plan": {}}',
-        whole.replace(b'plan":1', b'plan":2', 1),
-        b'{"dynsys plan": 1, "plan": {"x": Infinity}}',
-        b'{"dynsys plan": 1, "plan": 3}',
+        whole.replace(b'plan":2', b'plan":3', 1),
+        b'{"dynsys plan": 2, "plan": {"x": Infinity}}',
+        b'{"dynsys plan": 2, "plan": 3}',
     ):
         path.write_bytes(damaged)
         with pytest.raises(PlanFileError, match="is refused"):

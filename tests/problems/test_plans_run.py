@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,12 +14,18 @@ import pytest
 import dynsys
 import problems
 import sensors
-from dynsys.errors import KernelBuildError, PlanMismatchError
+from dynsys.errors import KernelBuildError, PlanFileError, PlanMismatchError
 from dynsys.model import synthetic
+from dynsys.plan.operations import program_operations
 from dynsys.plan.orders.orders import PivotOrder
+from dynsys.plan.saddle_elimination import PivotRule
+from dynsys.plan.saddle_order import SaddleOrder
+from dynsys.plan.saddle_program import saddle_order, saddle_program
 from dynsys.plan.symmetric import SymmetricStep
+from problems.estimation.compiled import EstimatorOutputs
 from problems.problem import AbstractDynamics
 from tests.model.test_tree import coupled_arm
+from tests.plan.test_plan import rewrite
 
 PROBLEMS = ("inverse", "forward", "hybrid")
 ROBOT = synthetic.random_tree(6, seed=3)
@@ -248,3 +256,204 @@ def test_states_that_a_watched_pivot_refuses_are_solved_by_pivoting() -> None:
         np.testing.assert_allclose(
             got[determined.array], e.torque.array[determined.array], atol=1e-6 * scale
         )
+
+
+# ---- more readings than unknowns -----------------------------------------------------------
+
+
+def redundant() -> problems.Estimation:
+    """A branched robot with inertial units, torques, a cell: noisy, one statement exact."""
+    robot = synthetic.random_tree(4, seed=3)
+    layout = [
+        *sensors.all_joint_accelerations(robot, std=0.1),
+        *sensors.all_joint_torques(robot, std=0.2),
+        *sensors.zero_external_wrench_except(robot, [robot.body_names[-1]]),
+        sensors.Accelerometer("imu", robot.body_names[2], std=0.05),
+        sensors.ForceTorque("cell", robot.joint_names[-1], std=0.3),
+    ]
+    return problems.Estimation(robot, sensors.Layout(robot, layout))
+
+
+ASKED: tuple[dict[str, list[str]], ...] = (
+    {},
+    {"outputs": ["qdd", "external_wrench"]},
+    {"outputs": ["residual", "multiplier"]},
+    {"uncertainty": ["torque", "external_wrench"]},
+    {"switchable": ["cell", "imu"]},
+)
+
+
+def test_order_of_the_saddle_system_is_executed_whatever_is_asked(tmp_path: Path) -> None:
+    """One order for all questions: the answers are those of SuperLU, the default cost too."""
+    est = redundant()
+    plan = est.plan()
+    assert plan.method == "saddle" and plan.order is not None
+    plan.save(tmp_path / "p.json")
+    plan = dynsys.Plan.load(tmp_path / "p.json")
+    exact = problems.Estimation(est.robot, est.layout, backend="superlu")
+    q, qd, y = (x[0] for x in states(est, 1))
+    e = exact.solve(q, qd, y)
+    for asked in ASKED:
+        kernel = est.compile(plan, **asked)  # type: ignore[arg-type]
+        weight = [np.ones(est.layout.size)] if "switchable" in asked else []
+        found, finite = kernel.one(q, qd, y, *weight)
+        assert finite
+        names = [name for name, _ in kernel.signature.outputs]
+        for name, array in zip(names, found, strict=True):
+            if name in ("torque", "qdd", "external_wrench"):
+                expected = getattr(e, name).array.ravel()
+            elif name.startswith("std_"):
+                expected = getattr(e.std, name.removeprefix("std_")).array.ravel()
+            else:
+                continue
+            np.testing.assert_allclose(array, expected, rtol=1e-9, atol=1e-10)
+        if not asked:
+            assert kernel.operations == plan.operations == est.compile().operations  # type: ignore[attr-defined]
+
+
+def test_square_systems_keep_their_order_with_noise() -> None:
+    """Exact pairs of a square system have a noisy diagonal where deviations are asked for."""
+    robot = synthetic.random_tree(4, seed=5)
+    layout = [
+        *sensors.all_joint_accelerations(robot, std=0.1),
+        *sensors.zero_external_wrench_except(robot),
+    ]
+    est = problems.Estimation(robot, sensors.Layout(robot, layout))
+    plan = est.plan()
+    assert plan.method == "saddle"
+    kernel = est.compile(plan, uncertainty=["torque"])
+    q, qd, y = (x[0] for x in states(est, 1))
+    (torque, std), _ = kernel.one(q, qd, y)
+    e = problems.Estimation(robot, est.layout, backend="superlu").solve(q, qd, y)
+    np.testing.assert_allclose(torque, e.torque.array, rtol=1e-10)
+    np.testing.assert_allclose(std, e.std.torque.array, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda pivots: pivots[:-1], "leaves"),
+        (lambda pivots: (), "leaves"),
+        (lambda pivots: (*pivots, ("torque(nothing)[0]",)), "is no line of"),
+        (lambda pivots: (pivots[-1], *pivots[:-1]), "executed|executes|half"),
+        (lambda pivots: tuple((x,) for pivot in pivots for x in pivot), "is zero"),
+    ],
+    ids=["cut", "emptied", "foreign", "last first", "unpaired"],
+)
+def test_saddle_orders_that_cannot_be_executed_are_refused(  # type: ignore[no-untyped-def]
+    change, message: str, tmp_path: Path
+) -> None:
+    est = redundant()
+    plan = est.plan()
+    other = replace(plan, order=replace(plan.order, pivots=change(plan.order.pivots)))  # type: ignore[type-var, union-attr]
+    with pytest.raises(PlanMismatchError, match=message):
+        est.compile(other)
+    with pytest.raises(PlanMismatchError, match=message):
+        est.export_c(tmp_path / "c", other)
+    assert not (tmp_path / "c").exists()
+
+
+def test_turned_joints_belong_to_the_order() -> None:
+    est = redundant()
+    plan = est.plan()
+    order = plan.order
+    assert isinstance(order, SaddleOrder)
+    foreign = replace(order, turned=(("joint_wrench", "nothing"),))
+    with pytest.raises(PlanMismatchError, match="'nothing'"):
+        est.compile(replace(plan, order=foreign))
+    staged = [i for i, p in enumerate(est.robot.parent) if p >= 0 and est.robot.joints[i].nv]
+    names = [("acceleration", est.robot.joint_names[i]) for i in staged]
+    turned = replace(
+        order, turned=(*order.turned, next(x for x in names if x not in order.turned))
+    )
+    with pytest.raises(PlanMismatchError, match=r"executed|its order executes"):
+        est.compile(replace(plan, order=turned))
+
+
+def test_another_rule_gives_another_order_at_its_own_cost() -> None:
+    """What a search does: orders of other rules are priced by executing them."""
+    est = redundant()
+    spec = est._compiled.spec(EstimatorOutputs(("torque",)))
+    rng = np.random.default_rng(0)
+    rules = [
+        PivotRule(),
+        PivotRule(place=lambda body: -body),
+        PivotRule(place=lambda body: 0),
+        PivotRule(rank=lambda c: (*c[:2], c.updates * rng.uniform(0.5, 2.0))),
+        PivotRule(peel=False),
+    ]
+    q, qd, y = (x[0] for x in states(est, 1))
+    (expected,), _ = est.compile().one(q, qd, y)
+    prices = []
+    for rule in rules:
+        program = saddle_program(spec, saddle_order(spec, rule))
+        prices.append(program_operations(program).total)
+        found = program.evaluate(np.concatenate([q, qd, y]))
+        np.testing.assert_allclose(found, expected, rtol=1e-8)
+    assert prices[0] == est.plan().operations.total
+    assert len(set(prices)) >= 4
+
+
+# ---- orders changed in the file ------------------------------------------------------------
+
+KINDS: dict[str, Callable[[], AbstractDynamics | problems.Estimation]] = {
+    **{kind: partial(problem, kind) for kind in PROBLEMS},
+    "square": partial(load_cells, 4),
+    "redundant": redundant,
+}
+
+
+def sequences(plan: dict[str, Any]) -> list[list[Any]]:
+    """Lists in the data of a plan that hold its order."""
+    order = plan["order"]
+    if order is None:
+        return [plan["steps"]]
+    return [order[key] for key in ("rows", "columns", "pivots") if key in order]
+
+
+def pull_late(entries: list[Any]) -> None:
+    """First entries last."""
+    entries[:] = entries[len(entries) // 3 :] + entries[: len(entries) // 3]
+
+
+CHANGES: dict[str, Callable[[list[Any]], object]] = {
+    "reversed": list.reverse,
+    "cut": list.pop,
+    "emptied": list.clear,
+    "repeated": lambda entries: entries.append(entries[0]),
+    "late": pull_late,
+    "last first": lambda entries: entries.insert(0, entries.pop()),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_order_changed_in_the_file_is_refused_or_costs_what_it_does(
+    kind: str, change: str, tmp_path: Path
+) -> None:
+    """Signed anew, so that only its execution can tell: never the old kernel in silence."""
+    given = KINDS[kind]()
+    path = tmp_path / "p.json"
+    given.plan().save(path)
+    with pytest.raises(PlanFileError, match="checksum"):
+        path.with_suffix(".unsigned").write_text(path.read_text().replace("0", "1", 1))
+        dynsys.Plan.load(path.with_suffix(".unsigned"))
+    rewrite(path, lambda plan: [CHANGES[change](entries) for entries in sequences(plan)])
+    with pytest.raises(PlanMismatchError):
+        given.compile(dynsys.Plan.load(path))
+
+
+@pytest.mark.parametrize("kind", ["square", "redundant"])
+def test_an_order_changed_in_the_file_changes_the_kernel(kind: str, tmp_path: Path) -> None:
+    """Asked for other outputs than those it states the cost of, the changed order runs."""
+    est = KINDS[kind]()
+    path = tmp_path / "p.json"
+    est.plan().save(path)
+    usual = est.compile(dynsys.Plan.load(path), outputs=["qdd"])
+    rewrite(path, lambda plan: [pull_late(entries) for entries in sequences(plan)])
+    late = est.compile(dynsys.Plan.load(path), outputs=["qdd"])
+    assert late.operations.total > usual.operations.total  # type: ignore[attr-defined]
+    assert isinstance(est, problems.Estimation)
+    inputs = [x[0] for x in states(est, 1)]
+    ((found,), _), ((expected,), _) = late.one(*inputs), usual.one(*inputs)
+    np.testing.assert_allclose(found, expected, rtol=1e-8)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple, TypeAlias, final
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias, final
 
 import numpy as np
 from scipy.sparse import csc_array
@@ -64,6 +64,8 @@ class PivotOrder:
     row_order: IntArray
     col_order: IntArray
 
+    method: ClassVar[Literal["lu"]] = "lu"
+
     def __init__(
         self, row_order: Sequence[int] | IntArray, col_order: Sequence[int] | IntArray
     ) -> None:
@@ -83,6 +85,31 @@ class PivotOrder:
     def pivots(self) -> list[tuple[int, int]]:
         """Pivots (row, column) in their order."""
         return list(zip(self.row_order.tolist(), self.col_order.tolist(), strict=True))
+
+    def encoded(self) -> dict[str, Any]:
+        """Data that JSON holds; :meth:`decoded` reads them."""
+        return {"rows": self.row_order.tolist(), "columns": self.col_order.tolist()}
+
+    @staticmethod
+    def decoded(content: Any) -> PivotOrder:
+        """Order of :meth:`encoded` data; ValueError if they are no order."""
+        if not isinstance(content, dict):
+            raise ValueError("'order' is missing or no mapping")
+        given: list[list[int]] = []
+        for name in ("rows", "columns"):
+            entries = content.get(name)
+            if not isinstance(entries, list):
+                raise ValueError(f"{name!r} of the order is missing or no list")
+            for x in entries:
+                if type(x) is not int or not 0 <= x < len(entries):
+                    raise ValueError(
+                        f"an entry of {name!r} is {x!r}, not a whole number in"
+                        f" 0..{len(entries) - 1}"
+                    )
+            given.append(entries)
+        if len(given[0]) != len(given[1]):
+            raise ValueError("rows and columns of the order have different lengths")
+        return PivotOrder(*given)
 
     def apply(self, A: Array) -> Array:
         """A[row_order][:, col_order] of a dense matrix or array of scalars."""
