@@ -30,7 +30,6 @@ from dynsys.plan.fingerprint import (
     fingerprint_problem,
     fingerprint_robot,
 )
-from dynsys.plan.methods import EliminationOrder
 from dynsys.plan.operations import Operations, program_operations
 from dynsys.plan.plan import Plan
 from dynsys.plan.saddle_program import (
@@ -62,7 +61,6 @@ __all__ = [
     "export_estimator",
     "listed",
     "plan_estimation",
-    "require_cost",
 ]
 
 Names: TypeAlias = tuple[str, ...]
@@ -122,21 +120,24 @@ def listed(names: str | Sequence[str]) -> Names:
 class CompiledEstimator:
     """Kernels of one layout, and of what is believed before any reading; compiled on first use.
 
-    Beliefs are measurements whose y, the mean, is part of the equations.
+    Beliefs are measurements whose y, the mean, is part of the equations. All kernels execute
+    the order of the ``plan``, if there is one.
     """
 
     robot: KinematicTree
     layout: Layout
     prior: Prior | None = None
+    plan: Plan | None = None
 
     @staticmethod
     def of(problem: Estimation) -> CompiledEstimator:
         """The kernels of an estimation."""
-        return CompiledEstimator(problem.robot, problem.layout, problem.measured.prior)
+        prior, plan = problem.measured.prior, problem.executes
+        return CompiledEstimator(problem.robot, problem.layout, prior, plan)
 
     def __reduce__(self) -> tuple[type[CompiledEstimator], tuple[object, ...]]:
         """Travels as what it was made from; kernels come from the cache there."""
-        return CompiledEstimator, (self.robot, self.layout, self.prior)
+        return CompiledEstimator, (self.robot, self.layout, self.prior, self.plan)
 
     @cached_property
     def _beliefs(self) -> PriorRows:
@@ -169,23 +170,29 @@ class CompiledEstimator:
         outputs: EstimatorOutputs,
         switchable: Names = (),
         dtype: str = "float64",
-        order: EliminationOrder | None = None,
     ) -> Kernel:
-        """Kernel from (q, qd, y[, weight]) to what is asked for, along an order if given.
+        """Kernel from (q, qd, y[, weight]) to what is asked for.
 
         Raises
         ------
         KernelBuildError
             if the layout has no such kernel; says why.
+        PlanMismatchError
+            if the order of the plan cannot be executed for it, or costs other than stated.
         """
         if dtype not in ("float64", "float32"):
             raise KernelBuildError(f"there are no kernels of dtype {dtype!r}")
-        if dtype != "float64" or order is not None:
+        plan = self.plan
+        order = None if plan is None else plan.order
+        if dtype != "float64":
             return estimation_kernel(self.spec(outputs, switchable), dtype=dtype, order=order)
         key = outputs, switchable
         if key not in self._found:
             try:
-                self._found[key] = estimation_kernel(self.spec(outputs, switchable))
+                kernel = estimation_kernel(self.spec(outputs, switchable), order=order)
+                if plan is not None and not switchable:
+                    require_cost(plan, outputs, kernel.operations)
+                self._found[key] = kernel
             except KernelBuildError as error:
                 self._found[key] = str(error)
         found = self._found[key]
@@ -231,7 +238,7 @@ class CompiledEstimator:
         )
         try:
             return self.kernel(outputs, switchable)
-        except KernelBuildError:
+        except (KernelBuildError, PlanMismatchError):
             return None
 
 
@@ -415,6 +422,10 @@ def plan_estimation(
 def check_plan(problem: Estimation, plan: Plan) -> None:
     """Raise PlanMismatchError unless the plan is for this robot, these sensors, this noise."""
     given_plan(plan).check(problem.robot, *_fingerprints(problem))
+    if plan.order is None:
+        raise PlanMismatchError(
+            f"the plan ({plan.method}) has no order of estimation; make a new plan"
+        )
 
 
 def require_cost(plan: Plan, outputs: EstimatorOutputs, executed: Operations | None) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Literal, TypeAlias, cast, final, get_args
@@ -28,7 +28,6 @@ from problems.estimation.compiled import (
     export_estimator,
     listed,
     plan_estimation,
-    require_cost,
 )
 from problems.estimation.estimate import Estimate, MeasuredStates, Uncertainty, quantities_of
 from problems.estimation.factors import has_cholmod
@@ -51,7 +50,7 @@ SWITCHED_FROM = 4096
 
 
 @final
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False)
 class Estimation(AbstractProblem):
     """Most likely unknowns given the laws, exact, and noisy readings y.
 
@@ -72,6 +71,9 @@ class Estimation(AbstractProblem):
         unknowns; any rank); ``auto`` takes machine code for large batches, else the first of
         the others that is installed. What the sparse ones cannot solve the last one does;
         ``Estimate.method`` says which one did.
+    plan : a plan for this robot and layout, see :meth:`plan`: :meth:`solve`,
+        :meth:`solve_batch`, :meth:`compile` and :meth:`export_c` execute its order, whatever
+        is asked. Backend ``auto`` is then ``llvm``. The problem keeps it as ``executes``.
 
     Examples
     --------
@@ -89,10 +91,27 @@ class Estimation(AbstractProblem):
     layout: Layout
     prior: Prior | Mapping[str, PerName] | None = None
     backend: Backend = "auto"
+    executes: Plan | None = field(default=None, repr=False)
 
-    def __post_init__(self) -> None:
-        if isinstance(self.prior, Mapping):
-            object.__setattr__(self, "prior", Prior(self.prior))
+    def __init__(
+        self,
+        robot: KinematicTree,
+        layout: Layout,
+        prior: Prior | Mapping[str, PerName] | None = None,
+        backend: Backend = "auto",
+        executes: Plan | None = None,
+        *,
+        plan: Plan | None = None,
+    ) -> None:
+        plan = executes if plan is None else plan
+        set_field = object.__setattr__
+        set_field(self, "robot", robot)
+        set_field(self, "layout", layout)
+        set_field(self, "prior", Prior(prior) if isinstance(prior, Mapping) else prior)
+        set_field(
+            self, "backend", "llvm" if plan is not None and backend == "auto" else backend
+        )
+        set_field(self, "executes", plan)
         if self.backend not in get_args(Backend):
             raise KernelBuildError(
                 f"there is no backend {self.backend!r}: {', '.join(get_args(Backend))}"
@@ -102,6 +121,12 @@ class Estimation(AbstractProblem):
                 f"CHOLMOD is not installed: {install('cholmod')}, or use superlu"
             )
         _ = self.system  # checks layout and prior against the robot
+        if plan is not None:
+            if self.backend != "llvm":
+                raise KernelBuildError(
+                    f"backend {self.backend!r} executes no plan; use auto or llvm, or no plan"
+                )
+            check_plan(self, plan)
 
     @cached_property
     def measured(self) -> MeasuredSystem:
@@ -257,7 +282,7 @@ class Estimation(AbstractProblem):
         Parameters
         ----------
         plan : a plan made for this robot and layout; its order is executed as it stands, for
-            whatever is asked.
+            whatever is asked. By default that of the problem, if it has one.
         backend : ``llvm`` machine code; ``reference`` the path of :meth:`solve`.
         outputs : ``torque``, ``qdd``, ``acceleration``, ``joint_wrench``, ``external_wrench``;
             ``llvm`` also ``residual``, ``multiplier`` (:func:`estimation_kernel`).
@@ -279,11 +304,8 @@ class Estimation(AbstractProblem):
             return ReferenceEstimator(self, wanted)
         if backend != "llvm":
             raise KernelBuildError(f"there is no backend {backend!r}: llvm, reference")
-        order = None if plan is None else plan.order
-        kernel = self._compiled.kernel(wanted, listed(switchable), dtype, order)
-        if plan is not None and dtype == "float64" and not switchable:
-            require_cost(plan, wanted, kernel.operations)
-        return kernel
+        compiled = self._compiled if plan is None else replace(self._compiled, plan=plan)
+        return compiled.kernel(wanted, listed(switchable), dtype)
 
     def export_c(
         self,
@@ -312,7 +334,7 @@ class Estimation(AbstractProblem):
             name=name,
             dtype=dtype,
             overwrite=overwrite,
-            plan=plan,
+            plan=self.executes if plan is None else plan,
         )
 
     # ---- before any data -----------------------------------------------------------------

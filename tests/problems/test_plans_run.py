@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -16,6 +17,7 @@ import problems
 import sensors
 from dynsys.errors import KernelBuildError, PlanFileError, PlanMismatchError
 from dynsys.model import synthetic
+from dynsys.plan.estimator import estimator_program
 from dynsys.plan.operations import program_operations
 from dynsys.plan.orders.orders import PivotOrder
 from dynsys.plan.saddle_elimination import PivotRule
@@ -24,6 +26,7 @@ from dynsys.plan.saddle_program import saddle_order, saddle_program
 from dynsys.plan.symmetric import SymmetricStep
 from problems.estimation.compiled import EstimatorOutputs
 from problems.problem import AbstractDynamics
+from tests.kernel.exported_c import COMPILERS, compile_and_check
 from tests.model.test_tree import coupled_arm
 from tests.plan.test_plan import rewrite
 
@@ -392,6 +395,83 @@ def test_another_rule_gives_another_order_at_its_own_cost() -> None:
         np.testing.assert_allclose(found, expected, rtol=1e-8)
     assert prices[0] == est.plan().operations.total
     assert len(set(prices)) >= 4
+
+
+# ---- an estimation that has a plan ---------------------------------------------------------
+
+
+def late_plan(est: problems.Estimation) -> dynsys.Plan:
+    """An honest plan of a poorer order: a third of the pivots comes late."""
+    plan = est.plan()
+    if isinstance(plan.order, PivotOrder):
+        pivots = plan.order.pivots
+        order: PivotOrder | SaddleOrder = PivotOrder.of(pull_late(pivots) or pivots)
+    else:
+        assert isinstance(plan.order, SaddleOrder)
+        entries = list(plan.order.pivots)
+        order = replace(plan.order, pivots=tuple(pull_late(entries) or entries))
+    program = estimator_program(est._compiled.spec(EstimatorOutputs(("torque",))), order=order)
+    return replace(plan, order=order, operations=program_operations(program))
+
+
+@pytest.mark.parametrize("kind", ["square", "redundant"])
+def test_everything_executes_the_plan_of_the_problem(kind: str, tmp_path: Path) -> None:
+    plain = KINDS[kind]()
+    assert isinstance(plain, problems.Estimation)
+    late = late_plan(plain)
+    est = problems.Estimation(plain.robot, plain.layout, plan=late)
+    assert est.compile().operations == late.operations  # type: ignore[attr-defined]
+    assert late.operations.total > 1.2 * plain.plan().operations.total
+    exact = problems.Estimation(plain.robot, plain.layout, backend="superlu")
+    q, qd, y = states(est, 5)
+    batch = est.solve_batch(q, qd, y, outputs=["torque"])
+    for k in range(5):
+        e, expected = est.solve(q[k], qd[k], y[k]), exact.solve(q[k], qd[k], y[k]).torque.array
+        assert e.method == "llvm"
+        scale = np.abs(expected).max()
+        for found in (e.torque.array, batch.torque.array[k]):
+            np.testing.assert_allclose(found, expected, rtol=0, atol=1e-10 * scale)
+    assert len(est._compiled._found) >= 2
+    for (outputs, switchable), kernel in est._compiled._found.items():
+        program = estimator_program(est._compiled.spec(outputs, switchable), order=late.order)
+        assert kernel.operations == program_operations(program)  # type: ignore[union-attr]
+    usual, written = plain.export_c(tmp_path / "usual"), est.export_c(tmp_path / "late")
+    sizes = [sum(f.stat().st_size for f in files) for files in (usual, written)]
+    assert sizes[1] > 1.1 * sizes[0]
+    if COMPILERS:
+        compile_and_check(tmp_path / "late", "estimation")
+
+
+def test_plans_of_something_else_are_refused_at_once() -> None:
+    est = redundant()
+    plan = est.plan()
+    with pytest.raises(PlanMismatchError, match="sensor 'cell' has changed"):
+        fewer = [replace(s, std=0.4) if s.name == "cell" else s for s in est.layout]  # type: ignore[type-var]
+        problems.Estimation(est.robot, sensors.Layout(est.robot, fewer), plan=plan)
+    with pytest.raises(PlanMismatchError, match="another robot"):
+        other = synthetic.random_tree(4, seed=4)
+        layout = sensors.Layout(other, sensors.all_joint_torques(other, std=1.0))
+        problems.Estimation(other, layout, plan=plan)
+    with pytest.raises(PlanMismatchError):
+        problems.Estimation(est.robot, est.layout, plan=problem("forward").plan())
+    with pytest.raises(PlanMismatchError, match="no order"):
+        bare = replace(plan, method="symmetric", order=None)
+        problems.Estimation(est.robot, est.layout, plan=bare)
+    with pytest.raises(KernelBuildError, match=r"Plan.load reads"):
+        problems.Estimation(est.robot, est.layout, plan="p.json")  # type: ignore[arg-type]
+    with pytest.raises(KernelBuildError, match="executes no plan"):
+        problems.Estimation(est.robot, est.layout, backend="superlu", plan=plan)
+
+
+def test_the_plan_travels_with_the_problem() -> None:
+    plain = redundant()
+    plan = plain.plan()
+    est = problems.Estimation(plain.robot, plain.layout, plan=plan)
+    there = pickle.loads(pickle.dumps(est))
+    assert there.executes.order == plan.order and there._compiled.plan is there.executes
+    assert replace(est, prior=None).executes is plan
+    assert pickle.loads(pickle.dumps(est._compiled)).plan.order == plan.order
+    assert "SaddleOrder" not in repr(est)
 
 
 # ---- orders changed in the file ------------------------------------------------------------
