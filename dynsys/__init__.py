@@ -28,7 +28,7 @@ from dynsys.operational import (
     operational_space,
 )
 from dynsys.plan.plan import Plan
-from dynsys.recursive import aba, crba, forward_kinematics, jacobian, rnea
+from dynsys.recursive import forward_kinematics
 from dynsys.recursive.sparse_factors import (
     ltdl,
     ltl,
@@ -40,6 +40,7 @@ from dynsys.recursive.sparse_factors import (
     solve_ltl,
 )
 from dynsys.system.linear_system import LinearSystem
+from dynsys.verbs import aba, crba, jacobian, rnea
 
 __all__ = [
     "BodyMotion",

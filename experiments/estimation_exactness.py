@@ -142,7 +142,7 @@ def _truth_recovered(robot: KinematicTree, question: str, states: int) -> Check:
     what, bound = "error", TRUTH
     if question == "FD" and worst > TRUTH:
         rows = zip(q, qd, truth.torque, f, strict=True)
-        by_aba = np.array([dynsys.aba(robot, *state) for state in rows])
+        by_aba = np.array([dynsys.recursive.aba(robot, *state) for state in rows])
         what, bound = "error, ABA's x 10", 10 * _relative(by_aba, qdd)
     return Check(f"truth, {question} as estimation", robot.name, what, states, worst, bound)
 

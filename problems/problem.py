@@ -33,12 +33,13 @@ from dynsys.plan.record import DYNAMICS_OUTPUTS, dynamics_program, sample_states
 from dynsys.plan.step_order import require_executable
 from dynsys.plan.symmetric import SymmetricStep, symmetric_steps
 from dynsys.program.program import Program
+from dynsys.recursive.inputs import state_rows, wrench_rows
 from dynsys.recursive.kinematics import WrenchInput, external_wrenches
 from dynsys.system.laws import known_inputs
 from dynsys.system.linear_system import LinearSystem
 from dynsys.system.unknowns import UnknownKind
 from dynsys.types import Array, ArrayLike, BoolArray
-from problems.inputs import apart_from, state_rows, wrench_rows
+from problems.inputs import apart_from
 from problems.labels import entry_names
 from problems.reference import ReferenceKernel, residuals
 from problems.solution import Details, Solution, State
@@ -47,9 +48,6 @@ from problems.trust import Trust, error_bounds
 __all__ = ["AbstractDynamics", "AbstractProblem", "Backend", "given_plan"]
 
 Backend: TypeAlias = Literal["auto", "llvm", "loops", "reference"]
-
-WIDEST_SPREAD = 1e15
-"""Ratio of inertias above which specialised code would take the light ones for rounding."""
 
 
 def given_plan(plan: Plan) -> Plan:
@@ -228,8 +226,8 @@ class AbstractDynamics(AbstractProblem):
         if backend not in ("auto", "llvm", "loops", "reference"):
             raise KernelBuildError(f"there is no backend {backend!r}: llvm, loops or reference")
         if backend == "auto":
-            plain = prefer_loops(self.robot) or _inertia_spread(self.robot) > WIDEST_SPREAD
-            backend = "loops" if plain and dtype == "float64" else "llvm"
+            plain = dtype == "float64" and prefer_loops(self.robot)
+            backend = "loops" if plain else "llvm"
         if dtype not in ("float64", "float32") or (dtype == "float32" and backend != "llvm"):
             raise KernelBuildError(f"backend {backend!r} has no kernels of dtype {dtype!r}")
         return backend
@@ -510,10 +508,3 @@ def _inputs(state: Sequence[Array], wrenches: Array | None) -> list[Array]:
         return list(state)
     *batch, bodies, _ = wrenches.shape
     return [*state, wrenches.reshape(*batch, 6 * bodies)]
-
-
-def _inertia_spread(robot: KinematicTree) -> float:
-    """Largest inertia of a body over the smallest that is not zero."""
-    sizes = [float(np.abs(moments.matrix()).max()) for moments in robot.moments]
-    nonzero = [size for size in sizes if size > 0]
-    return max(nonzero) / min(nonzero) if nonzero else 1.0

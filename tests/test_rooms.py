@@ -24,6 +24,7 @@ FLOORS = {
         "plan",
         "kernel",
         "loops",
+        "verbs",
         "operational",
         "simulation",
         "interop",

@@ -51,6 +51,7 @@ __all__ = [
     "inverse_inertia_matrix",
     "operational_matrix",
     "quantity_computation",
+    "quantity_kernel",
     "recorded",
     "specialise",
 ]
@@ -112,6 +113,22 @@ def specialise(
     True
     """
     wanted = tuple(bodies) if body is None else (body, *bodies)
+    return quantity_kernel(robot, quantity, wanted, dtype, cache)
+
+
+def quantity_kernel(
+    robot: KinematicTree,
+    quantity: Quantity,
+    wanted: Sequence[str | int],
+    dtype: str = "float64",
+    cache: KernelCache | None = None,
+    *,
+    program: Callable[[], Program] | None = None,
+) -> Kernel:
+    """Kernel of :func:`specialise` for the bodies ``wanted``.
+
+    ``program``, if given, is called instead of recording the quantity.
+    """
     _check(quantity, wanted)
     check_dtype(dtype)
     signature = _signature(robot, quantity, len(wanted))
@@ -122,7 +139,7 @@ def specialise(
     else:
         states = sample_states(robot, CHECK_STATES, 7, 0)[:, : robot.nq]
     return kernel_from(
-        lambda: quantity_computation(robot, quantity, wanted, dtype),
+        program or (lambda: quantity_computation(robot, quantity, wanted, dtype)),
         signature,
         states,
         made_from,

@@ -225,6 +225,8 @@ def crba(robot: KinematicTree, q: ArrayLike) -> Array:
 
 OPERATIONS_LIMIT = 40_000
 """Operations that straight-line code may have: about ten seconds to plan and compile."""
+WIDEST_SPREAD = 1e15
+"""Ratio of inertias above which specialised code would take the light ones for rounding."""
 
 _OPERATIONS = {
     "fixed": 100,
@@ -252,7 +254,7 @@ def estimated_operations(robot: KinematicTree) -> int:
 
 
 def prefer_loops(robot: KinematicTree, limit: int = OPERATIONS_LIMIT) -> bool:
-    """True where straight-line code of the robot would take too long to compile.
+    """True where straight-line code would take too long to compile, or lose light bodies.
 
     Examples
     --------
@@ -260,4 +262,11 @@ def prefer_loops(robot: KinematicTree, limit: int = OPERATIONS_LIMIT) -> bool:
     >>> prefer_loops(dynsys.synthetic.chain(100)), prefer_loops(dynsys.synthetic.chain(300))
     (False, True)
     """
-    return estimated_operations(robot) > limit
+    return estimated_operations(robot) > limit or _inertia_spread(robot) > WIDEST_SPREAD
+
+
+def _inertia_spread(robot: KinematicTree) -> float:
+    """Largest inertia of a body over the smallest that is not zero."""
+    sizes = [float(np.abs(moments.matrix()).max()) for moments in robot.moments]
+    nonzero = [size for size in sizes if size > 0]
+    return max(nonzero) / min(nonzero) if nonzero else 1.0

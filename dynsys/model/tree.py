@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import Protocol, final
+from typing import Any, Protocol, final
 
 import numpy as np
 
@@ -104,6 +104,11 @@ class KinematicTree:
         welds = dict(self.welds)
         entries = (self.name, self.bodies, more, self.gravity, self.physical, welds)
         return KinematicTree, entries
+
+    @cached_property
+    def _kept(self) -> dict[object, Any]:
+        """What algorithms keep about this robot to be fast the next time; not pickled."""
+        return {}
 
     # ---- names and sizes -----------------------------------------------------------------
 

@@ -78,16 +78,18 @@ def _one_state(
     q, qd, qdd = state.q, state.qd, state.qdd
     answers = peer.answers(state)
     torque, accelerations = answers["inverse"], answers["forward"]
-    H = dynsys.crba(robot, q)
+    H = dynsys.recursive.crba(robot, q)
 
     def of_torque(x: Array) -> float:
         return float(np.abs(H @ (x - accelerations)).max() / np.abs(torque).max())
 
-    yield "rnea", _relative(dynsys.rnea(robot, q, qd, qdd), torque)
+    yield "rnea", _relative(dynsys.recursive.rnea(robot, q, qd, qdd), torque)
     yield "crba", _relative(H, peer.inertia(q))
-    jacobians = np.array([dynsys.jacobian(robot, q, body) for body in range(robot.n_bodies)])
+    jacobians = np.array(
+        [dynsys.recursive.jacobian(robot, q, body) for body in range(robot.n_bodies)]
+    )
     yield "jacobian", float(differences(jacobians, peer.jacobians(q)).max())
-    ours = dynsys.aba(robot, q, qd, torque)
+    ours = dynsys.recursive.aba(robot, q, qd, torque)
     yield "aba", _relative(ours, accelerations)
     yield "aba torque", of_torque(ours)
     inverse, forward, hybrid = solvers
@@ -96,7 +98,7 @@ def _one_state(
     yield "FD", _relative(got, accelerations)
     yield "FD torque", of_torque(got)
     mixed = hybrid.solve(q, qd, np.where(hybrid.known, qdd, torque))
-    difference = dynsys.rnea(robot, q, qd, mixed.qdd) - torque
+    difference = dynsys.recursive.rnea(robot, q, qd, mixed.qdd) - torque
     own = np.abs(mixed.torque - torque)[hybrid.known].max(initial=0.0)
     other = np.abs(difference)[~hybrid.known].max(initial=0.0)
     yield "hybrid torque", max(own, other) / float(np.abs(torque).max())

@@ -100,7 +100,7 @@ class Case:
     ) -> Array:
         found = []
         for k, answers in enumerate(theirs):
-            H = dynsys.crba(self.robot, q[k])
+            H = dynsys.recursive.crba(self.robot, q[k])
             found.append(np.abs(H @ (qdd[k] - answers["forward"])).max())
         return np.asarray(found / np.abs(torque).max(axis=1))
 

@@ -346,7 +346,7 @@ def solve_error_ratio(robot: KinematicTree, states: int) -> float:
     """Median over states of (error of H^-1 b by LTL) / (by LAPACK), b random."""
     parent, ratios = expanded_parent(robot), []
     for seed in range(states):
-        H = dynsys.crba(robot, robot.random_configuration(seed))
+        H = dynsys.recursive.crba(robot, robot.random_configuration(seed))
         b = np.random.default_rng(seed).normal(size=len(H))
         factor = cho_factor(H, lower=True)
         by_lapack = cho_solve(factor, b)

@@ -39,7 +39,7 @@ def _right(problem: problems.InverseDynamics) -> bool:
     """Whether torques are those of RNEA."""
     robot, rng = problem.robot, np.random.default_rng(0)
     q, (qd, qdd) = robot.random_configuration(rng), rng.normal(size=(2, robot.nv))
-    expected = dynsys.rnea(robot, q, qd, qdd)
+    expected = dynsys.recursive.rnea(robot, q, qd, qdd)
     return np.allclose(problem.solve(q, qd, qdd).torque, expected, rtol=1e-12, atol=1e-12)
 
 

@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynsys.errors import LayoutError
+from dynsys.recursive.inputs import state_rows
 from dynsys.types import Array, ArrayLike, BoolArray, IntArray
 from problems.estimation.estimation import Estimation
-from problems.inputs import state_rows
 from problems.measured.measured_system import Active, Readings
 from problems.verdict.words import sparse_basis
 

@@ -17,6 +17,7 @@ from dynsys.kernel.threads import check_threads
 from dynsys.model.tree import KinematicTree
 from dynsys.plan.plan import Plan
 from dynsys.plan.search.search import Search
+from dynsys.recursive.inputs import state_rows
 from dynsys.system.linear_system import LinearSystem
 from dynsys.types import Array, ArrayLike
 from problems.estimation.compiled import (
@@ -32,7 +33,6 @@ from problems.estimation.compiled import (
 from problems.estimation.estimate import Estimate, MeasuredStates, Uncertainty, quantities_of
 from problems.estimation.factors import has_cholmod
 from problems.estimation.posterior import AbstractPosterior, PosteriorSolver
-from problems.inputs import state_rows
 from problems.measured.measured_system import QUANTITIES, Active, MeasuredSystem, Readings
 from problems.measured.prior import PerName, Prior
 from problems.problem import AbstractProblem

@@ -51,7 +51,7 @@ def test_screw_arithmetic_executes_the_cost_models(seed: int) -> None:
     parent = [-1, *(int(rng.integers(0, i)) for i in range(1, 9))]
     robot = ScrewRobot(parent, base_frames=True, seed=seed)
     H, count = robot.inertia_matrix()
-    assert_allclose(H, dynsys.crba(robot.tree(), robot.q()), atol=1e-11)
+    assert_allclose(H, dynsys.recursive.crba(robot.tree(), robot.q()), atol=1e-11)
     assert count == crba_count(crba_sums(parent, floating_base=True))
     robot = ScrewRobot(parent, base_frames=False, seed=seed)
     bodies = sorted(int(b) for b in rng.choice(len(parent), 3, replace=False))

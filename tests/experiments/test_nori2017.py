@@ -78,7 +78,7 @@ def test_open_recursion_gives_the_torques(n: int) -> None:
     rng = np.random.default_rng(n)
     q, qd, qdd = rng.uniform(0, 10, n), rng.normal(size=n), rng.normal(size=n)
     f_ext = rng.normal(size=(n, 6))
-    torque = dynsys.rnea(robot, q, qd, qdd, f_ext)
+    torque = dynsys.recursive.rnea(robot, q, qd, qdd, f_ext)
     bodies = body_quantities(robot, q, qd, qdd, f_ext)
     cell = bodies["joint_wrench"][0][[c for _, c in given.measured]]
     hidden_qdd, hidden_wrench = qdd.copy(), f_ext.copy()

@@ -67,7 +67,7 @@ def test_all_methods_agree_with_dense_algebra(
 )
 def test_blocks_and_threads_change_nothing(robot: KinematicTree) -> None:
     q = robot.random_configuration(3)
-    H = dynsys.crba(robot, q)
+    H = dynsys.recursive.crba(robot, q)
     exact = np.linalg.inv(H)
     scale = float(np.abs(exact).max())
     R = np.random.default_rng(0).normal(size=(robot.nv, 2 * drumwright.BLOCK + 5))
@@ -100,7 +100,7 @@ def test_a_vector_gives_a_vector_and_leaves_its_input_alone() -> None:
     for method in METHODS:
         x = inverse_inertia_times(robot, q, r, method)
         assert x.shape == (5,)
-        assert_allclose(dynsys.crba(robot, q) @ x, np.arange(5.0), atol=1e-10)
+        assert_allclose(dynsys.recursive.crba(robot, q) @ x, np.arange(5.0), atol=1e-10)
     assert r.tolist() == [0.0, 1.0, 2.0, 3.0, 4.0]
 
 

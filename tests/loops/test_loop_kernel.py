@@ -60,9 +60,9 @@ def test_all_outputs_for_any_mix_of_known_accelerations(
     )
     known = by_joint(robot, choose)
     f_ext = np.random.default_rng(1).normal(size=(robot.n_bodies, 6))
-    torque = dynsys.rnea(robot, q, qd, qdd, f_ext)
+    torque = dynsys.recursive.rnea(robot, q, qd, qdd, f_ext)
     bodies = body_quantities(robot, q, qd, qdd, f_ext)
-    condition = np.linalg.cond(dynsys.crba(robot, q))
+    condition = np.linalg.cond(dynsys.recursive.crba(robot, q))
     assume(condition < 1e8)
     kernel = LoopKernel(robot, known, "given", OUTPUTS, wrenches=True)
     results, finite = kernel.one(q, qd, np.where(known, qdd, torque), f_ext.ravel())
@@ -80,7 +80,7 @@ def test_all_outputs_for_any_mix_of_known_accelerations(
 def test_inertia_matrix(data: st.DataObject, coupled: bool) -> None:
     robot = data.draw(strategies.trees(max_bodies=9, coupled=coupled))
     q, _, _ = data.draw(strategies.motions(robot))
-    close(crba(robot, q), dynsys.crba(robot, q), 1e-12)
+    close(crba(robot, q), dynsys.recursive.crba(robot, q), 1e-12)
 
 
 @pytest.mark.slow
@@ -89,11 +89,11 @@ def test_inertia_matrix(data: st.DataObject, coupled: bool) -> None:
 def test_forward_dynamics_agrees_with_the_recursion(data: st.DataObject) -> None:
     robot = data.draw(strategies.trees(max_bodies=12))
     q, qd, torque = data.draw(strategies.motions(robot))
-    expected = dynsys.aba(robot, q, qd, torque)
+    expected = dynsys.recursive.aba(robot, q, qd, torque)
     kernel = LoopKernel(robot, np.zeros(robot.nv, dtype=bool), "torque", ("qdd",))
     (qdd,), finite = kernel.one(q, qd, torque)
     assert finite
-    condition = float(np.linalg.cond(dynsys.crba(robot, q)))
+    condition = float(np.linalg.cond(dynsys.recursive.crba(robot, q)))
     close(qdd, expected, 1e-10 + 1e-14 * condition)
 
 
@@ -113,10 +113,10 @@ def test_large_robots(robot: KinematicTree) -> None:
     everything = np.ones(robot.nv, dtype=bool)
     (torque,), finite = LoopKernel(robot, everything, "qdd", ("torque",)).one(q, qd, qdd)
     assert finite
-    close(torque, dynsys.rnea(robot, q, qd, qdd), 1e-12)
+    close(torque, dynsys.recursive.rnea(robot, q, qd, qdd), 1e-12)
     (found,), finite = LoopKernel(robot, ~everything, "torque", ("qdd",)).one(q, qd, torque)
     assert finite
-    reference = dynsys.aba(robot, q, qd, torque)
+    reference = dynsys.recursive.aba(robot, q, qd, torque)
     own_error = float(np.abs(reference - qdd).max())  # what rounding does to the recursion
     np.testing.assert_allclose(found, reference, rtol=0, atol=1e-10 + 10 * own_error)
 
@@ -177,7 +177,7 @@ def test_many_turns_cost_no_more_than_their_rounding() -> None:
     for turns in (0.0, 1e3, 1e6, -1e9):
         angles = q + 2 * np.pi * turns
         tolerance = 1e-13 + 1e-14 * abs(turns)
-        expected = dynsys.rnea(robot, angles, qd, qdd)
+        expected = dynsys.recursive.rnea(robot, angles, qd, qdd)
         close(kernel.one(angles, qd, qdd)[0][0], expected, tolerance)
 
 
@@ -187,7 +187,7 @@ def test_single_precision_outputs() -> None:
     kernel = LoopKernel(robot, np.ones(5, dtype=bool), "qdd", ("torque",), dtype="float32")
     (torque,), _ = kernel.one(q, qd, qdd)
     assert torque.dtype == np.float32
-    close(torque, dynsys.rnea(robot, q, qd, qdd), 1e-6)
+    close(torque, dynsys.recursive.rnea(robot, q, qd, qdd), 1e-6)
 
 
 def test_signature_is_that_of_the_straight_line_program() -> None:

@@ -64,4 +64,4 @@ def test_poses_are_a_sequence() -> None:
 @given(robot=trees(max_bodies=8), seed=seeds)
 def test_compiled_inertia_matrix_is_that_of_crba(robot: KinematicTree, seed: int) -> None:
     q = robot.random_configuration(seed)
-    assert_allclose(TreeState(robot, q).H, dynsys.crba(robot, q), atol=1e-11)
+    assert_allclose(TreeState(robot, q).H, dynsys.recursive.crba(robot, q), atol=1e-11)

@@ -126,7 +126,7 @@ def test_branches_may_be_eliminated_in_any_order() -> None:
     rng = np.random.default_rng(0)
     q, (qd, torque) = robot.random_configuration(rng), rng.normal(size=(2, robot.nv))
     (qdd,), _ = given.compile(other).one(q, qd, torque)
-    np.testing.assert_allclose(qdd, dynsys.aba(robot, q, qd, torque), rtol=1e-8)
+    np.testing.assert_allclose(qdd, dynsys.recursive.aba(robot, q, qd, torque), rtol=1e-8)
 
 
 def test_coupled_joints_keep_their_place() -> None:

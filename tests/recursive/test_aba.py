@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from numpy.testing import assert_allclose
 
-from dynsys import aba, rnea, synthetic
+from dynsys import synthetic
 from dynsys.errors import SingularSystemError
 from dynsys.model.spatial import Inertia
 from dynsys.model.tree import Coupling, KinematicTree
+from dynsys.recursive import aba, rnea
 from dynsys.recursive.aba import aba_scalars, factor_ldl, solve_ldl
 from dynsys.recursive.rnea import rnea_scalars
 from dynsys.types import Array

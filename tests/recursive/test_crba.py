@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from numpy.testing import assert_allclose
 
-from dynsys import crba, rnea, synthetic
+from dynsys import synthetic
 from dynsys.errors import StateError
 from dynsys.model.tree import KinematicTree
+from dynsys.recursive import crba, rnea
 from dynsys.recursive.common_frame import (
     Freedoms,
     articulated_freedoms,

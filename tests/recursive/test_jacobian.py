@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from numpy.testing import assert_allclose
 
-from dynsys import jacobian, synthetic
+from dynsys import synthetic
 from dynsys.errors import ModelError, StateError
+from dynsys.recursive import jacobian
 from dynsys.recursive.jacobian import jacobian_scalars
 from dynsys.recursive.kinematics import transforms, velocities
 from tests import oracles, strategies

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from numpy.testing import assert_allclose
 
-from dynsys import aba, rnea, synthetic
+from dynsys import synthetic
 from dynsys.errors import StateError
+from dynsys.recursive import aba, rnea
 from dynsys.recursive.crba import crba_scalars
 from dynsys.recursive.kinematics import transforms
 from dynsys.recursive.rnea import net_wrenches, rnea_scalars

@@ -93,7 +93,7 @@ def test_source_and_machine_code_are_one_algorithm(parent: IntArray, seed: int) 
 
 def test_a_robot_is_factorised_by_its_expanded_parents() -> None:
     robot = synthetic.asimo()
-    H = dynsys.crba(robot, robot.random_configuration(1))
+    H = dynsys.recursive.crba(robot, robot.random_configuration(1))
     L, diag = ltdl(H, expanded_parent(robot))
     assert_allclose(L.T @ np.diag(diag) @ L, H, atol=1e-12)
 

@@ -50,7 +50,7 @@ def test_routes_give_the_same_contact_inertia(route: str) -> None:
     J = points.jacobian(flat.tree, poses, where, active)
     tips, inertia = flat.tree.last[points.body[active]], ContactInertia(flat, route)  # type: ignore[arg-type]
     A, respond = inertia.at(q, J, tips, where[active])
-    exact = np.linalg.solve(dynsys.crba(robot, q), J.T)
+    exact = np.linalg.solve(dynsys.recursive.crba(robot, q), J.T)
     assert_allclose(respond(J[4]), exact[:, 4], atol=1e-10 * np.abs(exact).max())
     assert_allclose(respond(J[4]), exact[:, 4], atol=1e-10 * np.abs(exact).max())
     assert_allclose(A, J @ exact, atol=1e-10 * np.abs(A).max())

@@ -77,10 +77,10 @@ def test_energy_is_that_of_the_inertia_matrix() -> None:
     sim = Simulation(robot, ContactPoints(robot, [], np.zeros((0, 3))), 1e-3)
     q, v = robot.random_configuration(0), np.random.default_rng(0).normal(size=robot.nv)
     moving, still = sim.energy(sim.start(q, v)), sim.energy(sim.start(q))
-    assert_allclose(moving - still, 0.5 * v @ dynsys.crba(robot, q) @ v, rtol=1e-10)
+    assert_allclose(moving - still, 0.5 * v @ dynsys.recursive.crba(robot, q) @ v, rtol=1e-10)
     h = 1e-6  # dE/dq v = -v . torque of gravity
     ends = [sim.energy(sim.start(robot.integrate(q, v, s * h))) for s in (1, -1)]
-    gravity = dynsys.rnea(robot, q, np.zeros(robot.nv), np.zeros(robot.nv))
+    gravity = dynsys.recursive.rnea(robot, q, np.zeros(robot.nv), np.zeros(robot.nv))
     assert_allclose((ends[0] - ends[1]) / (2 * h), v @ gravity, rtol=1e-6)
 
 

@@ -70,12 +70,12 @@ def test_written_robots_are_read_back(tmp_path: Path) -> None:
     urdf.write_text(urdf_text(tree))
     mjcf.write_text(mjcf_text(tree, sites_of(tree, np.random.default_rng(0))))
     q, qd = tree.random_configuration(0), np.linspace(-1, 1, tree.nv)
-    expected = dynsys.rnea(tree, q, qd, qd)
+    expected = dynsys.recursive.rnea(tree, q, qd, qd)
     for robot in (dynsys.load(urdf), dynsys.load(mjcf)):
         order = np.concatenate([_columns(robot, name) for name in tree.joint_names])
         given = np.empty((2, tree.nv))
         given[0][order], given[1][order] = q, qd
-        found = dynsys.rnea(robot, given[0], given[1], given[1])[order]
+        found = dynsys.recursive.rnea(robot, given[0], given[1], given[1])[order]
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12 * np.abs(expected).max())
 
 

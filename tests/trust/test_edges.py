@@ -128,7 +128,9 @@ def test_oracle_against_what_is_known() -> None:
     q = robot.random_configuration(1)
     qd, qdd = np.random.default_rng(1).normal(size=(2, robot.nv))
     torque = exact_torque(robot, q, qd, qdd).astype(float)
-    np.testing.assert_allclose(torque, dynsys.rnea(robot, q, qd, qdd), rtol=1e-10, atol=1e-11)
+    np.testing.assert_allclose(
+        torque, dynsys.recursive.rnea(robot, q, qd, qdd), rtol=1e-10, atol=1e-11
+    )
     found = exact_qdd(robot, q, qd, torque).astype(float)
     np.testing.assert_allclose(found, qdd, rtol=1e-9, atol=1e-9)
 
