@@ -158,7 +158,7 @@ def estimation_kernel(
     return kernel_from(
         lambda: estimator_program(spec, dtype, order),
         spec.signature,
-        spec.samples(3, 7),
+        lambda: spec.admissible(3, 7),
         ("estimation", spec.fingerprint, "" if order is None else repr(order.encoded())),
         dtype=dtype,
         cache=cache,
@@ -183,7 +183,7 @@ def build_kernel(
 def kernel_from(
     program: Callable[[], Program | AbstractComputation],
     signature: Signature,
-    states: NDArray[np.longdouble],
+    states: NDArray[np.longdouble] | Callable[[], NDArray[np.longdouble]],
     made_from: tuple[object, ...],
     *,
     dtype: str = "float64",
@@ -193,8 +193,9 @@ def kernel_from(
     """Kernel of a program, which is recorded only if the cache does not hold its machine code.
 
     ``made_from`` tells it from all other programs: equal parts, equal program.
-    ``states`` (n, n_inputs) are admissible inputs; their outputs are stored for verification,
-    to the relative ``agreement`` of a loaded kernel with extended precision.
+    ``states`` (n, n_inputs), or what makes them, are admissible inputs; their outputs are
+    stored for verification, to the relative ``agreement`` of a loaded kernel with extended
+    precision.
     """
     agreement = agreement or AGREEMENT[dtype]
     cache = cache if cache is not None else KernelCache()
@@ -216,7 +217,7 @@ def kernel_from(
         cache.remove(key)
     made = program()
     code = compile_computation(made, signature, dtype, target)
-    inputs = states.astype(np.float64)
+    inputs = (states() if callable(states) else states).astype(np.float64)
     with np.errstate(all="ignore"):  # NaN where a watched pivot vanishes
         outputs = made.evaluate(inputs.astype(np.longdouble)).astype(np.float64)
     counted = _counted(made)

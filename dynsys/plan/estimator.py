@@ -1,8 +1,8 @@
 """How an estimator is computed: which executor, along which order, at what cost.
 
 Redundant or weighted readings are solved as a saddle system (:mod:`.saddle_program`). As many
-readings as unknowns are too, where its pivots are safe at every state; else by scalar LU
-(:mod:`.lu_program`), whose pivots are watched.
+readings as unknowns are too, where its pivots are safe at every state; else, and where
+standard deviations are asked for, by scalar LU (:mod:`.lu_program`), whose pivots are watched.
 
     planned_estimator   finds an order and executes it
     estimator_program   executes a given one: one executor per type of order, see EXECUTORS
@@ -78,15 +78,23 @@ def planned_estimator(
     """
     refused: KernelBuildError | None = None
     ways: list[PlannedEstimator] = []
-    try:
-        saddle, rule = saddle_estimator(spec, dtype), "leaf to root, cheapest first"
-        ways.append(PlannedEstimator(saddle.program, saddle.order, saddle.pivots, rule))
-    except KernelBuildError as error:
-        refused = error
-    if not ways or (search is not None and not search.is_off):
+
+    def by_lu() -> None:
         with suppress(KernelBuildError):
             lu = lu_estimator(spec, dtype, search)
             ways.append(PlannedEstimator(lu.program, lu.order, lu.pivots, lu.found_by))
+
+    lu_first = bool(spec.uncertainty) and spec.is_square
+    if lu_first:  # variances as sums of squares: half the operations, and more digits
+        by_lu()
+    if not ways:
+        try:
+            saddle, rule = saddle_estimator(spec, dtype), "leaf to root, cheapest first"
+            ways.append(PlannedEstimator(saddle.program, saddle.order, saddle.pivots, rule))
+        except KernelBuildError as error:
+            refused = error
+        if not lu_first and (not ways or (search is not None and not search.is_off)):
+            by_lu()
     if refused is not None and not ways:
         raise refused
     return min(ways, key=lambda way: way.operations.total)

@@ -2,18 +2,25 @@
 
     D d = y - b,      P D Q = L U with the pivots of the order, none exchanged
 
-Noise cancels: what is estimated solves all equations. An order is safe only at the states it
-was sampled at. So every pivot that depends on the state and has a part in the answers is
-watched: where 1 / pivot^2 exceeds its median by the square of :data:`MARGIN`, the answers are
-NaN, and whoever asked solves that state by pivoting.
+Noise cancels: what is estimated solves all equations, residuals and multipliers are zero, and
+the covariance of d is W C W^T with W = D^-1 in the columns of the readings: one right-hand side
+that is carried along for each noisy reading. Rows that exact ones imply, and rows without
+unknowns (a gyroscope's), stand aside (:mod:`.repeated_rows`): they check the motion, and where
+their noise is correlated with that of others they correct those.
+
+An order is safe only at the states it was sampled at. So every pivot that depends on the state
+and has a part in the answers is watched: where 1 / pivot^2 exceeds its median by the square of
+:data:`MARGIN`, the answers are NaN, and whoever asked solves that state by pivoting.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple, cast
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple, final
 
 import numpy as np
+from scipy.sparse import coo_array
 
 from dynsys.errors import (
     KernelBuildError,
@@ -26,6 +33,7 @@ from dynsys.plan.orders.dulmage_mendelsohn import BlockTriangular
 from dynsys.plan.orders.markowitz import Markowitz
 from dynsys.plan.orders.orders import OrderingContext, PivotOrder, sample_values
 from dynsys.plan.pivots import PlannedPivot, planned_pivots
+from dynsys.plan.repeated_rows import row_checks, row_residuals
 from dynsys.plan.saddle_program import (
     CHECKS,
     ESTIMATES,
@@ -40,8 +48,7 @@ from dynsys.program.program import Op, Program
 from dynsys.program.simplify import simplify
 from dynsys.system.equations import Kinematics
 from dynsys.system.linear_system import LinearSystem
-from dynsys.system.unknowns import UnknownKind
-from dynsys.types import BoolArray
+from dynsys.types import Array, BoolArray
 
 __all__ = ["LuEstimator", "lu_estimator", "lu_program"]
 
@@ -70,11 +77,12 @@ def lu_estimator(
     KernelBuildError
         if the system is not square, has no order, or loses digits under those it has.
     """
-    system = _square(spec)
+    square = _Square(spec)
+    system = square.system
     context = OrderingContext(system, sample_values(system, STATES))
     found, least = None, CHECKS // 2
     for order, found_by in _orders(spec, system, context, search):
-        program = _recorded(spec, system, order, dtype)
+        program = square.program(order, dtype)
         failed = failures(program, spec)
         if failed < least:
             least, found = failed, LuEstimator(program, order, found_by)
@@ -96,29 +104,19 @@ def lu_program(spec: EstimatorSpec, order: PivotOrder, dtype: str = "float64") -
     PlanMismatchError
         if the order is not one of this system, or a pivot of it is zero.
     """
-    system = _square(spec)
+    square = _Square(spec)
+    system = square.system
     if len(order.row_order) != system.shape[0]:
         raise PlanMismatchError(
             f"the order of the plan has {len(order.row_order)} pivots, robot"
             f" {spec.robot.name!r} with these sensors needs {system.shape[0]}; make a new plan"
         )
     try:
-        return _recorded(spec, system, order, dtype)
+        return square.program(order, dtype)
     except SingularSystemError as error:
         raise PlanMismatchError(
             f"the order of the plan cannot be executed: {error}. Make a new plan"
         ) from None
-
-
-def _square(spec: EstimatorSpec) -> LinearSystem:
-    """Laws and measurements on the same unknowns; KernelBuildError if LU does not apply."""
-    system = spec.system
-    rows, columns = system.shape
-    if rows != columns or len(np.unique(system.indices)) < rows:
-        raise KernelBuildError(f"{rows} equations for {columns} unknowns are no square system")
-    if spec.uncertainty or spec.switchable or not set(spec.outputs) <= set(ESTIMATES):
-        raise KernelBuildError("scalar LU computes estimates only: no deviations, no residuals")
-    return system
 
 
 def _orders(
@@ -127,7 +125,8 @@ def _orders(
     """Orders to try, and what found them; KernelBuildError if there is none."""
     try:
         if search is not None and not search.is_off:
-            kinds = cast("tuple[UnknownKind, ...]", spec.outputs)
+            asked = {*spec.outputs, *spec.uncertainty}
+            kinds = tuple(kind for kind in ESTIMATES if kind in asked) or ("torque",)
             result = search_order(SearchProblem.of(system, kinds), search, system)
             yield result.best.order, f"{result.best.origin}, search, seed {search.seed}"
         for threshold in (0.01, 0.1):
@@ -140,22 +139,158 @@ def _orders(
         ) from None
 
 
-def _recorded(
-    spec: EstimatorSpec, system: LinearSystem, order: PivotOrder, dtype: str
-) -> Program:
-    robot, graph = spec.robot, Graph()
-    q, qd = graph.inputs(robot.nq), graph.inputs(robot.nv)
-    y = spec.all_rows(graph.inputs(spec.n_readings))
-    data, rhs = entries_and_rhs(system, Kinematics.at(robot, q, qd), y)
-    solved = factor_and_solve(entries_by_row(system.pattern(), data), rhs, order)
-    answers = [solved.x[c] for name in spec.outputs for c in spec.columns(name).tolist()]
-    varying = [pivot for pivot in solved.pivots if isinstance(pivot, Scalar)]
-    used = _used(graph.program([*answers, *varying]), len(answers))
-    reciprocals = [1.0 / p for p, has_part in zip(varying, used, strict=True) if has_part]
-    watched = [x * x for x in reciprocals]
-    samples = spec.samples(SIMPLIFY_SAMPLES, 0)
-    program = simplify(graph.program([*answers, *watched]), samples)
-    return guarded_estimator(program, spec, dtype, MARGIN**2)
+@final
+class _Square:
+    """The rows that an elimination works on, and those that stand aside.
+
+    Raises
+    ------
+    KernelBuildError
+        if they are not as many as the unknowns, or may be missing.
+    """
+
+    def __init__(self, spec: EstimatorSpec) -> None:
+        whole, self.spec, self.kept = spec.system, spec, spec.seeing
+        laws = [block for block in whole.equations if not block.measured]
+        starts = np.cumsum([0, *(block.size for block in spec.equations)])
+        readings = [
+            block.part(rows)
+            for block, start, stop in zip(
+                whole.equations[len(laws) :], starts, starts[1:], strict=False
+            )
+            if len(rows := self.kept[(self.kept >= start) & (self.kept < stop)] - start)
+        ]
+        base = LinearSystem(spec.robot, net_wrench=spec.unknowns.net_wrench)
+        self.system = base.with_equations(readings)
+        rows, columns = self.system.shape
+        if rows != columns:
+            raise KernelBuildError(f"{rows} equations for {columns} unknowns: not square")
+        if spec.switchable:
+            raise KernelBuildError("of as many equations as unknowns none may be missing")
+        # y' = y + C_ka C_aa^-1 r and its covariance, r the residuals of the rows aside
+        C = coo_array(spec.covariance).toarray()
+        others = np.setdiff1d(np.arange(spec.n_rows), self.kept)
+        self.aside = np.setdiff1d(others, spec.repeated)
+        self.information: Array = np.asarray(np.linalg.inv(C[np.ix_(self.aside, self.aside)]))
+        self.gain: Array = C[np.ix_(self.kept, self.aside)] @ self.information
+        self.covariance = C[np.ix_(self.kept, self.kept)]
+        self.covariance -= self.gain @ C[np.ix_(self.aside, self.kept)]
+
+    def program(self, order: PivotOrder, dtype: str) -> Program:
+        """Guarded program of an order."""
+        spec, graph = self.spec, Graph()
+        robot = spec.robot
+        q, qd = graph.inputs(robot.nq), graph.inputs(robot.nv)
+        y = spec.all_rows(graph.inputs(spec.n_readings))
+        kin = Kinematics.at(robot, q, qd)
+        residuals = partial(row_residuals, spec.unknowns, spec.equations, kin=kin, y=y)
+        # rows that correct others are without unknowns: known before anything is solved
+        correcting = np.flatnonzero(self.gain.any(axis=0))
+        known = [r for r, _ in residuals(self.aside[correcting].tolist(), d=())]
+        correction = _products(self.gain[:, correcting], known)
+        given = [y[r] + extra for r, extra in zip(self.kept, correction, strict=True)]
+        data, rhs = entries_and_rhs(self.system, kin, np.array(given, dtype=object))
+        rows = entries_by_row(self.system.pattern(), data)
+        solved = factor_and_solve(rows, rhs, order)
+        aside = [r for r, _ in residuals(self.aside.tolist(), d=solved.x)]
+        answers = [
+            x for name in spec.outputs for x in self._values(name, solved.x, correction, aside)
+        ]
+        if spec.uncertainty:
+            deviations = self._deviations(rows, order)
+            answers += [x for name in spec.uncertainty for x in deviations(name)]
+        varying = [pivot for pivot in solved.pivots if isinstance(pivot, Scalar)]
+        used = _used(graph.program([*answers, *varying]), len(answers))
+        reciprocals = [1.0 / p for p, has_part in zip(varying, used, strict=True) if has_part]
+        watched = [x * x for x in reciprocals]
+        repeated = spec.repeated.tolist()
+        checks = row_checks(spec.unknowns, spec.equations, repeated, kin, solved.x, y)
+        samples = spec.samples(SIMPLIFY_SAMPLES, 0)
+        program = simplify(graph.program([*answers, *watched, *checks]), samples)
+        return guarded_estimator(program, spec, dtype, MARGIN**2)
+
+    def _values(
+        self, name: str, x: Sequence[Any], correction: Sequence[Any], aside: Sequence[Any]
+    ) -> list[Any]:
+        """Numbers of an output."""
+        spec = self.spec
+        if name in ESTIMATES:
+            return [x[c] for c in spec.columns(name).tolist()]
+        found: list[Any] = [0.0] * spec.n_rows
+        if name == "residual":
+            for r, value in zip(self.kept.tolist(), correction, strict=True):
+                found[r] = value
+        else:
+            aside = _products(self.information, aside)
+        for r, value in zip(self.aside.tolist(), aside, strict=True):
+            found[r] = value
+        return found
+
+    def _deviations(
+        self, rows: Sequence[Mapping[int, Any]], order: PivotOrder
+    ) -> Callable[[str], list[Any]]:
+        """Standard deviations of an output, by its name."""
+        spec, C = self.spec, self.covariance
+        n_laws = self.system.shape[0] - len(self.kept)
+        noisy = np.flatnonzero(np.abs(C).max(axis=1, initial=0.0)).tolist()
+        rhs: list[Any] = [_Noise({})] * self.system.shape[0]
+        for k in noisy:
+            rhs[n_laws + k] = _Noise({k: 1.0})
+        W = factor_and_solve(rows, rhs, order).x
+
+        def of(name: str) -> list[Any]:
+            if name in ESTIMATES:
+                return [_deviation(W[c], C) for c in spec.columns(name).tolist()]
+            found: list[Any] = [0.0] * spec.n_rows  # multipliers: nothing checks a reading
+            for r, x in zip(self.aside.tolist(), np.diag(self.information), strict=True):
+                found[r] = float(np.sqrt(x))
+            return found
+
+        return of
+
+
+@final
+class _Noise:
+    """A number that is a sum of noises, each times a scalar: what LU needs of a right side."""
+
+    def __init__(self, parts: Mapping[int, Any]) -> None:
+        self.parts = parts
+
+    def __sub__(self, other: Any) -> _Noise:
+        if not isinstance(other, _Noise):  # the number zero
+            return self
+        parts = dict(self.parts)
+        for k, x in other.parts.items():
+            parts[k] = parts[k] - x if k in parts else -x
+        return _Noise(parts)
+
+    def __mul__(self, factor: Any) -> _Noise:
+        return _Noise({k: x * factor for k, x in self.parts.items()})
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, divisor: Any) -> _Noise:
+        return _Noise({k: x / divisor for k, x in self.parts.items()})
+
+
+def _deviation(w: Any, C: Array) -> Any:
+    """Root of w C w^T."""
+    parts = list(w.parts.items()) if isinstance(w, _Noise) else []
+    total: Any = 0.0
+    for place, (k, x) in enumerate(parts):
+        total = total + x * x * C[k, k]
+        for l, other in parts[:place]:
+            if C[k, l]:
+                total = total + x * other * (2.0 * C[k, l])
+    return np.sqrt(total)
+
+
+def _products(matrix: Array, vector: Sequence[Any]) -> list[Any]:
+    """Matrix times a vector of scalars; entries that are zero cost nothing."""
+    return [
+        sum((x * v for x, v in zip(row.tolist(), vector, strict=True) if x), start=0.0)
+        for row in matrix
+    ]
 
 
 def _used(program: Program, n_answers: int) -> BoolArray:

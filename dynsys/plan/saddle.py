@@ -252,6 +252,7 @@ def recorded_saddle(
     readings: Sequence[LinearRow],
     noise: coo_array[np.float64],
     weights: Mapping[int, Any],
+    left_out: Collection[int] = (),
 ) -> RecordedSaddle:
     """Symmetric system of laws and readings, unknowns first, then laws, then readings.
 
@@ -265,11 +266,16 @@ def recorded_saddle(
     laws, readings : rows D d + b_D and Y d + b_Y - y.
     noise : C, in the order of the readings.
     weights : weight of some of the readings, by their number.
+    left_out : readings without noise that the other exact rows imply.
     """
     record.include([x for row in (*laws, *readings) for x in row.scalars])
     # lines: exact readings without unknowns have none
     variance = csr_array(noise).diagonal()
-    told = [r for r, row in enumerate(readings) if row.coefficients or variance[r]]
+    told = [
+        r
+        for r, row in enumerate(readings)
+        if (row.coefficients or variance[r]) and r not in left_out
+    ]
     place = {r: k for k, r in enumerate(told)}
     n, n_laws = len(unknowns.body), len(laws)
     lines = SaddleLines(n + n_laws + np.arange(len(told)), np.arange(n), n + np.arange(n_laws))

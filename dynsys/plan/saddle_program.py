@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple, TypeAlias, cast, final
 
 import numpy as np
@@ -26,6 +26,7 @@ from dynsys.model.tree import KinematicTree
 from dynsys.plan.fingerprint import fingerprint_robot
 from dynsys.plan.pivots import PlannedPivot
 from dynsys.plan.record import sample_states
+from dynsys.plan.repeated_rows import implied_readings, implied_rows, row_checks
 from dynsys.plan.saddle import (
     LinearRow,
     StagedUnknowns,
@@ -52,7 +53,7 @@ from dynsys.program.simplify import simplify
 from dynsys.system.equations import EquationBlock, Kinematics
 from dynsys.system.linear_system import LinearSystem
 from dynsys.system.unknowns import UnknownKind, UnknownLayout
-from dynsys.types import Array, IntArray, ScalarArray
+from dynsys.types import Array, BoolArray, IntArray, ScalarArray
 
 __all__ = [
     "CHECKS",
@@ -192,21 +193,68 @@ class EstimatorSpec:
     @cached_property
     def noise(self) -> coo_array[np.float64]:
         """Covariance of the rows; zero where it does not matter, see :attr:`is_square`."""
-        if self.is_square and not self.uncertainty and not self.switchable:
-            return coo_array((self.n_rows, self.n_rows), dtype=np.float64)
-        return coo_array(self.covariance)
+        C = coo_array(self.covariance)
+        of_unknowns = np.isin(np.arange(self.n_rows), self.seeing)
+        crossing = (of_unknowns[C.row] != of_unknowns[C.col]) & (C.data != 0)
+        if not self.is_square or self.uncertainty or self.switchable or crossing.any():
+            return C
+        return coo_array((np.where(of_unknowns[C.row], 0.0, C.data), C.coords), shape=C.shape)
 
     @cached_property
     def is_square(self) -> bool:
         """Whether laws and measurements are as many as the unknowns: noise then cancels."""
         per_body = 18 if self.unknowns.net_wrench else 12
         laws = per_body * self.robot.n_bodies + self.robot.nv
-        rows = sum(
-            int(np.any([term.pattern.any(axis=1) for term in block.terms], axis=0).sum())
-            for block in self.equations
-            if block.terms
-        )
-        return laws + rows == self.unknowns.size
+        return laws + len(self.seeing) == self.unknowns.size
+
+    @property
+    def repeated(self) -> IntArray:
+        """Exact rows that the laws and other exact rows imply: checked, not eliminated."""
+        return self._implied[0]
+
+    @property
+    def aside(self) -> IntArray:
+        """Noisy rows, correlated with no others, that the laws and exact rows imply.
+
+        A gyroscope's, a scale's under a body whose wrench is stated: they check the motion, no
+        estimate depends on them.
+        """
+        return self._implied[1]
+
+    @cached_property
+    def seeing(self) -> IntArray:
+        """Rows that an elimination works on: neither implied by others nor without unknowns."""
+        return np.setdiff1d(np.flatnonzero(self._touching), np.concatenate(self._implied))
+
+    @cached_property
+    def _touching(self) -> BoolArray:
+        """Whether a row has unknowns (rows,)."""
+        seen = [np.zeros(0, dtype=bool)]
+        for block in self.equations:
+            none = np.zeros(block.size, dtype=bool)
+            seen.append(np.any([none, *(t.pattern.any(axis=1) for t in block.terms)], axis=0))
+        return np.concatenate(seen)
+
+    @cached_property
+    def _kinds(self) -> tuple[IntArray, IntArray]:
+        """Exact rows, and noisy ones that are correlated with no others; never switched off."""
+        C = coo_array(self.covariance)
+        noisy = np.bincount(C.row, np.abs(C.data), self.n_rows) > 0
+        shared = np.bincount(C.row, (C.row != C.col) & (C.data != 0), self.n_rows) > 0
+        names = [block.name for block in self.equations for _ in range(block.size)]
+        fixed = ~np.isin(names, self.switchable)
+        return np.flatnonzero(~noisy & fixed), np.flatnonzero(noisy & ~shared & fixed)
+
+    @cached_property
+    def _implied(self) -> tuple[IntArray, IntArray]:
+        """Rows of each kind that laws and exact rows imply."""
+        exact, noisy = self._kinds
+        if not len(exact):
+            return exact, noisy[~self._touching[noisy]]
+        system = self.system
+        rows = system.measured_rows
+        found = implied_rows(system, rows[exact], rows[noisy])
+        return found[0] - rows[0], found[1] - rows[0]
 
     def columns(self, name: str) -> IntArray:
         """Columns of an output, flattened."""
@@ -234,6 +282,21 @@ class EstimatorSpec:
             rng = np.random.default_rng(seed + 1)
             states[:, -self.n_readings :] = rng.uniform(0.4, 0.9, (count, self.n_readings))
         return states
+
+    def admissible(self, count: int, seed: int) -> NDArray[np.longdouble]:
+        """The same, but exact readings that repeat others agree with them."""
+        states = self.samples(count, seed)
+        if not len(self.repeated):
+            return states
+        program, n = self._agreeing, self.robot.nq + self.robot.nv
+        z = np.random.default_rng(seed + 2).normal(size=(count, program.n_inputs - n))
+        inputs = np.hstack([states[:, :n], z.astype(np.longdouble)])
+        states[:, n + self._kinds[0]] = program.evaluate(inputs)
+        return states
+
+    @cached_property
+    def _agreeing(self) -> Program:
+        return implied_readings(self.system, self.system.measured_rows[self._kinds[0]])
 
     @cached_property
     def fingerprint(self) -> str:
@@ -398,10 +461,14 @@ class _Recording:
                 if block.name in spec.switchable:
                     weight[r] = weights[r]
                 self.measurements.append(replace(row, constant=row.constant - y[r]))
+        self._checks = partial(
+            row_checks, spec.unknowns, spec.equations, spec.repeated.tolist(), kin, y=y
+        )
         self.samples = spec.samples(SAMPLES, 0)
         self.record = Recorder(self.graph, self.samples)
+        left_out = {*spec.repeated.tolist(), *spec.aside.tolist()}
         self._saddle = recorded_saddle(
-            self.record, self.unknowns, laws, self.measurements, spec.noise, weight
+            self.record, self.unknowns, laws, self.measurements, spec.noise, weight, left_out
         )
         rows = self._saddle.rows
         self._alone = {u: rows.pop(u) for u in list(rows) if set(rows[u]) - {RIGHT} == {u}}
@@ -515,15 +582,15 @@ class _Recording:
         """All outputs, then reciprocals of watched pivots with a positive sign."""
         record, x = self.record, self.system.solution()
         refs = [ref for name in self.spec.outputs for ref in self._values(name, x)]
-        places = [p for name in self.spec.uncertainty for p in self._places(name)]
-        Z = self.system.inverse_entries((p.at, p.at) for p in places if p is not None)
         watched = [
             ref if (record.values(ref) > 0).all() else -ref for ref in self.system.reciprocals
         ]
+        d = [self._scalar(x[c]) for c in range(self.spec.unknowns.size)]
         outputs = [
             *map(self._scalar, refs),
-            *(0.0 if p is None else self._deviation(Z[p.at, p.at], p) for p in places),
+            *self._deviations(),
             *map(self._scalar, watched),
+            *self._checks(d=d),
         ]
         return self.graph.program(outputs)
 
@@ -531,10 +598,14 @@ class _Recording:
         """Output of a name from all unknowns and multipliers."""
         if name == "residual":
             return [self._residual(row, x) for row in self.measurements]
-        return [
+        found = [
             0 if p is None else -p.sign * self.record.mul(x[p.at], p.factor)
             for p in self._places(name)
         ]
+        for r in self.spec.aside.tolist() if name == "multiplier" else ():
+            information = self.record.constant(1.0 / self.spec.noise.diagonal()[r])
+            found[r] = self.record.mul(self._residual(self.measurements[r], x), information)
+        return found
 
     def _places(self, name: str) -> list[_Place | None]:
         """Where the numbers of an output stand among unknowns and multipliers."""
@@ -556,6 +627,20 @@ class _Recording:
             total = self.record.add(total, self.record.mul(coefficient, x[column]))
         return total
 
+    def _deviations(self) -> list[Any]:
+        """Standard deviations of all that are asked for."""
+        spec = self.spec
+        found: list[Any] = []
+        places = {name: self._places(name) for name in spec.uncertainty}
+        of_all = [p for some in places.values() for p in some if p is not None]
+        Z = self.system.inverse_entries((p.at, p.at) for p in of_all)
+        for name, some in places.items():
+            stds = [0.0 if p is None else self._deviation(Z[p.at, p.at], p) for p in some]
+            for r in spec.aside.tolist() if name == "multiplier" else ():
+                stds[r] = float(spec.noise.diagonal()[r] ** -0.5)
+            found += stds
+        return found
+
     def _deviation(self, variance: Ref, place: _Place) -> Any:
         """Root of a variance; what is left by cancellation at every state is exactly zero."""
         if not variance or (self.record.kept(variance) < CERTAIN).all():
@@ -570,7 +655,7 @@ class _Recording:
 
 def failures(program: Program, spec: EstimatorSpec) -> int:
     """Number of random states, of CHECKS, where double precision has no answer or a bad one."""
-    rounded = spec.samples(CHECKS, 4).astype(np.float64)
+    rounded = spec.admissible(CHECKS, 4).astype(np.float64)
     with np.errstate(invalid="ignore", over="ignore"):
         exact = program.evaluate(rounded.astype(np.longdouble))
         errors = np.abs(program.evaluate(rounded) - exact)
@@ -594,10 +679,11 @@ def guarded_estimator(
     """NaN at bad quaternions, and where an output behind the answers exceeds its median.
 
     These outputs, reciprocals of pivots or their squares, may do so by the factor ``margin``.
+    The checks of repeated rows end the outputs; where one fails the answer is NaN, too.
     """
     states = spec.samples(SAMPLES, 3)
-    n_outputs = spec.signature.n_outputs
-    reciprocals = program.evaluate(states)[:, n_outputs:]
+    n_outputs, n_checks = spec.signature.n_outputs, len(spec.repeated)
+    reciprocals = program.evaluate(states)[:, n_outputs : len(program.outputs) - 2 * n_checks]
     limits = margin * np.median(np.abs(reciprocals), axis=0)
     quaternions = spec.robot.quaternion_slices
-    return guarded(program, quaternions, dtype, [float(x) for x in limits])
+    return guarded(program, quaternions, dtype, [float(x) for x in limits], n_checks=n_checks)

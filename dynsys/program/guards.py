@@ -4,6 +4,8 @@
 
 Quaternions must have unit norm: margin = tolerance^2 - (|quaternion|^2 - 1)^2. Pivots that are
 safe by sampling only must stay away from zero: with x = 1 / pivot, margin = x (limit - x).
+Exact readings must not contradict each other: with a residual r among terms of size s,
+margin = (tolerance s)^2 - r^2.
 Inputs that nothing depends on, such as the position of a floating base, must be finite like the
 others, which show it in some output: first output += 0 * input.
 Guards are added after simplification, which would rightly find that they change nothing.
@@ -21,6 +23,8 @@ __all__ = ["guarded"]
 
 TOLERANCE = {"float64": 2e-6, "float32": 1e-3}
 """Allowed error of a quaternion's squared norm."""
+CONTRADICTION = {"float64": 1e-8, "float32": 1e-3}
+"""Exact rows that miss each other by more than this part of their terms contradict."""
 
 
 class _Appender:
@@ -63,20 +67,28 @@ def guarded(
     reciprocal_limits: Sequence[float] = (),
     *,
     n_finite: int = 0,
+    n_checks: int = 0,
 ) -> Program:
-    """Guard the quaternions among the inputs, and reciprocal pivots that end the outputs.
+    """Guard the quaternions among the inputs, and what ends the outputs: pivots and checks.
 
-    The last ``len(reciprocal_limits)`` outputs are reciprocals of pivots; each gets a guard
-    with its limit and is then no output any more. The first ``n_finite`` inputs must be finite.
+    The last ``2 n_checks`` outputs are residuals and the squared sizes of their terms, the
+    ``len(reciprocal_limits)`` before them reciprocals of pivots; each gets a guard and is then
+    no output any more. The first ``n_finite`` inputs must be finite.
     """
     n_pivots = len(reciprocal_limits)
-    outputs = program.outputs.tolist()[: len(program.outputs) - n_pivots]
-    reciprocals = program.outputs.tolist()[len(outputs) :]
+    outputs = program.outputs.tolist()[: len(program.outputs) - n_pivots - 2 * n_checks]
+    reciprocals = program.outputs.tolist()[len(outputs) :][:n_pivots]
+    checks = program.outputs.tolist()[len(outputs) + n_pivots :]
     add = _Appender(program)
     unread = add.unread(n_finite)
-    if not outputs or not (quaternions or n_pivots or unread):
+    if not outputs or not (quaternions or n_pivots or unread or n_checks):
         return program
     margins = [_unit_norm(add, where, TOLERANCE[dtype]) for where in quaternions]
+    allowed = CONTRADICTION[dtype] ** 2
+    for r, size in zip(checks[:n_checks], checks[n_checks:], strict=True):
+        if r:  # else it cancels at every state
+            within = add.node(Op.MUL, add.constant(allowed), size)
+            margins.append(add.node(Op.ADD, within, -add.node(Op.MUL, r, r)))
     for x, limit in zip(reciprocals, reciprocal_limits, strict=True):
         margins.append(add.node(Op.MUL, x, add.node(Op.ADD, add.constant(limit), -x)))
     zero = add.constant(0.0)

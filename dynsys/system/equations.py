@@ -14,7 +14,7 @@ expression graph): nothing here looks at a value.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import TypeAlias, final
 
@@ -24,7 +24,7 @@ from dynsys.model.spatial import Transform
 from dynsys.model.tree import KinematicTree
 from dynsys.recursive.kinematics import poses, transforms, velocities
 from dynsys.system.unknowns import UnknownBlock
-from dynsys.types import Array, BoolArray, ScalarArray
+from dynsys.types import Array, BoolArray, IntArray, ScalarArray
 
 __all__ = ["EquationBlock", "Kinematics", "Term", "Values"]
 
@@ -119,6 +119,12 @@ class Term:
         """Values at the nonzeros of the pattern, row by row."""
         return self.at(kinematics)[self.pattern]
 
+    def part(self, rows: IntArray) -> Term:
+        """Some of the rows."""
+        value = self.value
+        some = (lambda kin: value(kin)[rows]) if callable(value) else value[rows]
+        return Term(self.unknown, self.pattern[rows], some)
+
 
 @cache
 def _identity(size: int, sign: float) -> tuple[BoolArray, Array]:
@@ -177,6 +183,19 @@ class EquationBlock:
         """Equation of body or joint ``owner``: as many rows as its dual unknown has columns."""
         name, rows = f"{kind}({owner})", dual.size
         return EquationBlock(name, kind, dual.body, rows, tuple(terms), bias, measured, dual)
+
+    def part(self, rows: IntArray) -> EquationBlock:
+        """Some of the rows as an equation of the same name; the pairing is lost with a row."""
+        if len(rows) == self.size:
+            return self
+        terms = [term.part(rows) for term in self.terms]
+        return replace(
+            self,
+            size=len(rows),
+            terms=tuple(term for term in terms if term.pattern.any()),
+            bias=None if self.bias is None else lambda kin: self.bias_at(kin)[rows],
+            dual=None,
+        )
 
     def bias_at(self, kinematics: Kinematics) -> ScalarArray:
         """Bias (size,) at a state, without y."""

@@ -468,7 +468,7 @@ def export_estimator(
         name,
         program,
         spec.signature,
-        spec.samples(5, 11),
+        spec.admissible(5, 11),
         dtype=dtype,
         labels={array: words for array, words in labels.items() if array in used},
         description=f"estimator of robot {robot.name} from {len(layout)} sensors",

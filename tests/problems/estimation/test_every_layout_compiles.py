@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import dynsys
 import sensors
-from dynsys.errors import PlanMismatchError
+from dynsys.errors import ContradictionError, PlanMismatchError
+from dynsys.kernel.build import estimation_kernel
+from dynsys.kernel.cache import KernelCache
 from dynsys.types import Array
 from problems import Estimate, Estimation, Prior
+from problems.estimation.compiled import EstimatorOutputs
+from problems.measured.measured_system import Quantity
 
 
 def states(problem: Estimation, n: int) -> tuple[Array, Array, Array]:
@@ -85,3 +90,141 @@ def test_a_plan_belongs_to_its_beliefs() -> None:
     assert kernel.operations == plan.operations  # type: ignore[attr-defined]
     with pytest.raises(PlanMismatchError, match="prior"):
         believed(0.4).compile(plan)
+
+
+# ---- rows that others imply ----------------------------------------------------------------
+
+
+def stated_twice(*more: sensors.AbstractSensor, std: float = 0.0) -> Estimation:
+    """The last body's wrench is zero, and zero again in another frame."""
+    robot = dynsys.synthetic.chain(3)
+    last = robot.body_names[-1]
+    again = sensors.ExternalWrench(
+        "again", last, xyz=(0.1, 0.2, 0.3), rpy=(0.4, 0.5, 0.6), std=std
+    )
+    layout = sensors.Layout(
+        robot,
+        [
+            *sensors.all_joint_torques(robot, std=0.1),
+            *sensors.all_joint_accelerations(robot, std=0.2)[1:],
+            *sensors.zero_external_wrench_except(robot),
+            again,
+            *more,
+        ],
+    )
+    return Estimation(robot, layout, backend="llvm")
+
+
+def agreeing(problem: Estimation, n: int = 4) -> tuple[Array, Array, Array]:
+    q, qd, y = states(problem, n)
+    y[:, problem.layout.slice("again")] = 0.0
+    return q, qd, y
+
+
+def both_ways(problem: Estimation, q: Array, qd: Array, y: Array) -> tuple[Estimate, Estimate]:
+    fast = problem.solve_batch(q, qd, y, uncertainty="torque")
+    slow = replace(problem, backend="dense").solve_batch(q, qd, y, uncertainty="torque")
+    return fast, slow
+
+
+def test_exact_rows_that_repeat_others_are_left_out() -> None:
+    problem = stated_twice()
+    spec = problem._compiled.spec(EstimatorOutputs.of("torque", ()))
+    again = problem.layout.slice("again")
+    assert spec.repeated.tolist() == list(range(again.start, again.stop))
+    fast, slow = both_ways(problem, *agreeing(problem))
+    assert fast.method == "llvm"
+    for quantity in ("torque", "qdd", "external_wrench"):
+        expected = getattr(slow, quantity).array
+        np.testing.assert_allclose(getattr(fast, quantity).array, expected, atol=1e-9)
+    np.testing.assert_allclose(fast.std.torque.array, slow.std.torque.array, rtol=1e-8)
+    np.testing.assert_allclose(fast.chi_square, slow.chi_square, rtol=1e-8)
+
+
+@pytest.mark.parametrize("error", [1e-3, 1e-6])
+def test_exact_rows_that_contradict_each_other_are_not_left_out_in_silence(
+    error: float,
+) -> None:
+    problem = stated_twice()
+    q, qd, y = agreeing(problem)
+    y[:, problem.layout.slice("again").start] = error
+    _, finite = problem.compile().one(q[0], qd[0], y[0])
+    assert not finite
+    with pytest.raises(ContradictionError, match="again"):
+        problem.solve(q[0], qd[0], y[0])
+
+
+def test_noisy_rows_that_exact_ones_imply_stand_aside() -> None:
+    problem = stated_twice(std=0.5)
+    spec = problem._compiled.spec(EstimatorOutputs.of("torque", ()))
+    again = problem.layout.slice("again")
+    assert spec.aside.tolist() == list(range(again.start, again.stop))
+    assert_same(*both_ways(problem, *states(problem, 4)))
+
+
+def test_kernels_of_repeated_rows_come_from_the_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reference states whose readings contradict each other would be NaN, and never agree."""
+    spec = stated_twice()._compiled.spec(EstimatorOutputs.of("torque", ()))
+    cache = KernelCache(tmp_path)
+    first = estimation_kernel(spec, cache=cache)
+    monkeypatch.setattr("dynsys.kernel.build.estimator_program", None)
+    assert estimation_kernel(spec, cache=cache).operations == first.operations
+
+
+# ---- as many readings as unknowns ----------------------------------------------------------
+
+
+def square(*more: sensors.AbstractSensor, touched: bool = True) -> Estimation:
+    """Wrist sensor, joint accelerations, unknown wrench at the tool, by noisy readings."""
+    robot = dynsys.synthetic.chain(4)
+    tool = [robot.body_names[-1]] if touched else []
+    layout = sensors.Layout(
+        robot,
+        [
+            *sensors.all_joint_accelerations(robot, std=0.1),
+            *sensors.zero_external_wrench_except(robot, tool, std=0.3),
+            *([sensors.ForceTorque("wrist", robot.joint_names[2], std=0.2)] if touched else []),
+            *more,
+        ],
+    )
+    return Estimation(robot, layout, backend="llvm")
+
+
+def test_square_layouts_have_deviations_by_sums_of_squares() -> None:
+    problem = square()
+    assert problem.plan(uncertainty=["torque"]).method == "lu"
+    assert_same(*both_ways(problem, *states(problem, 4)))
+    outputs = ("torque", "residual", "multiplier")
+    kernel = problem.compile(outputs=outputs, uncertainty=["torque", "multiplier"])
+    (_, residual, multiplier, _, spread), finite = kernel.one(
+        *(x[0] for x in states(problem, 1))
+    )
+    assert finite
+    for array in (residual, multiplier, spread):
+        assert not array.any()
+
+
+def test_rows_without_unknowns_stand_aside() -> None:
+    """A gyroscope checks the motion; nothing else does."""
+    problem = square(sensors.Gyroscope("gyro", "link_3", std=0.4))
+    fast, slow = both_ways(problem, *states(problem, 4))
+    assert (fast.degrees_of_freedom == 3).all() and (np.asarray(fast.chi_square) > 0).all()
+    assert_same(fast, slow)
+
+
+@pytest.mark.parametrize("deviations", [(), ("torque",)])
+def test_rows_without_unknowns_correct_what_they_are_correlated_with(
+    deviations: tuple[Quantity, ...],
+) -> None:
+    alone = square(sensors.Gyroscope("gyro", "link_3", std=0.4))
+    shared = 0.02 * np.random.default_rng(0).normal(size=(6, 3))
+    layout = sensors.Layout(alone.robot, alone.layout.sensors, [("wrist", "gyro", shared)])
+    problem = replace(alone, layout=layout)
+    q, qd, y = states(problem, 4)
+    fast = problem.solve_batch(q, qd, y, outputs=("torque",), uncertainty=deviations)
+    slow = replace(problem, backend="dense").solve_batch(q, qd, y)
+    assert fast.method == "llvm"
+    assert np.abs(fast.torque.array - alone.solve_batch(q, qd, y).torque.array).max() > 1e-3
+    assert_same(fast, slow)

@@ -1,0 +1,192 @@
+"""Exact rows that the laws and other exact rows imply: left out, and checked instead.
+
+    rows E d + b - y = 0 without noise, more of them than their rank
+
+A statement can be made twice: a foot that is held and whose acceleration is also stated, the
+wrench of a body set to zero in two frames. One of the two has then nothing to add, and its
+multiplier no value. Noisy rows that exact ones imply have nothing to add either. Which ones
+these are is a matter of rank at random states; they are left out of an elimination. But
+readings may contradict exact rows. So a program that leaves some out ends with, for each,
+
+    r = E d + b - y     and     s^2 = the sum of the squares of its terms + a natural unit^2
+
+and answers NaN where |r| exceeds a small part of s (:mod:`dynsys.program.guards`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csc_array
+from scipy.sparse.linalg import splu
+
+from dynsys.plan.lu import entries_by_row
+from dynsys.plan.search.price import entries_and_rhs
+from dynsys.program.graph import Graph
+from dynsys.program.program import Program
+from dynsys.system.equations import EquationBlock, Kinematics
+from dynsys.system.linear_system import LinearSystem
+from dynsys.system.unknowns import UnknownBlock, UnknownKind, UnknownLayout
+from dynsys.types import Array, BoolArray, IntArray, ScalarArray
+
+__all__ = ["implied_readings", "implied_rows", "row_checks", "row_residuals"]
+
+ROUNDING = 1e-13
+"""Entries below this part of the terms they are the sum of are rounding."""
+REPEATED = 1e-9
+"""A row of unit size repeats those before it if no more of it is left."""
+
+
+_GIVEN_BY: dict[str, UnknownKind] = {
+    "acceleration": "acceleration",
+    "net_wrench": "net_wrench",
+    "balance": "joint_wrench",
+    "torque": "torque",
+}
+"""Unknown that each law gives; its coefficient there is minus one."""
+
+
+def _open_columns(unknowns: UnknownLayout) -> IntArray:
+    """Columns of z, the joint accelerations and external wrenches."""
+    kinds: tuple[UnknownKind, ...] = ("qdd", "external_wrench")
+    return np.concatenate([np.ravel(unknowns.columns(kind)) for kind in kinds])
+
+
+def _reduced(system: LinearSystem, rows: IntArray, kin: Kinematics) -> tuple[Array, Array]:
+    """Rows [B, c] (k, size of z + 1) of the system as B z + c, and the sizes of their terms.
+
+    z are the joint accelerations and external wrenches: the laws give all other unknowns.
+    """
+    data, b = system.values(kin)
+    A = csc_array((data, system.indices, system.indptr), shape=system.shape)
+    n_laws = system.shape[0] - len(system.measured_rows)
+    z = _open_columns(system.unknowns)
+    others = np.setdiff1d(np.arange(system.shape[1]), z)
+    D = A[:n_laws]
+    given = np.column_stack([D[:, z].toarray(), b[:n_laws]])
+    solved = splu(csc_array(D[:, others])).solve(-given)
+    Y = A[rows]
+    direct = np.column_stack([Y[:, z].toarray(), b[rows]])
+    through = Y[:, others]
+    sizes = np.abs(direct) + np.asarray(abs(through) @ np.abs(solved))
+    return direct + np.asarray(through @ solved), sizes
+
+
+def implied_rows(
+    system: LinearSystem, exact: IntArray, noisy: IntArray
+) -> tuple[IntArray, IntArray]:
+    """Rows that the laws and exact rows imply: of the ``exact`` ones by those before them.
+
+    Both are rows of the system, and so is what is returned.
+    """
+    rows, robot = np.concatenate([exact, noisy]), system.robot
+    found = np.ones(len(rows), dtype=bool)
+    for seed in range(2):
+        rng = np.random.default_rng(seed)
+        q = robot.random_configuration(rng)
+        seen, sizes = _reduced(system, rows, Kinematics.at(robot, q, rng.normal(size=robot.nv)))
+        size = sizes[:, :-1].max(axis=1, keepdims=True)
+        B = np.where(np.abs(seen[:, :-1]) > ROUNDING * size, seen[:, :-1], 0.0)
+        found &= _dependent(B, len(exact))
+    return exact[found[: len(exact)]], noisy[found[len(exact) :]]
+
+
+def _dependent(B: Array, n_exact: int) -> BoolArray:
+    """Tell which rows depend on exact rows before them, by Gram and Schmidt."""
+    columns = np.abs(B).max(axis=0)
+    B = B / np.where(columns > 0, columns, 1.0)
+    norms = np.linalg.norm(B, axis=1)
+    B = B / np.where(norms > 0, norms, 1.0)[:, None]
+    basis, count = np.zeros((min(B.shape), B.shape[1])), 0
+    left = np.zeros(len(B))
+    for k, row in enumerate(B[:n_exact]):
+        rest = _without(basis[:count], row)
+        left[k] = np.linalg.norm(rest)
+        if left[k] > REPEATED:
+            basis[count], count = rest / left[k], count + 1
+    left[n_exact:] = np.linalg.norm(_without(basis[:count], B[n_exact:].T), axis=0)
+    return np.asarray(left <= REPEATED)
+
+
+def _without(basis: Array, x: Array) -> Array:
+    """Columns x less what orthonormal rows span of them, twice for their digits."""
+    for _ in range(2):
+        x = x - basis.T @ (basis @ x)
+    return x
+
+
+def _inverse_dynamics(system: LinearSystem) -> list[tuple[EquationBlock, UnknownBlock]]:
+    """The laws in the order of inverse dynamics, each with the unknown it gives."""
+    unknowns, bodies = system.unknowns, range(system.robot.n_bodies)
+    laws = {(law.kind, law.body): law for law in system.equations if not law.measured}
+    order = [("acceleration", i) for i in bodies]
+    order += [(kind, i) for i in reversed(bodies) for kind in ("net_wrench", "balance")]
+    order += [("torque", i) for i in bodies]
+    found = [laws[key] for key in order if key in laws]
+    return [(law, unknowns.block(_GIVEN_BY[law.kind], law.body)) for law in found]
+
+
+def implied_readings(system: LinearSystem, rows: IntArray) -> Program:
+    """Program from q, qd and any z to readings of exact ``rows`` that agree with each other."""
+    robot, unknowns, graph = system.robot, system.unknowns, Graph()
+    q, qd = graph.inputs(robot.nq), graph.inputs(robot.nv)
+    columns = _open_columns(unknowns)
+    value = dict(zip(columns.tolist(), graph.inputs(len(columns)), strict=True))
+    no_readings = np.zeros(len(system.measured_rows))
+    data, rhs = entries_and_rhs(system, Kinematics.at(robot, q, qd), no_readings)
+    entries = entries_by_row(system.pattern(), data)
+    for law, target in _inverse_dynamics(system):
+        for r, c in zip(system.rows(law).tolist(), target.columns.tolist(), strict=True):
+            others = (x * value[j] for j, x in entries[r].items() if j != c)
+            value[c] = sum(others, start=-rhs[r])
+    readings = [
+        sum((x * value[j] for j, x in entries[r].items()), start=-rhs[r]) for r in rows.tolist()
+    ]
+    return graph.program(readings)
+
+
+def row_residuals(
+    unknowns: UnknownLayout,
+    equations: Sequence[EquationBlock],
+    rows: Sequence[int],
+    kin: Kinematics,
+    d: Sequence[Any],
+    y: ScalarArray,
+) -> list[tuple[Any, Any]]:
+    """Residual r and squared size s^2 of some rows of measurements, ascending.
+
+    ``d`` are the unknowns by their columns, ``rows`` count the rows of all ``equations``.
+    """
+    found: list[tuple[Any, Any]] = []
+    start, wanted = 0, set(rows)
+    for block in equations:
+        own = [k for k in range(block.size) if start + k in wanted]
+        terms = [
+            (unknowns.block(t.unknown.kind, t.unknown.body).start, t.pattern, t.at(kin))
+            for t in (block.terms if own else ())
+        ]
+        bias = block.bias_at(kin) if own else ()
+        for k in own:
+            parts, unit = [bias[k], -y[start + k]], 1e-300
+            for first, pattern, value in terms:
+                for j in np.flatnonzero(pattern[k]).tolist():
+                    parts.append(value[k, j] * d[first + j])
+                    unit = unit + value[k, j] * value[k, j]
+            found.append((sum(parts), sum((x * x for x in parts), start=unit)))
+        start += block.size
+    return found
+
+
+def row_checks(
+    unknowns: UnknownLayout,
+    equations: Sequence[EquationBlock],
+    rows: Sequence[int],
+    kin: Kinematics,
+    d: Sequence[Any],
+    y: ScalarArray,
+) -> list[Any]:
+    """All residuals, then all squared sizes: what ends the outputs of a program."""
+    found = row_residuals(unknowns, equations, rows, kin, d, y)
+    return [*(r for r, _ in found), *(size for _, size in found)]
