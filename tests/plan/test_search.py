@@ -14,6 +14,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy.stats import spearmanr
 
 from dynsys.errors import DynsysError, SchedulerError, TooLarge
 from dynsys.model import synthetic
@@ -21,6 +22,7 @@ from dynsys.plan.orders.dulmage_mendelsohn import BlockTriangular
 from dynsys.plan.orders.markowitz import Markowitz
 from dynsys.plan.orders.orders import OrderingContext, PivotOrder
 from dynsys.plan.orders.recursive_orders import LeafToRoot, RootToLeaf
+from dynsys.plan.orders.restarts import Weights, tree_potentials
 from dynsys.plan.pivots import sampled_ratios
 from dynsys.plan.plan import Plan
 from dynsys.plan.search import search as search_generations
@@ -219,11 +221,11 @@ def test_interrupt_keeps_the_best(cells: LinearSystem, problem: SearchProblem) -
 
     def stop(now: Progress) -> None:
         seen.append(now)
-        if now.evaluations >= 2000:
+        if now.evaluations >= EVALUATIONS_PER_RUN:
             raise KeyboardInterrupt
 
     result = search_order(problem, Search(evaluations=10**6, progress=stop), cells)
-    assert result.interrupted and result.evaluations == 2000
+    assert result.interrupted and result.evaluations == EVALUATIONS_PER_RUN
     assert result.best.operations.total == seen[-1].best.total
     assert seen[0].evaluations == 0 and seen[0].best == seen[0].start
 
@@ -247,7 +249,7 @@ def test_time_ends_a_search(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", ["anneal", "kick", "climb"])
+@pytest.mark.parametrize("mode", ["restart", "evolve", "anneal"])
 def test_runs_keep_pivots_safe(problem: SearchProblem, mode: str) -> None:
     start = constructive(problem, Search())[0]
     task = Task(start, (5,), 300, mode, 0.005)  # type: ignore[arg-type]
@@ -317,3 +319,92 @@ def test_no_random_order_beats_the_proved_optimum() -> None:
 def test_large_systems_are_not_enumerated(problem: SearchProblem) -> None:
     with pytest.raises(TooLarge, match="search instead"):
         least_operations(problem, limit=50)
+
+
+# ---- prices by residues, restarts ------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def restarted(problem: SearchProblem) -> list[PivotOrder]:
+    """Distinct greedy orders that are safe enough."""
+    rng = np.random.default_rng(0)
+    found: dict[PivotOrder, None] = {}
+    while len(found) < 25:
+        order = problem.restarts.drawn(rng, 1e-3)
+        if order is not None and problem.safety(order, 1e-3):
+            found[order] = None
+    return list(found)
+
+
+def test_counts_by_residues_rank_as_the_executed_programs_do(
+    problem: SearchProblem, restarted: list[PivotOrder]
+) -> None:
+    counts = [problem.counted(order)[0] or 0 for order in restarted]
+    exact = [problem.exact(order).total for order in restarted]
+    assert spearmanr(counts, exact).statistic >= 0.99
+    assert max(abs(c - e) for c, e in zip(counts, exact, strict=True)) <= 0.01 * min(exact)
+
+
+def test_counts_of_triangular_systems_are_exact() -> None:
+    system = inverse_system(synthetic.auto_tree(5, 2, 1.5, 1.0))
+    small = SearchProblem.of(system)
+    order = RootToLeaf().order(small.pattern, OrderingContext(system, small.values))
+    assert small.counted(order)[0] == small.exact(order).total
+
+
+def test_counts_know_zero_pivots_and_small_ones(
+    problem: SearchProblem, restarted: list[PivotOrder]
+) -> None:
+    order = restarted[0]
+    count, worst = problem.counted(order)
+    assert count is not None and worst > 0
+    assert problem.counted(order, 1.01 * worst) == (None, 0.0)
+    pivots = order.pivots
+    there = set(zip(*(x.tolist() for x in problem.places), strict=True))
+    i, j = next(
+        (i, j)
+        for i, j in itertools.combinations(range(len(pivots)), 2)
+        if (pivots[i][0], pivots[j][1]) not in there
+    )
+    (ri, ci), (rj, cj) = pivots[i], pivots[j]
+    rest = [p for k, p in enumerate(pivots) if k not in (i, j)]
+    assert problem.counted(PivotOrder.of([(ri, cj), (rj, ci), *rest])) == (None, 0.0)
+
+
+def test_unit_quaternions_are_known_to_the_counts() -> None:
+    system = forward_system(synthetic.random_tree(3, 1, ["free", "spherical"]))
+    small = SearchProblem.of(system, ("qdd",))
+    assert small.quaternions
+    order = Markowitz("fill").order(small.pattern, small.context)
+    count, exact = small.counted(order)[0], small.exact(order).total
+    assert count is not None and abs(count - exact) <= 0.01 * exact
+
+
+def test_watching_costs_what_varying_pivots_cost(problem: SearchProblem) -> None:
+    order = Markowitz("fill").order(problem.pattern, problem.context)
+    free, watched = (replace(problem, watch=w).counted(order)[0] for w in (0, 7))
+    assert free is not None and watched is not None
+    assert 7 <= watched - free <= 8 * len(order.row_order)
+
+
+def test_restarts_repeat_and_differ(problem: SearchProblem) -> None:
+    draw = [problem.restarts.drawn(np.random.default_rng(k), 1e-3) for k in (1, 1, 2)]
+    assert draw[0] is not None and draw[0] == draw[1] != draw[2]
+
+
+def test_restarts_are_as_good_as_markowitz(problem: SearchProblem) -> None:
+    rng = np.random.default_rng(0)
+    orders = [problem.restarts.order(Weights(sigma=0.02 * k), rng) for k in range(6)]
+    best = min(problem.counted(order)[0] or np.inf for order in orders if order is not None)
+    markowitz = Markowitz("fill").order(problem.pattern, problem.context)
+    assert best <= 1.01 * (problem.counted(markowitz)[0] or 0)
+
+
+def test_pulls_of_the_tree_go_to_every_root(cells: LinearSystem) -> None:
+    found = tree_potentials(cells)
+    n, unknowns = cells.robot.n_bodies, cells.unknowns
+    assert found.shape == (n + 1, unknowns.size)
+    for root in range(n):
+        assert (found[root, unknowns.block("acceleration", root).columns] == 1.0).all()
+    middle = [found[n, unknowns.block("acceleration", i).columns][0] for i in range(n)]
+    assert int(np.argmax(middle)) == n // 2  # a chain is cut in its middle first

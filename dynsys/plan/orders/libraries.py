@@ -26,7 +26,7 @@ from dynsys.plan.orders.dulmage_mendelsohn import matching
 from dynsys.plan.orders.orders import AbstractOrdering, OrderingContext, Pattern, PivotOrder
 from dynsys.types import IntArray
 
-__all__ = ["Cholmod", "SuperLU", "Umfpack", "UmfpackLibrary"]
+__all__ = ["Cholmod", "SuperLU", "Umfpack", "UmfpackLibrary", "library_orderings"]
 
 
 def _sampled(pattern: Pattern, context: OrderingContext) -> csc_array[np.float64]:
@@ -111,6 +111,11 @@ class Cholmod(AbstractOrdering):
         )
         order = np.asarray(factor.P(), dtype=np.intp)
         return PivotOrder(rows[order], order)
+
+
+def library_orderings() -> list[AbstractOrdering]:
+    """Seeds of a search, those of libraries that are not installed among them."""
+    return [SuperLU("COLAMD"), Umfpack(), Cholmod("amd"), Cholmod("metis")]
 
 
 def _cholmod() -> Any:

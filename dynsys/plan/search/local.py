@@ -1,28 +1,29 @@
-"""One run of the local search: a function of its task alone, whichever process runs it.
+"""One run of the search: a function of its task alone, whichever process runs it.
 
-anneal  A neighbour is accepted if its estimate is no higher, or a little higher early on, and
-        if its pivots are safe at the sampled states. The best few are priced exactly.
-kick    The same, after the end of the sequence was thrown away and completed greedily anew
-        (Markowitz, ties at random): the look-ahead that small moves do not have.
-climb   Neighbours whose estimate is not much higher are priced exactly at once, and accepted if
-        that is no higher: it finds what simplification makes of an order, which no estimate
-        sees. One exact price counts as many evaluations as it takes the time of.
+restart  Greedy orders from nothing, each with weights of its own (:mod:`..orders.restarts`).
+evolve   A greedy construction is pulled towards the present order by one number per unknown;
+         some of these are changed at random, and kept if the order they lead to is no worse:
+         the look-ahead that small moves do not have.
+anneal   A neighbour is accepted if its price is no higher, or a little higher early on, and if
+         its pivots are safe at the sampled states.
+
+Prices are those of the program that would be executed, counted by residues. The best few orders
+of a run are recorded and simplified, and what that says is their price.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal, TypeAlias, final
 
 import numpy as np
 
-from dynsys.errors import StructurallySingularError
 from dynsys.plan.operations import Operations, program_operations
 from dynsys.plan.orders.dulmage_mendelsohn import block_triangular
-from dynsys.plan.orders.markowitz import Cost, Markowitz
 from dynsys.plan.orders.orders import Pattern, PivotOrder
+from dynsys.plan.orders.restarts import Weights
 from dynsys.plan.search.price import SearchProblem
 from dynsys.program.program import Program
 from dynsys.types import Array
@@ -41,17 +42,20 @@ __all__ = [
 
 Measure: TypeAlias = Callable[[Program, Array], float]
 """Cost of a program at inputs (n, n_inputs), such as its nanoseconds; it must be importable."""
-Mode: TypeAlias = Literal["anneal", "kick", "climb"]
+Mode: TypeAlias = Literal["restart", "evolve", "anneal"]
 
 HEAT = 0.003
 """Part of the cost that a step may cost at first."""
-PRICED = 3
+PRICED = 2
 """Sequences priced exactly at the end of a run."""
-CLIMB_MARGIN = 1.02
-"""Estimate, relative to that of the present order, up to which a climb prices exactly."""
-EXACT_WORTH = 50
-"""Evaluations that one exact price counts for."""
-_GREEDY: tuple[Cost, ...] = ("fill", "fill", "count", "flops")
+GREEDY_WORTH = 5
+"""Evaluations that one greedy construction counts for."""
+PULLS = (0.0, 4.0, 16.0, 64.0)
+"""How strongly an evolution is pulled towards the order it begins with."""
+MOSTLY = 0.8
+"""How often an evolution counts fill and little else."""
+MUTATED, SPREADS = (0.02, 0.05, 0.2), (0.3, 1.0, 3.0)
+"""Parts of the numbers that are changed at once, and by how much."""
 
 
 @final
@@ -89,14 +93,11 @@ def get_ready() -> None:
 
 
 def run_task(problem: SearchProblem, task: Task) -> list[Candidate]:
-    """Best sequences of a run, priced exactly; none if it found no safe improvement."""
-    rng = np.random.default_rng(task.seed)
-    pivots = by_blocks(problem.pattern, task.start.order)[0]
-    if task.mode == "kick":
-        pivots = _kicked(problem, pivots, task, rng)
-    walk = _Walk(problem, task, PivotOrder.of(pivots), rng)
-    found = walk.climb() if task.mode == "climb" else walk.anneal()
-    return [price(problem, order, task.start.origin, task.measure) for order in found]
+    """Best sequences of a run, priced exactly; none if it found none that is safe."""
+    walk = _Walk(problem, task)
+    {"restart": walk.restart, "evolve": walk.evolve, "anneal": walk.anneal}[task.mode]()
+    origin = "randomised greedy" if task.mode == "restart" else task.start.origin
+    return [price(problem, order, origin, task.measure) for order in walk.best_orders()]
 
 
 def price(
@@ -111,84 +112,89 @@ def price(
     return Candidate(order, operations, cost, origin, problem.safety(order))
 
 
-def _kicked(
-    problem: SearchProblem, pivots: Pivots, task: Task, rng: np.random.Generator
-) -> Pivots:
-    """A prefix of the sequence, completed greedily; the sequence itself if that is unsafe."""
-    keep = int(rng.integers(len(pivots) + 1))
-    greedy = Markowitz(
-        _GREEDY[int(rng.integers(len(_GREEDY)))],
-        threshold=max(task.threshold, 10.0 ** rng.uniform(-3, -1)),
-        seed=int(rng.integers(2**31)),
-    )
-    try:
-        order = greedy.complete(problem.pattern, problem.context, pivots[:keep])
-    except StructurallySingularError:
-        return pivots
-    safe = problem.safety(order, task.threshold) >= task.threshold
-    return order.pivots if safe else pivots
-
-
 class _Walk:
-    def __init__(
-        self,
-        problem: SearchProblem,
-        task: Task,
-        start: PivotOrder,
-        rng: np.random.Generator,
-    ) -> None:
-        self.problem, self.task, self.rng = problem, task, rng
-        self.pivots, self.segments = by_blocks(problem.pattern, start)
-        cost = problem.estimate(PivotOrder.of(self.pivots))
-        if cost is None:
-            raise StructurallySingularError("a search begins with an order that eliminates")
-        self.cost = self.best = cost
-        self.improved: list[PivotOrder] = [PivotOrder.of(self.pivots)]
+    """The present order and its price, the best so far, and the evaluations that are left."""
 
-    def climb(self) -> list[PivotOrder]:
-        """Accept what is no worse by its exact price."""
-        left = self.task.evaluations
-        exact = self.problem.exact(PivotOrder.of(self.pivots)).total
-        while left > 0:
-            left -= 1
-            pivots = neighbour(self.pivots, self.segments, self.rng)
-            order = PivotOrder.of(pivots)
-            cost = self.problem.estimate(order)
-            if cost is None or cost > CLIMB_MARGIN * self.cost or pivots == self.pivots:
-                continue
-            if self.problem.safety(order, self.task.threshold) < self.task.threshold:
-                continue
-            left -= EXACT_WORTH
-            found = self.problem.exact(order).total
-            if found <= exact:
-                self.pivots, self.cost, exact = pivots, cost, found
-        return [PivotOrder.of(self.pivots)]
+    def __init__(self, problem: SearchProblem, task: Task) -> None:
+        self.problem, self.task, self.left = problem, task, task.evaluations
+        self.rng = np.random.default_rng(task.seed)
+        self.pivots, self.segments = by_blocks(problem.pattern, task.start.order)
+        start = PivotOrder.of(self.pivots)
+        self.cost = self._price(start) or np.inf
+        self.found: dict[PivotOrder, float] = {}
+        if self.cost < np.inf:
+            self.found[start] = self.cost
 
-    def anneal(self) -> list[PivotOrder]:
-        """Accept what the estimate and chance allow."""
-        heat = HEAT * self.cost
-        for k in range(self.task.evaluations):
-            left = 1.0 - k / self.task.evaluations
-            self._step(neighbour(self.pivots, self.segments, self.rng), heat * left)
-        return self.improved[-PRICED:]
+    @property
+    def best(self) -> float:
+        """The least price so far."""
+        return min(self.found.values(), default=np.inf)
 
-    def _step(self, pivots: Pivots, heat: float) -> None:
-        order = PivotOrder.of(pivots)
-        cost = self.problem.estimate(order)
-        lucky = self.rng.random()  # drawn always, so that runs do not depend on outcomes' order
-        if cost is None:
-            return
-        if cost > self.cost and not (heat and lucky < np.exp((self.cost - cost) / heat)):
-            return
+    def best_orders(self) -> list[PivotOrder]:
+        """The best few, best first."""
+        return sorted(self.found, key=self.found.__getitem__)[:PRICED]
+
+    def _price(self, order: PivotOrder) -> int | None:
+        return self.problem.counted(order, self.task.threshold)[0]
+
+    def _keep(self, order: PivotOrder, cost: float) -> bool:
+        """Remember a better order; False if it is not safe after all."""
+        if cost >= self.best:
+            return True
         threshold = self.task.threshold
-        better = cost < self.best
-        states = None if better else 8
-        if self.problem.safety(order, threshold, states) < threshold:
-            return
-        self.pivots, self.cost = pivots, cost
-        if better:
-            self.best = cost
-            self.improved.append(order)
+        if self.problem.safety(order, threshold) < threshold:
+            return False
+        self.found[order] = cost
+        return True
+
+    def restart(self) -> None:
+        """Greedy orders, one as good as another to begin with."""
+        self.found.clear()
+        while self.left > 0:
+            self.left -= GREEDY_WORTH
+            order = self.problem.restarts.drawn(self.rng, self.task.threshold)
+            cost = None if order is None else self._price(order)
+            if order is not None and cost is not None:
+                self._keep(order, cost)
+
+    def evolve(self) -> None:
+        """Change what pulls a greedy construction, one and the same but for that."""
+        rng, n = self.rng, len(self.pivots)
+        weights = replace(Weights.drawn(rng, self.task.threshold), sigma=0.0)
+        if rng.random() < MOSTLY:
+            weights = replace(weights, flops=0.05, fill=1.0, count=0.0)
+        place = np.argsort([c for _, c in self.pivots])
+        pull, best = float(rng.choice(PULLS)) * place / n, np.inf
+        seed = int(rng.integers(2**31))
+        changed = pull
+        while self.left > 0:
+            self.left -= GREEDY_WORTH
+            order = self.problem.restarts.order(weights, np.random.default_rng(seed), changed)
+            cost = None if order is None else self._price(order)
+            if order is not None and cost is not None and cost <= best:
+                if self._keep(order, cost):
+                    pull, best = changed, cost
+            which = rng.random(n) < rng.choice(MUTATED)
+            changed = pull + which * rng.normal(size=n) * rng.choice(SPREADS)
+
+    def anneal(self) -> None:
+        """Accept what the price and chance allow."""
+        heat, total = HEAT * self.best, max(1, self.left)
+        while self.left > 0:
+            now = heat * self.left / total
+            self.left -= 1
+            pivots = neighbour(self.pivots, self.segments, self.rng)
+            lucky = self.rng.random()  # drawn always: runs do not depend on outcomes' order
+            if pivots == self.pivots:
+                continue
+            order = PivotOrder.of(pivots)
+            cost = self._price(order)
+            if cost is None:
+                continue
+            if cost > self.cost and not (now and lucky < np.exp((self.cost - cost) / now)):
+                continue
+            if self._keep(order, cost):
+                self.pivots, self.cost = pivots, cost
 
 
 # ---- neighbours of a pivot sequence: small changes that a run tries ------------------------

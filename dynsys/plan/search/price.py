@@ -1,11 +1,12 @@
 """The price of a pivot order, and its safety: what a search asks thousands of times.
 
 :class:`SearchProblem` is all that a search needs to know of a system: plain arrays that travel
-between processes. The cost of an order, in two ways:
+between processes. The cost of an order, in three ways:
 
-    estimate   operations of the elimination by structure alone, in compiled loops: milliseconds
-    exact      operations of the whole computation, entries of D and b included, recorded as a
-               program, simplified by value numbering and without what no output needs
+    counted    operations of the whole computation, entries of D and b included, equal values
+               computed once, without what no output needs: by residues, in a millisecond
+    exact      the same of the recorded and simplified program, which is what is executed
+    estimate   operations of the elimination by structure alone: for proofs
 
 and its safety: the worst ratio, over sampled states, of any pivot to its column or row.
 """
@@ -13,7 +14,7 @@ and its safety: the worst ratio, over sampled states, of any pivot to its column
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, final
 
@@ -23,7 +24,7 @@ from numpy.typing import NDArray
 from dynsys.jit import Loop
 from dynsys.plan.lu import entries_by_row, factor_and_solve
 from dynsys.plan.operations import Operations, program_operations
-from dynsys.plan.orders.markowitz import CANCELLED
+from dynsys.plan.orders.markowitz import CANCELLED, Markowitz
 from dynsys.plan.orders.orders import (
     OrderingContext,
     Pattern,
@@ -31,7 +32,18 @@ from dynsys.plan.orders.orders import (
     entry_columns,
     sample_values,
 )
+from dynsys.plan.orders.restarts import Restarts, tree_potentials
 from dynsys.plan.record import SAMPLES, sample_states
+from dynsys.plan.search.residues import (
+    CONSTANT,
+    OP,
+    Nodes,
+    counted,
+    div,
+    less_product,
+    mul,
+    residue_nodes,
+)
 from dynsys.program.graph import Graph, Scalar
 from dynsys.program.program import Op, Program
 from dynsys.program.simplify import simplify
@@ -41,6 +53,9 @@ from dynsys.system.unknowns import UnknownKind
 from dynsys.types import Array, BoolArray, IntArray, ScalarArray
 
 __all__ = ["SearchProblem", "entries_and_rhs", "first_pivot_price"]
+
+RATIO_STATES = 8
+"""States at which pivots are looked at while operations are counted."""
 
 
 @final
@@ -57,6 +72,9 @@ class SearchProblem:
     assembly : program of the entries, then of the right-hand side, from (q, qd, y).
     samples : (n, inputs) states for value numbering.
     outputs : columns whose unknowns are wanted.
+    quaternions : inputs that are unit quaternions.
+    potentials : (any number, columns) that restarts may follow: roots of the tree.
+    watch : operations of watching one pivot that depends on the state.
     """
 
     pattern: Pattern
@@ -66,6 +84,9 @@ class SearchProblem:
     assembly: Program
     samples: NDArray[np.longdouble]
     outputs: IntArray
+    quaternions: tuple[slice, ...] = ()
+    potentials: Array = field(default_factory=lambda: np.zeros((0, 0)))
+    watch: int = 0
 
     @staticmethod
     def of(
@@ -91,6 +112,8 @@ class SearchProblem:
             assembly,
             samples,
             np.concatenate(columns).astype(np.intp),
+            robot.quaternion_slices,
+            tree_potentials(system),
         )
 
     @cached_property
@@ -122,6 +145,55 @@ class SearchProblem:
         kinds = np.zeros(self.pattern.shape, dtype=np.int8)
         kinds[rows, cols] = np.where(self.unit, UNIT, GENERAL)
         return kinds
+
+    def counted(self, order: PivotOrder, enough: float = 0.0) -> tuple[int | None, float]:
+        """Operations that the program of an order executes, and the worst ratio of a pivot.
+
+        None if a pivot is zero or its ratio below ``enough``, at a few states.
+        """
+        known, refs = self._nodes
+        (rows, cols), n = self.places, self.pattern.shape[0]
+        row_place, col_place = _inverse(order)
+        room = 8 * int(known.size[0])
+        while True:
+            nodes = known.with_room(room)
+            A, b, x = np.zeros((n, n), np.int64), *np.zeros((2, n), np.int64)
+            A[row_place[rows], col_place[cols]] = refs[: len(rows)]
+            b[row_place] = refs[len(rows) :]
+            pivots = np.zeros((2, n), np.int64)
+            worst = float(_solved(nodes, A, b, x, pivots, enough))
+            if not nodes.size[1]:
+                break
+            room *= 2
+        if not worst:
+            return None, 0.0
+        needed = np.zeros(len(nodes.info), dtype=bool)
+        wanted = x[col_place[self.outputs]]
+        needed[np.abs(wanted[wanted != 0]) - 1] = True
+        total = int(counted(nodes, needed))
+        if self.watch:
+            pivot, reciprocal = np.abs(pivots) - 1
+            varies = (nodes.info[pivot, OP] != CONSTANT) & needed[pivot]
+            ready = (reciprocal >= 0) & needed[reciprocal]
+            total += int((varies * (self.watch + 1 - ready)).sum())
+        return total, worst
+
+    @cached_property
+    def restarts(self) -> Restarts:
+        """Randomised greedy orders, whose pivots are judged at the hardest sampled states."""
+        rows, cols = self.places
+        order = Markowitz("count").order(self.pattern, self.context)
+        ratios = [
+            worst_ratio(rows, cols, value[None], *_inverse(order), 0.0) for value in self.values
+        ]
+        hard = np.argsort(ratios, kind="stable")
+        return Restarts(self.pattern, self.values[hard], self.potentials)
+
+    @cached_property
+    def _nodes(self) -> tuple[Nodes, IntArray]:
+        """The assembly by residues."""
+        states = self.samples[:RATIO_STATES].astype(np.float64)
+        return residue_nodes(self.assembly, states, self.quaternions)
 
     def exact(self, order: PivotOrder) -> Operations:
         """Operations executed by the simplified program of the whole computation."""
@@ -404,4 +476,112 @@ def worst_ratio(
                         new = old - product
                         small = abs(new) <= CANCELLED * (abs(old) + abs(product))
                         A[i, right[e]] = 0.0 if small else new
+    return worst
+
+
+# ---- the exact price, counted by residues ----------------------------------------------------
+
+
+@Loop
+def _solved(nodes: Any, A: Any, b: Any, x: Any, pivots: Any, enough: Any) -> Any:
+    """A x = b along the diagonal, step by step as :func:`~dynsys.plan.lu.factor_and_solve`.
+
+    ``A`` (n, n), ``b`` (n,) hold references, permuted, and are overwritten; ``x`` (n,) and
+    ``pivots`` (2, n), with their reciprocals where there are such, are filled in. Returns the
+    worst ratio of a pivot to its column or row, 0 if it is below ``enough``.
+    """
+    n = len(A)
+    closed, block = _blocks(A)
+    one = div(nodes, 1, 1)
+    state = np.zeros(n, np.int8)  # of a row: 1 to be divided, 2 times 1/p, 3 done, 4 x is known
+    right, below = np.zeros(n, np.int64), np.zeros(n, np.int64)
+    worst, waiting_from = np.inf, 0
+    for k in range(n):
+        p = A[k, k]
+        if p == 0:
+            return 0.0
+        pivots[0, k] = p
+        n_right = n_below = 0
+        for j in range(k + 1, n):  # u
+            if A[k, j] != 0:
+                right[n_right] = j
+                n_right += 1
+        for i in range(k + 1, n):  # l
+            if A[i, k] != 0:
+                below[n_below] = i
+                n_below += 1
+        worst = min(worst, _ratio(nodes, A, k, right[:n_right], below[:n_below]))
+        if worst < enough or worst == 0.0 or nodes.size[1]:
+            return 0.0
+        if n_right == 0:
+            state[k] = 4
+            x[k] = div(nodes, b[k], p)
+            _substitute(nodes, A, b, k, k + 1, x[k])
+        else:
+            inside = 0
+            for e in range(n_below):
+                if block[below[e]] == block[k]:
+                    below[inside] = below[e]
+                    inside += 1
+            state[k] = 1
+            if inside:
+                inverse = div(nodes, one, p)
+                pivots[1, k] = inverse
+                state[k] = 2
+                if inside > n_right:
+                    state[k] = 3
+                    for j in right[:n_right]:
+                        A[k, j] = mul(nodes, A[k, j], inverse)
+                    b[k] = mul(nodes, b[k], inverse)
+                for i in below[:inside]:
+                    m = A[i, k]
+                    A[i, k] = 0
+                    if state[k] == 2:
+                        m = mul(nodes, m, inverse)
+                    for j in right[:n_right]:
+                        A[i, j] = less_product(nodes, A[i, j], m, A[k, j])
+                    b[i] = less_product(nodes, b[i], m, b[k])
+        if closed[k]:
+            for m in range(k, waiting_from - 1, -1):
+                if state[m] == 4:
+                    continue
+                value = b[m]
+                for j in range(m + 1, n):
+                    if A[m, j] != 0:
+                        value = less_product(nodes, value, A[m, j], x[j])
+                if state[m] == 1:
+                    value = div(nodes, value, A[m, m])
+                elif state[m] == 2:
+                    value = mul(nodes, value, pivots[1, m])
+                x[m], state[m] = value, 4
+                _substitute(nodes, A, b, m, k + 1, value)
+            waiting_from = k + 1
+    return worst
+
+
+@Loop
+def _substitute(nodes: Any, A: Any, b: Any, c: Any, start: Any, value: Any) -> Any:
+    """b_i -= A_ic x_c in the rows from ``start`` on."""
+    for i in range(start, len(A)):
+        if A[i, c] != 0:
+            b[i] = less_product(nodes, b[i], A[i, c], value)
+            A[i, c] = 0
+
+
+@Loop
+def _ratio(nodes: Any, A: Any, k: Any, right: Any, below: Any) -> Any:
+    """Least of |pivot| / min(largest of its row, largest of its column) over the states."""
+    real, p = nodes.real, abs(A[k, k]) - 1
+    worst = np.inf
+    for e in range(real.shape[1]):
+        size = abs(real[p, e])
+        row = column = size
+        for j in right:
+            row = max(row, abs(real[abs(A[k, j]) - 1, e]))
+        for i in below:
+            column = max(column, abs(real[abs(A[i, k]) - 1, e]))
+        bound = min(row, column)
+        if not bound > 0.0:
+            return 0.0
+        worst = min(worst, size / bound)
     return worst

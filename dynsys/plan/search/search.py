@@ -5,7 +5,7 @@
     Generations   each has the same runs however many workers share them, every one begins at
                   one of the best orders of the generations before, and they are merged in the
                   order of the runs
-    run_task      one run: small changes of one order (:mod:`dynsys.plan.search.local`)
+    run_task      one run: greedy orders, or changes of one (:mod:`dynsys.plan.search.local`)
 
 So the same seed and the same number of evaluations give the same plan, on one core or on a
 cluster. The search can be stopped at any time; it returns the best it has.
@@ -21,10 +21,16 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import final
 
-from dynsys.errors import DynsysError, SingularSystemError, StructurallySingularError
+from dynsys.errors import (
+    DynsysError,
+    SingularSystemError,
+    StructurallySingularError,
+    UnavailableOrdering,
+)
 from dynsys.plan.fingerprint import Fingerprint, fingerprint_problem, fingerprint_robot
 from dynsys.plan.operations import Operations
 from dynsys.plan.orders.dulmage_mendelsohn import BlockTriangular
+from dynsys.plan.orders.libraries import library_orderings
 from dynsys.plan.orders.markowitz import Markowitz
 from dynsys.plan.orders.orders import AbstractOrdering, OrderingContext
 from dynsys.plan.orders.recursive_orders import LeafToRoot, RootToLeaf
@@ -183,13 +189,12 @@ def search_order(
 
 RUNS = 8
 """Runs of a generation: fixed, so that results do not depend on the number of workers."""
-MODES: tuple[Mode, ...] = ("anneal", "climb", "kick", "climb")
-"""Kinds of runs, in turn."""
+FIRST: tuple[Mode, ...] = ("restart", "evolve", "anneal")
+MODES: tuple[Mode, ...] = ("anneal", "evolve")
+"""Kinds of runs, in turn: of the first generation, and of all others."""
 ELITE = 4
 """Orders that the runs of the next generation begin at."""
-EVALUATIONS_PER_RUN = 2000
-SLOWNESS: dict[Mode, float] = {"anneal": 1.0, "kick": 1.2, "climb": 3.0}
-"""Time per evaluation, roughly, relative to annealing."""
+EVALUATIONS_PER_RUN = 500
 
 
 class Generations:
@@ -234,7 +239,8 @@ class Generations:
             self.search.progress(Progress(self.evaluations, wanted, seconds, start, best))
 
     def _best(self, more: Sequence[Candidate] = ()) -> Candidate:
-        return min([*self.elite, *more], key=lambda candidate: candidate.rank)
+        safe = [c for c in more if c.safety >= self.threshold]
+        return min([*self.elite, *safe], key=lambda candidate: candidate.rank)
 
     def generation(self, pool: Executor) -> None:
         """Run a generation; if time runs out or Ctrl-C comes, keep what is finished."""
@@ -260,7 +266,8 @@ class Generations:
                 return
             start = self.elite[index // len(MODES) % len(self.elite)]
             seed = (self.search.seed, self.generations, index)
-            mode = MODES[index % len(MODES)]
+            modes = MODES if self.generations else FIRST
+            mode = modes[index % len(modes)]
             yield Task(start, seed, count, mode, self.threshold, self.search.measure)
 
     def _late(self) -> bool:
@@ -288,7 +295,7 @@ def _run_all(
     lost = set(range(len(tasks)))
     try:
         with suppress(BrokenProcessPool):
-            for index in _longest_first(tasks):
+            for index in range(len(tasks)):
                 futures[pool.submit(run_task, problem, tasks[index])] = index
         for future in as_completed(futures):
             try:
@@ -302,13 +309,6 @@ def _run_all(
             future.cancel()
     for index in sorted(lost):
         yield index, run_task(problem, tasks[index])
-
-
-def _longest_first(tasks: Sequence[Task]) -> list[int]:
-    """Tasks by the time they are expected to take: no worker is left with a long one alone."""
-    return sorted(
-        range(len(tasks)), key=lambda k: -tasks[k].evaluations * SLOWNESS[tasks[k].mode]
-    )
 
 
 # ---- orders that a search begins with ------------------------------------------------------
@@ -325,6 +325,8 @@ def constructive(
     ]
     if system is not None:
         orderings += [RootToLeaf(), LeafToRoot()]
+    if not search.is_off:
+        orderings += [BlockTriangular(inner) for inner in library_orderings()]
     context = OrderingContext(system, problem.values)
     found: list[Candidate] = []
     failures: list[DynsysError] = []
@@ -334,6 +336,8 @@ def constructive(
             found.append(price(problem, order, ordering.name, search.measure))
         except (StructurallySingularError, SingularSystemError) as error:
             failures.append(error)
+        except UnavailableOrdering:
+            continue
     if not found:
         raise failures[0]
     safe = [candidate for candidate in found if candidate.safety >= search.threshold]
