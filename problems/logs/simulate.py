@@ -2,9 +2,10 @@
 
     y = Y d + b + noise,    d from inverse dynamics of q, qd, qdd and the external wrenches
 
-What the layout states exactly (no wrench on a body, no torque at the free base, a foot that
-does not accelerate) holds in the log: external wrenches, and accelerations where nothing else
-can, are moved by the least amount that makes it so.
+What the layout states (no wrench on a body, no torque at the free base, a foot that does not
+accelerate) holds in the log: exactly or, where the statement has a standard deviation, up to a
+random error of that size. External wrenches, and accelerations where nothing else can, are
+moved by the least amount that makes it so.
 """
 
 from __future__ import annotations
@@ -110,11 +111,17 @@ class Simulation:
     # ---- samples -------------------------------------------------------------------------
 
     def motion(self, start: int, stop: int) -> tuple[Array, Array, Array, Array, Array]:
-        """Time, q, qd, qdd and wrenches (N, n_bodies, 6) that meet the exact readings."""
-        time = self.trajectory.start + np.arange(start, stop) / self.rate
+        """Time, q, qd, qdd and wrenches (N, n_bodies, 6) that meet what the layout states."""
+        firsts = range(start, stop, BLOCK)
+        errors = [self._errors(k, min(k + BLOCK, stop) - k)[1] for k in firsts]
+        return self._motion(start, np.vstack([np.zeros((0, self.layout.size)), *errors]))
+
+    def _motion(self, start: int, errors: Array) -> tuple[Array, Array, Array, Array, Array]:
+        """Motion of the samples from ``start`` on, given the errors (N, rows) of their rows."""
+        time = self.trajectory.start + np.arange(start, start + len(errors)) / self.rate
         q, qd, qdd = self.trajectory.at(time)
         f = np.asarray(self._contact(time - self.trajectory.start))
-        qdd, f = self._nearest.meet(q, qd, qdd, f)
+        qdd, f = self._nearest.meet(q, qd, qdd, f, self.layout.constants - errors)
         return time, q, qd, qdd, f.reshape(len(time), -1, 6)
 
     def rows(self, start: int, stop: int, *, truth: bool = False) -> Array:
@@ -130,11 +137,10 @@ class Simulation:
         return out
 
     def _rows(self, start: int, stop: int, truth: bool) -> Array:
-        time, q, qd, qdd, f = self.motion(start, stop)
+        rng, errors = self._errors(start, stop - start)
+        time, q, qd, qdd, f = self._motion(start, errors)
         torque, y = self.readings.at(q, qd, qdd, f)
-        rng = np.random.default_rng([self.seed, 2, start])
-        noisy, root = self._noise
-        y[:, noisy] += (root @ rng.normal(size=(len(noisy), len(y)))).T
+        y += errors
         if self.missing:
             y[rng.uniform(size=y.shape) < self.missing] = np.nan
         if self.position_std:
@@ -150,6 +156,14 @@ class Simulation:
         if truth:
             parts += [torque, qdd, f.reshape(len(time), -1)]
         return np.hstack(parts)
+
+    def _errors(self, start: int, count: int) -> tuple[np.random.Generator, Array]:
+        """Error (count, rows) of every row, and the generator after drawing it."""
+        rng = np.random.default_rng([self.seed, 2, start])
+        noisy, root = self._noise
+        errors = np.zeros((count, self.layout.size))
+        errors[:, noisy] = (root @ rng.normal(size=(len(noisy), count))).T
+        return rng, errors
 
     @cached_property
     def _noise(self) -> tuple[IntArray, csr_array[Any]]:

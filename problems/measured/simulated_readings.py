@@ -1,10 +1,10 @@
 """Readings of a given motion: what sensors would read without noise, y = Y(q) d + b_Y(q, qd).
 
 One compiled program goes from (q, qd, qdd, f^x) to y: inverse dynamics gives the unknowns d,
-the equations of the layout the rows. Readings without noise whose value is known (a foot that
-does not move, a wrench that is zero) restrict which motions are possible at all:
-:class:`NearestMotion` moves external wrenches, and accelerations where wrenches alone cannot,
-by the least amount after which every such row holds.
+the equations of the layout the rows. Rows whose value is known (a foot that does not move, a
+wrench that is zero) restrict which motions are possible: :class:`NearestMotion` moves external
+wrenches, and accelerations where wrenches alone cannot, by the least amount after which every
+such row holds: exactly, or as well as the others let it where the row has noise.
 """
 
 from __future__ import annotations
@@ -129,13 +129,16 @@ class TrueReadings:
         return torque, np.asarray(self._rows(q, qd, qdd, f_ext, torque), dtype=np.float64)
 
 
-# ---- the nearest motion that meets the exact readings --------------------------------------
+# ---- the nearest motion that meets what is stated --------------------------------------------
 
 FORCE, MOMENT, ACCELERATION = 100.0, 10.0, 1.0
 """Sizes (N, N m, rad/s^2) in which the least change is measured."""
 
 UNMET = 1e-9
 """Exact rows that miss by more than this part of their terms cannot be met."""
+
+FAR = 8.0
+"""Deviations by which a row with noise may miss where others contradict it."""
 
 PROBES = 8
 """Random states at which it is tried whether wrenches alone can meet the rows."""
@@ -144,14 +147,15 @@ PROBES = 8
 @final
 @dataclass(frozen=True, eq=False)
 class NearestMotion:
-    """Least change of wrenches and accelerations after which exact rows of known value hold.
+    """Least change of wrenches and accelerations after which rows of known value hold.
 
         minimise  |(qdd - qdd_0) / size|^2 + |(f - f_0) / size|^2
-        subject to the laws, the exact rows  Y d + b = y, and components of f that are known
+        subject to the laws, the rows  Y d + b = y, and components of f that are known
 
     This is an estimator whose measurements are qdd_0 and f_0 with the sizes as noise: one
     elimination in tree order as machine code. Where it has no safe pivots, or fails, the slopes
-    of y are found by unit steps and a pseudo-inverse takes over. Inside, x = (f, qdd).
+    of y are found by unit steps and a pseudo-inverse takes over: there, rows with noise that
+    others contradict share the error by their noise. Inside, x = (f, qdd).
     """
 
     readings: TrueReadings
@@ -163,8 +167,8 @@ class NearestMotion:
     # ---- which rows ----------------------------------------------------------------------
 
     @cached_property
-    def _exact_rows(self) -> list[tuple[int, int, list[tuple[Term, IntArray]], bool]]:
-        """Exact rows of known value.
+    def _known_rows(self) -> list[tuple[int, int, list[tuple[Term, IntArray]], bool]]:
+        """Rows of known value.
 
         Number, that within their sensor, terms with their columns, whether there is a bias.
         """
@@ -173,47 +177,61 @@ class NearestMotion:
             start = self._layout.slice(block.name).start
             for k in range(block.size):
                 row = start + k
-                if self._layout.exact[row] and np.isfinite(self._layout.constants[row]):
+                if np.isfinite(self._layout.constants[row]):
                     terms = [(t, np.flatnonzero(t.pattern[k])) for t in block.terms]
                     touched = [(t, columns) for t, columns in terms if len(columns)]
                     rows.append((row, k, touched, block.bias is not None))
         return rows
 
     @cached_property
-    def _pins(self) -> Array:
-        """Known value (6 n_bodies,) of each component of the external wrenches, else NaN."""
-        pins = np.full(6 * self.readings.robot.n_bodies, np.nan)
-        for row, k, terms, biased in self._exact_rows:
+    def _pins(self) -> tuple[IntArray, Array]:
+        """Row (6 n_bodies,) that alone knows a component of the external wrenches, else -1.
+
+        And the component's coefficient in it. A row with noise pins what no other row knows.
+        """
+        size = 6 * self.readings.robot.n_bodies
+        rows, coefficients, knowing = np.full(size, -1), np.ones(size), np.zeros(size, int)
+        for _, _, terms, _ in self._known_rows:
+            for term, columns in terms:
+                if term.unknown.kind == "external_wrench":
+                    knowing[6 * term.unknown.body + columns] += 1
+        for row, k, terms, biased in self._known_rows:
             if len(terms) != 1 or biased:
                 continue
             term, columns = terms[0]
             is_wrench = term.unknown.kind == "external_wrench"
             if is_wrench and not callable(term.value) and len(columns) == 1:
-                value = self._layout.constants[row] / term.value[k, columns[0]]
-                pins[6 * term.unknown.body + int(columns[0])] = value
-        return pins
+                at = 6 * term.unknown.body + int(columns[0])
+                if self._layout.exact[row] or knowing[at] == 1:
+                    rows[at], coefficients[at] = row, term.value[k, columns[0]]
+        return rows, coefficients
 
     @cached_property
     def _pinned(self) -> BoolArray:
-        return np.isfinite(self._pins)
+        return self._pins[0] >= 0
 
     @cached_property
     def _open(self) -> IntArray:
-        """Exact rows that the pins do not settle."""
+        """Rows that the pins do not settle."""
 
         def settled(term: Term, columns: IntArray) -> bool:
             is_wrench = term.unknown.kind == "external_wrench"
             return is_wrench and bool(self._pinned[6 * term.unknown.body + columns].all())
 
-        rows = [row for row, _, ts, _ in self._exact_rows if not all(settled(*t) for t in ts)]
+        rows = [row for row, _, ts, _ in self._known_rows if not all(settled(*t) for t in ts)]
         return np.array(rows, dtype=np.intp)
+
+    @cached_property
+    def _open_std(self) -> Array:
+        """Standard deviation of the open rows; zero: they hold exactly."""
+        return np.asarray(self._layout.std[self._open])
 
     @cached_property
     def _about_motion(self) -> bool:
         """Whether some row is about motion, which wrenches alone cannot change."""
         return any(
             term.unknown.kind in ("acceleration", "qdd")
-            for row, _, terms, _ in self._exact_rows
+            for row, _, terms, _ in self._known_rows
             if row in self._open
             for term, _ in terms
         )
@@ -231,34 +249,37 @@ class NearestMotion:
 
     # ---- meeting them --------------------------------------------------------------------
 
-    def meet(self, q: Array, qd: Array, qdd: Array, f: Array) -> tuple[Array, Array]:
+    def meet(self, q: Array, qd: Array, qdd: Array, f: Array, y: Array) -> tuple[Array, Array]:
         """Accelerations (N, nv) and wrenches (N, 6 n_bodies) nearest to those given.
+
+        ``y`` (N, rows) are the values that the rows shall have; those of unknown value do not
+        count.
 
         Raises
         ------
         LayoutError
             if no change of wrenches and accelerations meets an exact row, naming it.
         """
-        f[:, self._pinned] = self._pins[self._pinned]
+        rows, coefficients = (part[self._pinned] for part in self._pins)
+        f[:, self._pinned] = y[:, rows] / coefficients
         if not len(self._open):
             return qdd, f
-        x, n = np.hstack([f, qdd]), f.shape[1]
+        x, n, stated = np.hstack([f, qdd]), f.shape[1], y[:, self._open]
         near = np.full_like(x, np.nan)
         if self._kernel is not None:
-            stated = self._layout.constants[self._open]
-            given = self._inputs(x)
-            y = np.hstack([given, np.broadcast_to(stated, (len(q), len(stated)))])
-            (qdd_near, f_near), _ = self._kernel.batch(q, qd, y)
+            (qdd_near, f_near), _ = self._kernel.batch(
+                q, qd, np.hstack([self._inputs(x), stated])
+            )
             near = np.hstack([f_near, qdd_near])
-        slow = self._unmet(q, qd, near)
+        slow = self._unmet(q, qd, near, stated)
         if slow.any():
-            near[slow] = self._meet_by_steps(q[slow], qd[slow], x[slow])
+            near[slow] = self._meet_by_steps(q[slow], qd[slow], x[slow], stated[slow])
         return near[:, n:].copy(), near[:, :n].copy()
 
     @cached_property
     def _sizes(self) -> Array:
         """Natural size of a change of x."""
-        n = len(self._pins)
+        n = len(self._pinned)
         sizes = np.full(n + self.readings.robot.nv, ACCELERATION)
         sizes[:n] = np.where(np.arange(n) % 6 < 3, MOMENT, FORCE)
         return sizes
@@ -271,7 +292,7 @@ class NearestMotion:
 
     def _inputs(self, x: Array) -> Array:
         """Given quantities (..., rows), in the order of their equations, from x."""
-        n, freedoms = len(self._pins), self.readings.unknowns.freedoms
+        n, freedoms = len(self._pinned), self.readings.unknowns.freedoms
         parts = [
             x[..., n:][..., freedoms[block.body]]
             if block.kind == "known_qdd"
@@ -283,7 +304,7 @@ class NearestMotion:
     @cached_property
     def _kernel(self) -> Kernel | None:
         """Machine code, None where pivots that are safe at every state do not exist."""
-        n, sizes = len(self._pins), self._sizes.copy()
+        n, sizes = len(self._pinned), self._sizes.copy()
         sizes[:n][self._pinned] = 0.0
         sizes[n:] *= not self._wrenches_suffice
         noise = np.concatenate([self._inputs(sizes) ** 2, np.zeros(len(self._open))])
@@ -305,61 +326,75 @@ class NearestMotion:
         q = np.array([robot.random_configuration(rng) for _ in range(PROBES)])
         qd = np.zeros((PROBES, robot.nv))
         x = np.zeros((PROBES, len(self._sizes)))
-        x[:, np.flatnonzero(self._pinned)] = self._pins[self._pinned]
-        return not self._unmet(q, qd, self._closest(q, qd, x, motion=False)).any()
+        rows, coefficients = (part[self._pinned] for part in self._pins)
+        x[:, np.flatnonzero(self._pinned)] = self._layout.constants[rows] / coefficients
+        stated = np.tile(self._layout.constants[self._open], (PROBES, 1))
+        near = self._closest(q, qd, x, stated, motion=False)
+        return not self._unmet(q, qd, near, stated).any()
 
-    def _misses(self, q: Array, qd: Array, x: Array) -> Array:
+    def _misses(self, q: Array, qd: Array, x: Array, stated: Array) -> Array:
         """By how much x misses the rows (N, m); affine in x."""
-        n = len(self._pins)
+        n = len(self._pinned)
         y = self.readings.at(q, qd, x[:, n:], x[:, :n])[1]
-        return np.asarray(self._layout.constants[self._open] - y[:, self._open])
+        return np.asarray(stated - y[:, self._open])
 
-    def _unmet(self, q: Array, qd: Array, x: Array) -> BoolArray:
+    def _unmet(self, q: Array, qd: Array, x: Array, stated: Array) -> BoolArray:
         """States (N,) at which some row is missed, or x is NaN."""
-        miss = np.abs(self._misses(q, qd, x)).max(axis=1)
+        miss = np.abs(self._misses(q, qd, x, stated)).max(axis=1)
         return np.asarray(~(miss <= UNMET * _size(x)))
 
-    def _meet_by_steps(self, q: Array, qd: Array, x: Array) -> Array:
+    def _meet_by_steps(self, q: Array, qd: Array, x: Array, stated: Array) -> Array:
         """Least change of wrenches, and of qdd where need be, after which the rows hold."""
+        unmet = np.ones(len(x), dtype=bool)
         if not self._about_motion:
-            x = self._closest(q, qd, x, motion=False)
-        unmet = self._unmet(q, qd, x)
+            x = self._closest(q, qd, x, stated, motion=False)
+            unmet = self._unmet(q, qd, x, stated)
         if unmet.any():
-            state = q[unmet], qd[unmet]
-            x[unmet] = self._closest(*state, x[unmet], motion=True)
-            miss = self._misses(*state, x[unmet])
-            wrong = np.abs(miss) > UNMET * _size(x[unmet])[:, None]
+            state, given = (q[unmet], qd[unmet]), stated[unmet]
+            x[unmet] = self._closest(*state, x[unmet], given, motion=True)
+            miss = self._misses(*state, x[unmet], given)
+            slack = UNMET * _size(x[unmet])[:, None]
+            wrong = np.abs(miss) > np.maximum(slack, FAR * self._open_std)
             if wrong.any():
                 label = self._layout.labels[self._open[np.argwhere(wrong)[0, 1]]]
                 raise LayoutError(
-                    f"simulate: no motion near this trajectory meets {label!r} exactly (it"
-                    f" misses by {np.abs(miss).max():.3g}); let more bodies be touched, or give"
-                    " a trajectory that meets it"
+                    f"simulate: no motion near this trajectory meets {label!r} (it misses by"
+                    f" {np.abs(miss[wrong]).max():.3g}); let more bodies be touched, or give a"
+                    " trajectory that meets it"
                 )
         return x
 
-    def _closest(self, q: Array, qd: Array, x: Array, *, motion: bool) -> Array:
+    def _closest(self, q: Array, qd: Array, x: Array, stated: Array, *, motion: bool) -> Array:
         """Change of x, least in units of its sizes, that ends all misses as far as it can.
 
         Of wrenches alone or, with ``motion``, of accelerations too. Misses are affine in x:
-        their slopes are found by unit steps.
+        their slopes are found by unit steps. Exact rows come first, the others in what these
+        leave free.
         """
         columns = np.flatnonzero(~self._pinned)
         if motion:
-            columns = np.concatenate([columns, np.arange(len(self._pins), x.shape[1])])
-        at = self._misses(q, qd, x)
+            columns = np.concatenate([columns, np.arange(len(self._pinned), x.shape[1])])
+        at = self._misses(q, qd, x, stated)
         slopes = []
         for column in columns.tolist():
             stepped = x.copy()
             stepped[:, column] += self._sizes[column]
-            slopes.append(at - self._misses(q, qd, stepped))
+            slopes.append(at - self._misses(q, qd, stepped, stated))
         if not slopes:
             return x
-        inverse = np.linalg.pinv(np.stack(slopes, axis=2), rcond=1e-10)
+        A, hard = np.stack(slopes, axis=2), self._open_std == 0
+        inverse = np.zeros((len(x), len(columns), len(hard)))
+        inverse[:, :, hard] = np.linalg.pinv(A[:, hard], rcond=1e-10)
+        if not hard.all():
+            weight = 1.0 / self._open_std[~hard]
+            free = np.eye(len(columns)) - inverse[:, :, hard] @ A[:, hard]
+            soft = np.linalg.pinv(weight[:, None] * (A[:, ~hard] @ free), rcond=1e-10) * weight
+            inverse[:, :, hard] -= soft @ (A[:, ~hard] @ inverse[:, :, hard])
+            inverse[:, :, ~hard] = soft
         for _ in range(2):  # the second time for the rounding of the first
             x = x.copy()
             x[:, columns] += np.einsum("nkm,nm->nk", inverse, at) * self._sizes[columns]
-            at = self._misses(q, qd, x)
+            at = self._misses(q, qd, x, stated)
         return x
 
 

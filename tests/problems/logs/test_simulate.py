@@ -7,10 +7,12 @@ import pytest
 from scipy.stats import chi2
 
 import dynsys
+import problems
 import sensors
 from dynsys.errors import DynsysError
 from problems.logs.samples import rates
 from problems.logs.simulate import Simulation, Trajectory
+from problems.measured.simulated_readings import NearestMotion, TrueReadings
 from problems.problem_file import load_problem
 
 
@@ -121,3 +123,79 @@ def test_a_motion_through_positions_passes_them(humanoid: dynsys.KinematicTree) 
     np.testing.assert_allclose(again.at(time)[1], qd, atol=1e-3)
     with pytest.raises(DynsysError, match="ascending times"):
         Trajectory.through(humanoid, time[::-1], q)
+
+
+# ---- statements with a standard deviation ----------------------------------------------------
+
+
+def soft_layout(*more: sensors.AbstractSensor) -> sensors.Layout:
+    robot = dynsys.synthetic.chain(4, generic=True)
+    a, b, c, d = robot.body_names
+    return sensors.Layout(
+        robot,
+        [
+            *sensors.all_joint_torques(robot, std=0.5),
+            *sensors.all_joint_accelerations(robot, std=0.1),
+            sensors.ExternalWrench(f"{a}/free", a, value=0.0),
+            sensors.ExternalWrench(f"{b}/free", b, value=0.0, std=[0.2, 3.0]),
+            sensors.ExternalWrench(f"{c}/free", c, value=0.0),
+            sensors.RigidContact("tip", d, holds="point", std=0.05),
+            *more,
+        ],
+    )
+
+
+def test_statements_with_a_deviation_hold_up_to_it() -> None:
+    layout = soft_layout()
+    simulation = Simulation(layout, Trajectory.random(layout.robot, 1.0), rate=500)
+    _, q, qd, qdd, f = simulation.motion(0, 500)
+    assert not f[:, 0].any()
+    spread = np.sqrt((f[:, 1] ** 2).mean(axis=0))
+    np.testing.assert_allclose(spread, [0.2] * 3 + [3.0] * 3, rtol=0.2)
+    tip = simulation.readings.at(q, qd, qdd, f)[1][:, layout.slice("tip")]
+    np.testing.assert_allclose(np.sqrt((tip**2).mean(axis=0)), 0.05, rtol=0.2)
+
+
+def test_a_log_of_such_statements_is_consistent_with_them() -> None:
+    layout = soft_layout()
+    simulation = Simulation(layout, Trajectory.random(layout.robot, 1.0), rate=200)
+    rows = simulation.rows(0, 200)
+    columns = [c for group in simulation.groups() for c in group.columns]
+    y = {
+        name: rows[:, [columns.index(label) for label in layout.labels[layout.slice(name)]]]
+        for name in simulation._measured
+    }
+    nq, nv = layout.robot.nq, layout.robot.nv
+    estimation = problems.Estimation(layout.robot, layout)
+    found = estimation.solve_batch(rows[:, 1 : 1 + nq], rows[:, 1 + nq : 1 + nq + nv], y)
+    dof = int(np.ravel(found.degrees_of_freedom)[0])
+    total = float(np.sum(found.chi_square))
+    assert dof > 0
+    assert chi2.ppf(1e-4, 200 * dof) < total < chi2.ppf(1 - 1e-4, 200 * dof)
+
+
+@pytest.mark.parametrize("by_steps", [False, True])
+def test_statements_that_contradict_each_other_share_the_error(
+    by_steps: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    robot = dynsys.synthetic.chain(2)
+    joint = robot.joint_names[1]
+    layout = sensors.Layout(
+        robot,
+        [
+            *sensors.zero_external_wrench_except(robot),
+            sensors.JointAcceleration("low", joint, value=0.0, std=1.0),
+            sensors.JointAcceleration("high", joint, value=3.0, std=2.0),
+            sensors.JointAcceleration("first", robot.joint_names[0], value=1.0),
+        ],
+    )
+    nearest = NearestMotion(TrueReadings(layout))
+    if by_steps:
+        monkeypatch.setitem(nearest.__dict__, "_kernel", None)
+    q, qd, qdd = np.zeros((3, 1, 2))
+    y = layout.constants[None].copy()
+    qdd, _ = nearest.meet(q, qd, qdd, np.zeros((1, 12)), y)
+    np.testing.assert_allclose(qdd, [[1.0, 3.0 / 5.0]], atol=1e-9)
+    y[0, layout.slice("high")] = 100.0
+    with pytest.raises(DynsysError, match="no motion near this trajectory meets"):
+        nearest.meet(q, qd, qdd, np.zeros((1, 12)), y)
