@@ -36,7 +36,7 @@ from dynsys.model.readers.pinocchio import (
 )
 from dynsys.model.spatial import quaternion_to_rotation
 from dynsys.model.tree import Body, KinematicTree
-from dynsys.types import Array, ArrayLike
+from dynsys.types import Array, ArrayLike, float_array
 
 __all__ = ["MujocoMap", "PinocchioMap", "from_pinocchio"]
 
@@ -75,7 +75,7 @@ class _Pair:
 def _batch(x: ArrayLike, size: int, what: str) -> Array:
     """Return x as float64 (..., size); StateError names ``what``."""
     try:
-        array = np.asarray(x, dtype=np.float64)
+        array = float_array(x)
     except (TypeError, ValueError) as error:
         raise StateError(f"{what} is not numeric: {error}") from None
     if array.ndim == 0 or array.shape[-1] != size:

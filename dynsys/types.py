@@ -1,4 +1,4 @@
-"""Shared type aliases. Shapes are stated in docstrings."""
+"""Shared type aliases, and what a number from outside is. Shapes are stated in docstrings."""
 
 from __future__ import annotations
 
@@ -7,10 +7,18 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Array", "ArrayLike", "BoolArray", "IntArray", "ScalarArray"]
+__all__ = ["Array", "ArrayLike", "BoolArray", "IntArray", "ScalarArray", "float_array"]
 
 Array: TypeAlias = NDArray[np.float64]
 BoolArray: TypeAlias = NDArray[np.bool_]
 IntArray: TypeAlias = NDArray[np.intp]
 ScalarArray: TypeAlias = NDArray[Any]
 """Array of scalars of any kind: float64, longdouble, or nodes of the expression graph."""
+
+
+def float_array(x: ArrayLike) -> Array:
+    """Return x as float64, not copied where it is; what numpy masks is missing: NaN."""
+    array = np.asarray(x, dtype=np.float64)
+    if isinstance(x, np.ma.MaskedArray) and x.mask is not np.ma.nomask:
+        array = np.where(np.ma.getmaskarray(x), np.nan, array)
+    return array

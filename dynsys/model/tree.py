@@ -28,7 +28,7 @@ from dynsys.model.body import (
 )
 from dynsys.model.joints import AbstractJoint, Free, Spherical
 from dynsys.model.spatial import MassMoments, Transform
-from dynsys.types import Array, ArrayLike, BoolArray, IntArray, ScalarArray
+from dynsys.types import Array, ArrayLike, BoolArray, IntArray, ScalarArray, float_array
 
 __all__ = [
     "STANDARD_GRAVITY",
@@ -373,7 +373,7 @@ class KinematicTree:
 
     def _checked(self, x: ArrayLike, what: str, size: int, places: Sequence[slice]) -> Array:
         try:
-            out = np.asarray(x, dtype=np.float64)
+            out = float_array(x)
         except (TypeError, ValueError) as error:
             raise StateError(f"{what} of robot {self.name!r} is not numeric: {error}") from None
         if out.shape != (size,):

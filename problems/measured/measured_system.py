@@ -23,7 +23,7 @@ from dynsys.plan.saddle import SparseSaddle
 from dynsys.system.equations import EquationBlock, Kinematics
 from dynsys.system.linear_system import LinearSystem
 from dynsys.system.unknowns import UnknownLayout
-from dynsys.types import Array, ArrayLike, BoolArray, IntArray
+from dynsys.types import Array, ArrayLike, BoolArray, IntArray, float_array
 from problems.measured.prior import Prior, PriorRows, prior_rows
 from problems.measured.reduced import (
     LawResponse,
@@ -247,7 +247,7 @@ class MeasuredSystem:
         if isinstance(y, Mapping):
             return self.layout.pack(y)
         try:
-            return np.array(y, dtype=np.float64)
+            return float_array(y)
         except (TypeError, ValueError) as error:
             raise StateError(f"y is not numeric: {error}") from None
 
