@@ -168,6 +168,9 @@ class NpzLog(AbstractLog):
         self.path = path
         try:
             self._archive = zipfile.ZipFile(path)
+            names = [name.removesuffix(".npy") for name in self._archive.namelist()]
+            if repeated := _repeated(names):
+                raise LogError(f"{path}: the array {repeated[0]!r} appears twice; keep one")
             self._members = {
                 name.removesuffix(".npy"): _open(self._archive, name)
                 for name in self._archive.namelist()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import warnings
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -167,3 +170,15 @@ def test_logs_that_are_not_there(tmp_path: Path) -> None:
 
 def test_layout_errors_are_of_the_family() -> None:
     assert issubclass(LogError, DynsysError) and issubclass(LayoutError, DynsysError)
+
+
+def test_an_array_that_appears_twice_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "log.npz"
+    for mode, value in (("w", 0.0), ("a", 1.0)):
+        buffer = io.BytesIO()
+        np.save(buffer, np.full((3, 2), value))
+        with warnings.catch_warnings(), zipfile.ZipFile(path, mode) as archive:
+            warnings.simplefilter("ignore")
+            archive.writestr("q.npy", buffer.getvalue())
+    with pytest.raises(LogError, match="the array 'q' appears twice"):
+        open_log(path)
