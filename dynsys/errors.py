@@ -14,6 +14,7 @@ __all__ = [
     "DynsysError",
     "KernelBuildError",
     "LayoutError",
+    "LayoutWarning",
     "LogError",
     "ModelError",
     "ModelWarning",
@@ -106,6 +107,10 @@ class RefusedError(DynsysError):
 
 class ModelWarning(UserWarning):
     """A robot file says something that dynsys reads differently or not at all."""
+
+
+class LayoutWarning(ModelWarning):
+    """A sensor layout leaves something open that dynsys assumes."""
 
 
 MAX_COMPARED = 2000

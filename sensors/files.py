@@ -43,12 +43,12 @@ __all__ = [
 ]
 
 SECTIONS = ("about", "sensors", "correlations")
-SHORTHANDS: Mapping[str, tuple[Callable[..., Sequence[AbstractSensor]], str]] = {
-    "all_joint_accelerations": (all_joint_accelerations, "exclude"),
-    "all_joint_torques": (all_joint_torques, "exclude"),
-    "zero_external_wrench_except": (zero_external_wrench_except, "touched"),
+SHORTHANDS: Mapping[str, tuple[Callable[..., Sequence[AbstractSensor]], tuple[str, ...]]] = {
+    "all_joint_accelerations": (all_joint_accelerations, ("exclude", "std", "free")),
+    "all_joint_torques": (all_joint_torques, ("exclude", "std")),
+    "zero_external_wrench_except": (zero_external_wrench_except, ("touched", "std")),
 }
-"""Functions that make many sensors at once, each with the parameter that a plain list gives."""
+"""Functions that make many sensors at once, with their options: a plain list is the first."""
 
 
 # ---- reading ---------------------------------------------------------------------------------
@@ -123,12 +123,12 @@ def _read_shorthand(
             f" name{hint}"
         )
     given: dict[str, Any] = {}
-    make, list_key = SHORTHANDS[word]
+    make, known = SHORTHANDS[word]
     if options is not None and isinstance(options.value, list):
-        given = {list_key: options.plain()}
+        given = {known[0]: options.plain()}
     elif options is not None and options.value is not None:
         mapping = options.mapping(word)
-        _check_keys(mapping, (list_key, "std"), f"option of {word}")
+        _check_keys(mapping, known, f"option of {word}")
         given = {key: value.plain() for key, value in mapping.items()}
     try:
         return make(robot, **given)

@@ -8,6 +8,7 @@ from dynsys.errors import LayoutError, nearest_name
 from dynsys.model.tree import KinematicTree
 from sensors.external import ExternalWrench
 from sensors.joint import JointAcceleration, JointTorque
+from sensors.parameters import sensor_name
 
 __all__ = [
     "all_joint_accelerations",
@@ -16,65 +17,83 @@ __all__ = [
 ]
 
 
-def _own_joints(robot: KinematicTree, excluded: Sequence[str]) -> list[str]:
+def _own_joints(robot: KinematicTree, excluded: str | Sequence[str]) -> list[str]:
     """Joints with freedoms of their own that are not excluded."""
-    for name in excluded:
+    names = _names(excluded)
+    for name in names:
         if name not in robot.joint_names:
             hint = nearest_name(name, robot.joint_names)
             raise LayoutError(f"robot {robot.name!r} has no joint {name!r}{hint}")
     return [
         name
         for name, body in zip(robot.joint_names, robot.bodies, strict=True)
-        if body.joint.nv and body.coupling is None and name not in excluded
+        if body.joint.nv and body.coupling is None and name not in names
     ]
+
+
+def _names(given: str | Sequence[str]) -> list[str]:
+    """Return a list of names; one name stands for itself, not for its letters."""
+    return [given] if isinstance(given, str) else list(given)
+
+
+def _free_joints(robot: KinematicTree) -> set[str]:
+    pairs = zip(robot.joint_names, robot.joints, strict=True)
+    return {name for name, joint in pairs if joint.nv == 6}
 
 
 def all_joint_accelerations(
     robot: KinematicTree,
     *,
     std: float | Sequence[float] | None = None,
-    exclude: Sequence[str] = (),
+    exclude: str | Sequence[str] = (),
+    free: bool = True,
 ) -> list[JointAcceleration]:
-    """One sensor ``JOINT/acceleration`` per joint, the floating base's "root" included."""
-    names = _own_joints(robot, exclude)
-    return [JointAcceleration(f"{name}/acceleration", name, std=std) for name in names]
+    """One sensor ``JOINT/acceleration`` per joint.
+
+    A free joint (the floating base) has no encoder: ``free=False`` leaves its six accelerations
+    out, for those who do not find them in some other way.
+    """
+    left_out = set() if free else _free_joints(robot)
+    names = [name for name in _own_joints(robot, exclude) if name not in left_out]
+    return [
+        JointAcceleration(sensor_name(name, "acceleration"), name, std=std) for name in names
+    ]
 
 
 def all_joint_torques(
     robot: KinematicTree,
     *,
     std: float | Sequence[float] | None = None,
-    exclude: Sequence[str] = (),
+    exclude: str | Sequence[str] = (),
 ) -> list[JointTorque]:
     """One sensor ``JOINT/torque`` per joint.
 
     A free joint (the floating base) has no drive: its torque is stated to be zero, exactly.
     """
-    free = {
-        n for n, joint in zip(robot.joint_names, robot.joints, strict=True) if joint.nv == 6
-    }
+    free = _free_joints(robot)
     return [
-        JointTorque(f"{name}/torque", name, value=0.0)
+        JointTorque(sensor_name(name, "torque"), name, value=0.0)
         if name in free
-        else JointTorque(f"{name}/torque", name, std=std)
+        else JointTorque(sensor_name(name, "torque"), name, std=std)
         for name in _own_joints(robot, exclude)
     ]
 
 
 def zero_external_wrench_except(
     robot: KinematicTree,
-    touched: Sequence[str] = (),
+    touched: str | Sequence[str] = (),
     *,
     std: float | Sequence[float] | None = None,
 ) -> list[ExternalWrench]:
     """One sensor ``BODY/no_contact`` per body that holds none of the frames ``touched``."""
-    for name in touched:
+    names = _names(touched)
+    for name in names:
         if name not in robot.frames:
             hint = nearest_name(name, tuple(robot.frames))
             raise LayoutError(f"robot {robot.name!r} has no body or frame {name!r}{hint}")
-    bodies = {robot.frame(name).body for name in touched}
+    bodies = {robot.frame(name).body for name in names}
     return [
-        ExternalWrench(f"{name}/no_contact", name, value=0.0, std=std)
+        ExternalWrench(sensor_name(name, "no_contact"), name, value=0.0, std=std)
         for i, name in enumerate(robot.body_names)
         if i not in bodies
     ]

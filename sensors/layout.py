@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from types import MappingProxyType
 from typing import Any, final
 
 import numpy as np
 from scipy.sparse import csc_array
 
-from dynsys.errors import LayoutError, nearest_name
+from dynsys.errors import LayoutError, LayoutWarning, nearest_name
+from dynsys.model.readers.assembly import listing
 from dynsys.model.readers.xml_input import PathLike
 from dynsys.model.tree import KinematicTree
 from dynsys.plan.fingerprint import fingerprint_robot
 from dynsys.system.equations import EquationBlock
 from dynsys.system.unknowns import UnknownLayout
-from dynsys.types import Array, ArrayLike, BoolArray
+from dynsys.types import Array, ArrayLike, BoolArray, float_array
 from sensors.correlations import Correlation, check_correlations, sparse_blocks
 from sensors.files import read_entries, save_entries
 from sensors.sensor import AbstractSensor, SensorRows
@@ -38,6 +40,7 @@ class Layout:
     sensors : their order is the order of y.
     correlations : covariances between the noise of two different sensors.
     about : free text kept with the layout: ``description``, ``model``, ``source`` ...
+    quiet : True says nothing of standard deviations that are assumed.
 
     Attributes
     ----------
@@ -47,6 +50,11 @@ class Layout:
     ------
     LayoutError
         naming the sensor, what is wrong, and the nearest valid name.
+
+    Warns
+    -----
+    LayoutWarning
+        naming the sensors whose standard deviation is assumed to be 1: they give none.
 
     Examples
     --------
@@ -78,6 +86,7 @@ class Layout:
         about: Mapping[str, Any] | None = None,
         *,
         where: Callable[[str], str] = lambda name: "",
+        quiet: bool = False,
     ) -> None:
         set_field = object.__setattr__
         if not isinstance(robot, KinematicTree) or not isinstance(sensors, Iterable):
@@ -88,12 +97,15 @@ class Layout:
         self._check(where)
         own = dict(zip(self.names, self.covariances, strict=True))
         set_field(self, "correlations", check_correlations(own, correlations, where))
+        if self.assumed and not quiet:
+            warnings.warn(self._assumption(where), LayoutWarning, stacklevel=2)
 
     def __repr__(self) -> str:
         return f"Layout({self.robot.name!r}, {len(self.sensors)} sensors, {self.size} rows)"
 
-    def __reduce__(self) -> tuple[type[Layout], tuple[object, ...]]:
-        return Layout, (self.robot, self.sensors, self.correlations, dict(self.about))
+    def __reduce__(self) -> tuple[Callable[..., Layout], tuple[object, ...]]:
+        entries = (self.robot, self.sensors, self.correlations, dict(self.about))
+        return partial(Layout, quiet=True), entries
 
     def __len__(self) -> int:
         return len(self.sensors)
@@ -153,6 +165,19 @@ class Layout:
                 raise LayoutError(f"{where(sensor.name)}{error}") from None
         object.__setattr__(self, "_rows", tuple(rows))
         object.__setattr__(self, "covariances", tuple(covariances))
+
+    @cached_property
+    def assumed(self) -> tuple[str, ...]:
+        """Names of the measurements that give no noise: 1 is assumed, in each row's unit."""
+        given = ((s, s.std is not None or s.covariance is not None) for s in self.sensors)
+        return tuple(s.name for s, noise in given if not noise and s.constant(1) is None)
+
+    def _assumption(self, where: Callable[[str], str]) -> str:
+        return (
+            f"{where(self.assumed[0])}sensors {listing(self.assumed)} give no std: 1 is assumed"
+            " in the unit of each row, on which weights, deviations and p-values rest; give"
+            " std, or quiet=True to mean it"
+        )
 
     # ---- names, sizes, places ------------------------------------------------------------
 
@@ -259,8 +284,8 @@ class Layout:
     ) -> Array:
         """Return y (size,), or (N, size), from readings by sensor name.
 
-        Sensors left out take their known value (constraints: zero). NaN marks a missing
-        reading, or a constraint that does not hold now.
+        Sensors left out take their known value (constraints: zero). NaN, or a masked entry,
+        marks a missing reading, or a constraint that does not hold now.
 
         Parameters
         ----------
@@ -324,7 +349,7 @@ def _bytes(*arrays: ArrayLike) -> bytes:
 
 def _reading(name: str, value: ArrayLike, size: int) -> Array:
     try:
-        out = np.asarray(value, dtype=np.float64)
+        out = float_array(value)
     except (TypeError, ValueError) as error:
         raise LayoutError(f"reading of sensor {name!r} is not numeric: {error}") from None
     if size == 1 and (out.ndim == 0 or (out.ndim == 1 and len(out) != 1)):

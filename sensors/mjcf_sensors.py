@@ -24,6 +24,7 @@ from sensors.force_torque import ForceTorque
 from sensors.inertial import Accelerometer, Gyroscope
 from sensors.joint import MotorTorque
 from sensors.mounting import rpy_of
+from sensors.parameters import sensor_name
 from sensors.sensor import AbstractSensor
 from sensors.urdf_sensors import grouped
 
@@ -90,7 +91,7 @@ class _Reader:
         from mujoco import mjtSensor
 
         kind = mjtSensor(int(self.model.sensor_type[s])).name.removeprefix("mjSENS_").lower()
-        plain = name.replace("(", "[").replace(")", "]")
+        plain = sensor_name(name)
         if kind in INERTIAL:
             body, at = self._site(s)
             xyz, rpy, std = at.r.tolist(), rpy_of(at.E), self._std(s)

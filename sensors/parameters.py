@@ -35,6 +35,7 @@ __all__ = [
     "choice",
     "parameters",
     "plain",
+    "sensor_name",
 ]
 
 AXES = ("tx", "ty", "tz", "fx", "fy", "fz")
@@ -110,6 +111,15 @@ def _sensor_name(value: object) -> str:
     if "(" in text or ")" in text:
         raise ValueError(f"a sensor's name must not hold parentheses, got {value!r}")
     return text
+
+
+def sensor_name(part: str, *more: str) -> str:
+    """Name for a sensor after a part of a robot, whose name may hold parentheses.
+
+    >>> sensor_name("foot (left)", "torque")
+    'foot [left]/torque'
+    """
+    return "/".join((part, *more)).replace("(", "[").replace(")", "]")
 
 
 def _frame(value: object) -> str | int:

@@ -25,6 +25,7 @@ from sensors.external import ExternalWrench
 from sensors.force_torque import ForceTorque
 from sensors.joint import JointAcceleration
 from sensors.layout import Layout
+from sensors.parameters import sensor_name
 from sensors.sensor import AbstractSensor
 
 __all__ = ["sie", "sie_friction", "sie_friction_fy"]
@@ -56,9 +57,14 @@ def _ends(robot: KinematicTree, components: Sequence[str], left_out: int) -> Lay
         )
     bodies, joints = robot.body_names, robot.joint_names
     sensors: list[AbstractSensor] = [
-        *(ExternalWrench(f"{name}/external_wrench", name) for name in bodies[:-1]),
-        *(JointAcceleration(f"{j}/acceleration", j) for j in joints[left_out : n - left_out]),
-        ForceTorque(f"{joints[0]}/wrench", joints[0], components=components),
-        ExternalWrench(f"{bodies[-1]}/external_wrench", bodies[-1], components=components),
+        *(ExternalWrench(sensor_name(name, "external_wrench"), name) for name in bodies[:-1]),
+        *(
+            JointAcceleration(sensor_name(j, "acceleration"), j)
+            for j in joints[left_out : n - left_out]
+        ),
+        ForceTorque(sensor_name(joints[0], "wrench"), joints[0], components=components),
+        ExternalWrench(
+            sensor_name(bodies[-1], "external_wrench"), bodies[-1], components=components
+        ),
     ]
-    return Layout(robot, sensors)
+    return Layout(robot, sensors, quiet=True)  # the paper's noise is 1

@@ -13,7 +13,11 @@ from sensors.sensor import AbstractSensor, sensor_kinds
 
 __all__ = ["layout_schema", "layout_schema_text"]
 
-_STD: dict[str, Any] = {"anyOf": [{"type": "number"}, {"type": "array"}]}
+_OPTIONS: dict[str, Any] = {
+    "std": {"anyOf": [{"type": "number"}, {"type": "array"}]},
+    "free": {"type": "boolean"},
+}
+"""Options of shorthands beside their lists of names."""
 
 
 def layout_schema(robot: KinematicTree | None = None) -> dict[str, Any]:
@@ -83,7 +87,7 @@ def _value_schema(parameter: Parameter, robot: KinematicTree | None) -> dict[str
 
 def _shorthand_schemas(robot: KinematicTree | None) -> list[dict[str, Any]]:
     schemas: list[dict[str, Any]] = [{"enum": list(SHORTHANDS)}]
-    for word, (_, key) in SHORTHANDS.items():
+    for word, (_, (key, *more)) in SHORTHANDS.items():
         known = None
         if robot is not None:
             known = list(robot.frames) if key == "touched" else list(robot.joint_names)
@@ -93,7 +97,7 @@ def _shorthand_schemas(robot: KinematicTree | None) -> list[dict[str, Any]]:
         }
         options = {
             "type": "object",
-            "properties": {key: names, "std": _STD},
+            "properties": {key: names} | {option: _OPTIONS[option] for option in more},
             "additionalProperties": False,
         }
         schemas.append(

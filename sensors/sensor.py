@@ -75,7 +75,8 @@ class AbstractSensor(ABC):
     ----------
     name : unique name within a layout.
     std : standard deviation: one number, one per group of rows with the same unit, or one per
-        row. Zero makes the rows exact. None: 1 for measurements, 0 for constraints.
+        row. Zero makes the rows exact. None: 1 for measurements (a layout says so), 0 for
+        constraints.
     covariance : (size, size), in place of ``std``.
     """
 
@@ -211,7 +212,9 @@ class KnownSensor(AbstractSensor):
         return value
 
     def constant(self, size: int) -> Array | None:
-        return None if self._value is None else np.broadcast_to(self._value, (size,)).copy()
+        if isinstance(self._value, Sequence):
+            return np.array(self._value, dtype=np.float64)
+        return None if self._value is None else np.full(size, self._value, dtype=np.float64)
 
     def on(self, unknowns: UnknownLayout) -> SensorRows:
         rows = super().on(unknowns)

@@ -24,6 +24,7 @@ from sensors.external import LoadCellPlate
 from sensors.force_torque import ForceTorque
 from sensors.inertial import Accelerometer, AngularAccelerometer, Gyroscope, Imu
 from sensors.mounting import offset, rpy_of
+from sensors.parameters import sensor_name
 from sensors.sensor import AbstractSensor
 
 __all__ = ["from_urdf", "grouped"]
@@ -226,7 +227,7 @@ class _Reader:
 
     def read(self) -> _Read:
         kind = self.node.attributes.get("type", "").removeprefix("gazebo:")
-        name = self.node.attribute("name").replace("(", "[").replace(")", "]")
+        name = sensor_name(self.node.attribute("name"))
         if kind == "force_torque":
             return self._force_torque(name)
         if kind not in ON_LINK:

@@ -275,7 +275,7 @@ def just_enough(problem: ProblemFile) -> Layout:
         or sensor.name.endswith("ankle_ft")
         or sensor.name == "root/torque"
     ]
-    return Layout(robot, [*kept, *zero_external_wrench_except(robot, FEET)])
+    return Layout(robot, [*kept, *zero_external_wrench_except(robot, FEET)], quiet=True)
 
 
 def _plan(problem: ProblemFile) -> DemoPlan:

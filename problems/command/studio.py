@@ -17,6 +17,7 @@ from problems.studio.background import ProcessBackground
 from problems.studio.files import Folder
 from problems.studio.server import AccessRules, StudioServer
 from problems.studio.session import Session
+from sensors.parameters import sensor_name
 
 __all__ = ["EXAMPLES", "SUMMARY", "add_arguments", "run"]
 
@@ -118,6 +119,7 @@ def _nothing_touches(bare: ProblemFile) -> dict[str, object]:
     statements: list[object] = ["zero_external_wrench_except"]
     for name, joint in zip(bare.tree.joint_names, bare.tree.joints, strict=True):
         if joint.kind == "free":
-            record = {"kind": "joint_torque", "name": f"{name}/torque", "joint": name}
+            label = sensor_name(name, "torque")
+            record = {"kind": "joint_torque", "name": label, "joint": name}
             statements.append({**record, "value": 0.0})
     return {"sensors": statements}

@@ -198,7 +198,7 @@ def place_sensors(
 
 def _with_sensors(robot: KinematicTree, layout: Layout, added: Sequence[Candidate]) -> Layout:
     sensors = [*layout.sensors, *(c.sensor for c in added)]
-    return Layout(robot, sensors, layout.correlations, layout.about)
+    return Layout(robot, sensors, layout.correlations, layout.about, quiet=True)
 
 
 def _curve_point(

@@ -13,6 +13,7 @@ from dynsys.model.tree import KinematicTree
 from sensors.files import is_required, sensor_record
 from sensors.layout import Layout
 from sensors.mounting import Mount
+from sensors.parameters import sensor_name
 from sensors.sensor import AbstractSensor, sensor_kinds
 
 __all__ = [
@@ -110,7 +111,7 @@ def make_sensor(layout: Layout, word: str, place: str) -> AbstractSensor:
     """
     kind = _kind(word)
     short = word.removeprefix("joint_")
-    name = _free_name(layout.names, f"{place}/{short}")
+    name = _free_name(layout.names, sensor_name(place, short))
     given: dict[str, Any] = {kind.place: place}
     if word == NO_CONTACT:
         word, given["value"] = "external_wrench", 0.0
@@ -155,8 +156,8 @@ def move_sensor(layout: Layout, name: str, body: str) -> AbstractSensor:
             changes[pose] = (0.0, 0.0, 0.0)
     old = str(getattr(sensor, place))
     start, slash, rest = name.partition("/")
-    if slash and start == old:  # named after its place: goes on being so
-        changes["name"] = _free_name(layout.names, f"{changes[place]}/{rest}")
+    if slash and start == sensor_name(old):  # named after its place: goes on being so
+        changes["name"] = _free_name(layout.names, sensor_name(changes[place], rest))
     return replace(sensor, **changes)
 
 

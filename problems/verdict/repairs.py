@@ -19,7 +19,7 @@ from sensors.files import sensor_record
 from sensors.force_torque import ForceTorque
 from sensors.inertial import Imu
 from sensors.joint import JointAcceleration, JointTorque
-from sensors.parameters import AXES
+from sensors.parameters import AXES, sensor_name
 from sensors.sensor import AbstractSensor, SensorRows
 
 __all__ = ["SEEN", "Repair", "candidate_sensors", "repairs"]
@@ -113,17 +113,18 @@ def _usual_sensors(measured: MeasuredSystem) -> Iterator[AbstractSensor]:
     robot = measured.robot
     for name, body in zip(robot.joint_names, robot.bodies, strict=True):
         if body.joint.nv and body.coupling is None:
-            yield JointTorque(f"{name}/added_torque", name)
-            yield JointAcceleration(f"{name}/added_acceleration", name)
+            yield JointTorque(sensor_name(name, "added_torque"), name)
+            yield JointAcceleration(sensor_name(name, "added_acceleration"), name)
     frames = _contact_frames(measured)
     for i in range(robot.n_bodies):
         for axis in AXES:
-            yield ExternalWrench(f"{frames[i]}/added_{axis}", frames[i], components=(axis,))
+            label = sensor_name(frames[i], f"added_{axis}")
+            yield ExternalWrench(label, frames[i], components=(axis,))
     for i, name in enumerate(robot.body_names):
-        yield ExternalWrench(f"{frames[i]}/added_wrench", frames[i])
-        yield Imu(f"{name}/added_imu", name, angular=True)
+        yield ExternalWrench(sensor_name(frames[i], "added_wrench"), frames[i])
+        yield Imu(sensor_name(name, "added_imu"), name, angular=True)
     for name in (*robot.joint_names, *(n for n, w in robot.welds.items() if n == w.joint)):
-        yield ForceTorque(f"{name}/added_ft", name)
+        yield ForceTorque(sensor_name(name, "added_ft"), name)
 
 
 def _contact_frames(measured: MeasuredSystem) -> list[str]:

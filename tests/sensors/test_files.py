@@ -22,7 +22,7 @@ sensors:
   - kind: force_torque
     name: l_ft
     at: l_foot_ft_fixed
-  - all_joint_accelerations
+  - all_joint_accelerations: {free: true}
   - all_joint_torques: {std: 0.5, exclude: [l_knee]}
   - zero_external_wrench_except: [l_sole, r_sole]
 correlations:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import pickle
+import warnings
 from importlib import resources
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from dynsys.errors import LayoutError
+from dynsys.errors import LayoutError, LayoutWarning, StateError
 from dynsys.model import synthetic
-from dynsys.model.tree import KinematicTree
+from dynsys.model.joints import Revolute
+from dynsys.model.tree import Body, KinematicTree
 from dynsys.system.linear_system import LinearSystem
 from dynsys.system.unknowns import UnknownLayout
 from experiments.example_robots import robot_path, robots_folder
+from problems import Estimation
 from problems.robots import read_robot
 from sensors import (
     AbstractSensor,
@@ -264,3 +269,93 @@ def test_catalogue_files_state_their_source() -> None:
         assert text.startswith("#") and text.index("#   ") < text.index("about:")
     with pytest.raises(LayoutError, match="did you mean 'icub'"):
         catalogue.about("icup")
+
+
+def test_one_name_is_one_name_and_not_its_letters(humanoid: KinematicTree) -> None:
+    one, listed = (zero_external_wrench_except(humanoid, x) for x in ("l_sole", ["l_sole"]))
+    assert one == listed
+    assert len(all_joint_torques(humanoid, exclude="l_knee")) == humanoid.n_bodies - 1
+    with pytest.raises(LayoutError, match="has no body or frame 'FL_foot'"):
+        zero_external_wrench_except(humanoid, "FL_foot")
+
+
+def test_parts_whose_names_hold_parentheses_have_groups_and_repairs() -> None:
+    inertia = ROBOT.bodies[0].inertia
+    foot = Body("foot (left)", -1, Revolute(), inertia=inertia, joint_name="knee (left)")
+    robot = KinematicTree("r", [foot])
+    layout = Layout(
+        robot,
+        [
+            *all_joint_torques(robot, std=1.0),
+            *all_joint_accelerations(robot, std=1.0),
+            *zero_external_wrench_except(robot),
+        ],
+    )
+    assert layout.names[0] == "knee [left]/torque"
+    assert layout.names[2] == "foot [left]/no_contact"
+    bare = Layout(robot, zero_external_wrench_except(robot))
+    assert "knee [left]/added" in str(Estimation(robot, bare).verdict().to_json())
+
+
+def test_the_free_joint_has_no_encoder(humanoid: KinematicTree) -> None:
+    names = [s.name for s in all_joint_accelerations(humanoid, std=0.1, free=False)]
+    assert "root/acceleration" not in names and len(names) == humanoid.n_bodies - 1
+    names = [s.name for s in all_joint_accelerations(humanoid, std=0.1, free=True)]
+    assert names[0] == "root/acceleration"
+
+
+def test_deviations_that_are_assumed_are_said(tmp_path: Path) -> None:
+    silent = Accelerometer("acc", BODIES[0])
+    stated = JointTorque("torque", JOINTS[0], std=0.1)
+    known = ExternalWrench("free", BODIES[1], value=[0.0] * 6)
+    with pytest.warns(LayoutWarning, match="^sensors acc give no std: 1 is assumed"):
+        layout = Layout(ROBOT, [silent, stated, known])
+    assert layout.assumed == ("acc",)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Layout(ROBOT, [stated, known])
+        Layout(ROBOT, [silent], quiet=True)
+        pickle.loads(pickle.dumps(layout))
+    layout.save(tmp_path / "layout.yaml")
+    with pytest.warns(LayoutWarning, match=r"layout\.yaml, line 2: sensors acc give no std"):
+        Layout.load(tmp_path / "layout.yaml", ROBOT)
+
+
+def test_a_known_value_of_several_numbers_needs_no_data() -> None:
+    value = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
+    layout = Layout(ROBOT, [ExternalWrench("push", BODIES[0], value=value)])
+    np.testing.assert_array_equal(layout.pack({}), value)
+
+
+def test_masked_readings_are_missing() -> None:
+    layout = Layout(ROBOT, [Accelerometer("acc", BODIES[0], std=1.0)])
+    reading = np.ma.masked_array([[1.0, 2.0, 3.0]] * 2, mask=[[0, 1, 0], [0, 0, 0]])
+    y = layout.pack({"acc": reading})
+    np.testing.assert_array_equal(np.isnan(y), reading.mask)
+    whole = np.ma.masked_array([1.0, 2.0, 3.0])
+    np.testing.assert_array_equal(layout.pack({"acc": whole}), [1, 2, 3])
+
+
+def test_estimates_go_without_masked_readings_and_refuse_masked_states() -> None:
+    sensors: list[AbstractSensor] = [
+        *all_joint_torques(ROBOT, std=1.0),
+        *all_joint_accelerations(ROBOT, std=1.0),
+        *zero_external_wrench_except(ROBOT),
+    ]
+    layout = Layout(ROBOT, sensors)
+    problem = Estimation(ROBOT, layout)
+    y = layout.pack({s.name: 1.0 for s in sensors[:6]})
+    masked = np.ma.masked_array(
+        np.where(np.arange(len(y)) == 1, 1e3, y), np.arange(len(y)) == 1
+    )
+    y[1] = np.nan
+    q = np.zeros(3)
+    one = problem.solve(q, q, masked).torque.array
+    np.testing.assert_array_equal(one, problem.solve(q, q, y).torque.array)
+    many = problem.solve_batch(q[None], q[None], masked[None]).torque.array
+    np.testing.assert_allclose(many[0], one, rtol=1e-12)
+    wrong = np.ma.masked_array(q, [False, True, False])
+    with pytest.raises(StateError, match=r"q\[1\].* is nan"):
+        problem.solve(wrong, q, y)
+    with pytest.raises(StateError):
+        problem.solve_batch(wrong[None], q[None], y[None])

@@ -23,7 +23,7 @@ def two_feet(
     return Layout(
         robot,
         [
-            *sensors.all_joint_accelerations(robot, std=0.1),
+            *sensors.all_joint_accelerations(robot, std=0.1, free=True),
             sensors.JointTorque("root/torque", "root", value=0.0),
             *sensors.zero_external_wrench_except(robot, FEET),
             plate("l_plate", "l_sole"),
@@ -130,7 +130,7 @@ def test_a_force_between_two_points_is_along_the_line_joining_them(humanoid) -> 
     layout = Layout(
         humanoid,
         [
-            *sensors.all_joint_accelerations(humanoid),
+            *sensors.all_joint_accelerations(humanoid, free=True),
             sensors.JointTorque("root/torque", "root", value=0.0),
             *sensors.zero_external_wrench_except(humanoid, FEET),
             sensors.PureForce("l_toe", "l_sole"),
