@@ -9,7 +9,7 @@ import numpy as np
 from dynsys.errors import StateError
 from dynsys.model.tree import KinematicTree
 from dynsys.recursive.kinematics import WrenchInput, external_wrenches, wrench_numbers
-from dynsys.types import Array, ArrayLike
+from dynsys.types import Array, ArrayLike, float_array
 
 __all__ = ["state_rows", "wrench_rows"]
 
@@ -26,7 +26,7 @@ def state_rows(robot: KinematicTree, given: Sequence[tuple[str, ArrayLike]]) -> 
     for name, value in given:
         size = robot.nq if name == "q" else robot.nv
         try:
-            array = np.asarray(value, dtype=np.float64)
+            array = float_array(value)
         except (TypeError, ValueError) as error:
             raise StateError(f"{name} is not numeric: {error}") from None
         if array.ndim != 2 or array.shape[1] != size:
