@@ -18,6 +18,7 @@ __all__ = [
     "LogError",
     "ModelError",
     "ModelWarning",
+    "NoOrderError",
     "PlanFileError",
     "PlanMismatchError",
     "RefusedError",
@@ -91,6 +92,10 @@ class CampaignError(DynsysError):
 
 class KernelBuildError(DynsysError):
     """Compiling a kernel failed; the reference backend still works."""
+
+
+class NoOrderError(KernelBuildError):
+    """No order of elimination answers without pivoting at run time; names what is left over."""
 
 
 class LogError(DynsysError):

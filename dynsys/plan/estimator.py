@@ -17,7 +17,7 @@ from typing import Any, final
 
 import numpy as np
 
-from dynsys.errors import KernelBuildError, PlanMismatchError
+from dynsys.errors import NoOrderError, PlanMismatchError
 from dynsys.plan.lu_program import lu_estimator, lu_program
 from dynsys.plan.methods import EliminationOrder, Method
 from dynsys.plan.operations import Operations, program_operations
@@ -72,15 +72,15 @@ def planned_estimator(
 
     Raises
     ------
-    KernelBuildError
+    NoOrderError
         if the measurements do not determine every unknown, or not without pivoting at run time;
         names the unknowns.
     """
-    refused: KernelBuildError | None = None
+    refused: NoOrderError | None = None
     ways: list[PlannedEstimator] = []
 
     def by_lu() -> None:
-        with suppress(KernelBuildError):
+        with suppress(NoOrderError):
             lu = lu_estimator(spec, dtype, search)
             ways.append(PlannedEstimator(lu.program, lu.order, lu.pivots, lu.found_by))
 
@@ -91,7 +91,7 @@ def planned_estimator(
         try:
             saddle, rule = saddle_estimator(spec, dtype), "leaf to root, cheapest first"
             ways.append(PlannedEstimator(saddle.program, saddle.order, saddle.pivots, rule))
-        except KernelBuildError as error:
+        except NoOrderError as error:
             refused = error
         if not lu_first and (not ways or (search is not None and not search.is_off)):
             by_lu()

@@ -23,7 +23,7 @@ import numpy as np
 from scipy.sparse import coo_array
 
 from dynsys.errors import (
-    KernelBuildError,
+    NoOrderError,
     PlanMismatchError,
     SingularSystemError,
     StructurallySingularError,
@@ -74,7 +74,7 @@ def lu_estimator(
 
     Raises
     ------
-    KernelBuildError
+    NoOrderError
         if the system is not square, has no order, or loses digits under those it has.
     """
     square = _Square(spec)
@@ -82,16 +82,18 @@ def lu_estimator(
     context = OrderingContext(system, sample_values(system, STATES))
     found, least = None, CHECKS // 2
     for order, found_by in _orders(spec, system, context, search):
-        program = square.program(order, dtype)
+        try:
+            program = square.program(order, dtype)
+        except SingularSystemError:  # values cancel that sampling took for a pivot
+            continue
         failed = failures(program, spec)
         if failed < least:
             least, found = failed, LuEstimator(program, order, found_by)
         if not least:
             break
     if found is None:
-        raise KernelBuildError(
-            f"robot {spec.robot.name!r}: no order of elimination keeps its digits without"
-            " pivoting at run time; use the reference backend"
+        raise NoOrderError(
+            f"robot {spec.robot.name!r}: no order of elimination keeps its digits"
         )
     return found._replace(pivots=planned_pivots(system, found.order, context))
 
@@ -122,7 +124,7 @@ def lu_program(spec: EstimatorSpec, order: PivotOrder, dtype: str = "float64") -
 def _orders(
     spec: EstimatorSpec, system: LinearSystem, context: OrderingContext, search: Search | None
 ) -> Iterator[tuple[PivotOrder, str]]:
-    """Orders to try, and what found them; KernelBuildError if there is none."""
+    """Orders to try, and what found them; NoOrderError if there is none."""
     try:
         if search is not None and not search.is_off:
             asked = {*spec.outputs, *spec.uncertainty}
@@ -133,10 +135,7 @@ def _orders(
             ordering = BlockTriangular(Markowitz("flops", threshold=threshold))
             yield ordering.order(system.pattern(), context), ordering.name
     except (StructurallySingularError, SingularSystemError) as error:
-        raise KernelBuildError(
-            f"robot {system.robot.name!r}: the measurements do not determine every unknown:"
-            f" {error}"
-        ) from None
+        raise NoOrderError(f"robot {system.robot.name!r}: {error}") from None
 
 
 @final
@@ -145,7 +144,7 @@ class _Square:
 
     Raises
     ------
-    KernelBuildError
+    NoOrderError
         if they are not as many as the unknowns, or may be missing.
     """
 
@@ -164,9 +163,9 @@ class _Square:
         self.system = base.with_equations(readings)
         rows, columns = self.system.shape
         if rows != columns:
-            raise KernelBuildError(f"{rows} equations for {columns} unknowns: not square")
+            raise NoOrderError(f"{rows} equations for {columns} unknowns: not square")
         if spec.switchable:
-            raise KernelBuildError("of as many equations as unknowns none may be missing")
+            raise NoOrderError("of as many equations as unknowns none may be missing")
         # y' = y + C_ka C_aa^-1 r and its covariance, r the residuals of the rows aside
         C = coo_array(spec.covariance).toarray()
         others = np.setdiff1d(np.arange(spec.n_rows), self.kept)
@@ -206,7 +205,10 @@ class _Square:
         repeated = spec.repeated.tolist()
         checks = row_checks(spec.unknowns, spec.equations, repeated, kin, solved.x, y)
         samples = spec.samples(SIMPLIFY_SAMPLES, 0)
-        program = simplify(graph.program([*answers, *watched, *checks]), samples)
+        try:
+            program = simplify(graph.program([*answers, *watched, *checks]), samples)
+        except ZeroDivisionError:
+            raise SingularSystemError("a pivot is zero at every state") from None
         return guarded_estimator(program, spec, dtype, MARGIN**2)
 
     def _values(

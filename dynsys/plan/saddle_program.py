@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csc_array
 
-from dynsys.errors import KernelBuildError, PlanMismatchError, nearest_name
+from dynsys.errors import KernelBuildError, NoOrderError, PlanMismatchError, nearest_name
 from dynsys.model.tree import KinematicTree
 from dynsys.plan.fingerprint import fingerprint_robot
 from dynsys.plan.pivots import PlannedPivot
@@ -356,10 +356,8 @@ def saddle_estimator(spec: EstimatorSpec, dtype: str = "float64") -> SaddleEstim
         if not least:
             break
     if best is None:
-        raise KernelBuildError(
-            f"robot {spec.robot.name!r}: elimination without pivoting at run time loses"
-            " too many digits; the measurements hardly determine the answer: use the reference"
-            " backend"
+        raise NoOrderError(
+            f"robot {spec.robot.name!r}: elimination in pairs loses too many digits"
         )
     return best
 
@@ -548,10 +546,8 @@ class _Recording:
         names = {str(layout.at(u)): None for u in left if u < layout.size}
         names |= {self._passing(u): None for u in left}
         shown = ", ".join(list(names)[:6]) + (" ..." if len(names) > 6 else "")
-        raise KernelBuildError(
-            f"robot {layout.robot.name!r}: the measurements do not determine every unknown, or"
-            f" not by pivots that are safe at every state; left over: {shown}. The verdict says"
-            " what is missing; the reference backend solves what is determined"
+        raise NoOrderError(
+            f"robot {layout.robot.name!r}: no pivot is safe at every state for {shown}"
         )
 
     def _passing(self, u: int) -> str:

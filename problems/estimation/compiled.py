@@ -9,7 +9,8 @@ same estimator are here too, and the reference path behind the interface of a ke
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -18,7 +19,13 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dynsys.errors import KernelBuildError, LayoutError, PlanMismatchError, nearest_name
+from dynsys.errors import (
+    KernelBuildError,
+    LayoutError,
+    NoOrderError,
+    PlanMismatchError,
+    nearest_name,
+)
 from dynsys.kernel.build import estimation_kernel
 from dynsys.kernel.c.source import export_c
 from dynsys.kernel.kernel import Kernel
@@ -47,6 +54,7 @@ from problems.labels import entry_names
 from problems.measured.measured_system import QUANTITIES, Quantity, joint_covariance
 from problems.measured.prior import Prior, PriorRows, prior_rows
 from problems.problem import given_plan
+from problems.verdict.verdict import judge
 from sensors.layout import Layout
 
 if TYPE_CHECKING:
@@ -61,6 +69,7 @@ __all__ = [
     "export_estimator",
     "listed",
     "plan_estimation",
+    "said_by_the_verdict",
 ]
 
 Names: TypeAlias = tuple[str, ...]
@@ -115,6 +124,31 @@ def listed(names: str | Sequence[str]) -> Names:
     return (names,) if isinstance(names, str) else tuple(names)
 
 
+_Refusal: TypeAlias = tuple[type[KernelBuildError], str]
+
+
+@contextmanager
+def said_by_the_verdict(problem: Estimation) -> Iterator[None]:
+    """Where a layout has no kernel, the error says what the verdict says of the layout."""
+    try:
+        yield
+    except NoOrderError as error:
+        verdict = judge(problem.measured, samples=4, seed=0, search=False)
+        general = "the backends cholmod, superlu and dense answer"
+        if verdict.is_well_posed:
+            reason = str(error).split(": ", 1)[-1]
+            text = (
+                "no order of elimination is known that keeps its digits without pivoting at run"
+                f" time ({reason}); {general}"
+            )
+        else:
+            text = (
+                "the readings do not determine everything; not determined:"
+                f" {'; '.join(verdict.open_words)}; {general} what is determined"
+            )
+        raise KernelBuildError(f"{verdict.headline}; {text}") from None
+
+
 @final
 @dataclass(frozen=True, eq=False)
 class CompiledEstimator:
@@ -149,7 +183,7 @@ class CompiledEstimator:
         return (*self.layout.equations(unknowns), *self._beliefs.stated)
 
     @cached_property
-    def _found(self) -> dict[tuple[EstimatorOutputs, Names], Kernel | str]:
+    def _found(self) -> dict[tuple[EstimatorOutputs, Names], Kernel | _Refusal]:
         """Kernels, or why there is none: the words, for an error would keep its callers."""
         return {}
 
@@ -194,10 +228,10 @@ class CompiledEstimator:
                     require_cost(plan, outputs, kernel.operations)
                 self._found[key] = kernel
             except KernelBuildError as error:
-                self._found[key] = str(error)
+                self._found[key] = type(error), str(error)
         found = self._found[key]
-        if isinstance(found, str):
-            raise KernelBuildError(found)
+        if isinstance(found, tuple):
+            raise found[0](found[1])
         return found
 
     def solve(

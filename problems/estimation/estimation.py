@@ -29,6 +29,7 @@ from problems.estimation.compiled import (
     export_estimator,
     listed,
     plan_estimation,
+    said_by_the_verdict,
 )
 from problems.estimation.estimate import Estimate, MeasuredStates, Uncertainty, quantities_of
 from problems.estimation.factors import has_cholmod
@@ -265,7 +266,8 @@ class Estimation(AbstractProblem):
         seconds costs less.
         """
         search = Search(seconds=search_seconds, workers=workers, seed=seed)
-        return plan_estimation(self, EstimatorOutputs.of(outputs, uncertainty), search)
+        with said_by_the_verdict(self):
+            return plan_estimation(self, EstimatorOutputs.of(outputs, uncertainty), search)
 
     def compile(
         self,
@@ -292,7 +294,8 @@ class Estimation(AbstractProblem):
         Raises
         ------
         KernelBuildError
-            if the readings do not determine everything.
+            if the readings do not determine everything, or only by pivoting at run time; says
+            what the verdict says.
         PlanMismatchError
             if the plan is for something else, its order cannot be executed, or costs other
             than it states.
@@ -305,7 +308,8 @@ class Estimation(AbstractProblem):
         if backend != "llvm":
             raise KernelBuildError(f"there is no backend {backend!r}: llvm, reference")
         compiled = self._compiled if plan is None else replace(self._compiled, plan=plan)
-        return compiled.kernel(wanted, listed(switchable), dtype)
+        with said_by_the_verdict(self):
+            return compiled.kernel(wanted, listed(switchable), dtype)
 
     def export_c(
         self,
@@ -326,16 +330,17 @@ class Estimation(AbstractProblem):
         """
         if plan is not None:
             check_plan(self, plan)
-        return export_estimator(
-            self,
-            folder,
-            EstimatorOutputs.of(outputs, uncertainty),
-            listed(switchable),
-            name=name,
-            dtype=dtype,
-            overwrite=overwrite,
-            plan=self.executes if plan is None else plan,
-        )
+        with said_by_the_verdict(self):
+            return export_estimator(
+                self,
+                folder,
+                EstimatorOutputs.of(outputs, uncertainty),
+                listed(switchable),
+                name=name,
+                dtype=dtype,
+                overwrite=overwrite,
+                plan=self.executes if plan is None else plan,
+            )
 
     # ---- before any data -----------------------------------------------------------------
 

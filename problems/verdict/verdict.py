@@ -119,6 +119,16 @@ class Verdict:
     def __bool__(self) -> bool:
         return self.is_well_posed
 
+    @property
+    def headline(self) -> str:
+        """Status, and what it means."""
+        return f"{self.robot}: {self.status}: {_STATUS_WORDS[self.status]}"
+
+    @property
+    def open_words(self) -> tuple[str, ...]:
+        """What is not determined, one line per quantity."""
+        return tuple(_open_lines(self))
+
     def __str__(self) -> str:
         return "\n".join(_report(self))
 
@@ -168,7 +178,7 @@ def _direction_json(direction: UnseenDirection) -> dict[str, Any]:
 
 def _report(verdict: Verdict) -> list[str]:
     lines = [
-        f"{verdict.robot}: {verdict.status}: {_STATUS_WORDS[verdict.status]}",
+        verdict.headline,
         f"  rank {verdict.rank} of {verdict.unknowns} unknowns, {verdict.equations} equations"
         f" (laws and readings): {_plural(verdict.checks, 'reading')} to check others by",
     ]
@@ -181,7 +191,7 @@ def _report(verdict: Verdict) -> list[str]:
         if len(verdict.directions) == 1:
             parts = [str(part) for part in verdict.directions[0].parts[:8]]
             lines += ["  these move together:", *(f"    {part}" for part in parts)]
-        lines += ["not determined:", *_open_lines(verdict)]
+        lines += ["not determined:", *(f"  {line}" for line in verdict.open_words)]
         lines += _repair_lines(verdict)
     _, median, high, most = verdict.condition
     lines.append(
@@ -207,7 +217,7 @@ def _open_lines(verdict: Verdict) -> list[str]:
         names = verdict.undetermined.get(kind, {})
         texts = [n if not parts else f"{n} ({', '.join(parts)})" for n, parts in names.items()]
         if names:
-            lines.append(f"  {kind.replace('_', ' ')}: {and_more(texts, 8)}")
+            lines.append(f"{kind.replace('_', ' ')}: {and_more(texts, 8)}")
     return lines
 
 

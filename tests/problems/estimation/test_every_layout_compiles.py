@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 import pytest
 
 import dynsys
 import sensors
-from dynsys.errors import ContradictionError, PlanMismatchError
+from dynsys.errors import (
+    ContradictionError,
+    KernelBuildError,
+    NoOrderError,
+    PlanMismatchError,
+)
 from dynsys.kernel.build import estimation_kernel
 from dynsys.kernel.cache import KernelCache
 from dynsys.types import Array
@@ -228,3 +234,36 @@ def test_rows_without_unknowns_correct_what_they_are_correlated_with(
     assert fast.method == "llvm"
     assert np.abs(fast.torque.array - alone.solve_batch(q, qd, y).torque.array).max() > 1e-3
     assert_same(fast, slow)
+
+
+# ---- layouts without a kernel --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [4, 8])
+def test_ill_posed_layouts_are_refused_in_the_words_of_the_verdict(n: int) -> None:
+    robot = dynsys.synthetic.chain(n)
+    problem = Estimation(robot, sensors.published.sie(robot))
+    verdict = problem.verdict(search=False)
+    for ask in (problem.plan, problem.compile):
+        with pytest.raises(KernelBuildError) as refusal:
+            ask()
+        text = str(refusal.value)
+        assert verdict.headline in text and "do not determine" in text
+        assert verdict.open_words and all(line in text for line in verdict.open_words)
+    assert "\n  ".join(("not determined:", *verdict.open_words)) in str(verdict)
+
+
+def test_well_posed_layouts_are_never_said_to_leave_something_open(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(*_: object) -> NoReturn:
+        raise NoOrderError("robot 'x': no pivot is safe at every state for torque")
+
+    monkeypatch.setattr("dynsys.plan.estimator.saddle_estimator", refuse)
+    monkeypatch.setattr("dynsys.plan.estimator.lu_estimator", refuse)
+    problem = square(sensors.Gyroscope("gyro", "link_2", std=0.37))
+    with pytest.raises(KernelBuildError) as refusal:
+        problem.plan()
+    text = str(refusal.value)
+    assert problem.verdict(search=False).headline in text
+    assert "do not determine" not in text and "no pivot is safe" in text
