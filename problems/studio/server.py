@@ -12,16 +12,17 @@ import json
 import secrets
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import resources
-from socket import AF_INET6
-from threading import BoundedSemaphore, Lock
+from io import BufferedReader, BytesIO, RawIOBase
+from socket import AF_INET6, SHUT_RDWR, socket
+from threading import Lock
+from time import monotonic
 from types import MappingProxyType
 from typing import Any, TypeAlias, final
-
-import numpy as np
 
 from dynsys.errors import DynsysError, RefusedError
 from problems.studio.session import Session
@@ -147,7 +148,7 @@ def _name(value: Any) -> str:
 def _number(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise ValueError("must be a number")
-    if not np.isfinite(value) or abs(value) > 1e12:
+    if not abs(value) <= 1e12:  # NaN too; a whole number may have any number of digits
         raise ValueError("must be a finite number")
     return float(value)
 
@@ -282,7 +283,11 @@ MOST_SESSIONS = 8
 """Pages that are remembered; the one used longest ago goes first."""
 MOST_CONNECTIONS = 32
 SECONDS = 30.0
-"""A connection that is silent for longer is closed."""
+"""Longest silence between two requests, and longest life of a connection on which no message
+has passed the checks (the token among them)."""
+REQUEST_SECONDS = 10.0
+"""Longest time that a request may take to arrive, or an answer to leave: however many drops it
+comes in."""
 
 
 @final
@@ -298,13 +303,14 @@ class StudioServer(ThreadingHTTPServer):
 
     daemon_threads = True
     block_on_close = False
+    request_queue_size = MOST_CONNECTIONS
 
     def __init__(self, access: AccessRules, port: int, begin: Callable[[str], Session]) -> None:
         self.access = access
         self._begin = begin
         self._sessions: OrderedDict[str, Session] = OrderedDict()
         self._lock = Lock()
-        self._room = BoundedSemaphore(MOST_CONNECTIONS)
+        self._open: dict[Any, bool] = {}  # connections, oldest first: have they been let in?
         if ":" in access.host:
             self.address_family = AF_INET6
         try:
@@ -338,8 +344,17 @@ class StudioServer(ThreadingHTTPServer):
             return self._sessions[name]
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Take a connection, if there is room."""
-        if self._room.acquire(blocking=False):
+        """Take a connection; where there is no room, the oldest that was not let in goes."""
+        with self._lock:
+            if len(self._open) >= MOST_CONNECTIONS:
+                oldest = next((line for line, is_in in self._open.items() if not is_in), None)
+                if oldest is not None:
+                    del self._open[oldest]
+                    _hang_up(oldest)
+            there_is_room = len(self._open) < MOST_CONNECTIONS
+            if there_is_room:
+                self._open[request] = False
+        if there_is_room:
             super().process_request(request, client_address)
         else:
             self.shutdown_request(request)
@@ -349,10 +364,74 @@ class StudioServer(ThreadingHTTPServer):
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self._room.release()
+            with self._lock:
+                self._open.pop(request, None)
+
+    def let_in(self, request: Any) -> None:
+        """Note that a message on this connection has passed the checks."""
+        with self._lock:
+            if request in self._open:
+                self._open[request] = True
+
+    def is_in(self, request: Any) -> bool:
+        """Tell whether a message on this connection has passed the checks."""
+        with self._lock:
+            return self._open.get(request, False)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Let go of a connection that broke; nothing is written."""
+
+
+def _hang_up(line: socket) -> None:
+    """End a connection whose thread may be waiting on it."""
+    with suppress(OSError):
+        line.shutdown(SHUT_RDWR)
+
+
+@final
+class _Line(RawIOBase):
+    """Bytes of a connection, by deadlines that a drop every now and then does not put off."""
+
+    def __init__(self, line: socket, is_in: Callable[[], bool]) -> None:
+        self._line, self._is_in = line, is_in
+        self._born = monotonic()
+        self._begun: float | None = None
+
+    def begin(self) -> None:
+        """Wait for another request."""
+        self._begun = None
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        now = monotonic()
+        limits = [SECONDS if self._begun is None else self._begun + REQUEST_SECONDS - now]
+        if not self._is_in():
+            limits.append(self._born + SECONDS - now)
+        if min(limits) <= 0:
+            raise TimeoutError("the request takes too long")
+        self._line.settimeout(min(limits))
+        count = self._line.recv_into(buffer)
+        self._begun = monotonic() if self._begun is None else self._begun
+        return count
+
+
+@final
+class _Answer(BytesIO):
+    """An answer: collected, and sent as a whole within the time there is."""
+
+    def __init__(self, line: socket) -> None:
+        super().__init__()
+        self._line = line
+
+    def flush(self) -> None:
+        content = self.getvalue()
+        self.seek(0)
+        self.truncate()
+        if content:
+            self._line.settimeout(REQUEST_SECONDS)  # of all of it: see socket.sendall
+            self._line.sendall(content)
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -361,9 +440,18 @@ class _Handler(BaseHTTPRequestHandler):
     server: StudioServer
     protocol_version = "HTTP/1.1"
     server_version, sys_version = "dynsys-studio", ""
-    timeout = SECONDS
-    wbufsize = -1
     disable_nagle_algorithm = True
+
+    def setup(self) -> None:
+        super().setup()
+        self.rfile.close()
+        self.wfile.close()
+        self._line = _Line(self.connection, lambda: self.server.is_in(self.request))
+        self.rfile, self.wfile = BufferedReader(self._line), _Answer(self.connection)
+
+    def handle_one_request(self) -> None:
+        self._line.begin()
+        super().handle_one_request()
 
     def do_GET(self) -> None:
         if problem := self.server.access.host_problem(self.headers):
@@ -386,6 +474,7 @@ class _Handler(BaseHTTPRequestHandler):
         elif problem := access.token_problem(self.headers):
             self._refuse(401, problem)
         else:
+            self.server.let_in(self.request)
             self._answer()
 
     def _answer(self) -> None:
@@ -393,11 +482,12 @@ class _Handler(BaseHTTPRequestHandler):
         if not length.isdecimal() or "Transfer-Encoding" in self.headers:
             self._refuse(411, "the length of the message is missing")
             return
-        if int(length) > MOST_BYTES:
+        if len(length) > 9 or int(length) > MOST_BYTES:
             self._refuse(413, f"the message is larger than {MOST_BYTES} bytes")
             return
+        body = self.rfile.read(int(length))
         try:
-            name, action, fields = parse_message(self.rfile.read(int(length)))
+            name, action, fields = parse_message(body)
             if not name and action != "hello":
                 raise RefusedError("a page begins with hello")
             session = self.server.session(name)

@@ -10,10 +10,12 @@ from contextlib import contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
 from threading import Thread
+from time import perf_counter
 from typing import Any
 
 import pytest
 
+import problems.studio.server as studio_server
 from dynsys.errors import RefusedError
 from problems.command import main as cli
 from problems.command import studio as studio_command
@@ -22,6 +24,7 @@ from problems.studio.files import Folder
 from problems.studio.server import (
     HEADER,
     MOST_BYTES,
+    MOST_CONNECTIONS,
     MOST_SESSIONS,
     PAGE,
     TOKEN_HEADER,
@@ -175,6 +178,71 @@ def test_garbage_on_the_line_does_not_stop_the_server(server: StudioServer) -> N
         with socket.create_connection(("127.0.0.1", server.server_address[1])) as line:
             line.sendall(sent)
     assert ask(server, "GET", "/")[0] == 200
+
+
+# ---- connections that take their time ------------------------------------------------------
+
+
+def drips(server: StudioServer, count: int) -> list[socket.socket]:
+    """Open connections that have begun a request and do not end it."""
+    address = ("127.0.0.1", server.server_address[1])
+    lines = [socket.create_connection(address, timeout=20) for _ in range(count)]
+    for line in lines:
+        line.sendall(b"POST /message HTTP/1.1\r\nHost: a")
+    return lines
+
+
+def test_connections_that_drip_lock_nobody_out(tmp_path: Path) -> None:
+    with serving(tmp_path, TOKEN) as server:
+        lines = drips(server, 2 * MOST_CONNECTIONS)
+        key = {TOKEN_HEADER.replace("-", "_"): TOKEN}
+        begin = perf_counter()
+        assert post(server, {"action": "hello"}, **key)[0] == 200
+        assert perf_counter() - begin < 5.0
+        assert lines[0].recv(1) == b""  # the oldest had to go
+        for line in lines:
+            line.close()
+
+
+def test_a_connection_with_the_token_stays(tmp_path: Path) -> None:
+    with serving(tmp_path, TOKEN) as server:
+        port = server.server_address[1]
+        kept = HTTPConnection("127.0.0.1", port, timeout=20)
+        headers = {"Content-Type": "application/json", HEADER: "1", TOKEN_HEADER: TOKEN}
+        kept.request("POST", "/message", b'{"action": "hello"}', headers)
+        name = json.loads(kept.getresponse().read())["session"]
+        lines = drips(server, 2 * MOST_CONNECTIONS)
+        message = json.dumps({"action": "look", "session": name}).encode()
+        kept.request("POST", "/message", message, headers)
+        assert kept.getresponse().status == 200
+        for line in (kept, *lines):
+            line.close()
+
+
+@pytest.mark.parametrize("patience", ["REQUEST_SECONDS", "SECONDS"])
+def test_a_request_has_a_deadline_however_it_drips(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, patience: str
+) -> None:
+    monkeypatch.setattr(studio_server, patience, 0.5)
+    with serving(tmp_path, TOKEN) as server:
+        (line,) = drips(server, 1)
+        begin = perf_counter()
+        line.settimeout(0.1)
+        while perf_counter() - begin < 10.0:
+            try:
+                line.sendall(b"a")
+                if line.recv(1) == b"":
+                    break
+            except TimeoutError:
+                continue
+            except OSError:
+                break
+        assert 0.3 < perf_counter() - begin < 5.0
+        line.close()
+
+
+def test_a_message_whose_length_is_a_thousand_digits_is_refused(server: StudioServer) -> None:
+    assert post(server, b"{}", Content_Length="1" * 5000)[0] == 413
 
 
 def test_old_sessions_make_room(tmp_path: Path) -> None:
