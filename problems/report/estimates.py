@@ -8,7 +8,6 @@ postures.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +25,16 @@ from problems.logs.files import open_log
 from problems.logs.samples import SampleReader, Samples
 from problems.logs.source import AbstractLog, own_joints, source_of
 from problems.measured.measured_system import Quantity
-from problems.report.markup import count, figure, legend, number, plain, table, text
+from problems.report.markup import (
+    count,
+    figure,
+    legend,
+    number,
+    plain,
+    script_data,
+    table,
+    text,
+)
 from problems.report.robot import JointDeviation, RobotPart, skeletons, tree
 from problems.report.subject import Subject
 
@@ -359,17 +367,14 @@ def _picture(time: Array, one: Series) -> str:
             rms = number(one.rmse, 2, one.unit)
             agreement = f"error {rms} rms, {100 * one.inside:.0f}% within the band"
     label = f"{one.quantity} {one.name} over time, {one.unit}. {agreement}"
-    data = json.dumps(
-        plain({"t": time, "v": one.value, "s": one.std, "x": one.truth, "u": one.unit}, 4),
-        separators=(",", ":"),
-    )
+    data = plain({"t": time, "v": one.value, "s": one.std, "x": one.truth, "u": one.unit}, 4)
     return (
         f'<div class="series"><h4>{text(one.name)} <span class="unit">[{text(one.unit)}]</span>'
         f'</h4><svg viewBox="0 0 {WIDTH:.0f} {height:.0f}" role="img"'
         f' aria-label="{text(label)}">'
         f'{"".join(parts)}<path class="cross" d=""/></svg>'
         f'<p class="readout">{text(agreement)}</p>'
-        f'<script type="application/json">{data}</script></div>'
+        f"{script_data(data)}</div>"
     )
 
 

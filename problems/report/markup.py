@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
@@ -21,6 +22,7 @@ __all__ = [
     "picture",
     "plain",
     "plural",
+    "script_data",
     "symbol",
     "symbol_legend",
     "table",
@@ -41,6 +43,20 @@ SHAPES = {
 def text(value: object) -> str:
     """Text with the characters of markup escaped."""
     return escape(str(value), quote=True)
+
+
+def script_data(value: object) -> str:
+    r"""Element with JSON for scripts, in which no text can end or open an element.
+
+    Examples
+    --------
+    >>> print(script_data(["</script>", "<!--"]))
+    <script type="application/json">["\u003c/script\u003e","\u003c!--"]</script>
+    """
+    data = json.dumps(value, separators=(",", ":"))
+    for character in "<>&":
+        data = data.replace(character, f"\\u{ord(character):04x}")
+    return f'<script type="application/json">{data}</script>'
 
 
 def number(value: float | None, digits: int = 3, unit: str = "") -> str:

@@ -7,7 +7,6 @@ the symmetric system of a least-squares problem, :class:`Saddle`.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import final
 
@@ -22,7 +21,7 @@ from dynsys.system.linear_system import LinearSystem
 from dynsys.system.unknowns import UnknownBlock
 from dynsys.types import IntArray
 from problems.estimation.estimation import Estimation
-from problems.report.markup import count, figure, text
+from problems.report.markup import count, figure, script_data, text
 from problems.verdict.words import component_names
 
 __all__ = [
@@ -289,7 +288,6 @@ def matrix(content: Matrix, number: int) -> str:
         for kind in ("fill", *(k for k in QUANTITY_WORDS if k != "fill"))
         if kind in content.entries
     ]
-    names = json.dumps(_names(content), separators=(",", ":")).replace("</", "<\\/")
     return (
         f'<div class="matrix" id="matrix-{number}"><h4>{text(content.title)}</h4>'
         f'<p class="size">{count(rows)} &times; {count(columns)}, {count(entries)} entries'
@@ -301,7 +299,7 @@ def matrix(content: Matrix, number: int) -> str:
         f' stroke-linecap="{"square" if thick > 1 else "butt"}">{"".join(paths)}</g>'
         f'<path class="cross" d=""/></svg>'
         f'<p class="readout" aria-live="polite">Point at an entry to read its names.</p>'
-        f'<script type="application/json">{names}</script></div>'
+        f"{script_data(_names(content))}</div>"
     )
 
 

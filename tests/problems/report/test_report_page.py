@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +13,10 @@ import pytest
 
 import dynsys
 from dynsys.errors import DynsysError, LogError
+from dynsys.model.tree import KinematicTree
 from dynsys.plan.orders.libraries import SuperLU
 from dynsys.plan.orders.orders import OrderingContext
+from dynsys.system.linear_system import LinearSystem
 from problems import Estimation, ForwardDynamics
 from problems.command import main as cli
 from problems.report import (
@@ -27,7 +30,7 @@ from problems.report import (
     write_pdf,
 )
 from problems.report.estimates import around_zero, ticks
-from problems.report.sparsity import eliminated, matrix
+from problems.report.sparsity import assembled, eliminated, matrix
 from tests.problems.report.report_page import Page
 
 # ---- the page -------------------------------------------------------------------------
@@ -54,6 +57,17 @@ def test_page_names_everything_once_escaped(report: Report, arm: Estimation) -> 
     assert "tip_<imu>" not in text.split("<script")[0]  # escaped outside the data
     assert report.provenance.command in parsed.text
     assert all(digest in parsed.text for digest in report.provenance.fingerprints.values())
+
+
+def test_no_name_opens_or_ends_a_script(arm: Estimation) -> None:
+    """Inside <script>, ``<!--<script>`` makes browsers skip the next </script>."""
+    names = ("<!--<script>", "</script>", "a & b")
+    bodies = [replace(b, name=n) for b, n in zip(arm.robot.bodies, names, strict=False)]
+    robot = KinematicTree("r", [*bodies, *arm.robot.bodies[len(names) :]])
+    text = matrix(assembled(LinearSystem(robot), None), 1)
+    (data,) = re.findall(r'<script type="application/json">(.*)</script>', text, re.DOTALL)
+    assert not any(mark in data for mark in "<>&")
+    assert all(name in str(json.loads(data)) for name in names)
 
 
 def test_pictures_have_text_alternatives(report: Report) -> None:
