@@ -1,7 +1,8 @@
 """Reading YAML of unknown origin, every value with its line: no tags, no aliases, no surprises.
 
 Aliases are refused (a few nested ones expand without bound), as are repeated keys, deep nesting
-and large files. Numbers may be written the way everybody writes them: ``1e-3``.
+and large files. Numbers may be written the way everybody writes them: ``1e-3``; those that
+YAML 1.1 reads in its own way (``010`` is 8, ``1:30`` is 90) are refused.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ MAX_NUMBER = 400
 
 _KINDS = ("str", "int", "float", "bool", "null", "seq", "map")
 _TAGS = {f"tag:yaml.org,2002:{kind}" for kind in _KINDS}
+_DECIMAL = re.compile(r"[-+]?(0|[1-9]\d*|\d*\.\d*)|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 _EXPONENT = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+")
 
 
@@ -173,6 +175,12 @@ def _item(node: yaml.Node, loader: yaml.SafeLoader, file: str) -> Item:
         if _EXPONENT.fullmatch(node.value):
             return Item(float(node.value), file, line)
     try:
-        return Item(loader.construct_object(node), file, line)
+        value = loader.construct_object(node)
     except (ValueError, OverflowError) as error:
         raise LayoutError(f"{file}, line {line}: not a number: {error}; quote it") from None
+    if node.tag.endswith((":int", ":float")) and not _DECIMAL.fullmatch(node.value):
+        raise LayoutError(
+            f"{file}, line {line}: {node.value} is {value} in YAML 1.1; write a plain decimal"
+            f" number, or '{node.value}' in quotes if it is text"
+        )
+    return Item(value, file, line)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from dynsys.errors import LayoutError
 from dynsys.model.tree import KinematicTree
 from sensors import Layout, layout_schema, sensor_kinds
 from sensors.schema import layout_schema_text
-from sensors.yaml_input import MAX_BYTES
+from sensors.yaml_input import MAX_BYTES, parse_yaml, write_yaml
 
 ROOT = Path(__file__).parents[2]
 
@@ -100,6 +101,16 @@ BAD = {
     "boolean": (sensor("{kind: imu, name: a, frame: chest, angular: 1}"), 2, "true or false"),
     "name is no text": (sensor("{kind: imu, name: 1, frame: chest}"), 2, "quote it"),
     "date": (sensor("{kind: imu, name: 2020-01-01, frame: chest}"), 2, "quote it"),
+    "octal": (sensor("{kind: imu, name: a, frame: chest, std: 010}"), 2, "010 is 8 in YAML"),
+    "sixties": (sensor("{kind: imu, name: a, frame: chest, std: 1:30}"), 2, "1:30 is 90"),
+    "sixties with a point": (
+        sensor("{kind: imu, name: a, frame: chest, std: 1:30.5}"),
+        2,
+        "1:30.5 is 90.5 in YAML 1.1; write a plain decimal number, or '1:30.5' in quotes",
+    ),
+    "underscore": (sensor("{kind: imu, name: a, frame: chest, std: 1_0}"), 2, "1_0 is 10"),
+    "octal frame": (sensor("{kind: imu, name: a, frame: 010}"), 2, "010 is 8 in YAML"),
+    "hexadecimal": (sensor("{kind: imu, name: a, frame: 0x10}"), 2, "0x10 is 16 in YAML"),
     "both noises": (
         sensor("{kind: gyroscope, name: a, frame: chest, std: 1, covariance: [[1]]}"),
         2,
@@ -196,3 +207,27 @@ def test_schema_accepts_good_and_refuses_bad() -> None:
         validator.validate(yaml.safe_load(path.read_text()))
     for case in ("kind", "key", "missing", "choice", "component", "length", "unknown section"):
         assert not validator.is_valid(yaml.safe_load(BAD[case][0])), case
+
+
+WRITTEN = {
+    "0": 0,
+    "-7": -7,
+    "+12": 12,
+    ".5": 0.5,
+    "-1.": -1.0,
+    "007.5": 7.5,
+    "1.5E+2": 150.0,
+    ".inf": np.inf,
+    "'010'": "010",
+    "08": "08",
+}
+
+
+@pytest.mark.parametrize(("written", "value"), WRITTEN.items())
+def test_decimal_numbers_are_what_they_look_like(written: str, value: object) -> None:
+    assert parse_yaml(f"a: {written}", "file").plain() == {"a": value}
+
+
+def test_names_that_look_like_numbers_are_written_in_quotes() -> None:
+    content = {"names": ["010", "1:30", "1_000", "0x1F", "1e3", "12"], "value": 1e-7}
+    assert parse_yaml(write_yaml(content), "file").plain() == content
