@@ -14,6 +14,7 @@ from dynsys.errors import DynsysError
 from dynsys.interop import PinocchioMap
 from dynsys.kernel.kernel import AbstractKernel
 from dynsys.model.joints import Free, Helical, Prismatic, Revolute, Spherical
+from dynsys.model.readers.pinocchio import velocity_order
 from dynsys.model.tree import Body, KinematicTree
 from dynsys.types import Array
 from problems.dynamics import ForwardDynamics, InverseDynamics
@@ -67,7 +68,7 @@ def timing_part(subject: Subject) -> TimingPart:
     for name, twin in twins:
         if type(twin) is not type(subject.dynamics):
             rows.append(_dynamics(name, twin, q, qd, qdd))
-    rows += _pinocchio(robot, q, qd, qdd)
+    rows += _peer(robot, q, qd, qdd)
     how = (
         f"Microseconds per state, best of {ROUNDS} rounds; one: single calls from Python, call"
         f" overhead included; batch: {STATES} states per call on one core. Estimates are"
@@ -146,6 +147,15 @@ def _estimator(estimation: Estimation, q: Array, qd: Array) -> list[TimingRow]:
     return rows
 
 
+def _peer(robot: KinematicTree, q: Array, qd: Array, qdd: Array) -> list[TimingRow]:
+    """Pinocchio's rows, none without it; an optional peer never breaks a report."""
+    try:
+        return _pinocchio(robot, q, qd, qdd)
+    except Exception as error:  # whatever it raises, it is not ours
+        reason = " ".join(str(error).split()) or type(error).__name__
+        return [TimingRow("Pinocchio", None, None, f"left out: {reason}")]
+
+
 def _pinocchio(robot: KinematicTree, q: Array, qd: Array, qdd: Array) -> list[TimingRow]:
     found = pinocchio_model(robot)
     if found is None:
@@ -166,7 +176,10 @@ def _pinocchio(robot: KinematicTree, q: Array, qd: Array, qdd: Array) -> list[Ti
 
 
 def pinocchio_model(robot: KinematicTree) -> tuple[Any, Any, PinocchioMap] | None:
-    """Module, model and map of vectors; None where not installed or a joint has no twin."""
+    """Module, model and map of vectors; None where not installed or a joint has no twin.
+
+    Pinocchio may refuse the robot, e.g. an inertia that no mass distribution has: ValueError.
+    """
     try:
         pin = import_module("pinocchio")
     except ImportError:
@@ -184,7 +197,8 @@ def pinocchio_model(robot: KinematicTree) -> tuple[Any, Any, PinocchioMap] | Non
         model.appendBodyToJoint(number, inertia, pin.SE3.Identity())
         if body.armature is not None:
             first = model.joints[number].idx_v
-            model.armature[first : first + body.joint.nv] = np.asarray(body.armature)
+            ours = np.broadcast_to(body.armature, (body.joint.nv,))
+            model.armature[first : first + body.joint.nv] = ours[velocity_order(body.joint)]
     return pin, model, PinocchioMap(robot, model)
 
 

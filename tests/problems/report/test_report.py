@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,15 @@ import pytest
 import dynsys
 import sensors
 from problems import Estimation
-from problems.report import Report, build_report, estimation_subject, read_subject, render
+from problems.command import demo
+from problems.report import (
+    Report,
+    build_report,
+    estimation_subject,
+    read_subject,
+    render,
+    timing,
+)
 from problems.report.orders import orders_part
 from problems.report.robot import robot_part
 from problems.report.sparsity import saddle
@@ -133,6 +142,34 @@ def test_pinocchio_model_of_a_tree_gives_the_same_torques(arm: Estimation) -> No
     np.testing.assert_allclose(
         to.tau_from_pin(theirs), dynsys.rnea(robot, q, qd, qdd), atol=1e-9
     )
+
+
+def test_armature_of_a_free_base_keeps_its_order_in_pinocchio() -> None:
+    pytest.importorskip("pinocchio", reason="Pinocchio is not installed")
+    robot = dynsys.synthetic.humanoid30()
+    robot = robot.with_armature(np.arange(1.0, robot.nv + 1.0))
+    found = pinocchio_model(robot)
+    assert found is not None
+    pin, model, to = found
+    q, qd, qdd = robot.neutral(), np.zeros(robot.nv), np.ones(robot.nv)
+    theirs = pin.rnea(model, model.createData(), *_pin(to, q, qd, qdd))
+    np.testing.assert_allclose(
+        to.tau_from_pin(theirs), dynsys.rnea(robot, q, qd, qdd), atol=1e-9
+    )
+
+
+def test_a_peer_that_refuses_a_robot_breaks_no_report(
+    arm: Estimation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Refusing:
+        def __getattr__(self, name: str) -> Any:
+            raise ValueError("The 3d inertia\nshould be positive")
+
+    monkeypatch.setitem(sys.modules, "pinocchio", Refusing())
+    q = np.zeros((1, arm.robot.nq))
+    (row,) = timing._peer(arm.robot, q, q, q)
+    assert row.note == "left out: The 3d inertia should be positive"
+    assert demo._pinocchio(arm.robot, []) == {}
 
 
 def _pin(to: Any, q: Any, qd: Any, qdd: Any) -> tuple[Any, Any, Any]:
