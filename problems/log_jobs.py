@@ -74,6 +74,7 @@ class SolveJob:
     log, output : files.
     outputs : in place of those the problem names.
     allow_missing : sensors without data in the log are left out.
+    plan : file of the plan that is executed, in place of the one the problem names.
     """
 
     problem: str
@@ -82,10 +83,11 @@ class SolveJob:
     outputs: tuple[str, ...] = ()
     chunk: int = CHUNK
     allow_missing: bool = False
+    plan: str = ""
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        return self.problem, self.log
+        return (self.problem, self.log, self.plan) if self.plan else (self.problem, self.log)
 
     @property
     def _spool(self) -> Path:
@@ -98,6 +100,7 @@ class SolveJob:
             "version": version(""),
             "layout": problem.sensors.fingerprint(),
             "prior": repr(problem.prior),
+            "plan": _identity(problem.plan_path) if problem.plan else "",
             "outputs": [output.group.name for output in opened.outputs],
             "differentiation": repr(opened.reader.method),
             "topics": dict(problem.topics),
@@ -153,11 +156,11 @@ class _Opened:
 @lru_cache(maxsize=1)
 def _opened(job: SolveJob) -> _Opened:
     """What a job needs, opened once per process."""
-    problem = load_problem(job.problem)
+    problem = load_problem(job.problem).with_plan(job.plan)
     outputs = parse_outputs(problem.estimation, job.outputs or problem.outputs)
     log = open_log(job.log, topics=problem.topics, spool=job._spool)
     reader = SampleReader(problem.sensors, log, problem.differentiation, job.allow_missing)
-    estimation = _solver(problem.estimation, outputs, log.n_samples)
+    estimation = _solver(problem.planned, outputs, log.n_samples)
     _warm_up(estimation)
     return _Opened(problem, outputs, reader, estimation)
 

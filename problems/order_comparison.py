@@ -79,9 +79,12 @@ def compare(request: PlanRequest, *, states: int, seed: int, timed: bool) -> lis
 
     Raises
     ------
+    LayoutError
+        if there are not as many equations as unknowns.
     SingularSystemError
         if some joint moves no inertia at any state, naming it.
     """
+    request.require_square()
     if request.dynamics is not None:
         pivot_safety(request.robot, request.dynamics.known)
     problem = SearchProblem.of(request.system, request.outputs, states=states, seed=seed)

@@ -2,62 +2,101 @@
 
 ROBOT + id | fd                     inverse or forward dynamics: symmetric pairs
 ROBOT + hybrid:JOINT,JOINT...       accelerations of these joints known, torques elsewhere
-ROBOT + published:NAME              a sensor set of sensors.published: scalar LU
-ROBOT + LAYOUT.yaml                 a layout of sensors, as many readings as needed
-PROBLEM.yaml | catalogue:NAME       an estimation problem, as many readings as needed
+ROBOT + published:NAME              a sensor set of sensors.published
+ROBOT + LAYOUT.yaml                 a layout of sensors
+PROBLEM.yaml | catalogue:NAME       an estimation problem
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, cast, final
 
 from dynsys.errors import LayoutError, nearest_name
 from dynsys.model.tree import KinematicTree
-from dynsys.plan.fingerprint import Fingerprint, fingerprint_parts
 from dynsys.plan.plan import Plan
-from dynsys.plan.search.price import SearchProblem
-from dynsys.plan.search.search import Search, search_order, search_plan
+from dynsys.plan.search.search import Search
 from dynsys.system.linear_system import LinearSystem
 from dynsys.system.unknowns import UnknownKind
 from problems.dynamics import ForwardDynamics, HybridDynamics, InverseDynamics
+from problems.estimation.estimation import Estimation
 from problems.problem import AbstractDynamics
 from problems.problem_file import load_problem
 from problems.robots import read_robot
 from sensors import Layout, published
 
-__all__ = ["FILES", "PUBLISHED", "PlanRequest", "plan_task", "read_request"]
+__all__ = ["FILES", "PUBLISHED", "PlanRequest", "plan_task", "read_request", "split_outputs"]
 
 PUBLISHED = "published:"
 HYBRID = "hybrid:"
+STD = "std."
 FILES = (".yaml", ".yml")
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class PlanRequest:
-    """A square system to plan: ``dynamics`` where symmetric pairs solve it."""
+    """A problem with its name on the command line."""
 
     name: str
-    system: LinearSystem
-    outputs: tuple[UnknownKind, ...]
-    dynamics: AbstractDynamics | None = None
-    layout: Fingerprint | None = None
+    problem: AbstractDynamics | Estimation
+
+    @property
+    def dynamics(self) -> AbstractDynamics | None:
+        """The problem, where symmetric pairs solve it."""
+        return None if isinstance(self.problem, Estimation) else self.problem
+
+    @property
+    def estimation(self) -> Estimation | None:
+        """The problem, where sensors leave an order to choose."""
+        return self.problem if isinstance(self.problem, Estimation) else None
+
+    @property
+    def system(self) -> LinearSystem:
+        """Its equations."""
+        return self.problem.system
 
     @property
     def robot(self) -> KinematicTree:
         """The robot."""
-        return self.system.robot
+        return self.problem.robot
 
-    def plan(self, search: Search) -> Plan:
-        """Symmetric plan of dynamics; otherwise scalar LU, its order searched for."""
-        if self.dynamics is not None:
-            return self.dynamics.plan()
-        return search_plan(
-            self.system, self.name, search, outputs=self.outputs, layout=self.layout
-        )
+    @property
+    def outputs(self) -> tuple[UnknownKind, ...]:
+        """What it is solved for."""
+        return ("torque",) if self.dynamics is None else self.dynamics.answers
+
+    def require_square(self) -> None:
+        """Raise LayoutError unless scalar LU applies: as many equations as unknowns."""
+        rows, columns = self.system.shape
+        if rows != columns:
+            more = "'dynsys plan' orders their least squares"
+            fewer = "'dynsys check' says what is missing"
+            raise LayoutError(
+                f"{self.name}: {rows} equations for {columns} unknowns; pivot orders of D are"
+                f" for as many. {more if rows > columns else fewer}"
+            )
+
+    def plan(self, search: Search, outputs: Sequence[str] = ()) -> Plan:
+        """Plan that whatever solves the problem executes.
+
+        ``outputs`` of an estimation: what it is priced for, ``torque`` by default, deviations
+        as ``std.NAME``.
+        """
+        if not isinstance(self.problem, Estimation):
+            if outputs:
+                raise LayoutError("outputs are priced of estimations; leave out --outputs")
+            return self.problem.plan()
+        values, stds = split_outputs(outputs)
+        return self.problem.plan(search=search, outputs=values, uncertainty=stds)
+
+
+def split_outputs(names: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Outputs, ``torque`` if none is named, and what the others, ``std.NAME``, are of."""
+    values = [name for name in names if not name.startswith(STD)] or ["torque"]
+    return values, [name.removeprefix(STD) for name in names if name.startswith(STD)]
 
 
 def read_request(spec: str, problem: str = "fd", floating_base: bool = False) -> PlanRequest:
@@ -66,10 +105,10 @@ def read_request(spec: str, problem: str = "fd", floating_base: bool = False) ->
     Raises
     ------
     ModelError, LayoutError
-        if there is no such robot, problem or file, or it has not as many equations as unknowns.
+        if there is no such robot, problem or file.
     """
     if spec.endswith(FILES) or spec.startswith("catalogue:"):
-        return _measured(spec, load_problem(spec).sensors)
+        return PlanRequest(spec, load_problem(spec).estimation)
     robot = read_robot(spec, floating_base).robot
     if problem == "id":
         return _dynamics(InverseDynamics(robot))
@@ -83,9 +122,9 @@ def read_request(spec: str, problem: str = "fd", floating_base: bool = False) ->
             hint = nearest_name(name, published.__all__)
             known = ", ".join(published.__all__)
             raise LayoutError(f"there is no published set {name!r} among {known}{hint}")
-        return _measured(problem, getattr(published, name)(robot))
+        return PlanRequest(problem, Estimation(robot, getattr(published, name)(robot)))
     if problem.endswith(FILES):
-        return _measured(problem, Layout.load(problem, robot))
+        return PlanRequest(problem, Estimation(robot, Layout.load(problem, robot)))
     raise LayoutError(
         f"there is no problem {problem!r}: use id, fd, hybrid:JOINT,..., published:NAME or a"
         " layout file (.yaml)"
@@ -93,48 +132,26 @@ def read_request(spec: str, problem: str = "fd", floating_base: bool = False) ->
 
 
 def _dynamics(dynamics: AbstractDynamics) -> PlanRequest:
-    return PlanRequest(type(dynamics).__name__, dynamics.system, dynamics.answers, dynamics)
-
-
-def _measured(name: str, layout: Layout) -> PlanRequest:
-    """Laws and the readings of a layout, torques wanted."""
-    laws = LinearSystem(layout.robot)
-    system = laws.with_equations(layout.equations(laws.unknowns))
-    rows, columns = system.shape
-    if rows != columns:
-        more = "more" if rows > columns else "fewer"
-        raise LayoutError(
-            f"{name}: {rows} equations for {columns} unknowns; a pivot order needs as many as"
-            f" there are unknowns. With {more} readings 'dynsys solve' estimates by least"
-            " squares, and 'dynsys check' says what they determine"
-        )
-    parts = {f"sensor {s.name!r}": repr(s) for s in layout.sensors}
-    return PlanRequest(
-        name, system, ("torque",), layout=fingerprint_parts(f"layout {name!r}", parts)
-    )
+    return PlanRequest(type(dynamics).__name__, dynamics)
 
 
 def plan_task(payload: Mapping[str, Any]) -> dict[str, Any]:
     """One task of a campaign: search an order for a robot, problem and seed.
 
-    The payload has ``robot, problem, floating_base, seed, evaluations``; the result the
-    operations of the best constructive order and of the one found, and the order itself.
+    The payload has ``robot, problem, floating_base, seed, evaluations``; the result what the
+    order that is constructed executes, what the one found does, and the order itself.
     """
     start = time.perf_counter()
     request = read_request(payload["robot"], payload["problem"], bool(payload["floating_base"]))
-    if request.dynamics is not None:
-        operations = request.dynamics.plan().operations.total
-        return {"method": "symmetric", "constructive": operations, "found": operations}
-    search = Search(evaluations=payload["evaluations"], seed=payload["seed"])
-    problem = SearchProblem.of(request.system, request.outputs, seed=payload["seed"])
-    result = search_order(problem, search, request.system)
+    plan = request.plan(Search(evaluations=payload["evaluations"], seed=payload["seed"]))
+    found = plan.operations.total
+    ratios = [p.ratio for p in plan.checked_pivots if p.ratio is not None]
     return {
-        "method": "lu",
-        "constructive": result.constructive.operations.total,
-        "found": result.best.operations.total,
-        "from": result.best.origin,
-        "safety": result.best.safety,
-        "row_order": result.best.order.row_order.tolist(),
-        "col_order": result.best.order.col_order.tolist(),
+        "method": plan.method,
+        "constructive": cast("int", plan.options.get("constructive", found)),
+        "found": found,
+        "from": plan.ordering,
+        "safety": min(ratios, default=None),
+        "order": None if plan.order is None else plan.order.encoded(),
         "seconds": time.perf_counter() - start,
     }

@@ -5,6 +5,7 @@ base: floating               # or fixed, the default
 layout: nao_layout.yaml      # a file, catalogue:NAME, or the sections of a layout file in place
 outputs: [torque, std.torque, external_wrench.l_sole]         # see problems.logs.outputs
 prior: {std: {external_wrench: 100}, mean: {}}                # optional
+plan: nao.plan.json          # optional, as 'dynsys plan' writes it: what solves the problem
 log:                                                          # optional
   differentiate: {window: 21, order: 3, causal: false, smooth: false}
   topics: {trunk_imu: /imu/data}
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import files as distribution_files
@@ -29,6 +30,7 @@ import numpy as np
 from dynsys.errors import DynsysError, LayoutError, ModelError, nearest_name
 from dynsys.model.readers.xml_input import PathLike
 from dynsys.model.tree import KinematicTree
+from dynsys.plan.plan import Plan
 from dynsys.resumable import replacing
 from problems.estimation.estimation import Estimation
 from problems.logs.differentiate import Differentiation
@@ -45,7 +47,7 @@ __all__ = [
     "save_problem",
 ]
 
-SECTIONS = ("robot", "base", "layout", "outputs", "prior", "log")
+SECTIONS = ("robot", "base", "layout", "outputs", "prior", "plan", "log")
 DEFAULT_OUTPUTS = ("torque", "std.torque", "chi_square")
 CATALOGUE = "catalogue:"
 
@@ -62,6 +64,7 @@ class ProblemFile:
     floating : True if the root link moves freely.
     outputs : names, see :mod:`problems.logs.outputs`.
     prior : beliefs, or None.
+    plan : file of the plan that is executed (absolute, or relative to ``folder``); empty: none.
     differentiation, topics : how logs are read.
     path : where it was read, for messages.
     lines : line of each section in that file.
@@ -72,6 +75,7 @@ class ProblemFile:
     floating: bool = False
     outputs: tuple[str, ...] = DEFAULT_OUTPUTS
     prior: Prior | None = None
+    plan: str = ""
     differentiation: Differentiation = field(default_factory=Differentiation)
     topics: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     path: str = ""
@@ -136,6 +140,28 @@ class ProblemFile:
             raise self._error("outputs", error) from None
         return found
 
+    @cached_property
+    def planned(self) -> Estimation:
+        """The problem, executing its plan if it names one.
+
+        Raises
+        ------
+        PlanMismatchError, PlanFileError
+            if that is for another robot or other sensors, or no plan.
+        """
+        if not self.plan:
+            return self.estimation
+        return replace(self.estimation, executes=Plan.load(self.plan_path))
+
+    @property
+    def plan_path(self) -> Path:
+        """File of the plan."""
+        return self._beside(self.plan)
+
+    def with_plan(self, path: PathLike) -> ProblemFile:
+        """The same problem with another plan, beside the working directory; "": its own."""
+        return replace(self, plan=str(Path(path).absolute())) if str(path) else self
+
 
 # ---- reading ---------------------------------------------------------------------------------
 
@@ -170,6 +196,7 @@ def load_problem(spec: PathLike) -> ProblemFile:
         floating=_base(sections.get("base")),
         outputs=_outputs(sections.get("outputs")),
         prior=_prior(sections.get("prior")),
+        plan=_text(sections["plan"], "plan") if "plan" in sections else "",
         differentiation=_differentiation(log.get("differentiate")),
         topics=_topics(log.get("topics")),
         path=str(spec),
@@ -272,6 +299,8 @@ def save_problem(problem: ProblemFile, path: PathLike) -> None:
     content["outputs"] = list(problem.outputs)
     if problem.prior is not None:
         content["prior"] = {"std": dict(problem.prior.std), "mean": dict(problem.prior.mean)}
+    if problem.plan:
+        content["plan"] = problem.plan
     log: dict[str, Any] = {}
     if problem.differentiation != Differentiation():
         log["differentiate"] = asdict(problem.differentiation)
@@ -326,6 +355,7 @@ def problem_schema(robot: KinematicTree | None = None) -> dict[str, Any]:
                 "required": ["std"],
                 "additionalProperties": False,
             },
+            "plan": {"type": "string"},
             "log": {
                 "type": "object",
                 "properties": {

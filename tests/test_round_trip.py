@@ -85,6 +85,7 @@ def problem_files(draw: st.DrawFn) -> ProblemFile:
         },
         outputs=draw(st.sampled_from([("torque",), ("std.torque", "external_wrench.link_3")])),
         prior=draw(st.none() | prior),
+        plan=draw(st.sampled_from(["", "arm.plan.json", "plans/arm.json"])),
         differentiation=Differentiation(window=window),
         topics=draw(st.dictionaries(names, names, max_size=3)),
     )
@@ -98,6 +99,7 @@ def content(problem: ProblemFile) -> dict[str, Any]:
         "floating": problem.floating,
         "outputs": problem.outputs,
         "prior": None if prior is None else (dict(prior.std), dict(prior.mean)),
+        "plan": problem.plan,
         "differentiation": problem.differentiation,
         "topics": dict(problem.topics),
     }

@@ -14,6 +14,7 @@ __all__ = [
     "add_flags",
     "add_names",
     "add_numbers",
+    "add_plan",
     "add_problem",
     "add_running",
     "positive",
@@ -59,6 +60,17 @@ def add_problem(parser: argparse.ArgumentParser) -> None:
     """Declare the problem."""
     parser.add_argument(
         "problem", metavar="PROBLEM", help="a problem file (.yaml) or catalogue:NAME"
+    )
+
+
+def add_plan(parser: argparse.ArgumentParser) -> None:
+    """Declare the plan to execute."""
+    parser.add_argument(
+        "--plan",
+        metavar="FILE",
+        default="",
+        help="execute this plan, as 'dynsys plan -o' writes it (default: the problem's, if it"
+        " names one)",
     )
 
 

@@ -33,7 +33,6 @@ from problems.command.demo_log import FEET, PUSHED, bundled, demo_problem
 from problems.command.report import build_with_bar
 from problems.dynamics import ForwardDynamics, HybridDynamics, InverseDynamics
 from problems.estimation.estimation import Estimation
-from problems.planning import PlanRequest
 from problems.problem_file import ProblemFile
 from problems.report import Subject, estimation_subject, write_page
 from problems.report.estimates import LogPart, SolvedLog, log_part, solve_log
@@ -280,8 +279,8 @@ def just_enough(problem: ProblemFile) -> Layout:
 
 def _plan(problem: ProblemFile) -> DemoPlan:
     """Search an order for the sensors that just suffice, behind a bar."""
-    system = Estimation(problem.tree, just_enough(problem)).system
-    request = PlanRequest("just enough sensors", system, ("torque",))
+    estimation = Estimation(problem.tree, just_enough(problem))
+    system = estimation.system
     latest: list[Progress] = []
     with progress_bar("searching an order of elimination") as start:
         advance = start(0, EVALUATIONS)
@@ -290,12 +289,11 @@ def _plan(problem: ProblemFile) -> DemoPlan:
             advance(now.evaluations - (latest[0].evaluations if latest else 0))
             latest[:] = [now]
 
-        plan = request.plan(Search(evaluations=EVALUATIONS, progress=progress))
-    before = latest[0].start.total if latest else plan.operations.total
+        plan = estimation.plan(search=Search(evaluations=EVALUATIONS, progress=progress))
     return DemoPlan(
         unknowns=system.shape[1],
         entries=system.nnz,
-        constructive=before,
+        constructive=int(plan.options["constructive"]),
         found=plan.operations.total,
         evaluations=latest[0].evaluations if latest else 0,
         pivots_by_sampling=len(plan.checked_pivots),

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from dynsys.errors import LayoutError
+from dynsys.plan.plan import Plan
 from problems import terminal
-from problems.command.arguments import add_flags, add_names
-from problems.planning import read_request
+from problems.command.arguments import KINDS, add_flags, add_names, add_plan
+from problems.estimation.estimation import Estimation
+from problems.planning import FILES, read_request, split_outputs
 from problems.problem_file import load_problem
 
 __all__ = ["EXAMPLES", "SUMMARY", "add_arguments", "run"]
@@ -18,10 +22,8 @@ SUMMARY = "Write a problem as dependency-free C99 for a controller."
 EXAMPLES = """\
   dynsys export arm.urdf --problem id -o controller/dynamics
   dynsys export example:humanoid --floating-base --outputs qdd,joint_wrench -o c
-  dynsys export catalogue:nao_slippery --outputs torque,std.torque -o c"""
-
-LAYOUTS = (".yaml", ".yml")
-STD = "std."
+  dynsys export catalogue:nao_slippery --outputs torque,std.torque -o c
+  dynsys export catalogue:panda --plan panda.plan.json -o c"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,10 +38,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--problem",
         default="fd",
-        metavar="DYNAMICS",
-        help="of a robot: id, fd (default) or hybrid:JOINT,...",
+        metavar="KIND",
+        help=f"of a robot: {KINDS}",
     )
     add_flags(parser, floating_base="free root link")
+    add_plan(parser)
     parser.add_argument("--name", help="of the C function (default: the problem's)")
     add_names(
         parser,
@@ -57,10 +60,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the files and say how to try them."""
-    if args.what.endswith(LAYOUTS) or args.what.startswith("catalogue:"):
-        robot, problem, files = _estimator(args)
+    if args.what.endswith(FILES) or args.what.startswith("catalogue:"):
+        robot, problem, files = _of_file(args)
     else:
-        robot, problem, files = _dynamics(args)
+        robot, problem, files = _of_robot(args)
     if args.json:
         paths = [str(path) for path in files]
         terminal.show_json({"robot": robot, "problem": problem, "files": paths})
@@ -79,37 +82,42 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _dynamics(args: argparse.Namespace) -> tuple[str, str, Sequence[Path]]:
+def _of_robot(args: argparse.Namespace) -> tuple[str, str, Sequence[Path]]:
     request = read_request(args.what, args.problem, args.floating_base)
-    if request.dynamics is None:
-        raise LayoutError(
-            f"{args.problem}: of a robot, C is written of id, fd and hybrid:JOINT,...; give a"
-            " problem file for an estimator"
-        )
+    plan = Plan.load(args.plan) if args.plan else None
+    if request.estimation is not None:
+        estimation = replace(request.estimation, executes=plan)
+        return request.robot.name, request.name, _estimator(estimation, args)
+    assert request.dynamics is not None
     files = request.dynamics.export_c(
         args.output,
-        name=args.name,
+        plan,
         outputs=args.outputs or None,
         wrenches=args.wrenches,
-        dtype="float32" if args.float32 else "float64",
-        overwrite=args.overwrite,
+        **_common(args),
     )
     return request.robot.name, request.name, files
 
 
-def _estimator(args: argparse.Namespace) -> tuple[str, str, Sequence[Path]]:
-    if args.wrenches or args.problem != "fd" or args.floating_base:
+def _of_file(args: argparse.Namespace) -> tuple[str, str, Sequence[Path]]:
+    if args.problem != "fd" or args.floating_base:
         raise LayoutError(
-            f"{args.what}: a problem file says what is known itself; leave out --problem,"
-            " --floating-base and --wrenches"
+            f"{args.what}: a problem file says what is known itself; leave out --problem and"
+            " --floating-base"
         )
-    problem = load_problem(args.what)
-    files = problem.estimation.export_c(
-        args.output,
-        name=args.name or "estimation",
-        outputs=[name for name in args.outputs if not name.startswith(STD)] or ["torque"],
-        uncertainty=[name.removeprefix(STD) for name in args.outputs if name.startswith(STD)],
-        dtype="float32" if args.float32 else "float64",
-        overwrite=args.overwrite,
-    )
-    return problem.tree.name, f"estimation from {len(problem.sensors.sensors)} sensors", files
+    problem = load_problem(args.what).with_plan(args.plan)
+    what = f"estimation from {len(problem.sensors.sensors)} sensors"
+    return problem.tree.name, what, _estimator(problem.planned, args)
+
+
+def _estimator(estimation: Estimation, args: argparse.Namespace) -> Sequence[Path]:
+    if args.wrenches:
+        raise LayoutError("an estimator takes external wrenches as readings: no --wrenches")
+    values, stds = split_outputs(args.outputs)
+    return estimation.export_c(args.output, outputs=values, uncertainty=stds, **_common(args))
+
+
+def _common(args: argparse.Namespace) -> dict[str, Any]:
+    named = {"name": args.name} if args.name else {}
+    dtype = "float32" if args.float32 else "float64"
+    return {**named, "dtype": dtype, "overwrite": args.overwrite}

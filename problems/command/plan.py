@@ -23,7 +23,14 @@ from dynsys.plan.search.campaign import Campaign, CampaignTask, Outcome
 from dynsys.plan.search.search import Progress, Search
 from dynsys.system.linear_system import LinearSystem
 from problems import terminal
-from problems.command.arguments import add_flags, add_numbers, positive, seconds, whole
+from problems.command.arguments import (
+    add_flags,
+    add_names,
+    add_numbers,
+    positive,
+    seconds,
+    whole,
+)
 from problems.order_comparison import program_nanoseconds
 from problems.planning import PlanRequest, plan_task, read_request
 
@@ -35,6 +42,7 @@ __all__ = ["EXAMPLES", "SUMMARY", "add_arguments", "draw_order", "draw_plan", "r
 SUMMARY = "Find, price and save the order in which a problem is solved."
 EXAMPLES = """\
   dynsys plan example:humanoid --floating-base -o fd.plan.json
+  dynsys plan catalogue:panda --outputs torque,std.torque -o panda.plan.json
   dynsys plan synthetic:chain:8 --problem published:sie_friction --evaluations 9
   dynsys plan synthetic:chain:6 synthetic:chain:8 --campaign results --seeds 4 \\
       --problem published:sie_friction --evaluations 500 --workers 2"""
@@ -53,6 +61,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         " file; may be repeated with --campaign",
     )  # fmt: skip
     add_flags(parser, floating_base="free root link")
+    add_names(
+        parser,
+        "--outputs",
+        "of an estimation: what its cost is stated for, such as torque (default), std.torque",
+    )
     parser.add_argument(
         "--search-seconds", type=seconds, metavar="S", help="search an order for S seconds"
     )
@@ -94,6 +107,8 @@ def run(args: argparse.Namespace) -> int:
     if len(args.what) > 1 or len(args.problem or ()) > 1 or args.seeds > 1:
         raise ModelError("several problems or seeds need --campaign FOLDER for their results")
     request = read_request(args.what[0], (args.problem or ["fd"])[0], args.floating_base)
+    if args.plot is not None:
+        request.require_square()
     plan, progress = _planned(request, args)
     if args.output is not None:
         plan.save(args.output)
@@ -112,7 +127,7 @@ def run(args: argparse.Namespace) -> int:
         "- multiplications": told["multiplications"],
         "- additions": told["additions"],
         "- divisions": told["divisions"],
-        "best constructive order": f"{told['constructive_operations']} operations",
+        "operations without search": told["constructive_operations"],
         "pivots safe by argument": told["pivots_by_argument"],
         "pivots safe by sampling": told["pivots_by_sampling"],
         "worst sampled pivot ratio": terminal.number(told["worst_sampled_ratio"]),
@@ -140,7 +155,7 @@ def _planned(request: PlanRequest, args: argparse.Namespace) -> tuple[Plan, Prog
             measure=program_nanoseconds if args.objective == "time" else None,
             progress=progress,
         )
-        plan = request.plan(search)
+        plan = request.plan(search, args.outputs)
     return plan, latest[0] if latest else None
 
 
@@ -184,7 +199,7 @@ def _as_json(request: PlanRequest, plan: Plan, progress: Progress | None) -> dic
         "additions": plan.operations.additions,
         "divisions": plan.operations.divisions,
         "operations": plan.operations.total,
-        "constructive_operations": progress.start.total if progress else plan.operations.total,
+        "constructive_operations": plan.options.get("constructive", plan.operations.total),
         "evaluations": progress.evaluations if progress else 0,
         "pivots_by_argument": sum(p.safety == "argument" for p in plan.pivots),
         "pivots_by_sampling": len(plan.checked_pivots),
@@ -241,8 +256,7 @@ def _run_campaign(args: argparse.Namespace) -> int:
 
 def _outcome_as_json(outcome: Outcome) -> dict[str, Any]:
     result = dict(outcome.result or {})
-    for long in ("row_order", "col_order"):
-        result.pop(long, None)
+    result.pop("order", None)
     return dict(outcome.task.payload) | result | {"error": outcome.error}
 
 

@@ -6,7 +6,14 @@ import argparse
 from typing import Any
 
 from problems import terminal
-from problems.command.arguments import add_flags, add_names, add_problem, add_running, with_bar
+from problems.command.arguments import (
+    add_flags,
+    add_names,
+    add_plan,
+    add_problem,
+    add_running,
+    with_bar,
+)
 from problems.log_jobs import Finished, SolveJob
 
 __all__ = ["EXAMPLES", "SUMMARY", "add_arguments", "run"]
@@ -15,7 +22,8 @@ SUMMARY = "Estimate every sample of a log, with uncertainty."
 EXAMPLES = """\
   dynsys solve problem.yaml log.mcap -o torques.parquet
   dynsys solve catalogue:nao_slippery log.npz -o out.npz --outputs torque
-  dynsys solve problem.yaml log.parquet -o out.parquet --workers 8"""
+  dynsys solve problem.yaml log.parquet -o out.parquet --workers 8
+  dynsys solve problem.yaml log.npz -o out.npz --plan problem.plan.json"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,6 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     own = "in place of the problem's: torque, std.torque, external_wrench.BODY ..."
     add_names(parser, "--outputs", own)
+    add_plan(parser)
     add_flags(parser, allow_missing="let sensors go that the log lacks")
     add_running(parser)
 
@@ -40,7 +49,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Solve the log and say what was done."""
     outputs = tuple(args.outputs)
-    job = SolveJob(args.problem, args.log, args.output, outputs, args.chunk, args.allow_missing)
+    job = SolveJob(
+        args.problem,
+        args.log,
+        args.output,
+        outputs,
+        args.chunk,
+        args.allow_missing,
+        args.plan,
+    )
     reader = job.reader()
     made, method, left_out = reader.derived, str(reader.method), reader.not_measured
     done = with_bar(job, "solving", args)

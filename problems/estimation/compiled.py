@@ -437,8 +437,15 @@ def _fingerprints(problem: Estimation) -> tuple[Fingerprint, Fingerprint]:
 def plan_estimation(
     problem: Estimation, outputs: EstimatorOutputs, search: Search | None = None
 ) -> Plan:
-    """Order of elimination of the saddle-point system, or of LU, and what it costs."""
-    found = planned_estimator(CompiledEstimator.of(problem).spec(outputs), search=search)
+    """Cheapest order found, and what it costs; the option ``constructive`` is what the one does
+    that is found without a search.
+    """
+    spec = CompiledEstimator.of(problem).spec(outputs)
+    found = constructive = planned_estimator(spec)
+    if search is not None and not search.is_off:
+        found = planned_estimator(spec, search=search)
+        if search.measure is None:
+            found = min(found, constructive, key=lambda way: way.operations.total)
     system, layout = _fingerprints(problem)
     return Plan(
         method=found.method,
@@ -448,7 +455,10 @@ def plan_estimation(
         pivots=found.pivots,
         layout=layout,
         order=found.order,
-        options={"outputs": " ".join(outputs.names)},
+        options={
+            "outputs": " ".join(outputs.names),
+            "constructive": constructive.operations.total,
+        },
         ordering=found.ordering,
     )
 

@@ -257,15 +257,19 @@ class Estimation(AbstractProblem):
         *,
         outputs: Sequence[str] = ("torque",),
         uncertainty: Sequence[str] = (),
+        search: Search | None = None,
     ) -> Plan:
         """Order of elimination with its exact operation count and the safety of its pivots.
 
         Laws and readings are eliminated as one symmetric system, leaves first, every pivot the
         cheapest safe one; that order is not searched. As many readings as unknowns: by scalar
         LU where that system has no safe pivots, and where an order searched for in so many
-        seconds costs less.
+        seconds costs less. ``search`` says in full how to search, in place of the first three.
+        Any question about the layout executes the order; ``plan.operations`` is its cost for
+        ``outputs`` and ``uncertainty``, ``plan.options["constructive"]`` what it costs without
+        a search.
         """
-        search = Search(seconds=search_seconds, workers=workers, seed=seed)
+        search = search or Search(seconds=search_seconds, workers=workers, seed=seed)
         with said_by_the_verdict(self):
             return plan_estimation(self, EstimatorOutputs.of(outputs, uncertainty), search)
 

@@ -12,10 +12,13 @@ from scipy.sparse.csgraph import reverse_cuthill_mckee
 from scipy.sparse.linalg import splu
 
 from dynsys.errors import DynsysError
+from dynsys.plan.estimator import estimator_program
 from dynsys.plan.lu import symbolic_lu
+from dynsys.plan.operations import program_operations
 from dynsys.plan.orders.orders import OrderingContext, PivotOrder
 from dynsys.plan.orders.recursive_orders import LeafToRoot
 from dynsys.types import IntArray
+from problems.estimation.compiled import CompiledEstimator, EstimatorOutputs
 from problems.estimation.estimation import Estimation
 from problems.estimation.factors import has_cholmod
 from problems.order_comparison import Compared, compare
@@ -109,6 +112,8 @@ def orders_part(subject: Subject) -> OrdersPart:
 def _square(subject: Subject, request: PlanRequest, before: Matrix) -> OrdersPart:
     found = compare(request, states=8, seed=0, timed=False)
     rows = [OrderRow(r.name, r.fill, r.textbook, r.executed, r.note) for r in found]
+    if subject.estimation is not None and subject.estimation.executes is not None:
+        rows = [*_compiled(subject.estimation), *rows]
     name, order = _shown(request, found)
     after = None
     if order is not None:
@@ -182,7 +187,13 @@ def _compiled(estimation: Estimation) -> list[OrderRow]:
     """What the compiled estimator executes for the torques alone."""
     name = "compiled estimator, torques (ours)"
     try:
-        executed = estimation.plan(outputs=("torque",)).operations.total
+        if estimation.executes is not None:
+            name = "compiled estimator, torques, along the problem's plan (ours)"
+            order = estimation.executes.order
+            spec = CompiledEstimator.of(estimation).spec(EstimatorOutputs(("torque",)))
+            executed = program_operations(estimator_program(spec, order=order)).total
+        else:
+            executed = estimation.plan(outputs=("torque",)).operations.total
     except DynsysError as error:
         return [OrderRow(name, None, None, None, str(error).split(": ", 1)[-1])]
     return [OrderRow(name, None, None, executed)]

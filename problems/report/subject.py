@@ -8,10 +8,9 @@ from typing import final
 from dynsys.model.tree import KinematicTree
 from dynsys.system.linear_system import LinearSystem
 from problems.estimation.estimation import Estimation
-from problems.planning import FILES, PUBLISHED, PlanRequest, read_request
+from problems.planning import FILES, PlanRequest, read_request
 from problems.problem import AbstractDynamics
 from problems.problem_file import ProblemFile, load_problem
-from problems.robots import read_robot
 from sensors import Layout
 
 __all__ = ["Subject", "estimation_subject", "read_subject"]
@@ -69,18 +68,11 @@ def read_subject(spec: str, problem: str = "fd", floating_base: bool = False) ->
     """
     if spec.endswith(FILES) or spec.startswith("catalogue:"):
         file = load_problem(spec)
-        return estimation_subject(spec, file.estimation, file)
-    if problem.startswith(PUBLISHED):
-        from sensors import published
-
-        request = read_request(spec, problem, floating_base)
-        layout = getattr(published, problem.removeprefix(PUBLISHED))(request.robot)
-        return estimation_subject(spec, Estimation(request.robot, layout))
-    if problem.endswith(FILES):
-        robot = read_robot(spec, floating_base).robot
-        return estimation_subject(spec, Estimation(robot, Layout.load(problem, robot)))
+        return estimation_subject(spec, file.planned, file)
     request = read_request(spec, problem, floating_base)
-    assert request.dynamics is not None
+    if request.dynamics is None:
+        assert request.estimation is not None
+        return estimation_subject(spec, request.estimation)
     words = WORDS[request.name]
     return Subject(spec, words, request.system, None, request.dynamics, request)
 
@@ -92,6 +84,6 @@ def estimation_subject(
     rows, columns = estimation.system.shape
     request = None
     if rows == columns:
-        request = PlanRequest(spec, estimation.system, ("torque",))
+        request = PlanRequest(spec, estimation)
     words = "estimation from sensors"
     return Subject(spec, words, estimation.system, estimation, None, request, file)

@@ -121,7 +121,10 @@ def listing(folder: Folder) -> dict[str, list[str]]:
 def save(
     problem: ProblemFile, layout: Layout, folder: Folder, name: str, overwrite: bool
 ) -> Path:
-    """Write a problem file with this layout in place; its other sections are kept."""
+    """Write a problem file with this layout in place; its other sections are kept.
+
+    But for the plan, which is of the layout that was there before.
+    """
     if not name.lower().endswith(LAYOUTS):
         name = f"{name}.yaml"
     path = folder.file(name, LAYOUTS)
@@ -130,7 +133,9 @@ def save(
     spec = robot_spec(problem)
     if not spec.startswith(NAMED) and folder.holds(spec):
         spec = str(Path(spec).relative_to(folder.path))
-    written = replace(problem, robot=spec, layout=layout_content(layout), path=str(path))
+    written = replace(
+        problem, robot=spec, layout=layout_content(layout), plan="", path=str(path)
+    )
     written.estimation  # noqa: B018 - what cannot be read back is not written
     save_problem(written, path)
     return path
@@ -146,7 +151,9 @@ def open_problem(folder: Folder, name: str, current: ProblemFile) -> ProblemFile
     root = read_yaml(path)
     sections = root.mapping("a layout or problem file")
     if "robot" not in sections:
-        opened = replace(current, layout=name, path=str(path), robot=robot_spec(current))
+        opened = replace(
+            current, layout=name, plan="", path=str(path), robot=robot_spec(current)
+        )
     else:
         opened = load_problem(path)
         spec = robot_spec(opened)

@@ -8,7 +8,6 @@ import pickle
 import signal
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -24,7 +23,6 @@ from dynsys.plan.orders.orders import OrderingContext, PivotOrder
 from dynsys.plan.orders.recursive_orders import LeafToRoot, RootToLeaf
 from dynsys.plan.orders.restarts import Weights, tree_potentials
 from dynsys.plan.pivots import sampled_ratios
-from dynsys.plan.plan import Plan
 from dynsys.plan.search import search as search_generations
 from dynsys.plan.search.exhaustive import least_operations
 from dynsys.plan.search.local import Task, by_blocks, neighbour, run_task
@@ -36,7 +34,6 @@ from dynsys.plan.search.search import (
     Search,
     constructive,
     search_order,
-    search_plan,
 )
 from dynsys.resumable import executor
 from dynsys.system.laws import known, known_inputs
@@ -262,21 +259,6 @@ def test_measured_time_as_objective(problem: SearchProblem, cells: LinearSystem)
     result = search_order(problem, Search(evaluations=100, measure=program_nanoseconds), cells)
     assert 10 < result.best.cost < 1e6
     assert result.best.cost <= result.constructive.cost
-
-
-@pytest.mark.slow
-def test_plan_of_a_search(cells: LinearSystem, tmp_path: Path) -> None:
-    plan = search_plan(cells, "load cells", Search(evaluations=300), outputs=("torque",))
-    plan.save(tmp_path / "plan.json")
-    again = Plan.load(tmp_path / "plan.json")
-    assert again.order == plan.order and again.operations == plan.operations
-    again.check(cells.robot, plan.problem)
-    assert "300 evaluations, seed 0" in again.ordering
-    assert again.options["outputs"] == "torque"
-    assert all(pivot.ratio and pivot.ratio >= 1e-3 for pivot in again.checked_pivots)
-    assert search_plan(cells, "load cells", outputs=("torque",)).operations.total >= (
-        plan.operations.total
-    )
 
 
 def test_bad_workers_and_schedulers() -> None:

@@ -1,6 +1,5 @@
 """Search: pivot orders that cost less than any constructive one, found offline.
 
-    search_plan   a plan of a system; its order by
     search_order  constructive orders first, then generations of runs until time is up
     Generations   each has the same runs however many workers share them, every one begins at
                   one of the best orders of the generations before, and they are merged in the
@@ -27,15 +26,12 @@ from dynsys.errors import (
     StructurallySingularError,
     UnavailableOrdering,
 )
-from dynsys.plan.fingerprint import Fingerprint, fingerprint_problem, fingerprint_robot
 from dynsys.plan.operations import Operations
 from dynsys.plan.orders.dulmage_mendelsohn import BlockTriangular
 from dynsys.plan.orders.libraries import library_orderings
 from dynsys.plan.orders.markowitz import Markowitz
 from dynsys.plan.orders.orders import AbstractOrdering, OrderingContext
 from dynsys.plan.orders.recursive_orders import LeafToRoot, RootToLeaf
-from dynsys.plan.pivots import planned_pivots
-from dynsys.plan.plan import Plan
 from dynsys.plan.search.local import (
     Candidate,
     Measure,
@@ -48,7 +44,6 @@ from dynsys.plan.search.local import (
 from dynsys.plan.search.price import SearchProblem
 from dynsys.resumable import Serial, executor
 from dynsys.system.linear_system import LinearSystem
-from dynsys.system.unknowns import UnknownKind
 
 __all__ = [
     "Generations",
@@ -57,7 +52,6 @@ __all__ = [
     "SearchResult",
     "constructive",
     "search_order",
-    "search_plan",
 ]
 
 
@@ -120,49 +114,6 @@ class SearchResult:
     evaluations: int
     seconds: float
     interrupted: bool
-
-
-def search_plan(
-    system: LinearSystem,
-    kind: str,
-    search: Search | None = None,
-    *,
-    outputs: Sequence[UnknownKind] = ("torque", "qdd"),
-    layout: Fingerprint | None = None,
-) -> Plan:
-    """Plan of a square system by scalar elimination, method "lu", order found by search.
-
-    Parameters
-    ----------
-    system : as many equations as unknowns.
-    kind : name of the problem, for its fingerprint.
-    search : how long and with whom; None takes the best constructive order.
-    outputs : kinds of unknowns that are wanted; what they do not need costs nothing.
-    layout : fingerprint of the sensors, if there are any.
-
-    Raises
-    ------
-    StructurallySingularError, SingularSystemError
-        if no order eliminates the system.
-    """
-    search = search or Search()
-    problem = SearchProblem.of(system, outputs, seed=search.seed)
-    result = search_order(problem, search, system)
-    best = result.best
-    found = best.origin
-    if result.evaluations:
-        found += f", search of {result.evaluations} evaluations, seed {search.seed}"
-    return Plan(
-        method="lu",
-        robot=fingerprint_robot(system.robot),
-        problem=fingerprint_problem(kind, system),
-        operations=best.operations,
-        pivots=planned_pivots(system, best.order, OrderingContext(system, problem.values)),
-        layout=layout,
-        order=best.order,
-        options={"outputs": " ".join(outputs)},
-        ordering=found,
-    )
 
 
 def search_order(

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from dynsys.errors import LayoutError
+from dynsys.errors import KernelBuildError, LayoutError
 from dynsys.model import synthetic
 from dynsys.plan.plan import Plan
+from dynsys.plan.search.search import Search
 from problems.command.main import main
+from problems.order_comparison import compare
 from problems.planning import read_request
 from sensors import Layout, published
 
@@ -55,7 +57,7 @@ def test_plan_for_people_and_pictures(
 ) -> None:
     pytest.importorskip("matplotlib")
     assert main(["plan", *CELLS, "--plot", str(tmp_path)]) == 0
-    assert "best constructive order" in capsys.readouterr().out
+    assert "operations without search" in capsys.readouterr().out
     assert (tmp_path / "plan.png").stat().st_size > 10_000
 
 
@@ -67,8 +69,11 @@ def test_layout_files_are_problems(tmp_path: Path) -> None:
     assert request.system.shape == (100, 100) and request.dynamics is None
     few = Layout(robot, published.sie_friction(robot).sensors[:-1])
     few.save(path)
+    request = read_request("synthetic:auto_tree:5:1:1.5:1", str(path))
     with pytest.raises(LayoutError, match="95 equations for 100 unknowns"):
-        read_request("synthetic:auto_tree:5:1:1.5:1", str(path))
+        compare(request, states=2, seed=0, timed=False)
+    with pytest.raises(KernelBuildError, match="do not determine every unknown"):
+        request.plan(Search())
 
 
 @pytest.mark.parametrize(
