@@ -112,8 +112,14 @@ def estimator_program(
     """
     if order is None:
         return planned_estimator(spec, dtype).program
-    with np.errstate(all="ignore"):  # an order that is not ours may divide by anything
-        program = EXECUTORS[type(order)](spec, order, dtype)
+    try:
+        with np.errstate(all="ignore"):  # an order that is not ours may divide by anything
+            program = EXECUTORS[type(order)](spec, order, dtype)
+    except ZeroDivisionError:
+        raise PlanMismatchError(
+            f"the order of the plan ({order.method}) cannot be executed: a pivot is zero at"
+            " every state. Make a new plan"
+        ) from None
     if failures(program, spec) >= CHECKS // 2:
         raise PlanMismatchError(
             f"the order of the plan ({order.method}) answers less than half of the sampled"

@@ -21,6 +21,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from dynsys.errors import SingularSystemError
 from dynsys.jit import Loop
 from dynsys.plan.lu import entries_by_row, factor_and_solve
 from dynsys.plan.operations import Operations, program_operations
@@ -200,13 +201,22 @@ class SearchProblem:
         return program_operations(self.program(order))
 
     def program(self, order: PivotOrder) -> Program:
-        """Simplified program of the wanted unknowns from (q, qd, y)."""
+        """Simplified program of the wanted unknowns from (q, qd, y).
+
+        Raises
+        ------
+        SingularSystemError
+            if a pivot of the order is zero at every state.
+        """
         graph = Graph()
         scalars = _replayed(self.assembly, graph)
         n_entries = self.pattern.nnz
         rows = entries_by_row(self.pattern, scalars[:n_entries])
         x = factor_and_solve(rows, scalars[n_entries:], order).x
-        return simplify(graph.program([x[c] for c in self.outputs.tolist()]), self.samples)
+        try:
+            return simplify(graph.program([x[c] for c in self.outputs.tolist()]), self.samples)
+        except ZeroDivisionError:
+            raise SingularSystemError("a pivot of the order is zero at every state") from None
 
     # ---- safety --------------------------------------------------------------------------
 

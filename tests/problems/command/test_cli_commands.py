@@ -158,7 +158,7 @@ def test_export_as_json_with_outputs(
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        (["--problem", "published:sie"], "do not determine every unknown"),
+        (["--problem", "published:sie"], "leave something unseen"),
         (["--outputs", "torqe"], "torqe"),
         (["--name", "two words"], "two words"),
     ],
