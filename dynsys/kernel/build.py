@@ -4,15 +4,21 @@ The key of an entry names everything the machine code depends on: what the progr
 from (the robot's numbers, what is known, what is asked), signature, dtype, processor, LLVM and
 the sources of dynsys itself. A loaded kernel must reproduce the reference states stored beside
 it before it is used; otherwise the entry is thrown away and built anew.
+
+Code for one state and code for batches are entries of their own, each compiled when it is first
+needed; the program is stored beside the first, so that nothing is planned twice.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import astuple
 from functools import cache as remember
+from functools import partial
 from pathlib import Path
+from typing import Any, TypeAlias, final
 
 import llvmlite
 import numpy as np
@@ -21,7 +27,7 @@ from numpy.typing import NDArray
 from dynsys.errors import DynsysError
 from dynsys.kernel.cache import Entry, KernelCache, fingerprint
 from dynsys.kernel.kernel import Kernel
-from dynsys.kernel.llvm.computation import AbstractComputation, compile_computation
+from dynsys.kernel.llvm.computation import AbstractComputation, Part, compile_computation
 from dynsys.kernel.llvm.target import Target, host
 from dynsys.model.tree import KinematicTree
 from dynsys.plan.estimator import estimator_program
@@ -176,7 +182,8 @@ def build_kernel(
     """Compile and load without a cache, at most ``segment`` operations in one function."""
     code = compile_computation(computation, signature, dtype, target or host(), segment)
     kernel = Kernel(code, signature, dtype)
-    kernel.operations = _counted(computation)
+    if isinstance(computation, Program):
+        kernel.operations = program_operations(computation)
     return kernel
 
 
@@ -197,62 +204,136 @@ def kernel_from(
     stored for verification, to the relative ``agreement`` of a loaded kernel with extended
     precision.
     """
-    agreement = agreement or AGREEMENT[dtype]
-    cache = cache if cache is not None else KernelCache()
-    target = host()
-    key = fingerprint(
-        "kernel",
-        *made_from,
-        repr(signature),
-        dtype,
-        target.key,
-        llvmlite.__version__,
-        _sources(),
-    )
-    entry = cache.get(key)
-    if entry is not None:
-        kernel = _verified(entry, signature, dtype, agreement)
-        if kernel is not None:
-            return kernel
-        cache.remove(key)
-    made = program()
-    code = compile_computation(made, signature, dtype, target)
-    inputs = (states() if callable(states) else states).astype(np.float64)
-    with np.errstate(all="ignore"):  # NaN where a watched pivot vanishes
-        outputs = made.evaluate(inputs.astype(np.longdouble)).astype(np.float64)
-    counted = _counted(made)
-    metadata = {"operations": None if counted is None else astuple(counted)}
-    cache.put(key, code, metadata, {"inputs": inputs, "outputs": outputs})
-    kernel = Kernel(code, signature, dtype)
-    kernel.operations = counted
-    return kernel
+    stored = _Stored(made_from, signature, dtype, agreement, cache)
+    return stored.kernel() or stored.built(program(), states() if callable(states) else states)
 
 
-def _counted(computation: Program | AbstractComputation) -> Operations | None:
-    """Operations of a program; matrices made by loops are not counted."""
-    return program_operations(computation) if isinstance(computation, Program) else None
+Arrays: TypeAlias = "Mapping[str, NDArray[Any]]"
 
 
-def _verified(
-    entry: Entry, signature: Signature, dtype: str, agreement: float
-) -> Kernel | None:
-    """The loaded kernel if it reproduces its reference states, else None."""
-    inputs, expected = entry.arrays.get("inputs"), entry.arrays.get("outputs")
-    counted = entry.metadata.get("operations")
-    if inputs is None or expected is None or inputs.shape[1:] != (signature.n_inputs,):
-        return None
-    if expected.shape != (len(inputs), signature.n_outputs):
-        return None
-    try:
-        kernel = Kernel(entry.payload, signature, dtype)
-        kernel.operations = None if counted is None else Operations(*counted)
+@final
+class _Stored:
+    """The entries of one kernel in a cache: what loads it, what makes and keeps it."""
+
+    def __init__(
+        self,
+        made_from: tuple[object, ...],
+        signature: Signature,
+        dtype: str,
+        agreement: float | None,
+        cache: KernelCache | None,
+    ) -> None:
+        self._signature, self._dtype = signature, dtype
+        self._agreement = agreement or AGREEMENT[dtype]
+        self._cache = cache if cache is not None else KernelCache()
+        self._target = host()
+        kind = repr(signature), dtype, self._target.key, llvmlite.__version__, _sources()
+        self._key = fingerprint("kernel", *made_from, *kind)
+
+    def kernel(self) -> Kernel | None:
+        """The kernel if it is stored and reproduces its reference states, else None."""
+        entry = self._cache.get(self._key)
+        if entry is None:
+            return None
+        kernel = self._verified(entry)
+        if kernel is None:
+            self._cache.remove(self._key)
+        return kernel
+
+    def built(
+        self, made: Program | AbstractComputation, states: NDArray[np.longdouble]
+    ) -> Kernel:
+        """Compile what was made, keep it, and load it; batches of a program when asked for."""
+        inputs = states.astype(np.float64)
+        with np.errstate(all="ignore"):  # NaN where a watched pivot vanishes
+            outputs = made.evaluate(inputs.astype(np.longdouble)).astype(np.float64)
+        arrays = {"inputs": inputs, "outputs": outputs}
+        counted: Operations | None = None  # matrices made by loops are not counted
+        parts: tuple[Part, ...] = ("one", "batch")
+        if isinstance(made, Program):
+            counted, parts, arrays = program_operations(made), ("one",), arrays | _packed(made)
+        code = self._compiled(made, *parts)
+        metadata = {"operations": None if counted is None else astuple(counted)}
+        self._cache.put(self._key, code, metadata, arrays)
+        kernel = self._loaded(code, arrays)
+        kernel.operations = counted
+        return kernel
+
+    def _compiled(self, made: Program | AbstractComputation, *parts: Part) -> bytes:
+        signature, dtype, target = self._signature, self._dtype, self._target
+        return compile_computation(made, signature, dtype, target, parts=parts)
+
+    def _loaded(self, code: bytes, arrays: Arrays) -> Kernel:
+        """Kernel whose code for batches, if it has none of its own, is found when needed."""
+        later = partial(self._batch, code, arrays) if "op" in arrays else None
+        return Kernel(code, self._signature, self._dtype, later)
+
+    def _batch(self, code: bytes, arrays: Arrays) -> bytes:
+        """Code for batches beside ``code`` for one state: stored and right, or made now."""
+        key = fingerprint("batch", self._key)
+        entry = self._cache.get(key)
+        if entry is not None:
+            stored = entry.payload
+            with suppress(DynsysError):
+                kernel = Kernel(code, self._signature, self._dtype, lambda: stored)
+                if self._agrees(kernel, arrays, rows=True):
+                    return stored
+            self._cache.remove(key)
+        made = self._compiled(_unpacked(arrays, self._signature), "batch")
+        self._cache.put(key, made)
+        return made
+
+    def _verified(self, entry: Entry) -> Kernel | None:
+        """The loaded kernel if it reproduces its reference states, else None."""
+        counted = entry.metadata.get("operations")
+        try:
+            kernel = self._loaded(entry.payload, entry.arrays)
+            kernel.operations = None if counted is None else Operations(*counted)
+            is_right = self._agrees(kernel, entry.arrays, rows="op" not in entry.arrays)
+        except DynsysError:
+            return None
+        return kernel if is_right else None
+
+    def _agrees(self, kernel: Kernel, arrays: Arrays, *, rows: bool) -> bool:
+        """Whether a kernel reproduces its reference states, as rows or one by one."""
+        inputs, expected = arrays.get("inputs"), arrays.get("outputs")
+        signature = self._signature
+        if inputs is None or expected is None or inputs.shape[1:] != (signature.n_inputs,):
+            return False
+        if expected.shape != (len(inputs), signature.n_outputs):
+            return False
         cuts = np.cumsum([size for _, size in signature.inputs])[:-1]
-        got, _ = kernel.batch(*np.split(inputs, cuts, axis=1))
-    except DynsysError:
-        return None
-    scale = np.abs(expected).max(initial=0.0)
-    same = np.abs(np.hstack(got) - expected).max(initial=0.0) <= agreement * scale
-    return kernel if same else None
+        parts = np.split(inputs, cuts, axis=1)
+        if rows:
+            got = np.hstack(kernel.batch(*parts)[0])
+        else:
+            each = [kernel.one(*state)[0] for state in zip(*parts, strict=True)]
+            got = np.array([np.concatenate(outputs) for outputs in each])
+        scale = np.nanmax(np.abs(expected), initial=0.0)
+        missed = np.nanmax(np.abs(got - expected), initial=0.0)
+        same_gaps = np.array_equal(np.isnan(got), np.isnan(expected))
+        return bool(missed <= self._agreement * scale) and same_gaps
+
+
+def _packed(program: Program) -> dict[str, NDArray[Any]]:
+    """A program as arrays that can be stored; constants in two parts, for they are extended."""
+    high = program.constants.astype(np.float64)
+    low = (program.constants - high).astype(np.float64)
+    nodes = {"op": program.op, "left": program.left, "right": program.right}
+    return nodes | {"constants": np.stack([high, low]), "results": program.outputs}
+
+
+def _unpacked(arrays: Arrays, signature: Signature) -> Program:
+    """The program that was stored."""
+    high, low = arrays["constants"].astype(np.longdouble)
+    return Program(
+        arrays["op"],
+        arrays["left"],
+        arrays["right"],
+        np.asarray(high + low, dtype=np.longdouble),
+        arrays["results"],
+        signature.n_inputs,
+    )
 
 
 @remember

@@ -9,15 +9,16 @@ and keeps the machine code on disk. :mod:`dynsys.kernel.calls` is how it is call
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any, Protocol, final
 
 from numpy.typing import ArrayLike
 
 from dynsys.kernel.arguments import FloatArray
 from dynsys.kernel.calls import AbstractCompiledKernel, Answer
-from dynsys.kernel.llvm.target import load_object
-from dynsys.kernel.python_entry import CHUNK, call_function, rows_function, share
+from dynsys.kernel.llvm.target import FUNCTIONS, load_object
+from dynsys.kernel.python_entry import CHUNK, FastCall, call_function, rows_function, share
 from dynsys.plan.operations import Operations
 from dynsys.program.signature import Signature
 
@@ -50,16 +51,28 @@ class Kernel(AbstractCompiledKernel):
 
     length_words = "{} numbers, got an array"
 
-    def __init__(self, code: bytes, signature: Signature, dtype: str = "float64") -> None:
+    def __init__(
+        self,
+        code: bytes,
+        signature: Signature,
+        dtype: str = "float64",
+        batch: Callable[[], bytes] | None = None,
+    ) -> None:
         super().__init__(signature, dtype, dtype, CHUNK)
-        self._loaded = load_object(code)
+        self._batch = batch  # gives the code for batches when it is needed; None: in ``code``
+        self._loaded = load_object(code, FUNCTIONS if batch is None else FUNCTIONS[:2])
         self.fast = call_function(self._loaded, signature, dtype)
-        self._rows = rows_function(self._loaded, signature, dtype)
+
+    @cached_property
+    def _rows(self) -> FastCall:
+        of_batch = self._batch
+        loaded = self._loaded if of_batch is None else load_object(of_batch(), FUNCTIONS[2:])
+        return rows_function(loaded, self.signature, self.dtype.name)
 
     @property
     def address(self) -> int:
         """Address of ``void one(in0, ..., out0, ...)``; valid while this object lives."""
-        return self._loaded.one
+        return self._loaded.address["one"]
 
     def _fast_rows(self, arrays: Sequence[Any], part: int, parts: int) -> bool | None:
         return self._rows(share(part, parts), *arrays)

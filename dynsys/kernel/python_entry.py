@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeAlias, final
@@ -32,7 +32,6 @@ from dynsys.kernel.arguments import all_usable
 from dynsys.kernel.llvm.text import (
     Lines,
     VectorType,
-    finite_function,
     row_addresses,
     row_arguments,
     row_parameters,
@@ -84,7 +83,7 @@ def emit_call(signature: Signature, dtype: str) -> str:
     finite = _all_finite(run, t, signature, data[len(signature.inputs) :])
     result = run.let(f"select i1 {finite}, i64 {TRUE}, i64 {FALSE}")
     checks = ((types, right_types), (arrays, usable))
-    return finite_function(dtype) + _entry("call", len(objects), checks, run, result)
+    return _entry("call", len(objects), checks, run, result)
 
 
 def _check_vectors(
@@ -369,21 +368,20 @@ class _MethodDef(ctypes.Structure):
 class LoadedCode:
     """Addresses of the functions of a kernel; the code lives as long as this object."""
 
-    one: int
-    share: int
-    call: int
-    rows: int
+    address: Mapping[str, int]
     keep: Any  # the JIT library and its tracker
 
 
 def call_function(loaded: LoadedCode, signature: Signature, dtype: str) -> FastCall:
     """``call`` as a Python function."""
-    return _builtin(loaded.call, loaded) or portable_call(signature, dtype, loaded.one)
+    at = loaded.address
+    return _builtin(at["call"], loaded) or portable_call(signature, dtype, at["one"])
 
 
 def rows_function(loaded: LoadedCode, signature: Signature, dtype: str) -> FastCall:
     """``rows`` as a Python function."""
-    return _builtin(loaded.rows, loaded) or portable_rows(signature, dtype, loaded.share)
+    at = loaded.address
+    return _builtin(at["rows"], loaded) or portable_rows(signature, dtype, at["share"])
 
 
 def _builtin(address: int, keep: Any) -> FastCall | None:

@@ -86,6 +86,28 @@ def test_code_that_computes_something_else_is_not_used(tmp_path: Path) -> None:
     assert_right(KernelCache(tmp_path / "kernels"))
 
 
+def rows(cache: KernelCache) -> np.ndarray:
+    kernel = dynamics_kernel(ROBOT, ALL, "qdd", ("torque",), cache=cache)
+    return kernel.batch(*[np.ones((3, 4))] * 3)[0][0]
+
+
+def test_code_for_batches_is_compiled_when_there_is_one(tmp_path: Path) -> None:
+    """From the stored program: nothing is recorded again, whichever process asks for it."""
+    cache = KernelCache(tmp_path / "kernels")
+    torque(cache)
+    first = only_entry(cache)
+    for hits in (1, 2):  # of the code for one state; then of both
+        again = KernelCache(tmp_path / "kernels")
+        np.testing.assert_allclose(rows(again), [expected()] * 3, rtol=1e-12)
+        assert again.status().hits == hits
+        assert len(list(first.parent.glob("*.kernel"))) == 2
+    (other,) = set(first.parent.glob("*.kernel")) - {first}
+    wrong = cache.get(first.stem)
+    assert wrong is not None
+    cache.put(other.stem, wrong.payload)  # code, but not for batches
+    np.testing.assert_allclose(rows(cache), [expected()] * 3, rtol=1e-12)
+
+
 COMPILE = """
 import sys
 from tests.kernel.test_build import assert_right

@@ -11,8 +11,9 @@ Python entries to both (:mod:`dynsys.kernel.python_entry`). Three kinds of compu
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, final
+from typing import Literal, Protocol, TypeAlias, final
 
 import numpy as np
 
@@ -21,7 +22,13 @@ from dynsys.kernel.llvm.batch import emit_batch
 from dynsys.kernel.llvm.one import emit_one
 from dynsys.kernel.llvm.sincos import repair_function
 from dynsys.kernel.llvm.target import Target, compile_object
-from dynsys.kernel.llvm.text import VectorType, row_addresses, row_arguments, row_parameters
+from dynsys.kernel.llvm.text import (
+    VectorType,
+    finite_function,
+    row_addresses,
+    row_arguments,
+    row_parameters,
+)
 from dynsys.kernel.python_entry import emit_call, emit_rows
 from dynsys.kernel.schedule import make_schedule
 from dynsys.program.program import Program
@@ -32,6 +39,7 @@ __all__ = [
     "AbstractComputation",
     "AbstractTail",
     "MatrixProgram",
+    "Part",
     "check_dtype",
     "compile_computation",
     "each_row",
@@ -40,6 +48,9 @@ __all__ = [
 ]
 
 DTYPES = ("float64", "float32")
+
+Part: TypeAlias = Literal["one", "batch"]
+PARTS: tuple[Part, ...] = ("one", "batch")
 
 SEGMENT_ONE = 1000
 SEGMENT_BATCH = 800
@@ -68,11 +79,15 @@ def compile_computation(
     dtype: str,
     target: Target,
     segment: int | None = None,
+    parts: Sequence[Part] = PARTS,
 ) -> bytes:
-    """Object code of a kernel, at most ``segment`` operations of a program in one function."""
+    """Object code of a kernel, at most ``segment`` operations of a program in one function.
+
+    ``parts`` of a program's kernel can be compiled apart from each other.
+    """
     check_dtype(dtype)
     if isinstance(computation, Program):
-        text = program_text(computation, signature, dtype, target, segment)
+        text = program_text(computation, signature, dtype, target, segment, parts)
     else:
         text = computation.module(signature, dtype, target)
     return compile_object(text, target)
@@ -90,8 +105,9 @@ def program_text(
     dtype: str,
     target: Target,
     segment: int | None = None,
+    parts: Sequence[Part] = PARTS,
 ) -> str:
-    """LLVM text of all functions of a program's kernel.
+    """LLVM text of the functions of a program's kernel.
 
     Raises
     ------
@@ -107,9 +123,9 @@ def program_text(
     if not signature.inputs or not signature.outputs:
         raise KernelBuildError("a kernel needs at least one input and one output group")
     text, scratch_bytes = _straight_line(
-        program, signature, dtype, target, ("one", "batch"), segment
+        program, signature, dtype, target, {part: part for part in parts}, segment
     )
-    return kernel_text(text, signature, dtype, target, scratch_bytes)
+    return kernel_text(text, signature, dtype, target, scratch_bytes, parts)
 
 
 def _straight_line(
@@ -117,32 +133,36 @@ def _straight_line(
     signature: Signature,
     dtype: str,
     target: Target,
-    names: tuple[str, str],
+    names: Mapping[Part, str],
     segment: int | None = None,
 ) -> tuple[str, int]:
-    """Text of a program for one state and for a batch, and the scratch that a batch needs."""
-    one = emit_one(
-        make_schedule(program, segment or SEGMENT_ONE), signature, dtype, target, names[0]
-    )
-    batch, scratch_bytes = emit_batch(
-        make_schedule(program, segment or SEGMENT_BATCH), signature, dtype, target, names[1]
-    )
-    return one + batch, scratch_bytes
+    """Text of parts of a program, by the names of their functions; scratch of the batch."""
+    text, scratch_bytes = "", 0
+    if "one" in names:
+        schedule = make_schedule(program, segment or SEGMENT_ONE)
+        text = emit_one(schedule, signature, dtype, target, names["one"])
+    if "batch" in names:
+        schedule = make_schedule(program, segment or SEGMENT_BATCH)
+        batch, scratch_bytes = emit_batch(schedule, signature, dtype, target, names["batch"])
+        text += batch
+    return text, scratch_bytes
 
 
 def kernel_text(
-    text: str, signature: Signature, dtype: str, target: Target, scratch_bytes: int
+    text: str,
+    signature: Signature,
+    dtype: str,
+    target: Target,
+    scratch_bytes: int,
+    parts: Sequence[Part] = PARTS,
 ) -> str:
     """Text of a kernel from that of ``one`` and ``batch``, which needs so much scratch."""
-    return "".join(
-        (
-            f'target triple = "{target.triple}"\n',
-            repair_function(dtype),
-            text,
-            emit_call(signature, dtype),
-            emit_rows(signature, dtype, scratch_bytes),
-        )
+    entries = (
+        (emit_call(signature, dtype) if "one" in parts else ""),
+        (emit_rows(signature, dtype, scratch_bytes) if "batch" in parts else ""),
     )
+    head = f'target triple = "{target.triple}"\n', repair_function(dtype)
+    return "".join((*head, text, finite_function(dtype), *entries))
 
 
 def each_row(name: str, parameters: str, work: str, output: str, size: int) -> str:
@@ -218,9 +238,8 @@ class MatrixProgram:
         """LLVM text of all functions of a kernel; ``signature`` has one output."""
         tail, t = self.tail, VectorType(dtype, 1)
         inner = Signature(signature.inputs, (("head", tail.n_head),))
-        heads, bytes_of_head = _straight_line(
-            self.head, inner, dtype, target, ("head", "head_batch")
-        )
+        names: dict[Part, str] = {"one": "head", "batch": "head_batch"}
+        heads, bytes_of_head = _straight_line(self.head, inner, dtype, target, names)
         head_bytes = -(-bytes_of_head // 64) * 64
         scratch_bytes = head_bytes + t.size * (ROWS * tail.n_head + tail.n_work)
         functions = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import ctypes.util
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -14,6 +15,7 @@ from dynsys.errors import KernelBuildError
 from dynsys.kernel.python_entry import RUNTIME_PLACES, LoadedCode, runtime_addresses
 
 __all__ = [
+    "FUNCTIONS",
     "Target",
     "aarch64",
     "compile_object",
@@ -99,7 +101,8 @@ def aarch64() -> Target:
 
 # ---- LLVM text to object code (bytes), object code to callable addresses ---------------------
 
-_FUNCTIONS = ("one", "share", "call", "rows", "runtime")
+FUNCTIONS = ("one", "call", "share", "rows")
+"""What a kernel exports, for one state and for batches."""
 
 
 def compile_object(text: str, target: Target, *, level: int = 1) -> bytes:
@@ -132,8 +135,8 @@ def compile_object(text: str, target: Target, *, level: int = 1) -> bytes:
         ) from error
 
 
-def load_object(code: bytes) -> LoadedCode:
-    """Load object code made by :func:`compile_object` into this process.
+def load_object(code: bytes, functions: Sequence[str] = FUNCTIONS) -> LoadedCode:
+    """Load object code made by :func:`compile_object`, which has ``functions``.
 
     Raises
     ------
@@ -145,7 +148,7 @@ def load_object(code: bytes) -> LoadedCode:
     try:
         jit = llvm.create_lljit_compiler()
         builder = llvm.JITLibraryBuilder().add_object_img(code)
-        for name in _FUNCTIONS:
+        for name in (*functions, "runtime"):
             builder.export_symbol(name)
         tracker = builder.link(jit, "kernel")
     except RuntimeError as error:
@@ -156,8 +159,7 @@ def load_object(code: bytes) -> LoadedCode:
     table = (ctypes.c_void_p * RUNTIME_PLACES).from_address(tracker["runtime"])
     for place, address in zip(range(RUNTIME_PLACES), addresses, strict=True):
         table[place] = address
-    one, share, call, rows = (tracker[name] for name in _FUNCTIONS[:-1])
-    return LoadedCode(one, share, call, rows, (tracker, jit))
+    return LoadedCode({name: tracker[name] for name in functions}, (tracker, jit))
 
 
 def _libm_addresses() -> list[int]:
