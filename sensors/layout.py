@@ -20,13 +20,18 @@ from dynsys.model.tree import KinematicTree
 from dynsys.plan.fingerprint import fingerprint_robot
 from dynsys.system.equations import EquationBlock
 from dynsys.system.unknowns import UnknownLayout
-from dynsys.types import Array, ArrayLike, BoolArray, float_array
+from dynsys.types import Array, ArrayLike, BoolArray, IntArray, float_array
 from sensors.correlations import Correlation, check_correlations, sparse_blocks
 from sensors.files import read_entries, save_entries
 from sensors.sensor import AbstractSensor, SensorRows
 from sensors.yaml_input import Item, read_yaml
 
 __all__ = ["Layout"]
+
+PACKERS = 16
+"""Orders of names whose places in y are kept."""
+PLAIN = frozenset({float, int, np.float64, np.float32, np.int64, np.ndarray})
+"""Types that hide nothing, such as a mask."""
 
 
 @final
@@ -192,7 +197,7 @@ class Layout:
         sizes = (rows.size for rows in self._rows)
         return MappingProxyType(dict(zip(self.names, sizes, strict=True)))
 
-    @property
+    @cached_property
     def size(self) -> int:
         """Length of y."""
         return sum(self.sizes.values())
@@ -299,6 +304,10 @@ class Layout:
         LayoutError
             unknown or missing name, wrong length.
         """
+        if missing is None:
+            y = self._packed_again(values)
+            if y is not None:
+                return y
         for name in values:
             self._index(name)  # refuses names that are none
         given = {name: _reading(name, x, self.sizes[name]) for name, x in values.items()}
@@ -318,7 +327,21 @@ class Layout:
                         f" {where.stop - where.start} numbers to go without"
                     )
                 y[..., where] = missing
+        if missing is None and not counts and len(self._packers) < PACKERS:
+            self._packers[tuple(values)] = _Packer.of(self, tuple(values))
         return y
+
+    @cached_property
+    def _packers(self) -> dict[tuple[str, ...], _Packer]:
+        """How one sample is packed, by the names it was given with: found once, used often."""
+        return {}
+
+    def _packed_again(self, values: Mapping[str, ArrayLike]) -> Array | None:
+        """Return y (size,) from names that have been seen before; None if that does not do."""
+        if type(values) is not dict:
+            return None
+        packer = self._packers.get(tuple(values))
+        return None if packer is None else packer.packed(tuple(values.values()))
 
     def unpack(self, y: ArrayLike) -> dict[str, Array]:
         """Readings by sensor name from y (..., size)."""
@@ -345,6 +368,67 @@ class Layout:
 def _bytes(*arrays: ArrayLike) -> bytes:
     parts = [np.ravel(np.asarray(array, dtype=np.float64)) for array in arrays]
     return np.concatenate(parts).astype("<f8").tobytes()
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Packer:
+    """Where the values of one order of names go: single numbers at once, vectors at once.
+
+    Attributes
+    ----------
+    template : y (size,) where nothing is given.
+    one, many : numbers of the values of sensors of one row, and of the others.
+    one_at, many_at : their places in y; ``lengths`` of the others.
+    """
+
+    template: Array
+    one: list[int]
+    one_at: IntArray
+    many: list[int]
+    many_at: IntArray
+    lengths: list[int]
+
+    @staticmethod
+    def of(layout: Layout, names: tuple[str, ...]) -> _Packer:
+        """Packer of readings that come in this order."""
+        rows = np.arange(layout.size)
+        where = [rows[layout.slice(name)] for name in names]
+        one = [k for k, at in enumerate(where) if len(at) == 1]
+        many = [k for k, at in enumerate(where) if len(at) != 1]
+        none = [np.zeros(0, dtype=np.intp)]
+        return _Packer(
+            layout.constants,
+            one,
+            np.concatenate([*none, *(where[k] for k in one)]),
+            many,
+            np.concatenate([*none, *(where[k] for k in many)]),
+            [len(where[k]) for k in many],
+        )
+
+    def packed(self, values: tuple[Any, ...]) -> Array | None:
+        """Return y (size,); None if some value is no plain number or vector of its length."""
+        if not PLAIN.issuperset(map(type, values)):
+            return None
+        y = self.template.copy()
+        try:
+            if self.one:
+                numbers = np.array([values[k] for k in self.one])
+                is_plain = numbers.dtype.kind in "fiub" and numbers.ndim <= 2
+                if not is_plain or numbers.size != len(self.one):
+                    return None
+                y[self.one_at] = numbers.ravel()
+            if self.many:
+                vectors = [values[k] for k in self.many]
+                flat = np.concatenate(vectors)
+                if flat.dtype.kind not in "fiub" or flat.ndim != 1:
+                    return None
+                if list(map(len, vectors)) != self.lengths:
+                    return None
+                y[self.many_at] = flat
+        except (TypeError, ValueError):
+            return None
+        return y
 
 
 def _reading(name: str, value: ArrayLike, size: int) -> Array:

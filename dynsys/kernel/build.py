@@ -45,6 +45,7 @@ from dynsys.types import BoolArray
 
 __all__ = [
     "build_kernel",
+    "cached_estimation_kernel",
     "dynamics_kernel",
     "estimation_kernel",
     "guarded_dynamics",
@@ -165,10 +166,23 @@ def estimation_kernel(
         lambda: estimator_program(spec, dtype, order),
         spec.signature,
         lambda: spec.admissible(3, 7),
-        ("estimation", spec.fingerprint, "" if order is None else repr(order.encoded())),
+        _estimator(spec, order),
         dtype=dtype,
         cache=cache,
     )
+
+
+def cached_estimation_kernel(
+    spec: EstimatorSpec, order: EliminationOrder | None = None
+) -> Kernel | None:
+    """What :func:`estimation_kernel` returns if its machine code is in the cache, else None."""
+    stored = _Stored(_estimator(spec, order), spec.signature, "float64", None, None)
+    return stored.kernel()
+
+
+def _estimator(spec: EstimatorSpec, order: EliminationOrder | None) -> tuple[object, ...]:
+    """What tells the kernel of an estimator from all others."""
+    return "estimation", spec.fingerprint, "" if order is None else repr(order.encoded())
 
 
 def build_kernel(
@@ -319,8 +333,13 @@ def _packed(program: Program) -> dict[str, NDArray[Any]]:
     """A program as arrays that can be stored; constants in two parts, for they are extended."""
     high = program.constants.astype(np.float64)
     low = (program.constants - high).astype(np.float64)
-    nodes = {"op": program.op, "left": program.left, "right": program.right}
-    return nodes | {"constants": np.stack([high, low]), "results": program.outputs}
+    return {
+        "op": program.op,
+        "left": program.left,
+        "right": program.right,
+        "constants": np.stack([high, low]),
+        "results": program.outputs,
+    }
 
 
 def _unpacked(arrays: Arrays, signature: Signature) -> Program:

@@ -9,6 +9,7 @@ same estimator are here too, and the reference path behind the interface of a ke
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,9 +27,10 @@ from dynsys.errors import (
     PlanMismatchError,
     nearest_name,
 )
-from dynsys.kernel.build import estimation_kernel
+from dynsys.kernel.build import cached_estimation_kernel, estimation_kernel
 from dynsys.kernel.c.source import export_c
 from dynsys.kernel.kernel import Kernel
+from dynsys.kernel.python_entry import FastCall
 from dynsys.model.tree import KinematicTree
 from dynsys.plan.estimator import estimator_program, planned_estimator
 from dynsys.plan.fingerprint import (
@@ -64,6 +66,7 @@ __all__ = [
     "CompiledAnswers",
     "CompiledEstimator",
     "EstimatorOutputs",
+    "OneAnswer",
     "ReferenceEstimator",
     "check_plan",
     "export_estimator",
@@ -75,6 +78,9 @@ __all__ = [
 Names: TypeAlias = tuple[str, ...]
 AGREEMENT = ("residual", "multiplier")
 FACTS = ("chi_square", "degrees_of_freedom", "p_value", "residual")
+HANDFUL = 8
+"""Late questions of one kind, deviations and residuals, that the general path answers before
+their kernel is compiled; a kernel in the cache is used at once."""
 BLOCK = 2048
 """States per thread handed to a kernel at a time: copies of their readings stay small."""
 
@@ -117,6 +123,11 @@ class EstimatorOutputs:
     def names(self) -> Names:
         """Names of all arrays, those of standard deviations ``std_...``."""
         return (*self.outputs, *(f"std_{name}" for name in self.uncertainty))
+
+    @property
+    def key(self) -> str:
+        """All names in one."""
+        return " ".join(self.names)
 
 
 def listed(names: str | Sequence[str]) -> Names:
@@ -234,6 +245,58 @@ class CompiledEstimator:
             raise found[0](found[1])
         return found
 
+    @cached_property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Shapes of the quantities of one state, by name."""
+        shapes: dict[str, tuple[int, ...]] = {}
+        for kind in QUANTITIES:
+            per_joint = kind in ("torque", "qdd")
+            shape = (self.robot.nv,) if per_joint else (self.robot.n_bodies, 6)
+            shapes[kind] = shapes[f"std_{kind}"] = shape
+        return shapes
+
+    # ---- one state -----------------------------------------------------------------------
+
+    @cached_property
+    def calls(self) -> dict[str, FastCall | None]:
+        """Machine code f(q, qd, y, *outputs) by the names of its outputs; None: there is none.
+
+        Filled by :meth:`call`.
+        """
+        return {}
+
+    @cached_property
+    def _asked(self) -> Counter[str]:
+        return Counter()
+
+    def call(self, outputs: EstimatorOutputs, *, patient: bool = False) -> FastCall | None:
+        """Machine code f(q, qd, y, *outputs) of one state; None if the layout has none.
+
+        ``patient``: what is not in the cache is compiled only after it has been asked for
+        :data:`HANDFUL` times; until then there is none.
+        """
+        name = outputs.key
+        if name not in self.calls:
+            self._asked[name] += 1
+            count = self._asked[name]
+            if patient and 1 < count <= HANDFUL:
+                return None
+            try:
+                if patient and count == 1:
+                    order = None if self.plan is None else self.plan.order
+                    found = cached_estimation_kernel(self.spec(outputs), order)
+                    if found is None:
+                        return None
+                    self._found[outputs, ()] = found
+                else:
+                    found = self.kernel(outputs)
+                self.calls[name] = found.fast
+            except KernelBuildError:
+                self.calls[name] = None
+        return self.calls[name]
+
+    # ---- many states ---------------------------------------------------------------------
+
     def solve(
         self, states: MeasuredStates, outputs: EstimatorOutputs, *, threads: int, switch: bool
     ) -> dict[str, Array]:
@@ -246,13 +309,11 @@ class CompiledEstimator:
         KernelBuildError
             if the layout has no kernel for complete readings.
         """
-        kernel, (q, qd) = self.kernel(outputs), (states.q, states.qd)
-        y = np.ascontiguousarray(states.rows[:, : self.layout.size])
+        kernel, (q, qd, y) = self.kernel(outputs), (states.q, states.qd, states.y)
         missing = np.isnan(y)
         partial = np.asarray(missing.any(axis=1))
         if not partial.any():
-            arrays, _ = kernel.batch(q, qd, y, threads=threads)
-            return dict(zip(outputs.names, arrays, strict=True))
+            return dict(zip(outputs.names, _run(kernel, (q, qd, y), threads), strict=True))
         sizes = [size for _, size in kernel.signature.outputs]
         out = [np.full((len(q), size), np.nan) for size in sizes]
         _scatter(out, kernel, ~partial, (q, qd, y), threads)
@@ -283,9 +344,16 @@ def _scatter(
     places = np.flatnonzero(who)
     for start in range(0, len(places), BLOCK * threads):
         some = places[start : start + BLOCK * threads]
-        arrays, _ = kernel.batch(*(x[some] for x in inputs), threads=threads)
+        arrays = _run(kernel, tuple(x[some] for x in inputs), threads)
         for whole, part in zip(out, arrays, strict=True):
             whole[some] = part
+
+
+def _run(kernel: Kernel, inputs: tuple[Array, ...], threads: int) -> tuple[Array, ...]:
+    """Outputs (N, size) of N states; one state needs no code for batches."""
+    if len(inputs[0]) == 1:
+        return tuple(x[None] for x in kernel.one(*(x[0] for x in inputs))[0])
+    return kernel.batch(*inputs, threads=threads)[0]
 
 
 # ---- answers about N states ----------------------------------------------------------------
@@ -390,10 +458,11 @@ class CompiledAnswers:
         found = self._arrays[name]
         if of is not values and not is_std:
             found = np.isfinite(found)
-        return found if kind in ("torque", "qdd") else found.reshape(len(found), -1, 6)
+        found = found if kind in ("torque", "qdd") else found.reshape(len(found), -1, 6)
+        return found if self._states.is_batch else found[0]
 
-    def agreement(self) -> tuple[Array, IntArray] | None:
-        """Chi-square and degrees of freedom (N,)."""
+    def agreement(self) -> tuple[float | Array, int | IntArray] | None:
+        """Chi-square and degrees of freedom, (N,) of a batch."""
         if not self._have(AGREEMENT, EstimatorOutputs(AGREEMENT)):
             return None
         residual, multiplier = (self._arrays[name] for name in AGREEMENT)
@@ -401,10 +470,11 @@ class CompiledAnswers:
         dof = (~np.isnan(self._states.rows)).sum(axis=1) - self._states.problem.measured.needed
         for k, facts in self._facts.items():
             chi_square[k], dof[k] = facts[:2]
-        return chi_square, dof
+        one = float(chi_square[0]), int(dof[0])
+        return (chi_square, dof) if self._states.is_batch else one
 
     def residuals(self) -> Array | None:
-        """Residuals (N, rows) in standard deviations of the residual."""
+        """Residuals (rows,), (N, rows) of a batch, in standard deviations of the residual."""
         names = (*AGREEMENT, "std_multiplier")
         if not self._have(names, EstimatorOutputs(AGREEMENT, ("multiplier",))):
             return None
@@ -417,7 +487,80 @@ class CompiledAnswers:
         out[:, variance == 0] = 0.0
         for k, residuals in self._normalised.items():
             out[k] = residuals
-        return out
+        return out if self._states.is_batch else np.asarray(out[0])
+
+
+# ---- answers about one state ---------------------------------------------------------------
+
+
+@final
+class OneAnswer:
+    """What the compiled estimator says of one complete state: each quantity by its own kernel.
+
+    Values are computed when they are asked for, and their kernels compiled then; deviations and
+    agreement too, by kernels that are compiled when they pay (:data:`HANDFUL`). None leaves the
+    question to the general path: there is no kernel, or it found that this state needs
+    pivoting, and then all further questions about it are left there too.
+    """
+
+    __slots__ = ("_estimator", "_states", "has_failed")
+
+    def __init__(self, estimator: CompiledEstimator, states: MeasuredStates) -> None:
+        self._estimator = estimator
+        self._states = states
+        self.has_failed = False
+
+    @property
+    def method(self) -> str | None:
+        """``llvm``, None where the general path answers: asks for the torques to find out."""
+        return None if self.about("torque", values) is None else "llvm"
+
+    def about(self, kind: Quantity, of: Of) -> Array | None:
+        """Values, standard deviations or truth values; None leaves them to the general path."""
+        estimator = self._estimator
+        if of is deviations:
+            call = estimator.call(EstimatorOutputs((), (kind,)), patient=True)
+        elif kind in estimator.calls:
+            call = estimator.calls[kind]
+        else:
+            call = estimator.call(EstimatorOutputs((kind,)))
+        if call is None or self.has_failed:
+            return None
+        found = np.empty(estimator.shapes[kind])
+        flat = found if found.ndim == 1 else found.ravel()
+        if not call(*self._states.parts(), flat):
+            self.has_failed = True
+            return None
+        is_number = of is values or of is deviations
+        return found if is_number else np.ones(found.shape, dtype=bool)
+
+    def both(self, kinds: tuple[Quantity, ...]) -> dict[str, Array] | None:
+        """Values and standard deviations of quantities, by their names, from one kernel."""
+        outputs = EstimatorOutputs(kinds, kinds)
+        call = self._estimator.call(outputs)
+        if call is None or self.has_failed:
+            return None
+        found = {name: np.empty(self._estimator.shapes[name]) for name in outputs.names}
+        if not call(*self._states.parts(), *(x.ravel() for x in found.values())):
+            self.has_failed = True
+            return None
+        return found
+
+    def _many(self, outputs: EstimatorOutputs) -> CompiledAnswers | None:
+        """Answers of a kernel of several outputs, None if it is not there."""
+        if self.has_failed or self._estimator.call(outputs, patient=True) is None:
+            return None
+        return CompiledAnswers(self._estimator, self._states, 1, False)
+
+    def agreement(self) -> tuple[float | Array, int | IntArray] | None:
+        """Chi-square and degrees of freedom."""
+        answers = self._many(EstimatorOutputs(AGREEMENT))
+        return None if answers is None else answers.agreement()
+
+    def residuals(self) -> Array | None:
+        """Residuals (rows,) in standard deviations of the residual."""
+        answers = self._many(EstimatorOutputs(AGREEMENT, ("multiplier",)))
+        return None if answers is None else answers.residuals()
 
 
 # ---- plan, C source, reference path --------------------------------------------------------
@@ -543,7 +686,11 @@ class ReferenceEstimator:
     ) -> tuple[tuple[NDArray[Any], ...], bool]:
         """Outputs at a state (q, qd, y), NaN where undetermined; whether all are finite."""
         q, qd, y = inputs
-        e = self._problem.solve(q, qd, y, uncertainty=cast("Any", self._outputs.uncertainty))
+        problem, robot = self._problem, self._problem.robot
+        rows = problem.measured.pack(y, None, None)
+        e = Estimate.of_one(
+            problem, problem.posterior(robot.check_q(q), robot.check_v(qd, "qd"), rows)
+        )
         found = tuple(np.ravel(x) for x in self._arrays(e))
         for target, value in zip(out or (), found, strict=bool(out)):
             target[...] = value

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, final
 
 import numpy as np
 from scipy.special import chdtrc
 
 from dynsys.errors import DynsysError, LayoutError, ModelError, StateError, nearest_name
-from dynsys.model.tree import KinematicTree, read_only
+from dynsys.model.tree import KinematicTree
 from dynsys.types import Array, ArrayLike, IntArray
 from problems.estimation.consistency import Suspect, normalised_residuals, suspects
 from problems.estimation.posterior import AbstractPosterior
@@ -23,7 +22,7 @@ from problems.estimation.trust import EstimateTrust, judge_estimate, stacked_est
 from problems.measured.measured_system import QUANTITIES, Quantity, at_frame
 
 if TYPE_CHECKING:
-    from problems.estimation.compiled import CompiledAnswers
+    from problems.estimation.compiled import CompiledAnswers, OneAnswer
     from problems.estimation.estimation import Estimation
 
 __all__ = [
@@ -237,38 +236,73 @@ class ByQuantity(AbstractQuantities):
 
 
 @final
-@dataclass(frozen=True, eq=False)
 class MeasuredStates:
-    """Positions (N, nq), velocities (N, nv) and rows of readings (N, m), NaN where missing.
+    """Positions, velocities and rows of readings, NaN where missing, of one state or N.
 
-    Called with the number of a state, it solves that state. ``is_batch`` is False for the one
-    state of :meth:`Estimation.solve`. The arrays are copies: what is asked of an estimate later
-    must not depend on what became of the caller's.
+    Called with the number of a state, it solves that state. ``packed`` holds q, qd and readings
+    side by side: (nq + nv + size,) for the one state of :meth:`Estimation.solve`, with N in
+    front for a batch. It is a copy: what is asked of an estimate later must not depend on what
+    became of the caller's arrays.
     """
 
-    problem: Estimation
-    q: Array
-    qd: Array
-    rows: Array
-    is_batch: bool
+    __slots__ = ("packed", "problem")
 
-    def __post_init__(self) -> None:
-        for name in ("q", "qd", "rows"):
-            object.__setattr__(self, name, read_only(np.array(getattr(self, name))))
+    def __init__(self, problem: Estimation, packed: Array) -> None:
+        self.problem = problem
+        self.packed = packed
+
+    @property
+    def is_batch(self) -> bool:
+        """False for one state."""
+        return self.packed.ndim == 2
+
+    def __len__(self) -> int:
+        return len(self.packed) if self.is_batch else 1
+
+    def parts(self) -> tuple[Array, Array, Array]:
+        """q, qd and readings as views of ``packed``."""
+        packed, robot = self.packed, self.problem.robot
+        nq = robot.nq
+        end = nq + robot.nv
+        if packed.ndim == 1:
+            return packed[:nq], packed[nq:end], packed[end:]
+        return packed[:, :nq], packed[:, nq:end], packed[:, end:]
+
+    @property
+    def q(self) -> Array:
+        """Positions (N, nq)."""
+        return np.atleast_2d(self.parts()[0])
+
+    @property
+    def qd(self) -> Array:
+        """Velocities (N, nv)."""
+        return np.atleast_2d(self.parts()[1])
+
+    @property
+    def y(self) -> Array:
+        """Readings (N, size) of the sensors."""
+        return np.atleast_2d(self.parts()[2])
+
+    @property
+    def rows(self) -> Array:
+        """Readings (N, m) of the sensors, then what is believed before any."""
+        y, means = self.y, self.problem.measured.prior_rows.mean
+        return np.hstack([y, np.tile(means, (len(y), 1))]) if len(means) else y
 
     def at(self, k: int) -> tuple[Array, Array, Array]:
         """Return q, qd and rows of state k."""
-        return self.q[k], self.qd[k], self.rows[k]
+        q, qd, y = (x[k] for x in self.parts()) if self.is_batch else self.parts()
+        return q, qd, np.concatenate((y, self.problem.measured.prior_rows.mean))
 
     def __call__(self, k: int) -> AbstractPosterior:
         """All that the readings of state k say."""
         q, qd, rows = self.at(k)
-        if not self.is_batch:
-            return self.problem.posterior(q, qd, rows)
         robot = self.problem.robot
         try:
             return self.problem.posterior(robot.check_q(q), robot.check_v(qd, "qd"), rows)
         except DynsysError as error:
+            if not self.is_batch:
+                raise
             raise type(error)(f"state {k}: {error}") from None
 
 
@@ -297,16 +331,16 @@ class Estimate(AbstractQuantities):
 
     __slots__ = (
         "_answers",
+        "_determined",
         "_facts",
         "_last",
+        "_method",
         "_posterior_of",
         "_residuals",
-        "determined",
-        "method",
+        "_std",
+        "_values",
         "problem",
         "shape",
-        "std",
-        "values",
     )
 
     def __init__(
@@ -314,9 +348,9 @@ class Estimate(AbstractQuantities):
         problem: Estimation,
         posterior_of: Callable[[int], AbstractPosterior],
         n: int | None,
-        method: str | tuple[str, ...],
+        method: str | tuple[str, ...] | None = None,
         facts: tuple[float | Array, int | IntArray] | None = None,
-        answers: CompiledAnswers | None = None,
+        answers: CompiledAnswers | OneAnswer | None = None,
     ) -> None:
         self.problem = problem
         self._answers = answers
@@ -325,10 +359,42 @@ class Estimate(AbstractQuantities):
         self._facts = facts
         self._residuals: Array | None = None
         self.shape: tuple[int, ...] = () if n is None else (n,)
-        self.method = method
-        self.values = ByQuantity(self, values)
-        self.std = ByQuantity(self, deviations)
-        self.determined = ByQuantity(self, is_determined)
+        self._method = method
+        self._values: ByQuantity | None = None
+        self._std: ByQuantity | None = None
+        self._determined: ByQuantity | None = None
+
+    @property
+    def values(self) -> ByQuantity:
+        """Values by quantity."""
+        if self._values is None:
+            self._values = ByQuantity(self, values)
+        return self._values
+
+    @property
+    def std(self) -> ByQuantity:
+        """Standard deviations by quantity, computed when asked for."""
+        if self._std is None:
+            self._std = ByQuantity(self, deviations)
+        return self._std
+
+    @property
+    def determined(self) -> ByQuantity:
+        """Truth values by quantity."""
+        if self._determined is None:
+            self._determined = ByQuantity(self, is_determined)
+        return self._determined
+
+    @property
+    def method(self) -> str | tuple[str, ...]:
+        """The way that found the answer; one that nobody has asked for yet is found now."""
+        if self._method is not None:
+            return self._method
+        if self._answers is not None:
+            found = self._answers.method
+            if found is not None:
+                return found
+        return self._posterior(0).method
 
     @staticmethod
     def of_one(
@@ -414,7 +480,7 @@ class Estimate(AbstractQuantities):
             for kind in QUANTITIES:
                 _ = self.values[kind].array
         n = self.shape[0] if self.shape else None
-        made_from = self.problem, self._states(), n, self.method, self._facts, self._answers
+        made_from = self.problem, self._states(), n, self._method, self._facts, self._answers
         return _restored, (made_from, self.values.arrays, self.std.arrays)
 
     # ---- asking --------------------------------------------------------------------------
@@ -434,14 +500,11 @@ class Estimate(AbstractQuantities):
 
     def computed(self, kind: Quantity, of: Of) -> Array | None:
         """What the compiled estimator says about a quantity, None if there is none."""
-        found = None if self._answers is None else self._answers.about(kind, of)
-        return found if found is None or self.shape else found[0]
+        return None if self._answers is None else self._answers.about(kind, of)
 
     def _agreement(self) -> tuple[float | Array, int | IntArray]:
         if self._facts is None and self._answers is not None:
-            known = self._answers.agreement()
-            if known is not None:
-                self._facts = known if self.shape else (float(known[0][0]), int(known[1][0]))
+            self._facts = self._answers.agreement()
         if self._facts is None:
             found = self.each(lambda p: np.array([p.chi_square, p.degrees_of_freedom]), 2)
             chi_square, dof = found[..., 0], found[..., 1].astype(np.intp)
@@ -465,8 +528,7 @@ class Estimate(AbstractQuantities):
     def residual(self) -> dict[str, Array]:
         """Normalised residuals (size,) by sensor name."""
         if self._residuals is None and self._answers is not None:
-            found = self._answers.residuals()
-            self._residuals = found if found is None or self.shape else found[0]
+            self._residuals = self._answers.residuals()
         if self._residuals is None:
             size = self.problem.layout.size
             self._residuals = self.each(

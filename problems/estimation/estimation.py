@@ -13,7 +13,10 @@ import numpy as np
 from dynsys.distribution import install
 from dynsys.errors import KernelBuildError
 from dynsys.kernel.kernel import AbstractKernel
+from dynsys.kernel.python_entry import FastCall
+from dynsys.kernel.taking import LARGEST, taking_kernel
 from dynsys.kernel.threads import check_threads
+from dynsys.loops import prefer_loops
 from dynsys.model.tree import KinematicTree
 from dynsys.plan.plan import Plan
 from dynsys.plan.search.search import Search
@@ -24,6 +27,7 @@ from problems.estimation.compiled import (
     CompiledAnswers,
     CompiledEstimator,
     EstimatorOutputs,
+    OneAnswer,
     ReferenceEstimator,
     check_plan,
     export_estimator,
@@ -69,9 +73,10 @@ class Estimation(AbstractProblem):
     prior : beliefs about unknowns, or the mapping ``std`` of a :class:`Prior`.
     backend : ``llvm`` machine code for this robot and layout; ``cholmod`` (scikit-sparse, its
         analysis reused), ``superlu`` (pivoting LU), ``dense`` (orthogonal factors in the open
-        unknowns; any rank); ``auto`` takes machine code for large batches, else the first of
-        the others that is installed. What the sparse ones cannot solve the last one does;
-        ``Estimate.method`` says which one did.
+        unknowns; any rank); ``auto`` takes machine code for single states, from the first call
+        on, and for large batches, else the first of the others that is installed: the general
+        path. What the sparse ones cannot solve the last one does; ``Estimate.method`` says
+        which one did.
     plan : a plan for this robot and layout, see :meth:`plan`: :meth:`solve`,
         :meth:`solve_batch`, :meth:`compile` and :meth:`export_c` execute its order, whatever
         is asked. Backend ``auto`` is then ``llvm``. The problem keeps it as ``executes``.
@@ -152,12 +157,19 @@ class Estimation(AbstractProblem):
     ) -> Estimate:
         """Estimate at one state.
 
+        What the estimate is asked for is computed then, by machine code of that quantity alone,
+        for the numbers as they are now. That code is compiled when a quantity is first asked
+        for (seconds; from the cache, milliseconds). Deviations and residuals come from the
+        general path until they have been asked for a handful of times, then from code of their
+        own; those named by ``uncertainty`` do from the first call. Layouts without such code,
+        missing readings and states that need pivoting go to the general path.
+
         Parameters
         ----------
         q, qd : position (nq,), velocity (nv,).
         y : readings by sensor name, or all in the order of ``layout`` (size,). NaN: missing.
-        uncertainty : quantities whose standard deviations are computed now; any others are
-            when ``std`` is asked for them.
+        uncertainty : quantities whose standard deviations are computed now, and themselves; any
+            others are when ``std`` is asked for them.
         active : sensor name to False for sensors (contacts, constraints) that do not hold.
 
         Raises
@@ -167,17 +179,82 @@ class Estimation(AbstractProblem):
         LayoutError
             a reading is missing (not NaN), unknown, or of wrong size.
         ContradictionError
-            readings without noise contradict each other.
+            readings without noise contradict each other; where they do at special states only,
+            when something is asked of the estimate.
         """
+        if active is None:
+            take = self._take
+            if take is not None:
+                if type(y) is dict:
+                    y = self.layout.pack(y)
+                packed = np.empty(self._packed_size)
+                if take(q, qd, y, packed):
+                    return self._by_kernels(MeasuredStates(self, packed), uncertainty)
+        return self._solve_carefully(q, qd, y, uncertainty, active)
+
+    @cached_property
+    def _packed_size(self) -> int:
+        return self.robot.nq + self.robot.nv + self.layout.size
+
+    @cached_property
+    def _take(self) -> FastCall | None:
+        """Machine code that copies q, qd and y side by side if they are as kernels want them.
+
+        All that must be looked at closely it refuses: other types and lengths, missing
+        readings, quaternions not of norm one. None where no state goes to kernels unseen:
+        another backend, a robot of some hundred bodies, readings that leave something open.
+        """
+        if self.backend not in ("auto", "llvm"):
+            return None
+        if self.backend == "llvm":
+            self._compiled.kernel(EstimatorOutputs(("torque",)))  # says why there is none
+        elif prefer_loops(self.robot) or self._reference.nullity:
+            return None
+        robot, size = self.robot, self.layout.size
+        inputs = (("q", robot.nq), ("qd", robot.nv), ("y", size))
+        return taking_kernel(inputs, robot.quaternion_slices).fast
+
+    def _by_kernels(self, states: MeasuredStates, uncertainty: Uncertainty) -> Estimate:
+        """Estimate at one state whose quantities are computed when they are asked for.
+
+        Standard deviations that are asked for now are, and their quantities beside them;
+        torques too where exact readings repeat each other, and so may contradict each other.
+        """
+        answers = OneAnswer(self._compiled, states)
+        e = Estimate(self, states, None, None, None, answers)
+        if uncertainty is not None:
+            kinds = quantities_of(uncertainty, "uncertainty")
+            found = answers.both(kinds) if kinds else None
+            if found is not None:
+                e.keep({k: found[k] for k in kinds}, {k: found[f"std_{k}"] for k in kinds})
+            for kind in kinds:
+                _ = e.std[kind].array
+        if self._reference.repeats:
+            _ = e.torque.array
+        return e
+
+    def _solve_carefully(
+        self,
+        q: ArrayLike,
+        qd: ArrayLike,
+        y: Readings,
+        uncertainty: Uncertainty,
+        active: Active | None,
+    ) -> Estimate:
+        """Estimate at one state, with all checks."""
         q, qd = self.robot.check_q(q), self.robot.check_v(qd, "qd")
         rows = self.measured.pack(y, active, None)
         wanted = quantities_of(uncertainty, "uncertainty")
-        states = MeasuredStates(self, q[None], qd[None], rows[None], False)
-        if self.backend == "llvm":
+        packed = np.concatenate((q, qd, rows[: self.layout.size]))
+        states = MeasuredStates(self, packed)
+        usual = self._take is not None and packed.dot(packed) < LARGEST
+        if self.backend == "llvm" and not usual:
             outputs = EstimatorOutputs.of_estimate(QUANTITIES, wanted)
             answers = self._answers(states, outputs, 1, True)
             (method,) = answers.method if isinstance(answers.method, tuple) else ("llvm",)
             return Estimate(self, states, None, method, None, answers)
+        if usual:
+            return self._by_kernels(states, wanted)
         e = Estimate.of_one(self, self.posterior(q, qd, rows), states)
         for quantity in wanted:
             _ = e.std[quantity].array
@@ -212,7 +289,8 @@ class Estimation(AbstractProblem):
         wanted = quantities_of(uncertainty, "uncertainty")
         computed = EstimatorOutputs.of_estimate(outputs, wanted)
         threads = check_threads(threads)
-        states = MeasuredStates(self, positions, velocities, rows, True)
+        readings = rows[:, : self.layout.size]
+        states = MeasuredStates(self, np.concatenate((positions, velocities, readings), axis=1))
         if self.backend == "llvm" or (self.backend == "auto" and n >= COMPILED_FROM):
             partial = int(np.isnan(rows).any(axis=1).sum())
             switch = self.backend == "llvm" or partial >= SWITCHED_FROM

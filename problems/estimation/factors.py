@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from importlib import import_module
-from typing import Any, final
+from typing import Any, Literal, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,13 @@ from scipy.sparse.linalg import SuperLU, splu
 
 from dynsys.types import Array, IntArray
 
-__all__ = ["AbstractFactors", "CholmodFactors", "SuperLUFactors", "has_cholmod"]
+__all__ = [
+    "AbstractFactors",
+    "CholmodFactors",
+    "SuperLUFactors",
+    "general_backend",
+    "has_cholmod",
+]
 
 GROWTH = 1e12
 """A random right-hand side that grows this much, entries of the matrix at most one, means that
@@ -43,6 +49,11 @@ def has_cholmod() -> bool:
     except ImportError:
         return False
     return True
+
+
+def general_backend() -> Literal["cholmod", "superlu"]:
+    """Backend of the general path: the faster of those that are installed."""
+    return "cholmod" if has_cholmod() else "superlu"
 
 
 class AbstractFactors(ABC):

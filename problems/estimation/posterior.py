@@ -34,6 +34,7 @@ from problems.measured.reduced import (
     ReducedSystem,
     WhitenedRows,
     check_finite,
+    rank_of,
 )
 
 __all__ = [
@@ -221,7 +222,7 @@ class PosteriorSolver:
         kinematics = Kinematics.at(measured.robot, q, qd)
         found: AbstractPosterior | None = None
         enough = int(present.sum()) >= measured.needed
-        if self.backend != "dense" and enough and not self._nullity:
+        if self.backend != "dense" and enough and not self.nullity:
             data, b = measured.whole.values(kinematics)
             laws, (Y, b_y) = measured.parts(data, b)
             if present.all() and len(present) == measured.needed:
@@ -234,11 +235,27 @@ class PosteriorSolver:
         return found
 
     @cached_property
-    def _nullity(self) -> int:
-        """Number of directions that no reading sees at a random state, none missing."""
-        robot = self.measured.robot
+    def _ranks(self) -> tuple[int, int]:
+        """Directions that no reading sees, and exact readings that repeat others.
+
+        At a random state, no reading missing.
+        """
+        robot, measured = self.measured.robot, self.measured
         kinematics = Kinematics.at(robot, robot.random_configuration(0), np.zeros(robot.nv))
-        return self.measured.reduced(kinematics).rank().nullity
+        reduced = measured.reduced(kinematics)
+        exact = measured.whitened(np.ones(len(reduced.c), dtype=bool)).exact
+        seen = rank_of(np.asarray(exact @ reduced.B)).seen.shape[1]
+        return reduced.rank().nullity, exact.shape[0] - seen
+
+    @cached_property
+    def nullity(self) -> int:
+        """Number of directions that no reading sees, but at special states."""
+        return self._ranks[0]
+
+    @cached_property
+    def repeats(self) -> int:
+        """Number of exact readings that others imply, but at special states."""
+        return self._ranks[1]
 
     # ---- the symmetric system ------------------------------------------------------------
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any, final
 
@@ -19,6 +19,7 @@ from dynsys.model.tree import Body, KinematicTree
 from dynsys.types import Array
 from problems.dynamics import ForwardDynamics, InverseDynamics
 from problems.estimation.estimation import Estimation
+from problems.estimation.factors import general_backend
 from problems.measured.measured_system import QUANTITIES
 from problems.problem import AbstractDynamics
 from problems.report.estimates import UNCERTAIN
@@ -138,9 +139,10 @@ def _estimator(estimation: Estimation, q: Array, qd: Array) -> list[TimingRow]:
         rows.append(_kernel(name, kernel, q, qd, np.tile(y, (STATES, 1))))
     except DynsysError as error:
         rows.append(TimingRow(name, None, None, str(error).split(": ", 1)[-1]))
+    general = replace(estimation, backend=general_backend(), executes=None)
     try:
-        method = estimation.solve(q[0], qd[0], y).method
-        one = _best(lambda k: estimation.solve(q[k], qd[k], y).torque.array, seconds=0.05)
+        method = general.solve(q[0], qd[0], y).method
+        one = _best(lambda k: general.solve(q[k], qd[k], y).torque.array, seconds=0.05)
     except DynsysError as error:
         return [*rows, TimingRow("estimate, reference path", None, None, str(error))]
     rows.append(TimingRow(f"estimate, reference path ({method})", one, None))

@@ -8,6 +8,7 @@ from typing import final
 from dynsys.errors import RefusedError
 from problems.estimation.estimate import Estimate
 from problems.estimation.estimation import Estimation
+from problems.estimation.factors import general_backend
 from problems.logs import Differentiation, SampleReader, Samples, open_log
 from problems.measured.prior import Prior
 from sensors.layout import Layout
@@ -54,7 +55,8 @@ class Player:
         """Read the log with these sensors from now on; LogError if positions are missing."""
         if layout is not self._layout:
             self._reader = SampleReader(layout, self.log, self.method, allow_missing=True)
-            self._problem = Estimation(layout.robot, layout, prior)
+            backend = general_backend()  # layouts change: kernels would not pay
+            self._problem = Estimation(layout.robot, layout, prior, backend)
             self._layout = layout
 
     def is_ready(self, layout: Layout) -> bool:

@@ -50,7 +50,7 @@ def test_unknowns_that_are_not_determined_are_nan_and_named(humanoid) -> None:
 
 def test_no_prior_is_needed(humanoid) -> None:
     """BERDY: regularisation weight zero gives an error of 4.8."""
-    problem = Estimation(humanoid, layout_of(humanoid))
+    problem = Estimation(humanoid, layout_of(humanoid), backend="superlu")
     state = truth(problem, 1, FEET)
     e = problem.solve(state.q, state.qd, readings(problem, state))
     assert relative(values(problem, e), state.d) < 1e-12
@@ -59,7 +59,9 @@ def test_no_prior_is_needed(humanoid) -> None:
 @pytest.mark.parametrize("std", [1e-8, 1.0, 1e8])
 def test_constraints_hold_exactly_whatever_the_weights(humanoid, std) -> None:
     """BERDY: constraint weights of 1e10 and above give an error of 4.8."""
-    problem = Estimation(humanoid, layout_of(humanoid), Prior(std={"torque": std, "qdd": 1.0}))
+    problem = Estimation(
+        humanoid, layout_of(humanoid), Prior(std={"torque": std, "qdd": 1.0}), "superlu"
+    )
     state = truth(problem, 2, FEET)
     y = readings(problem, state)
     e = problem.solve(state.q, state.qd, y)
@@ -187,7 +189,7 @@ def test_nothing_dangles_when_the_makers_are_gone(tmp_path) -> None:
 
 def test_readings_of_wrong_length_are_refused(humanoid) -> None:
     """BERDY: y one element too short is accepted."""
-    problem = Estimation(humanoid, layout_of(humanoid))
+    problem = Estimation(humanoid, layout_of(humanoid), backend="superlu")
     state = truth(problem, 0)
     y = readings(problem, state)
     for wrong in (y[:-1], np.append(y, 0.0), y[None]):

@@ -39,7 +39,7 @@ from tests.robots import ROBOTS, robot_path, robots_folder
 
 @pytest.mark.parametrize("layout", SQUARE)
 def test_square_layouts_recover_the_truth(humanoid: KinematicTree, layout) -> None:
-    problem = Estimation(humanoid, layout(humanoid))
+    problem = Estimation(humanoid, layout(humanoid), backend="superlu")
     for seed in range(5):
         state = truth(problem, seed, FEET)
         e = problem.solve(state.q, state.qd, readings(problem, state))
@@ -67,7 +67,7 @@ def test_square_layouts_of_real_robots(layout, which) -> None:
     if robots_folder() is None:
         pytest.skip("needs example-robot-data")
     robot = dynsys.load(robot_path(path), floating_base=floating)
-    problem = Estimation(robot, layout(robot))
+    problem = Estimation(robot, layout(robot), backend="superlu")
     for seed in range(3):
         state = truth(problem, seed, robot.body_names[-2:])
         y = readings(problem, state)
@@ -109,7 +109,7 @@ def test_covariance_of_square_layouts(humanoid, layout, backend) -> None:
 
 
 def test_values_and_deviations_at_frames(humanoid) -> None:
-    problem = Estimation(humanoid, generous(humanoid))
+    problem = Estimation(humanoid, generous(humanoid), backend="superlu")
     state = moving(problem, *standing(humanoid, 4, FEET))
     y = noisy(problem, readings(problem, state), 4)
     e = problem.solve(state.q, state.qd, y)
@@ -144,7 +144,7 @@ def test_prior_gives_the_maximum_a_posteriori(humanoid, backend) -> None:
     oracle = dense(problem, state.q, state.qd, y)
     assert relative(values(problem, e), oracle.d) < 1e-9
     assert e.determined.torque.array.all()
-    bare = Estimation(humanoid, layout).solve(state.q, state.qd, y)
+    bare = Estimation(humanoid, layout, backend="superlu").solve(state.q, state.qd, y)
     assert not bare.determined.torque["l_knee"] and np.isnan(bare.torque["l_knee"])
     assert bare.determined.qdd.array.all()
     everywhere = problems.Prior(std=dict.fromkeys(("torque", "qdd", "external_wrench"), 1e6))
@@ -159,7 +159,7 @@ def test_prior_gives_the_maximum_a_posteriori(humanoid, backend) -> None:
 def test_exact_statements_may_repeat_each_other(humanoid) -> None:
     twice = sensors.ExternalWrench("again", "l_hand", value=0.0)
     still = sensors.Gyroscope("gyro", "chest", std=0.0)
-    problem = Estimation(humanoid, generous(humanoid, twice, still))
+    problem = Estimation(humanoid, generous(humanoid, twice, still), backend="superlu")
     state = moving(problem, *standing(humanoid, 6, FEET))
     e = problem.solve(state.q, state.qd, readings(problem, state))
     assert relative(values(problem, e), state.d) < 1e-10
@@ -168,7 +168,7 @@ def test_exact_statements_may_repeat_each_other(humanoid) -> None:
 
 def test_exact_statements_that_contradict_each_other_are_named(humanoid) -> None:
     wrong = sensors.ExternalWrench("pushed", "l_hand", components=("fx",), value=1.0)
-    problem = Estimation(humanoid, generous(humanoid, wrong))
+    problem = Estimation(humanoid, generous(humanoid, wrong), backend="superlu")
     state = moving(problem, *standing(humanoid, 6, FEET))
     y = readings(problem, state)
     y[problem.layout.slice("pushed")] = 1.0
@@ -306,7 +306,7 @@ def test_a_missing_reading_is_a_sensor_left_out(humanoid, backend) -> None:
 
 
 def test_one_analysis_serves_all_missing_readings(humanoid) -> None:
-    problem = Estimation(humanoid, generous(humanoid))
+    problem = Estimation(humanoid, generous(humanoid), backend="superlu")
     state = moving(problem, *standing(humanoid, 2, FEET))
     y = readings(problem, state)
     problem.solve(state.q, state.qd, y)
@@ -318,7 +318,7 @@ def test_one_analysis_serves_all_missing_readings(humanoid) -> None:
 def test_what_too_few_readings_determine_is_exact(humanoid) -> None:
     """Without the right foot's sensor its wrench is open, and all that depends on it."""
     layout = on_force_sensors(humanoid)
-    problem = Estimation(humanoid, layout)
+    problem = Estimation(humanoid, layout, backend="superlu")
     state = truth(problem, 3, FEET)
     y = layout.unpack(readings(problem, state))
     y["r_ft"] = np.full(6, np.nan)

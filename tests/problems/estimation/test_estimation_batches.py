@@ -20,7 +20,7 @@ from tests.problems.estimation.estimation_layouts import (
 
 
 def test_a_batch_is_its_states(humanoid) -> None:
-    problem = Estimation(humanoid, generous(humanoid))
+    problem = Estimation(humanoid, generous(humanoid), backend="superlu")
     states = [moving(problem, *standing(humanoid, k, FEET)) for k in range(3)]
     y = np.array([noisy(problem, readings(problem, s), k) for k, s in enumerate(states)])
     on = np.array([True, False, True])
@@ -54,7 +54,7 @@ def test_answers_do_not_depend_on_what_was_solved_before(humanoid, layout, backe
 
 
 def test_an_estimate_stays_right_after_others_are_made(humanoid) -> None:
-    problem = Estimation(humanoid, generous(humanoid))
+    problem = Estimation(humanoid, generous(humanoid), backend="superlu")
     states = [moving(problem, *standing(humanoid, k, FEET)) for k in range(2)]
     first = problem.solve(states[0].q, states[0].qd, readings(problem, states[0]))
     problem.solve(states[1].q, states[1].qd, readings(problem, states[1]))
@@ -63,7 +63,7 @@ def test_an_estimate_stays_right_after_others_are_made(humanoid) -> None:
 
 
 def test_quantities_from_elsewhere_leave_the_rest_to_the_posterior(humanoid) -> None:
-    problem = Estimation(humanoid, generous(humanoid))
+    problem = Estimation(humanoid, generous(humanoid), backend="superlu")
     state = moving(problem, *standing(humanoid, 0, FEET))
     rows = problem.measured.pack(readings(problem, state), None, None)
     solved: list[int] = []

@@ -61,7 +61,7 @@ def test_residuals_are_unit_normal() -> None:
 
 
 def test_the_sensor_that_disagrees_is_named(humanoid) -> None:
-    problem = Estimation(humanoid, generous(humanoid))
+    problem = Estimation(humanoid, generous(humanoid), backend="superlu")
     state = moving(problem, *standing(humanoid, 7, FEET))
     y = noisy(problem, readings(problem, state), 7)
     good = problem.solve(state.q, state.qd, y)
