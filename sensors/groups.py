@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 
-from dynsys.errors import LayoutError, nearest_name
+from dynsys.errors import LayoutError, LayoutWarning, nearest_name
 from dynsys.model.tree import KinematicTree
 from sensors.external import ExternalWrench
 from sensors.joint import JointAcceleration, JointTorque
@@ -46,15 +47,29 @@ def all_joint_accelerations(
     *,
     std: float | Sequence[float] | None = None,
     exclude: str | Sequence[str] = (),
-    free: bool = True,
+    free: bool | None = None,
 ) -> list[JointAcceleration]:
     """One sensor ``JOINT/acceleration`` per joint.
 
     A free joint (the floating base) has no encoder: ``free=False`` leaves its six accelerations
-    out, for those who do not find them in some other way.
+    out; ``free=True`` is for those who find them in some other way.
+
+    Warns
+    -----
+    LayoutWarning
+        if they are among the sensors though nobody said that they are measured.
     """
-    left_out = set() if free else _free_joints(robot)
-    names = [name for name in _own_joints(robot, exclude) if name not in left_out]
+    names = _own_joints(robot, exclude)
+    loose = [name for name in names if name in _free_joints(robot)]
+    if free is None and loose:
+        warnings.warn(
+            f"all_joint_accelerations: the six accelerations of the free joint {loose[0]!r} are"
+            " among them, which no encoder measures; say free: false to leave them out, or"
+            " free: true if something else measures them",
+            LayoutWarning,
+            stacklevel=2,
+        )
+    names = [name for name in names if free is not False or name not in loose]
     return [
         JointAcceleration(sensor_name(name, "acceleration"), name, std=std) for name in names
     ]

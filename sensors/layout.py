@@ -181,7 +181,7 @@ class Layout:
         return (
             f"{where(self.assumed[0])}sensors {listing(self.assumed)} give no std: 1 is assumed"
             " in the unit of each row, on which weights, deviations and p-values rest; give"
-            " std, or quiet=True to mean it"
+            " std, if only 1"
         )
 
     # ---- names, sizes, places ------------------------------------------------------------

@@ -10,7 +10,9 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import warnings
 from collections.abc import Callable, Sequence
+from typing import TextIO
 
 from dynsys.distribution import version
 from dynsys.errors import DynsysError
@@ -73,12 +75,14 @@ first steps:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status.
 
-    Errors of the user's input are one line on stderr, without a traceback.
+    Errors of the user's input are one line on stderr, without a traceback; so are warnings.
     """
     args = _parser().parse_args(arguments)
     command: Callable[[argparse.Namespace], int] = args.command
     try:
-        status = command(args)
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            status = command(args)
         sys.stdout.flush()
         return status
     except KeyboardInterrupt:
@@ -95,6 +99,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         sys.stderr.write(f"dynsys: error: {message}\n")
         return BAD_INPUT
+
+
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Write a warning as one line on stderr, without the line of code that it comes from."""
+    sys.stderr.write(f"dynsys: warning: {message}\n")
 
 
 class _HelpFormatter(argparse.RawDescriptionHelpFormatter):

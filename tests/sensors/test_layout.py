@@ -302,6 +302,13 @@ def test_the_free_joint_has_no_encoder(humanoid: KinematicTree) -> None:
     assert "root/acceleration" not in names and len(names) == humanoid.n_bodies - 1
     names = [s.name for s in all_joint_accelerations(humanoid, std=0.1, free=True)]
     assert names[0] == "root/acceleration"
+    with pytest.warns(LayoutWarning, match="free joint 'root'.* no encoder measures"):
+        assert [s.name for s in all_joint_accelerations(humanoid, std=0.1)] == names
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        all_joint_accelerations(ROBOT)
+        all_joint_accelerations(humanoid, exclude=["root"])
+        all_joint_accelerations(humanoid, free=True)
 
 
 def test_deviations_that_are_assumed_are_said(tmp_path: Path) -> None:

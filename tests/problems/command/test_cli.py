@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -204,3 +206,16 @@ def test_closed_pipe_is_quiet() -> None:
     )
     assert done.stdout.startswith("chain")
     assert done.stderr == ""
+
+
+def test_warnings_are_one_line_on_stderr(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "problem.yaml"
+    path.write_text("robot: synthetic:chain:2\nlayout:\n  sensors: [all_joint_torques]\n")
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        status, out, err = run(capsys, "check", path, "--json")
+    assert status == 1 and json.loads(out)
+    (line,) = err.splitlines()
+    assert line.startswith(f"dynsys: warning: {path}, line 3: sensors link_1/torque")
