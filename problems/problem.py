@@ -22,6 +22,7 @@ import numpy as np
 from dynsys.errors import KernelBuildError, PlanMismatchError, SingularSystemError
 from dynsys.kernel.build import dynamics_kernel, guarded_dynamics
 from dynsys.kernel.c.source import export_c
+from dynsys.kernel.calls import AbstractCompiledKernel
 from dynsys.kernel.kernel import AbstractKernel
 from dynsys.loops import LoopKernel, prefer_loops
 from dynsys.model.tree import KinematicTree
@@ -44,6 +45,7 @@ from problems.labels import entry_names
 from problems.reference import ReferenceKernel, residuals
 from problems.solution import Details, Solution, State
 from problems.trust import Trust, error_bounds
+from problems.warm import WarmMemory
 
 __all__ = ["AbstractDynamics", "AbstractProblem", "Backend", "given_plan"]
 
@@ -297,6 +299,13 @@ class AbstractDynamics(AbstractProblem):
         single = self.answers[0] if len(self.answers) == 1 else None
         return self._kernel.fast, self.robot.nv, single
 
+    @cached_property
+    def _fast_rows(self) -> tuple[Any, int, str | None, WarmMemory, WarmMemory]:
+        """The like for batches, rows((q, qd, given, *answers), N, threads), and memory."""
+        kernel = self._kernel
+        rows = kernel.run_rows if isinstance(kernel, AbstractCompiledKernel) else kernel.fast
+        return rows, *self._fast[1:], WarmMemory(), WarmMemory()
+
     # ---- solving -------------------------------------------------------------------------
 
     @abstractmethod
@@ -355,7 +364,8 @@ class AbstractDynamics(AbstractProblem):
         """Solve N states: q (N, nq), the others (N, nv); answers have a leading axis N.
 
         ``f_ext`` is as in :meth:`solve` for all states, or has a leading axis N itself. Rows
-        are shared among ``threads``.
+        are shared among ``threads``. The solution is about the states of this call, whatever
+        happens to the arrays later; memory of solutions that are gone is used again.
         """
 
     def _solve(
@@ -404,17 +414,41 @@ class AbstractDynamics(AbstractProblem):
         return self._solution(state, wrenches, answers, fallback=not finite)
 
     def _solve_batch(
+        self, q: Any, qd: Any, given: Any, f_ext: WrenchInput, threads: int, out: Any
+    ) -> Solution:
+        """Rows through machine code if it can use the arrays as they are, else the careful way.
+
+        What is given is copied: late questions are about the states of this call, whatever the
+        caller does with the arrays.
+        """
+        if f_ext is None and out is None and type(q) is np.ndarray and q.ndim == 2:
+            rows, nv, single, answers, inputs = self._fast_rows
+            n = len(q)
+            if single is None:
+                torque, qdd = answers.empty((n, nv)), answers.empty((n, nv))
+                if rows((q, qd, given, torque, qdd), n, threads):
+                    q, qd = inputs.copies((q, qd))
+                    return Solution(self, torque, qdd, q, qd)
+            else:
+                answer = answers.empty((n, nv))
+                if rows((q, qd, given, answer), n, threads):
+                    q, qd, known = inputs.copies((q, qd, given))
+                    if single == "torque":
+                        return Solution(self, answer, known, q, qd)
+                    return Solution(self, known, answer, q, qd)
+        return self._solve_batch_carefully(q, qd, given, f_ext, threads, self._targets(out))
+
+    def _solve_batch_carefully(
         self,
         q: ArrayLike,
         qd: ArrayLike,
         given: ArrayLike,
         f_ext: WrenchInput,
         threads: int,
-        out: Any,
+        out: Sequence[Array] | None,
     ) -> Solution:
         """Solve N states; a state the kernel cannot answer is named or solved by pivoting."""
         states = state_rows(self.robot, (("q", q), ("qd", qd), (self.given, given)))
-        out = self._targets(out)
         states = apart_from(states, out)
         wrenches = wrench_rows(self.robot, f_ext, len(states[0]))
         kernel = self._kernel if wrenches is None else self._kernel_with_wrenches

@@ -140,14 +140,14 @@ class Solution:
     def torque(self) -> Array:
         """Joint torques (nv,), in the order of qd."""
         if isinstance(self._torque, bytes):
-            self._torque = _numbers(self._torque)
+            self._torque = self._numbers(self._torque)
         return self._torque
 
     @property
     def qdd(self) -> Array:
         """Joint accelerations (nv,), in the order of qd."""
         if isinstance(self._qdd, bytes):
-            self._qdd = _numbers(self._qdd)
+            self._qdd = self._numbers(self._qdd)
         return self._qdd
 
     def _all(self) -> Details:
@@ -157,7 +157,15 @@ class Solution:
 
     @property
     def _where(self) -> State:
-        return _numbers(self._q), _numbers(self._qd), self._wrenches
+        return self._numbers(self._q), self._numbers(self._qd), self._wrenches
+
+    def _numbers(self, vector: Array | bytes) -> Array:
+        """Numbers of a vector; torque or qdd was computed, and has the shape of the batch."""
+        if not isinstance(vector, bytes):
+            return vector
+        computed = self._qdd if isinstance(self._torque, bytes) else self._torque
+        batch = computed.shape[:-1] if isinstance(computed, np.ndarray) else ()
+        return np.frombuffer(vector).copy().reshape(*batch, -1)
 
     def trust(self) -> Trust:
         """Bounds on the errors of torque and qdd, from a check in extended precision.
@@ -192,7 +200,3 @@ class Solution:
 
     def __repr__(self) -> str:
         return f"Solution({self._robot.name!r}, torque and qdd of shape {self.torque.shape})"
-
-
-def _numbers(vector: Array | bytes) -> Array:
-    return np.frombuffer(vector).copy() if isinstance(vector, bytes) else vector

@@ -95,4 +95,6 @@ class AbstractCompiledKernel(ABC):
 
     def run_rows(self, arrays: Sequence[Any], n: int, threads: int) -> bool | None:
         """All n rows of a batch by up to so many threads; None if the arrays don't fit."""
+        if threads == 1:
+            return self._fast_rows(arrays, 0, 1)
         return self._shared.run(partial(self._fast_rows, arrays), n, threads)
