@@ -167,6 +167,7 @@ def test_errors_are_those_of_the_recursions(way: str) -> None:
                 dynsys.rnea(robot, *state)
             assert str(found.value) == str(expected.value)
         for asks in (dynsys.crba, lambda r, q: dynsys.jacobian(r, q, 0)):
+            asks(robot, q[0])  # machine code is there: it must notice
             for wrong_q in (bad["quaternion"][0], bad["not finite q"][0], q[0, :-1]):
                 with pytest.raises(StateError, match="q"):
                     asks(robot, wrong_q)
