@@ -32,7 +32,7 @@ FLOORS = {
         "__main__",
     ),
     "problems": (
-        "terminal robots inputs labels",
+        "terminal robots inputs labels warm",
         "reference solution problem dynamics trust",
         "measured",
         "verdict",

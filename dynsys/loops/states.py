@@ -93,6 +93,8 @@ def _inertia(robot: Model, store: Work, q: Array, out: Array) -> bool:
         readable = _read(q[state], work.position)
         place_bodies(model, work)
         fill_inertia_matrix(model, work, work.H)
+        for i in range(1, len(model.integers)):  # H does not show how the base is turned
+            readable = readable and math.isfinite(work.angles[1, i])
         if not readable:
             work.H[0, 0] = math.nan
         finite = _write(work.H.reshape(-1), out[state]) and finite
