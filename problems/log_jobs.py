@@ -30,8 +30,8 @@ from dynsys.distribution import version
 from dynsys.errors import DynsysError, KernelBuildError, LogError, SchedulerError, WorkersLost
 from dynsys.resumable import replacing, run_open
 from dynsys.types import Array
-from problems.estimation.compiled import EstimatorOutputs
-from problems.estimation.estimation import COMPILED_FROM, Estimation
+from problems.estimation.compiled import COMPILED_FROM, EstimatorOutputs
+from problems.estimation.estimation import Estimation
 from problems.logs.files import Group, check_output, open_log, write_log
 from problems.logs.outputs import Output, needed, parse_outputs, rows_of, uncertain
 from problems.logs.samples import SampleReader
@@ -56,6 +56,9 @@ CHUNK = 8192
 
 BLOCK = 512
 """Samples handed to the estimator at a time: few enough to stay near the processor."""
+
+MOSTLY = 0.5
+"""Part of the first samples that must be complete for the layout's estimator to be worth it."""
 
 TIME = Group("time", ("time",))
 
@@ -129,8 +132,7 @@ class SolveJob:
         rows = np.full((len(samples.q), 1 + width), np.nan)
         rows[:, 0] = samples.time
         places = np.flatnonzero(usable)
-        for start in range(0, len(places), BLOCK):
-            block = places[start : start + BLOCK]
+        for block in np.array_split(places, -(-len(places) // BLOCK)) if len(places) else ():
             estimate = opened.estimation.solve_batch(
                 samples.q[block],
                 samples.qd[block],
@@ -160,22 +162,28 @@ def _opened(job: SolveJob) -> _Opened:
     outputs = parse_outputs(problem.estimation, job.outputs or problem.outputs)
     log = open_log(job.log, topics=problem.topics, spool=job._spool)
     reader = SampleReader(problem.sensors, log, problem.differentiation, job.allow_missing)
-    estimation = _solver(problem.planned, outputs, log.n_samples)
+    estimation = _solver(problem.planned, outputs, reader)
     _warm_up(estimation)
     return _Opened(problem, outputs, reader, estimation)
 
 
-def _solver(estimation: Estimation, outputs: list[Output], n_samples: int) -> Estimation:
-    """Machine code for logs worth it, if the layout has it; else the reference path.
+def _solver(estimation: Estimation, outputs: list[Output], reader: SampleReader) -> Estimation:
+    """Machine code for logs worth it, if the layout has it; else what solves batches anyway.
 
-    A matter of the log alone, whoever works on whichever part of it.
+    Samples with readings missing do not need the estimator of the layout: where most are such,
+    it is not compiled. A matter of the log alone, whoever works on whichever part of it.
     """
-    if n_samples >= COMPILED_FROM:
-        compiled = replace(estimation, backend="llvm")
-        with suppress(KernelBuildError):
-            wanted = EstimatorOutputs.of_estimate(needed(outputs), uncertain(outputs))
-            compiled.compile(outputs=wanted.outputs, uncertainty=wanted.uncertainty)
-            return compiled
+    n_samples = reader.log.n_samples
+    if n_samples < COMPILED_FROM:
+        return estimation
+    first = reader.read(0, min(n_samples, BLOCK))
+    if np.isfinite(first.y).all(axis=1).mean() < MOSTLY:
+        return estimation
+    compiled = replace(estimation, backend="llvm")
+    with suppress(KernelBuildError):
+        wanted = EstimatorOutputs.of_estimate(needed(outputs), uncertain(outputs))
+        compiled.compile(outputs=wanted.outputs, uncertainty=wanted.uncertainty)
+        return compiled
     return estimation
 
 

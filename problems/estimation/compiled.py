@@ -1,10 +1,10 @@
 """The compiled estimator behind :class:`Estimation`: many states at once, as machine code.
 
-One kernel for samples where every reading is there, another with a weight per reading for the
-others: a missing reading, or a contact that does not hold, has weight zero. What a kernel
-cannot answer (a state or a set of readings that leaves something open, or needs pivoting)
-comes out as NaN, and the posterior of that state answers instead. Plan and C source of the
-same estimator are here too, and the reference path behind the interface of a kernel.
+One kernel for samples where every reading is there. All others, and what that kernel cannot
+answer (a state or a set of readings that leaves something open, or needs pivoting: NaN), go to
+the reduced system (:mod:`problems.estimation.reduced_batch`), and what is in doubt there to
+the posterior of its state. Plan and C source of the same estimator are here too, and the
+reference path behind the interface of a kernel.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, final
 
@@ -52,6 +52,7 @@ from dynsys.system.unknowns import UnknownLayout
 from dynsys.types import Array, BoolArray, IntArray
 from problems.estimation.consistency import UNCHECKED, normalised_residuals
 from problems.estimation.estimate import Estimate, MeasuredStates, Of, deviations, values
+from problems.estimation.reduced_batch import METHOD
 from problems.labels import entry_names
 from problems.measured.measured_system import QUANTITIES, Quantity, joint_covariance
 from problems.measured.prior import Prior, PriorRows, prior_rows
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
     from problems.estimation.estimation import Estimation
 
 __all__ = [
+    "COMPILED_FROM",
     "CompiledAnswers",
     "CompiledEstimator",
     "EstimatorOutputs",
@@ -81,6 +83,11 @@ FACTS = ("chi_square", "degrees_of_freedom", "p_value", "residual")
 HANDFUL = 8
 """Late questions of one kind, deviations and residuals, that the general path answers before
 their kernel is compiled; a kernel in the cache is used at once."""
+COMPILED_FROM = 256
+"""States of a batch from which compiling the estimator pays."""
+FEW, HARDLY_ANY = 128, 8
+"""States that are solved one by one rather than by the reduced system, whose code must be
+compiled first; the second where machine code was asked for."""
 BLOCK = 2048
 """States per thread handed to a kernel at a time: copies of their readings stay small."""
 
@@ -298,43 +305,23 @@ class CompiledEstimator:
     # ---- many states ---------------------------------------------------------------------
 
     def solve(
-        self, states: MeasuredStates, outputs: EstimatorOutputs, *, threads: int, switch: bool
+        self, states: MeasuredStates, outputs: EstimatorOutputs, *, threads: int
     ) -> dict[str, Array]:
-        """Arrays (N, size) by name; rows are NaN where there is no answer.
-
-        ``switch``: False leaves states with missing readings unanswered.
+        """Arrays (N, size) by name; rows are NaN where there is no answer or a reading missing.
 
         Raises
         ------
         KernelBuildError
-            if the layout has no kernel for complete readings.
+            if the layout has no kernel.
         """
         kernel, (q, qd, y) = self.kernel(outputs), (states.q, states.qd, states.y)
-        missing = np.isnan(y)
-        partial = np.asarray(missing.any(axis=1))
+        partial = np.asarray(np.isnan(y).any(axis=1))
         if not partial.any():
             return dict(zip(outputs.names, _run(kernel, (q, qd, y), threads), strict=True))
         sizes = [size for _, size in kernel.signature.outputs]
         out = [np.full((len(q), size), np.nan) for size in sizes]
         _scatter(out, kernel, ~partial, (q, qd, y), threads)
-        weighted = self._weighted(outputs, missing) if switch else None
-        if weighted is not None:
-            readings = np.where(missing, 0.0, y)
-            _scatter(out, weighted, partial, (q, qd, readings, 1.0 - missing), threads)
         return dict(zip(outputs.names, out, strict=True))
-
-    def _weighted(self, outputs: EstimatorOutputs, missing: BoolArray) -> Kernel | None:
-        """Kernel that any reading may be missing from, and the constants that are off here."""
-        rows = np.asarray(missing.any(axis=0))
-        switchable = tuple(
-            sensor.name
-            for sensor in self.layout
-            if sensor.constant(1) is None or rows[self.layout.slice(sensor.name)].any()
-        )
-        try:
-            return self.kernel(outputs, switchable)
-        except (KernelBuildError, PlanMismatchError):
-            return None
 
 
 def _scatter(
@@ -371,16 +358,17 @@ class CompiledAnswers:
     estimator : the kernels.
     states : the states with their readings, which can solve any of them in any case.
     threads : for the kernels.
-    switch : whether states with missing readings are worth a kernel of their own.
+    strict : whether there must be a kernel of the layout; else the reduced system may answer
+        all states.
     """
 
     def __init__(
-        self, estimator: CompiledEstimator, states: MeasuredStates, threads: int, switch: bool
+        self, estimator: CompiledEstimator, states: MeasuredStates, threads: int, strict: bool
     ) -> None:
         self._estimator = estimator
         self._states = states
         self._threads = threads
-        self._switch = switch
+        self._strict = strict
         self._arrays: dict[str, Array] = {}
         self._facts: dict[int, Facts] = {}
         self._normalised: dict[int, Array] = {}
@@ -405,8 +393,10 @@ class CompiledAnswers:
         """
         found = self._by_kernel(outputs)
         bad = ~np.all([np.isfinite(array).all(axis=1) for array in found.values()], axis=0)
+        if outputs == EstimatorOutputs(AGREEMENT):  # facts are kept
+            bad[list(self._facts)] = False
         problem = self._states.problem
-        for k in np.flatnonzero(bad).tolist():
+        for k in self._by_reduced(np.flatnonzero(bad), found).tolist():
             posterior = self._states(k)
             one = Estimate.of_one(problem, posterior)
             facts = posterior.chi_square, posterior.degrees_of_freedom, posterior.method
@@ -421,20 +411,44 @@ class CompiledAnswers:
         self._arrays |= found
 
     def _by_kernel(self, outputs: EstimatorOutputs) -> dict[str, Array]:
-        """Arrays by name; standard deviations are NaN where only they have no kernel."""
-        solve = partial(
-            self._estimator.solve, self._states, threads=self._threads, switch=self._switch
+        """Arrays by name; NaN where there is no kernel, or too few complete states for it."""
+        states, spec = self._states, self._estimator.spec(outputs)
+        complete = ~np.isnan(states.rows).any(axis=1)
+        if self._strict or complete.all() or int(complete.sum()) >= COMPILED_FROM:
+            try:
+                return self._estimator.solve(states, outputs, threads=self._threads)
+            except KernelBuildError:
+                if self._strict and not (outputs.uncertainty and outputs.outputs):
+                    raise
+            if self._strict:  # standard deviations may be all that has no kernel
+                self._estimator.kernel(EstimatorOutputs(outputs.outputs))
+        n = len(states.q)
+        return {name: np.full((n, size), np.nan) for name, size in spec.signature.outputs}
+
+    def _by_reduced(self, places: IntArray, found: dict[str, Array]) -> IntArray:
+        """Answer states by the reduced system; those that are left."""
+        if len(places) < (HARDLY_ANY if self._strict else FEW):
+            return places
+        states, names = self._states, [x.removeprefix("std_") for x in found]
+        kinds = [(x, n) for x, n in zip(found, names, strict=True) if n in QUANTITIES]
+        answers = states.problem.reduced.solve(
+            states.q[places],
+            states.qd[places],
+            states.rows[places],
+            [x for x, name in kinds if x == name],
+            [name for x, name in kinds if x != name],
+            residuals="std_multiplier" in found,
         )
-        try:
-            return solve(outputs)
-        except KernelBuildError:
-            if not outputs.uncertainty or not outputs.outputs:
-                raise
-        found = solve(EstimatorOutputs(outputs.outputs))
-        spec, n = self._estimator.spec(outputs), len(self._states.q)
-        return found | {
-            f"std_{name}": np.full((n, spec.size(name)), np.nan) for name in outputs.uncertainty
-        }
+        there = np.flatnonzero(answers.answered)
+        for x, _ in kinds:
+            found[x][places[there]] = answers.arrays[x][there]
+        chi_square, dof = answers.chi_square[there], answers.degrees_of_freedom[there]
+        facts = zip(chi_square.tolist(), dof.tolist(), [METHOD] * len(there), strict=True)
+        self._facts |= dict(zip(places[there].tolist(), facts, strict=True))
+        if answers.residuals is not None:
+            rows = zip(places[there].tolist(), answers.residuals[there], strict=True)
+            self._normalised |= dict(rows)
+        return np.asarray(places[~answers.answered])
 
     def _have(self, names: Sequence[str], outputs: EstimatorOutputs) -> bool:
         """Compute what is not there yet; False if no kernel can."""

@@ -24,6 +24,7 @@ from dynsys.recursive.inputs import state_rows
 from dynsys.system.linear_system import LinearSystem
 from dynsys.types import Array, ArrayLike
 from problems.estimation.compiled import (
+    COMPILED_FROM,
     CompiledAnswers,
     CompiledEstimator,
     EstimatorOutputs,
@@ -38,6 +39,7 @@ from problems.estimation.compiled import (
 from problems.estimation.estimate import Estimate, MeasuredStates, Uncertainty, quantities_of
 from problems.estimation.factors import has_cholmod
 from problems.estimation.posterior import AbstractPosterior, PosteriorSolver
+from problems.estimation.reduced_batch import ReducedBatch
 from problems.measured.measured_system import QUANTITIES, Active, MeasuredSystem, Readings
 from problems.measured.prior import PerName, Prior
 from problems.problem import AbstractProblem
@@ -47,11 +49,6 @@ from sensors.layout import Layout
 __all__ = ["Estimation", "Uncertainty"]
 
 Backend: TypeAlias = Literal["auto", "llvm", "cholmod", "superlu", "dense"]
-
-COMPILED_FROM = 256
-"""States of a batch from which compiling the estimator pays."""
-SWITCHED_FROM = 4096
-"""States with missing readings from which a kernel of their own pays: it is a larger one."""
 
 
 @final
@@ -273,9 +270,9 @@ class Estimation(AbstractProblem):
     ) -> Estimate:
         """Estimates at N states: q (N, nq), qd (N, nv), readings (N, ...) each.
 
-        Truth values in ``active`` are one for all states or (N,). Large batches go to the
-        compiled estimator where the layout has one; states that it cannot answer are solved
-        one by one.
+        Truth values in ``active`` are one for all states or (N,). Large batches go to machine
+        code: complete states to the estimator of the layout, all others (readings missing, a
+        layout that leaves something open) to the reduced system (:class:`ReducedBatch`).
 
         Parameters
         ----------
@@ -292,27 +289,26 @@ class Estimation(AbstractProblem):
         readings = rows[:, : self.layout.size]
         states = MeasuredStates(self, np.concatenate((positions, velocities, readings), axis=1))
         if self.backend == "llvm" or (self.backend == "auto" and n >= COMPILED_FROM):
-            partial = int(np.isnan(rows).any(axis=1).sum())
-            switch = self.backend == "llvm" or partial >= SWITCHED_FROM
-            try:
-                answers = self._answers(states, computed, threads, switch)
-                return Estimate(self, states, n, answers.method, None, answers)
-            except KernelBuildError:
-                if self.backend == "llvm":
-                    raise
+            answers = self._answers(states, computed, threads, self.backend == "llvm")
+            return Estimate(self, states, n, answers.method, None, answers)
         return Estimate.of_many(self, states, n, wanted)
 
     def _answers(
-        self, states: MeasuredStates, outputs: EstimatorOutputs, threads: int, switch: bool
+        self, states: MeasuredStates, outputs: EstimatorOutputs, threads: int, strict: bool
     ) -> CompiledAnswers:
-        """What the compiled estimator says; with ``switch`` readings may be missing."""
-        answers = CompiledAnswers(self._compiled, states, threads, switch)
+        """What machine code says; with ``strict`` there must be an estimator of the layout."""
+        answers = CompiledAnswers(self._compiled, states, threads, strict)
         answers.compute(outputs)
         return answers
 
     @cached_property
     def _compiled(self) -> CompiledEstimator:
         return CompiledEstimator.of(self)
+
+    @cached_property
+    def reduced(self) -> ReducedBatch:
+        """Solves batches whatever is missing."""
+        return ReducedBatch(self.measured)
 
     @cached_property
     def _reference(self) -> PosteriorSolver:

@@ -43,6 +43,7 @@ __all__ = [
     "WhitenedRows",
     "check_finite",
     "in_parts",
+    "noise_axes",
     "rank_of",
     "read_blocks",
     "whiten",
@@ -216,16 +217,21 @@ def whiten(covariance: csc_array[np.float64], present: BoolArray) -> WhitenedRow
             exact.append((np.array([i]), np.ones(1)))
     for group in np.flatnonzero(counts > 1).tolist():
         rows = np.flatnonzero((label == group) & present)
-        block = covariance[rows][:, rows].toarray()
-        std = np.sqrt(np.where(np.diag(block) > 0, np.diag(block), 1.0))
-        values, axes = np.linalg.eigh(block / np.outer(std, std))
-        for value, axis in zip(values, axes.T, strict=True):
-            combination = axis / std
-            if value > NO_NOISE * values[-1]:
-                noisy.append((rows, combination / np.sqrt(value)))
-            else:
-                exact.append((rows, combination))
+        unit, none = noise_axes(covariance[rows][:, rows].toarray())
+        noisy += [(rows, combination) for combination in unit]
+        exact += [(rows, combination) for combination in none]
     return WhitenedRows(_stack(exact, size), _stack(noisy, size))
+
+
+def noise_axes(covariance: Array) -> tuple[Array, Array]:
+    """Combinations (w, k), (e, k) of correlated rows: of unit noise, and without noise."""
+    variance = np.diag(covariance)
+    std = np.sqrt(np.where(variance > 0, variance, 1.0))
+    values, axes = np.linalg.eigh(covariance / np.outer(std, std))
+    combinations = axes.T / std
+    has_noise = values > NO_NOISE * values.max(initial=0.0)
+    noisy = combinations[has_noise] / np.sqrt(values[has_noise])[:, None]
+    return noisy, combinations[~has_noise]
 
 
 def _stack(rows: list[tuple[IntArray, Array]], size: int) -> csr_array[np.float64]:

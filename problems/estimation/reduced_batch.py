@@ -1,0 +1,480 @@
+"""Estimates of many states by the reduced system, whatever is missing and whatever is open.
+
+    d = T z + d_0,   B z = c,   z without what exact statements say is zero (most of it)
+
+One way for all states that the compiled estimator does not answer: readings missing at random,
+contacts that come and go, layouts that leave something open, beliefs. B and c come from small
+kernels that do not depend on what is missing (:mod:`problems.estimation.response`), rows that
+are not there are left out, and orthogonal factors of the few unknowns left solve the rest
+(:mod:`problems.estimation.any_rank`). Answers are those of the dense posterior; where a rank or
+a truth value is not beyond doubt, that one is asked instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import cast, final
+
+import numpy as np
+from scipy.sparse.csgraph import connected_components
+
+from dynsys.kernel.kernel import Kernel
+from dynsys.system.equations import Kinematics
+from dynsys.types import Array, BoolArray, IntArray
+from problems.estimation.any_rank import (
+    ABSENT,
+    CERTAIN,
+    EXACT,
+    NOISY,
+    clear_rounding,
+    solve_rows,
+)
+from problems.estimation.consistency import UNCHECKED
+from problems.estimation.response import ROWS, ResponseKernels
+from problems.measured.measured_system import MeasuredSystem, Quantity
+from problems.measured.reduced import OPEN, ROUNDING, noise_axes
+
+__all__ = ["ReducedAnswers", "ReducedBatch"]
+
+METHOD = "reduced"
+SAMPLES = 5
+"""Random states at which structure and natural sizes are found."""
+DIRECTIONS = 2048
+"""Directions handed to a kernel at a time: few enough to stay near the processor."""
+SETS = 16
+"""Sets of statements that hold in a batch, each with unknowns of its own; more share them."""
+MARGIN = 100.0
+"""A quantity that moves by so much more, or less, than what makes it open is beyond doubt."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class ReducedAnswers:
+    """What is known of N states.
+
+    Attributes
+    ----------
+    answered : (N,) False where the dense posterior must be asked.
+    arrays : quantities (N, size) by name, ``std_...`` their deviations; NaN where open.
+    chi_square, degrees_of_freedom : (N,).
+    residuals : (N, readings) normalised, or None if not asked for.
+    """
+
+    answered: BoolArray
+    arrays: dict[str, Array]
+    chi_square: Array
+    degrees_of_freedom: IntArray
+    residuals: Array | None
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class ReducedBatch:
+    """Solves a measured system at many states; kernels and structure are kept."""
+
+    measured: MeasuredSystem
+
+    def solve(
+        self,
+        q: Array,
+        qd: Array,
+        rows: Array,
+        quantities: Sequence[str],
+        deviations: Sequence[str] = (),
+        *,
+        residuals: bool = False,
+    ) -> ReducedAnswers:
+        """Answers at states q (N, nq), qd (N, nv) with readings (N, m), NaN where missing."""
+        n, size = len(q), self.measured.layout.size
+        names = (*quantities, *(f"std_{name}" for name in deviations))
+        columns = {name: self._columns(name.removeprefix("std_")) for name in names}
+        found = ReducedAnswers(
+            np.zeros(n, dtype=bool),
+            {name: np.full((n, len(where)), np.nan) for name, where in columns.items()},
+            np.full(n, np.nan),
+            np.zeros(n, dtype=np.intp),
+            np.full((n, size), np.nan) if residuals else None,
+        )
+        for some, holds in self._sets(rows):
+            kept = np.setdiff1d(np.arange(self.measured.needed), self._statements[1][holds])
+            group = _Group(self, kept, holds)
+            step = max(DIRECTIONS // max(len(kept), 1), 1)
+            for start in range(0, len(some), step):
+                block = some[start : start + step]
+                group.solve(found, block, (q[block], qd[block], rows[block]))
+        return found
+
+    def _columns(self, name: str) -> IntArray:
+        return self.measured.laws.unknowns.columns(cast("Quantity", name)).ravel()
+
+    # ---- structure, found once ---------------------------------------------------------------
+
+    @cached_property
+    def _sampled(self) -> tuple[Array, Array, Array, Array]:
+        """At random states: B (S, m, nz), bias (S, m), sizes (S, m), T (S, n, nz)."""
+        robot = self.measured.robot
+        rng = np.random.default_rng(11)
+        states = [
+            self.measured.reduced(
+                Kinematics.at(robot, robot.random_configuration(k), rng.normal(size=robot.nv))
+            )
+            for k in range(SAMPLES)
+        ]
+        parts = zip(*((s.B, -s.c, s.size, s.T) for s in states), strict=True)
+        B, bias, size, T = (np.array(part) for part in parts)
+        return B, bias, size, T
+
+    @cached_property
+    def size(self) -> Array:
+        """Typical size (m,) of the terms behind every reading."""
+        return np.asarray(np.median(self._sampled[2], axis=0))
+
+    @cached_property
+    def _statements(self) -> tuple[IntArray, IntArray]:
+        """Rows that say exactly that one entry of z is zero, and which; one row for each."""
+        B, bias, *_ = self._sampled
+        covariance = self.measured.covariance
+        alone = np.asarray(abs(covariance).sum(axis=0)) == 0
+        one = (B != 0).any(axis=0).sum(axis=1) == 1
+        steady = (B == B[0]).all(axis=(0, 2)) & (bias == 0).all(axis=0)
+        rows = np.flatnonzero(alone & one & steady)
+        columns, first = np.unique(np.argmax(B[0, rows] != 0, axis=1), return_index=True)
+        return rows[first], columns
+
+    def _sets(self, rows: Array) -> Iterator[tuple[IntArray, BoolArray]]:
+        """States by the statements that hold there."""
+        holds = rows[:, self._statements[0]] == 0
+        first, which = _distinct(holds)
+        if len(first) > SETS:
+            yield np.arange(len(rows)), np.asarray(holds.all(axis=0))
+            return
+        for k, state in enumerate(first.tolist()):
+            yield np.flatnonzero(which == k), holds[state]
+
+    @cached_property
+    def groups(self) -> list[IntArray]:
+        """Rows whose noise is correlated, directly or through others; single ones left out."""
+        covariance = self.measured.covariance
+        n, label = connected_components(covariance, directed=False)
+        counts = np.bincount(label, minlength=n)
+        return [np.flatnonzero(label == k) for k in np.flatnonzero(counts > 1).tolist()]
+
+    @cached_property
+    def axes(self) -> dict[tuple[int, bytes], tuple[Array, Array]]:
+        """Combinations of unit noise and without noise, by group and what of it is there."""
+        return {}
+
+    def reach_of_zeros(self, zeros: IntArray, columns: IntArray) -> Array:
+        """Squared natural size that entries of z known to be zero give unknowns."""
+        B, _, _, T = self._sampled
+        sizes = np.linalg.norm(B, axis=2, keepdims=True)
+        norms = np.linalg.norm(B / np.where(sizes > 0, sizes, 1.0), axis=1)
+        scale = 1.0 / np.where(norms > 0, norms, 1.0)
+        reach = T[:, columns][:, :, zeros] * scale[:, None, zeros]
+        return np.asarray(np.median((reach**2).sum(axis=2), axis=0))
+
+    # ---- kernels -----------------------------------------------------------------------------
+
+    @cached_property
+    def _usual(self) -> ResponseKernels:
+        """Kernels for states where every statement holds."""
+        rows, zeros = self._statements
+        kept = np.setdiff1d(np.arange(self.measured.needed), zeros)
+        live = np.setdiff1d(np.arange(self.measured.covariance.shape[0]), rows)
+        return ResponseKernels(self.measured, kept, live)
+
+    @cached_property
+    def _any(self) -> ResponseKernels:
+        """Kernels for states where some do not."""
+        rows = np.arange(self.measured.covariance.shape[0])
+        return ResponseKernels(self.measured, np.arange(self.measured.needed), rows)
+
+    def kernels(self, holds: BoolArray) -> ResponseKernels:
+        """Kernels that have all the columns of z that are left where these statements hold."""
+        return self._usual if holds.all() else self._any
+
+
+@final
+class _Group:
+    """States with the same unknowns: entries ``kept`` of z, the others zero by statements."""
+
+    def __init__(self, batch: ReducedBatch, kept: IntArray, holds: BoolArray) -> None:
+        self._batch, self._kept = batch, kept
+        self._kernels = batch.kernels(holds)
+        self._zeros = batch._statements[1][holds]
+        stated = batch._statements[0][holds]
+        self._live = np.setdiff1d(np.arange(batch.measured.covariance.shape[0]), stated)
+        self._place = np.searchsorted(self._kernels.columns, kept)
+        self._of_rows = np.searchsorted(self._kernels.rows, self._live)
+        variance = batch.measured.variance[self._live]
+        self._exact = variance == 0
+        self._weight = 1.0 / np.sqrt(np.where(self._exact, 1.0, variance))
+        self._size = np.ascontiguousarray(batch.size[self._live])
+        self._reach: dict[str, Array] = {}
+        self._correlated = [
+            (k, np.searchsorted(self._live, rows)) for k, rows in enumerate(batch.groups)
+        ]
+
+    def _directions(self, z: Array) -> Array:
+        """Directions (K, p) of what is kept, as the kernels take them."""
+        if len(self._kernels.columns) == z.shape[1]:
+            return z
+        whole = np.zeros((len(z), len(self._kernels.columns)))
+        whole[:, self._place] = z
+        return whole
+
+    def solve(
+        self, found: ReducedAnswers, where: IntArray, states: tuple[Array, Array, Array]
+    ) -> None:
+        """Answer a few states and put the answers in their places."""
+        q, qd, given = states
+        n, p, m = len(q), len(self._kept), len(self._live)
+        values = [name for name in found.arrays if not name.startswith("std_")]
+        bias, columns = self._rows(q, qd, values)
+        offset = np.ascontiguousarray(bias[ROWS][:, self._of_rows])
+        rows = np.ascontiguousarray(given[:, self._live])
+        present = ~np.isnan(rows)
+        right = np.where(present, rows - offset, 0.0)
+        clear_rounding(columns, self._size, ROUNDING)
+        whitened = _Whitened(self, columns, right, present)
+        z, scale = np.empty((n, p)), np.empty((n, p))
+        basis, counts = np.empty((n, p, p)), np.empty((n, 4), dtype=np.int64)
+        chi_square = np.empty(n)
+        explains = found.residuals is not None
+        residual = np.zeros((n if explains else 0, m))
+        explained = np.zeros((n if explains else 0, p, m))
+        solve_rows(
+            columns,
+            right,
+            whitened.kinds,
+            whitened.size,
+            z,
+            scale,
+            basis,
+            counts,
+            chi_square,
+            residual,
+            explained,
+        )
+        fine = counts[:, 0] == CERTAIN
+        for numbers in bias.values():
+            fine &= np.isfinite(numbers).all(axis=1)
+        sure = np.flatnonzero(fine)
+        found.chi_square[where], found.degrees_of_freedom[where] = chi_square, counts[:, 3]
+        if found.residuals is not None:
+            normalised = whitened.normalised(residual, explained, counts[:, 3])
+            found.residuals[where[sure]] = normalised[sure]
+        self._fill_values(found, where, values, bias, (q, qd, z), sure)
+        self._fill_deviations(found, where, (q, qd, basis), counts, sure)
+        doubtful = self._open(found, where, (q, qd, basis), counts, scale, sure)
+        fine[doubtful] = False
+        found.answered[where] = fine
+
+    def _rows(self, q: Array, qd: Array, values: list[str]) -> tuple[dict[str, Array], Array]:
+        """Biases by name, and the columns (N, p, m) of B."""
+        names = (ROWS, *values)
+        arrays, _ = self._kernels.bias(names).batch(q, qd)
+        n, p = len(q), len(self._kept)
+        kernel = self._kernels.linear((ROWS,))
+        (rows,) = self._along(kernel, q, qd, np.tile(np.eye(p), (n, 1)), np.full(n, p))
+        columns = rows.reshape(n, p, -1)
+        if columns.shape[2] != len(self._live):
+            columns = np.ascontiguousarray(columns[:, :, self._of_rows])
+        return dict(zip(names, arrays, strict=True)), columns
+
+    def _along(
+        self, kernel: Kernel, q: Array, qd: Array, z: Array, counts: IntArray
+    ) -> list[Array]:
+        """Outputs of a linear kernel along directions z (K, p), so many at every state."""
+        repeated = np.repeat(q, counts, axis=0), np.repeat(qd, counts, axis=0)
+        return list(kernel.batch(*repeated, self._directions(z))[0])
+
+    def _fill_values(
+        self,
+        found: ReducedAnswers,
+        where: IntArray,
+        values: list[str],
+        bias: dict[str, Array],
+        states: tuple[Array, Array, Array],
+        sure: IntArray,
+    ) -> None:
+        if not values or not len(sure):
+            return
+        q, qd, z = (x[sure] for x in states)
+        arrays, _ = self._kernels.linear(tuple(values)).batch(q, qd, self._directions(z))
+        for name, moved in zip(values, arrays, strict=True):
+            found.arrays[name][where[sure]] = moved + bias[name][sure]
+
+    def _fill_deviations(
+        self,
+        found: ReducedAnswers,
+        where: IntArray,
+        states: tuple[Array, Array, Array],
+        counts: IntArray,
+        sure: IntArray,
+    ) -> None:
+        """Deviations: the length of what a quantity moves by along those of z."""
+        names = [name for name in found.arrays if name.startswith("std_")]
+        if not names or not len(sure):
+            return
+        free = counts[sure, 1]
+        kinds = [name.removeprefix("std_") for name in names]
+        moved = self._moved(kinds, states, sure, 0 * free, free)
+        for name, lengths in zip(names, moved, strict=True):
+            found.arrays[name][where[sure]] = lengths
+
+    def _moved(
+        self,
+        names: list[str],
+        states: tuple[Array, Array, Array],
+        some: IntArray,
+        start: IntArray,
+        count: IntArray,
+    ) -> list[Array]:
+        """Lengths (states, size) of what quantities move by along directions of the basis."""
+        q, qd, basis = (x[some] for x in states)
+        places = np.arange(basis.shape[1])
+        chosen = (places >= start[:, None]) & (places < (start + count)[:, None])
+        kernel = self._kernels.linear(tuple(names))
+        arrays = self._along(kernel, q, qd, basis[chosen], count)
+        ends = np.concatenate([[0], np.cumsum(count)])
+        return [_lengths(array, ends) for array in arrays]
+
+    def _open(
+        self,
+        found: ReducedAnswers,
+        where: IntArray,
+        states: tuple[Array, Array, Array],
+        counts: IntArray,
+        scale: Array,
+        sure: IntArray,
+    ) -> IntArray:
+        """Make NaN what moves along unseen directions; states where that is in doubt."""
+        some = sure[counts[sure, 2] > 0]
+        names = list(dict.fromkeys(name.removeprefix("std_") for name in found.arrays))
+        if not len(some) or not names:
+            return np.zeros(0, dtype=np.intp)
+        moved = self._moved(names, states, some, counts[some, 1], counts[some, 2])
+        q, qd, _ = (x[some] for x in states)
+        n, p = scale[some].shape
+        natural = (np.eye(p) * scale[some, :, None]).reshape(-1, p)
+        kernel = self._kernels.linear(tuple(names))
+        along = self._along(kernel, q, qd, natural, np.full(n, p))
+        doubtful = np.zeros(n, dtype=bool)
+        for name, lengths, array in zip(names, moved, along, strict=True):
+            if name not in self._reach:
+                columns = self._batch._columns(name)
+                self._reach[name] = self._batch.reach_of_zeros(self._zeros, columns)
+            squared = (array**2).reshape(n, p, -1).sum(axis=1) + self._reach[name]
+            limit = OPEN * np.sqrt(squared)
+            is_open = lengths > limit
+            doubtful |= ((lengths > limit / MARGIN) & (lengths < limit * MARGIN)).any(axis=1)
+            for target in (name, f"std_{name}"):
+                if target in found.arrays:
+                    kept = found.arrays[target][where[some]]
+                    found.arrays[target][where[some]] = np.where(is_open, np.nan, kept)
+        return np.asarray(some[doubtful])
+
+
+def _distinct(truths: BoolArray) -> tuple[IntArray, IntArray]:
+    """First of every kind of row (N, k), and which kind each row is."""
+    packed = np.packbits(truths, axis=1)
+    if not packed.shape[1]:
+        return np.zeros(min(len(truths), 1), dtype=np.intp), np.zeros(
+            len(truths), dtype=np.intp
+        )
+    whole = np.ascontiguousarray(packed).view(f"V{packed.shape[1]}").ravel()
+    kinds: dict[bytes, int] = {}
+    which = [kinds.setdefault(row, len(kinds)) for row in whole.tolist()]
+    numbers = np.array(which, dtype=np.intp)
+    return np.unique(numbers, return_index=True)[1], numbers
+
+
+def _lengths(rows: Array, ends: IntArray) -> Array:
+    """Root of the sum of squares over rows ends[k] : ends[k + 1] of every column."""
+    out = np.zeros((len(ends) - 1, rows.shape[1]))
+    for k, (start, stop) in enumerate(zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True)):
+        np.einsum("ki,ki->i", rows[start:stop], rows[start:stop], out=out[k])
+    return np.sqrt(out)
+
+
+@final
+class _Whitened:
+    """Rows of unit noise and exact rows made in place from those that are present.
+
+    Attributes
+    ----------
+    kinds : (N, m) what every row is now.
+    size : (N, m) magnitude of the terms behind each.
+    """
+
+    def __init__(self, group: _Group, columns: Array, right: Array, present: BoolArray) -> None:
+        self._batch = group._batch
+        self._live, self._weight = group._live, group._weight
+        n = len(columns)
+        columns *= group._weight
+        right *= group._weight
+        kinds = np.where(group._exact, EXACT, NOISY)
+        self.kinds = np.where(present, kinds, ABSENT).astype(np.int64)
+        self.size = np.broadcast_to(group._size, (n, len(self._live))).copy()
+        self._combined: list[tuple[IntArray, IntArray, IntArray, Array]] = []
+        for number, rows in group._correlated:
+            first, which = _distinct(present[:, rows])
+            for k, state in enumerate(first.tolist()):
+                states, there = np.flatnonzero(which == k), present[state, rows]
+                self._combine(number, rows, there, states, columns, right, group)
+
+    def _combine(
+        self,
+        number: int,
+        rows: IntArray,
+        there: BoolArray,
+        states: IntArray,
+        columns: Array,
+        right: Array,
+        group: _Group,
+    ) -> None:
+        """Turn correlated rows into their principal axes, at states where these are there."""
+        batch, some = self._batch, rows[there]
+        key = number, there.tobytes()
+        if key not in batch.axes:
+            readings = self._live[some]
+            block = batch.measured.covariance[readings][:, readings].toarray()
+            batch.axes[key] = noise_axes(block)
+        noisy, exact = batch.axes[key]
+        combination = np.vstack([noisy, exact])
+        scaled = combination / group._weight[some]
+        at = states[:, None, None], np.arange(columns.shape[1])[:, None], some
+        columns[at] = columns[at] @ scaled.T
+        right[states[:, None], some] = right[states[:, None], some] @ scaled.T
+        sizes = np.abs(combination) @ group._size[some]
+        self.size[states[:, None], some] = sizes
+        self.kinds[states[:, None], some] = np.repeat([NOISY, EXACT], [len(noisy), len(exact)])
+        if len(exact):
+            last = some[len(noisy) :]
+            at = states[:, None, None], np.arange(columns.shape[1])[:, None], last
+            cleared = columns[at]
+            cleared[np.abs(cleared) <= ROUNDING * sizes[len(noisy) :]] = 0.0
+            columns[at] = cleared
+        self._combined.append((states, some, some[: len(noisy)], noisy))
+
+    def normalised(self, residual: Array, explained: Array, dof: IntArray) -> Array:
+        """lambda_k / sqrt(G_kk) of all readings, as :func:`normalised_residuals` says."""
+        multiplier = residual * self._weight
+        seen = 1.0 - np.einsum("ndi,ndi->ni", explained, explained)
+        information = np.where(self.kinds == NOISY, seen * self._weight**2, 0.0)
+        for states, rows, slots, noisy in self._combined:
+            some = states[:, None], rows
+            multiplier[some] = residual[states[:, None], slots] @ noisy
+            moved = explained[states][:, :, slots] @ noisy
+            information[some] = (noisy**2).sum(axis=0) - (moved**2).sum(axis=1)
+        variance, size = self._batch.measured.variance, self._batch.measured.layout.size
+        checked = information * variance[self._live] > UNCHECKED
+        checked &= (dof > 0)[:, None]
+        whole = np.full((len(residual), len(variance)), np.nan)
+        at = np.nonzero(checked)
+        whole[at[0], self._live[at[1]]] = multiplier[at] / np.sqrt(information[at])
+        whole[:, variance == 0] = 0.0
+        return whole[:, :size]
