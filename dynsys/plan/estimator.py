@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, final
 
 import numpy as np
@@ -31,6 +31,7 @@ from dynsys.plan.saddle_program import (
     saddle_estimator,
     saddle_program,
 )
+from dynsys.plan.search.saddle_search import search_saddle
 from dynsys.plan.search.search import Search
 from dynsys.program.program import Program
 
@@ -68,7 +69,9 @@ class PlannedEstimator:
 def planned_estimator(
     spec: EstimatorSpec, dtype: str = "float64", search: Search | None = None
 ) -> PlannedEstimator:
-    """Order of an estimator, executed; with a ``search``, the cheaper of both ways.
+    """Order of an estimator, executed; with a ``search``, the cheapest that it finds.
+
+    Where both executors apply, as many readings as unknowns, each has half of its seconds.
 
     Raises
     ------
@@ -78,6 +81,8 @@ def planned_estimator(
     """
     refused: NoOrderError | None = None
     ways: list[PlannedEstimator] = []
+    if search is not None and search.seconds and spec.is_square:
+        search = replace(search, seconds=search.seconds / 2.0)
 
     def by_lu() -> None:
         with suppress(NoOrderError):
@@ -90,6 +95,9 @@ def planned_estimator(
     if not ways:
         try:
             saddle, rule = saddle_estimator(spec, dtype), "leaf to root, cheapest first"
+            if search is not None and not search.is_off:
+                saddle, found_by = search_saddle(spec, saddle, search, dtype)
+                rule = ", ".join(filter(None, (rule, found_by)))
             ways.append(PlannedEstimator(saddle.program, saddle.order, saddle.pivots, rule))
         except NoOrderError as error:
             refused = error

@@ -60,11 +60,14 @@ __all__ = [
     "ESTIMATES",
     "Covariance",
     "EstimatorSpec",
+    "SaddleEntries",
     "SaddleEstimator",
     "failures",
     "guarded_estimator",
+    "saddle_entries",
     "saddle_estimator",
     "saddle_order",
+    "saddle_pivots",
     "saddle_program",
 ]
 
@@ -396,6 +399,10 @@ def saddle_program(spec: EstimatorSpec, order: SaddleOrder, dtype: str = "float6
         if the order names a line or joint that is not there, leaves one over, or a pivot of it
         is zero.
     """
+    return _executed(spec, order).guarded(dtype)
+
+
+def _executed(spec: EstimatorSpec, order: SaddleOrder) -> _Recording:
     stages = {name: key for key, name in StagedUnknowns(spec.unknowns).stages.items()}
     for stage in order.turned:
         if stage not in stages:
@@ -405,7 +412,33 @@ def saddle_program(spec: EstimatorSpec, order: SaddleOrder, dtype: str = "float6
             )
     recorded = _Recording(spec, frozenset(stages[stage] for stage in order.turned))
     recorded.execute(order)
-    return recorded.guarded(dtype)
+    return recorded
+
+
+def saddle_pivots(spec: EstimatorSpec, order: SaddleOrder) -> tuple[PlannedPivot, ...]:
+    """Pivots of an order that depend on the state."""
+    return _executed(spec, order).pivots
+
+
+class SaddleEntries(NamedTuple):
+    """The system before elimination, for a search to price orders of it.
+
+    ``program`` computes the entries at ``rows`` and ``columns``, both halves, RIGHT (-1) for
+    the constants; ``names`` and ``bodies`` are those of the lines.
+    """
+
+    program: Program
+    rows: IntArray
+    columns: IntArray
+    names: tuple[str, ...]
+    bodies: IntArray
+
+
+def saddle_entries(spec: EstimatorSpec, order: SaddleOrder) -> SaddleEntries:
+    """Entries of the system whose joints are turned as an order of it turns them."""
+    stages = {name: key for key, name in StagedUnknowns(spec.unknowns).stages.items()}
+    recorded = _Recording(spec, frozenset(stages[stage] for stage in order.turned))
+    return recorded.entries
 
 
 def _chosen(spec: EstimatorSpec, safeties: Sequence[Safety], rule: PivotRule) -> _Recording:
@@ -513,6 +546,17 @@ class _Recording:
         self.system.rows |= self._alone
         for u in self._alone:
             self.system.single(u)
+
+    @property
+    def entries(self) -> SaddleEntries:
+        """What is left to be eliminated."""
+        saddle = self._saddle
+        places = [(u, k) for u, row in self.system.rows.items() for k in row]
+        values = [Scalar(self.graph, self.system.rows[u][k]) for u, k in places]
+        rows, columns = np.array(places, dtype=np.intp).reshape(-1, 2).T
+        bodies = np.array([saddle.group.get(u, 0) for u in range(len(saddle.names))])
+        program = simplify(self.graph.program(values), self.samples[:SIMPLIFY_SAMPLES])
+        return SaddleEntries(program, rows, columns, saddle.names, bodies)
 
     @property
     def order(self) -> SaddleOrder:

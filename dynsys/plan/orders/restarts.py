@@ -21,13 +21,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynsys.jit import Loop
+from dynsys.model.tree import KinematicTree
 from dynsys.plan.orders.dulmage_mendelsohn import block_triangular
 from dynsys.plan.orders.markowitz import CANCELLED
 from dynsys.plan.orders.orders import Part, Pattern, PivotOrder, entry_columns
 from dynsys.system.linear_system import LinearSystem
 from dynsys.types import Array
 
-__all__ = ["Restarts", "Weights", "tree_potentials"]
+__all__ = ["Restarts", "Weights", "body_levels", "tree_potentials"]
 
 STATES = 8
 """Sampled states at which pivots are judged."""
@@ -168,12 +169,21 @@ class _Block:
 
 
 def tree_potentials(system: LinearSystem) -> Array:
-    """Potentials (n_bodies + 1, columns): towards each body as root, and nested dissection.
+    """Potentials (n_bodies + 1, columns) of :func:`body_levels`: what is far goes first."""
+    levels = body_levels(system.robot)
+    found = np.zeros((len(levels), system.unknowns.size))
+    for block in system.unknowns.blocks:
+        for k, level in enumerate(levels):
+            found[k, block.columns] = 1.0 - level[block.body] / max(1.0, float(level.max()))
+    return found
 
-    Towards a root, what is far from it goes first. A nested dissection takes the body that
-    leaves the smallest parts when it is cut out (a centroid) last, and so on in every part.
+
+def body_levels(robot: KinematicTree) -> Array:
+    """Levels (n_bodies + 1, n_bodies): distances from each body, then a nested dissection.
+
+    A nested dissection takes the body that leaves the smallest parts when it is cut out (a
+    centroid) at level 0, and so on in every part.
     """
-    robot = system.robot
     n = robot.n_bodies
     near: list[list[int]] = [[] for _ in range(n)]
     for i, parent in enumerate(robot.parent):
@@ -181,12 +191,7 @@ def tree_potentials(system: LinearSystem) -> Array:
             near[i].append(int(parent))
             near[int(parent)].append(i)
     levels = [_distances(near, root) for root in range(n)]
-    levels.append(_dissected(near))
-    found = np.zeros((n + 1, system.unknowns.size))
-    for block in system.unknowns.blocks:
-        for k, level in enumerate(levels):
-            found[k, block.columns] = 1.0 - level[block.body] / max(1, *level)
-    return found
+    return np.array([*levels, _dissected(near)], dtype=np.float64)
 
 
 def _distances(near: list[list[int]], root: int) -> list[int]:

@@ -35,9 +35,11 @@ __all__ = [
     "Task",
     "by_blocks",
     "get_ready",
+    "move_block",
     "neighbour",
     "price",
     "run_task",
+    "swap_places",
 ]
 
 Measure: TypeAlias = Callable[[Program, Array], float]
@@ -250,7 +252,7 @@ def _place_near(at: int, n: int, rng: np.random.Generator) -> int:
     return int(np.clip(at + rng.integers(-reach, reach + 1), 0, n - 1))
 
 
-def _move_block(pivots: Pivots, rng: np.random.Generator, longest: int = 12) -> Pivots:
+def move_block(pivots: Pivots, rng: np.random.Generator, longest: int = 12) -> Pivots:
     """Take up to ``longest`` consecutive pivots and put them elsewhere."""
     n = len(pivots)
     length = int(rng.integers(1, min(longest, n - 1) + 1))
@@ -260,7 +262,7 @@ def _move_block(pivots: Pivots, rng: np.random.Generator, longest: int = 12) -> 
     return rest[:to] + pivots[start : start + length] + rest[to:]
 
 
-def _swap(pivots: Pivots, rng: np.random.Generator, whole: bool = True) -> Pivots:
+def swap_places(pivots: Pivots, rng: np.random.Generator, whole: bool = True) -> Pivots:
     """Two pivots exchange their places, or (not ``whole``) only the unknowns they give."""
     out = list(pivots)
     i = int(rng.integers(len(out)))
@@ -271,9 +273,9 @@ def _swap(pivots: Pivots, rng: np.random.Generator, whole: bool = True) -> Pivot
 
 
 _MOVES: tuple[Move, ...] = (
-    partial(_move_block, longest=1),
-    _move_block,
-    _move_block,
-    _swap,
-    partial(_swap, whole=False),
+    partial(move_block, longest=1),
+    move_block,
+    move_block,
+    swap_places,
+    partial(swap_places, whole=False),
 )

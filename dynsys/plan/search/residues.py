@@ -10,7 +10,8 @@ quaternions of a sphere, over the integers modulo P, where there is no rounding)
     the same at both    a constant: folded, free
 
 as :mod:`dynsys.program.simplify` finds them from rounded values; two different quantities meet
-with probability 2^-62. What no output needs is not counted. Beside the residues stand the
+with probability 2^-62. Constants have been rounded before they come here: those that agree to
+1e-13 are one. What no output needs is not counted. Beside the residues stand the
 values at a few states in double precision: how safe a pivot is.
 
 A table of nodes is a :class:`Nodes`, references are those of a program: node k is k + 1, its
@@ -33,6 +34,8 @@ __all__ = ["Nodes", "add", "counted", "div", "less_product", "mul", "residue_nod
 
 P = 2**31 - 1
 """The prime: products of two residues fit 64 bits."""
+ROUNDING = 1e-13
+"""Constants that differ by less are the same: those of a program have been rounded."""
 CONSTANT, INPUT, ADD, MUL, DIV, SINE = range(6)
 """Operations by the numbers of :class:`~dynsys.program.program.Op`."""
 OP, LEFT, RIGHT, A, B = range(5)
@@ -141,11 +144,12 @@ def add(nodes: Any, x: Any, y: Any) -> Any:
     b = info[i, B] if x > 0 else P - info[i, B]
     a += info[j, A] if y > 0 else P - info[j, A]
     b += info[j, B] if y > 0 else P - info[j, B]
+    s = 1.0 if x > 0 else -1.0
+    t = 1.0 if y > 0 else -1.0
     ref = _node(nodes, ADD, x, y, a % P, b % P)
     k = nodes.size[2]
     if k >= 0:
-        s = 1.0 if (x > 0) == (ref > 0) else -1.0
-        t = 1.0 if (y > 0) == (ref > 0) else -1.0
+        s, t = (s, t) if ref > 0 else (-s, -t)
         for e in range(real.shape[1]):
             real[k, e] = s * real[i, e] + t * real[j, e]
     return ref
@@ -158,7 +162,8 @@ def mul(nodes: Any, x: Any, y: Any) -> Any:
         return 0
     info, real = nodes.info, nodes.real
     i, j = abs(x) - 1, abs(y) - 1
-    ref = _node(nodes, MUL, x, y, info[i, A] * info[j, A] % P, info[i, B] * info[j, B] % P)
+    a, b = info[i, A] * info[j, A] % P, info[i, B] * info[j, B] % P
+    ref = _node(nodes, MUL, x, y, a, b)
     k = nodes.size[2]
     if k >= 0:
         s = 1.0 if ref > 0 else -1.0
@@ -182,7 +187,8 @@ def div(nodes: Any, x: Any, y: Any) -> Any:
     i, j = abs(x) - 1, abs(y) - 1
     a = info[i, A] * _inverse(info[j, A]) % P
     b = info[i, B] * _inverse(info[j, B]) % P
-    ref = _node(nodes, MUL if info[j, OP] == CONSTANT else DIV, x, y, a, b)
+    op = MUL if info[j, OP] == CONSTANT else DIV
+    ref = _node(nodes, op, x, y, a, b)
     k = nodes.size[2]
     if k >= 0:
         s = 1.0 if ref > 0 else -1.0
@@ -249,16 +255,22 @@ def _entered(nodes: Any, code: Any, real: Any) -> Any:
     refs = np.zeros(len(code), np.int64)
     for k in range(len(code)):
         op, x, y = code[k, OP], code[k, LEFT], code[k, RIGHT]
+        left = right = 0
         if op > INPUT:
             left = refs[abs(x) - 1] * (1 if x > 0 else -1)
             right = 0 if y == 0 else refs[abs(y) - 1] * (1 if y > 0 else -1)
-            ref = _node(nodes, op, left, right, code[k, A], code[k, B])
+        if op == ADD:
+            ref = add(nodes, left, right)
+        elif op == MUL:
+            ref = mul(nodes, left, right)
+        elif op == DIV:
+            ref = div(nodes, left, right)
         else:
-            ref = _node(nodes, op, 0, 0, code[k, A], code[k, B])
-        new = nodes.size[2]
-        if new >= 0:
-            for e in range(real.shape[1]):
-                nodes.real[new, e] = real[k, e] if ref > 0 else -real[k, e]
+            ref = _node(nodes, op, left, right, code[k, A], code[k, B])
+            new = nodes.size[2]
+            if new >= 0:
+                for e in range(real.shape[1]):
+                    nodes.real[new, e] = real[k, e] if ref > 0 else -real[k, e]
         refs[k] = ref
     return refs
 
@@ -266,7 +278,7 @@ def _entered(nodes: Any, code: Any, real: Any) -> Any:
 def _residues(
     program: Program, quaternions: Sequence[slice], rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Residues (n_nodes,) at a random state."""
+    """Residues (n_nodes,) at a random state of what is no sum, product or quotient."""
 
     def any_residue() -> int:
         return int(rng.integers(1, P))
@@ -274,36 +286,38 @@ def _residues(
     inputs = [any_residue() for _ in range(program.n_inputs)]
     for where in quaternions:
         inputs[where] = _unit_quaternion([any_residue() for _ in range(4)])
+    constants = _merged(program.constants)
     circle: dict[int, tuple[int, int]] = {}
     found: list[int] = []
-
-    def get(ref: int) -> int:
-        return found[ref - 1] if ref > 0 else -found[-ref - 1] if ref < 0 else 0
-
-    for op, left, right in zip(
-        program.op.tolist(), program.left.tolist(), program.right.tolist(), strict=True
-    ):
+    for op, left in zip(program.op.tolist(), program.left.tolist(), strict=True):
+        value = 0
         if op == Op.CONSTANT:
-            above, below = program.constants[left].as_integer_ratio()
+            above, below = constants[left].as_integer_ratio()
             value = above * pow(below, -1, P)
         elif op == Op.INPUT:
             value = inputs[left]
-        elif op == Op.ADD:
-            value = get(left) + get(right)
-        elif op == Op.MUL:
-            value = get(left) * get(right)
-        elif op == Op.DIV:
-            value = get(left) * pow(get(right), -1, P)
         elif op in (Op.SIN, Op.COS):  # (2 t, 1 - t^2) / (1 + t^2)
             if left not in circle:
                 t = any_residue()
                 scale = pow(1 + t * t, -1, P)
-                circle[left] = (2 * t * scale % P, (1 - t * t) * scale % P)
+                circle[left] = (2 * t * scale, (1 - t * t) * scale)
             value = circle[left][int(op == Op.COS)]
-        else:
+        elif op > Op.COS:
             value = any_residue()
         found.append(value % P)
     return np.array(found, dtype=np.int64)
+
+
+def _merged(constants: NDArray[np.longdouble]) -> NDArray[np.longdouble]:
+    """Constants, those that differ by rounding replaced by the least of them."""
+    order = np.argsort(constants, kind="stable")
+    found = constants[order]
+    for k in range(1, len(found)):
+        if found[k] - found[k - 1] <= ROUNDING * found[k]:
+            found[k] = found[k - 1]
+    merged = constants.copy()
+    merged[order] = found
+    return merged
 
 
 def _unit_quaternion(x: Sequence[int]) -> list[int]:
