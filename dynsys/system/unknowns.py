@@ -156,6 +156,17 @@ class UnknownLayout:
 
     def columns(self, kind: UnknownKind) -> IntArray:
         """Columns of one kind: (n_bodies, 6); for torque and qdd (nv,) in the order of qd."""
+        if kind not in self._columns:
+            found = self._columns_of(kind)
+            found.flags.writeable = False
+            self._columns[kind] = found
+        return self._columns[kind]
+
+    @cached_property
+    def _columns(self) -> dict[UnknownKind, IntArray]:
+        return {}
+
+    def _columns_of(self, kind: UnknownKind) -> IntArray:
         if kind not in ("torque", "qdd"):
             bodies = range(self.robot.n_bodies)
             return np.array([self.block(kind, i).columns for i in bodies], dtype=np.intp)

@@ -8,6 +8,7 @@ every solution, and says when a matrix is singular to rounding.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import cache
 from importlib import import_module
 from typing import Any, Literal, final
 
@@ -33,6 +34,9 @@ the matrix is singular to rounding."""
 SHIFT = 1e-7
 """Regularisation that lets a Cholesky-like factorisation run without pivoting; iterative
 refinement takes it out again."""
+
+GROWN = 0.1 / SHIFT
+"""A random right-hand side that grows this much is left to pivoting."""
 
 CONVERGED = 1e-13
 """Residual, relative to the largest entry, that refinement must reach."""
@@ -74,6 +78,10 @@ class AbstractFactors(ABC):
     @abstractmethod
     def solve(self, b: Array) -> Array:
         """K^-1 b for b (n,) or (n, k), refined."""
+
+    def factor_and_solve(self, K: csc_array[np.float64], b: Array) -> Array | None:
+        """K^-1 b for b (n,); None if the matrix is singular to rounding."""
+        return self.solve(b) if self.factor(K) else None
 
 
 @final
@@ -131,8 +139,9 @@ class CholmodFactors(AbstractFactors):
         self._shift = SHIFT * signs
         self._places: IntArray
         self._diagonal: IntArray
-        self._pattern: tuple[NDArray[np.int32], NDArray[np.int32]]
+        self._shifted: csc_matrix[np.float64]
         self._factor: Any = None
+        self._size: csc_array[np.float64] | None = None
         self._fallback = SuperLUFactors()
         self._by_fallback = False
 
@@ -141,22 +150,35 @@ class CholmodFactors(AbstractFactors):
         return self._fallback.name if self._by_fallback else "cholmod"
 
     def factor(self, K: csc_array[np.float64]) -> bool:
+        return self._begun(K, _probe(K.shape[0])) is not None or self._fallback.factor(K)
+
+    def factor_and_solve(self, K: csc_array[np.float64], b: Array) -> Array | None:
+        """K^-1 b, beside the random right-hand side that finds singular matrices."""
+        x = self._begun(K, np.stack([_probe(K.shape[0]), b], axis=1))
+        if x is not None:
+            return np.ascontiguousarray(x[:, 1])
+        return self._fallback.solve(b) if self._fallback.factor(K) else None
+
+    def _begun(self, K: csc_array[np.float64], b: Array) -> Array | None:
+        """K^-1 b, first column random; None if that grows: the other library must solve."""
         self.current = K
+        self._size = None
         self._by_fallback = False
         try:
             if self._factor is None:
                 self._analyse(K)
-            data = np.zeros(len(self._pattern[0]))
+            data = self._shifted.data
+            data[...] = 0.0
             data[self._places] = K.data
             data[self._diagonal] += self._shift
-            self._factor.cholesky_inplace(csc_matrix((data, *self._pattern), shape=K.shape))
-            x = self._refined(_probe(K.shape[0]))
+            self._factor.cholesky_inplace(self._shifted)
+            x = self._refined(b)
         except self._cholmod.CholmodError:
             x = None
-        if x is not None and float(np.abs(x).max()) < 0.1 / SHIFT:
-            return True
+        if x is not None and float(np.abs(x[..., :1] if x.ndim == 2 else x).max()) < GROWN:
+            return x
         self._by_fallback = True
-        return self._fallback.factor(K)
+        return None
 
     def _analyse(self, K: csc_array[np.float64]) -> None:
         """Order and symbolic factors of the pattern of K with its diagonal, once."""
@@ -170,25 +192,30 @@ class CholmodFactors(AbstractFactors):
             np.searchsorted(kept, diagonal),
         )
         starts = np.searchsorted(kept, np.arange(n + 1) * n)
-        self._pattern = (kept % n).astype(np.int32), starts.astype(np.int32)
-        pattern = csc_matrix((np.ones(len(kept)), *self._pattern), shape=K.shape)
-        self._factor = self._cholmod.analyze(pattern, mode="simplicial")
+        pattern = (kept % n).astype(np.int32), starts.astype(np.int32)
+        self._shifted = csc_matrix((np.ones(len(kept)), *pattern), shape=K.shape)
+        self._factor = self._cholmod.analyze(self._shifted, mode="simplicial")
 
     def _refined(self, b: Array) -> Array | None:
-        """K^-1 b, refined while its residual shrinks, by the largest entry or row by row.
+        """K^-1 b, refined while the residual shrinks, by the largest entry or row by row.
 
         Row by row, by the terms of each: the torques of a light hand are as good as those of
         a heavy trunk.
         """
-        size = abs(self.current)
+        if self._size is None:
+            self._size = abs(self.current)
+        size = self._size
         x, before = self._factor(b), (np.inf, np.inf)
         for _ in range(STEPS):
             r = b - self.current @ x
-            largest = float(np.abs(b).max()) + float(np.abs(x).max())
-            terms = size @ np.abs(x) + np.abs(b) + EPS * largest + TINY
-            missed = float(np.abs(r).max()), float(np.max(np.abs(r) / terms))
+            terms = size @ np.abs(x) + np.abs(b)
+            largest = np.abs(b).max(axis=0) + np.abs(x).max(axis=0) + TINY  # of each column
+            missed = (
+                float(np.max(np.abs(r).max(axis=0) / largest)),
+                float(np.max(np.abs(r) / (terms + EPS * largest))),
+            )
             if not (missed[0] < 0.5 * before[0] or missed[1] < 0.5 * before[1]):
-                return np.asarray(x) if missed[0] <= CONVERGED * largest else None
+                return np.asarray(x) if missed[0] <= CONVERGED else None
             x, before = x + self._factor(r), missed
         return None
 
@@ -202,5 +229,8 @@ class CholmodFactors(AbstractFactors):
         return self._fallback.solve(b)
 
 
+@cache
 def _probe(n: int) -> Array:
-    return np.random.default_rng(0).uniform(-1.0, 1.0, n)
+    probe = np.random.default_rng(0).uniform(-1.0, 1.0, n)
+    probe.flags.writeable = False
+    return probe

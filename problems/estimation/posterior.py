@@ -21,6 +21,7 @@ from dynsys.errors import ContradictionError
 from dynsys.plan.saddle import ScaledSaddle, SparseSaddle
 from dynsys.system.equations import Kinematics
 from dynsys.types import Array, BoolArray, IntArray
+from problems.estimation.assembly import Assembly
 from problems.estimation.factors import (
     AbstractFactors,
     CholmodFactors,
@@ -219,20 +220,23 @@ class PosteriorSolver:
         measured = self.measured
         present = ~np.isnan(rows)
         y = np.where(present, rows, 0.0)
-        kinematics = Kinematics.at(measured.robot, q, qd)
         found: AbstractPosterior | None = None
         enough = int(present.sum()) >= measured.needed
         if self.backend != "dense" and enough and not self.nullity:
-            data, b = measured.whole.values(kinematics)
+            data, b = self._assembly.at(q, qd)
             laws, (Y, b_y) = measured.parts(data, b)
             if present.all() and len(present) == measured.needed:
                 found = self._square(data, np.concatenate([-laws[1], y - b_y]))
             else:
                 found = self._saddle(laws, (Y, y - b_y), present)
         if found is None or not np.isfinite(found.d).all():
-            found = self._dense(kinematics, y, present)
+            found = self._dense(Kinematics.at(measured.robot, q, qd), y, present)
         check_finite(found.d)
         return found
+
+    @cached_property
+    def _assembly(self) -> Assembly:
+        return Assembly(self.measured)
 
     @cached_property
     def _ranks(self) -> tuple[int, int]:
@@ -275,10 +279,11 @@ class PosteriorSolver:
         """Minimise, given D, b_D and Y, y - b_Y; None if the system is singular to rounding."""
         (D, b), (Y, c), factors = laws, readings, self._factors
         saddle = self._system.at(D.data, Y.data, present)
-        if not factors.factor(saddle.matrix):
-            return None
         c = np.where(present, c, 0.0)
-        d, multipliers = saddle.solution(factors.solve(saddle.right_side(c, b)))
+        x = factors.factor_and_solve(saddle.matrix, saddle.right_side(c, b))
+        if x is None:
+            return None
+        d, multipliers = saddle.solution(x)
         return SaddlePosterior(
             factors=factors,
             saddle=saddle,

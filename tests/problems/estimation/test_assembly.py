@@ -1,0 +1,66 @@
+"""Laws and readings filled in by machine code are those that Python fills in."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dynsys.system.equations import Kinematics
+from problems import Estimation, Prior
+from problems.estimation import assembly
+from problems.estimation.assembly import Assembly
+from problems.estimation.factors import CholmodFactors, SuperLUFactors, has_cholmod
+from tests.problems.estimation.estimation_layouts import small
+
+
+@pytest.mark.parametrize("prior", [None, Prior({"qdd": 2.0}, {"qdd": 0.3})])
+def test_compiled_values_are_those_of_the_equations(
+    prior: Prior | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(assembly, "PATIENCE", 1)
+    measured = replace(small(), prior=prior).measured
+    filled = Assembly(measured)
+    rng = np.random.default_rng(0)
+    for _ in range(3):  # by Python, then by machine code
+        q, qd = rng.normal(size=(2, measured.robot.nv))
+        data, b = filled.at(q, qd)
+        expected = measured.whole.values(Kinematics.at(measured.robot, q, qd))
+        np.testing.assert_allclose(data, expected[0], rtol=1e-14, atol=1e-15)
+        np.testing.assert_allclose(b, expected[1], rtol=1e-13, atol=1e-13)
+    assert "_call" in vars(filled) and filled._call is not None
+
+
+def test_estimates_do_not_change_when_code_takes_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(assembly, "PATIENCE", 1)
+    problem = replace(small(), backend="superlu")
+    rng = np.random.default_rng(1)
+    q, qd, y = *rng.normal(size=(2, 3)), rng.normal(size=problem.layout.size)
+    known = problem.layout.constants
+    y = np.where(np.isnan(known), y, known)
+    first, second = problem.solve(q, qd, y), problem.solve(q, qd, y)
+    np.testing.assert_allclose(second.torque.array, first.torque.array, rtol=1e-12)
+    expected = Estimation(problem.robot, problem.layout, backend="dense").solve(q, qd, y)
+    np.testing.assert_allclose(second.torque.array, expected.torque.array, rtol=1e-9)
+
+
+@pytest.mark.skipif(not has_cholmod(), reason="CHOLMOD is not installed")
+@pytest.mark.parametrize("scale", [1e-9, 1.0, 1e9])
+def test_one_pass_for_both_right_hand_sides_loses_no_digits(scale: float) -> None:
+    """The random one must not hide what is left of a smaller or larger one."""
+    problem = small()
+    system = problem.measured.saddle()
+    rng = np.random.default_rng(2)
+    data, b = problem.measured.whole.values(
+        Kinematics.at(problem.robot, *rng.normal(size=(2, 3)))
+    )
+    (D, _), (Y, _) = problem.measured.parts(data, b)
+    K = system.at(D.data, Y.data, np.ones(Y.shape[0], dtype=bool)).matrix
+    right = scale * rng.normal(size=K.shape[0])
+    by_cholmod = CholmodFactors(system.signs).factor_and_solve(K, right)
+    by_superlu = SuperLUFactors().factor_and_solve(K, right)
+    assert by_cholmod is not None and by_superlu is not None
+    np.testing.assert_allclose(by_cholmod, by_superlu, rtol=1e-9, atol=1e-13 * scale)
