@@ -336,14 +336,15 @@ ABSENT = """<mujoco><compiler meshdir="meshes" {compiler}/>
 </asset>
 <worldbody><geom type="hfield" hfield="hill"/><geom type="mesh" mesh="hull"/>
   <body name="b"><joint name="j"/>{inertial}
-  <geom type="mesh" mesh="hull" material="wood" {geom}/><geom size="0.1"/></body></worldbody>
+  <geom type="mesh" mesh="hull" material="wood" {geom}/><geom size="0.1" group="1"/></body>
+</worldbody>
 <contact><exclude body1="world" body2="b"/></contact></mujoco>"""
 STATED = '<inertial pos="0.1 0 0" mass="2" diaginertia="0.1 0.2 0.3"/>'
 
 
 @pytest.mark.parametrize(
     ("compiler", "inertial", "geom"),
-    [("", STATED, ""), ('inertiagrouprange="1 2"', STATED, ""), ("", "", 'mass="0"')],
+    [("", STATED, ""), ('inertiagrouprange="1 2"', "", ""), ("", "", 'mass="0"')],
 )
 def test_absent_meshes_do_no_harm_where_inertias_are_explicit(
     tmp_path: Path, compiler: str, inertial: str, geom: str

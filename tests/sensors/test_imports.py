@@ -158,6 +158,7 @@ def test_other_formats_are_refused(tmp_path: Path) -> None:
 
 TWO_LINKS = URDF[: URDF.index("  <sensor")]
 POSE = '<origin xyz="1 2 3" rpy="0 0 3.141592653589793"/>'
+UP = "<force_torque><measure_direction>parent_to_child</measure_direction></force_torque>"
 GAZEBO_POSE = "<pose>1 2 3.0000000001 0 0 -3.141592653589793</pose>"
 
 
@@ -209,10 +210,17 @@ def test_twins_may_have_two_names_but_each_sensor_has_one_twin(tmp_path: Path) -
 
 
 def test_sensors_of_one_name_at_two_places_are_two(tmp_path: Path) -> None:
-    moved = '<origin xyz="1 2 4"/>'
+    moved = '<origin xyz="1 2 3.001" rpy="0 0 3.141592653589793"/>'
     text = own("a", "imu") + own("a", "imu", moved) + own("a", "imu", "")
     found, _ = imported(tmp_path, text)
     assert [s.name for s in found] == ["a", "a/imu", "a/imu2"]
+    turned = '<origin xyz="1 2 3" rpy="0 0 3.14"/>'
+    found, _ = imported(tmp_path, own("a", "imu") + own("a", "imu", turned))
+    assert [s.name for s in found] == ["a", "a/imu"]
+    found, _ = imported(
+        tmp_path, own("a", "force_torque", "") + gazebo("b", "force_torque", UP)
+    )
+    assert [s.name for s in found] == ["a", "b"]
 
 
 def test_a_twin_at_another_pose_is_named_and_left_out(tmp_path: Path) -> None:
@@ -265,13 +273,13 @@ def test_one_warning_per_kind_and_one_broken_sensor_breaks_no_other(tmp_path: Pa
     assert any("'left': attribute xyz='${x}' is not a number" in s for s in said)
 
 
-PASSIVE = """<mujoco><option {fluid}/><worldbody><body name="a" pos="0 0 1">
+PASSIVE = """<mujoco><option {fluid}/><worldbody><body name="a" pos="0 0 1" {first}>
   <joint name="j" axis="0 1 0" {joint}/><geom size=".1" mass="2" pos=".3 0 0"/>
   <body name="b" pos=".5 0 0" {body}><joint name="k" axis="0 1 0"/>
     <geom size=".1" mass="1" pos=".2 0 0"/></body></body></worldbody>
   <tendon><fixed {tendon}><joint joint="j" coef="1"/></fixed></tendon>
-  <actuator><motor joint="j"/></actuator>
-  <sensor><jointactuatorfrc name="force" joint="j"/></sensor></mujoco>"""
+  <actuator><motor joint="j"/><motor joint="k"/></actuator>
+  <sensor><jointactuatorfrc name="force" joint="{sensed}"/></sensor></mujoco>"""
 
 
 @pytest.mark.parametrize(
@@ -280,6 +288,7 @@ PASSIVE = """<mujoco><option {fluid}/><worldbody><body name="a" pos="0 0 1">
         ({}, ""),
         ({"body": 'gravcomp="0.8"'}, "gravity compensation"),
         ({"body": 'gravcomp="0.8"', "joint": 'actuatorgravcomp="true"'}, ""),
+        ({"first": 'gravcomp="1"', "sensed": "k"}, ""),
         ({"joint": 'stiffness="1"'}, "a spring"),
         ({"fluid": 'density="100" viscosity="1"'}, "a fluid"),
         ({"tendon": 'stiffness="1"'}, "tendons"),
@@ -289,7 +298,7 @@ def test_actuator_forces_are_read_where_they_are_all_that_drives(
     tmp_path: Path, stated: dict[str, str], feels: str
 ) -> None:
     mujoco = pytest.importorskip("mujoco")
-    empty = dict.fromkeys(("fluid", "joint", "body", "tendon"), "")
+    empty = dict.fromkeys(("fluid", "joint", "first", "body", "tendon"), "") | {"sensed": "j"}
     path = tmp_path / "arm.xml"
     path.write_text(PASSIVE.format(**empty | stated))
     robot = dynsys.load(path)
@@ -299,7 +308,9 @@ def test_actuator_forces_are_read_where_they_are_all_that_drives(
     mujoco.mj_forward(model, data)
     state = [np.array(x) for x in (data.qpos, data.qvel, data.qacc)]
     motion = Motion(robot, *state, np.zeros((robot.n_bodies, 6)))
-    agrees = np.allclose(motion.reading(MotorTorque("m", "j", 1.0)), data.sensordata)
+    agrees = np.allclose(
+        motion.reading(MotorTorque("m", stated.get("sensed", "j"), 1.0)), data.sensordata
+    )
     assert agrees == (not feels)  # MuJoCo itself says which forces count
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ModelWarning)

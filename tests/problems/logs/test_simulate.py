@@ -154,6 +154,26 @@ def test_statements_with_a_deviation_hold_up_to_it() -> None:
     np.testing.assert_allclose(spread, [0.2] * 3 + [3.0] * 3, rtol=0.2)
     tip = simulation.readings.at(q, qd, qdd, f)[1][:, layout.slice("tip")]
     np.testing.assert_allclose(np.sqrt((tip**2).mean(axis=0)), 0.05, rtol=0.2)
+    y = simulation.readings.at(q, qd, qdd, f)[1] + simulation._errors(0, 500)[1]
+    known = np.isfinite(layout.constants)
+    np.testing.assert_allclose(y[:, known], 0.0, atol=1e-7)
+
+
+def test_exact_statements_hold_beside_those_with_a_deviation() -> None:
+    robot = dynsys.synthetic.chain(2, generic=True)
+    first, last = robot.body_names
+    layout = sensors.Layout(
+        robot,
+        [
+            sensors.ExternalWrench("weak", last, value=0.0, std=1.0),
+            sensors.PureForce("point", last, xyz=(0.1, 0.2, 0.3)),
+            sensors.ExternalWrench("free", first, value=0.0),
+        ],
+    )
+    simulation = Simulation(layout, Trajectory.random(robot, 1.0), rate=20)
+    y = simulation.readings.at(*simulation.motion(0, 20)[1:])[1]
+    np.testing.assert_allclose(y[:, layout.slice("point")], 0.0, atol=1e-8)
+    assert 0.3 < np.sqrt((y[:, layout.slice("weak")][:, 3:] ** 2).mean()) < 2.0
 
 
 def test_a_log_of_such_statements_is_consistent_with_them() -> None:
