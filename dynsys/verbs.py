@@ -45,7 +45,7 @@ FEW = 100
 MOST_OPERATIONS = 16_000
 """Straight-line operations of forward dynamics up to which code is specialised: a second or
 two to compile. The loops take a larger robot no longer than Pinocchio does."""
-MOST_MATRIX, MOST_JACOBIAN = 40, 64
+MOST_MATRIX, MOST_JACOBIAN = 52, 64
 """Freedoms up to which code for H and for a Jacobian is specialised."""
 BODIES = 8
 """Bodies whose Jacobians are compiled at the second call. Further ones wait until the recursion

@@ -9,6 +9,7 @@ commit. Names, and the experiments that write their files:
     operational    python -m experiments.operational_peers --json FILE
     estimation     python -m experiments.estimation_peers --json FILE
     start_up       python -m experiments.start_up --json FILE
+    calls          python -m experiments.calls --json FILE
     long_log       python -m experiments.long_log --json > FILE
 
 ``--check`` writes nothing; status 1 if the page or the README is not what the results say.
@@ -126,6 +127,7 @@ KNOWN: dict[str, Callable[[Any], Any]] = {
     "long_log": _as_given,
     "start_up": _as_given,
     "threads": _as_given,
+    "calls": _as_given,
 }
 """Results by name, and what is kept of the JSON that their experiment writes."""
 PAGE = ROOT / "docs" / "performance.md"
@@ -369,6 +371,33 @@ def _start_up(data: list[dict[str, Any]], slower: dict[str, list[str]]) -> Itera
     yield _table(("problem, robot", "first time [s]", "from the cache [s]"), rows) + "\n"
 
 
+def _calls(data: dict[str, Any], slower: dict[str, list[str]]) -> Iterator[str]:
+    yield "## What you call\n"
+    yield "The verbs beside the calls of Pinocchio's wheel, both from Python and in turns, in"
+    yield "processor time. First and second call: on a machine that has never seen the robot.\n"
+    rows = []
+    for r in data["verbs"]:
+        times = [f"{r[key]:.2g}" for key in ("ours_us", "pinocchio_us")]
+        firsts = [f"{r[key]:.0f}" for key in ("first_ms", "second_ms")]
+        rows.append([f"{r['verb']}, {r['robot']}", *times, f"{r['times']:.2f}", *firsts])
+        if r["times"] > SAME:
+            where = f"{r['verb']} of {r['robot']} ({r['times']:.2f} times)"
+            slower.setdefault("Verbs, longer than Pinocchio Python", []).append(where)
+    columns = ("verb, robot", "ours [us]", "Pinocchio [us]", "times", "first call [ms]")
+    yield _table((*columns, "second [ms]"), rows) + "\n"
+    yield "`solve_batch`, whose solution can be asked anything later, beside `kernel.batch`:\n"
+    cells = {
+        (r["robot"], r["problem"], r["states"]): f"{r['times']:.2f}" for r in data["batches"]
+    }
+    sizes = sorted({n for _, _, n in cells})
+    kinds = list(dict.fromkeys((robot, problem) for robot, problem, _ in cells))
+    rows = [[f"{k[1]}, {k[0]}", *(cells.get((*k, n), "-") for n in sizes)] for k in kinds]
+    yield _table(("times as long, by states", *map(str, sizes)), rows) + "\n"
+    first = data["first"]
+    seconds = f"{first['first_s']:.1f} s from nothing, {first['again_s']:.2f} s from the cache"
+    yield f"First forward dynamics of a tree of {first['bodies']} bodies: {seconds}.\n"
+
+
 SECTIONS: dict[str, Callable[[Any, dict[str, list[str]]], Iterator[str]]] = {
     "peers": _peers,
     "threads": _threads,
@@ -376,6 +405,7 @@ SECTIONS: dict[str, Callable[[Any, dict[str, list[str]]], Iterator[str]]] = {
     "estimation": _estimation,
     "long_log": _long_log,
     "start_up": _start_up,
+    "calls": _calls,
 }
 
 

@@ -160,6 +160,14 @@ WRITTEN_BY_EXPERIMENTS: dict[str, Any] = {
     },
     "long_log": {"samples": 10, "solved_per_second": 3.0, "same_bytes": True},
     "start_up": [{"robot": "arm", "problem": "ID", "first_s": 1.0, "again_s": 0.1}],
+    "calls": {
+        "verbs": [
+            {"robot": "arm", "verb": "rnea", "ours_us": 3.0, "pinocchio_us": 2.0, "times": 1.5}
+            | {"first_ms": 1.0, "second_ms": 100.0}
+        ],
+        "batches": [{"robot": "arm", "problem": "ID", "states": 64, "times": 1.2}],
+        "first": {"bodies": 300, "first_s": 10.0, "again_s": 0.5},
+    },
 }
 
 
@@ -175,6 +183,8 @@ def test_results_are_taken_and_losses_told(
     assert "| ur5 (6) | 300 | - | - | - | 100 | - | 0.3 | - |" in text
     assert "Ours, longer than CasADi C: ID of ur5 (3.00 times)." in text
     assert "longer than Pinocchio: Lambda^-1 of icub (2.00 times)." in text
+    assert "longer than Pinocchio Python: rnea of arm (1.50 times)." in text
+    assert "| ID, arm | 1.20 |" in text
     assert "on abacus, Python 3.11" in text
     assert "In no comparison" not in text
 
