@@ -7,8 +7,8 @@ python -m experiments.calls [--json FILE]
     first forward dynamics      of a tree of 300 bodies, from nothing and from the cache
 
 Both of a pair run in turns, in one process, medians over the turns. All times are those of the
-processor: others may be using the machine. The cache is an empty one: first and second calls of the verbs include what they compile.
-Robots need example-robot-data.
+processor: others may be using the machine. The cache is an empty one: first and second calls of
+the verbs include what they compile. Robots need example-robot-data.
 """
 
 from __future__ import annotations
