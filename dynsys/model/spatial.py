@@ -331,8 +331,8 @@ def rotate_matrix(E: ScalarArray, M: ScalarArray) -> ScalarArray:
 
     Such an E mixes two coordinates only. With d = m11 - m22, t = m12 + m21,
 
-        m11' = m22 + h, m22' = m11 - h, h = c^2 d - c s t ;  m12' = m12 + g, m21' = m21 + g,
-        g = c s d - s^2 t
+        m11' = m22 + c w, m22' = m11 - c w ;  m12' = m12 + s w, m21' = m21 + s w,
+        w = c d - s t
 
     turns a 2x2 block with four multiplications (Brandl, Johanni and Otter 1986 count the same
     way), so that A, B, C of :func:`congruence` cost 28 together, the plain products 60.
@@ -346,8 +346,8 @@ def rotate_matrix(E: ScalarArray, M: ScalarArray) -> ScalarArray:
     c, s = E[i, i], E[i, j]
     out = np.array(M, dtype=np.result_type(M.dtype, E.dtype))
     d, t = M[i, i] - M[j, j], M[i, j] + M[j, i]
-    cc, cs, ss = c * c, c * s, s * s
-    h, g = cc * d - cs * t, cs * d - ss * t
+    w = c * d - s * t
+    h, g = c * w, s * w
     out[i, i], out[j, j] = M[j, j] + h, M[i, i] - h
     out[i, j], out[j, i] = M[i, j] + g, M[j, i] + g
     k = axis
