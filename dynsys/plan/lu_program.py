@@ -50,7 +50,7 @@ from dynsys.system.equations import Kinematics
 from dynsys.system.linear_system import LinearSystem
 from dynsys.types import Array, BoolArray
 
-__all__ = ["LuEstimator", "lu_estimator", "lu_program"]
+__all__ = ["LuEstimator", "lu_estimator", "lu_program", "used_outputs"]
 
 MARGIN = 1e4
 """How far a watched pivot may fall below its median before pivoting takes over."""
@@ -199,7 +199,7 @@ class _Square:
             deviations = self._deviations(rows, order)
             answers += [x for name in spec.uncertainty for x in deviations(name)]
         varying = [pivot for pivot in solved.pivots if isinstance(pivot, Scalar)]
-        used = _used(graph.program([*answers, *varying]), len(answers))
+        used = used_outputs(graph.program([*answers, *varying]), len(answers))
         reciprocals = [1.0 / p for p, has_part in zip(varying, used, strict=True) if has_part]
         watched = [x * x for x in reciprocals]
         repeated = spec.repeated.tolist()
@@ -295,7 +295,7 @@ def _products(matrix: Array, vector: Sequence[Any]) -> list[Any]:
     ]
 
 
-def _used(program: Program, n_answers: int) -> BoolArray:
+def used_outputs(program: Program, n_answers: int) -> BoolArray:
     """Which outputs behind the first ``n_answers`` are steps towards those."""
     reached = np.zeros(len(program.op) + 1, dtype=bool)
     reached[np.abs(program.outputs[:n_answers])] = True

@@ -52,8 +52,8 @@ Turn: TypeAlias = tuple[np.longdouble, np.longdouble]
 """Cosine and sine of an angle."""
 AHEAD: Turn = (np.longdouble(1), np.longdouble(0))
 
-Regrouping: TypeAlias = Literal["all", "solid", "none"]
-"""Whose moments move to the parent: every body's, those of solid bodies, nobody's."""
+Regrouping: TypeAlias = Literal["all", "solid", "none"] | frozenset[int]
+"""Whose moments move to the parent: every body's, those of solid bodies, nobody's, of some."""
 
 EXTENDED = 2.0**-56
 """Rounding after some operations in extended precision, well below that of float64."""
@@ -355,13 +355,20 @@ def _regroup_moments(
     ``joint_frame`` goes from the parent's frame to the joint's, axis along z.
     """
     for i in reversed(range(robot.n_bodies)):
-        if which == "none" or (which == "solid" and not _is_solid(robot.bodies[i].inertia)):
+        if not _moves(robot, i, which):
             continue
         moved = invisible_moments(robot.joints[i], moments[i])
         moments[i] = _snapped_moments(moments[i].minus(moved))
         parent = robot.bodies[i].parent
         if parent >= 0:
             moments[parent] = moments[parent].plus(moved.seen_from(joint_frame[i]))
+
+
+def _moves(robot: KinematicTree, i: int, which: Regrouping) -> bool:
+    """Whether moments of body i move to its parent."""
+    if isinstance(which, frozenset):
+        return i in which
+    return which == "all" or (which == "solid" and _is_solid(robot.bodies[i].inertia))
 
 
 def invisible_moments(joint: AbstractJoint, m: MassMoments) -> MassMoments:

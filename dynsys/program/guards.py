@@ -1,9 +1,10 @@
 """Guards: outputs turn NaN at inputs the program must not answer. Free of branches.
 
-    first output += 0 * sqrt(margin),      margin >= 0 exactly where the guarded value is fine
+    first output += 0 * sum of sqrt(margin),   margin >= 0 where the guarded value is fine
 
 Quaternions must have unit norm: margin = tolerance^2 - (|quaternion|^2 - 1)^2. Pivots that are
-safe by sampling only must stay away from zero: with x = 1 / pivot, margin = x (limit - x).
+safe by sampling only must stay away from zero: with x = 1 / pivot, margin = x (limit - x), or
+margin = |pivot| - limit.
 Exact readings must not contradict each other: with a residual r among terms of size s,
 margin = (tolerance s)^2 - r^2.
 Inputs that nothing depends on, such as the position of a floating base, must be finite like the
@@ -66,18 +67,21 @@ def guarded(
     dtype: str = "float64",
     reciprocal_limits: Sequence[float] = (),
     *,
+    pivot_limits: Sequence[float] = (),
     n_finite: int = 0,
     n_checks: int = 0,
 ) -> Program:
     """Guard the quaternions among the inputs, and what ends the outputs: pivots and checks.
 
     The last ``2 n_checks`` outputs are residuals and the squared sizes of their terms, the
-    ``len(reciprocal_limits)`` before them reciprocals of pivots; each gets a guard and is then
-    no output any more. The first ``n_finite`` inputs must be finite.
+    ``len(reciprocal_limits)`` before them reciprocals of pivots, and before those come as many
+    pivots as there are ``pivot_limits``; each gets a guard and is then no output any more. The
+    first ``n_finite`` inputs must be finite.
     """
-    n_pivots = len(reciprocal_limits)
+    n_pivots = len(pivot_limits) + len(reciprocal_limits)
     outputs = program.outputs.tolist()[: len(program.outputs) - n_pivots - 2 * n_checks]
-    reciprocals = program.outputs.tolist()[len(outputs) :][:n_pivots]
+    watched = program.outputs.tolist()[len(outputs) :][:n_pivots]
+    pivots, reciprocals = watched[: len(pivot_limits)], watched[len(pivot_limits) :]
     checks = program.outputs.tolist()[len(outputs) + n_pivots :]
     add = _Appender(program)
     unread = add.unread(n_finite)
@@ -89,12 +93,18 @@ def guarded(
         if r:  # else it cancels at every state
             within = add.node(Op.MUL, add.constant(allowed), size)
             margins.append(add.node(Op.ADD, within, -add.node(Op.MUL, r, r)))
+    for p, limit in zip(pivots, pivot_limits, strict=True):
+        margins.append(add.node(Op.ADD, add.node(Op.ABS, p), -add.constant(limit)))
     for x, limit in zip(reciprocals, reciprocal_limits, strict=True):
         margins.append(add.node(Op.MUL, x, add.node(Op.ADD, add.constant(limit), -x)))
     zero = add.constant(0.0)
     first = outputs[0] or zero
-    for margin in margins:
-        first = add.node(Op.ADD, first, add.node(Op.MUL, zero, add.node(Op.SQRT, margin)))
+    roots = [add.node(Op.SQRT, margin) for margin in margins]
+    if roots:
+        total = roots[0]
+        for root in roots[1:]:
+            total = add.node(Op.ADD, total, root)
+        first = add.node(Op.ADD, first, add.node(Op.MUL, zero, total))
     for number in unread:
         first = add.node(Op.ADD, first, add.node(Op.MUL, zero, add.input(number)))
     return Program.from_lists(

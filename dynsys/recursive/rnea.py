@@ -16,6 +16,7 @@ Gravity enters as acceleration -g of the base. Linear velocities are not needed.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,7 +25,7 @@ from dynsys.model.tree import KinematicTree, Mechanism
 from dynsys.recursive.kinematics import WrenchInput, external_wrenches, transforms
 from dynsys.types import Array, ArrayLike, ScalarArray
 
-__all__ = ["net_wrenches", "rnea", "rnea_scalars"]
+__all__ = ["BodyMotion", "body_motions", "net_wrenches", "newton_euler", "rnea", "rnea_scalars"]
 
 
 def rnea(
@@ -78,6 +79,15 @@ def rnea_scalars(
     return torque
 
 
+class BodyMotion(NamedTuple):
+    """Angular velocity and acceleration, classical acceleration of the origin, tensor U."""
+
+    w: ScalarArray
+    wd: ScalarArray
+    a: ScalarArray
+    U: ScalarArray
+
+
 def net_wrenches(
     robot: Mechanism,
     X_up: Sequence[Transform],
@@ -89,32 +99,35 @@ def net_wrenches(
 
     ``qdd`` None stands for zero: the bias wrenches that velocity and gravity ask for.
     """
-    w: list[ScalarArray] = []
-    wd: list[ScalarArray] = []
-    a: list[ScalarArray] = []
-    U: list[ScalarArray] = []
     wrenches: list[ScalarArray] = []
+    for i, body in enumerate(body_motions(robot, X_up, qd, qdd)):
+        net = newton_euler(robot.moments[i], body.a, body.U)
+        wrenches.append(net if f_ext is None else net - f_ext[i])
+    return wrenches
+
+
+def body_motions(
+    robot: Mechanism, X_up: Sequence[Transform], qd: ScalarArray, qdd: ScalarArray | None
+) -> list[BodyMotion]:
+    """Motion of every body, root to leaf; ``qdd`` None stands for zero."""
+    found: list[BodyMotion] = []
     for i, (X, parent) in enumerate(zip(X_up, robot.parent, strict=True)):
         S, v = robot.motion_subspace[i], robot.v_slices()[i]
         joint = S @ qd[v]
         if parent < 0:
-            carried, wd_i, a_i = np.zeros(3), np.zeros(3), X.E @ -robot.gravity
+            carried, wd, a = np.zeros(3), np.zeros(3), X.E @ -robot.gravity
         else:
-            carried = X.E @ w[parent]  # parent's angular velocity
-            wd_i = X.E @ wd[parent] + cross(carried, joint[:3])
-            a_i = X.E @ (a[parent] + U[parent] @ X.r)
-        w_i = carried + joint[:3]
-        a_i = a_i + cross(w_i + carried, joint[3:])
+            above = found[parent]
+            carried = X.E @ above.w  # parent's angular velocity
+            wd = X.E @ above.wd + cross(carried, joint[:3])
+            a = X.E @ (above.a + above.U @ X.r)
+        w = carried + joint[:3]
+        a = a + cross(w + carried, joint[3:])
         if qdd is not None:
             drive = S @ qdd[v]
-            wd_i, a_i = wd_i + drive[:3], a_i + drive[3:]
-        w.append(w_i)
-        wd.append(wd_i)
-        a.append(a_i)
-        U.append(acceleration_tensor(w_i, wd_i))
-        net = newton_euler(robot.moments[i], a_i, U[i])
-        wrenches.append(net if f_ext is None else net - f_ext[i])
-    return wrenches
+            wd, a = wd + drive[:3], a + drive[3:]
+        found.append(BodyMotion(w, wd, a, acceleration_tensor(w, wd)))
+    return found
 
 
 def acceleration_tensor(w: ScalarArray, wd: ScalarArray) -> ScalarArray:

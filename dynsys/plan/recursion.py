@@ -1,0 +1,328 @@
+"""Program of an estimator by inverse dynamics with open parameters, for any tree and any rows.
+
+    d = d0 + Z p,    B p = c        :mod:`.open_rows`
+
+As many rows left as parameters: scalar LU along the pivots of the order, none exchanged. The
+pivots that depend on the state and have a part in the answers are watched: where one falls
+below its median by :data:`MARGIN`, the answers are NaN, and whoever asked solves that state by
+pivoting. Cheap where few parameters are open; the elimination of all unknowns (:mod:`.saddle`,
+:mod:`.lu`) is cheaper where readings of one body say little of the others.
+
+[NORI]'s load cells at both ends of a chain: two joint accelerations at each end and a torsion
+are open, five components of the first joint's wrench are rows.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from itertools import count
+from typing import NamedTuple
+
+import numpy as np
+from scipy.sparse import csc_array
+
+from dynsys.errors import (
+    KernelBuildError,
+    PlanMismatchError,
+    SingularSystemError,
+    StructurallySingularError,
+    nearest_name,
+)
+from dynsys.plan.lu import factor_and_solve
+from dynsys.plan.lu_program import used_outputs
+from dynsys.plan.open_rows import SIMPLIFY_SAMPLES, OpenSystem, Substitution
+from dynsys.plan.operations import program_operations
+from dynsys.plan.orders.markowitz import Markowitz
+from dynsys.plan.orders.orders import OrderingContext, Pattern, PivotOrder
+from dynsys.plan.pivots import PlannedPivot
+from dynsys.plan.recursion_order import RecursionOrder
+from dynsys.plan.saddle_program import CHECKS, ESTIMATES, EstimatorSpec, failures
+from dynsys.plan.search.search import Search
+from dynsys.program.graph import Scalar
+from dynsys.program.guards import guarded
+from dynsys.program.program import Program
+from dynsys.program.simplify import simplify
+from dynsys.types import Array
+
+__all__ = ["RecursionEstimator", "recursion_estimator", "recursion_program"]
+
+MARGIN = 1e4
+"""How far a watched pivot may fall below its median before pivoting takes over."""
+LARGEST = 48
+"""Number of open parameters above which the small system is not small."""
+GUARD_SAMPLES = 64
+
+
+class RecursionEstimator(NamedTuple):
+    """A program with the order it executes, what found it, and pivots that are no constants."""
+
+    program: Program
+    order: RecursionOrder
+    found_by: str
+    pivots: tuple[PlannedPivot, ...] = ()
+
+
+def recursion_estimator(
+    spec: EstimatorSpec, dtype: str = "float64", search: Search | None = None
+) -> RecursionEstimator:
+    """Cheapest order found that keeps its digits: constructed, then by random restarts.
+
+    Raises
+    ------
+    KernelBuildError
+        if too little is measured, too much is open, or every order found loses digits.
+    """
+    best: RecursionEstimator | None = None
+    least, cheapest = CHECKS // 2, 0
+    for small, pivots, found_by in _candidates(spec, search):
+        program = small.program(pivots, dtype)
+        total = program_operations(program).total
+        if best is not None and not least and total >= cheapest:
+            continue
+        failed = failures(program, spec)
+        if failed < least or (failed == least and best is not None and total < cheapest):
+            order = small.order(pivots)
+            found = small.planned_pivots(pivots)
+            best, least, cheapest = (
+                RecursionEstimator(program, order, found_by, found),
+                failed,
+                total,
+            )
+    if best is None:
+        raise KernelBuildError(
+            f"robot {spec.robot.name!r}: the recursion with open parameters loses too many"
+            " digits"
+        )
+    return best
+
+
+def recursion_program(
+    spec: EstimatorSpec, order: RecursionOrder, dtype: str = "float64"
+) -> Program:
+    """Program of a given order, executed as it stands.
+
+    Raises
+    ------
+    PlanMismatchError
+        if the order names what is not there, leaves something over, or a pivot of it is zero.
+    """
+    try:
+        substitution = _substituted(spec, order)
+        small = _SmallSystem(
+            spec, substitution, _anchored(spec, substitution, order), order.regrouped
+        )
+        return small.program(small.numbered(order.pivots), dtype)
+    except (KernelBuildError, SingularSystemError, ZeroDivisionError) as error:
+        raise PlanMismatchError(
+            f"robot {spec.robot.name!r}: the order of the plan (recursion) cannot be executed:"
+            f" {error}. Make a new plan"
+        ) from None
+
+
+# ---- an order in names, read -----------------------------------------------------------------
+
+
+def _substituted(spec: EstimatorSpec, order: RecursionOrder) -> Substitution:
+    found = Substitution(spec)
+    readings = {name: r for r, name in enumerate(found.readings)}
+    columns = {name: c for c, name in found.names.items()}
+    for reading, unknown in order.substituted:
+        r, c = _number(readings, reading, "reading"), _number(columns, unknown, "unknown")
+        try:
+            found.take(r, c)
+        except ZeroDivisionError as error:
+            raise KernelBuildError(f"reading {reading!r} {error}: {unknown!r}") from None
+    return found
+
+
+def _anchored(
+    spec: EstimatorSpec, substitution: Substitution, order: RecursionOrder
+) -> dict[int, int]:
+    bodies = {name: b for b, name in enumerate(spec.robot.body_names)}
+    found = {}
+    for source, anchor in order.anchors:
+        b, a = _number(bodies, source, "body"), _number(bodies, anchor, "body")
+        if b not in substitution.fully_open() or a not in spec.robot.support(b) or a == b:
+            raise KernelBuildError(
+                f"the wrench on {source!r} is not open, or {anchor!r} is not on its way to the"
+                " base"
+            )
+        found[b] = a
+    return found
+
+
+def _number(names: dict[str, int], name: str, what: str) -> int:
+    if name not in names:
+        raise KernelBuildError(f"there is no {what} {name!r}{nearest_name(name, [*names])}")
+    return names[name]
+
+
+# ---- candidates: which anchors, which pivots -------------------------------------------------
+
+
+def _candidates(
+    spec: EstimatorSpec, search: Search | None
+) -> Iterator[tuple[_SmallSystem, PivotOrder, str]]:
+    """Small systems with orders of their pivots, and what found them."""
+    substitution = Substitution(spec)
+    substitution.choose()
+    if not 0 < len(substitution.open) <= LARGEST and substitution.open:
+        raise KernelBuildError(
+            f"robot {spec.robot.name!r}: {len(substitution.open)} parameters are open, too many"
+            f" for the recursion ({LARGEST})"
+        )
+    ways = [
+        _SmallSystem(spec, substitution, anchors, regrouped)
+        for anchors in _anchors(spec, substitution)
+        for regrouped in (True, False)
+    ]
+    for small in ways:
+        for threshold in (0.01, 0.1):
+            ordering = Markowitz("flops", threshold=threshold)
+            try:
+                yield small, small.ordered(ordering), ordering.name
+            except (StructurallySingularError, SingularSystemError) as error:
+                raise KernelBuildError(
+                    f"robot {spec.robot.name!r}: the measurements do not determine every"
+                    f" unknown: {error}"
+                ) from None
+    if search is None or search.is_off:
+        return
+    end = time.perf_counter() + (search.seconds or np.inf)
+    seen: set[tuple[int, tuple[tuple[int, int], ...]]] = set()
+    for k in count():
+        if time.perf_counter() > end or (search.evaluations and k >= search.evaluations):
+            return
+        small = ways[k % len(ways)]
+        ordering = Markowitz("flops", threshold=(0.01, 0.001)[k % 2], seed=search.seed + k)
+        pivots = small.ordered(ordering)
+        key = (k % len(ways), tuple(pivots.pivots))
+        if key not in seen:
+            seen.add(key)
+            yield small, pivots, f"{ordering.name}, search, seed {search.seed}"
+
+
+def _anchors(spec: EstimatorSpec, substitution: Substitution) -> list[dict[int, int]]:
+    """No anchors; the nearest body on the way to the base whose joint wrench is measured."""
+    measured = {
+        term.unknown.body
+        for block in spec.equations
+        for term in block.terms
+        if term.unknown.kind == "joint_wrench"
+    }
+    nearest = {}
+    for body in substitution.fully_open():
+        way = [a for a in spec.robot.support(body) if a in measured]
+        if way and way[-1] != body:
+            nearest[body] = way[-1]
+    return [{}, nearest] if nearest else [{}]
+
+
+# ---- as many rows as parameters: scalar LU ---------------------------------------------------
+
+
+class _SmallSystem:
+    """B p = c of one choice of parameters, on its graph."""
+
+    def __init__(
+        self,
+        spec: EstimatorSpec,
+        substitution: Substitution,
+        anchors: dict[int, int],
+        regrouped: bool,
+    ) -> None:
+        if spec.uncertainty or spec.switchable or not set(spec.outputs) <= set(ESTIMATES):
+            raise KernelBuildError("the recursion computes estimates only")
+        self.spec, self.substitution = spec, substitution
+        self.anchors, self.regrouped = anchors, regrouped
+        self.system = OpenSystem(spec, substitution, anchors, regrouped)
+        rows = self.system.rows
+        self.numbers = [r for r, row in rows.items() if row.coefficients]
+        self.rows = [rows[r].coefficients for r in self.numbers]
+        self.rhs = [-rows[r].constant for r in self.numbers]
+        n_open = len(substitution.open)
+        if len(self.rows) != n_open:
+            raise KernelBuildError(
+                f"robot {spec.robot.name!r}: {len(self.rows)} readings for {n_open} open"
+                " parameters"
+            )
+
+    def ordered(self, ordering: Markowitz) -> PivotOrder:
+        """Pivots by an ordering, judged at sampled states."""
+        pattern, values = self._sampled
+        return ordering.order(pattern, OrderingContext(None, values))
+
+    @property
+    def _sampled(self) -> tuple[Pattern, Array]:
+        """Pattern of B, and its entries (states, entries)."""
+        n, places = len(self.rows), [(i, k) for i, row in enumerate(self.rows) for k in row]
+        scalars = [self.rows[i][k] for i, k in places]
+        values = self.system.graph.program(scalars).evaluate(self.system.samples)
+        dense = np.zeros((len(values), n, n))
+        for (i, k), column in zip(places, values.T, strict=True):
+            dense[:, i, k] = column
+        pattern: Pattern = csc_array(np.asarray(dense.any(axis=0)))
+        pattern.sort_indices()
+        columns = np.repeat(np.arange(n), np.diff(pattern.indptr))
+        return pattern, dense[:, pattern.indices, columns]
+
+    def program(self, pivots: PivotOrder, dtype: str) -> Program:
+        """Guarded program along pivots; SingularSystemError where one is zero."""
+        spec, system = self.spec, self.system
+        solved = factor_and_solve(self.rows, self.rhs, pivots)
+        found = system.answers(solved.x)
+        answers = [x for name in spec.outputs for x in found[name]]
+        varying = [pivot for pivot in solved.pivots if isinstance(pivot, Scalar)]
+        used = used_outputs(system.graph.program([*answers, *varying]), len(answers))
+        watched = [p for p, has_part in zip(varying, used, strict=True) if has_part]
+        samples = system.samples[:SIMPLIFY_SAMPLES]
+        program = simplify(system.graph.program([*answers, *watched]), samples)
+        sizes = np.abs(program.evaluate(spec.samples(GUARD_SAMPLES, 3))[:, len(answers) :])
+        limits = [float(x) / MARGIN for x in np.median(sizes, axis=0)]
+        return guarded(program, spec.robot.quaternion_slices, dtype, pivot_limits=limits)
+
+    def order(self, pivots: PivotOrder) -> RecursionOrder:
+        """The choices, in names."""
+        part, names = self.substitution, self.spec.robot.body_names
+        return RecursionOrder(
+            tuple((part.readings[r], part.names[c]) for r, c in part.pairs),
+            tuple((names[b], names[a]) for b, a in self.anchors.items()),
+            tuple((self._row(i), self._parameter(k)) for i, k in pivots.pivots),
+            self.regrouped,
+        )
+
+    def _row(self, i: int) -> str:
+        return self.substitution.readings[self.numbers[i]]
+
+    def _parameter(self, k: int) -> str:
+        return self.substitution.names[self.substitution.open[k]]
+
+    def numbered(self, pivots: Sequence[tuple[str, ...]]) -> PivotOrder:
+        """Pivots of names; KernelBuildError says which is missing or unknown."""
+        n = len(self.rows)
+        rows = {self._row(i): i for i in range(n)}
+        parameters = {self._parameter(k): k for k in range(n)}
+        if len(pivots) != n or any(len(pivot) != 2 for pivot in pivots):
+            raise KernelBuildError(
+                f"it has {len(pivots)} pivots, the open parameters need {n}, each of a reading"
+                " and an unknown"
+            )
+        return PivotOrder.of(
+            [
+                (_number(rows, r, "open reading"), _number(parameters, c, "open parameter"))
+                for r, c in pivots
+            ]
+        )
+
+    def planned_pivots(self, pivots: PivotOrder) -> tuple[PlannedPivot, ...]:
+        """Pivots that depend on the state, with their least size beside their median."""
+        solved = factor_and_solve(self.rows, self.rhs, pivots)
+        found: list[PlannedPivot] = []
+        for step, pivot in enumerate(solved.pivots):
+            if isinstance(pivot, Scalar):
+                values = self.system.graph.program([pivot]).evaluate(self.system.samples)
+                ratio = float(np.abs(values).min() / np.median(np.abs(values)))
+                k = int(pivots.col_order[step])
+                found.append(PlannedPivot(step, self._parameter(k), "sampling", ratio))
+        return tuple(found)
