@@ -1,8 +1,9 @@
 """How an estimator is computed: which executor, along which order, at what cost.
 
 Redundant or weighted readings are solved as a saddle system (:mod:`.saddle_program`). As many
-readings as unknowns are too, where its pivots are safe at every state; else, and where
-standard deviations are asked for, by scalar LU (:mod:`.lu_program`), whose pivots are watched.
+readings as unknowns are too, where its pivots are safe at every state, or by inverse dynamics
+with open parameters (:mod:`.recursion`), whichever is cheaper; else, and where standard
+deviations are asked for, by scalar LU (:mod:`.lu_program`). Pivots of the last two are watched.
 
     planned_estimator   finds an order and executes it
     estimator_program   executes a given one: one executor per type of order, see EXECUTORS
@@ -23,6 +24,8 @@ from dynsys.plan.methods import EliminationOrder, Method
 from dynsys.plan.operations import Operations, program_operations
 from dynsys.plan.orders.orders import PivotOrder
 from dynsys.plan.pivots import PlannedPivot
+from dynsys.plan.recursion import recursion_estimator, recursion_program
+from dynsys.plan.recursion_order import RecursionOrder
 from dynsys.plan.saddle_order import SaddleOrder
 from dynsys.plan.saddle_program import (
     CHECKS,
@@ -40,6 +43,7 @@ __all__ = ["EXECUTORS", "PlannedEstimator", "estimator_program", "planned_estima
 EXECUTORS: Mapping[type[EliminationOrder], Callable[[EstimatorSpec, Any, str], Program]] = {
     PivotOrder: lu_program,
     SaddleOrder: saddle_program,
+    RecursionOrder: recursion_program,
 }
 """What executes an order, by its type: (spec, order, dtype) to a guarded program. It refuses by
 PlanMismatchError an order that cannot be executed, never changes one."""
@@ -71,7 +75,8 @@ def planned_estimator(
 ) -> PlannedEstimator:
     """Order of an estimator, executed; with a ``search``, the cheapest that it finds.
 
-    Where both executors apply, as many readings as unknowns, each has half of its seconds.
+    Where several executors apply, as many readings as unknowns, each has a third of its
+    seconds. Without a search LU is tried only where it must be.
 
     Raises
     ------
@@ -82,12 +87,17 @@ def planned_estimator(
     refused: NoOrderError | None = None
     ways: list[PlannedEstimator] = []
     if search is not None and search.seconds and spec.is_square:
-        search = replace(search, seconds=search.seconds / 2.0)
+        search = replace(search, seconds=search.seconds / 3.0)
 
     def by_lu() -> None:
         with suppress(NoOrderError):
             lu = lu_estimator(spec, dtype, search)
             ways.append(PlannedEstimator(lu.program, lu.order, lu.pivots, lu.found_by))
+
+    def by_recursion() -> None:
+        with suppress(NoOrderError):
+            way = recursion_estimator(spec, dtype, search)
+            ways.append(PlannedEstimator(way.program, way.order, way.pivots, way.found_by))
 
     lu_first = bool(spec.uncertainty) and spec.is_square
     if lu_first:  # variances as sums of squares: half the operations, and more digits
@@ -101,6 +111,7 @@ def planned_estimator(
             ways.append(PlannedEstimator(saddle.program, saddle.order, saddle.pivots, rule))
         except NoOrderError as error:
             refused = error
+        by_recursion()
         if not lu_first and (not ways or (search is not None and not search.is_off)):
             by_lu()
     if refused is not None and not ways:

@@ -12,13 +12,14 @@ from collections.abc import Mapping
 from typing import Literal, TypeAlias
 
 from dynsys.plan.orders.orders import PivotOrder
+from dynsys.plan.recursion_order import RecursionOrder
 from dynsys.plan.saddle_order import SaddleOrder
 
 __all__ = ["ORDERS", "EliminationOrder", "Method"]
 
-Method: TypeAlias = Literal["symmetric", "lu", "saddle"]
-EliminationOrder: TypeAlias = PivotOrder | SaddleOrder
+Method: TypeAlias = Literal["symmetric", "lu", "saddle", "recursion"]
+EliminationOrder: TypeAlias = PivotOrder | SaddleOrder | RecursionOrder
 
-ORDERS: Mapping[str, type[PivotOrder] | type[SaddleOrder]] = {
-    order.method: order for order in (PivotOrder, SaddleOrder)
+ORDERS: Mapping[str, type[PivotOrder] | type[SaddleOrder] | type[RecursionOrder]] = {
+    order.method: order for order in (PivotOrder, SaddleOrder, RecursionOrder)
 }

@@ -14,13 +14,13 @@ anew, and masses regrouped past joints whose wrench nobody asks for: neither is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, TypeAlias, final
 
 import numpy as np
 
-from dynsys.errors import KernelBuildError
+from dynsys.errors import NoOrderError
 from dynsys.model.spatial import cross, cross_force
 from dynsys.plan.open_parameters import Direction, Response, Values
 from dynsys.plan.saddle import LinearRow
@@ -64,6 +64,7 @@ class Substitution:
         self.names = unknown_names(layout, self.columns)
         self.readings = reading_names(spec)
         self.pairs: list[tuple[int, int]] = []
+        self._pair_of: dict[int, int] = {}
         self._given = self._constant_rows()
         self._rows: list[dict[int, Any]] = []  # reduced, one per pair
         self._combined: list[dict[int, Any]] = []  # of which readings
@@ -71,6 +72,7 @@ class Substitution:
     def _constant_rows(self) -> dict[int, dict[int, Any]]:
         """Exact rows on qdd and f^x alone whose coefficients no state changes."""
         spec, found, start = self.spec, {}, 0
+        seeing = set(spec.seeing.tolist())
         noisy = set(spec.noise.row[spec.noise.data != 0].tolist())
         for block in spec.equations:
             numbers = range(start, start + block.size)
@@ -90,47 +92,55 @@ class Substitution:
                     for c, x in zip(columns.tolist(), values, strict=True):
                         if x:
                             row[c] = row.get(c, np.longdouble(0)) + x
-                if row:
+                if row and r in seeing:
                     found[r] = row
         return found
 
-    def choose(self) -> None:
-        """Take every constant row, the shortest first, by its largest coefficient."""
-        left = dict(self._given)
-        while left:
-            r = min(left, key=lambda r: len(self._reduced(left[r])[0]))
-            row, _ = self._reduced(left.pop(r))
-            if not row:
-                raise KernelBuildError(
-                    f"reading {self.readings[r]} repeats others that are exact too"
+    def choose(self, given: Mapping[int, int] | None = None) -> None:
+        """Take every constant row, the shortest first, by its largest coefficient.
+
+        With ``given`` only its readings, each for its column; NoOrderError names one that
+        cannot be solved for that.
+        """
+        chosen = self._given if given is None else given
+        for r in chosen:
+            if r not in self._given:
+                raise NoOrderError(
+                    f"reading {self.readings[r]!r} is no exact one with constant coefficients"
                 )
-            self.take(r, max(row, key=lambda c: abs(row[c])))
+        left = sorted(chosen, key=lambda r: len(self._given[r]))
+        while left:
+            for r in left:
+                row, combined = self._reduced(r)
+                if given is None or given[r] in row:
+                    break
+            else:
+                raise NoOrderError(f"reading {self.readings[r]!r} has not its unknown")
+            if not row:
+                raise NoOrderError(
+                    f"reading {self.readings[r]!r} repeats others that are exact too"
+                )
+            c = max(row, key=lambda c: abs(row[c])) if given is None else given[r]
+            left.remove(r)
+            self._pair_of[c] = len(self.pairs)
+            self.pairs.append((r, c))
+            self._rows.append(row)
+            self._combined.append(combined)
 
-    def take(self, r: int, c: int) -> None:
-        """Solve row r for column c; ZeroDivisionError if it does not hold that."""
-        if r not in self._given:
-            raise ZeroDivisionError("is no exact reading with constant coefficients")
-        row, combined = self._reduced(self._given[r])
-        if c not in row:
-            raise ZeroDivisionError("does not hold this unknown")
-        self.pairs.append((r, c))
-        self._rows.append(row)
-        self._combined.append({**{k: -x for k, x in combined.items()}, r: np.longdouble(1)})
-
-    def _reduced(self, row: dict[int, Any]) -> tuple[dict[int, Any], dict[int, Any]]:
-        """The row without the columns of earlier pairs, and the readings subtracted."""
+    def _reduced(self, r: int) -> tuple[dict[int, Any], dict[int, Any]]:
+        """Row r without the columns of earlier pairs, and which readings make it up."""
+        row = self._given[r]
         size = max(abs(x) for x in row.values())
-        combined: dict[int, Any] = {}
-        out = dict(row)
-        for (_, c), pivot, readings in zip(self.pairs, self._rows, self._combined, strict=True):
-            if c not in out:
-                continue
-            factor = out[c] / pivot[c]
-            for k, x in pivot.items():
+        out, combined = dict(row), {r: np.longdouble(1)}
+        while pairs := [self._pair_of[c] for c in out if c in self._pair_of]:
+            pair = min(pairs)  # its row holds no column of pairs before it
+            c = self.pairs[pair][1]
+            factor = out[c] / self._rows[pair][c]
+            for k, x in self._rows[pair].items():
                 out[k] = out.get(k, np.longdouble(0)) - factor * x
-            out.pop(c)
-            for k, x in readings.items():
-                combined[k] = combined.get(k, np.longdouble(0)) + factor * x
+            del out[c]
+            for k, x in self._combined[pair].items():
+                combined[k] = combined.get(k, np.longdouble(0)) - factor * x
         return {k: x for k, x in out.items() if abs(x) > CONSTANT_ZERO * size}, combined
 
     @property
@@ -214,8 +224,8 @@ def reading_names(spec: EstimatorSpec) -> list[str]:
 class OpenSystem:
     """The recursion on an expression graph, up to the small system B p = c.
 
-    ``rows`` are those of the readings that are not substituted, by their number:
-    sum of B p + constant = 0.
+    ``rows`` are those of the readings that see something and are not substituted, by their
+    number: sum of B p + constant = 0.
     """
 
     def __init__(
@@ -398,11 +408,12 @@ class OpenSystem:
 
     def _rows(self) -> dict[int, LinearRow]:
         rows: dict[int, LinearRow] = {}
+        seeing = set(self.spec.seeing.tolist())
         substituted, start = {r for r, _ in self.substitution.pairs}, 0
         for block in self.spec.equations:
             numbers = range(start, start + block.size)
             start += block.size
-            if substituted.issuperset(numbers):
+            if substituted.issuperset(seeing.intersection(numbers)):
                 continue
             constant = np.zeros(block.size) if block.bias is None else block.bias_at(self.kin)
             columns: dict[int, ScalarArray] = {}
@@ -412,9 +423,10 @@ class OpenSystem:
                 for k, x in parts.items():
                     columns[k] = columns[k] + x if k in columns else x
             for i, r in enumerate(numbers):
-                if r not in substituted:
+                if r in seeing and r not in substituted:
                     entries = {k: x[i] for k, x in columns.items()}
-                    rows[r] = LinearRow(0, entries, constant[i] - self.y[r])
+                    name = f"{block.name}[{i}]"
+                    rows[r] = LinearRow(name, 0, entries, constant[i] - self.y[r])
         return rows
 
     def _drop_zeros(self) -> None:

@@ -16,21 +16,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from itertools import count
+from dataclasses import replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import csc_array
 
 from dynsys.errors import (
-    KernelBuildError,
+    NoOrderError,
     PlanMismatchError,
     SingularSystemError,
     StructurallySingularError,
     nearest_name,
 )
-from dynsys.plan.lu import factor_and_solve
-from dynsys.plan.lu_program import used_outputs
+from dynsys.plan.lu import factor_and_solve, symbolic_lu
+from dynsys.plan.lu_program import lu_estimator, used_outputs
 from dynsys.plan.open_rows import SIMPLIFY_SAMPLES, OpenSystem, Substitution
 from dynsys.plan.operations import program_operations
 from dynsys.plan.orders.markowitz import Markowitz
@@ -41,7 +42,7 @@ from dynsys.plan.saddle_program import CHECKS, ESTIMATES, EstimatorSpec, failure
 from dynsys.plan.search.search import Search
 from dynsys.program.graph import Scalar
 from dynsys.program.guards import guarded
-from dynsys.program.program import Program
+from dynsys.program.program import Program, side_by_side
 from dynsys.program.simplify import simplify
 from dynsys.types import Array
 
@@ -52,6 +53,7 @@ MARGIN = 1e4
 LARGEST = 48
 """Number of open parameters above which the small system is not small."""
 GUARD_SAMPLES = 64
+REPETITIONS = 100
 
 
 class RecursionEstimator(NamedTuple):
@@ -70,31 +72,76 @@ def recursion_estimator(
 
     Raises
     ------
-    KernelBuildError
+    NoOrderError
         if too little is measured, too much is open, or every order found loses digits.
     """
-    best: RecursionEstimator | None = None
-    least, cheapest = CHECKS // 2, 0
-    for small, pivots, found_by in _candidates(spec, search):
-        program = small.program(pivots, dtype)
-        total = program_operations(program).total
-        if best is not None and not least and total >= cheapest:
-            continue
-        failed = failures(program, spec)
-        if failed < least or (failed == least and best is not None and total < cheapest):
-            order = small.order(pivots)
-            found = small.planned_pivots(pivots)
-            best, least, cheapest = (
-                RecursionEstimator(program, order, found_by, found),
-                failed,
-                total,
-            )
-    if best is None:
-        raise KernelBuildError(
+    _require_square(spec)
+    if spec.uncertainty:
+        raise NoOrderError("the recursion computes no deviations")
+    substitution = Substitution(spec)
+    substitution.choose()
+    n_open = len(substitution.open)
+    if n_open > LARGEST:
+        raise NoOrderError(
+            f"robot {spec.robot.name!r}: {n_open} parameters are open, the recursion takes at"
+            f" most {LARGEST}"
+        )
+    best = _Best(spec, dtype)
+    for regrouped in (True, False):  # masses in their places keep more digits
+        ways = [
+            _SmallSystem(spec, substitution, anchors, regrouped)
+            for anchors in _anchors(spec, substitution)
+        ]
+        for threshold in (0.01, 0.1):
+            ordering = Markowitz("flops", threshold=threshold)
+            for small in ways:
+                best.compare(small, small.ordered(ordering), ordering.name)
+            if best.failed == 0:
+                break
+        if best.failed == 0:
+            break
+    if search is not None and not search.is_off:
+        for small, pivots in _restarts(ways, search):
+            best.compare(small, pivots, f"randomised Markowitz, search, seed {search.seed}")
+    if best.found is None:
+        raise NoOrderError(
             f"robot {spec.robot.name!r}: the recursion with open parameters loses too many"
             " digits"
         )
-    return best
+    return best.found
+
+
+def _require_square(spec: EstimatorSpec) -> None:
+    if not spec.is_square or len(spec.repeated):
+        raise NoOrderError("the recursion takes as many readings as unknowns are open")
+    if spec.switchable or not set(spec.outputs) <= set(ESTIMATES):
+        raise NoOrderError("the recursion computes estimates of sensors that are all there")
+
+
+class _Best:
+    """The estimator that answers most states, the cheapest of those."""
+
+    def __init__(self, spec: EstimatorSpec, dtype: str) -> None:
+        self.found: RecursionEstimator | None = None
+        self.failed, self._total = CHECKS // 2, 0
+        self._spec, self._dtype = spec, dtype
+
+    def compare(self, small: _SmallSystem, pivots: PivotOrder, found_by: str) -> None:
+        """Keep this one if it is better."""
+        try:
+            program = small.program(pivots, self._dtype)
+        except (SingularSystemError, ZeroDivisionError):  # a pivot cancels at every state
+            return
+        total = program_operations(program).total
+        if self.failed == 0 and total >= self._total:
+            return
+        failed = failures(program, self._spec)
+        if failed < self.failed or (
+            failed == self.failed and self.found is not None and total < self._total
+        ):
+            varying = small.planned_pivots(pivots)
+            self.found = RecursionEstimator(program, small.order(pivots), found_by, varying)
+            self.failed, self._total = failed, total
 
 
 def recursion_program(
@@ -102,18 +149,27 @@ def recursion_program(
 ) -> Program:
     """Program of a given order, executed as it stands.
 
+    The order says nothing of standard deviations: those come from scalar LU.
+
     Raises
     ------
     PlanMismatchError
         if the order names what is not there, leaves something over, or a pivot of it is zero.
+    NoOrderError
+        if it is asked for what the recursion does not compute.
     """
+    _require_square(spec)
+    if spec.uncertainty:
+        estimates = recursion_program(replace(spec, uncertainty=()), order, dtype)
+        deviations = lu_estimator(replace(spec, outputs=()), dtype).program
+        return side_by_side(estimates, deviations)
     try:
         substitution = _substituted(spec, order)
         small = _SmallSystem(
             spec, substitution, _anchored(spec, substitution, order), order.regrouped
         )
         return small.program(small.numbered(order.pivots), dtype)
-    except (KernelBuildError, SingularSystemError, ZeroDivisionError) as error:
+    except (NoOrderError, SingularSystemError, ZeroDivisionError) as error:
         raise PlanMismatchError(
             f"robot {spec.robot.name!r}: the order of the plan (recursion) cannot be executed:"
             f" {error}. Make a new plan"
@@ -127,12 +183,13 @@ def _substituted(spec: EstimatorSpec, order: RecursionOrder) -> Substitution:
     found = Substitution(spec)
     readings = {name: r for r, name in enumerate(found.readings)}
     columns = {name: c for c, name in found.names.items()}
+    chosen: dict[int, int] = {}
     for reading, unknown in order.substituted:
-        r, c = _number(readings, reading, "reading"), _number(columns, unknown, "unknown")
-        try:
-            found.take(r, c)
-        except ZeroDivisionError as error:
-            raise KernelBuildError(f"reading {reading!r} {error}: {unknown!r}") from None
+        r = _number(readings, reading, "reading")
+        chosen[r] = _number(columns, unknown, "unknown")
+    if list(chosen) != sorted(chosen):
+        raise NoOrderError("its substituted readings do not stand in their order")
+    found.choose(chosen)
     return found
 
 
@@ -144,7 +201,7 @@ def _anchored(
     for source, anchor in order.anchors:
         b, a = _number(bodies, source, "body"), _number(bodies, anchor, "body")
         if b not in substitution.fully_open() or a not in spec.robot.support(b) or a == b:
-            raise KernelBuildError(
+            raise NoOrderError(
                 f"the wrench on {source!r} is not open, or {anchor!r} is not on its way to the"
                 " base"
             )
@@ -154,53 +211,34 @@ def _anchored(
 
 def _number(names: dict[str, int], name: str, what: str) -> int:
     if name not in names:
-        raise KernelBuildError(f"there is no {what} {name!r}{nearest_name(name, [*names])}")
+        raise NoOrderError(f"there is no {what} {name!r}{nearest_name(name, [*names])}")
     return names[name]
 
 
-# ---- candidates: which anchors, which pivots -------------------------------------------------
+# ---- which anchors, which pivots -------------------------------------------------------------
 
 
-def _candidates(
-    spec: EstimatorSpec, search: Search | None
-) -> Iterator[tuple[_SmallSystem, PivotOrder, str]]:
-    """Small systems with orders of their pivots, and what found them."""
-    substitution = Substitution(spec)
-    substitution.choose()
-    if not 0 < len(substitution.open) <= LARGEST and substitution.open:
-        raise KernelBuildError(
-            f"robot {spec.robot.name!r}: {len(substitution.open)} parameters are open, too many"
-            f" for the recursion ({LARGEST})"
-        )
-    ways = [
-        _SmallSystem(spec, substitution, anchors, regrouped)
-        for anchors in _anchors(spec, substitution)
-        for regrouped in (True, False)
-    ]
-    for small in ways:
-        for threshold in (0.01, 0.1):
-            ordering = Markowitz("flops", threshold=threshold)
-            try:
-                yield small, small.ordered(ordering), ordering.name
-            except (StructurallySingularError, SingularSystemError) as error:
-                raise KernelBuildError(
-                    f"robot {spec.robot.name!r}: the measurements do not determine every"
-                    f" unknown: {error}"
-                ) from None
-    if search is None or search.is_off:
-        return
+def _restarts(
+    ways: Sequence[_SmallSystem], search: Search
+) -> Iterator[tuple[_SmallSystem, PivotOrder]]:
+    """Pivot orders, ties broken at random, each once; until the search is over.
+
+    Small systems have few orders: after many repetitions in a row there are no others.
+    """
     end = time.perf_counter() + (search.seconds or np.inf)
     seen: set[tuple[int, tuple[tuple[int, int], ...]]] = set()
-    for k in count():
-        if time.perf_counter() > end or (search.evaluations and k >= search.evaluations):
+    repeated = 0
+    for k in range(search.evaluations or 10**9):
+        if time.perf_counter() > end or repeated > REPETITIONS:
             return
-        small = ways[k % len(ways)]
+        way = k % len(ways)
         ordering = Markowitz("flops", threshold=(0.01, 0.001)[k % 2], seed=search.seed + k)
-        pivots = small.ordered(ordering)
-        key = (k % len(ways), tuple(pivots.pivots))
+        pivots = ways[way].ordered(ordering)
+        key = (way, tuple(pivots.pivots))
+        repeated = repeated + 1 if key in seen else 0
         if key not in seen:
             seen.add(key)
-            yield small, pivots, f"{ordering.name}, search, seed {search.seed}"
+            yield ways[way], pivots
 
 
 def _anchors(spec: EstimatorSpec, substitution: Substitution) -> list[dict[int, int]]:
@@ -232,8 +270,6 @@ class _SmallSystem:
         anchors: dict[int, int],
         regrouped: bool,
     ) -> None:
-        if spec.uncertainty or spec.switchable or not set(spec.outputs) <= set(ESTIMATES):
-            raise KernelBuildError("the recursion computes estimates only")
         self.spec, self.substitution = spec, substitution
         self.anchors, self.regrouped = anchors, regrouped
         self.system = OpenSystem(spec, substitution, anchors, regrouped)
@@ -243,17 +279,39 @@ class _SmallSystem:
         self.rhs = [-rows[r].constant for r in self.numbers]
         n_open = len(substitution.open)
         if len(self.rows) != n_open:
-            raise KernelBuildError(
+            raise NoOrderError(
                 f"robot {spec.robot.name!r}: {len(self.rows)} readings for {n_open} open"
                 " parameters"
             )
 
     def ordered(self, ordering: Markowitz) -> PivotOrder:
-        """Pivots by an ordering, judged at sampled states."""
+        """Pivots by an ordering, judged at sampled states; NoOrderError if it has none."""
         pattern, values = self._sampled
-        return ordering.order(pattern, OrderingContext(None, values))
+        try:
+            return self._canonical(ordering.order(pattern, OrderingContext(None, values)))
+        except (StructurallySingularError, SingularSystemError) as error:
+            raise NoOrderError(
+                f"robot {self.spec.robot.name!r}: the measurements do not determine every"
+                f" unknown: {error}"
+            ) from None
 
-    @property
+    def _canonical(self, pivots: PivotOrder) -> PivotOrder:
+        """The same elimination, pivots that do not touch each other by their readings.
+
+        Other sequences of such pivots are the same program: a plan holds one of them.
+        """
+        lu = symbolic_lu(self._sampled[0], pivots)
+        touched = np.zeros((lu.n, lu.n), dtype=bool)
+        touched[lu.rows, lu.columns] = touched[lu.columns, lu.rows] = True
+        left, found = list(range(lu.n)), []
+        while left:
+            free = [k for k in left if not touched[k, [j for j in left if j < k]].any()]
+            k = min(free, key=lambda k: int(pivots.row_order[k]))
+            left.remove(k)
+            found.append(pivots.pivots[k])
+        return PivotOrder.of(found)
+
+    @cached_property
     def _sampled(self) -> tuple[Pattern, Array]:
         """Pattern of B, and its entries (states, entries)."""
         n, places = len(self.rows), [(i, k) for i, row in enumerate(self.rows) for k in row]
@@ -286,7 +344,7 @@ class _SmallSystem:
         """The choices, in names."""
         part, names = self.substitution, self.spec.robot.body_names
         return RecursionOrder(
-            tuple((part.readings[r], part.names[c]) for r, c in part.pairs),
+            tuple((part.readings[r], part.names[c]) for r, c in sorted(part.pairs)),
             tuple((names[b], names[a]) for b, a in self.anchors.items()),
             tuple((self._row(i), self._parameter(k)) for i, k in pivots.pivots),
             self.regrouped,
@@ -299,21 +357,30 @@ class _SmallSystem:
         return self.substitution.names[self.substitution.open[k]]
 
     def numbered(self, pivots: Sequence[tuple[str, ...]]) -> PivotOrder:
-        """Pivots of names; KernelBuildError says which is missing or unknown."""
+        """Pivots of names; NoOrderError says which is missing or unknown."""
         n = len(self.rows)
         rows = {self._row(i): i for i in range(n)}
         parameters = {self._parameter(k): k for k in range(n)}
         if len(pivots) != n or any(len(pivot) != 2 for pivot in pivots):
-            raise KernelBuildError(
+            raise NoOrderError(
                 f"it has {len(pivots)} pivots, the open parameters need {n}, each of a reading"
                 " and an unknown"
             )
-        return PivotOrder.of(
+        found = PivotOrder.of(
             [
                 (_number(rows, r, "open reading"), _number(parameters, c, "open parameter"))
                 for r, c in pivots
             ]
         )
+        try:
+            usual = self._canonical(found)
+        except StructurallySingularError as error:
+            raise NoOrderError(str(error)) from None
+        if usual != found:
+            raise NoOrderError(
+                "pivots that do not touch each other stand in another order than their readings"
+            )
+        return found
 
     def planned_pivots(self, pivots: PivotOrder) -> tuple[PlannedPivot, ...]:
         """Pivots that depend on the state, with their least size beside their median."""

@@ -25,6 +25,7 @@ __all__ = [
     "Program",
     "evaluate_nodes",
     "node_depths",
+    "side_by_side",
     "without_dead_code",
 ]
 
@@ -168,6 +169,29 @@ def without_dead_code(program: Program) -> Program:
         program.constants[used],
         outputs.astype(np.int32),
         program.n_inputs,
+    )
+
+
+def side_by_side(first: Program, second: Program) -> Program:
+    """Outputs of both programs, on the same inputs."""
+    if first.n_inputs != second.n_inputs:
+        raise ValueError("the programs have different inputs")
+    shift = first.n_nodes
+    operand = np.isin(second.op, UNARY + BINARY)
+    is_constant = second.op == Op.CONSTANT
+    left = np.where(operand, second.left + shift * np.sign(second.left), second.left)
+    left = np.where(is_constant, left + len(first.constants), left)
+    right = np.where(
+        np.isin(second.op, BINARY), second.right + shift * np.sign(second.right), 0
+    )
+    outputs = second.outputs + shift * np.sign(second.outputs)
+    return Program(
+        np.concatenate([first.op, second.op]),
+        np.concatenate([first.left, left]).astype(np.int32),
+        np.concatenate([first.right, right]).astype(np.int32),
+        np.concatenate([first.constants, second.constants]),
+        np.concatenate([first.outputs, outputs]).astype(np.int32),
+        first.n_inputs,
     )
 
 

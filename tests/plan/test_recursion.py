@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 
 import dynsys
-from dynsys.errors import KernelBuildError, PlanMismatchError
+from dynsys.errors import NoOrderError, PlanMismatchError
 from dynsys.model.tree import KinematicTree
 from dynsys.plan.operations import program_operations
 from dynsys.plan.recursion import recursion_estimator, recursion_program
@@ -172,7 +172,8 @@ def test_a_pivot_near_zero_gives_no_answer() -> None:
     spec = load_cells(4)
     program = recursion_estimator(spec).program
     q = np.zeros(4)  # all in one plane: the torsion is not seen
-    values = program.evaluate(np.concatenate([q, np.ones(4), np.ones(spec.n_rows)]))
+    with np.errstate(all="ignore"):
+        values = program.evaluate(np.concatenate([q, np.ones(4), np.ones(spec.n_rows)]))
     assert np.isnan(values[0])
 
 
@@ -180,8 +181,8 @@ def test_orders_are_executed_or_refused() -> None:
     spec = load_cells(6)
     order = recursion_estimator(spec).order
     before = program_operations(recursion_program(spec, order))
-    backwards = replace(order, pivots=order.pivots[::-1])
-    assert program_operations(recursion_program(spec, backwards)) != before
+    late = replace(order, pivots=(*order.pivots[1:], order.pivots[0]))
+    assert program_operations(recursion_program(spec, late)).total > before.total
     in_place = replace(order, regrouped=False)
     assert program_operations(recursion_program(spec, in_place)).total > before.total
     kept = replace(order, substituted=order.substituted[:-1])
@@ -193,8 +194,9 @@ def test_orders_are_executed_or_refused() -> None:
             replace(order, pivots=(("nobody", "x"), *order.pivots[1:])),
             "no open reading 'nobody'",
         ),
-        (replace(order, substituted=((reading, "qdd(link_1)[0]"), *others)), "does not hold"),
-        (replace(order, substituted=(("link_1/wrench[0]", unknown), *others)), "no exact"),
+        (replace(order, substituted=((reading, "qdd(link_1)[0]"), *others)), "has not its"),
+        (replace(order, substituted=(("link_1/wrench[0]", unknown),)), "no exact"),
+        (replace(order, substituted=order.substituted[::-1]), "do not stand in their order"),
         (replace(order, anchors=(("link_6", "link_1"),)), "not open"),
     ):
         with pytest.raises(PlanMismatchError, match=message):
@@ -205,5 +207,5 @@ def test_orders_are_executed_or_refused() -> None:
 
 def test_what_is_not_determined_is_refused() -> None:
     spec = wrist(0)
-    with pytest.raises(KernelBuildError, match="0 readings for 6 open parameters"):
+    with pytest.raises(NoOrderError, match="as many readings"):
         recursion_estimator(square_spec(spec.robot, list(spec.equations[:-1])))

@@ -18,13 +18,17 @@ import sensors
 from dynsys.errors import KernelBuildError, PlanFileError, PlanMismatchError
 from dynsys.model import synthetic
 from dynsys.plan.estimator import estimator_program
+from dynsys.plan.lu_program import lu_estimator
+from dynsys.plan.methods import EliminationOrder
 from dynsys.plan.operations import program_operations
 from dynsys.plan.orders.orders import PivotOrder
+from dynsys.plan.recursion_order import RecursionOrder
 from dynsys.plan.saddle_elimination import PivotRule
 from dynsys.plan.saddle_order import SaddleOrder
-from dynsys.plan.saddle_program import saddle_order, saddle_program
+from dynsys.plan.saddle_program import saddle_estimator, saddle_order, saddle_program
+from dynsys.plan.search.search import Search
 from dynsys.plan.symmetric import SymmetricStep
-from problems.estimation.compiled import EstimatorOutputs
+from problems.estimation.compiled import CompiledEstimator, EstimatorOutputs
 from problems.problem import AbstractDynamics
 from tests.kernel.exported_c import COMPILERS, compile_and_check
 from tests.model.test_tree import coupled_arm
@@ -178,6 +182,20 @@ def textbook_arm() -> problems.Estimation:
     return problems.Estimation(robot, sensors.Layout(robot, layout))
 
 
+def lu_plan(est: problems.Estimation, search: Search | None = None) -> dynsys.Plan:
+    """Plan of method "lu", which costs more than the recursion with open parameters."""
+    spec = CompiledEstimator.of(est).spec(EstimatorOutputs.of("torque", ()))
+    found = lu_estimator(spec, "float64", search)
+    return replace(
+        est.plan(),
+        method="lu",
+        order=found.order,
+        operations=program_operations(found.program),
+        pivots=found.pivots,
+        ordering=found.found_by,
+    )
+
+
 SQUARE = {"load cells, 4": partial(load_cells, 4), "load cells, 8": partial(load_cells, 8)}
 SQUARE |= {"textbook arm": textbook_arm}
 
@@ -209,8 +227,8 @@ def test_square_layouts_have_a_kernel(layout: str) -> None:
 
 def test_order_of_lu_is_executed_as_it_stands(tmp_path: Path) -> None:
     est = load_cells(6)
-    plan = est.plan()
-    assert plan.method == "lu" and plan.order is not None
+    plan = lu_plan(est)
+    assert isinstance(plan.order, PivotOrder)
     plan.save(tmp_path / "p.json")
     again = dynsys.Plan.load(tmp_path / "p.json")
     assert est.compile(again).operations == plan.operations  # type: ignore[attr-defined]
@@ -230,7 +248,7 @@ def test_order_of_lu_is_executed_as_it_stands(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_search_finds_a_cheaper_order_and_it_is_what_runs() -> None:
     est = load_cells(6)
-    constructed, searched = est.plan(), est.plan(search_seconds=3)
+    constructed, searched = lu_plan(est), lu_plan(est, Search(seconds=3))
     assert searched.operations.total < constructed.operations.total
     assert "search" in searched.ordering
     kernel = est.compile(searched)
@@ -323,13 +341,18 @@ def test_square_systems_keep_their_order_with_noise() -> None:
     ]
     est = problems.Estimation(robot, sensors.Layout(robot, layout))
     plan = est.plan()
-    assert plan.method == "saddle"
-    kernel = est.compile(plan, uncertainty=["torque"])
+    assert plan.method == "recursion"  # and deviations beside it, by the saddle system
+    spec = CompiledEstimator.of(est).spec(EstimatorOutputs.of("torque", ()))
+    saddle = saddle_estimator(spec)
+    cost = program_operations(saddle.program)
+    assert plan.operations.total < cost.total
     q, qd, y = (x[0] for x in states(est, 1))
-    (torque, std), _ = kernel.one(q, qd, y)
     e = problems.Estimation(robot, est.layout, backend="superlu").solve(q, qd, y)
-    np.testing.assert_allclose(torque, e.torque.array, rtol=1e-10)
-    np.testing.assert_allclose(std, e.std.torque.array, rtol=1e-9)
+    for way in (replace(plan, method="saddle", order=saddle.order, operations=cost), plan):
+        kernel = est.compile(way, uncertainty=["torque"])
+        (torque, std), _ = kernel.one(q, qd, y)
+        np.testing.assert_allclose(torque, e.torque.array, rtol=1e-10)
+        np.testing.assert_allclose(std, e.std.torque.array, rtol=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -405,9 +428,9 @@ def late_plan(est: problems.Estimation) -> dynsys.Plan:
     plan = est.plan()
     if isinstance(plan.order, PivotOrder):
         pivots = plan.order.pivots
-        order: PivotOrder | SaddleOrder = PivotOrder.of(pull_late(pivots) or pivots)
+        order: EliminationOrder = PivotOrder.of(pull_late(pivots) or pivots)
     else:
-        assert isinstance(plan.order, SaddleOrder)
+        assert isinstance(plan.order, (SaddleOrder, RecursionOrder))
         entries = list(plan.order.pivots)
         order = replace(plan.order, pivots=tuple(pull_late(entries) or entries))
     program = estimator_program(est._compiled.spec(EstimatorOutputs(("torque",))), order=order)
@@ -479,6 +502,7 @@ def test_the_plan_travels_with_the_problem() -> None:
 KINDS: dict[str, Callable[[], AbstractDynamics | problems.Estimation]] = {
     **{kind: partial(problem, kind) for kind in PROBLEMS},
     "square": partial(load_cells, 4),
+    "square, wrist": textbook_arm,
     "redundant": redundant,
 }
 
@@ -488,7 +512,7 @@ def sequences(plan: dict[str, Any]) -> list[list[Any]]:
     order = plan["order"]
     if order is None:
         return [plan["steps"]]
-    return [order[key] for key in ("rows", "columns", "pivots") if key in order]
+    return [order[key] for key in ("rows", "columns", "pivots") if order.get(key)]
 
 
 def pull_late(entries: list[Any]) -> None:
