@@ -116,6 +116,9 @@ def _require_square(spec: EstimatorSpec) -> None:
         raise NoOrderError("the recursion takes as many readings as unknowns are open")
     if spec.switchable or not set(spec.outputs) <= set(ESTIMATES):
         raise NoOrderError("the recursion computes estimates of sensors that are all there")
+    noise = replace(spec, uncertainty=()).noise
+    if np.isin(noise.row[noise.data != 0], spec.seeing).any():
+        raise NoOrderError("readings that noise correlates with rows aside are corrected by LU")
 
 
 class _Best:

@@ -261,6 +261,7 @@ def test_well_posed_layouts_are_never_said_to_leave_something_open(
 
     monkeypatch.setattr("dynsys.plan.estimator.saddle_estimator", refuse)
     monkeypatch.setattr("dynsys.plan.estimator.lu_estimator", refuse)
+    monkeypatch.setattr("dynsys.plan.estimator.recursion_estimator", refuse)
     problem = square(sensors.Gyroscope("gyro", "link_2", std=0.37))
     with pytest.raises(KernelBuildError) as refusal:
         problem.plan()
