@@ -475,6 +475,21 @@ class CompiledAnswers:
         found = found if kind in ("torque", "qdd") else found.reshape(len(found), -1, 6)
         return found if self._states.is_batch else found[0]
 
+    def deviations_at(self, kind: Quantity, body: int, matrix: Array) -> Array:
+        """Deviations (N, 6) of a quantity of a body, moved to one of its frames.
+
+        NaN at states that are left to the posterior: too few, in doubt, or something is open.
+        """
+        states, n = self._states, len(self._states)
+        if n < FEW:
+            return np.full((n, 6), np.nan)
+        answers = states.problem.reduced.solve(
+            states.q, states.qd, states.rows, (), (kind,), moved={"here": (kind, body, matrix)}
+        )
+        of_body = answers.arrays[f"std_{kind}"].reshape(n, -1, 6)[:, body]
+        known = answers.answered & np.isfinite(of_body).all(axis=1)
+        return np.where(known[:, None], answers.at_frames["here"], np.nan)
+
     def agreement(self) -> tuple[float | Array, int | IntArray] | None:
         """Chi-square and degrees of freedom, (N,) of a batch."""
         if not self._have(AGREEMENT, EstimatorOutputs(AGREEMENT)):
@@ -547,6 +562,10 @@ class OneAnswer:
             return None
         is_number = of is values or of is deviations
         return found if is_number else np.ones(found.shape, dtype=bool)
+
+    def deviations_at(self, kind: Quantity, body: int, matrix: Array) -> Array | None:
+        """Leave deviations at frames to the general path."""
+        return None
 
     def both(self, kinds: tuple[Quantity, ...]) -> dict[str, Array] | None:
         """Values and standard deviations of quantities, by their names, from one kernel."""

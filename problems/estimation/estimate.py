@@ -140,10 +140,15 @@ class NamedQuantity:
         here = self.array[..., body, :]
         if np.array_equal(matrix, np.eye(6)):
             return here
-        if self._of is values and np.isfinite(here).all():
-            return here @ matrix.T
         columns = self._estimate.problem.system.unknowns.block(self._kind, body).columns
-        return self._estimate.each(lambda post: self._of(post, matrix, columns), 6)
+        moved = self._moved(here, body, matrix)
+        return self._estimate.each(lambda post: self._of(post, matrix, columns), 6, moved)
+
+    def _moved(self, here: Array, body: int, matrix: Array) -> Array | None:
+        """The quantity (..., 6) of a body moved to its frame, NaN where that is not enough."""
+        if self._of is values:
+            return np.asarray(here @ matrix.T)
+        return self._estimate.deviations_at(self._kind, body, matrix, self._of)
 
     def __iter__(self) -> Iterator[str]:
         of_bodies = self._kind in ("acceleration", "external_wrench")
@@ -490,13 +495,29 @@ class Estimate(AbstractQuantities):
             self._last = k, self._posterior_of(k)
         return self._last[1]
 
-    def each(self, of: Callable[[AbstractPosterior], Array], size: int) -> Array:
-        """Result (size,) of a function at the state, or those (N, size) of all states."""
+    def each(
+        self, of: Callable[[AbstractPosterior], Array], size: int, known: Array | None = None
+    ) -> Array:
+        """Result (size,) of a function at the state, or those (N, size) of all states.
+
+        Where ``known`` results are finite, these; no state is solved for them.
+        """
         if not self.shape:
-            return of(self._posterior(0))
+            is_known = known is not None and bool(np.isfinite(known).all())
+            return cast("Array", known) if is_known else of(self._posterior(0))
         if not self.shape[0]:
             return np.zeros((0, size))
-        return np.stack([of(self._posterior(k)) for k in range(self.shape[0])])
+        if known is None:
+            return np.stack([of(self._posterior(k)) for k in range(self.shape[0])])
+        for k in np.flatnonzero(~np.isfinite(known).all(axis=1)).tolist():
+            known[k] = of(self._posterior(k))
+        return known
+
+    def deviations_at(self, kind: Quantity, body: int, matrix: Array, of: Of) -> Array | None:
+        """Deviations (N, 6) at a frame without the posterior of each state, NaN elsewhere."""
+        if self._answers is None or of is not deviations:
+            return None
+        return self._answers.deviations_at(kind, body, matrix)
 
     def computed(self, kind: Quantity, of: Of) -> Array | None:
         """What the compiled estimator says about a quantity, None if there is none."""

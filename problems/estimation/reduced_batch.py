@@ -12,10 +12,11 @@ a truth value is not beyond doubt, that one is asked instead.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import cast, final
+from types import MappingProxyType
+from typing import TypeAlias, cast, final
 
 import numpy as np
 from scipy.sparse.csgraph import connected_components
@@ -49,6 +50,10 @@ MARGIN = 100.0
 """A quantity that moves by so much more, or less, than what makes it open is beyond doubt."""
 
 
+Moved: TypeAlias = tuple[str, int, Array]
+"""Quantity, body, and the matrix (6, 6) that moves it to a frame of the body."""
+
+
 @final
 @dataclass(frozen=True, eq=False)
 class ReducedAnswers:
@@ -60,6 +65,7 @@ class ReducedAnswers:
     arrays : quantities (N, size) by name, ``std_...`` their deviations; NaN where open.
     chi_square, degrees_of_freedom : (N,).
     residuals : (N, readings) normalised, or None if not asked for.
+    moved, at_frames : frames by name, and the deviations (N, 6) there.
     """
 
     answered: BoolArray
@@ -67,6 +73,8 @@ class ReducedAnswers:
     chi_square: Array
     degrees_of_freedom: IntArray
     residuals: Array | None
+    moved: Mapping[str, Moved]
+    at_frames: dict[str, Array]
 
 
 @final
@@ -85,8 +93,12 @@ class ReducedBatch:
         deviations: Sequence[str] = (),
         *,
         residuals: bool = False,
+        moved: Mapping[str, Moved] = MappingProxyType({}),
     ) -> ReducedAnswers:
-        """Answers at states q (N, nq), qd (N, nv) with readings (N, m), NaN where missing."""
+        """Answers at states q (N, nq), qd (N, nv) with readings (N, m), NaN where missing.
+
+        ``moved`` are frames where deviations are wanted too, of quantities with deviations.
+        """
         n, size = len(q), self.measured.layout.size
         names = (*quantities, *(f"std_{name}" for name in deviations))
         columns = {name: self._columns(name.removeprefix("std_")) for name in names}
@@ -96,6 +108,8 @@ class ReducedBatch:
             np.full(n, np.nan),
             np.zeros(n, dtype=np.intp),
             np.full((n, size), np.nan) if residuals else None,
+            moved,
+            {name: np.full((n, 6), np.nan) for name in moved},
         )
         for some, holds in self._sets(rows):
             kept = np.setdiff1d(np.arange(self.measured.needed), self._statements[1][holds])
@@ -324,6 +338,11 @@ class _Group:
         moved = self._moved(kinds, states, sure, 0 * free, free)
         for name, lengths in zip(names, moved, strict=True):
             found.arrays[name][where[sure]] = lengths
+        for name, (kind, body, matrix) in found.moved.items():
+            vectors, ends = self._movements([kind], states, sure, 0 * free, free)
+            of_body = vectors[0].reshape(len(vectors[0]), -1, 6)[:, body]
+            at_frame = np.ascontiguousarray(of_body @ matrix.T)
+            found.at_frames[name][where[sure]] = _lengths(at_frame, ends)
 
     def _moved(
         self,
@@ -334,13 +353,27 @@ class _Group:
         count: IntArray,
     ) -> list[Array]:
         """Lengths (states, size) of what quantities move by along directions of the basis."""
+        arrays, ends = self._movements(names, states, some, start, count)
+        return [_lengths(array, ends) for array in arrays]
+
+    def _movements(
+        self,
+        names: list[str],
+        states: tuple[Array, Array, Array],
+        some: IntArray,
+        start: IntArray,
+        count: IntArray,
+    ) -> tuple[list[Array], IntArray]:
+        """What quantities (K, size) move by along directions, and where those of a state end.
+
+        The directions of the basis from ``start`` on, ``count`` of them, at ``some`` states.
+        """
         q, qd, basis = (x[some] for x in states)
         places = np.arange(basis.shape[1])
         chosen = (places >= start[:, None]) & (places < (start + count)[:, None])
         kernel = self._kernels.linear(tuple(names))
         arrays = self._along(kernel, q, qd, basis[chosen], count)
-        ends = np.concatenate([[0], np.cumsum(count)])
-        return [_lengths(array, ends) for array in arrays]
+        return arrays, np.concatenate([[0], np.cumsum(count)])
 
     def _open(
         self,

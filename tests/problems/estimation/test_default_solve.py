@@ -18,7 +18,10 @@ from dynsys.types import Array
 from problems import Estimate, Estimation, Prior
 from problems.estimation.compiled import HANDFUL
 from problems.measured.measured_system import QUANTITIES
+from problems.robots import read_robot
 from sensors import AbstractSensor, Layout
+from tests.problems.estimation.estimation_cases import FEET, moving, readings, standing
+from tests.problems.estimation.estimation_layouts import generous
 
 ROBOT = synthetic.chain(3)
 TIP = ROBOT.body_names[-1]
@@ -175,8 +178,8 @@ def test_numbers_of_any_kind_are_taken() -> None:
     y = np.zeros(problem.layout.size)
     expected = problem.solve(np.array([1.0, 2.0, 3.0]), np.zeros(3), y).torque.array
     for q in ([1, 2, 3], np.array([1, 2, 3]), np.array([1, 2, 3], dtype=np.float32)):
-        for readings in (y, y.tolist(), problem.layout.unpack(y)):
-            found = problem.solve(q, [0, 0, 0], readings).torque.array
+        for given in (y, y.tolist(), problem.layout.unpack(y)):
+            found = problem.solve(q, [0, 0, 0], given).torque.array
             np.testing.assert_array_equal(found, expected)
 
 
@@ -235,6 +238,34 @@ def test_estimates_travel_before_and_after_they_are_asked() -> None:
         np.testing.assert_allclose(other.std.qdd.array, e.std.qdd.array, rtol=1e-9)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("missing", [False, True])
+def test_deviations_at_frames_of_a_batch_are_not_solved_state_by_state(
+    missing: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    robot = read_robot("example:humanoid", floating_base=True).robot
+    layout = generous(robot)
+    problem = Estimation(robot, layout)
+    state = moving(problem, *standing(robot, 0, FEET))
+    n = 300
+    y = readings(problem, state) + np.random.default_rng(0).normal(size=(n, layout.size))
+    y = np.where(np.isnan(layout.constants), y, layout.constants)
+    y[::3, layout.slice("head")] = np.nan if missing else 0.0
+    q, qd = np.tile(state.q, (n, 1)), np.tile(state.qd, (n, 1))
+    general = replace(problem, backend="dense")
+    expected = [general.solve(q[k], qd[k], y[k]).std.external_wrench["l_sole"] for k in (0, 1)]
+    asked: list[Array] = []
+    posterior = Estimation.posterior
+    monkeypatch.setattr(
+        Estimation, "posterior", lambda self, *s: (asked.append(s[0]), posterior(self, *s))[1]
+    )
+    e = problem.solve_batch(q, qd, y, outputs=["torque"])
+    found = e.std.external_wrench["l_sole"]
+    np.testing.assert_allclose(found[:2], expected, rtol=1e-8)
+    np.testing.assert_allclose(found[3:], np.tile(found[:3], (n // 3 - 1, 1)), rtol=1e-9)
+    assert len(asked) < n // 20
+
+
 # ---- what it costs ---------------------------------------------------------------------------
 
 
@@ -246,12 +277,12 @@ def test_a_call_costs_little_more_than_the_kernel() -> None:
     """Beside one concatenation of the same arrays (0.6 us): measured 3 to 4 of them."""
     problem = problem_of()
     q, qd, y = state_of(problem)
-    kernel, readings = problem.compile(outputs=("torque",)), problem.layout.unpack(y)
-    _ = problem.solve(q, qd, y).torque.array, problem.solve(q, qd, readings)
+    kernel, by_name = problem.compile(outputs=("torque",)), problem.layout.unpack(y)
+    _ = problem.solve(q, qd, y).torque.array, problem.solve(q, qd, by_name)
     copy = best(lambda: np.concatenate((q, qd, y)))
     one = best(lambda: kernel.one(q, qd, y))
     assert best(lambda: problem.solve(q, qd, y).torque.array) < one + 7 * copy
-    named = best(lambda: problem.solve(q, qd, readings).torque.array)
+    named = best(lambda: problem.solve(q, qd, by_name).torque.array)
     assert named < one + 30 * copy
 
 
