@@ -21,6 +21,7 @@ __all__ = [
     "NoOrderError",
     "PlanFileError",
     "PlanMismatchError",
+    "PlanOrderError",
     "RefusedError",
     "ReportError",
     "SchedulerError",
@@ -92,6 +93,10 @@ class CampaignError(DynsysError):
 
 class KernelBuildError(DynsysError):
     """Compiling a kernel failed; the reference backend still works."""
+
+
+class PlanOrderError(PlanMismatchError, KernelBuildError):
+    """The order of a plan cannot be executed for what is asked: says why, names the pivot."""
 
 
 class NoOrderError(KernelBuildError):

@@ -18,7 +18,7 @@ from typing import Any, final
 
 import numpy as np
 
-from dynsys.errors import NoOrderError, PlanMismatchError
+from dynsys.errors import NoOrderError, PlanOrderError
 from dynsys.plan.lu_program import lu_estimator, lu_program
 from dynsys.plan.methods import EliminationOrder, Method
 from dynsys.plan.operations import Operations, program_operations
@@ -46,7 +46,7 @@ EXECUTORS: Mapping[type[EliminationOrder], Callable[[EstimatorSpec, Any, str], P
     RecursionOrder: recursion_program,
 }
 """What executes an order, by its type: (spec, order, dtype) to a guarded program. It refuses by
-PlanMismatchError an order that cannot be executed, never changes one."""
+PlanOrderError an order that cannot be executed, never changes one."""
 
 
 @final
@@ -126,7 +126,7 @@ def estimator_program(
 
     Raises
     ------
-    PlanMismatchError
+    PlanOrderError
         if the order cannot be executed for this question, or loses too many digits.
     """
     if order is None:
@@ -135,13 +135,14 @@ def estimator_program(
         with np.errstate(all="ignore"):  # an order that is not ours may divide by anything
             program = EXECUTORS[type(order)](spec, order, dtype)
     except ZeroDivisionError:
-        raise PlanMismatchError(
+        raise PlanOrderError(
             f"the order of the plan ({order.method}) cannot be executed: a pivot is zero at"
             " every state. Make a new plan"
         ) from None
     if failures(program, spec) >= CHECKS // 2:
-        raise PlanMismatchError(
+        raise PlanOrderError(
             f"the order of the plan ({order.method}) answers less than half of the sampled"
-            f" states of robot {spec.robot.name!r} to full precision; make a new plan"
+            f" states of robot {spec.robot.name!r} to full precision; make a plan of the"
+            " outputs that are asked for, plan(outputs=..., uncertainty=...)"
         )
     return program

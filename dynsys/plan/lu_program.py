@@ -24,7 +24,7 @@ from scipy.sparse import coo_array
 
 from dynsys.errors import (
     NoOrderError,
-    PlanMismatchError,
+    PlanOrderError,
     SingularSystemError,
     StructurallySingularError,
 )
@@ -103,20 +103,20 @@ def lu_program(spec: EstimatorSpec, order: PivotOrder, dtype: str = "float64") -
 
     Raises
     ------
-    PlanMismatchError
+    PlanOrderError
         if the order is not one of this system, or a pivot of it is zero.
     """
     square = _Square(spec)
     system = square.system
     if len(order.row_order) != system.shape[0]:
-        raise PlanMismatchError(
+        raise PlanOrderError(
             f"the order of the plan has {len(order.row_order)} pivots, robot"
             f" {spec.robot.name!r} with these sensors needs {system.shape[0]}; make a new plan"
         )
     try:
         return square.program(order, dtype)
     except SingularSystemError as error:
-        raise PlanMismatchError(
+        raise PlanOrderError(
             f"the order of the plan cannot be executed: {error}. Make a new plan"
         ) from None
 

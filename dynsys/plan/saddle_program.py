@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csc_array
 
-from dynsys.errors import KernelBuildError, NoOrderError, PlanMismatchError, nearest_name
+from dynsys.errors import KernelBuildError, NoOrderError, PlanOrderError, nearest_name
 from dynsys.model.tree import KinematicTree
 from dynsys.plan.fingerprint import fingerprint_robot
 from dynsys.plan.pivots import PlannedPivot
@@ -395,7 +395,7 @@ def saddle_program(spec: EstimatorSpec, order: SaddleOrder, dtype: str = "float6
 
     Raises
     ------
-    PlanMismatchError
+    PlanOrderError
         if the order names a line or joint that is not there, leaves one over, or a pivot of it
         is zero.
     """
@@ -406,7 +406,7 @@ def _executed(spec: EstimatorSpec, order: SaddleOrder) -> _Recording:
     stages = {name: key for key, name in StagedUnknowns(spec.unknowns).stages.items()}
     for stage in order.turned:
         if stage not in stages:
-            raise PlanMismatchError(
+            raise PlanOrderError(
                 f"the order of the plan turns the {stage[0]} of joint {stage[1]!r}, which robot"
                 f" {spec.robot.name!r} has not in two stages; make a new plan"
             )
@@ -516,12 +516,12 @@ class _Recording:
         return left
 
     def execute(self, order: SaddleOrder) -> None:
-        """Eliminate along an order; PlanMismatchError where that is not possible."""
+        """Eliminate along an order; PlanOrderError where that is not possible."""
         lines = {name: line for line, name in enumerate(self._saddle.names)}
         for k, pivot in enumerate(order.pivots):
             for name in pivot:
                 if name not in lines:
-                    raise PlanMismatchError(
+                    raise PlanOrderError(
                         f"pivot {k} of the plan eliminates {name!r}, which is no line of robot"
                         f" {self.spec.robot.name!r} with these sensors"
                         f"{nearest_name(name, self._saddle.names)}; make a new plan"
@@ -529,13 +529,13 @@ class _Recording:
             try:
                 self.system.take(tuple(lines[name] for name in pivot))
             except ZeroDivisionError as error:
-                raise PlanMismatchError(
+                raise PlanOrderError(
                     f"the order of the plan cannot be executed: pivot {k},"
                     f" {' with '.join(pivot)}, {error}. Make a new plan"
                 ) from None
         left = [self._saddle.names[u] for u in self.system.rows]
         if left:
-            raise PlanMismatchError(
+            raise PlanOrderError(
                 f"the order of the plan leaves {len(left)} lines over, such as {left[0]!r};"
                 " make a new plan"
             )

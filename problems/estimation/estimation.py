@@ -76,7 +76,8 @@ class Estimation(AbstractProblem):
         which one did.
     plan : a plan for this robot and layout, see :meth:`plan`: :meth:`solve`,
         :meth:`solve_batch`, :meth:`compile` and :meth:`export_c` execute its order, whatever
-        is asked. Backend ``auto`` is then ``llvm``. The problem keeps it as ``executes``.
+        is asked; deviations and agreement for which it cannot be, the first two leave to the
+        general path. Backend ``auto`` is then ``llvm``. The problem keeps it as ``executes``.
 
     Examples
     --------

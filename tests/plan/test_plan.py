@@ -211,6 +211,14 @@ def test_damaged_files_are_refused(lu_plan: Plan, tmp_path: Path) -> None:
             Plan.load(path)
 
 
+def test_older_formats_are_to_be_made_again(lu_plan: Plan, tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    lu_plan.save(path)
+    path.write_text(path.read_text().replace('plan":2', 'plan":1', 1))
+    with pytest.raises(PlanFileError, match=r"format 1, .* reads 2; make the plan again"):
+        Plan.load(path)
+
+
 def test_huge_files_are_not_even_read(tmp_path: Path) -> None:
     path = tmp_path / "plan.json"
     with path.open("wb") as file:

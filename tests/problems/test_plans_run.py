@@ -17,6 +17,7 @@ import problems
 import sensors
 from dynsys.errors import KernelBuildError, PlanFileError, PlanMismatchError
 from dynsys.model import synthetic
+from dynsys.plan import estimator
 from dynsys.plan.estimator import estimator_program
 from dynsys.plan.lu_program import lu_estimator
 from dynsys.plan.operations import program_operations
@@ -454,6 +455,10 @@ def test_everything_executes_the_plan_of_the_problem(kind: str, tmp_path: Path) 
         scale = np.abs(expected).max()
         for found in (e.torque.array, batch.torque.array[k]):
             np.testing.assert_allclose(found, expected, rtol=0, atol=1e-10 * scale)
+        close = 1e-9 * max(1.0, float(np.abs(e.qdd.array).max()))
+        np.testing.assert_allclose(
+            e.qdd.array, exact.solve(q[k], qd[k], y[k]).qdd.array, rtol=0, atol=close
+        )
     assert len(est._compiled._found) >= 2
     for (outputs, switchable), kernel in est._compiled._found.items():
         program = estimator_program(est._compiled.spec(outputs, switchable), order=late.order)
@@ -484,6 +489,46 @@ def test_plans_of_something_else_are_refused_at_once() -> None:
         problems.Estimation(est.robot, est.layout, plan="p.json")  # type: ignore[arg-type]
     with pytest.raises(KernelBuildError, match="executes no plan"):
         problems.Estimation(est.robot, est.layout, backend="superlu", plan=plan)
+
+
+def test_what_the_order_cannot_be_executed_for_is_said_and_solved(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """An order that loses its digits for deviations: no kernel of them, but an answer."""
+    monkeypatch.setenv("DYNSYS_CACHE", str(tmp_path))
+    usual = estimator.failures
+    monkeypatch.setattr(
+        estimator, "failures", lambda p, spec: 256 if spec.uncertainty else usual(p, spec)
+    )
+    plain = redundant()
+    est = problems.Estimation(plain.robot, plain.layout, plan=plain.plan())
+    for error in (PlanMismatchError, KernelBuildError):
+        with pytest.raises(error, match=r"plan\(outputs="):
+            est.compile(uncertainty=["torque"])
+    q, qd, y = (x[0] for x in states(est, 1))
+    exact = problems.Estimation(plain.robot, plain.layout, backend="superlu").solve(q, qd, y)
+    e = est.solve(q, qd, y, uncertainty="torque")
+    np.testing.assert_allclose(e.torque.array, exact.torque.array, rtol=1e-9, atol=1e-10)
+    np.testing.assert_allclose(e.std.torque.array, exact.std.torque.array, rtol=1e-8)
+
+
+@pytest.mark.parametrize("change", ["cut", "late"])
+def test_a_changed_order_solves_nothing(change: str) -> None:
+    """Neither an order that cannot be executed, nor one where it states another cost."""
+    plain = redundant()
+    plan = plain.plan()
+    assert isinstance(plan.order, SaddleOrder)
+    pivots = list(plan.order.pivots)
+    CHANGES[change](pivots)
+    changed = replace(plan, order=replace(plan.order, pivots=tuple(pivots)))
+    q, qd, y = states(plain, 300)
+    other = [["qdd", "torque", "chi_square"]] if change == "cut" else []
+    for outputs in (["torque"], *other):
+        est = problems.Estimation(plain.robot, plain.layout, plan=changed)
+        with pytest.raises(PlanMismatchError):
+            _ = est.solve(q[0], qd[0], y[0]).torque
+        with pytest.raises(PlanMismatchError):
+            est.solve_batch(q, qd, y, outputs=outputs)
 
 
 def test_the_plan_travels_with_the_problem() -> None:
