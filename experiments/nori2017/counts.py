@@ -21,6 +21,8 @@ from dynsys.plan.orders.libraries import SuperLU, Umfpack, UmfpackLibrary
 from dynsys.plan.orders.orders import AbstractOrdering, OrderingContext, Pattern, PivotOrder
 from dynsys.plan.published import numeric_lu, published_lu, published_substitution
 from dynsys.plan.record import dynamics_program
+from dynsys.plan.recursion import recursion_estimator
+from dynsys.plan.saddle_program import ESTIMATES, EstimatorSpec
 from dynsys.system.equations import EquationBlock, Kinematics, Term
 from dynsys.system.laws import known, known_inputs
 from dynsys.system.linear_system import LinearSystem
@@ -28,7 +30,6 @@ from dynsys.system.unknowns import UnknownKind, UnknownLayout
 from dynsys.types import Array
 from experiments.nori2017.aba_factors import aba_factors, aba_order
 from experiments.nori2017.published import discounted_lu, published_product
-from experiments.nori2017.recursion import load_cell_parameters, open_recursion_program
 
 __all__ = [
     "Mean",
@@ -38,6 +39,7 @@ __all__ = [
     "forward_system",
     "inverse_system",
     "load_cell_operations",
+    "load_cell_spec",
     "load_cell_system",
     "lu_counts",
     "matrix_aba_counts",
@@ -247,7 +249,17 @@ def forward_operations(n: int, branching: float = 1.0, *, wrenches: bool = False
 
 @cache
 def load_cell_operations(n: int, *, everything: bool = False) -> Operations:
-    """Ours: torques (or all unknowns) from load cells by RNEA with open parameters."""
+    """Ours: torques (or all unknowns) from load cells, by the recursion with open parameters.
+
+    Entries, right-hand side and the checks of all pivots included.
+    """
+    return program_operations(recursion_estimator(load_cell_spec(n, everything)).program)
+
+
+def load_cell_spec(n: int, everything: bool = False) -> EstimatorSpec:
+    """The estimator of torques, or of all unknowns, from load cells."""
     robot = chain(n, taper=1.0)
-    given = load_cell_parameters(robot)
-    return program_operations(open_recursion_program(robot, given, everything=everything))
+    system = load_cell_system(robot, net_wrench=False)
+    readings = tuple(block for block in system.equations if block.measured)
+    noise = np.eye(sum(block.size for block in readings))
+    return EstimatorSpec(robot, readings, noise, ESTIMATES if everything else ("torque",))

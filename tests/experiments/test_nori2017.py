@@ -14,12 +14,15 @@ import dynsys
 from dynsys.errors import LayoutError
 from dynsys.plan.orders.libraries import UmfpackLibrary
 from dynsys.plan.record import body_quantities
+from dynsys.plan.recursion import recursion_estimator
 from experiments.nori2017 import __main__ as nori2017
 from experiments.nori2017.counts import (
+    SEEN,
     chain,
     forward_operations,
     forward_system,
     load_cell_operations,
+    load_cell_spec,
     load_cell_system,
     lu_counts,
     permuted_lu,
@@ -27,7 +30,6 @@ from experiments.nori2017.counts import (
 from experiments.nori2017.notes import FIGURE_1, PROOFS, SEARCH, holds, notes
 from experiments.nori2017.posedness import PLATE, SLIPPERY, feet_ranks, published_ranks
 from experiments.nori2017.published import aba_operations
-from experiments.nori2017.recursion import load_cell_parameters, open_recursion_program
 from experiments.nori2017.rows import (
     SCRIPT_CELLS_PERMUTED,
     SCRIPT_PERMUTED,
@@ -72,27 +74,19 @@ def test_load_cells_are_twice_below_permuted_lu(n: int) -> None:
 
 
 @pytest.mark.parametrize("n", [4, 5, 9])
-def test_open_recursion_gives_the_torques(n: int) -> None:
-    robot = chain(n, taper=1.0)
-    given = load_cell_parameters(robot)
-    rng = np.random.default_rng(n)
+def test_open_recursion_gives_all_unknowns(n: int) -> None:
+    spec = load_cell_spec(n, everything=True)
+    robot, rng = spec.robot, np.random.default_rng(n)
     q, qd, qdd = rng.uniform(0, 10, n), rng.normal(size=n), rng.normal(size=n)
     f_ext = rng.normal(size=(n, 6))
-    torque = dynsys.recursive.rnea(robot, q, qd, qdd, f_ext)
     bodies = body_quantities(robot, q, qd, qdd, f_ext)
-    cell = bodies["joint_wrench"][0][[c for _, c in given.measured]]
-    hidden_qdd, hidden_wrench = qdd.copy(), f_ext.copy()
-    hidden_qdd[list(given.joints)] = np.nan  # what is open is never read
-    for body, component in given.external:
-        hidden_wrench[body, component] = np.nan
-    x = np.concatenate([q, qd, hidden_wrench.ravel(), hidden_qdd, cell])
-    program = open_recursion_program(robot, given, everything=True)
-    found = program.evaluate(x)
-    scale = np.abs(torque).max()
-    assert_allclose(found[:n], torque, atol=1e-9 * scale)
-    assert_allclose(found[n : n + 4], qdd[list(given.joints)], atol=1e-9)
-    accelerations = found[n + 5 : 7 * n + 5].reshape(n, 6)
-    assert_allclose(accelerations, bodies["acceleration"], atol=1e-8)
+    cell = bodies["joint_wrench"][0][list(SEEN)]
+    y = np.concatenate([f_ext[:-1].ravel(), qdd[2 : n - 2], cell, f_ext[-1][list(SEEN)]])
+    found = recursion_estimator(spec).program.evaluate(np.concatenate([q, qd, y]))
+    torque = dynsys.rnea(robot, q, qd, qdd, f_ext)
+    known = [torque, qdd, bodies["acceleration"], bodies["joint_wrench"], f_ext]
+    expected = np.concatenate([np.ravel(x) for x in known])
+    assert_allclose(found, expected, atol=1e-9 * np.abs(expected).max())
 
 
 @pytest.mark.parametrize("n", [4, 6])
