@@ -13,7 +13,7 @@ at random and nothing else (a greedy randomised construction: Feo and Resende 19
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, final
 
@@ -83,7 +83,7 @@ class Restarts:
 
     pattern: Pattern
     values: Array
-    potentials: Array
+    potentials: Array = field(default_factory=lambda: np.zeros((0, 0)))
 
     @cached_property
     def blocks(self) -> list[_Block]:
