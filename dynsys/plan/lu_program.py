@@ -16,6 +16,7 @@ and has a part in the answers is watched: where 1 / pivot^2 exceeds its median b
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, final
 
@@ -54,6 +55,8 @@ __all__ = ["LuEstimator", "lu_estimator", "lu_program", "used_outputs"]
 
 MARGIN = 1e4
 """How far a watched pivot may fall below its median before pivoting takes over."""
+WATCH = 5
+"""Operations of watching a pivot whose reciprocal is there: its square, and the guard."""
 STATES = 32
 SIMPLIFY_SAMPLES = 12
 
@@ -129,8 +132,9 @@ def _orders(
         if search is not None and not search.is_off:
             asked = {*spec.outputs, *spec.uncertainty}
             kinds = tuple(kind for kind in ESTIMATES if kind in asked) or ("torque",)
-            result = search_order(SearchProblem.of(system, kinds), search, system)
-            yield result.best.order, f"{result.best.origin}, search, seed {search.seed}"
+            problem = replace(SearchProblem.of(system, kinds), watch=WATCH)
+            for found in search_order(problem, search, system).elite:
+                yield found.order, f"{found.origin}, search, seed {search.seed}"
         for threshold in (0.01, 0.1):
             ordering = BlockTriangular(Markowitz("flops", threshold=threshold))
             yield ordering.order(system.pattern(), context), ordering.name

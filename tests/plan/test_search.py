@@ -25,7 +25,7 @@ from dynsys.plan.orders.restarts import Weights, tree_potentials
 from dynsys.plan.pivots import sampled_ratios
 from dynsys.plan.search import search as search_generations
 from dynsys.plan.search.exhaustive import least_operations
-from dynsys.plan.search.local import Task, by_blocks, neighbour, run_task
+from dynsys.plan.search.local import Task, by_blocks, neighbour, price, run_task
 from dynsys.plan.search.price import GENERAL, UNIT, SearchProblem, first_pivot_price, lu_price
 from dynsys.plan.search.search import (
     EVALUATIONS_PER_RUN,
@@ -390,3 +390,16 @@ def test_pulls_of_the_tree_go_to_every_root(cells: LinearSystem) -> None:
         assert (found[root, unknowns.block("acceleration", root).columns] == 1.0).all()
     middle = [found[n, unknowns.block("acceleration", i).columns][0] for i in range(n)]
     assert int(np.argmax(middle)) == n // 2  # a chain is cut in its middle first
+
+
+def test_watched_pivots_are_part_of_the_cost(
+    problem: SearchProblem, cells: LinearSystem
+) -> None:
+    watched = replace(problem, watch=5)
+    order = Markowitz("fill").order(problem.pattern, problem.context)
+    found = price(watched, order, "", None)
+    assert found.cost == found.operations.total + watched.watching(order) > 5
+    assert price(problem, order, "", None).cost == found.operations.total
+    result = search_order(watched, Search(evaluations=200), cells)
+    assert [c.rank for c in result.elite] == sorted(c.rank for c in result.elite)
+    assert result.elite[0] is result.best

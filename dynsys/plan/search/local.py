@@ -105,10 +105,10 @@ def run_task(problem: SearchProblem, task: Task) -> list[Candidate]:
 def price(
     problem: SearchProblem, order: PivotOrder, origin: str, measure: Measure | None
 ) -> Candidate:
-    """Exact operations of an order, and its cost by ``measure`` if that is given."""
+    """Exact operations of an order, and its cost: with watching, or by ``measure``."""
     program = problem.program(order)
     operations = program_operations(program)
-    cost = float(operations.total)
+    cost = float(operations.total + problem.watching(order))
     if measure is not None:
         cost = measure(program, problem.samples.astype(np.float64))
     return Candidate(order, operations, cost, origin, problem.safety(order))

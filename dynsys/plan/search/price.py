@@ -150,8 +150,17 @@ class SearchProblem:
     def counted(self, order: PivotOrder, enough: float = 0.0) -> tuple[int | None, float]:
         """Operations that the program of an order executes, and the worst ratio of a pivot.
 
-        None if a pivot is zero or its ratio below ``enough``, at a few states.
+        Watching pivots included. None if a pivot is zero or its ratio below ``enough``, at a
+        few states.
         """
+        operations, watching, worst = self._counted(order, enough)
+        return (None if operations is None else operations + watching), worst
+
+    def watching(self, order: PivotOrder) -> int:
+        """Operations of watching the pivots that depend on the state."""
+        return self._counted(order)[1] if self.watch else 0
+
+    def _counted(self, order: PivotOrder, enough: float = 0.0) -> tuple[int | None, int, float]:
         known, refs = self._nodes
         (rows, cols), n = self.places, self.pattern.shape[0]
         row_place, col_place = _inverse(order)
@@ -167,17 +176,18 @@ class SearchProblem:
                 break
             room *= 2
         if not worst:
-            return None, 0.0
+            return None, 0, 0.0
         needed = np.zeros(len(nodes.info), dtype=bool)
         wanted = x[col_place[self.outputs]]
         needed[np.abs(wanted[wanted != 0]) - 1] = True
         total = int(counted(nodes, needed))
+        watching = 0
         if self.watch:
             pivot, reciprocal = np.abs(pivots) - 1
             varies = (nodes.info[pivot, OP] != CONSTANT) & needed[pivot]
             ready = (reciprocal >= 0) & needed[reciprocal]
-            total += int((varies * (self.watch + 1 - ready)).sum())
-        return total, worst
+            watching = int((varies * (self.watch + 1 - ready)).sum())
+        return total, watching, worst
 
     @cached_property
     def restarts(self) -> Restarts:

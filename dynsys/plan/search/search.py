@@ -106,7 +106,8 @@ class Progress:
 class SearchResult:
     """What a search found.
 
-    ``constructive`` is the best order it began with; ``interrupted`` says that Ctrl-C ended it.
+    ``elite`` are the best few, best first; ``constructive`` is the best order it began with;
+    ``interrupted`` says that Ctrl-C ended it.
     """
 
     best: Candidate
@@ -114,6 +115,7 @@ class SearchResult:
     evaluations: int
     seconds: float
     interrupted: bool
+    elite: tuple[Candidate, ...] = ()
 
 
 def search_order(
@@ -140,9 +142,9 @@ def search_order(
 
 RUNS = 8
 """Runs of a generation: fixed, so that results do not depend on the number of workers."""
-FIRST: tuple[Mode, ...] = ("restart", "evolve", "anneal")
+FIRST: tuple[Mode, ...] = ("restart", "evolve")
 MODES: tuple[Mode, ...] = ("anneal", "evolve")
-"""Kinds of runs, in turn: of the first generation, and of all others."""
+"""Kinds of runs: of the first generation, and, in turn, of all others."""
 ELITE = 4
 """Orders that the runs of the next generation begin at."""
 EVALUATIONS_PER_RUN = 500
@@ -177,8 +179,14 @@ class Generations:
     def result(self, *, interrupted: bool) -> SearchResult:
         """Return the best so far."""
         seconds = time.perf_counter() - self.began
+        elite = tuple(sorted(self.elite, key=lambda candidate: candidate.rank))
         return SearchResult(
-            self._best(), self.first, self.evaluations, seconds, interrupted=interrupted
+            elite[0],
+            self.first,
+            self.evaluations,
+            seconds,
+            interrupted=interrupted,
+            elite=elite,
         )
 
     def report(self, more: Sequence[Candidate] = ()) -> None:
@@ -211,14 +219,13 @@ class Generations:
     def _tasks(self) -> Iterator[Task]:
         wanted = self.search.evaluations
         left = RUNS * EVALUATIONS_PER_RUN if wanted is None else wanted - self.evaluations
-        for index in range(RUNS):
+        modes = RUNS // len(MODES) * MODES if self.generations else FIRST
+        for index, mode in enumerate(modes):
             count = min(EVALUATIONS_PER_RUN, left - index * EVALUATIONS_PER_RUN)
             if count <= 0:
                 return
             start = self.elite[index // len(MODES) % len(self.elite)]
             seed = (self.search.seed, self.generations, index)
-            modes = MODES if self.generations else FIRST
-            mode = modes[index % len(modes)]
             yield Task(start, seed, count, mode, self.threshold, self.search.measure)
 
     def _late(self) -> bool:
@@ -276,8 +283,6 @@ def constructive(
     ]
     if system is not None:
         orderings += [RootToLeaf(), LeafToRoot()]
-    if not search.is_off:
-        orderings += [BlockTriangular(inner) for inner in library_orderings()]
     context = OrderingContext(system, problem.values)
     found: list[Candidate] = []
     failures: list[DynsysError] = []
@@ -287,9 +292,25 @@ def constructive(
             found.append(price(problem, order, ordering.name, search.measure))
         except (StructurallySingularError, SingularSystemError) as error:
             failures.append(error)
-        except UnavailableOrdering:
-            continue
+    if not search.is_off and found:
+        found += _of_libraries(problem, context, search, found)
     if not found:
         raise failures[0]
     safe = [candidate for candidate in found if candidate.safety >= search.threshold]
     return sorted(safe or found, key=lambda candidate: candidate.rank)
+
+
+def _of_libraries(
+    problem: SearchProblem,
+    context: OrderingContext,
+    search: Search,
+    known: Sequence[Candidate],
+) -> Iterator[Candidate]:
+    """Orders of libraries that are installed, those that cost less than what is known."""
+    best = min(candidate.cost for candidate in known)
+    for inner in library_orderings():
+        with suppress(StructurallySingularError, SingularSystemError, UnavailableOrdering):
+            order = BlockTriangular(inner).order(problem.pattern, context)
+            cost = problem.counted(order, search.threshold)[0]
+            if cost is not None and (cost < best or search.measure is not None):
+                yield price(problem, order, f"block triangular, {inner.name}", search.measure)
