@@ -345,7 +345,7 @@ class Layout:
 
     def unpack(self, y: ArrayLike) -> dict[str, Array]:
         """Readings by sensor name from y (..., size)."""
-        array = np.asarray(y, dtype=np.float64)
+        array = float_array(y)
         if array.ndim == 0 or array.shape[-1] != self.size:
             raise LayoutError(f"y must have {self.size} numbers, got shape {array.shape}")
         return {name: array[..., self.slice(name)] for name in self.names}

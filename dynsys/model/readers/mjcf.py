@@ -247,7 +247,9 @@ def _stand_in(spec: Any, file: str) -> list[str]:
     from mujoco import mjtBuiltin, mjtTexture
 
     def is_absent(name: str, folder: str) -> bool:
-        places = (Path(folder, name), Path(folder, Path(name).name))
+        given = Path(name)  # absolute, and without the folder, where an included file names it
+        places = [Path(folder, given), Path(folder, given.name)]
+        places.append(given.parent / folder / given.name)
         return bool(name) and not any((Path(file).parent / p).is_file() for p in places)
 
     meshes = {m.name: m for m in spec.meshes if is_absent(m.file, spec.meshdir)}
