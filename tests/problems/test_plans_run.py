@@ -247,7 +247,7 @@ def test_order_of_lu_is_executed_as_it_stands(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_search_finds_a_cheaper_order_and_it_is_what_runs() -> None:
     est = load_cells(6)
-    constructed, searched = lu_plan(est), lu_plan(est, Search(seconds=3))
+    constructed, searched = lu_plan(est), lu_plan(est, Search(evaluations=2000))
     assert searched.operations.total < constructed.operations.total
     assert "search" in searched.ordering
     kernel = est.compile(searched)
