@@ -11,22 +11,29 @@ Four questions on the same robot:
 - contacts: joint accelerations known, 6 FTs, an unknown wrench on each foot, shin and forearm,
   none elsewhere: what ExtWrenchesAndJointTorquesEstimator is made for.
 
-BERDY and our kernel return all unknowns: accelerations, wrenches, torques. BERDY keeps the
-fixed joints of the third case (41 links) because it loses the FTs otherwise; ours folds them
-(30 bodies) and cuts bodies at the FTs. Both are called from Python, state by state; the batch
-column is one call for all states, which iDynTree has not.
+Both are called from Python, state by state: ours as everybody calls it,
+``est.solve(q, qd, y).torque.array``, which computes torques, BERDY as it is, which computes all
+unknowns. Beside it ``kernel.one`` of the same torques; the batch column is one call of the
+kernel of all unknowns for all states, which iDynTree has not. BERDY keeps the fixed joints of
+the third case (41 links) because it loses the FTs otherwise; ours folds them (30 bodies) and
+cuts bodies at the FTs.
+
+Then every layout of the catalogue: the default call with packed readings and with readings by
+name, beside ``kernel.one`` of its torques and beside the general path.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import final
 
 import numpy as np
 
+from dynsys.errors import KernelBuildError
 from dynsys.kernel.build import estimation_kernel
 from dynsys.kernel.kernel import Kernel
 from dynsys.model.tree import KinematicTree
@@ -37,7 +44,9 @@ from dynsys.types import Array
 from experiments.example_robots import load_quietly, robot_path
 from experiments.peers.idyntree import Berdy, ExternalWrenches, links_and_joints, quiet
 from experiments.peers.timing import Contender, cores, measure, pinned, write_json
-from problems import InverseDynamics
+from problems import Estimation, InverseDynamics
+from problems.estimation.factors import general_backend
+from problems.problem_file import load_problem
 from problems.terminal import number, show_table
 from sensors import (
     AbstractSensor,
@@ -47,9 +56,10 @@ from sensors import (
     JointAcceleration,
     JointTorque,
     Layout,
+    catalogue,
 )
 
-__all__ = ["Comparison", "compare", "main"]
+__all__ = ["Comparison", "DefaultCall", "compare", "default_calls", "main"]
 
 ROBOTS = {
     "icub_reduced": "icub_description/robots/icub_reduced.urdf",
@@ -59,11 +69,11 @@ FTS = tuple(f"{side}_{part}_ft_sensor" for side in "lr" for part in ("leg", "foo
 CONTACTS = tuple(f"{side}_{part}" for side in "lr" for part in ("foot", "forearm", "lower_leg"))
 STD = 1e3**-0.5
 BARS = {
-    "ID": (100, 300),
-    "FD": (100, 300),
-    "whole body": (30, 60),
-    "whole body, std": (10, 10),
-    "contacts": (1, 1),
+    "ID": (200, 300),
+    "FD": (150, 300),
+    "whole body": (60, 60),
+    "whole body, std": (40, 10),
+    "contacts": (6, 1),
 }
 """How many times faster we must be: one state, batch."""
 
@@ -71,13 +81,14 @@ BARS = {
 @final
 @dataclass(frozen=True)
 class Comparison:
-    """Microseconds per state (medians) and largest relative errors."""
+    """Microseconds per state (medians) and largest relative errors; ``one_us`` by est.solve."""
 
     task: str
     peer: str
     peer_us: float
     peer_error: float
     one_us: float
+    kernel_us: float
     batch_us: float
     error: float
     rows: int
@@ -99,7 +110,7 @@ class Comparison:
 
 @final
 class Ours:
-    """Kernel of one layout at states whose truth is known, with exact data."""
+    """One layout at states whose truth is known, with exact data."""
 
     def __init__(self, layout: Layout, uncertainty: Sequence[str], n_states: int) -> None:
         robot, rng = layout.robot, np.random.default_rng(0)
@@ -131,18 +142,44 @@ class Ours:
         found = np.hstack(self.out[: len(ESTIMATES)])
         scale = np.abs(self.truth).max(axis=1)
         self.error = float((np.abs(found - self.truth).max(axis=1) / scale).max())
+        self.problem = Estimation(robot, layout)
+        self.uncertainty = tuple(uncertainty)
+        self.torques = self.problem.compile(outputs=("torque",), uncertainty=self.uncertainty)
+        self.rows = list(zip(*self.inputs, strict=True))
+        called = np.array([self._asked(row) for row in self.rows])
+        missed = np.abs(called - self.truth[:, : robot.nv]).max(axis=1) / scale
+        self.error = max(self.error, float(missed.max()))
 
     def _may_be_touched(self, body: int, noisy: set[str]) -> bool:
         """Whether no exact row says that the body's external wrench is zero."""
         name = self.layout.robot.body_names[body]
         return f"fx {name}" not in self.layout.names or f"fx {name}.fx" in noisy
 
+    def _asked(self, row: tuple[Array, ...]) -> Array:
+        """Torques, and their deviations if wanted, as everybody asks for them."""
+        if not self.uncertainty:
+            return self.problem.solve(*row).torque.array
+        e = self.problem.solve(*row, uncertainty="torque")
+        _ = e.std.torque.array
+        return e.torque.array
+
     def one(self, repeats: int) -> None:
-        """Call the kernel state by state."""
-        fast, rows = self.kernel.fast, list(zip(*self.inputs, *self.out, strict=True))
+        """Ask the problem state by state."""
+        rows, solve, asked = self.rows, self.problem.solve, self._asked
         for _ in range(repeats):
-            for row in rows:
-                fast(*row)
+            if self.uncertainty:
+                for row in rows:
+                    asked(row)
+            else:
+                for q, qd, y in rows:
+                    _ = solve(q, qd, y).torque.array
+
+    def by_kernel(self, repeats: int) -> None:
+        """Call the kernel of the torques state by state."""
+        one = self.torques.one
+        for _ in range(repeats):
+            for q, qd, y in self.rows:
+                one(q, qd, y)
 
     def batch(self, repeats: int) -> None:
         """Call the kernel once for all states."""
@@ -227,13 +264,15 @@ def compare(name: str, passes: int, core: int, n_states: int = 256) -> list[Comp
         runs: tuple[tuple[Callable[[int], None], int], ...] = (
             (peer.run, 32),
             (ours.one, n_states),
+            (ours.by_kernel, n_states),
             (ours.batch, n_states),
         )
         contenders = [
             Contender("", task, "python", n, run, lambda: np.zeros(0)) for run, n in runs
         ]
         with pinned([core]):
-            (theirs, _), (one, _), (batch, _) = measure(contenders, passes, 5e-3)
+            timed = measure(contenders, passes, 5e-3)
+        theirs, one, kernel, batch = (median for median, _ in timed)
         found.append(
             Comparison(
                 task,
@@ -241,6 +280,7 @@ def compare(name: str, passes: int, core: int, n_states: int = 256) -> list[Comp
                 theirs / 1e3,
                 peer.error,
                 one / 1e3,
+                kernel / 1e3,
                 batch / 1e3,
                 ours.error,
                 ours.layout.size,
@@ -250,8 +290,99 @@ def compare(name: str, passes: int, core: int, n_states: int = 256) -> list[Comp
     return found
 
 
+# ---- every layout of the catalogue -----------------------------------------------------------
+
+
+@final
+@dataclass(frozen=True)
+class DefaultCall:
+    """Microseconds of one state of a catalogue layout; ``kernel_us`` None where there is none.
+
+    ``call_us`` and ``named_us`` are est.solve(q, qd, y).torque.array with packed readings and
+    with readings by name, ``general_us`` the same by the general path.
+    """
+
+    name: str
+    rows: int
+    method: str
+    call_us: float
+    named_us: float
+    kernel_us: float | None
+    general_us: float
+    error: float
+
+
+def default_calls(passes: int, core: int) -> list[DefaultCall]:
+    """The default call of every catalogue layout beside what it runs."""
+    return [_default_call(name, passes, core) for name in catalogue.names()]
+
+
+def _default_call(name: str, passes: int, core: int) -> DefaultCall:
+    problem = load_problem(f"catalogue:{name}").estimation
+    robot, layout, rng = problem.robot, problem.layout, np.random.default_rng(0)
+    q, qd = robot.random_configuration(0), rng.uniform(-1, 1, robot.nv)
+    known = layout.constants
+    y = np.where(np.isnan(known), rng.uniform(-1, 1, len(known)), known)
+    named = {k: v for k, v in layout.unpack(y).items() if layout[k].constant(1) is None}
+    general = replace(problem, backend=general_backend())
+    works: list[Callable[[], object]] = [
+        lambda: problem.solve(q, qd, y).torque.array,
+        lambda: problem.solve(q, qd, named).torque.array,
+        lambda: general.solve(q, qd, y).torque.array,
+    ]
+    with suppress(KernelBuildError):
+        kernel = problem.compile(outputs=("torque",))
+        works.append(lambda: kernel.one(q, qd, y))
+    expected = general.solve(q, qd, y).torque.array
+    missed = np.abs(problem.solve(q, qd, y).torque.array - expected)
+
+    def repeated(work: Callable[[], object]) -> Callable[[int], None]:
+        def run(repeats: int) -> None:
+            for _ in range(repeats):
+                work()
+
+        return run
+
+    contenders = [
+        Contender("", name, "python", 1, repeated(work), lambda: np.zeros(0)) for work in works
+    ]
+    with pinned([core]):
+        timed = measure(contenders, passes, 5e-3)
+    call, by_name, slow, *of_kernel = (median / 1e3 for median, _ in timed)
+    return DefaultCall(
+        name,
+        layout.size,
+        str(problem.solve(q, qd, y).method),
+        call,
+        by_name,
+        of_kernel[0] if of_kernel else None,
+        slow,
+        float(np.nanmax(missed, initial=0.0) / np.nanmax(np.abs(expected), initial=1.0)),
+    )
+
+
+def _show_calls(calls: Sequence[DefaultCall]) -> None:
+    columns = ("layout", "rows", "by", "est.solve us", "by name us", "kernel.one us")
+    rows = [
+        (
+            c.name,
+            str(c.rows),
+            c.method,
+            number(c.call_us),
+            number(c.named_us),
+            "-" if c.kernel_us is None else number(c.kernel_us),
+            number(c.general_us),
+            number(c.error, 2),
+        )
+        for c in calls
+    ]
+    rest = ("general path us", "error")
+    show_table((*columns, *rest), rows, right=(columns[1], *columns[3:], *rest))
+
+
 def _show(found: Sequence[Comparison]) -> None:
-    columns = ("question", "peer", "peer us", "peer error", "one us", "batch us", "error")
+    times = ("peer us", "peer error", "est.solve us", "kernel.one us", "batch us", "error")
+    columns = ("question", "peer", *times)
     rows = [
         (
             c.task,
@@ -259,6 +390,7 @@ def _show(found: Sequence[Comparison]) -> None:
             number(c.peer_us),
             number(c.peer_error, 2),
             number(c.one_us),
+            number(c.kernel_us),
             number(c.batch_us),
             number(c.error, 2),
             f"{c.ratios[0]:.0f} (bar {BARS[c.task][0]})",
@@ -277,10 +409,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="fewer passes")
     parser.add_argument("--json", type=Path, help="write the numbers there")
     options = parser.parse_args(arguments)
-    found = compare(options.robot, 7 if options.quick else 41, max(cores()))
+    passes, core = 7 if options.quick else 41, max(cores())
+    found = compare(options.robot, passes, core)
     _show(found)
+    calls = default_calls(passes, core)
+    _show_calls(calls)
     if options.json:
-        write_json(options.json, [asdict(c) for c in found])
+        kept = {"peers": [asdict(c) for c in found], "catalogue": [asdict(c) for c in calls]}
+        write_json(options.json, kept)
     return 0 if all(c.passes for c in found) else 1
 
 

@@ -321,25 +321,37 @@ def _operational(data: list[dict[str, Any]], slower: dict[str, list[str]]) -> It
     yield _table((*columns, "errors, ours / its"), rows) + "\n"
 
 
-def _estimation(data: list[dict[str, Any]], slower: dict[str, list[str]]) -> Iterator[str]:
+def _estimation(data: dict[str, Any], slower: dict[str, list[str]]) -> Iterator[str]:
     yield "## Estimation beside iDynTree\n"
     yield "The reduced iCub: inertial units, force/torque sensors, joint accelerations. BERDY"
     yield "is iDynTree's sparse estimator; it needs priors, so its answer is regularised, and"
-    yield "its error is what they cost. Both are called from Python, one state at a time; the"
-    yield "batch is one call for all states.\n"
+    yield "its error is what they cost. Both are called from Python, one state at a time, ours"
+    yield "as `est.solve(q, qd, y).torque.array`; beside it `kernel.one` of the same torques."
+    yield "The batch is one call of the kernel of all unknowns for all states.\n"
     rows = []
-    for r in data:
+    for r in data["peers"]:
         ratio = r["peer_us"] / r["one_us"]
         rows.append(
-            [f"{r['task']} ({r['rows']} rows)", f"{r['one_us']:.1f}", f"{r['batch_us']:.2f}",
+            [f"{r['task']} ({r['rows']} rows)", f"{r['one_us']:.1f}", f"{r['kernel_us']:.1f}",
+             f"{r['batch_us']:.2f}",
              f"{r['peer_us']:.0f}", f"{ratio:.0f}", f"{r['error']:.0e}",
              f"{r['peer_error']:.0e}", r["peer"]]
         )  # fmt: skip
         if ratio < 1:
             where = f"{r['task']} ({1 / ratio:.2f} times)"
             slower.setdefault("Estimation, longer than iDynTree", []).append(where)
-    columns = ("question", "ours [us]", "ours, batch [us]", "peer [us]", "times faster")
-    yield _table((*columns, "our error", "peer's error", "peer"), rows) + "\n"
+    columns = ("question", "ours [us]", "kernel.one [us]", "batch [us]", "peer [us]")
+    rest = ("times faster", "our error", "peer's error", "peer")
+    yield _table((*columns, *rest), rows) + "\n"
+    yield "The same call for every layout of the catalogue: readings packed, and by name.\n"
+    rows = [
+        [f"{r['name']} ({r['rows']} rows)", f"{r['call_us']:.1f}", f"{r['named_us']:.1f}",
+         "-" if r["kernel_us"] is None else f"{r['kernel_us']:.1f}", f"{r['general_us']:.0f}",
+         r["method"]]
+        for r in data["catalogue"]
+    ]  # fmt: skip
+    calls = ("layout", "est.solve [us]", "by name [us]", "kernel.one [us]")
+    yield _table((*calls, "general path [us]", "by"), rows) + "\n"
 
 
 def _long_log(data: dict[str, Any], slower: dict[str, list[str]]) -> Iterator[str]:

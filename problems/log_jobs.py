@@ -116,6 +116,10 @@ class SolveJob:
         """What reads the log, and knows what had to be made."""
         return _opened(self).reader
 
+    def way(self) -> str:
+        """By what most samples are solved, in words."""
+        return _opened(self).way
+
     def n_samples(self) -> int:
         return self.reader().log.n_samples
 
@@ -153,6 +157,7 @@ class _Opened:
     outputs: list[Output]
     reader: SampleReader
     estimation: Estimation
+    way: str
 
 
 @lru_cache(maxsize=1)
@@ -162,29 +167,33 @@ def _opened(job: SolveJob) -> _Opened:
     outputs = parse_outputs(problem.estimation, job.outputs or problem.outputs)
     log = open_log(job.log, topics=problem.topics, spool=job._spool)
     reader = SampleReader(problem.sensors, log, problem.differentiation, job.allow_missing)
-    estimation = _solver(problem.planned, outputs, reader)
+    estimation, way = _solver(problem.planned, outputs, reader)
     _warm_up(estimation)
-    return _Opened(problem, outputs, reader, estimation)
+    return _Opened(problem, outputs, reader, estimation, way)
 
 
-def _solver(estimation: Estimation, outputs: list[Output], reader: SampleReader) -> Estimation:
+def _solver(
+    estimation: Estimation, outputs: list[Output], reader: SampleReader
+) -> tuple[Estimation, str]:
     """Machine code for logs worth it, if the layout has it; else what solves batches anyway.
+
+    With the way that most samples take, in words.
 
     Samples with readings missing do not need the estimator of the layout: where most are such,
     it is not compiled. A matter of the log alone, whoever works on whichever part of it.
     """
     n_samples = reader.log.n_samples
     if n_samples < COMPILED_FROM:
-        return estimation
+        return estimation, "the general path, one by one"
     first = reader.read(0, min(n_samples, BLOCK))
     if np.isfinite(first.y).all(axis=1).mean() < MOSTLY:
-        return estimation
+        return estimation, "the reduced system: most have readings missing"
     compiled = replace(estimation, backend="llvm")
     with suppress(KernelBuildError):
         wanted = EstimatorOutputs.of_estimate(needed(outputs), uncertain(outputs))
         compiled.compile(outputs=wanted.outputs, uncertainty=wanted.uncertainty)
-        return compiled
-    return estimation
+        return compiled, "the estimator of the layout"
+    return estimation, "the reduced system: the layout has no estimator for these outputs"
 
 
 def _warm_up(estimation: Estimation) -> None:

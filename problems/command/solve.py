@@ -60,12 +60,14 @@ def run(args: argparse.Namespace) -> int:
     )
     reader = job.reader()
     made, method, left_out = reader.derived, str(reader.method), reader.not_measured
+    way = job.way()
     done = with_bar(job, "solving", args)
     told: dict[str, Any] = {
         "output": args.output,
         "samples": done.n_samples,
         "resumed_samples": done.resumed,
         "seconds": round(done.seconds, 3),
+        "by": way,
         "samples_with_missing_values": done.missing_rows,
         "differentiated": list(made),
         "differentiation": method if made else None,
@@ -82,7 +84,8 @@ def _show(output: str, done: Finished, told: dict[str, Any]) -> None:
     made, left_out = told["differentiated"], told["sensors_without_data"]
     rate = (done.n_samples - done.resumed) / done.seconds
     terminal.show_line(
-        f"{output}: {done.n_samples} samples in {done.seconds:.1f} s ({rate:.0f} per s)"
+        f"{output}: {done.n_samples} samples in {done.seconds:.1f} s ({rate:.0f} per s), by"
+        f" {told['by']}"
     )
     if done.resumed:
         terminal.show_line(f"{done.resumed} of them from an interrupted run")

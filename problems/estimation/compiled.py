@@ -547,17 +547,15 @@ class OneAnswer:
     def about(self, kind: Quantity, of: Of) -> Array | None:
         """Values, standard deviations or truth values; None leaves them to the general path."""
         estimator = self._estimator
-        if of is deviations:
-            call = estimator.call(EstimatorOutputs((), (kind,)), patient=True)
-        elif kind in estimator.calls:
-            call = estimator.calls[kind]
+        if of is not deviations:
+            call = estimator.calls.get(kind) or estimator.call(EstimatorOutputs((kind,)))
         else:
-            call = estimator.call(EstimatorOutputs((kind,)))
+            call = estimator.call(EstimatorOutputs((), (kind,)), patient=True)
         if call is None or self.has_failed:
             return None
         found = np.empty(estimator.shapes[kind])
-        flat = found if found.ndim == 1 else found.ravel()
-        if not call(*self._states.parts(), flat):
+        q, qd, y = self._states.parts()
+        if not call(q, qd, y, found if found.ndim == 1 else found.ravel()):
             self.has_failed = True
             return None
         is_number = of is values or of is deviations

@@ -266,9 +266,7 @@ class MeasuredStates:
 
     def parts(self) -> tuple[Array, Array, Array]:
         """q, qd and readings as views of ``packed``."""
-        packed, robot = self.packed, self.problem.robot
-        nq = robot.nq
-        end = nq + robot.nv
+        packed, (nq, end) = self.packed, self.problem.cuts
         if packed.ndim == 1:
             return packed[:nq], packed[nq:end], packed[end:]
         return packed[:, :nq], packed[:, nq:end], packed[:, end:]
@@ -533,7 +531,7 @@ class Estimate(AbstractQuantities):
         return self._facts
 
     def about(self, quantity: Quantity) -> NamedQuantity:
-        return self.values[quantity]
+        return NamedQuantity(self.values, quantity)
 
     @property
     def chi_square(self) -> float | Array:

@@ -191,6 +191,11 @@ class Estimation(AbstractProblem):
         return self._solve_carefully(q, qd, y, uncertainty, active)
 
     @cached_property
+    def cuts(self) -> tuple[int, int]:
+        """Where qd and y begin when q, qd and y are packed."""
+        return self.robot.nq, self.robot.nq + self.robot.nv
+
+    @cached_property
     def _packed_size(self) -> int:
         return self.robot.nq + self.robot.nv + self.layout.size
 
@@ -291,7 +296,7 @@ class Estimation(AbstractProblem):
         states = MeasuredStates(self, np.concatenate((positions, velocities, readings), axis=1))
         if self.backend == "llvm" or (self.backend == "auto" and n >= COMPILED_FROM):
             answers = self._answers(states, computed, threads, self.backend == "llvm")
-            return Estimate(self, states, n, answers.method, None, answers)
+            return Estimate(self, states, n, None, None, answers)
         return Estimate.of_many(self, states, n, wanted)
 
     def _answers(

@@ -78,6 +78,7 @@ def test_simulate_then_solve(capsys: pytest.CaptureFixture[str], tmp_path: Path)
     assert (status, told["samples"]) == (0, 50)
     status, told = run_json(capsys, "solve", "catalogue:panda", log, "-o", out, "--chunk", 20)
     assert (status, told["samples"], told["resumed_samples"]) == (0, 50, 0)
+    assert told["by"] == "the general path, one by one"  # fewer than a kernel pays for
     import pyarrow.parquet as parquet
 
     table = parquet.read_table(log)
