@@ -35,3 +35,11 @@ def test_rows_of_earlier_runs_are_kept(
     kept = json.loads(file.read_text())["square"]
     assert [row["name"] for row in kept] == ["load cells 4"]
     assert capsys.readouterr().out.count("load cells 4") == 2
+
+
+def test_published_text_is_what_the_results_say() -> None:
+    folder = search_benchmark.RESULTS
+    squares, redundants = search_benchmark.kept(folder / "search.json")
+    assert squares and redundants
+    text = "\n".join(search_benchmark.table([*squares.values()], [*redundants.values()]))
+    assert (folder / "search.txt").read_text(encoding="utf-8") == text + "\n"
