@@ -1,7 +1,7 @@
 """Every well-posed layout has a kernel: 300 random ones, the published sets, the textbook arm.
 
     python -m experiments.trust.layouts [--count 300] [--published 20] [--robots NAME ...]
-                                        [--jobs 1] [--json docs/results/trust/layouts.json]
+                                        [--jobs 1] [--json docs/results/trust/layouts.jsonl]
 
 Each layout (:mod:`experiments.trust.layouts_cases`) is judged by its verdict, compiled, and its
 answers at random states are compared with those of the dense path. What is ill posed must be
@@ -62,7 +62,6 @@ class Outcome:
     kind: str
     name: str
     status: str
-    method: str = ""
     operations: int = 0
     error: float = 0.0
     unanswered: int = 0
@@ -82,19 +81,13 @@ def judged(case: Case) -> Outcome:
             outputs=("torque",), uncertainty=case.uncertainty, switchable=case.switchable
         )
         found = _compared(case, kernel)
-        facts |= {"operations": kernel.operations.total, "method": _method(case)}
+        facts |= {"operations": kernel.operations.total}
         wrong = found["error"] > 1.0 or not well_posed
         facts |= found | {"status": "wrong" if wrong else "compiled"}
     except KernelBuildError as error:
         facts |= {"status": "refused" if well_posed else "ill posed", "reason": str(error)}
     seconds = time.perf_counter() - start
     return Outcome(**facts, deviations=bool(case.uncertainty), seconds=seconds)
-
-
-def _method(case: Case) -> str:
-    if case.switchable:
-        return "saddle"
-    return str(case.estimation.plan(uncertainty=case.uncertainty).method)
 
 
 def _compared(case: Case, kernel: Any) -> dict[str, Any]:
@@ -132,7 +125,7 @@ Task: TypeAlias = tuple[str, str, int]
 
 
 def drawn(count: int, robots: Sequence[str]) -> list[Task]:
-    """Random layouts; the largest robots take every sixteenth turn."""
+    """Random layouts by robot; the largest robots have every sixteenth."""
     small = [name for name in robots if name not in ("icub", "talos")]
     large = [name for name in robots if name in ("icub", "talos")]
     found = []
@@ -140,7 +133,7 @@ def drawn(count: int, robots: Sequence[str]) -> list[Task]:
         of = large if large and (k % 16 == 15 or not small) else small
         robot = of[(k // 16 if of is large else k) % len(of)]
         found.append((KINDS[(k + k // len(KINDS)) % len(KINDS)], robot, k))
-    return found
+    return sorted(found, key=lambda task: robots.index(task[1]))
 
 
 def fixed(published: int, robots: Sequence[str]) -> list[Task]:
@@ -178,7 +171,7 @@ def _outcomes(tasks: Sequence[Task], jobs: int) -> Iterator[Outcome]:
 def table(outcomes: Sequence[Outcome]) -> Table:
     """Counts by kind."""
     statuses = ("compiled", "refused", "ill posed", "wrong")
-    shown = Table("kind", *statuses, "by LU", "with deviations", "worst error", "operations")
+    shown = Table("kind", *statuses, "with deviations", "worst error", "operations")
     kinds = dict.fromkeys(one.kind for one in outcomes)
     for kind in kinds:
         some = [one for one in outcomes if one.kind == kind]
@@ -188,7 +181,6 @@ def table(outcomes: Sequence[Outcome]) -> Table:
         shown.add_row(
             kind,
             *(str(count[status]) for status in statuses),
-            str(sum(one.method == "lu" for one in compiled)),
             str(sum(one.deviations for one in compiled)),
             f"{RIGHT * max((one.error for one in compiled), default=0.0):.1e}",
             f"{operations[0]} .. {operations[-1]}" if operations else "",
@@ -206,10 +198,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", type=Path)
     options = parser.parse_args(arguments)
     tasks = fixed(options.published, options.robots) + drawn(options.count, options.robots)
-    outcomes = list(track(_outcomes(tasks, options.jobs), "layouts", total=len(tasks)))
-    if options.json:
-        text = json.dumps({"layouts": [asdict(one) for one in outcomes]}, indent=1)
-        options.json.write_text(text + "\n", encoding="utf-8")
+    outcomes: list[Outcome] = []
+    for outcome in track(_outcomes(tasks, options.jobs), "layouts", total=len(tasks)):
+        outcomes.append(outcome)
+        if options.json:
+            lines = [json.dumps(asdict(one)) for one in outcomes]
+            options.json.write_text("\n".join(lines) + "\n", encoding="utf-8")
     console = Console()
     console.print(table(outcomes))
     for one in outcomes:
