@@ -19,12 +19,12 @@ from typing import Any, final
 import numpy as np
 
 from dynsys.errors import NoOrderError, PlanOrderError
-from dynsys.plan.lu_program import lu_estimator, lu_program
+from dynsys.plan.lu_program import lu_estimator, lu_program, lu_watched
 from dynsys.plan.methods import EliminationOrder, Method
 from dynsys.plan.operations import Operations, program_operations
 from dynsys.plan.orders.orders import PivotOrder
 from dynsys.plan.pivots import PlannedPivot
-from dynsys.plan.recursion import recursion_estimator, recursion_program
+from dynsys.plan.recursion import recursion_estimator, recursion_program, recursion_watched
 from dynsys.plan.recursion_order import RecursionOrder
 from dynsys.plan.saddle_order import SaddleOrder
 from dynsys.plan.saddle_program import (
@@ -33,12 +33,19 @@ from dynsys.plan.saddle_program import (
     failures,
     saddle_estimator,
     saddle_program,
+    saddle_watched,
 )
 from dynsys.plan.search.saddle_search import search_saddle
 from dynsys.plan.search.search import Search
 from dynsys.program.program import Program
 
-__all__ = ["EXECUTORS", "PlannedEstimator", "estimator_program", "planned_estimator"]
+__all__ = [
+    "EXECUTORS",
+    "PlannedEstimator",
+    "estimator_program",
+    "planned_estimator",
+    "watched_program",
+]
 
 EXECUTORS: Mapping[type[EliminationOrder], Callable[[EstimatorSpec, Any, str], Program]] = {
     PivotOrder: lu_program,
@@ -146,3 +153,16 @@ def estimator_program(
             " outputs that are asked for, plan(outputs=..., uncertainty=...)"
         )
     return program
+
+
+def watched_program(spec: EstimatorSpec, order: EliminationOrder) -> Program:
+    """Answers of an order, then what is watched, without guards: for studies.
+
+    Reciprocals of pivots (saddle), their squares (lu), or the pivots (recursion); then checks.
+    """
+    watchers: Mapping[type[EliminationOrder], Callable[[EstimatorSpec, Any], Program]] = {
+        PivotOrder: lu_watched,
+        SaddleOrder: saddle_watched,
+        RecursionOrder: recursion_watched,
+    }
+    return watchers[type(order)](spec, order)

@@ -46,7 +46,12 @@ from dynsys.program.program import Program, side_by_side
 from dynsys.program.simplify import simplify
 from dynsys.types import Array
 
-__all__ = ["RecursionEstimator", "recursion_estimator", "recursion_program"]
+__all__ = [
+    "RecursionEstimator",
+    "recursion_estimator",
+    "recursion_program",
+    "recursion_watched",
+]
 
 MARGIN = 1e4
 """How far a watched pivot may fall below its median before pivoting takes over."""
@@ -177,6 +182,14 @@ def recursion_program(
             f"robot {spec.robot.name!r}: the order of the plan (recursion) cannot be executed:"
             f" {error}. Make a new plan"
         ) from None
+
+
+def recursion_watched(spec: EstimatorSpec, order: RecursionOrder) -> Program:
+    """Answers, then the watched pivots, without guards."""
+    substitution = _substituted(spec, order)
+    anchored = _anchored(spec, substitution, order)
+    small = _SmallSystem(spec, substitution, anchored, order.regrouped)
+    return small.watched(small.numbered(order.pivots))
 
 
 # ---- an order in names, read -----------------------------------------------------------------
@@ -330,6 +343,14 @@ class _SmallSystem:
 
     def program(self, pivots: PivotOrder, dtype: str) -> Program:
         """Guarded program along pivots; SingularSystemError where one is zero."""
+        spec, program = self.spec, self.watched(pivots)
+        n_answers = spec.signature.n_outputs
+        sizes = np.abs(program.evaluate(spec.samples(GUARD_SAMPLES, 3))[:, n_answers:])
+        limits = [float(x) / MARGIN for x in np.median(sizes, axis=0)]
+        return guarded(program, spec.robot.quaternion_slices, dtype, pivot_limits=limits)
+
+    def watched(self, pivots: PivotOrder) -> Program:
+        """Answers, then the pivots that are watched, without guards."""
         spec, system = self.spec, self.system
         solved = factor_and_solve(self.rows, self.rhs, pivots)
         found = system.answers(solved.x)
@@ -338,10 +359,7 @@ class _SmallSystem:
         used = used_outputs(system.graph.program([*answers, *varying]), len(answers))
         watched = [p for p, has_part in zip(varying, used, strict=True) if has_part]
         samples = system.samples[:SIMPLIFY_SAMPLES]
-        program = simplify(system.graph.program([*answers, *watched]), samples)
-        sizes = np.abs(program.evaluate(spec.samples(GUARD_SAMPLES, 3))[:, len(answers) :])
-        limits = [float(x) / MARGIN for x in np.median(sizes, axis=0)]
-        return guarded(program, spec.robot.quaternion_slices, dtype, pivot_limits=limits)
+        return simplify(system.graph.program([*answers, *watched]), samples)
 
     def order(self, pivots: PivotOrder) -> RecursionOrder:
         """The choices, in names."""

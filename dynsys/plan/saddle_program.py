@@ -69,6 +69,7 @@ __all__ = [
     "saddle_order",
     "saddle_pivots",
     "saddle_program",
+    "saddle_watched",
 ]
 
 ESTIMATES: tuple[UnknownKind, ...] = (
@@ -402,6 +403,11 @@ def saddle_program(spec: EstimatorSpec, order: SaddleOrder, dtype: str = "float6
     return _executed(spec, order).guarded(dtype)
 
 
+def saddle_watched(spec: EstimatorSpec, order: SaddleOrder) -> Program:
+    """Answers, then reciprocals of the watched pivots, without guards."""
+    return _executed(spec, order).simplified
+
+
 def _executed(spec: EstimatorSpec, order: SaddleOrder) -> _Recording:
     stages = {name: key for key, name in StagedUnknowns(spec.unknowns).stages.items()}
     for stage in order.turned:
@@ -613,9 +619,13 @@ class _Recording:
 
     def guarded(self, dtype: str) -> Program:
         """The program simplified; NaN where a watched pivot vanishes."""
-        program = simplify(self.program, self.samples[:SIMPLIFY_SAMPLES])
         margin = SWITCHED_MARGIN if self.spec.switchable else PIVOT_MARGIN
-        return guarded_estimator(program, self.spec, dtype, margin)
+        return guarded_estimator(self.simplified, self.spec, dtype, margin)
+
+    @property
+    def simplified(self) -> Program:
+        """The program without guards, simplified."""
+        return simplify(self.program, self.samples[:SIMPLIFY_SAMPLES])
 
     @property
     def program(self) -> Program:
