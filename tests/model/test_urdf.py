@@ -321,6 +321,13 @@ def test_a_robot_that_floats_already_gets_no_second_free_joint(tmp_path: Path) -
     assert robot.joint_names == ("root", "k", "free", "j")
 
 
+def test_a_floating_base_needs_the_name_of_its_joint(tmp_path: Path) -> None:
+    path = write(tmp_path, link("base"), link("a"), joint("root", "base", "a"))
+    assert quiet(path).joint_names == ("root",)
+    with pytest.raises(ModelError, match="<joint name='root'>: floating_base=True adds"):
+        quiet(path, floating_base=True)
+
+
 def test_white_space_before_the_declaration_keeps_the_lines(tmp_path: Path) -> None:
     path = tmp_path / "r.urdf"
     content = '\n \n<?xml version="1.0"?>\n<robot name="r">\n<link/></robot>'

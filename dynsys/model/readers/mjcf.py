@@ -494,7 +494,7 @@ class ModelReader:
         """Note what the file holds and a tree does not."""
         model = self.model
         limited = np.asarray(model.jnt_limited, dtype=bool)
-        for present, what in (
+        kinds = (
             (has_any(model, "jnt_stiffness", "jnt_stiffnesspoly"), "joint springs"),
             (np.any(model.body_gravcomp), "gravity compensation"),
             (model.opt.density or model.opt.viscosity, "fluid forces"),
@@ -504,9 +504,11 @@ class ModelReader:
             (np.any(limited & (np.asarray(model.jnt_type) == BALL)), "limits of ball joints"),
             (has_any(model, "dof_dampingpoly", "actuator_dampingpoly"), "nonlinear dampers"),
             (self._rotors_elsewhere(), "armature of actuators that drive no hinge or slide"),
-        ):
-            if present:
-                self.assembly.note(f"{what} are in the file but not part of the model")
+        )
+        found = [what for present, what in kinds if present]
+        if found:
+            named = listing(found, len(kinds))
+            self.assembly.note(f"{named} are in the file but not part of the model")
         self._note_free_armature()
 
     def _rotors_elsewhere(self) -> bool:

@@ -95,6 +95,10 @@ def _assemble(
 
     place: dict[str, Frame] = {base: Frame(-1, Transform.identity())}
     if floating_base and not _floats(base, carried_by):
+        if ROOT_JOINT in joints:
+            raise joints[ROOT_JOINT].node.error(
+                "floating_base=True adds a joint of that name; rename this one"
+            )
         root = Body(base, -1, Free(), inertia=links[base], joint_name=ROOT_JOINT)
         place[base] = Frame(assembly.add(root), Transform.identity())
     else:
