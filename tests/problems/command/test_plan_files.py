@@ -80,7 +80,7 @@ def test_one_plan_for_all_processes(kind: str, tmp_path: Path) -> None:
     run_job(SimulateJob(spec, str(log), duration=0.3))
     dynsys_command = ("-m", "dynsys")
     told = json.loads(other_process(*dynsys_command, "plan", spec, "-o", plan, "--json"))
-    assert told["method"] == {"square": "lu", "redundant": "saddle"}[kind]
+    assert told["method"] == {"square": "recursion", "redundant": "saddle"}[kind]
     assert told["operations"] == dynsys.Plan.load(plan).operations.total
     other_process(
         *dynsys_command, "solve", spec, log, "-o", out, "--plan", plan, "--outputs", "torque"
@@ -127,7 +127,7 @@ def test_solve_and_export_execute_the_file(
         asked = ("export", spec, "--plan", file, "--outputs", "qdd", "-o", folder)
         assert run(capsys, *asked)[0] == 0
         sizes.append((folder / "estimation.c").stat().st_size)
-    assert sizes[1] > 1.2 * sizes[0]
+    assert sizes[1] > sizes[0]  # the small system of the recursion alone is reordered
     status, _, error = run(capsys, "export", spec, "--plan", poorer, "-o", tmp_path / "no")
     assert status == 2 and "its order executes" in error
     log, out = tmp_path / "log.npz", tmp_path / "out.npz"
@@ -161,7 +161,7 @@ def test_a_problem_file_names_its_plan(
     problem = load_problem(spec)
     assert problem.estimation.executes is None
     plan = problem.planned.executes
-    assert plan is not None and plan.method == "lu"
+    assert plan is not None and plan.method == "recursion"
     assert run(capsys, "export", spec, "-o", tmp_path / "c")[0] == 0
     # the plan of other sensors is refused where something is solved, not where it is judged
     few = published.sie_friction_fy(synthetic.chain(5))
