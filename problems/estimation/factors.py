@@ -79,10 +79,6 @@ class AbstractFactors(ABC):
     def solve(self, b: Array) -> Array:
         """K^-1 b for b (n,) or (n, k), refined."""
 
-    def factor_and_solve(self, K: csc_array[np.float64], b: Array) -> Array | None:
-        """K^-1 b for b (n,); None if the matrix is singular to rounding."""
-        return self.solve(b) if self.factor(K) else None
-
 
 @final
 class SuperLUFactors(AbstractFactors):
@@ -150,20 +146,8 @@ class CholmodFactors(AbstractFactors):
         return self._fallback.name if self._by_fallback else "cholmod"
 
     def factor(self, K: csc_array[np.float64]) -> bool:
-        return self._begun(K, _probe(K.shape[0])) is not None or self._fallback.factor(K)
-
-    def factor_and_solve(self, K: csc_array[np.float64], b: Array) -> Array | None:
-        """K^-1 b, beside the random right-hand side that finds singular matrices."""
-        x = self._begun(K, np.stack([_probe(K.shape[0]), b], axis=1))
-        if x is not None:
-            return np.ascontiguousarray(x[:, 1])
-        return self._fallback.solve(b) if self._fallback.factor(K) else None
-
-    def _begun(self, K: csc_array[np.float64], b: Array) -> Array | None:
-        """K^-1 b, first column random; None if that grows: the other library must solve."""
         self.current = K
         self._size = None
-        self._by_fallback = False
         try:
             if self._factor is None:
                 self._analyse(K)
@@ -172,13 +156,11 @@ class CholmodFactors(AbstractFactors):
             data[self._places] = K.data
             data[self._diagonal] += self._shift
             self._factor.cholesky_inplace(self._shifted)
-            x = self._refined(b)
+            x = self._refined(_probe(K.shape[0]), None)
         except self._cholmod.CholmodError:
             x = None
-        if x is not None and float(np.abs(x[..., :1] if x.ndim == 2 else x).max()) < GROWN:
-            return x
-        self._by_fallback = True
-        return None
+        self._by_fallback = x is None or not float(np.abs(x).max()) < GROWN
+        return not self._by_fallback or self._fallback.factor(K)
 
     def _analyse(self, K: csc_array[np.float64]) -> None:
         """Order and symbolic factors of the pattern of K with its diagonal, once."""
@@ -196,32 +178,31 @@ class CholmodFactors(AbstractFactors):
         self._shifted = csc_matrix((np.ones(len(kept)), *pattern), shape=K.shape)
         self._factor = self._cholmod.analyze(self._shifted, mode="simplicial")
 
-    def _refined(self, b: Array) -> Array | None:
+    def _refined(self, b: Array, size: csc_array[np.float64] | None) -> Array | None:
         """K^-1 b, refined while the residual shrinks, by the largest entry or row by row.
 
-        Row by row, by the terms of each: the torques of a light hand are as good as those of
-        a heavy trunk.
+        Row by row, given the ``size`` |K|, by the terms of each: the torques of a light hand
+        are as good as those of a heavy trunk.
         """
-        if self._size is None:
-            self._size = abs(self.current)
-        size = self._size
-        x, before = self._factor(b), (np.inf, np.inf)
+        x, size_b, before = self._factor(b), np.abs(b), (np.inf, np.inf)
         for _ in range(STEPS):
-            r = b - self.current @ x
-            terms = size @ np.abs(x) + np.abs(b)
-            largest = np.abs(b).max(axis=0) + np.abs(x).max(axis=0) + TINY  # of each column
-            missed = (
-                float(np.max(np.abs(r).max(axis=0) / largest)),
-                float(np.max(np.abs(r) / (terms + EPS * largest))),
-            )
-            if not (missed[0] < 0.5 * before[0] or missed[1] < 0.5 * before[1]):
-                return np.asarray(x) if missed[0] <= CONVERGED else None
-            x, before = x + self._factor(r), missed
+            r, size_x = b - self.current @ x, np.abs(x)
+            size_r, largest = np.abs(r), size_b.max(axis=0) + size_x.max(axis=0) + TINY
+            missed, missed_row = float(np.max(size_r.max(axis=0) / largest)), np.inf
+            if size is not None:
+                terms = size @ size_x + size_b + EPS * largest
+                missed_row = float(np.max(size_r / terms))
+            shrinks = missed > EPS and missed < 0.5 * before[0]  # below, it is but rounding
+            if not (shrinks or missed_row < 0.5 * before[1]):
+                return np.asarray(x) if missed <= CONVERGED else None
+            x, before = x + self._factor(r), (missed, missed_row)
         return None
 
     def solve(self, b: Array) -> Array:
         if not self._by_fallback:
-            x = self._refined(b)
+            if self._size is None:
+                self._size = abs(self.current)
+            x = self._refined(b, self._size)
             if x is not None:
                 return x
             self._by_fallback = True

@@ -280,10 +280,9 @@ class PosteriorSolver:
         (D, b), (Y, c), factors = laws, readings, self._factors
         saddle = self._system.at(D.data, Y.data, present)
         c = np.where(present, c, 0.0)
-        x = factors.factor_and_solve(saddle.matrix, saddle.right_side(c, b))
-        if x is None:
+        if not factors.factor(saddle.matrix):
             return None
-        d, multipliers = saddle.solution(x)
+        d, multipliers = saddle.solution(factors.solve(saddle.right_side(c, b)))
         return SaddlePosterior(
             factors=factors,
             saddle=saddle,
