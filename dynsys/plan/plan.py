@@ -15,7 +15,7 @@ from typing import final
 from dynsys.distribution import versions
 from dynsys.model.tree import KinematicTree
 from dynsys.plan.fingerprint import Fingerprint, fingerprint_robot, require_same
-from dynsys.plan.methods import ORDERS, EliminationOrder, Method
+from dynsys.plan.methods import ORDERS, EliminationOrder, Method, counted_digest, require_count
 from dynsys.plan.operations import Operations
 from dynsys.plan.pivots import PlannedPivot
 from dynsys.plan.plan_file import read_plan, write_plan
@@ -39,6 +39,7 @@ class Plan:
     steps, order : the steps of "symmetric", the order of every other method.
     options : how the problem is rewritten before elimination, e.g. the choice of frames.
     ordering, versions : name of what found the order; versions of the software that did.
+    counted : digest of the order with its operations: neither is changed without the other.
     """
 
     method: Method
@@ -52,6 +53,7 @@ class Plan:
     options: Mapping[str, bool | int | float | str] = field(default_factory=dict)
     ordering: str = ""
     versions: Mapping[str, str] = field(default_factory=versions)
+    counted: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "options", MappingProxyType(dict(self.options)))
@@ -60,6 +62,8 @@ class Plan:
             self.order is not None and self.steps
         ):
             raise ValueError(f"method {self.method!r} needs its own kind of pivot order")
+        digest = counted_digest(self.order, self.steps, self.operations)
+        object.__setattr__(self, "counted", self.counted or digest)
 
     def __reduce__(self) -> tuple[type[Plan], tuple[object, ...]]:
         entries = [getattr(self, entry.name) for entry in fields(self)]
@@ -77,12 +81,13 @@ class Plan:
 
     def check(self, robot: KinematicTree, problem: Fingerprint | None = None,
               layout: Fingerprint | None = None) -> None:  # fmt: skip
-        """Raise PlanMismatchError unless the plan is for this robot, problem and layout."""
+        """Raise PlanMismatchError unless it is unchanged, for this robot, problem, layout."""
         require_same("robot", self.robot, fingerprint_robot(robot))
         if problem is not None:
             require_same("problem", self.problem, problem)
         if layout is not None or self.layout is not None:
             require_same("layout", self.layout, layout)
+        require_count(self.counted, self.order, self.steps, self.operations)
 
     def save(self, path: str | Path) -> None:
         """Write the plan as a file of JSON text; an existing file is replaced as a whole."""

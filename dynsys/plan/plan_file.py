@@ -23,8 +23,8 @@ from dynsys.resumable import replacing
 
 __all__ = ["FORMAT", "read_plan", "write_plan"]
 
-FORMAT = 2
-"""1 had estimators without an order, under the method of dynamics."""
+FORMAT = 3
+"""1 had estimators without an order, 2 did not say which order was counted."""
 LARGEST_FILE = 64 * 2**20
 """Bytes; a plan of 10^5 pivots has about 20 MB."""
 
@@ -70,7 +70,7 @@ def _encoded(plan: Mapping[str, Any]) -> dict[str, Any]:
     pivots: tuple[PlannedPivot, ...] = plan["pivots"]
     prints: dict[str, Fingerprint | None] = {k: plan[k] for k in ("robot", "problem", "layout")}
     return {
-        **{key: plan[key] for key in ("method", "ordering")},
+        **{key: plan[key] for key in ("method", "ordering", "counted")},
         **{key: dict(plan[key]) for key in ("options", "versions")},
         **{
             key: None if f is None else {"subject": f.subject, "parts": list(f.parts.items())}
@@ -166,6 +166,8 @@ class _Reader:
             self.refuse(f"method {method!r} is unknown")
         operations = self.get(content, "operations", dict)
         counts = [self.whole(operations.get(key), key, _LARGEST_COUNT) for key in _COUNTS]
+        if not (counted := self.get(content, "counted", str)):
+            self.refuse("'counted' is empty: it does not say which order was counted")
         layout = content.get("layout")
         versions = self.get(content, "versions", dict)
         steps = tuple(map(self._step, self.get(content, "steps", list)))
@@ -184,6 +186,7 @@ class _Reader:
             "options": self._options(content),
             "ordering": self.get(content, "ordering", str),
             "versions": {key: self.get(versions, key, str) for key in versions},
+            "counted": counted,
         }
 
     def _fingerprint(self, content: dict[str, Any], key: str) -> Fingerprint:

@@ -314,7 +314,7 @@ class _SmallSystem:
     def _canonical(self, pivots: PivotOrder) -> PivotOrder:
         """The same elimination, pivots that do not touch each other by their readings.
 
-        Other sequences of such pivots are the same program: a plan holds one of them.
+        Other sequences of such pivots cost the same: restarts try one of them.
         """
         lu = symbolic_lu(self._sampled[0], pivots)
         touched = np.zeros((lu.n, lu.n), dtype=bool)
@@ -387,21 +387,12 @@ class _SmallSystem:
                 f"it has {len(pivots)} pivots, the open parameters need {n}, each of a reading"
                 " and an unknown"
             )
-        found = PivotOrder.of(
+        return PivotOrder.of(
             [
                 (_number(rows, r, "open reading"), _number(parameters, c, "open parameter"))
                 for r, c in pivots
             ]
         )
-        try:
-            usual = self._canonical(found)
-        except StructurallySingularError as error:
-            raise NoOrderError(str(error)) from None
-        if usual != found:
-            raise NoOrderError(
-                "pivots that do not touch each other stand in another order than their readings"
-            )
-        return found
 
     def planned_pivots(self, pivots: PivotOrder) -> tuple[PlannedPivot, ...]:
         """Pivots that depend on the state, with their least size beside their median."""

@@ -294,6 +294,8 @@ class CompiledEstimator:
                     found = cached_estimation_kernel(self.spec(outputs), order)
                     if found is None:
                         return None
+                    if self.plan is not None:
+                        require_cost(self.plan, outputs, found.operations)
                     self._found[outputs, ()] = found
                 else:
                     found = self.kernel(outputs)

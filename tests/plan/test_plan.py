@@ -72,7 +72,7 @@ def symmetric_plan(robot: KinematicTree) -> Plan:
 
 def same(a: Plan, b: Plan) -> bool:
     keys = (*("method", "robot", "problem", "layout", "operations", "pivots", "steps"),)
-    rest = ("order", "options", "ordering", "versions")
+    rest = ("order", "options", "ordering", "versions", "counted")
     return all(getattr(a, key) == getattr(b, key) for key in (*keys, *rest))
 
 
@@ -176,6 +176,8 @@ HOSTILE: dict[str, Callable[[dict[str, Any]], object]] = {
     "'subject' is missing": lambda plan: plan["problem"].pop("subject"),
     "a step is not": lambda plan: plan["steps"].append(["rm -rf", 0]),
     "the body of a step": lambda plan: plan["steps"].append(["pivot", -3]),
+    "'counted' is empty": lambda plan: plan.update(counted=""),
+    "'counted' is missing": lambda plan: plan.pop("counted"),
     "option 'evil'": lambda plan: plan["options"].update(evil={"a": 1}),
     "'numpy' is missing": lambda plan: plan["versions"].update(numpy=2),
 }
@@ -202,9 +204,9 @@ def test_damaged_files_are_refused(lu_plan: Plan, tmp_path: Path) -> None:
         b"[" * 100_000,
         b"[1, 2]",
         b'{"plan": {}}',
-        whole.replace(b'plan":2', b'plan":3', 1),
-        b'{"dynsys plan": 2, "plan": {"x": Infinity}}',
-        b'{"dynsys plan": 2, "plan": 3}',
+        whole.replace(b'plan":3', b'plan":4', 1),
+        b'{"dynsys plan": 3, "plan": {"x": Infinity}}',
+        b'{"dynsys plan": 3, "plan": 3}',
     ):
         path.write_bytes(damaged)
         with pytest.raises(PlanFileError, match="is refused"):
@@ -214,9 +216,11 @@ def test_damaged_files_are_refused(lu_plan: Plan, tmp_path: Path) -> None:
 def test_older_formats_are_to_be_made_again(lu_plan: Plan, tmp_path: Path) -> None:
     path = tmp_path / "plan.json"
     lu_plan.save(path)
-    path.write_text(path.read_text().replace('plan":2', 'plan":1', 1))
-    with pytest.raises(PlanFileError, match=r"format 1, .* reads 2; make the plan again"):
-        Plan.load(path)
+    text = path.read_text()
+    for older in (1, 2):
+        path.write_text(text.replace('plan":3', f'plan":{older}', 1))
+        with pytest.raises(PlanFileError, match=rf"format {older}, .* reads 3; make the plan"):
+            Plan.load(path)
 
 
 def test_huge_files_are_not_even_read(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from sensors import published
 from tests.kernel.exported_c import call, compile_and_check, needs_compiler
 from tests.plan.test_plan import rewrite
 from tests.problems.command.command_line import run, run_json
-from tests.problems.test_plans_run import pull_late, sequences
+from tests.problems.test_plans_run import anew, pull_late, sequences
 
 LIBRARY = """
 import sys, numpy as np, dynsys, problems
@@ -121,6 +121,10 @@ def test_solve_and_export_execute_the_file(
     spec, plan = square(tmp_path), tmp_path / "p.json"
     assert run(capsys, "plan", spec, "-o", plan)[0] == 0
     poorer = late(tmp_path, plan)
+    asked = ("export", spec, "--plan", poorer, "--outputs", "qdd", "-o", tmp_path / "none")
+    status, _, error = run(capsys, *asked)
+    assert status == 2 and "counted for" in error and not (tmp_path / "none").exists()
+    anew(dynsys.Plan.load(poorer)).save(poorer)
     sizes = []
     for file in (plan, poorer):
         folder = tmp_path / file.stem
