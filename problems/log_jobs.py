@@ -27,7 +27,7 @@ from typing import Any, TypeAlias, final
 import numpy as np
 
 from dynsys.distribution import version
-from dynsys.errors import DynsysError, KernelBuildError, LogError, SchedulerError, WorkersLost
+from dynsys.errors import KernelBuildError, LogError, SchedulerError, WorkersLost
 from dynsys.resumable import replacing, run_open
 from dynsys.types import Array
 from problems.estimation.compiled import COMPILED_FROM, EstimatorOutputs
@@ -168,7 +168,7 @@ def _opened(job: SolveJob) -> _Opened:
     log = open_log(job.log, topics=problem.topics, spool=job._spool)
     reader = SampleReader(problem.sensors, log, problem.differentiation, job.allow_missing)
     estimation, way = _solver(problem.planned, outputs, reader)
-    _warm_up(estimation)
+    estimation.settle(log.n_samples)
     return _Opened(problem, outputs, reader, estimation, way)
 
 
@@ -194,19 +194,6 @@ def _solver(
         compiled.compile(outputs=wanted.outputs, uncertainty=wanted.uncertainty)
         return compiled, "the estimator of the layout"
     return estimation, "the reduced system: the layout has no estimator for these outputs"
-
-
-def _warm_up(estimation: Estimation) -> None:
-    """Solve one and the same state first: orders of elimination are then alike everywhere.
-
-    A solver keeps the order it finds for the first matrix it meets; another first matrix, in
-    another process, would round differently.
-    """
-    robot, layout = estimation.robot, estimation.layout
-    y = np.where(np.isnan(layout.constants), 0.0, layout.constants)
-    with suppress(DynsysError):
-        rows = estimation.measured.pack(y, None, None)
-        estimation.posterior(robot.random_configuration(0), np.zeros(robot.nv), rows)
 
 
 # ---- simulating one ---------------------------------------------------------------

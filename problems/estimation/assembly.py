@@ -8,7 +8,7 @@ that on a humanoid, machine code some microseconds; it is compiled once it pays.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import final
 
@@ -35,15 +35,22 @@ PATIENCE = 32
 @final
 @dataclass(eq=False)
 class Assembly:
-    """Fills the values of a measured system, state after state; ``count`` of them so far."""
+    """Fills the values of a measured system, state after state.
+
+    ``patience``: so many more states are filled by Python.
+    """
 
     measured: MeasuredSystem
-    count: int = 0
+    patience: int = field(default_factory=lambda: PATIENCE)
+
+    def settle(self, states: int) -> None:
+        """Fill so many states in one way, from the first on: both ways round differently."""
+        self.patience = 0 if states > PATIENCE else states
 
     def at(self, q: Array, qd: Array) -> tuple[Array, Array]:
         """Entries (nnz,) of the whole system, and b (rows,) without y."""
-        self.count += 1
-        call = self._call if self.count > PATIENCE else None
+        self.patience -= 1
+        call = self._call if self.patience < 0 else None
         if call is not None:
             whole = self.measured.whole
             data, b = np.empty(whole.nnz), np.empty(whole.shape[0])

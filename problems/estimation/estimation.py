@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Literal, TypeAlias, cast, final, get_args
 import numpy as np
 
 from dynsys.distribution import install
-from dynsys.errors import KernelBuildError
+from dynsys.errors import DynsysError, KernelBuildError
 from dynsys.kernel.kernel import AbstractKernel
 from dynsys.kernel.python_entry import FastCall
 from dynsys.kernel.taking import LARGEST, taking_kernel
@@ -326,6 +327,18 @@ class Estimation(AbstractProblem):
         ``rows`` are the readings and prior means as ``measured.pack`` returns them.
         """
         return self._reference.at(q, qd, rows)
+
+    def settle(self, states: int) -> None:
+        """Prepare the general path for at most so many states, all of them solved alike.
+
+        It keeps the order of elimination of the first matrix it meets and is compiled, in part,
+        when that pays; another order, in another process, would round differently.
+        """
+        self._reference.assembly.settle(states + 1)
+        y = np.where(np.isnan(self.layout.constants), 0.0, self.layout.constants)
+        with suppress(DynsysError):
+            rows = self.measured.pack(y, None, None)
+            self.posterior(self.robot.random_configuration(0), np.zeros(self.robot.nv), rows)
 
     # ---- kernels -------------------------------------------------------------------------
 

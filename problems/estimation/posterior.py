@@ -223,7 +223,7 @@ class PosteriorSolver:
         found: AbstractPosterior | None = None
         enough = int(present.sum()) >= measured.needed
         if self.backend != "dense" and enough and not self.nullity:
-            data, b = self._assembly.at(q, qd)
+            data, b = self.assembly.at(q, qd)
             laws, (Y, b_y) = measured.parts(data, b)
             if present.all() and len(present) == measured.needed:
                 found = self._square(data, np.concatenate([-laws[1], y - b_y]))
@@ -235,7 +235,8 @@ class PosteriorSolver:
         return found
 
     @cached_property
-    def _assembly(self) -> Assembly:
+    def assembly(self) -> Assembly:
+        """What fills its matrices."""
         return Assembly(self.measured)
 
     @cached_property

@@ -31,10 +31,11 @@ def test_rows_of_earlier_runs_are_kept(
     file, text = tmp_path / "search.json", tmp_path / "search.txt"
     words = ["--json", str(file), "--text", str(text), "--restarts", "40", "--ranked", "5"]
     search_benchmark.main(["--quick", *words])
+    capsys.readouterr()
     search_benchmark.main(["--only", "nothing at all", *words])
     kept = json.loads(file.read_text())["square"]
     assert [row["name"] for row in kept] == ["load cells 4"]
-    assert capsys.readouterr().out.count("load cells 4") == 2
+    assert "load cells 4" in capsys.readouterr().out
 
 
 def test_published_text_is_what_the_results_say() -> None:

@@ -42,11 +42,11 @@ def test_search_is_repeatable_and_saved(
     told = []
     for name in ("a", "b"):
         path = tmp_path / name
-        search = ["--evaluations", "300", "--seed", "2", "-o", str(path), "--json"]
+        search = ["--evaluations", "60", "--seed", "2", "-o", str(path), "--json"]
         assert main(["plan", *CELLS, *search]) == 0
         told.append(output(capsys))
     assert told[0] == told[1]
-    assert told[0]["method"] == "lu" and told[0]["evaluations"] == 300
+    assert told[0]["method"] == "recursion" and told[0]["evaluations"] == 60
     first, second = (Plan.load(tmp_path / name) for name in ("a", "b"))
     assert first.order == second.order and first.layout is not None
 
