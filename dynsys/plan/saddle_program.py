@@ -47,7 +47,7 @@ from dynsys.plan.saddle_elimination import (
 from dynsys.plan.saddle_order import Pivot, SaddleOrder
 from dynsys.program.graph import Graph, Scalar
 from dynsys.program.guards import guarded
-from dynsys.program.program import Program
+from dynsys.program.program import Op, Program
 from dynsys.program.signature import Signature
 from dynsys.program.simplify import simplify
 from dynsys.system.equations import EquationBlock, Kinematics
@@ -88,6 +88,8 @@ SAMPLES = 64
 SIMPLIFY_SAMPLES = 12
 CHECKS = 256
 """States at which a finished program is judged."""
+FEW = CHECKS // 100
+"""States left to pivoting that are no reason for another order."""
 ACCURATE = 1e-10
 """Relative error of estimates at random states, beside extended precision."""
 ACCURATE_DEVIATION = 1e-8
@@ -103,9 +105,19 @@ CERTAIN = 1e-12
 UNCHECKED = 1e-9
 """A multiplier whose variance is below this part of the reading's information, at every state:
 no other reading checks this one."""
-PIVOT_MARGIN, SWITCHED_MARGIN = 1e5, 1e9
+PIVOT_MARGIN, SWITCHED_MARGIN = 1e4, 1e9
 """A watched pivot may fall this far below its median before the answer becomes NaN; the second
 where sensors can be switched off, which lowers pivots and costs no digits."""
+DOUBTFUL_STEADY, DOUBTFUL_KEPT, CALM = 1e-2, 1e-3, 0.1
+"""A pivot is doubtful that falls below the first part of its median, or the second of its
+terms, at a sampled state; no harm is done if answers keep a digit more than is accurate."""
+CLOSER = ((1e4, 1e7), (1e4, 1e6), (1e3, 1e6), (1e3, 1e5), (1e2, 1e5), (1e2, 1e4), (1e1, 1e3))
+"""Where doubtful pivots cost digits: how far one may fall below its median, and below its
+terms. The first under which no answer at so many states is off by more than TOLERATED."""
+CLOSELY, CLOSELY_NODES = 4096, 4e7
+"""These states; fewer where the program is long, states times nodes."""
+TOLERATED = 10.0
+"""Times what counts as accurate: beyond the states tried, errors are larger."""
 
 
 @final
@@ -357,7 +369,7 @@ def saddle_estimator(spec: EstimatorSpec, dtype: str = "float64") -> SaddleEstim
         failed = failures(program, spec)
         if failed < least:
             best, least = SaddleEstimator(program, recorded.order, recorded.pivots), failed
-        if not least:
+        if least <= FEW:
             break
     if best is None:
         raise NoOrderError(
@@ -619,17 +631,30 @@ class _Recording:
 
     def guarded(self, dtype: str) -> Program:
         """The program simplified; NaN where a watched pivot vanishes."""
-        margin = SWITCHED_MARGIN if self.spec.switchable else PIVOT_MARGIN
-        return guarded_estimator(self.simplified, self.spec, dtype, margin)
+        program, spec, cancelling = self.simplified, self.spec, len(self._cancelling)
+        if not cancelling:
+            margin = SWITCHED_MARGIN if spec.switchable else PIVOT_MARGIN
+            return guarded_estimator(program, spec, dtype, margin)
+        margin, part = _closely(program, spec, cancelling)
+        return guarded_estimator(program, spec, dtype, margin, [part**2] * cancelling)
 
-    @property
+    @cached_property
     def simplified(self) -> Program:
         """The program without guards, simplified."""
-        return simplify(self.program, self.samples[:SIMPLIFY_SAMPLES])
+        if not self._cancelling:
+            return self._plain
+        return simplify(self._program(self._cancelling), self.samples[:SIMPLIFY_SAMPLES])
 
-    @property
-    def program(self) -> Program:
-        """All outputs, then reciprocals of watched pivots with a positive sign."""
+    @cached_property
+    def _plain(self) -> Program:
+        return simplify(self._program(()), self.samples[:SIMPLIFY_SAMPLES])
+
+    def _program(self, cancelling: Sequence[Ref]) -> Program:
+        """All outputs, then what is watched.
+
+        That is reciprocals of pivots with a positive sign; of those named once more, the sum of
+        the squares of the terms that the pivot is a sum of, over its own.
+        """
         record, x = self.record, self.system.solution()
         refs = [ref for name in self.spec.outputs for ref in self._values(name, x)]
         watched = [
@@ -640,9 +665,42 @@ class _Recording:
             *map(self._scalar, refs),
             *self._deviations(),
             *map(self._scalar, watched),
+            *map(self._cancellation, cancelling),
             *self._checks(d=d),
         ]
         return self.graph.program(outputs)
+
+    @cached_property
+    def _cancelling(self) -> list[Ref]:
+        """Reciprocals of pivots to be watched beside their terms: all sums, if one is doubtful
+        and answers show it.
+        """
+        reciprocals, record = self.system.reciprocals, self.record
+        if self.spec.switchable or not reciprocals:
+            return []
+        divisors = [self.graph.right[abs(ref) - 1] for ref in reciprocals]
+        sizes = [np.abs(record.values(p)) for p in divisors]
+        steady = min(x.min() / np.median(x) for x in sizes)
+        kept = min(record.kept(p).min() for p in divisors)
+        if steady >= DOUBTFUL_STEADY and kept >= DOUBTFUL_KEPT:
+            return []
+        watched = guarded_estimator(self._plain, self.spec, "float64", PIVOT_MARGIN)
+        if not (_errors(watched, self.spec, CHECKS)[0] > CALM).any():
+            return []
+        is_sum = [self.graph.op[p - 1] == Op.ADD for p in divisors]
+        return [ref for ref, one in zip(reciprocals, is_sum, strict=True) if one]
+
+    def _cancellation(self, reciprocal: Ref) -> Any:
+        """Squares of the terms of a pivot, over its own."""
+        graph, total = self.graph, 0.0
+        pending = [abs(graph.right[abs(reciprocal) - 1])]
+        while pending:
+            node = pending.pop()
+            if graph.op[node - 1] == Op.ADD:
+                pending += [abs(graph.left[node - 1]), abs(graph.right[node - 1])]
+            else:
+                total = total + Scalar(graph, node) * Scalar(graph, node)
+        return total * Scalar(graph, reciprocal) * Scalar(graph, reciprocal)
 
     def _values(self, name: str, x: dict[int, Ref]) -> list[Ref]:
         """Output of a name from all unknowns and multipliers."""
@@ -705,11 +763,18 @@ class _Recording:
 
 def failures(program: Program, spec: EstimatorSpec) -> int:
     """Number of random states, of CHECKS, where double precision has no answer or a bad one."""
-    rounded = spec.admissible(CHECKS, 4).astype(np.float64)
+    return int((~(_errors(program, spec, CHECKS)[0] <= 1.0)).sum())
+
+
+def _errors(program: Program, spec: EstimatorSpec, count: int) -> tuple[Array, Array]:
+    """Errors of answers at random states (count,), beside what is accurate; all outputs."""
+    rounded = spec.admissible(count, 4).astype(np.float64)
+    parts = [rounded[k : k + CHECKS] for k in range(0, count, CHECKS)]
     with np.errstate(invalid="ignore", over="ignore"):
-        exact = program.evaluate(rounded.astype(np.longdouble))
-        errors = np.abs(program.evaluate(rounded) - exact)
-    good = np.ones(CHECKS, dtype=bool)
+        exact = np.vstack([program.evaluate(x.astype(np.longdouble)) for x in parts])
+        found = np.vstack([program.evaluate(x) for x in parts])
+        errors = np.abs(found - exact)
+    worst = np.zeros(count)
     variance = float(np.max(spec.noise.diagonal(), initial=0.0)) or 1.0
     noise = {"residual": 1.0, "multiplier": 1.0 / variance, "std_multiplier": variance**-0.5}
     start = 0
@@ -718,22 +783,47 @@ def failures(program: Program, spec: EstimatorSpec) -> int:
         least = noise.get(name, np.finfo(float).tiny)
         scale = np.nanmax(np.abs(exact[:, where]), axis=1, initial=least)
         allowed = ACCURATE_DEVIATION if name.startswith("std_") else ACCURATE
-        good &= np.max(errors[:, where], axis=1, initial=0) <= allowed * scale
+        errors_here = np.max(errors[:, where], axis=1, initial=0) / (allowed * scale)
+        worst = np.maximum(worst, errors_here.astype(np.float64))
         start += size
-    return int((~good).sum())
+    return worst, found
+
+
+def _closely(program: Program, spec: EstimatorSpec, cancelling: int) -> tuple[float, float]:
+    """Margins, of CLOSER, under which double precision is right or has no answer."""
+    count = int(np.clip(CLOSELY_NODES / len(program.op), CHECKS, CLOSELY))
+    errors, found = _errors(program, spec, count)
+    end = len(program.outputs) - 2 * len(spec.repeated)
+    watched, terms = np.split(
+        np.abs(found[:, spec.signature.n_outputs : end]), [-cancelling], axis=1
+    )
+    fallen = np.max(watched / np.median(watched, axis=0), axis=1)
+    cancelled = np.sqrt(np.max(terms, axis=1))
+    for margin, part in CLOSER:
+        answered = (fallen <= margin) & (cancelled <= part)
+        if np.max(errors[answered], initial=0.0) <= TOLERATED:
+            break
+    return margin, part
 
 
 def guarded_estimator(
-    program: Program, spec: EstimatorSpec, dtype: str, margin: float
+    program: Program,
+    spec: EstimatorSpec,
+    dtype: str,
+    margin: float,
+    limits: Sequence[float] = (),
 ) -> Program:
     """NaN at bad quaternions, and where an output behind the answers exceeds its median.
 
-    These outputs, reciprocals of pivots or their squares, may do so by the factor ``margin``.
-    The checks of repeated rows end the outputs; where one fails the answer is NaN, too.
+    These outputs, reciprocals of pivots or their squares, may do so by the factor ``margin``;
+    the last of them have ``limits`` instead. The checks of repeated rows end the outputs; where
+    one fails the answer is NaN, too.
     """
     states = spec.samples(SAMPLES, 3)
     n_outputs, n_checks = spec.signature.n_outputs, len(spec.repeated)
-    reciprocals = program.evaluate(states)[:, n_outputs : len(program.outputs) - 2 * n_checks]
-    limits = margin * np.median(np.abs(reciprocals), axis=0)
+    end = len(program.outputs) - 2 * n_checks - len(limits)
+    reciprocals = program.evaluate(states)[:, n_outputs:end]
+    medians = np.median(np.abs(reciprocals), axis=0)
+    all_limits = [*(float(margin * x) for x in medians), *limits]
     quaternions = spec.robot.quaternion_slices
-    return guarded(program, quaternions, dtype, [float(x) for x in limits], n_checks=n_checks)
+    return guarded(program, quaternions, dtype, all_limits, n_checks=n_checks)

@@ -8,7 +8,7 @@ import pytest
 import dynsys
 from experiments.trust.adversarial_states import tried
 from experiments.trust.layouts import drawn, judged_task, table
-from experiments.trust.layouts_cases import KINDS, drawn_case, published_case
+from experiments.trust.layouts_cases import KINDS, drawn_case, published_case, robot_named
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -40,3 +40,11 @@ def test_driven_states_are_right_or_left_to_pivoting() -> None:
     assert outcome.silent == 0 and outcome.worst < 1e-8
     assert 0 < outcome.pivoting_driven < 1 and outcome.pivoting < 0.02
     assert np.isfinite(outcome.worst)
+
+
+def test_pivots_that_cost_digits_are_watched_more_closely() -> None:
+    """Six of these states were off by up to 1e-7 when only the size of pivots was watched."""
+    outcome = tried(drawn_case("exact rows", robot_named("tree 5"), 0), starts=1, states=4000)
+    assert outcome.method == "saddle"
+    assert outcome.silent == 0 and outcome.worst < 1e-8
+    assert 0 < outcome.pivoting < 0.2
