@@ -161,6 +161,8 @@ def _views(
 ) -> Iterator[tuple[AbstractSensor, list[Array]]]:
     """Candidates with what they see (rows, nullity) of the unseen directions, rows scaled."""
     for sensor, rows in candidate_sensors(postures[0].measured):
+        if not rows.terms:  # a gyroscope sees no unknown
+            continue
         seen = []
         for posture in postures:
             Y = [(term.at(posture.kinematics), term.unknown.slice) for term in rows.terms]

@@ -48,3 +48,9 @@ def test_pivots_that_cost_digits_are_watched_more_closely() -> None:
     assert outcome.method == "saddle"
     assert outcome.silent == 0 and outcome.worst < 1e-8
     assert 0 < outcome.pivoting < 0.2
+
+
+def test_verdict_where_the_rank_drops_beside_a_gyroscope() -> None:
+    """A gyroscope, as a candidate that might repair the layout, has no unknowns."""
+    case = drawn_case("square, gyroscopes", robot_named("ur5"), 42)
+    assert case.estimation.verdict(samples=4, search=False).rank_drops
