@@ -1,7 +1,7 @@
 """Every well-posed layout has a kernel: 300 random ones, the published sets, the textbook arm.
 
     python -m experiments.trust.layouts [--count 300] [--published 20] [--robots NAME ...]
-                                        [--jobs 1] [--json docs/results/trust/layouts.jsonl]
+                                        [--jobs 1] [--resume] [--json FILE]
 
 Each layout (:mod:`experiments.trust.layouts_cases`) is judged by its verdict, compiled, and its
 answers at random states are compared with those of the dense path. What is ill posed must be
@@ -196,10 +196,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--robots", nargs="*", default=ROBOTS, choices=ROBOTS)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--resume", action="store_true", help="behind the lines of --json")
     options = parser.parse_args(arguments)
     tasks = fixed(options.published, options.robots) + drawn(options.count, options.robots)
     outcomes: list[Outcome] = []
-    for outcome in track(_outcomes(tasks, options.jobs), "layouts", total=len(tasks)):
+    if options.json and options.resume and options.json.exists():
+        lines = options.json.read_text(encoding="utf-8").splitlines()
+        outcomes = [Outcome(**json.loads(line)) for line in lines]
+    rest = tasks[len(outcomes) :]
+    for outcome in track(_outcomes(rest, options.jobs), "layouts", total=len(rest)):
         outcomes.append(outcome)
         if options.json:
             lines = [json.dumps(asdict(one)) for one in outcomes]

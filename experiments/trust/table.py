@@ -15,6 +15,7 @@ import json
 import math
 import re
 import subprocess
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -93,6 +94,28 @@ def _supply(result: Json) -> tuple[str, str, str]:
     return ", ".join(result), "-", str(len(bad))
 
 
+def _adversarial(result: Sequence[Json]) -> tuple[str, str, str]:
+    states, driven = (sum(one[key] for one in result) for key in ("states", "driven"))
+    tried = f"{states} random states and {driven} driven to small pivots, {len(result)} layouts"
+    shares = [
+        sum(one[share] * one[key] for one in result) / max(total, 1)
+        for share, key, total in (
+            ("pivoting", "states", states),
+            ("pivoting_driven", "driven", driven),
+        )
+    ]
+    left = f"left to pivoting: {shares[0]:.2%}, driven {shares[1]:.1%}"
+    worst = max(one["worst"] for one in result)
+    return tried, f"{worst:.1e}; {left}", str(sum(one["silent"] for one in result))
+
+
+def _layouts(result: Sequence[Json]) -> tuple[str, str, str]:
+    count = Counter(one["status"] for one in result)
+    counts = ", ".join(f"{number} {status}" for status, number in count.most_common())
+    worst = max((one["error"] for one in result if one["status"] == "compiled"), default=0.0)
+    return f"{len(result)} layouts: {counts}", f"{1e-8 * worst:.1e}", str(count["wrong"])
+
+
 _DESCRIBED: Mapping[str, Callable[[Any], tuple[str, str, str]]] = {
     "fuzz": _fuzz,
     "edges": _edges,
@@ -100,6 +123,8 @@ _DESCRIBED: Mapping[str, Callable[[Any], tuple[str, str, str]]] = {
     "faults": _faults,
     "realtime": _realtime,
     "supply": _supply,
+    "adversarial": _adversarial,
+    "layouts": _layouts,
 }
 
 
