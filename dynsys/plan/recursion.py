@@ -239,10 +239,12 @@ def _restarts(
 ) -> Iterator[tuple[_SmallSystem, PivotOrder]]:
     """Pivot orders, ties broken at random, each once; until the search is over.
 
-    Small systems have few orders: after many repetitions in a row there are no others.
+    Small systems have few orders: after many repetitions in a row there are no others. Those
+    that change more entries than the best so far are not worth an execution.
     """
     end = time.perf_counter() + (search.seconds or np.inf)
     seen: set[tuple[int, tuple[tuple[int, int], ...]]] = set()
+    least = [np.inf] * len(ways)
     repeated = 0
     for k in range(search.evaluations or 10**9):
         if time.perf_counter() > end or repeated > REPETITIONS:
@@ -252,8 +254,9 @@ def _restarts(
         pivots = ways[way].ordered(ordering)
         key = (way, tuple(pivots.pivots))
         repeated = repeated + 1 if key in seen else 0
-        if key not in seen:
-            seen.add(key)
+        seen.add(key)
+        if repeated == 0 and (updates := ways[way].updates(pivots)) <= least[way]:
+            least[way] = updates
             yield ways[way], pivots
 
 
@@ -310,6 +313,11 @@ class _SmallSystem:
                 f"robot {self.spec.robot.name!r}: the measurements do not determine every"
                 f" unknown: {error}"
             ) from None
+
+    def updates(self, pivots: PivotOrder) -> int:
+        """Number of entries that the elimination along pivots changes."""
+        lu = symbolic_lu(self._sampled[0], pivots)
+        return int(lu.below @ lu.right)
 
     def _canonical(self, pivots: PivotOrder) -> PivotOrder:
         """The same elimination, pivots that do not touch each other by their readings.

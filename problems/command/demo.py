@@ -58,7 +58,7 @@ EXAMPLES = """\
   dynsys demo --json"""
 
 LOG = "humanoid_log.npz"
-EVALUATIONS, REPEATS = 300, 100
+EVALUATIONS, REPEATS = 60, 100
 INSIDE = 0.9
 """Part of the true torques within two standard deviations that counts as agreement."""
 AGREEMENT = 1e-9
