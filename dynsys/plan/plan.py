@@ -32,7 +32,8 @@ class Plan:
     Parameters
     ----------
     method : "symmetric": the steps of the elimination in symmetric pairs; "lu": the scalar
-        elimination of D along ``order``; "saddle": single and paired pivots of least squares.
+        elimination of D along ``order``; "saddle": single and paired pivots of least squares;
+        "recursion": inverse dynamics with a few open parameters, then LU of those.
     robot, problem, layout : fingerprints of what it is for; layout None without sensors.
     operations : what one solve executes, exactly.
     pivots : pivots that depend on the state, each with the reason why it is safe.
