@@ -22,6 +22,7 @@ from typing import Any
 
 import yaml
 
+from experiments.trust.layouts import RIGHT, ROBOTS, drawn, fixed
 from experiments.trust.realtime import allocation_free
 
 __all__ = ["SECTIONS", "findings", "main", "row", "summary", "text_of", "without_test"]
@@ -113,7 +114,8 @@ def _layouts(result: Sequence[Json]) -> tuple[str, str, str]:
     count = Counter(one["status"] for one in result)
     counts = ", ".join(f"{number} {status}" for status, number in count.most_common())
     worst = max((one["error"] for one in result if one["status"] == "compiled"), default=0.0)
-    return f"{len(result)} layouts: {counts}", f"{1e-8 * worst:.1e}", str(count["wrong"])
+    tried = f"{len(result)} of {len(fixed(20, ROBOTS) + drawn(300, ROBOTS))} layouts: {counts}"
+    return tried, f"{RIGHT * worst:.1e}", str(count["wrong"])
 
 
 _DESCRIBED: Mapping[str, Callable[[Any], tuple[str, str, str]]] = {
