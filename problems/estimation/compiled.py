@@ -78,6 +78,7 @@ __all__ = [
 ]
 
 Names: TypeAlias = tuple[str, ...]
+_Together: TypeAlias = "tuple[FastCall | None, tuple[tuple[str, tuple[int, ...]], ...]]"
 AGREEMENT = ("residual", "multiplier")
 FACTS = ("chi_square", "degrees_of_freedom", "p_value", "residual")
 HANDFUL = 8
@@ -303,6 +304,18 @@ class CompiledEstimator:
             except KernelBuildError:
                 self.calls[name] = None
         return self.calls[name]
+
+    @cached_property
+    def _together(self) -> dict[Names, _Together]:
+        return {}
+
+    def together(self, kinds: Names) -> _Together:
+        """Machine code of quantities and their standard deviations, and what it writes."""
+        if kinds not in self._together:
+            outputs = EstimatorOutputs(kinds, kinds)
+            shapes = tuple((name, self.shapes[name]) for name in outputs.names)
+            self._together[kinds] = self.call(outputs), shapes
+        return self._together[kinds]
 
     # ---- many states ---------------------------------------------------------------------
 
@@ -569,12 +582,11 @@ class OneAnswer:
 
     def both(self, kinds: tuple[Quantity, ...]) -> dict[str, Array] | None:
         """Values and standard deviations of quantities, by their names, from one kernel."""
-        outputs = EstimatorOutputs(kinds, kinds)
-        call = self._estimator.call(outputs)
+        call, shapes = self._estimator.together(kinds)
         if call is None or self.has_failed:
             return None
-        found = {name: np.empty(self._estimator.shapes[name]) for name in outputs.names}
-        if not call(*self._states.parts(), *(x.ravel() for x in found.values())):
+        found = {name: np.empty(shape) for name, shape in shapes}
+        if not call(*self._states.parts(), *[x.ravel() for x in found.values()]):
             self.has_failed = True
             return None
         return found
