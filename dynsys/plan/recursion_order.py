@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeAlias, final
 
+from dynsys.plan.saddle_order import lists_of_names
+
 __all__ = ["RecursionOrder"]
 
 Names: TypeAlias = tuple[str, ...]
@@ -51,20 +53,9 @@ class RecursionOrder:
     @staticmethod
     def decoded(content: Any) -> RecursionOrder:
         """Order of :meth:`encoded` data; ValueError if they are no order."""
-        if not isinstance(content, dict):
-            raise ValueError("'order' is missing or no mapping")
-        for key, sizes in _SIZES.items():
-            given = content.get(key)
-            if not isinstance(given, list):
-                raise ValueError(f"{key!r} of the order is missing or no list")
-            for entry in given:
-                if not isinstance(entry, list) or len(entry) not in sizes:
-                    raise ValueError(f"an entry of {key!r} is no list of names")
-                if not all(isinstance(name, str) for name in entry):
-                    raise ValueError(f"an entry of {key!r} holds something that is no name")
+        substituted, anchors, pivots = lists_of_names(content, _SIZES)
         if not isinstance(content.get("regrouped"), bool):
             raise ValueError("'regrouped' of the order is neither true nor false")
-        substituted, anchors, pivots = (tuple(map(tuple, content[key])) for key in _SIZES)
         return RecursionOrder(substituted, anchors, pivots, content["regrouped"])
 
 

@@ -13,10 +13,11 @@ that may be switched off.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeAlias, final
 
-__all__ = ["Pivot", "SaddleOrder"]
+__all__ = ["Pivot", "SaddleOrder", "lists_of_names"]
 
 Pivot: TypeAlias = tuple[str] | tuple[str, str]
 
@@ -58,16 +59,23 @@ class SaddleOrder:
     @staticmethod
     def decoded(content: Any) -> SaddleOrder:
         """Order of :meth:`encoded` data; ValueError if they are no order."""
-        if not isinstance(content, dict):
-            raise ValueError("'order' is missing or no mapping")
-        for key, sizes in (("pivots", (1, 2)), ("turned", (2,))):
-            given = content.get(key)
-            if not isinstance(given, list):
-                raise ValueError(f"{key!r} of the order is missing or no list")
-            for entry in given:
-                if not isinstance(entry, list) or len(entry) not in sizes:
-                    raise ValueError(f"an entry of {key!r} is no list of names")
-                if not all(isinstance(name, str) for name in entry):
-                    raise ValueError(f"an entry of {key!r} holds something that is no name")
-        pivots, turned = (tuple(map(tuple, content[key])) for key in ("pivots", "turned"))
+        pivots, turned = lists_of_names(content, {"pivots": (1, 2), "turned": (2,)})
         return SaddleOrder(pivots, turned)
+
+
+def lists_of_names(
+    content: Any, sizes: Mapping[str, tuple[int, ...]]
+) -> list[tuple[tuple[Any, ...], ...]]:
+    """Lists of an order, by their keys and how many names an entry has; ValueError if wrong."""
+    if not isinstance(content, dict):
+        raise ValueError("'order' is missing or no mapping")
+    for key, lengths in sizes.items():
+        given = content.get(key)
+        if not isinstance(given, list):
+            raise ValueError(f"{key!r} of the order is missing or no list")
+        for entry in given:
+            if not isinstance(entry, list) or len(entry) not in lengths:
+                raise ValueError(f"an entry of {key!r} is no list of names")
+            if not all(isinstance(name, str) for name in entry):
+                raise ValueError(f"an entry of {key!r} holds something that is no name")
+    return [tuple(map(tuple, content[key])) for key in sizes]
