@@ -28,7 +28,7 @@ from dynsys.program.graph import Graph
 from dynsys.program.program import Program
 from dynsys.system.equations import EquationBlock, Kinematics
 from dynsys.system.linear_system import LinearSystem
-from dynsys.system.unknowns import UnknownBlock, UnknownKind, UnknownLayout
+from dynsys.system.unknowns import UnknownLayout
 from dynsys.types import Array, BoolArray, IntArray, ScalarArray
 
 __all__ = ["implied_readings", "implied_rows", "row_checks", "row_residuals"]
@@ -39,21 +39,6 @@ REPEATED = 1e-9
 """A row of unit size repeats those before it if no more of it is left."""
 
 
-_GIVEN_BY: dict[str, UnknownKind] = {
-    "acceleration": "acceleration",
-    "net_wrench": "net_wrench",
-    "balance": "joint_wrench",
-    "torque": "torque",
-}
-"""Unknown that each law gives; its coefficient there is minus one."""
-
-
-def _open_columns(unknowns: UnknownLayout) -> IntArray:
-    """Columns of z, the joint accelerations and external wrenches."""
-    kinds: tuple[UnknownKind, ...] = ("qdd", "external_wrench")
-    return np.concatenate([np.ravel(unknowns.columns(kind)) for kind in kinds])
-
-
 def _reduced(system: LinearSystem, rows: IntArray, kin: Kinematics) -> tuple[Array, Array]:
     """Rows [B, c] (k, size of z + 1) of the system as B z + c, and the sizes of their terms.
 
@@ -62,7 +47,7 @@ def _reduced(system: LinearSystem, rows: IntArray, kin: Kinematics) -> tuple[Arr
     data, b = system.values(kin)
     A = csc_array((data, system.indices, system.indptr), shape=system.shape)
     n_laws = system.shape[0] - len(system.measured_rows)
-    z = _open_columns(system.unknowns)
+    z = system.open_columns
     others = np.setdiff1d(np.arange(system.shape[1]), z)
     D = A[:n_laws]
     given = np.column_stack([D[:, z].toarray(), b[:n_laws]])
@@ -117,27 +102,16 @@ def _without(basis: Array, x: Array) -> Array:
     return x
 
 
-def _inverse_dynamics(system: LinearSystem) -> list[tuple[EquationBlock, UnknownBlock]]:
-    """The laws in the order of inverse dynamics, each with the unknown it gives."""
-    unknowns, bodies = system.unknowns, range(system.robot.n_bodies)
-    laws = {(law.kind, law.body): law for law in system.equations if not law.measured}
-    order = [("acceleration", i) for i in bodies]
-    order += [(kind, i) for i in reversed(bodies) for kind in ("net_wrench", "balance")]
-    order += [("torque", i) for i in bodies]
-    found = [laws[key] for key in order if key in laws]
-    return [(law, unknowns.block(_GIVEN_BY[law.kind], law.body)) for law in found]
-
-
 def implied_readings(system: LinearSystem, rows: IntArray) -> Program:
     """Program from q, qd and any z to readings of exact ``rows`` that agree with each other."""
-    robot, unknowns, graph = system.robot, system.unknowns, Graph()
+    robot, graph = system.robot, Graph()
     q, qd = graph.inputs(robot.nq), graph.inputs(robot.nv)
-    columns = _open_columns(unknowns)
+    columns = system.open_columns
     value = dict(zip(columns.tolist(), graph.inputs(len(columns)), strict=True))
     no_readings = np.zeros(len(system.measured_rows))
     data, rhs = entries_and_rhs(system, Kinematics.at(robot, q, qd), no_readings)
     entries = entries_by_row(system.pattern(), data)
-    for law, target in _inverse_dynamics(system):
+    for law, target in system.inverse_dynamics:
         for r, c in zip(system.rows(law).tolist(), target.columns.tolist(), strict=True):
             others = (x * value[j] for j, x in entries[r].items() if j != c)
             value[c] = sum(others, start=-rhs[r])

@@ -21,10 +21,18 @@ from dynsys.errors import StateError, nearest_name
 from dynsys.model.tree import KinematicTree
 from dynsys.system.equations import EquationBlock, Kinematics, Term
 from dynsys.system.laws import laws
-from dynsys.system.unknowns import UnknownLayout
+from dynsys.system.unknowns import UnknownBlock, UnknownKind, UnknownLayout
 from dynsys.types import Array, ArrayLike, IntArray, ScalarArray
 
 __all__ = ["LinearSystem"]
+
+_GIVES: dict[str, UnknownKind] = {
+    "acceleration": "acceleration",
+    "net_wrench": "net_wrench",
+    "balance": "joint_wrench",
+    "torque": "torque",
+}
+"""Unknown that a law gives, by the law's kind."""
 
 
 @final
@@ -113,6 +121,26 @@ class LinearSystem:
         return np.concatenate([np.zeros(0, dtype=np.intp), *rows]).astype(np.intp)
 
     # ---- pattern -------------------------------------------------------------------------
+
+    @cached_property
+    def open_columns(self) -> IntArray:
+        """Columns that z = (qdd, external wrenches) fills: the laws give all others."""
+        kinds = ("qdd", "external_wrench")
+        return np.concatenate([b.columns for b in self.unknowns.blocks if b.kind in kinds])
+
+    @cached_property
+    def inverse_dynamics(self) -> tuple[tuple[EquationBlock, UnknownBlock], ...]:
+        """The laws in the order of inverse dynamics, each with the unknown that it gives.
+
+        The unknown's coefficient there is minus one, so given z nothing is divided.
+        """
+        laws = {(law.kind, law.body): law for law in self.equations if not law.measured}
+        bodies = range(self.robot.n_bodies)
+        order = [("acceleration", i) for i in bodies]
+        order += [(kind, i) for i in reversed(bodies) for kind in ("net_wrench", "balance")]
+        order += [("torque", i) for i in bodies]
+        found = [laws[key] for key in order if key in laws]
+        return tuple((law, self.unknowns.block(_GIVES[law.kind], law.body)) for law in found)
 
     @cached_property
     def _terms(self) -> tuple[Term, ...]:

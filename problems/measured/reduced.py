@@ -30,7 +30,7 @@ from scipy.sparse.csgraph import connected_components
 from dynsys.errors import StateError
 from dynsys.system.equations import EquationBlock, Kinematics, Term
 from dynsys.system.linear_system import LinearSystem
-from dynsys.system.unknowns import UnknownBlock, UnknownKind
+from dynsys.system.unknowns import UnknownBlock
 from dynsys.types import Array, BoolArray, IntArray
 
 __all__ = [
@@ -67,14 +67,6 @@ NO_NOISE = 1e-14
 
 # ---- the laws solved for what they determine: d = T z + d_0 --------------------------------
 
-_GIVEN_BY: dict[str, UnknownKind] = {
-    "acceleration": "acceleration",
-    "net_wrench": "net_wrench",
-    "balance": "joint_wrench",
-    "torque": "torque",
-}
-"""Unknown that each law gives; its coefficient there is minus one."""
-
 
 @final
 @dataclass(frozen=True, eq=False)
@@ -86,36 +78,18 @@ class LawResponse:
 
     system: LinearSystem
 
-    @cached_property
+    @property
     def open_columns(self) -> IntArray:
         """Columns of D that z = (qdd, external wrenches) fills, in their order."""
-        blocks = self.system.unknowns.blocks
-        open_blocks = [b for b in blocks if b.kind in ("qdd", "external_wrench")]
-        return np.concatenate([block.columns for block in open_blocks])
+        return self.system.open_columns
 
     @cached_property
     def _steps(self) -> tuple[tuple[UnknownBlock, EquationBlock, tuple[Term, ...]], ...]:
         """Unknown, its law, and the law's other terms, in the order of inverse dynamics."""
-        unknowns = self.system.unknowns
-        laws = {
-            (equation.kind, equation.body): equation
-            for equation in self.system.equations
-            if not equation.measured and equation.kind in _GIVEN_BY
-        }
-        bodies = range(unknowns.robot.n_bodies)
-        order = [("acceleration", i) for i in bodies]
-        for i in reversed(bodies):
-            if unknowns.net_wrench:
-                order.append(("net_wrench", i))
-            order.append(("balance", i))
-        order += [("torque", i) for i in unknowns.driven]
-        steps = []
-        for key in order:
-            law = laws[key]
-            target = unknowns.block(_GIVEN_BY[law.kind], law.body)
-            others = tuple(term for term in law.terms if term.unknown is not target)
-            steps.append((target, law, others))
-        return tuple(steps)
+        return tuple(
+            (target, law, tuple(term for term in law.terms if term.unknown is not target))
+            for law, target in self.system.inverse_dynamics
+        )
 
     def at(
         self,
