@@ -3,16 +3,19 @@
 Every set has 7N rows on the 26N unknowns of a chain of N one-freedom bodies (net wrenches
 included): with the 19N laws a square system.
 
-| set             | external wrench | acceleration | at joint 1 and on body N | rank  |
-|-----------------|-----------------|--------------|--------------------------|-------|
-| sie             | 1..N-1          | all N        | tx ty fz                 | 26N-1 |
-| sie_friction    | 1..N-1          | 3..N-2       | tx ty fx fy fz           | 26N   |
-| sie_friction_fy | 1..N-1          | 2..N-1       | tx ty fx fz              | 26N-1 |
+| set             | external wrench | acceleration | at joint 1 and on body N | rank         |
+|-----------------|-----------------|--------------|--------------------------|--------------|
+| sie             | 1..N-1          | all N        | tx ty fz                 | 26N-1        |
+| sie_friction    | 1..N-1          | 3..N-2       | tx ty fx fy fz           | 26N          |
+| sie_friction_fy | 1..N-1          | 2..N-1       | tx ty fx fz              | 26N-1 or 26N |
 
 For N = 4 the second set measures no acceleration at all; figure 2 of [NORI] begins there.
 
 The first is always singular: a pair of opposite forces along the line in which the planes of
-the two plates meet is seen by neither.
+the two plates meet is seen by neither. The third is singular on the chains of [NORI]
+(``synthetic.auto_tree``): turning the last tube about its joint takes a wrench of tz and fy
+alone, the two components that are not measured there. A last link without that symmetry
+(``synthetic.chain``) needs others too: full rank.
 """
 
 from __future__ import annotations

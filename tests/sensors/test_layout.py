@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import warnings
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 
@@ -241,6 +242,17 @@ def test_ranks_of_the_published_sets(make: object, missing: int, n: int) -> None
     assert layout.size == 7 * n
     for seed in range(3):
         assert rank(robot, layout, seed, net_wrench=True) == 26 * n - missing
+
+
+def test_a_last_link_without_symmetry_makes_the_third_set_regular() -> None:
+    robot = synthetic.chain(6)
+    layout = published.sie_friction_fy(robot)
+    assert [rank(robot, layout, k, net_wrench=True) for k in range(3)] == [26 * 6] * 3
+    *others, tube = synthetic.auto_tree(6, 1, 1.5, 1).bodies
+    off_plane = replace(tube.inertia, com=tube.inertia.com + np.array([0, 0, 0.1]))
+    skewed = KinematicTree("skewed", [*others, replace(tube, inertia=off_plane)])
+    layout = published.sie_friction_fy(skewed)
+    assert [rank(skewed, layout, k, net_wrench=True) for k in range(3)] == [26 * 6] * 3
 
 
 def test_published_sets_are_for_chains(humanoid: KinematicTree) -> None:
