@@ -382,7 +382,8 @@ class Estimation(AbstractProblem):
         ----------
         plan : a plan made for this robot and layout; its order is executed as it stands, for
             whatever is asked. By default that of the problem, if it has one.
-        backend : ``llvm`` machine code; ``reference`` the path of :meth:`solve`.
+        backend : ``llvm`` machine code; ``reference`` the general path, which pivots at every
+            state and so executes no plan.
         outputs : ``torque``, ``qdd``, ``acceleration``, ``joint_wrench``, ``external_wrench``;
             ``llvm`` also ``residual``, ``multiplier`` (:func:`estimation_kernel`).
         uncertainty : quantities whose standard deviations follow as ``std_<name>``.
@@ -400,10 +401,14 @@ class Estimation(AbstractProblem):
         if plan is not None:
             check_plan(self, plan)
         wanted = EstimatorOutputs.of(outputs, uncertainty)
-        if backend == "reference":
-            return ReferenceEstimator(self, wanted)
-        if backend != "llvm":
+        if backend not in ("llvm", "reference"):
             raise KernelBuildError(f"there is no backend {backend!r}: llvm, reference")
+        if backend == "reference":
+            if plan is not None or self.executes is not None:
+                raise KernelBuildError(
+                    f"backend {backend!r} executes no plan; use llvm, or no plan"
+                )
+            return ReferenceEstimator(self, wanted)
         compiled = self._compiled if plan is None else replace(self._compiled, plan=plan)
         with said_by_the_verdict(self):
             return compiled.kernel(wanted, listed(switchable), dtype)

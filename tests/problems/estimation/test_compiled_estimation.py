@@ -175,7 +175,7 @@ def test_plan_compile_and_reference_belong_together(tmp_path: Path) -> None:
     plan = Plan.load(tmp_path / "plan.json")
     wanted = {"outputs": ["torque", "qdd"], "uncertainty": ["torque"]}
     kernel = compiled.compile(plan, **wanted)  # type: ignore[arg-type]
-    slow = compiled.compile(plan, backend="reference", **wanted)  # type: ignore[arg-type]
+    slow = compiled.compile(backend="reference", **wanted)  # type: ignore[arg-type]
     assert kernel.signature == slow.signature
     state = readings_of(compiled, 3)
     for fast, expected in zip(kernel.batch(*state)[0], slow.batch(*state)[0], strict=True):
@@ -189,6 +189,15 @@ def test_plan_compile_and_reference_belong_together(tmp_path: Path) -> None:
     )
     with pytest.raises(PlanMismatchError):
         Estimation(compiled.robot, other).compile(plan)
+
+
+def test_the_reference_refuses_a_plan_it_would_not_execute() -> None:
+    compiled, _ = over_determined()
+    plan = compiled.plan()
+    planned = Estimation(compiled.robot, compiled.layout, plan=plan)
+    for problem, given in ((compiled, plan), (planned, None), (planned, plan)):
+        with pytest.raises(KernelBuildError, match="'reference' executes no plan"):
+            problem.compile(given, backend="reference")
 
 
 def test_kernels_need_known_words() -> None:
