@@ -8,6 +8,7 @@ from typing import ClassVar, final
 
 import numpy as np
 
+from dynsys.model.parameters import SMOOTHING, friction_torque
 from dynsys.system.equations import Kinematics, Term
 from dynsys.system.equations import Values as BiasFunction
 from dynsys.system.unknowns import UnknownBlock, UnknownLayout
@@ -181,7 +182,7 @@ class MotorTorque(AbstractSensor):
     component: Freedom = None
     viscous: Number = 0.0
     coulomb: Number = 0.0
-    smoothing: Positive = 0.01
+    smoothing: Positive = SMOOTHING
     rotor_inertia: Number = 0.0
 
     def rows(self, unknowns: UnknownLayout) -> SensorRows:
@@ -193,9 +194,10 @@ class MotorTorque(AbstractSensor):
         freedoms = unknowns.freedoms[at.i].start + np.array(at.seen)
 
         def friction(kin: Kinematics) -> ScalarArray:
-            v = at.ratio * kin.qd[freedoms]
-            dry = v / np.sqrt(v * v + self.smoothing**2)
-            loss: ScalarArray = self.viscous * v + self.coulomb * dry
+            loss: ScalarArray = friction_torque(
+                at.ratio * kin.qd[freedoms],
+                *(self.viscous, self.coulomb, self.coulomb, 0.0, self.smoothing),
+            )
             return loss / self.gear_ratio
 
         bias = friction if self.viscous or self.coulomb else None

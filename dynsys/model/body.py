@@ -25,6 +25,7 @@ __all__ = [
     "Weld",
     "check_frames",
     "check_gravity",
+    "check_joint_data",
     "check_tree",
     "inertia_defect",
     "read_only",
@@ -42,12 +43,17 @@ _JOINT_VECTORS = {
     "armature": "nv",
     "damping": "nv",
     "friction": "nv",
+    "friction_minus": "nv",
+    "offset": "nv",
     "effort_limit": "nv",
     "velocity_limit": "nv",
     "lower": "nq",
     "upper": "nq",
 }
 """What a body states about its joint, and the joint's number that is its length."""
+_SIGNED = ("lower", "upper", "offset")
+_UNPHYSICAL = ("armature", "damping", "friction", "friction_minus")
+"""Of these, what may be negative; and what may be in a tree that need not be physical."""
 
 
 @final
@@ -75,9 +81,10 @@ class Body:
     """One body with the joint that carries it: what builders and readers hand to a tree.
 
     ``placement`` goes from the parent body to the joint's frame. Per-freedom vectors (nv,):
-    ``armature`` (reflected rotor inertia), ``damping``, ``friction``, ``effort_limit``,
-    ``velocity_limit``; per-coordinate vectors (nq,): ``lower``, ``upper``. None means zero,
-    respectively unlimited. Arrays are copied and become read-only.
+    ``armature`` (reflected rotor inertia), ``damping``, ``friction``, ``friction_minus`` (dry
+    friction at negative speed; None for the same), ``offset`` (constant torque that the drive
+    spends), ``effort_limit``, ``velocity_limit``; per-coordinate vectors (nq,): ``lower``,
+    ``upper``. None means zero, respectively unlimited. Arrays are copied and become read-only.
     """
 
     name: str
@@ -94,6 +101,8 @@ class Body:
     lower: ArrayLike | None = None
     upper: ArrayLike | None = None
     coupling: Coupling | None = None
+    friction_minus: ArrayLike | None = None
+    offset: ArrayLike | None = None
 
     def __post_init__(self) -> None:
         place, inertia = self.placement, self.inertia
@@ -224,7 +233,7 @@ def check_tree(name: str, bodies: Sequence[Body], *, physical: bool) -> None:
         if not isinstance(body.joint, AbstractJoint):
             raise ModelError(f"{where}: joint must be a joint model, got {body.joint!r}")
         _check_placement(where, body.placement)
-        _check_joint_data(where, body)
+        check_joint_data(where, body, physical=physical)
         _check_coupling(where, i, bodies)
         defect = inertia_defect(body.inertia)
         if defect is not None and (physical or defect.kind == "fatal"):
@@ -280,7 +289,8 @@ def _check_placement(where: str, placement: Transform) -> None:
         raise ModelError(f"{where}: the rotation of its placement is not a rotation matrix")
 
 
-def _check_joint_data(where: str, body: Body) -> None:
+def check_joint_data(where: str, body: Body, *, physical: bool) -> None:
+    """Raise ModelError unless all that a body states about its joint makes sense."""
     for key, count in _JOINT_VECTORS.items():
         value, size = getattr(body, key), getattr(body.joint, count)
         if value is None:
@@ -288,7 +298,8 @@ def _check_joint_data(where: str, body: Body) -> None:
         array = np.asarray(value, dtype=np.float64)
         if array.shape not in ((), (size,)) or np.isnan(array).any():
             raise ModelError(f"{where}: {key} must be {size} numbers, got {value!r}")
-        if key not in ("lower", "upper") and (array < 0).any():
+        free = key in _SIGNED or (key in _UNPHYSICAL and not physical)
+        if not free and (array < 0).any():
             raise ModelError(f"{where}: {key} must not be negative, got {value!r}")
     if body.lower is not None and body.upper is not None:
         if (np.asarray(body.lower) > np.asarray(body.upper)).any():

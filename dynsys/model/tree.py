@@ -8,7 +8,7 @@ joints follow each other by number; a coupled (mimic) joint shares the place of 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Protocol, final
@@ -27,6 +27,16 @@ from dynsys.model.body import (
     read_only,
 )
 from dynsys.model.joints import AbstractJoint, Free, Spherical
+from dynsys.model.parameters import (
+    FRICTION,
+    SMOOTHING,
+    JointFriction,
+    Parameter,
+    find_parameter,
+    joint_friction,
+    parameter_values,
+    with_values,
+)
 from dynsys.model.spatial import MassMoments, Transform
 from dynsys.types import Array, ArrayLike, BoolArray, IntArray, ScalarArray, float_array
 
@@ -61,6 +71,8 @@ class KinematicTree:
     physical : False accepts inertias that no mass distribution has: principal moments that
         break the triangle inequality or are negative.
     welds : fixed joints that were folded away, by name, for sensors that sit in one.
+    smoothing : speed (rad/s, m/s) below which dry friction fades where friction and offsets of
+        the joints are part of the equations of motion; None where they are not.
 
     Raises
     ------
@@ -74,6 +86,7 @@ class KinematicTree:
     gravity: Array
     physical: bool
     welds: Mapping[str, Weld]
+    smoothing: float | None
 
     def __init__(
         self,
@@ -83,6 +96,7 @@ class KinematicTree:
         gravity: ArrayLike = STANDARD_GRAVITY,
         physical: bool = True,
         welds: Mapping[str, Weld] | None = None,
+        smoothing: float | None = None,
     ) -> None:
         set_field = object.__setattr__
         set_field(self, "name", name)
@@ -90,7 +104,13 @@ class KinematicTree:
         set_field(self, "gravity", read_only(check_gravity(name, gravity)))
         set_field(self, "physical", physical)
         set_field(self, "welds", MappingProxyType(dict(welds or {})))
+        set_field(self, "smoothing", smoothing)
         check_tree(name, self.bodies, physical=physical)
+        if smoothing is not None and not 0 < smoothing < np.inf:
+            raise ModelError(
+                f"robot {name!r}: dry friction must fade below some positive speed (smoothing),"
+                f" got {smoothing!r}"
+            )
         check_frames(name, self.bodies, frames or {})
         own = {b.name: Frame(i, Transform.identity()) for i, b in enumerate(self.bodies)}
         set_field(self, "frames", MappingProxyType({**(frames or {}), **own}))
@@ -101,9 +121,8 @@ class KinematicTree:
 
     def __reduce__(self) -> tuple[type[KinematicTree], tuple[object, ...]]:
         more = {k: frame for k, frame in self.frames.items() if k not in self.body_names}
-        welds = dict(self.welds)
-        entries = (self.name, self.bodies, more, self.gravity, self.physical, welds)
-        return KinematicTree, entries
+        entries = (self.name, self.bodies, more, self.gravity, self.physical)
+        return KinematicTree, (*entries, dict(self.welds), self.smoothing)
 
     @cached_property
     def _kept(self) -> dict[object, Any]:
@@ -273,13 +292,28 @@ class KinematicTree:
 
     @cached_property
     def damping(self) -> Array:
-        """Viscous friction (nv,) as the file states it. Not part of the equations of motion."""
+        """Viscous friction (nv,) as the file states it; see :meth:`friction_torque`."""
         return self._stated("damping", 0.0)
 
     @cached_property
     def friction(self) -> Array:
-        """Dry friction (nv,) as the file states it. Not part of the equations of motion."""
+        """Dry friction (nv,) as the file states it; see :meth:`friction_torque`."""
         return self._stated("friction", 0.0)
+
+    @cached_property
+    def joint_friction(self) -> JointFriction | None:
+        """Friction and offset of all joints; None where they are no part of the equations."""
+        if self.smoothing is None:
+            return None
+        return joint_friction(self.bodies, self._slices[1], self.smoothing)
+
+    def friction_torque(self, qd: ScalarArray) -> ScalarArray:
+        """Torque (nv,) that the drives spend on friction and offsets at qd, any scalars.
+
+        The law is in :mod:`dynsys.model.parameters`; zero unless :meth:`with_friction` or
+        ``load(friction="file")`` asked for it.
+        """
+        return 0 * qd if self.joint_friction is None else self.joint_friction.torque(qd)
 
     @cached_property
     def effort_limit(self) -> Array:
@@ -304,6 +338,11 @@ class KinematicTree:
             shape = (getattr(body.joint, size),)
             parts.append(np.broadcast_to(default if value is None else value, shape))
         return read_only(np.concatenate(parts))
+
+    @cached_property
+    def parameters(self) -> Mapping[str, float]:
+        """All parameters by name (read-only): see :mod:`dynsys.model.parameters`."""
+        return MappingProxyType(parameter_values(self.bodies))
 
     @cached_property
     def total_mass(self) -> float:
@@ -393,7 +432,7 @@ class KinematicTree:
 
     def with_gravity(self, gravity: ArrayLike) -> KinematicTree:
         """Return the same robot under another gravity (3,), base coordinates, m/s^2."""
-        return self._with(self.bodies, gravity)
+        return self._with(gravity=gravity)
 
     def with_armature(self, armature: ArrayLike) -> KinematicTree:
         """Return the same robot with rotor inertias (nv,) at its freedoms."""
@@ -402,10 +441,63 @@ class KinematicTree:
             replace(b, armature=values[v]) if b.coupling is None else b
             for b, v in zip(self.bodies, self._slices[1], strict=True)
         ]
-        return self._with(bodies, self.gravity)
+        return self._with(bodies=bodies)
 
-    def _with(self, bodies: Sequence[Body], gravity: ArrayLike) -> KinematicTree:
-        return KinematicTree(self.name, bodies, self.frames, gravity, self.physical, self.welds)
+    def with_friction(self, on: bool = True, smoothing: float = SMOOTHING) -> KinematicTree:
+        """Return the same robot with or without friction and offsets in its equations.
+
+        The torque of a joint is then what its drive gives; see :meth:`friction_torque`.
+        ``smoothing`` is the speed (rad/s, m/s) below which dry friction fades.
+        """
+        return self._with(smoothing=smoothing if on else None)
+
+    def parameter(self, name: str) -> Parameter:
+        """Where the named parameter is; ModelError names the nearest one."""
+        return find_parameter(self.name, self.bodies, self.frames, name)
+
+    def with_parameters(
+        self, values: Mapping[str, float], *, physical: bool | None = None
+    ) -> KinematicTree:
+        """Return the same robot with some of its parameters changed.
+
+        The ten of a body are independent: another ``BODY.mass`` alone leaves its first moment,
+        so that the mass comes or goes at the body's origin. It is the body itself that changes,
+        not the parts welded to it. Friction or an offset among the values makes friction part
+        of the equations of motion (:meth:`with_friction`).
+
+        Parameters
+        ----------
+        values : by name, as :attr:`parameters` has them; ``JOINT.coulomb_minus`` may be added.
+        physical : False accepts what no robot has: see :class:`KinematicTree`; negative
+            friction and rotor inertia too. None for the robot's own.
+
+        Raises
+        ------
+        ModelError
+            naming the parameter and the nearest one, or the body and what is wrong with it.
+
+        Examples
+        --------
+        >>> import dynsys
+        >>> robot = dynsys.synthetic.chain(2)
+        >>> heavy = robot.with_parameters({"link_1.mass": 3.0, "link_2.viscous": 0.5})
+        >>> heavy.parameters["link_1.mass"], heavy.friction_torque(np.ones(2)).tolist()
+        (3.0, [0.0, 0.5])
+        """
+        found = {self.parameter(name): float(value) for name, value in values.items()}
+        smoothing = self.smoothing
+        if smoothing is None and any(at.kind in FRICTION for at in found):
+            smoothing = SMOOTHING
+        try:
+            bodies = with_values(self.bodies, found)
+        except ModelError as error:
+            raise ModelError(f"robot {self.name!r}, {error}") from None
+        physical = self.physical if physical is None else physical
+        return self._with(bodies=bodies, physical=physical, smoothing=smoothing)
+
+    def _with(self, **changed: Any) -> KinematicTree:
+        entries = {entry.name: getattr(self, entry.name) for entry in fields(self)}
+        return KinematicTree(**(entries | changed))
 
 
 class Mechanism(Protocol):
@@ -436,5 +528,7 @@ class Mechanism(Protocol):
     def gravity(self) -> Array: ...
 
     def v_slices(self) -> tuple[slice, ...]: ...
+
+    def friction_torque(self, qd: ScalarArray) -> ScalarArray: ...
 
     def joint_transform(self, i: int, q: ScalarArray) -> Transform: ...

@@ -106,6 +106,10 @@ class Reframed:
         """Rotor inertia (nv,)."""
         return self.robot.armature
 
+    def friction_torque(self, qd: ScalarArray) -> ScalarArray:
+        """Torque (nv,) that the drives spend on friction, as the robot has it."""
+        return self.robot.friction_torque(qd)
+
     @cached_property
     def parent(self) -> IntArray:
         """Parent of each stage, -1 for the base."""

@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias, final, get_args
 import numpy as np
 
 from dynsys.errors import ModelError, ModelWarning
-from dynsys.model.body import Body, Coupling, Frame, Weld, inertia_defect
+from dynsys.model.body import Body, Coupling, Frame, Weld, check_joint_data, inertia_defect
 from dynsys.model.readers.xml_input import PathLike
 from dynsys.model.spatial import Inertia, Transform, without_rounding
 from dynsys.model.tree import KinematicTree
@@ -124,6 +124,7 @@ class Assembly:
     def add(self, body: Body) -> int:
         """Append a body and return its number."""
         self.inspect(body.name, body.inertia)
+        check_joint_data(f"{self.source}: body {body.name!r}", body, physical=True)
         self.bodies.append(body)
         return len(self.bodies) - 1
 
