@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import gc
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 
 from dynsys.errors import KernelBuildError
-from dynsys.kernel.build import build_kernel
+from dynsys.kernel.build import build_kernel, kernel_from
+from dynsys.kernel.cache import KernelCache
+from dynsys.kernel.kernel import Kernel
+from dynsys.kernel.llvm import target
 from dynsys.kernel.llvm.computation import program_text
-from dynsys.kernel.llvm.target import host
+from dynsys.kernel.llvm.target import compile_object, host
+from dynsys.kernel.llvm.text import APART
 from dynsys.kernel.schedule import make_schedule
 from dynsys.program.graph import Graph
 from dynsys.program.program import Op, Program
@@ -153,3 +160,46 @@ def test_sizes_must_match_the_signature() -> None:
         Signature((("x", 3),), (("x", 1),))
     with pytest.raises(KernelBuildError, match="'y' is asked for twice"):
         Signature((("x", 3),), (("y", 1), ("y", 1)))
+
+
+def test_long_programs_are_compiled_in_pieces_side_by_side() -> None:
+    g = Graph()
+    x = g.inputs(5)
+    values = list(x)
+    for k in range(200):
+        values.append(values[-1] * values[-4] + np.sin(values[k % 5]))
+    program, signature = g.program(values[-7:]), Signature((("x", 5),), (("y", 7),))
+    text = program_text(program, signature, "float64", host(), segment=8)
+    code = compile_object(text, host())
+    pieces = target._objects(code)
+    assert len(pieces) > 8
+    assert len(target._objects(compile_object(text.replace(APART, ""), host()))) == 1
+    inputs = np.random.default_rng(0).uniform(-1, 1, (11, 5))
+    whole = both_ways(program, signature, inputs)
+    for got, expected in zip(
+        both_ways(program, signature, inputs, segment=8), whole, strict=True
+    ):
+        assert np.array_equal(got, expected)
+    for cut in (code[:12], code[: len(target.SEVERAL) + 8]):
+        with pytest.raises(KernelBuildError, match="build it anew"):
+            Kernel(cut, signature)
+
+
+def test_the_collector_runs_again_after_a_program_was_made(tmp_path: Path) -> None:
+    g = Graph()
+    x = g.inputs(2)
+    signature, running = Signature((("x", 2),), (("y", 1),)), []
+
+    def program() -> Program:
+        running.append(gc.isenabled())
+        if len(running) == 1:
+            raise ZeroDivisionError
+        return g.program([x[0] * x[1]])
+
+    states = np.ones((1, 2), dtype=np.longdouble)
+    cache = KernelCache(tmp_path)
+    with pytest.raises(ZeroDivisionError):
+        kernel_from(program, signature, states, ("product",), cache=cache)
+    assert gc.isenabled()
+    kernel_from(program, signature, states, ("product",), cache=cache)
+    assert gc.isenabled() and running == [False, False]

@@ -59,10 +59,11 @@ def emit_batch(
                 lines = Lines("v")
                 write_segment(lines, t, schedule, segment, memory)
                 parts.append((f"@segment_{len(functions) + len(parts)}", lines))
+        segments = len(parts)
         if stage.arguments:
             parts.append((f"@trig_{number}", _trig_calls(schedule, stage, memory)))
-        for part, lines in parts:
-            functions.append(_tile_loop(part, "", lines, memory))
+        for k, (part, lines) in enumerate(parts):
+            functions.append(_tile_loop(part, "", lines, memory, apart=k < segments))
             steps.do(f"call void {part}(ptr %scratch, i64 %tiles)")
     functions += [
         internal_function("@compute", "ptr %scratch, i64 %tiles", steps),
@@ -191,7 +192,13 @@ class _TileMemory:
 
 
 def _tile_loop(
-    name: str, parameters: str, lines: Lines, memory: _TileMemory, *, result: str = ""
+    name: str,
+    parameters: str,
+    lines: Lines,
+    memory: _TileMemory,
+    *,
+    result: str = "",
+    apart: bool = False,
 ) -> str:
     """A function that runs ``lines`` for every tile %k, with %tile its address.
 
@@ -209,6 +216,7 @@ def _tile_loop(
         "ptr %scratch, i64 %tiles" + parameters,
         loop,
         f"{t} {result}" if result else "void",
+        apart=apart,
     )
 
 

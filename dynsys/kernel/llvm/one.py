@@ -121,7 +121,8 @@ def emit_one(
             part = Lines()
             write_segment(part, t, schedule, segment, memory)
             part_name = f"@{name}_{len(functions)}"
-            functions.append(internal_function(part_name, f"ptr %scratch, {parameters}", part))
+            given = f"ptr %scratch, {parameters}"
+            functions.append(internal_function(part_name, given, part, apart=True))
             main.do(f"call void {part_name}(ptr %scratch, {parameters})")
         _write_sincos(main, t, schedule, memory, memory.packs[number], target, number)
     functions.append(f"define void @{name}({parameters}) {{\n{main}\n  ret void\n}}\n")

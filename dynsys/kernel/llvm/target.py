@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import ctypes
 import ctypes.util
+import struct
 import sys
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 from typing import final
 
 import llvmlite.binding as llvm
+from llvmlite.binding import ffi
 
 from dynsys.errors import KernelBuildError
+from dynsys.kernel.llvm.text import APART
 from dynsys.kernel.python_entry import RUNTIME_PLACES, LoadedCode, runtime_addresses
+from dynsys.kernel.threads import processors
 
 __all__ = [
     "FUNCTIONS",
@@ -105,10 +111,18 @@ FUNCTIONS = ("one", "call", "share", "rows")
 """What a kernel exports, for one state and for batches."""
 
 
+TOGETHER = 6
+"""Segments compiled together; those of a longer program are shared among all processors."""
+SEVERAL = b"objects\0"
+"""Begins code of several objects: how many (8 bytes), the length of each, then they follow."""
+
+
 def compile_object(text: str, target: Target, *, level: int = 1) -> bytes:
     """Object code of LLVM text for a target; ``level`` is LLVM's code generation level.
 
     No optimisation passes run on the text: the expression graph has done that work already.
+    Functions that need no others (``APART``), if many, become objects of their own, compiled at
+    the same time; the code is the same whatever the number of processors.
 
     Raises
     ------
@@ -117,22 +131,83 @@ def compile_object(text: str, target: Target, *, level: int = 1) -> bytes:
     """
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
+    pieces = _pieces(text)
+    workers = min(len(pieces), processors())
     try:
-        machine = llvm.Target.from_triple(target.triple).create_target_machine(
-            cpu=target.cpu,
-            features=target.features,
-            opt=level,
-            reloc="pic",
-            codemodel="default",
-        )
-        module = llvm.parse_assembly(text)
-        module.verify()
-        return bytes(machine.emit_object(module))
+        if workers == 1:
+            objects = [_emitted(piece, target, level) for piece in pieces]
+        else:
+            with ThreadPoolExecutor(workers) as pool:
+                objects = list(pool.map(lambda piece: _emitted(piece, target, level), pieces))
     except RuntimeError as error:
         raise KernelBuildError(
             f"LLVM could not compile a kernel for {target.triple} ({target.cpu}): {error}. "
             'The backend "reference" computes the same without machine code.'
         ) from error
+    if len(objects) == 1:
+        return objects[0]
+    sizes = struct.pack(f"<{len(objects) + 1}q", len(objects), *map(len, objects))
+    return b"".join((SEVERAL, sizes, *objects))
+
+
+def _pieces(text: str) -> list[str]:
+    """Modules that make up a text: what calls the functions apart, then these, a few each."""
+    rest, *apart = text.split(APART)
+    if len(apart) <= TOGETHER:
+        return [text]
+    functions: list[str] = []
+    heads: list[str] = []
+    for part in apart:
+        end = part.index("\n}\n") + 3
+        functions.append(part[:end].replace("define internal", "define hidden", 1))
+        head = part[: part.index(")") + 1].replace("define internal", "declare hidden", 1)
+        heads.append(head + "\n")
+        rest += part[end:]
+    starts = range(0, len(functions), TOGETHER)
+    few = ["".join(functions[start : start + TOGETHER]) for start in starts]
+    return ["".join((rest, *heads)), *few]
+
+
+def _emitted(text: str, target: Target, level: int) -> bytes:
+    """Object code of one module, in a context of its own: threads may do this side by side.
+
+    All of llvmlite's functions wait for each other. The one that takes the time is called
+    without that where it can be: LLVM asks no more than different contexts.
+    """
+    machine = llvm.Target.from_triple(target.triple).create_target_machine(
+        cpu=target.cpu, features=target.features, opt=level, reloc="pic", codemodel="default"
+    )
+    module = llvm.parse_assembly(text, llvm.create_context())
+    module.verify()
+    emit = ffi.lib.LLVMPY_TargetMachineEmitToMemory
+    emit = getattr(emit, "_cfn", emit)
+    with ffi.OutputString() as error:
+        buffer = emit(machine, module, 1, error)
+        if not buffer:
+            raise RuntimeError(str(error))
+    try:
+        start, size = (
+            ffi.lib.LLVMPY_GetBufferStart(buffer),
+            ffi.lib.LLVMPY_GetBufferSize(buffer),
+        )
+        return ctypes.string_at(start, size)
+    finally:
+        ffi.lib.LLVMPY_DisposeMemoryBuffer(buffer)
+
+
+def _objects(code: bytes) -> list[bytes]:
+    """The objects that code consists of; KernelBuildError if it was cut."""
+    if not code.startswith(SEVERAL):
+        return [code]
+    try:
+        (count,) = struct.unpack_from("<q", code, len(SEVERAL))
+        sizes = struct.unpack_from(f"<{count}q", code, len(SEVERAL) + 8)
+    except struct.error as error:
+        raise KernelBuildError(
+            f"object code of a kernel was cut ({error}); build it anew"
+        ) from error
+    ends = [*accumulate(sizes, initial=len(SEVERAL) + 8 * (count + 1))]
+    return [code[a:b] for a, b in pairwise(ends)]
 
 
 def load_object(code: bytes, functions: Sequence[str] = FUNCTIONS) -> LoadedCode:
@@ -147,7 +222,9 @@ def load_object(code: bytes, functions: Sequence[str] = FUNCTIONS) -> LoadedCode
     llvm.initialize_native_asmprinter()
     try:
         jit = llvm.create_lljit_compiler()
-        builder = llvm.JITLibraryBuilder().add_object_img(code)
+        builder = llvm.JITLibraryBuilder()
+        for piece in _objects(code):
+            builder.add_object_img(piece)
         for name in (*functions, "runtime"):
             builder.export_symbol(name)
         tracker = builder.link(jit, "kernel")

@@ -11,6 +11,7 @@ from typing import Any, final
 import numpy as np
 
 __all__ = [
+    "APART",
     "FEWEST",
     "Lines",
     "VectorType",
@@ -26,6 +27,10 @@ __all__ = [
 
 FEWEST = 16
 """Numbers that ``@finite`` looks at together, and needs at least."""
+
+
+APART = "; needs nothing but its arguments\n"
+"""Stands before a function that calls no other and may be compiled apart from the rest."""
 
 
 @lru_cache(maxsize=4096)
@@ -174,11 +179,16 @@ class Lines:
 
 
 def internal_function(
-    name: str, parameters: str, instructions: Lines | str, result: str = "void"
+    name: str,
+    parameters: str,
+    instructions: Lines | str,
+    result: str = "void",
+    *,
+    apart: bool = False,
 ) -> str:
     """A function that is not inlined; ``result`` is its type and, unless void, the value."""
     return f"""
-define internal {result.split(" %")[0]} {name}({parameters}) noinline {{
+{APART if apart else ""}define internal {result.split(" %")[0]} {name}({parameters}) noinline {{
 {instructions}
   ret {result}
 }}
