@@ -11,9 +11,10 @@ needed; the program is stored beside the first, so that nothing is planned twice
 
 from __future__ import annotations
 
+import gc
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import astuple
 from functools import cache as remember
 from functools import partial
@@ -219,7 +220,23 @@ def kernel_from(
     precision.
     """
     stored = _Stored(made_from, signature, dtype, agreement, cache)
-    return stored.kernel() or stored.built(program(), states() if callable(states) else states)
+    found = stored.kernel()
+    if found is None:
+        with _collector_paused():
+            found = stored.built(program(), states() if callable(states) else states)
+    return found
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """No search for cycles meanwhile: a program is a million small objects that all stay."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 Arrays: TypeAlias = "Mapping[str, NDArray[Any]]"
