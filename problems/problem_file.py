@@ -7,7 +7,7 @@ outputs: [torque, std.torque, external_wrench.l_sole]         # see problems.log
 prior: {std: {external_wrench: 100}, mean: {}}                # optional
 plan: nao.plan.json          # optional, as 'dynsys plan' writes it: what solves the problem
 log:                                                          # optional
-  differentiate: {window: 21, order: 3, causal: false, smooth: false}
+  differentiate: {method: polynomial, window: 0.1}            # s; see problems.logs
   topics: {trunk_imu: /imu/data}
 
 ``catalogue:NAME`` in place of a file is the catalogue's layout on the robot it was made for.
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import files as distribution_files
@@ -33,7 +33,7 @@ from dynsys.model.tree import KinematicTree
 from dynsys.plan.plan import Plan
 from dynsys.resumable import replacing
 from problems.estimation.estimation import Estimation
-from problems.logs.differentiate import Differentiation
+from problems.logs import AbstractDifferentiation, Butterworth, Differentiation, Smoother
 from problems.logs.outputs import parse_outputs
 from problems.measured.prior import Prior
 from problems.robots import NamedRobot, read_robot
@@ -76,7 +76,7 @@ class ProblemFile:
     outputs: tuple[str, ...] = DEFAULT_OUTPUTS
     prior: Prior | None = None
     plan: str = ""
-    differentiation: Differentiation = field(default_factory=Differentiation)
+    differentiation: AbstractDifferentiation = field(default_factory=Differentiation)
     topics: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     path: str = ""
     lines: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
@@ -267,19 +267,45 @@ def _prior(item: Item | None) -> Prior | None:
     return Prior(entry["std"].plain(), mean)
 
 
-def _differentiation(item: Item | None) -> Differentiation:
-    entry = {} if item is None else item.mapping("differentiate")
-    kinds = {f.name: type(f.default) for f in fields(Differentiation)}
-    _check_keys(entry, tuple(kinds), "key of differentiate")
+METHODS: Mapping[str, type[Differentiation] | type[Butterworth] | type[Smoother]] = {
+    kind.method: kind for kind in (Differentiation, Butterworth, Smoother)
+}
+"""Ways to differentiate, by the word of problem files."""
+OPTIONS: Mapping[str, Mapping[str, str]] = {
+    name: {f.name: str(f.type) for f in fields(kind) if f.init and f.name != "constants"}
+    for name, kind in METHODS.items()
+}
+"""Options of each way, and the type of each."""
+
+
+def _differentiation(item: Item | None) -> AbstractDifferentiation:
+    entry = dict({} if item is None else item.mapping("differentiate"))
+    word = entry.pop("method", None)
+    method = Differentiation.method if word is None else word.value
+    if word is not None and method not in METHODS:
+        hint = nearest_name(str(method), tuple(METHODS))
+        raise word.error(f"method must be one of {', '.join(METHODS)}, got {method!r}{hint}")
+    options = OPTIONS[method]
+    _check_keys(entry, tuple(options), f"key of differentiate by {method}")
     for key, value in entry.items():
-        if type(value.value) is not kinds[key]:
-            kind = "true or false" if kinds[key] is bool else "a whole number"
-            raise value.error(f"{key} must be {kind}, got {value.plain()!r}")
+        _check_option(key, value, options[key])
     try:
-        return Differentiation(**{key: value.value for key, value in entry.items()})
+        return METHODS[method](**{key: value.value for key, value in entry.items()})
     except DynsysError as error:
         assert item is not None
         raise item.error(str(error)) from None
+
+
+def _check_option(key: str, item: Item, kind: str) -> None:
+    value, is_flag = item.value, isinstance(item.value, bool)
+    if kind == "bool":
+        right, words = is_flag, "true or false"
+    elif kind == "int":
+        right, words = isinstance(value, int) and not is_flag, "a whole number"
+    else:
+        right, words = isinstance(value, (int, float)) and not is_flag, "a number"
+    if not right:
+        raise item.error(f"{key} must be {words}, got {item.plain()!r}")
 
 
 def _topics(item: Item | None) -> Mapping[str, str]:
@@ -303,7 +329,7 @@ def save_problem(problem: ProblemFile, path: PathLike) -> None:
         content["plan"] = problem.plan
     log: dict[str, Any] = {}
     if problem.differentiation != Differentiation():
-        log["differentiate"] = asdict(problem.differentiation)
+        log["differentiate"] = _stated(problem.differentiation)
     if problem.topics:
         log["topics"] = dict(problem.topics)
     if log:
@@ -315,6 +341,15 @@ def save_problem(problem: ProblemFile, path: PathLike) -> None:
             part.write_text(text, encoding="utf-8")
     except OSError as error:
         raise LayoutError(f"{target}: cannot be written: {error}") from None
+
+
+def _stated(method: AbstractDifferentiation) -> dict[str, Any]:
+    """What a problem file says of a method: its name and what is not as it always is."""
+    stated: dict[str, Any] = {"method": method.method}
+    for option in OPTIONS[method.method]:
+        if (value := getattr(method, option)) != getattr(METHODS[method.method](), option):
+            stated[option] = value
+    return stated
 
 
 def _plain(content: object) -> Any:
@@ -336,10 +371,11 @@ def problem_schema(robot: KinematicTree | None = None) -> dict[str, Any]:
     layout = layout_schema(robot)
     layout.pop("$schema")
     strings = {"type": "object", "additionalProperties": {"type": "string"}}
-    differentiate = {
-        f.name: {"type": "boolean" if isinstance(f.default, bool) else "integer"}
-        for f in fields(Differentiation)
-    }
+    differentiate: dict[str, Any] = {"method": {"enum": list(METHODS)}}
+    for options in OPTIONS.values():
+        for option, kind in options.items():
+            words = {"bool": "boolean", "int": "integer"}
+            differentiate[option] = {"type": words.get(kind, "number")}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "dynsys estimation problem",

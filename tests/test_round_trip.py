@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from problems.logs.differentiate import Differentiation
+from problems.logs import Butterworth, Differentiation, Smoother
 from problems.measured.prior import Prior
 from problems.problem_file import ProblemFile, load_problem, save_problem
 from sensors import Layout, catalogue
@@ -75,7 +75,7 @@ def problem_files(draw: st.DrawFn) -> ProblemFile:
         positive,
         st.floats(-10, 10),
     )
-    window = draw(st.sampled_from([5, 7, 11]))
+    methods = [Differentiation(window=0.05), Butterworth(5.0), Smoother(readings=True)]
     return ProblemFile(
         robot="synthetic:chain:3",
         layout={
@@ -86,7 +86,7 @@ def problem_files(draw: st.DrawFn) -> ProblemFile:
         outputs=draw(st.sampled_from([("torque",), ("std.torque", "external_wrench.link_3")])),
         prior=draw(st.none() | prior),
         plan=draw(st.sampled_from(["", "arm.plan.json", "plans/arm.json"])),
-        differentiation=Differentiation(window=window),
+        differentiation=draw(st.sampled_from(methods)),
         topics=draw(st.dictionaries(names, names, max_size=3)),
     )
 

@@ -120,7 +120,7 @@ def problem_text() -> bytes:
         "layout": yaml.safe_load(LAYOUT),
         "outputs": ["torque", "std.torque", "acceleration.link_3", "chi_square", "residual.ft"],
         "prior": {"std": {"external_wrench": 100, "qdd": {"link_1": 3}}, "mean": {"qdd": 0.0}},
-        "log": {"differentiate": {"window": 21, "order": 3}, "topics": {"hand_imu": "/imu"}},
+        "log": {"differentiate": {"window": 0.1, "order": 3}, "topics": {"hand_imu": "/imu"}},
     }
     return yaml.safe_dump(content, sort_keys=False).encode()
 

@@ -546,7 +546,7 @@ def _problem_cases() -> dict[str, Maker]:
         + b"layout: 'catalogue:../../../etc/passwd'\n",
         "layout /dev/zero": good.split(b"layout:")[0] + b"layout: /dev/zero\n",
         "layout itself": good.split(b"layout:")[0] + b"layout: case.yaml\n",
-        "window of a billion": good.replace(b"window: 21", b"window: 1000000001"),
+        "window of a billion": good.replace(b"window: 0.1", b"window: 1000000001"),
         "order of a billion": good.replace(b"order: 3", b"order: 1000000000"),
         "prior nan": good.replace(b"external_wrench: 100", b"external_wrench: .nan"),
         "prior text": good.replace(b"external_wrench: 100", b"external_wrench: abc"),

@@ -131,7 +131,7 @@ def _check_cache(path: Path) -> None:
 def _check_log(path: Path) -> None:
     """Read a log a stretch at a time, then run a job on it: a whole output or none."""
     with open_log(path) as log:
-        reader = SampleReader(layout(), log, Differentiation(5, 2), allow_missing=True)
+        reader = SampleReader(layout(), log, Differentiation(0.04, 2), allow_missing=True)
         for start in range(0, min(log.n_samples, 200), 7):
             reader.read(start, min(start + 7, log.n_samples))
     _check_job(path)
@@ -143,7 +143,7 @@ def _check_job(path: Path) -> None:
         text = {
             "robot": "synthetic:chain:3",
             "layout": yaml.safe_load(LAYOUT),
-            "log": {"differentiate": {"window": 5, "order": 2}},
+            "log": {"differentiate": {"window": 0.04, "order": 2}},
         }
         problem.write_text(yaml.safe_dump(text))
         job = SolveJob(str(problem), str(path), str(output), ("torque",), 8, True)
@@ -181,7 +181,7 @@ def _check_bag(path: Path) -> None:
         shutil.copyfile(path, bag / "bag.db3")
         (bag / "metadata.yaml").write_text(_METADATA)
         with open_log(bag, spool=Path(folder) / "spool") as log:
-            reader = SampleReader(layout(), log, Differentiation(5, 2), allow_missing=True)
+            reader = SampleReader(layout(), log, Differentiation(0.04, 2), allow_missing=True)
             reader.read(0, min(log.n_samples, 5))
 
 

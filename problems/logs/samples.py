@@ -22,7 +22,11 @@ from dynsys.errors import LogError, nearest_name
 from dynsys.model.joints import Free, Planar, Spherical
 from dynsys.model.tree import KinematicTree
 from dynsys.types import Array
-from problems.logs.differentiate import Differentiation, local_fit
+from problems.logs.differentiate import (
+    AbstractDifferentiation,
+    Differentiation,
+    sampling_period,
+)
 from problems.logs.source import (
     AbstractLog,
     Source,
@@ -35,16 +39,23 @@ from sensors import AbstractSensor, JointAcceleration, JointTorque, Layout
 
 __all__ = ["SampleReader", "Samples", "continuous_quaternions", "rates", "unit_quaternions"]
 
+MOST_TUNED = 20_000
+"""Samples at the start of a log on which a method finds its constants."""
+
 
 @final
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """A stretch of a log: time (N,), q (N, nq), qd (N, nv) and y (N, rows); NaN is missing."""
+    """A stretch of a log: time (N,), q (N, nq), qd (N, nv) and y (N, rows); NaN is missing.
+
+    ``qdd`` (N, nv) is there if the reader was asked for accelerations.
+    """
 
     time: Array
     q: Array
     qd: Array
     y: Array
+    qdd: Array | None = None
 
 
 @final
@@ -59,7 +70,9 @@ class SampleReader:
 
     Parameters
     ----------
+    method : how; it may also smooth what is logged, and filter the readings.
     allow_missing : True lets sensors go without data (NaN) that the log knows nothing of.
+    accelerations : True makes those of all joints, whether or not a sensor wants them.
 
     Raises
     ------
@@ -69,16 +82,18 @@ class SampleReader:
 
     layout: Layout
     log: AbstractLog
-    method: Differentiation = field(default_factory=Differentiation)
+    method: AbstractDifferentiation = field(default_factory=Differentiation)
     allow_missing: bool = False
+    accelerations: bool = False
 
     def __post_init__(self) -> None:
         for part in (self._positions, self._velocities, self._readings):
             assert part is not None
-        if self.derived and "time" not in self.log.widths:
+        if self._filtered and "time" not in self.log.widths:
+            made = f"{self.derived[0]} must be" if self.derived else "the motion is to be"
             raise LogError(
-                f"{self.log.path}: {self.derived[0]} must be made by differentiation, which"
-                " needs 'time' (s); add it"
+                f"{self.log.path}: {made} made by differentiation, which needs 'time' (s); add"
+                " it"
             )
 
     @property
@@ -186,7 +201,8 @@ class SampleReader:
         """What is made by differentiation, in words."""
         names = self.robot.joint_names
         speeds = [i for i in self._positions if i not in self._velocities]
-        turns = set(self._wanted_accelerations.values()) - set(self._accelerations)
+        wanted = self._positions if self.accelerations else self._wanted_accelerations.values()
+        turns = set(wanted) - set(self._accelerations)
         return (
             *(f"velocity of joint {names[i]!r}" for i in speeds),
             *(f"acceleration of joint {names[i]!r}" for i in sorted(turns)),
@@ -200,22 +216,80 @@ class SampleReader:
             s.name for s in self.layout if s.name not in have and s.constant(1) is None
         )
 
+    # ---- the method on this log ----------------------------------------------------------
+
+    @property
+    def _filtered(self) -> bool:
+        """True if samples depend on their neighbours."""
+        return bool(self.derived) or self.method.smooth or self.method.readings
+
+    @cached_property
+    def _start(self) -> tuple[Array, dict[str, Array]]:
+        """Times and content of the first samples, on which methods find their constants."""
+        content = self.log.read(self._names, 0, min(self.log.n_samples, MOST_TUNED))
+        return content["time"][:, 0], content
+
+    @cached_property
+    def _period(self) -> float:
+        """Median time between samples, s."""
+        return sampling_period(self._start[0])
+
+    @cached_property
+    def _tuned(self) -> dict[str, AbstractDifferentiation]:
+        """The method for positions, logged velocities and readings, its constants found."""
+        time, content = self._start
+        found = {}
+        for what in ("q", "qd", "y"):
+            if (x := self._columns(what, content)).shape[1] and (
+                what != "y" or self.method.readings
+            ):
+                x = continuous_quaternions(self.robot, x) if what == "q" else x
+                found[what] = self.method.tuned(time, x)
+        return found
+
+    @cached_property
+    def _reach(self) -> int:
+        """Samples on either side that those of a stretch depend on."""
+        return max(method.reach(self._period) for method in self._tuned.values())
+
+    def _fit(self, what: str, time: Array, x: Array, ends: tuple[slice, bool, bool]) -> Array:
+        try:
+            return self._tuned[what].fit(time, x, *ends, self._period)
+        except LogError as error:
+            raise LogError(f"{self.log.path}: {error}") from None
+
+    def _columns(self, what: str, content: dict[str, Array]) -> Array:
+        """All positions, logged velocities, or readings, side by side."""
+        if what == "q":
+            q = np.zeros((len(next(iter(content.values()))), self.robot.nq))
+            for i, source in self._positions.items():
+                q[:, self.robot.q_slices()[i]] = _rows(content, source)
+            return q
+        sources = self._velocities if what == "qd" else self._readings
+        parts = [_rows(content, source) for source in sources.values()]
+        return np.hstack(parts) if parts else np.zeros((len(content["time"]), 0))
+
     # ---- reading -------------------------------------------------------------------------
 
     def read(self, start: int, stop: int) -> Samples:
         """Samples start : stop."""
-        halo = self.method.window if self.derived else 1  # one: time must ascend across
+        halo = self._reach if self._filtered else 1  # one: time must ascend across
         first, last = max(start - halo, 0), min(stop + halo, self.log.n_samples)
         content = self.log.read(self._names, first, last)
         time: Array = np.arange(first, last, dtype=np.float64)
         if "time" in content:
             time = content["time"][:, 0]
             check_time(time, lambda k: f"{self.log.path}, sample {first + k}")
-        wanted = slice(start - first, stop - first)
-        q, qd, qdd = self._motion(content, time, wanted, first == 0, last == self.log.n_samples)
+        ends = (slice(start - first, stop - first), first == 0, last == self.log.n_samples)
+        q, qd, qdd = self._motion(content, time, *ends)
         y = np.broadcast_to(self.layout.constants, (stop - start, self.layout.size)).copy()
-        for name, source in self._readings.items():
-            y[:, self.layout.slice(name)] = _rows(content, source)[wanted]
+        if self._readings:
+            places = [np.arange(self.layout.size)[self.layout.slice(k)] for k in self._readings]
+            readings = self._columns("y", content)
+            if self.method.readings:
+                y[:, np.concatenate(places)] = self._fit("y", time, readings, ends)[0]
+            else:
+                y[:, np.concatenate(places)] = readings[ends[0]]
         for name, joint in self._wanted_accelerations.items():
             sensor = self.layout[name]
             assert isinstance(sensor, JointAcceleration)
@@ -229,16 +303,13 @@ class SampleReader:
                 f"{self.log.path}, sample {start + k}: {self.layout.labels[row]!r} is infinite;"
                 " make it NaN where there is no reading"
             )
-        return Samples(time[wanted], q, qd, y)
+        return Samples(time[ends[0]], q, qd, y, qdd if self.accelerations else None)
 
     @cached_property
     def _names(self) -> list[str]:
         names = {"time": None} if "time" in self.log.widths else {}
-        accelerations = {
-            i: s
-            for i, s in self._accelerations.items()
-            if i in self._wanted_accelerations.values()
-        }
+        wanted = self._positions if self.accelerations else self._wanted_accelerations.values()
+        accelerations = {i: s for i, s in self._accelerations.items() if i in wanted}
         for sources in (self._positions, self._velocities, accelerations, self._readings):
             for source in sources.values():
                 names |= dict.fromkeys(source.names)
@@ -252,25 +323,30 @@ class SampleReader:
         at_start: bool,
         at_end: bool,
     ) -> tuple[Array, Array, Array]:
-        robot = self.robot
-        q = np.zeros((len(time), robot.nq))
-        for i, source in self._positions.items():
-            q[:, robot.q_slices()[i]] = _rows(content, source)
-        logged = np.full((len(time), robot.nv), np.nan)
-        for i, source in self._velocities.items():
-            logged[:, robot.v_slices()[i]] = _rows(content, source)
-        if not self.derived:
-            q, qd = unit_quaternions(robot, q[wanted]), logged[wanted]
-            qdd = np.full_like(qd, np.nan)
+        robot, smooth = self.robot, self.method.smooth
+        q, speeds = self._columns("q", content), self._columns("qd", content)
+        ends = (wanted, at_start, at_end)
+        if not (self.derived or smooth):
+            q, speeds = unit_quaternions(robot, q[wanted]), speeds[wanted]
+            qd, qdd = np.full((2, len(q), robot.nv), np.nan)
+            slopes = np.full_like(speeds, np.nan)
         else:
-            ends = (wanted, at_start, at_end)
-            fit = local_fit(self.method, time, continuous_quaternions(robot, q), *ends)
-            fitted_q, qd, qdd = rates(robot, *fit)
-            q = fitted_q if self.method.smooth else unit_quaternions(robot, q[wanted])
-            slopes = local_fit(self.method, time, logged, *ends)[1]
-            for i in self._velocities:
-                place = robot.v_slices()[i]
-                qd[:, place], qdd[:, place] = logged[wanted, place], slopes[:, place]
+            whole = continuous_quaternions(robot, q)
+            fitted, qd, qdd = rates(robot, *self._fit("q", time, whole, ends))
+            q = (
+                _signed_as(robot, fitted, q[wanted])
+                if smooth
+                else unit_quaternions(robot, q[wanted])
+            )
+            if self._velocities:
+                values, slopes, _ = self._fit("qd", time, speeds, ends)
+                speeds = values if smooth else speeds[wanted]
+        place = 0
+        for i in self._velocities:
+            freedoms = robot.v_slices()[i]
+            part = slice(place, place + freedoms.stop - freedoms.start)
+            qd[:, freedoms], qdd[:, freedoms] = speeds[:, part], slopes[:, part]
+            place = part.stop
         for i, source in self._accelerations.items():
             if all(name in content for name in source.names):
                 qdd[:, robot.v_slices()[i]] = _rows(content, source)[wanted]
@@ -323,6 +399,15 @@ def continuous_quaternions(robot: KinematicTree, q: Array) -> Array:
         u = q[:, where]
         flips = np.einsum("ij,ij->i", u[1:], u[:-1]) < 0
         out[1:, where] *= np.where(np.cumsum(flips) % 2, -1.0, 1.0)[:, None]
+    return out
+
+
+def _signed_as(robot: KinematicTree, q: Array, logged: Array) -> Array:
+    """q (N, nq), each quaternion u or -u, whichever is the one that was logged."""
+    out = q.copy()
+    for where in robot.quaternion_slices:
+        opposite = np.einsum("ij,ij->i", q[:, where], logged[:, where]) < 0
+        out[:, where] *= np.where(opposite, -1.0, 1.0)[:, None]
     return out
 
 

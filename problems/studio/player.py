@@ -9,7 +9,7 @@ from dynsys.errors import RefusedError
 from problems.estimation.estimate import Estimate
 from problems.estimation.estimation import Estimation
 from problems.estimation.factors import general_backend
-from problems.logs import Differentiation, SampleReader, Samples, open_log
+from problems.logs import AbstractDifferentiation, SampleReader, Samples, open_log
 from problems.measured.prior import Prior
 from sensors.layout import Layout
 
@@ -26,7 +26,7 @@ class Player:
     method : how velocities and accelerations that are not logged are made.
     """
 
-    def __init__(self, path: Path, method: Differentiation) -> None:
+    def __init__(self, path: Path, method: AbstractDifferentiation) -> None:
         self.log = open_log(path)
         self.method = method
         self.name = path.name

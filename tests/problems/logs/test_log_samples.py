@@ -11,7 +11,7 @@ import dynsys
 import sensors
 from problems.logs import Differentiation, SampleReader, open_log
 from problems.logs.align import Stream
-from problems.logs.differentiate import local_fit
+from problems.logs.differentiate import sampling_period
 from problems.logs.simulate import Trajectory
 from problems.problem_file import load_problem
 
@@ -50,8 +50,8 @@ def test_local_polynomials_are_exact_on_polynomials_with_jitter(causal: bool) ->
     rng = np.random.default_rng(0)
     t = np.cumsum(rng.uniform(0.5e-3, 1.5e-3, size=60))
     x = np.stack([t**3, 2 - t + 5 * t**2], axis=1)
-    method = Differentiation(window=11, order=3, causal=causal)
-    value, first, second = local_fit(method, t, x, slice(0, 60), True, True)
+    method = Differentiation(window=0.01, order=3, causal=causal)
+    value, first, second = method.fit(t, x, slice(0, 60), True, True, sampling_period(t))
     np.testing.assert_allclose(value, x, atol=1e-12)
     np.testing.assert_allclose(first, np.stack([3 * t**2, 10 * t - 1], axis=1), atol=1e-9)
     np.testing.assert_allclose(second, np.stack([6 * t, 10 + 0 * t], axis=1), atol=1e-5)
@@ -62,9 +62,9 @@ def test_causal_derivatives_do_not_look_ahead() -> None:
     x = np.sin(20 * t)[:, None]
     changed = x.copy()
     changed[40:] += 1.0
-    method = Differentiation(window=9, order=2, causal=True)
-    a = local_fit(method, t, x, slice(10, 40), True, True)[1]
-    b = local_fit(method, t, changed, slice(10, 40), True, True)[1]
+    method = Differentiation(window=0.008, order=2, causal=True)
+    a = method.fit(t, x, slice(10, 40), True, True, 1e-3)[1]
+    b = method.fit(t, changed, slice(10, 40), True, True, 1e-3)[1]
     np.testing.assert_array_equal(a, b)
 
 
@@ -80,7 +80,7 @@ def test_missing_velocities_and_accelerations_are_made(problem_file: Path) -> No
     layout = sensors.Layout(given.tree, sensors.all_joint_accelerations(given.tree))
     np.savez(path, time=time_, q=flipped)
     with open_log(path) as log:
-        reader = SampleReader(layout, log, Differentiation(window=9, order=4))
+        reader = SampleReader(layout, log, Differentiation(window=0.008, order=4))
         whole, parts = (
             reader.read(0, 1000),
             [reader.read(k, k + 250) for k in (0, 250, 500, 750)],
@@ -93,6 +93,6 @@ def test_missing_velocities_and_accelerations_are_made(problem_file: Path) -> No
         np.testing.assert_array_equal(joined, getattr(whole, name))
     np.savez(path, time=time_, q=q, qd=qd)
     with open_log(path) as log:
-        logged = SampleReader(layout, log, Differentiation(window=9, order=4)).read(0, 1000)
+        logged = SampleReader(layout, log, Differentiation(window=0.008, order=4)).read(0, 1000)
     np.testing.assert_array_equal(logged.qd, qd)
     np.testing.assert_allclose(logged.y, qdd, atol=1e-5)
