@@ -51,6 +51,7 @@ __all__ = [
     "Prismatic",
     "Revolute",
     "Spherical",
+    "between",
     "random_quaternion",
 ]
 
@@ -88,22 +89,31 @@ class AbstractJoint(ABC):
         """Position (nq,) at which child and joint frame coincide."""
         return np.zeros(self.nq)
 
+    @property
     @abstractmethod
+    def reach(self) -> Array:
+        """Random positions without limits lie within + or - this: pi, or 1 m.
+
+        One number for each position but the quaternion, if there is one, which is last.
+        """
+
     def random(self, rng: np.random.Generator, lower: Array, upper: Array) -> Array:
-        """Random position (nq,) between the limits; within +-pi or +-1 where there are none."""
+        """Random position (nq,) between the limits; within the reach where there are none."""
+        q, n = np.empty(self.nq), len(self.reach)
+        q[:n] = rng.uniform(*between(lower[:n], upper[:n], self.reach))
+        if n < self.nq:
+            q[n:] = random_quaternion(rng)
+        return q
 
     def integrate(self, q: Array, v: Array, dt: float) -> Array:
         """Position (nq,) after moving at constant velocity v (nv,) for time dt."""
         return q + v * dt
 
 
-def _uniform(
-    rng: np.random.Generator, lower: Array, upper: Array, reach: float | Array
-) -> Array:
-    """Random numbers between the limits; within +-``reach`` where there are none."""
+def between(lower: Array, upper: Array, reach: Array) -> tuple[Array, Array]:
+    """Least and largest random positions: the limits, + or - ``reach`` where there are none."""
     low = np.where(np.isfinite(lower), lower, -reach)
-    high = np.where(np.isfinite(upper), upper, reach)
-    return rng.uniform(low, np.maximum(low, high))
+    return low, np.maximum(low, np.where(np.isfinite(upper), upper, reach))
 
 
 # ---- joints about or along one axis ------------------------------------------------------
@@ -161,8 +171,9 @@ class _AxisJoint(AbstractJoint):
         a_cross = np.array([[0, a[2], a[1]], [a[2], 0, a[0]], [a[1], a[0], 0]])
         return (np.eye(3) + np.outer(a, a) + a_cross) > 0, (self.S[3:] != 0).any(axis=1)
 
-    def random(self, rng: np.random.Generator, lower: Array, upper: Array) -> Array:
-        return _uniform(rng, lower, upper, np.where(self.S[:3].any(axis=0), np.pi, 1.0))
+    @cached_property
+    def reach(self) -> Array:
+        return np.where(self.S[:3].any(axis=0), np.pi, 1.0)
 
 
 @final
@@ -265,8 +276,9 @@ class Spherical(AbstractJoint, kind="spherical", nq=4, nv=3):
     def neutral(self) -> Array:
         return np.array([0.0, 0.0, 0.0, 1.0])
 
-    def random(self, rng: np.random.Generator, lower: Array, upper: Array) -> Array:
-        return random_quaternion(rng)
+    @property
+    def reach(self) -> Array:
+        return np.zeros(0)
 
     def integrate(self, q: Array, v: Array, dt: float) -> Array:
         return quaternion_step(q, v * dt)
@@ -290,9 +302,9 @@ class Free(AbstractJoint, kind="free", nq=7, nv=6):
     def neutral(self) -> Array:
         return np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
 
-    def random(self, rng: np.random.Generator, lower: Array, upper: Array) -> Array:
-        position = _uniform(rng, lower[:3], upper[:3], 1.0)
-        return np.concatenate([position, random_quaternion(rng)])
+    @property
+    def reach(self) -> Array:
+        return np.ones(3)
 
     def integrate(self, q: Array, v: Array, dt: float) -> Array:
         step, turn = v[3:] * dt, v[:3] * dt
@@ -346,5 +358,6 @@ class Fixed(AbstractJoint, kind="fixed", nq=0, nv=0):
     def pattern(self) -> tuple[BoolArray, BoolArray]:
         return np.eye(3, dtype=bool), np.zeros(3, dtype=bool)
 
-    def random(self, rng: np.random.Generator, lower: Array, upper: Array) -> Array:
+    @property
+    def reach(self) -> Array:
         return np.zeros(0)

@@ -26,7 +26,7 @@ from dynsys.model.body import (
     check_tree,
     read_only,
 )
-from dynsys.model.joints import AbstractJoint, Free, Spherical
+from dynsys.model.joints import AbstractJoint, Free, Spherical, between, random_quaternion
 from dynsys.model.parameters import (
     FRICTION,
     SMOOTHING,
@@ -357,13 +357,23 @@ class KinematicTree:
 
     def random_configuration(self, seed: int | np.random.Generator | None = None) -> Array:
         """Random q (nq,) within the joint limits; +-pi and +-1 m where there are none."""
-        rng, (lower, upper) = np.random.default_rng(seed), self.position_limits
-        return np.concatenate(
-            [
-                body.joint.random(rng, lower[q], upper[q])
-                for body, q, _ in self._leading.values()
-            ]
-        )
+        rng, (low, high) = np.random.default_rng(seed), self._random_range
+        q, start = np.empty(self.nq), 0
+        for where in self.quaternion_slices:
+            q[start : where.start] = rng.uniform(
+                low[start : where.start], high[start : where.start]
+            )
+            q[where], start = random_quaternion(rng), where.stop
+        q[start:] = rng.uniform(low[start:], high[start:])
+        return q
+
+    @cached_property
+    def _random_range(self) -> tuple[Array, Array]:
+        """Least and largest random positions (nq,); any numbers for quaternions."""
+        reach = np.ones(self.nq)
+        for body, q, _ in self._leading.values():
+            reach[q.start : q.start + len(body.joint.reach)] = body.joint.reach
+        return between(*self.position_limits, reach)
 
     def integrate(self, q: ArrayLike, v: ArrayLike, dt: float) -> Array:
         """Return q (nq,) after moving at constant velocity v (nv,) for time dt."""
