@@ -21,6 +21,9 @@ from dynsys.types import ScalarArray
 
 __all__ = ["Graph", "Scalar"]
 
+ADD, MUL, DIV = Op.ADD, Op.MUL, Op.DIV
+"""Looked up once: an enumeration takes its time."""
+
 
 @final
 class Graph:
@@ -80,12 +83,13 @@ class Graph:
             return 0
         if abs(a) > abs(b):
             a, b = b, a
-        va, vb = self._value.get(abs(a)), self._value.get(abs(b))
+        va = self._value.get(abs(a))
+        vb = None if va is None else self._value.get(abs(b))
         if va is not None and vb is not None:
             return self.constant((va if a > 0 else -va) + (vb if b > 0 else -vb))
         if a < 0:
-            return -self._node(Op.ADD, -a, -b)
-        return self._node(Op.ADD, a, b)
+            return -self._node(ADD, -a, -b)
+        return self._node(ADD, a, b)
 
     def subtract(self, a: int, b: int) -> int:
         """A - b."""
@@ -101,10 +105,11 @@ class Graph:
             return sign * b
         if b == self.one:
             return sign * a
-        va, vb = self._value.get(a), self._value.get(b)
+        va = self._value.get(a)
+        vb = None if va is None else self._value.get(b)
         if va is not None and vb is not None:
             return sign * self.constant(va * vb)
-        return sign * self._node(Op.MUL, min(a, b), max(a, b))
+        return sign * self._node(MUL, min(a, b), max(a, b))
 
     def div(self, a: int, b: int) -> int:
         """A / b."""
@@ -121,7 +126,7 @@ class Graph:
         vb = self._value.get(b)
         if vb is not None:
             return sign * self.mul(a, self.constant(1 / vb))
-        return sign * self._node(Op.DIV, a, b)
+        return sign * self._node(DIV, a, b)
 
     def unary(self, op: Op, a: int) -> int:
         """Sine, cosine, square root or absolute value of a."""
@@ -143,11 +148,11 @@ class Graph:
 
     def operation(self, op: int, left: int, right: int) -> int:
         """Any operation; ``right`` counts for those of two operands."""
-        if op == Op.ADD:
+        if op == ADD:
             return self.add(left, right)
-        if op == Op.MUL:
+        if op == MUL:
             return self.mul(left, right)
-        if op == Op.DIV:
+        if op == DIV:
             return self.div(left, right)
         if op in UNARY:
             return self.unary(Op(op), left)

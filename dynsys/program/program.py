@@ -103,6 +103,7 @@ class Program:
         """
         x = np.moveaxis(np.asarray(inputs), -1, 0)
         values: list[Any] = []
+        constant, given, of_one = Op.CONSTANT, Op.INPUT, frozenset(UNARY)
 
         def get(ref: int) -> Any:
             return values[ref - 1] if ref > 0 else -values[-ref - 1]
@@ -110,11 +111,11 @@ class Program:
         for op, left, right in zip(
             self.op.tolist(), self.left.tolist(), self.right.tolist(), strict=True
         ):
-            if op == Op.CONSTANT:
+            if op == constant:
                 values.append(np.full(x.shape[1:], self.constants[left], dtype=x.dtype))
-            elif op == Op.INPUT:
+            elif op == given:
                 values.append(x[left])
-            elif op in UNARY:
+            elif op in of_one:
                 values.append(UFUNC[op](get(left)))
             else:
                 values.append(UFUNC[op](get(left), get(right)))
@@ -201,13 +202,14 @@ def side_by_side(first: Program, second: Program) -> Program:
 def node_depths(program: Program) -> IntArray:
     """Longest way (n_nodes,) from a leaf to each node; 0 for inputs and constants."""
     depth = [0] * (program.n_nodes + 1)
+    of_one, of_two = frozenset(UNARY), frozenset(BINARY)
     for k, (op, left, right) in enumerate(
         zip(program.op.tolist(), program.left.tolist(), program.right.tolist(), strict=True), 1
     ):
-        if op in UNARY:
-            depth[k] = depth[abs(left)] + 1
-        elif op in BINARY:
+        if op in of_two:
             depth[k] = max(depth[abs(left)], depth[abs(right)]) + 1
+        elif op in of_one:
+            depth[k] = depth[abs(left)] + 1
     return np.array(depth[1:], dtype=np.intp)
 
 

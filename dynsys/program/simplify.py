@@ -24,19 +24,25 @@ __all__ = ["simplify"]
 EQUAL = np.longdouble(2.0) ** -56
 CANCELLED = np.longdouble(2.0) ** -57
 
+LONG, FEW = 20_000, 0.01
+
 Extended = NDArray[np.longdouble]
 
 
 def simplify(program: Program, samples: Extended, passes: int = 3) -> Program:
     """Repeat value numbering until the program stops shrinking (at most ``passes`` times).
 
-    ``samples`` (n_states, n_inputs) are random admissible inputs, about a dozen.
+    ``samples`` (n_states, n_inputs) are random admissible inputs, about a dozen. Of a long
+    program the last few nodes are not worth another pass.
     """
     for _ in range(passes):
         smaller = _value_number(program, samples)
-        if smaller.n_nodes >= program.n_nodes:
+        removed = program.n_nodes - smaller.n_nodes
+        if removed <= 0:
             return program
         program = smaller
+        if program.n_nodes > LONG and removed < FEW * program.n_nodes:
+            return program
     return program
 
 
@@ -45,7 +51,7 @@ def _value_number(program: Program, samples: Extended) -> Program:
     values = evaluate_nodes(program, samples)
     representative, sign = _classes(program, values)
     constant = _constant_value(program, values)
-    graph = Graph()
+    graph, is_input, is_constant = Graph(), Op.INPUT, Op.CONSTANT
     inputs = [scalar.ref for scalar in graph.inputs(program.n_inputs)]
     refs: list[int] = [0] * program.n_nodes
 
@@ -62,9 +68,9 @@ def _value_number(program: Program, samples: Extended) -> Program:
             strict=True,
         )
     ):
-        if op == Op.INPUT:
+        if op == is_input:
             refs[k] = inputs[left]
-        elif op == Op.CONSTANT:
+        elif op == is_constant:
             refs[k] = graph.constant(program.constants[left])
         elif (value := constant.get(k)) is not None:
             refs[k] = graph.constant(value)

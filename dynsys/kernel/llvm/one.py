@@ -20,6 +20,10 @@ _Value: TypeAlias = tuple[str, int]
 """Name and sign. Negation is never an instruction where a user can absorb it: sums become
 differences, and the sign of a product moves to its user."""
 
+ADD, CONSTANT, SIN = Op.ADD, Op.CONSTANT, Op.SIN
+PRODUCTS: dict[int, str] = {Op.MUL: "fmul", Op.DIV: "fdiv"}
+"""Looked up once: an enumeration takes its time."""
+
 _RELOAD_DISTANCE = 40
 """A value in memory is loaded again when it was last used this many operations ago: cheaper
 than a register that is spilled in between."""
@@ -250,9 +254,9 @@ class _Writer:
         if known is not None:
             return known[0], sign * known[1]
         op, left = self.s.op[k], self.s.left[k]
-        if op == Op.CONSTANT:
+        if op == CONSTANT:
             return self.t.constant(self.s.constants[left]), sign
-        if op == Op.SIN and left < 0:
+        if op == SIN and left < 0:
             sign = -sign
         return self._from_memory(k), sign
 
@@ -280,11 +284,11 @@ class _Writer:
         """Append node k."""
         self.clock += 1
         op, left, right = self.s.op[k], self.s.left[k], self.s.right[k]
-        if op == Op.ADD:
+        if op == ADD:
             self.value[k] = self._add(left, right)
-        elif op in (Op.MUL, Op.DIV):
+        elif op in PRODUCTS:
             (a, sa), (b, sb) = self.get(left), self.get(right)
-            word = "fmul" if op == Op.MUL else "fdiv"
+            word = PRODUCTS[op]
             self.value[k] = self.lines.let(f"{word} contract {self.t} {a}, {b}"), sa * sb
         elif op in (Op.MIN, Op.MAX):
             self.value[k] = self._extremum(op, left, right)
