@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 from dynsys.errors import LayoutError, LayoutWarning, nearest_name
 from dynsys.model.tree import KinematicTree
@@ -16,6 +17,25 @@ __all__ = [
     "all_joint_torques",
     "zero_external_wrench_except",
 ]
+
+
+Deviations: TypeAlias = float | Sequence[float] | Mapping[str, float] | None
+"""One standard deviation for all, one per row, or one per joint or body by name."""
+
+
+def _deviation(
+    std: Deviations, name: str, others: Sequence[str]
+) -> float | Sequence[float] | None:
+    """Standard deviation of the sensor at a joint or body; LayoutError if it is left out."""
+    if not isinstance(std, Mapping):
+        return std
+    for given in std:
+        if given not in others:
+            hint = nearest_name(str(given), others)
+            raise LayoutError(f"std names {given!r}, which has no sensor in this group{hint}")
+    if name not in std:
+        raise LayoutError(f"std is given by name, but not for {name!r}; add it, or exclude it")
+    return std[name]
 
 
 def _own_joints(robot: KinematicTree, excluded: str | Sequence[str]) -> list[str]:
@@ -45,7 +65,7 @@ def _free_joints(robot: KinematicTree) -> set[str]:
 def all_joint_accelerations(
     robot: KinematicTree,
     *,
-    std: float | Sequence[float] | None = None,
+    std: Deviations = None,
     exclude: str | Sequence[str] = (),
     free: bool | None = None,
 ) -> list[JointAcceleration]:
@@ -71,26 +91,30 @@ def all_joint_accelerations(
         )
     names = [name for name in names if free is not False or name not in loose]
     return [
-        JointAcceleration(sensor_name(name, "acceleration"), name, std=std) for name in names
+        JointAcceleration(
+            sensor_name(name, "acceleration"), name, std=_deviation(std, name, names)
+        )
+        for name in names
     ]
 
 
 def all_joint_torques(
     robot: KinematicTree,
     *,
-    std: float | Sequence[float] | None = None,
+    std: Deviations = None,
     exclude: str | Sequence[str] = (),
 ) -> list[JointTorque]:
     """One sensor ``JOINT/torque`` per joint.
 
     A free joint (the floating base) has no drive: its torque is stated to be zero, exactly.
     """
-    free = _free_joints(robot)
+    free, names = _free_joints(robot), _own_joints(robot, exclude)
+    driven = [name for name in names if name not in free]
     return [
         JointTorque(sensor_name(name, "torque"), name, value=0.0)
         if name in free
-        else JointTorque(sensor_name(name, "torque"), name, std=std)
-        for name in _own_joints(robot, exclude)
+        else JointTorque(sensor_name(name, "torque"), name, std=_deviation(std, name, driven))
+        for name in names
     ]
 
 
@@ -98,7 +122,7 @@ def zero_external_wrench_except(
     robot: KinematicTree,
     touched: str | Sequence[str] = (),
     *,
-    std: float | Sequence[float] | None = None,
+    std: Deviations = None,
 ) -> list[ExternalWrench]:
     """One sensor ``BODY/no_contact`` per body that holds none of the frames ``touched``."""
     names = _names(touched)
@@ -107,8 +131,10 @@ def zero_external_wrench_except(
             hint = nearest_name(name, tuple(robot.frames))
             raise LayoutError(f"robot {robot.name!r} has no body or frame {name!r}{hint}")
     bodies = {robot.frame(name).body for name in names}
+    free = [name for i, name in enumerate(robot.body_names) if i not in bodies]
     return [
-        ExternalWrench(sensor_name(name, "no_contact"), name, value=0.0, std=std)
-        for i, name in enumerate(robot.body_names)
-        if i not in bodies
+        ExternalWrench(
+            sensor_name(name, "no_contact"), name, value=0.0, std=_deviation(std, name, free)
+        )
+        for name in free
     ]

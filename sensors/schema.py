@@ -14,7 +14,7 @@ from sensors.sensor import AbstractSensor, sensor_kinds
 __all__ = ["layout_schema", "layout_schema_text"]
 
 _OPTIONS: dict[str, Any] = {
-    "std": {"anyOf": [{"type": "number"}, {"type": "array"}]},
+    "std": {"anyOf": [{"type": "number"}, {"type": "array"}, {"type": "object"}]},
     "free": {"type": "boolean"},
 }
 """Options of shorthands beside their lists of names."""

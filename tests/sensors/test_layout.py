@@ -378,3 +378,14 @@ def test_estimates_go_without_masked_readings_and_refuse_masked_states() -> None
         problem.solve(wrong, q, y)
     with pytest.raises(StateError):
         problem.solve_batch(wrong[None], q[None], y[None])
+
+
+def test_groups_take_a_deviation_per_joint() -> None:
+    robot = synthetic.chain(2)
+    first, second = robot.joint_names
+    group = all_joint_torques(robot, std={first: 0.1, second: 0.3})
+    assert [sensor.std for sensor in group] == [0.1, 0.3]
+    with pytest.raises(LayoutError, match=f"but not for '{second}'; add it, or exclude it"):
+        all_joint_accelerations(robot, std={first: 0.1})
+    with pytest.raises(LayoutError, match="'link_9', which has no sensor in this group"):
+        zero_external_wrench_except(robot, std={"link_9": 0.1})
