@@ -32,7 +32,7 @@ from dynsys.resumable import replacing, run_open
 from dynsys.types import Array
 from problems.estimation.compiled import COMPILED_FROM, EstimatorOutputs
 from problems.estimation.estimation import Estimation
-from problems.logs.files import Group, check_output, open_log, write_log
+from problems.logs.files import Group, check_output, write_log
 from problems.logs.outputs import Output, needed, parse_outputs, rows_of, uncertain
 from problems.logs.samples import SampleReader
 from problems.logs.simulate import Simulation, Trajectory
@@ -107,6 +107,7 @@ class SolveJob:
             "outputs": [output.group.name for output in opened.outputs],
             "differentiation": repr(opened.reader.method),
             "topics": dict(problem.topics),
+            "columns": repr(problem.columns),
             "allow_missing": self.allow_missing,
             "chunk": self.chunk,
             "log": _identity(Path(self.log)),
@@ -165,7 +166,7 @@ def _opened(job: SolveJob) -> _Opened:
     """What a job needs, opened once per process."""
     problem = load_problem(job.problem).with_plan(job.plan)
     outputs = parse_outputs(problem.estimation, job.outputs or problem.outputs)
-    log = open_log(job.log, topics=problem.topics, spool=job._spool)
+    log = problem.open_log(job.log, job._spool)
     reader = SampleReader(problem.sensors, log, problem.differentiation, job.allow_missing)
     estimation, way = _solver(problem.planned, outputs, reader)
     estimation.settle(log.n_samples)
@@ -259,7 +260,7 @@ class SimulateJob:
 def _simulation(job: SimulateJob) -> Simulation:
     problem = load_problem(job.problem)
     if job.trajectory:
-        with open_log(job.trajectory, topics=problem.topics) as log:
+        with problem.open_log(job.trajectory) as log:
             trajectory = Trajectory.from_log(problem.tree, log)
     else:
         trajectory = Trajectory.random(problem.tree, job.duration, seed=job.seed, pace=job.pace)

@@ -9,6 +9,7 @@ plan: nao.plan.json          # optional, as 'dynsys plan' writes it: what solves
 log:                                                          # optional
   differentiate: {method: polynomial, window: 0.1}            # s; see problems.logs
   topics: {trunk_imu: /imu/data}
+  columns: {imu: {from: acc, unit: g}}                        # see problems.logs.columns
 
 ``catalogue:NAME`` in place of a file is the catalogue's layout on the robot it was made for.
 """
@@ -33,7 +34,15 @@ from dynsys.model.tree import KinematicTree
 from dynsys.plan.plan import Plan
 from dynsys.resumable import replacing
 from problems.estimation.estimation import Estimation
-from problems.logs import AbstractDifferentiation, Butterworth, Differentiation, Smoother
+from problems.logs import (
+    AbstractDifferentiation,
+    AbstractLog,
+    Butterworth,
+    Differentiation,
+    Smoother,
+    open_log,
+)
+from problems.logs.columns import ROTATIONS, UNITS, Column, Columns
 from problems.logs.outputs import parse_outputs
 from problems.measured.prior import Prior
 from problems.robots import NamedRobot, read_robot
@@ -65,7 +74,7 @@ class ProblemFile:
     outputs : names, see :mod:`problems.logs.outputs`.
     prior : beliefs, or None.
     plan : file of the plan that is executed (absolute, or relative to ``folder``); empty: none.
-    differentiation, topics : how logs are read.
+    differentiation, topics, columns : how logs are read.
     path : where it was read, for messages.
     lines : line of each section in that file.
     """
@@ -78,6 +87,7 @@ class ProblemFile:
     plan: str = ""
     differentiation: AbstractDifferentiation = field(default_factory=Differentiation)
     topics: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    columns: Columns = field(default_factory=Columns)
     path: str = ""
     lines: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
 
@@ -158,6 +168,10 @@ class ProblemFile:
         """File of the plan."""
         return self._beside(self.plan)
 
+    def open_log(self, path: PathLike, spool: PathLike | None = None) -> AbstractLog:
+        """Open a log by the names that the problem says it has."""
+        return open_log(path, topics=self.topics, columns=self.columns, spool=spool)
+
     def with_plan(self, path: PathLike) -> ProblemFile:
         """The same problem with another plan, beside the working directory; "": its own."""
         return replace(self, plan=str(Path(path).absolute())) if str(path) else self
@@ -189,7 +203,7 @@ def load_problem(spec: PathLike) -> ProblemFile:
         if needed not in sections:
             raise root.error(f"the section {needed!r} is missing; add it")
     log = sections["log"].mapping("log") if "log" in sections else {}
-    _check_keys(log, ("differentiate", "topics"), "key of log")
+    _check_keys(log, ("differentiate", "topics", *COLUMN_KEYS), "key of log")
     return ProblemFile(
         robot=_text(sections["robot"], "robot"),
         layout=_layout(sections["layout"]),
@@ -198,7 +212,8 @@ def load_problem(spec: PathLike) -> ProblemFile:
         prior=_prior(sections.get("prior")),
         plan=_text(sections["plan"], "plan") if "plan" in sections else "",
         differentiation=_differentiation(log.get("differentiate")),
-        topics=_topics(log.get("topics")),
+        topics=_names(log.get("topics"), "topics"),
+        columns=_columns(log),
         path=str(spec),
         lines={key: item.line for key, item in sections.items()},
     )
@@ -308,9 +323,57 @@ def _check_option(key: str, item: Item, kind: str) -> None:
         raise item.error(f"{key} must be {words}, got {item.plain()!r}")
 
 
-def _topics(item: Item | None) -> Mapping[str, str]:
-    entry = {} if item is None else item.mapping("topics")
-    return {key: _text(value, f"topic of {key}") for key, value in entry.items()}
+def _names(item: Item | None, what: str) -> Mapping[str, str]:
+    entry = {} if item is None else item.mapping(what)
+    return {key: _text(value, f"{what}: {key}") for key, value in entry.items()}
+
+
+COLUMN_KEYS = ("rate", "joints", "columns")
+_COLUMN = {"from": "source", "as": "rotation"} | {
+    k: k for k in ("unit", "scale", "sign", "order")
+}
+"""Keys of a column in a problem file, and what :class:`Column` calls them."""
+
+
+def _columns(log: Mapping[str, Item]) -> Columns:
+    """What the log section says of names, units and orders."""
+    found: dict[str, tuple[Column, ...]] = {}
+    if "columns" in log:
+        for name, item in log["columns"].mapping("columns").items():
+            parts = item.value if isinstance(item.value, list) else [item]
+            found[name] = tuple(_column(name, part) for part in parts)
+    rate = log["rate"] if "rate" in log else None
+    if rate is not None:
+        _check_option("rate", rate, "float")
+    try:
+        return Columns(found, _names(log.get("joints"), "joints"), rate and float(rate.value))
+    except DynsysError as error:
+        assert rate is not None
+        raise rate.error(str(error)) from None
+
+
+def _column(name: str, item: Item) -> Column:
+    """One entry: the name that the log has for it, or a mapping."""
+    if isinstance(item.value, str | int) and not isinstance(item.value, bool):
+        return Column(str(item.value))
+    entry = item.mapping(f"columns: {name}")
+    _check_keys(entry, tuple(_COLUMN), f"key of column {name!r};")
+    given: dict[str, Any] = {"source": name}
+    for key, value in entry.items():
+        if key in ("sign", "order"):
+            listed = value.listed(key) if isinstance(value.value, list) else [value]
+            for one in listed:
+                _check_option(key, one, "int")
+            given[key] = tuple(one.value for one in listed)
+        elif key == "scale":
+            _check_option(key, value, "float")
+            given[key] = float(value.value)
+        else:
+            given[_COLUMN[key]] = str(value.value) if key == "from" else _text(value, key)
+    try:
+        return Column(**given)
+    except DynsysError as error:
+        raise item.error(str(error)) from None
 
 
 # ---- writing ---------------------------------------------------------------------------------
@@ -332,6 +395,7 @@ def save_problem(problem: ProblemFile, path: PathLike) -> None:
         log["differentiate"] = _stated(problem.differentiation)
     if problem.topics:
         log["topics"] = dict(problem.topics)
+    log |= _stated_columns(problem.columns)
     if log:
         content["log"] = log
     text = write_yaml(_plain(content))
@@ -341,6 +405,27 @@ def save_problem(problem: ProblemFile, path: PathLike) -> None:
             part.write_text(text, encoding="utf-8")
     except OSError as error:
         raise LayoutError(f"{target}: cannot be written: {error}") from None
+
+
+def _stated_columns(columns: Columns) -> dict[str, Any]:
+    """The log section of where columns are, without what goes without saying."""
+    stated: dict[str, Any] = {} if columns.rate is None else {"rate": columns.rate}
+    if columns.joints:
+        stated["joints"] = dict(columns.joints)
+    if columns.columns:
+        default = Column("")
+        stated["columns"] = {
+            name: [
+                {
+                    key: getattr(part, ours)
+                    for key, ours in _COLUMN.items()
+                    if getattr(part, ours) != getattr(default, ours)
+                }
+                for part in parts
+            ]
+            for name, parts in columns.columns.items()
+        }
+    return stated
 
 
 def _stated(method: AbstractDifferentiation) -> dict[str, Any]:
@@ -364,6 +449,26 @@ def _plain(content: object) -> Any:
 
 
 # ---- JSON schema, for editors ------------------------------------------------------------
+
+
+def _column_schema() -> dict[str, Any]:
+    """A name, an entry, or several entries side by side."""
+    one = {
+        "type": "object",
+        "properties": {
+            "from": {"type": ["string", "integer"]},
+            "unit": {"enum": list(UNITS)},
+            "scale": {"type": "number"},
+            "sign": {
+                "anyOf": [{"enum": [1, -1]}, {"type": "array", "items": {"enum": [1, -1]}}]
+            },
+            "order": {"type": "array", "items": {"type": "integer", "minimum": 0}},
+            "as": {"enum": list(ROTATIONS)},
+        },
+        "additionalProperties": False,
+    }
+    entry = {"anyOf": [{"type": ["string", "integer"]}, one]}
+    return {"anyOf": [*entry["anyOf"], {"type": "array", "items": entry}]}
 
 
 def problem_schema(robot: KinematicTree | None = None) -> dict[str, Any]:
@@ -401,6 +506,9 @@ def problem_schema(robot: KinematicTree | None = None) -> dict[str, Any]:
                         "additionalProperties": False,
                     },
                     "topics": strings,
+                    "rate": {"type": "number", "exclusiveMinimum": 0},
+                    "joints": strings,
+                    "columns": {"type": "object", "additionalProperties": _column_schema()},
                 },
                 "additionalProperties": False,
             },

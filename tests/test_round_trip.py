@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from problems.logs import Butterworth, Differentiation, Smoother
+from problems.logs.columns import Column, Columns
 from problems.measured.prior import Prior
 from problems.problem_file import ProblemFile, load_problem, save_problem
 from sensors import Layout, catalogue
@@ -68,6 +69,19 @@ def test_layouts_of_the_catalogue(name: str, tmp_path: Path) -> None:
     assert again.fingerprint() == layout.fingerprint()
 
 
+COLUMNS = (
+    Columns(),
+    Columns(
+        {
+            "q": (Column("joints.q", "deg", order=(2, 0, 1)),),
+            "q.root": (Column("p"), Column("u[0:4]", rotation="wxyz", sign=(1, 1, -1, 1))),
+        },
+        {"link_1": "axis 1"},
+        100.0,
+    ),
+)
+
+
 @st.composite
 def problem_files(draw: st.DrawFn) -> ProblemFile:
     prior = st.builds(
@@ -88,6 +102,7 @@ def problem_files(draw: st.DrawFn) -> ProblemFile:
         plan=draw(st.sampled_from(["", "arm.plan.json", "plans/arm.json"])),
         differentiation=draw(st.sampled_from(methods)),
         topics=draw(st.dictionaries(names, names, max_size=3)),
+        columns=draw(st.sampled_from(COLUMNS)),
     )
 
 
@@ -102,6 +117,7 @@ def content(problem: ProblemFile) -> dict[str, Any]:
         "plan": problem.plan,
         "differentiation": problem.differentiation,
         "topics": dict(problem.topics),
+        "columns": problem.columns,
     }
 
 

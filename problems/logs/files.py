@@ -1,7 +1,8 @@
 """Logs as files: opened and written by the ending of their name.
 
     .npz      one array per name               .csv, .parquet   one column per number
-    .mcap     ROS 2 messages                   a folder         a ROS 2 bag, read only
+    .mcap     ROS 2 messages                   .mat             MATLAB, read only
+    a folder with .mcap or .db3, or a .db3 file                 a ROS 2 bag, read only
 
 A file is written from chunks of rows, and is complete or absent. The same rows give the same
 bytes: no dates, no names of machines.
@@ -24,6 +25,8 @@ from dynsys.model.readers.xml_input import PathLike
 from dynsys.resumable import replacing
 from dynsys.types import Array
 from problems.logs.align import aligned_npz
+from problems.logs.columns import Columns
+from problems.logs.matlab import MatLog
 from problems.logs.ros import open_bag, write_messages
 from problems.logs.source import AbstractLog, missing_library
 from problems.logs.tables import CsvLog, NpzLog, ParquetLog
@@ -38,14 +41,16 @@ def open_log(
     path: PathLike,
     *,
     topics: Mapping[str, str] | None = None,
+    columns: Columns | None = None,
     spool: PathLike | None = None,
 ) -> AbstractLog:
     """Open a log.
 
     Parameters
     ----------
-    path : .npz, .csv, .parquet or .mcap file, or the folder of a ROS 2 bag.
+    path : .npz, .csv, .parquet, .mat, .mcap or .db3 file, or the folder of a ROS 2 bag.
     topics : for bags: sensor name to topic, where they differ.
+    columns : where the log has other names, units or orders.
     spool : for bags: folder for unpacked messages, a temporary one if None.
 
     Raises
@@ -61,17 +66,30 @@ def open_log(
             raise LogError(f"{file}: neither a regular file nor a folder; refused")
     except (OSError, ValueError) as error:
         raise LogError(f"{str(file)[:200]}: cannot be read: {error.args[-1]}") from None
-    if file.suffix == ".npz":
-        return aligned_npz(NpzLog(file))
-    if file.suffix == ".csv":
-        return CsvLog(file)
-    if file.suffix == ".parquet":
-        return ParquetLog(file)
-    if file.suffix == ".mcap" or file.is_dir():
+    log = _opened(file, topics or {}, spool)
+    try:
+        return (columns or Columns()).applied(log)
+    except LogError:
+        log.close()
+        raise
+
+
+def _opened(file: Path, topics: Mapping[str, str], spool: PathLike | None) -> AbstractLog:
+    if file.is_file() and file.suffix in _TABLES:
+        return _TABLES[file.suffix](file)
+    if file.suffix in (".mcap", ".db3") or file.is_dir():
         own = TemporaryDirectory(prefix="dynsys-bag-") if spool is None else None
         folder = Path(own.name if own else str(spool)) / "spool"
-        return open_bag(file, folder, topics or {}, own)
+        return open_bag(file, folder, topics, own)
     raise LogError(f"{file}: unknown kind of log; use {', '.join(FORMATS)} or a ROS 2 bag")
+
+
+_TABLES: Mapping[str, Callable[[Path], AbstractLog]] = {
+    ".npz": lambda path: aligned_npz(NpzLog(path)),
+    ".csv": CsvLog,
+    ".parquet": ParquetLog,
+    ".mat": MatLog,
+}
 
 
 # ---- writing --------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""ROS 2 bags: MCAP files, folders with .mcap or .db3 files; read as logs, and written.
+"""ROS 2 bags: MCAP and .db3 files, folders with such; read as logs, MCAP written too.
 
 A bag is read once, message by message, into one plain file of float64 rows per topic (the
 spool); from there any stretch is read and aligned, on the times of the joints, without holding
@@ -25,8 +25,10 @@ import json
 import os
 import re
 import shutil
+import sqlite3
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from operator import attrgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -194,7 +196,7 @@ def open_bag(
 
     Parameters
     ----------
-    path : .mcap file or folder of a bag.
+    path : .mcap or .db3 file, or folder of a bag.
     spool : folder for the rows; reused if it already holds this bag's.
     topics : sensor (or free joint) name to topic, where they differ by more than a leading
         slash.
@@ -285,12 +287,15 @@ def _sort_by_time(file: Path, width: int) -> None:
 def _messages(path: Path) -> Iterator[tuple[str, str, Any, int]]:
     """Topic, kind, message and time of logging (ns) of what can be read."""
     if path.is_file():
-        yield from _mcap_messages(path)
+        yield from _database_messages(path) if path.suffix == ".db3" else _mcap_messages(path)
         return
-    files = sorted(path.glob("*.mcap"))
+    files, described = sorted(path.glob("*.mcap")), (path / "metadata.yaml").is_file()
     for file in files:
         yield from _mcap_messages(file)
-    if not files:
+    if not files and not described:
+        for file in sorted(path.glob("*.db3")):
+            yield from _database_messages(file)
+    elif not files:
         yield from _bag_messages(path)
 
 
@@ -340,6 +345,31 @@ def _bag_messages(path: Path) -> Iterator[tuple[str, str, Any, int]]:
             for connection, logged, raw in reader.messages(connections=wanted):
                 message = reader.deserialize(raw, connection.msgtype)
                 yield connection.topic, _kind(connection.msgtype), message, logged
+    except (LogError, MemoryError):
+        raise
+    except Exception as error:  # whatever SQLite and decoders say of damaged bytes
+        raise LogError(f"{path}: not a readable ROS 2 bag: {error}") from None
+
+
+def _database_messages(path: Path) -> Iterator[tuple[str, str, Any, int]]:
+    """Messages of a .db3 file by itself: SQLite, without the metadata.yaml of its bag."""
+    try:
+        from rosbags.typesys import Stores, get_typestore
+    except ModuleNotFoundError:
+        raise missing_library(path, "rosbags", "ros") from None
+    store = get_typestore(Stores.ROS2_HUMBLE)
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as file:
+            topics = {
+                number: (topic, kind)
+                for number, topic, kind in file.execute("SELECT id, name, type FROM topics")
+                if _kind(kind)
+            }
+            rows = file.execute("SELECT topic_id, timestamp, data FROM messages ORDER BY id")
+            for number, logged, raw in rows:
+                if number in topics:
+                    topic, kind = topics[number]
+                    yield topic, _kind(kind), store.deserialize_cdr(raw, kind), logged
     except (LogError, MemoryError):
         raise
     except Exception as error:  # whatever SQLite and decoders say of damaged bytes

@@ -35,7 +35,7 @@ from problems.logs.source import (
     own_joints,
     source_of,
 )
-from sensors import AbstractSensor, JointAcceleration, JointTorque, Layout
+from sensors import AbstractSensor, JointAcceleration, JointTorque, Layout, MotorTorque
 
 __all__ = ["SampleReader", "Samples", "continuous_quaternions", "rates", "unit_quaternions"]
 
@@ -65,8 +65,8 @@ class SampleReader:
 
     Velocities that are not logged are derivatives of q, joint accelerations that a layout's
     :class:`JointAcceleration` wants are derivatives of qd if that is logged, else second
-    derivatives of q (:mod:`problems.logs.differentiate`). A :class:`JointTorque` without
-    readings of its own takes ``effort``.
+    derivatives of q (:mod:`problems.logs.differentiate`). A :class:`JointTorque` or
+    :class:`MotorTorque` without readings of its own takes ``effort``.
 
     Parameters
     ----------
@@ -176,7 +176,7 @@ class SampleReader:
         return found
 
     def _effort(self, sensor: AbstractSensor) -> Source | None:
-        if not isinstance(sensor, JointTorque) or sensor.value is not None:
+        if not isinstance(sensor, JointTorque | MotorTorque) or sensor.constant(1) is not None:
             return None
         source = self._joint_source("effort", self.robot.joint_index(sensor.joint))
         return source if source is None or sensor.component is None else None

@@ -1,7 +1,9 @@
 """Logs as tables of one file: CSV, NumPy archives, Parquet. Any stretch is read on its own.
 
-CSV      a line of column names, then one line per sample; empty cells are missing (NaN). The
-         file is scanned once for line ends, of which every `STRIDE`-th place is kept.
+CSV      a line of column names, then one line per sample; empty cells are missing (NaN). Where
+         there are no names, columns are called by their numbers, from 0. Cells are set apart
+         by commas, or by semicolons (decimal commas then) or tabs. The file is scanned once
+         for line ends, of which every `STRIDE`-th place is kept.
 .npz     one member per array, first axis the samples, read straight from the archive;
          compressed ones are decompressed on the way, so reading forwards costs least.
 Parquet  one column per number (with pyarrow), row groups read as needed; nulls are missing.
@@ -18,6 +20,7 @@ import zlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import IO, Any, final
 
@@ -54,8 +57,14 @@ class CsvLog(AbstractLog):
                 header = stream.readline(MAX_HEADER)
                 if len(header) == MAX_HEADER:
                     raise LogError(f"{path}, line 1: longer than {MAX_HEADER} bytes; refused")
+                self._delimiter = _delimiter(header)
+                first = header.decode("utf-8-sig")
+                names = next(csv.reader([first], delimiter=self._delimiter), [])
+                self._first_line = 2
+                if names and all(map(_is_number, names)):  # no names: numbers from the start
+                    names, self._first_line = [str(k) for k in range(len(names))], 1
+                    stream.seek(0)
                 self._offsets, self.n_samples = _scan(stream)
-            names = next(csv.reader([header.decode("utf-8-sig")]), [])
         except (OSError, UnicodeDecodeError, csv.Error) as error:
             raise LogError(f"{path}: cannot be read: {error}") from None
         self._columns = [name.strip() for name in names]
@@ -77,12 +86,16 @@ class CsvLog(AbstractLog):
             end = self._offsets[last] if last < len(self._offsets) else -1
             content = stream.read() if end < 0 else stream.read(end - self._offsets[first])
         lines = content.split(b"\n")[start - first * STRIDE : stop - first * STRIDE]
+        if self._delimiter == ";":
+            lines = [line.replace(b",", b".").replace(b";", b",") for line in lines]
+        elif self._delimiter == "\t":
+            lines = [line.replace(b"\t", b",") for line in lines]
         if not lines:
             return np.zeros((0, len(self._columns)))
         for k, line in enumerate(lines):
             cells = line.count(b",") + 1 if line.strip() else 0
             if cells != len(self._columns) and not (cells == 0 and len(self._columns) == 1):
-                place = f"{self.path}, line {start + k + 2}"
+                place = f"{self.path}, line {start + k + self._first_line}"
                 raise LogError(f"{place}: {cells} cells, not {len(self._columns)}")
         filled = [_EMPTY.sub(rb"\1nan", line) if _has_gap(line) else line for line in lines]
         text = io.StringIO(b"\n".join(filled).decode("ascii", "replace"))
@@ -94,13 +107,26 @@ class CsvLog(AbstractLog):
     def _diagnose(self, lines: list[bytes], start: int) -> LogError:
         for k, line in enumerate(lines):
             cells = line.decode("ascii", "replace").rstrip("\r").split(",")
-            place = f"{self.path}, line {start + k + 2}"
+            place = f"{self.path}, line {start + k + self._first_line}"
             for name, cell in zip(self._columns, cells, strict=True):
                 try:
                     float(cell)
                 except ValueError:
                     return LogError(f"{place}: {name} is {cell!r}, not a number")
-        return LogError(f"{self.path}: cannot be parsed near line {start + 2}")
+        return LogError(f"{self.path}: cannot be parsed near line {start + self._first_line}")
+
+
+def _delimiter(header: bytes) -> str:
+    """What sets cells apart: a semicolon or a tab if the first line has one, else a comma."""
+    return ";" if b";" in header else "\t" if b"\t" in header and b"," not in header else ","
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell.replace(",", "."))
+    except ValueError:
+        return not cell.strip()
+    return True
 
 
 def _has_gap(line: bytes) -> bool:
@@ -141,18 +167,30 @@ _BROKEN = (
 @final
 @dataclass(eq=False)
 class _Member:
-    """One array of the archive: a header, then rows of equal size in bytes."""
+    """One array of the archive: a header, then rows of equal size in bytes.
+
+    What is stored column by column is read as a whole, once.
+    """
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     stream: IO[bytes] = field(repr=False)
     header: int
+    by_columns: bool = False
 
     @property
     def width(self) -> int:
         return int(np.prod(self.shape[1:]))
 
+    @cached_property
+    def _turned(self) -> Array:
+        self.stream.seek(self.header)
+        flat = np.frombuffer(self.stream.read(), dtype=self.dtype)
+        return flat.reshape(self.shape, order="F").reshape(-1, self.width).astype(np.float64)
+
     def read(self, start: int, stop: int) -> Array:
+        if self.by_columns:
+            return self._turned[start:stop]
         row = self.width * self.dtype.itemsize
         self.stream.seek(self.header + start * row)
         content = self.stream.read((stop - start) * row)
@@ -206,11 +244,7 @@ def _open(archive: zipfile.ZipFile, name: str) -> _Member:
     shape, fortran, dtype = read(stream)
     if dtype.kind not in "fiub":
         raise ValueError(f"array {name!r} holds {dtype}, not numbers")
-    if fortran and len(shape) > 1:
-        raise ValueError(
-            f"array {name!r} is stored column by column; save numpy.ascontiguousarray of it"
-        )
-    return _Member(shape, dtype, stream, stream.tell())
+    return _Member(shape, dtype, stream, stream.tell(), fortran and len(shape) > 1)
 
 
 # ---- Parquet --------------------------------------------------------------------------------

@@ -87,7 +87,7 @@ def solve_log(subject: Subject, path: str | Path) -> SolvedLog:
     assert estimation is not None
     file = subject.file
     method = Differentiation() if file is None else file.differentiation
-    with open_log(path, topics={} if file is None else file.topics) as log:
+    with open_log(path) if file is None else file.open_log(path) as log:
         reader = SampleReader(estimation.layout, log, method, allow_missing=True)
         samples, at = _choose(reader, log)
         values, stds = _estimates(estimation, samples.q, samples.qd, samples.y)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import final
 
 from dynsys.errors import RefusedError
 from problems.estimation.estimate import Estimate
 from problems.estimation.estimation import Estimation
 from problems.estimation.factors import general_backend
-from problems.logs import AbstractDifferentiation, SampleReader, Samples, open_log
+from problems.logs import AbstractDifferentiation, AbstractLog, SampleReader, Samples
 from problems.measured.prior import Prior
 from sensors.layout import Layout
 
@@ -22,21 +21,21 @@ class Player:
 
     Parameters
     ----------
-    path : the log.
+    log : the log; it is the player's to close.
     method : how velocities and accelerations that are not logged are made.
     """
 
-    def __init__(self, path: Path, method: AbstractDifferentiation) -> None:
-        self.log = open_log(path)
+    def __init__(self, log: AbstractLog, method: AbstractDifferentiation) -> None:
+        self.log = log
         self.method = method
-        self.name = path.name
+        self.name = log.path.name
         self.sample = 0
         self._layout: Layout | None = None
         self._reader: SampleReader
         self._problem: Estimation
         if self.log.n_samples < 1:
             self.log.close()
-            raise RefusedError(f"{path.name}: the log has no samples")
+            raise RefusedError(f"{self.name}: the log has no samples")
         self.seconds = self._duration()
 
     @property

@@ -234,7 +234,7 @@ class Session:
         self._play(self.folder.file(fields["file"], files.LOGS))
 
     def _play(self, path: Path) -> None:
-        player = Player(path, self.problem.differentiation)
+        player = Player(self.problem.open_log(path), self.problem.differentiation)
         try:
             player.use(self.layout, self.problem.prior)
             q = self.robot.check_q(player.read(0).q[0])
