@@ -38,6 +38,7 @@ FLOORS = {
         "verdict",
         "estimation",
         "placement",
+        "detection",
         "logs",
         "problem_file",
         "planning order_comparison",

@@ -1,0 +1,6 @@
+"""Contact felt without a sensor at the contact: events, alarms, and the momentum observer."""
+
+from problems.detection.alarm import Alarm, calibrate_alarm
+from problems.detection.momentum import MomentumObserver
+
+__all__ = ["Alarm", "MomentumObserver", "calibrate_alarm"]

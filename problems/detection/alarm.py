@@ -1,0 +1,147 @@
+"""A threshold with a meaning: alarms per hour of a statistic that is correlated in time.
+
+Free motion gives samples of a statistic (chi-square, or the size of a residual). Neighbouring
+samples are not independent, so that counting exceedances would count one excursion many times.
+Excursions above a level u are therefore gathered into clusters, apart by at least the
+correlation time, and only their peaks count. Far out, peaks beyond u are exponential or have a
+power tail (generalised Pareto, [Pickands 1975]),
+
+    alarms per hour beyond x  =  rate(u) (1 + xi (x - u) / beta)^(-1/xi)
+
+which is solved for the threshold x of the rate that is asked for. How far that lies beyond what
+was seen is said (``extrapolation``): 20 s of data promise a rate of 1 per hour by a factor of
+180 beyond their own length.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from dynsys.errors import LogError
+from dynsys.types import Array, ArrayLike, IntArray
+
+__all__ = ["Alarm", "calibrate_alarm", "clusters", "correlation_time"]
+
+HOUR = 3600.0
+LEAST_PEAKS = 12
+"""Clusters that tell a power tail from an exponential one."""
+WANTED_PEAKS = 30
+"""Clusters that a tail is fitted to: more reach down into the bulk, fewer scatter."""
+
+
+@final
+@dataclass(frozen=True)
+class Alarm:
+    """A threshold for a statistic, and what it promises.
+
+    Attributes
+    ----------
+    threshold : alarm above this.
+    per_hour : false alarms per hour that are promised.
+    apart : excursions closer than this (s) are one alarm.
+    extrapolation : how many times rarer the promise is than one alarm in the calibration.
+    shape : xi of the tail, 0 if exponential.
+    """
+
+    threshold: float
+    per_hour: float
+    apart: float
+    extrapolation: float
+    shape: float
+
+    def events(self, time: Array, statistic: Array) -> list[tuple[int, int]]:
+        """First and last sample of each alarm."""
+        found = clusters(time, statistic, self.threshold, self.apart)
+        return [(int(members[0]), int(members[-1])) for members in found]
+
+    def __str__(self) -> str:
+        beyond = ""
+        if self.extrapolation > 1:
+            beyond = f", {self.extrapolation:.3g} times beyond the data it was found on"
+        return f"above {self.threshold:.4g}: {self.per_hour:g} false alarms per hour{beyond}"
+
+
+def correlation_time(time: Array, statistic: Array) -> float:
+    """Seconds after which the statistic has forgotten itself: twice its integrated correlation.
+
+    The sum of autocorrelations up to the first one below 0.05.
+    """
+    x = statistic - statistic.mean()
+    n = len(x)
+    if n < 4 or not x.any():
+        return float(np.median(np.diff(time))) if n > 1 else 0.0
+    spectrum = np.fft.rfft(x, 2 * n)
+    correlation = np.fft.irfft(np.abs(spectrum) ** 2)[:n]
+    correlation /= correlation[0]
+    below = np.flatnonzero(correlation < 0.05)
+    last = int(below[0]) if len(below) else n
+    steps = 1.0 + 2.0 * correlation[1:last].sum()
+    return float(steps * np.median(np.diff(time)))
+
+
+def clusters(time: Array, statistic: Array, level: float, apart: float) -> list[IntArray]:
+    """Samples above a level, gathered where less than ``apart`` seconds lie between them."""
+    above = np.flatnonzero(statistic > level)
+    if not len(above):
+        return []
+    return np.split(above, np.flatnonzero(np.diff(time[above]) > apart) + 1)
+
+
+def calibrate_alarm(time: ArrayLike, statistic: ArrayLike, per_hour: float) -> Alarm:
+    """Threshold of a statistic (N,) seen in free motion at times (N,), for a rate of alarms.
+
+    Raises
+    ------
+    LogError
+        if there are too few samples, or the rate is not positive.
+    """
+    t, s = np.asarray(time, dtype=np.float64), np.asarray(statistic, dtype=np.float64)
+    finite = np.isfinite(s)
+    t, s = t[finite], s[finite]
+    if not 0 < per_hour < np.inf:
+        raise LogError(f"false alarms per hour must be positive, got {per_hour}")
+    if len(s) < 5 * LEAST_PEAKS:
+        raise LogError(
+            f"an alarm is calibrated on {5 * LEAST_PEAKS} samples of free motion at least,"
+            f" got {len(s)}"
+        )
+    apart = correlation_time(t, s)
+    hours = (t[-1] - t[0]) / HOUR
+    level, peaks = _peaks(t, s, apart)
+    excess = peaks - level
+    rate = len(peaks) / hours
+    shape, scale = _tail(excess)
+    ratio = rate / per_hour
+    beyond = scale * (np.log(ratio) if shape == 0 else (ratio**shape - 1.0) / shape)
+    return Alarm(level + float(beyond), per_hour, apart, 1.0 / (per_hour * hours), shape)
+
+
+def _peaks(time: Array, statistic: Array, apart: float) -> tuple[float, Array]:
+    """Highest level that enough clusters exceed, or that most do, and the clusters' peaks."""
+    best: tuple[float, Array] = (float(statistic.min()), np.zeros(0))
+    for part in np.linspace(0.99, 0.5, 50):
+        level = float(np.quantile(statistic, part))
+        found = clusters(time, statistic, level, apart)
+        if len(found) > len(best[1]):
+            best = level, np.array([statistic[members].max() for members in found])
+        if len(found) >= WANTED_PEAKS:
+            break
+    return best
+
+
+def _tail(excess: Array) -> tuple[float, float]:
+    """Shape and scale of the tail by probability-weighted moments; heavy tails only if seen."""
+    scale = float(excess.mean()) if len(excess) else 0.0
+    if len(excess) < LEAST_PEAKS or scale == 0:
+        return 0.0, scale
+    x = np.sort(excess)
+    weights = (len(x) - np.arange(1, len(x) + 1)) / (len(x) - 1)
+    b0, b1 = x.mean(), float((weights * x).mean())
+    shape = 2.0 - b0 / (b0 - 2.0 * b1)
+    deviation = (1.0 + abs(shape)) / np.sqrt(len(x))
+    if shape < 2 * deviation:  # not told from exponential; a bounded tail promises too much
+        return 0.0, scale
+    return float(shape), float(2.0 * b0 * b1 / (b0 - 2.0 * b1))

@@ -1,0 +1,50 @@
+"""Alarms come as often as promised, on processes that are correlated in time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.signal import lfilter
+
+from dynsys.errors import LogError
+from problems.detection.alarm import calibrate_alarm, clusters, correlation_time
+
+
+def chi_square(seconds: float, rate: float, memory: float, seed: int) -> np.ndarray:
+    """Sum of squares of three processes that forget within ``memory`` seconds."""
+    rng, a = np.random.default_rng(seed), np.exp(-1.0 / (rate * memory))
+    noise = rng.normal(size=(round(seconds * rate), 3)) * np.sqrt(1 - a * a)
+    return (lfilter([1.0], [1.0, -a], noise, axis=0) ** 2).sum(axis=1)
+
+
+@pytest.mark.parametrize("memory", [0.002, 0.05, 0.3])
+def test_promised_and_counted_alarms_agree(memory: float) -> None:
+    rate = 100.0
+    counted = 0
+    for seed in range(5):
+        free = chi_square(120.0, rate, memory, seed)
+        t = np.arange(len(free)) / rate
+        alarm = calibrate_alarm(t, free, per_hour=60.0)
+        again = chi_square(3600.0, rate, memory, 100 + seed)
+        counted += len(alarm.events(np.arange(len(again)) / rate, again))
+    assert 30 < counted / 5 < 120
+
+
+def test_excursions_are_counted_once() -> None:
+    t = np.arange(10) * 0.1
+    s = np.array([0, 5, 0, 5, 0, 0, 0, 0, 5, 0.0])
+    assert [c.tolist() for c in clusters(t, s, 1.0, 0.25)] == [[1, 3], [8]]
+    assert clusters(t, s, 6.0, 0.25) == []
+
+
+def test_correlation_time() -> None:
+    s = chi_square(400.0, 100.0, 0.2, 0)
+    # squares of a process that forgets exponentially forget twice as fast
+    assert correlation_time(np.arange(len(s)) / 100.0, s) == pytest.approx(0.2, rel=0.25)
+
+
+def test_bad_input_is_named() -> None:
+    with pytest.raises(LogError, match="60 samples of free motion at least, got 3"):
+        calibrate_alarm([0, 1, 2], [0, 1, 2], 1.0)
+    with pytest.raises(LogError, match="must be positive"):
+        calibrate_alarm(np.arange(99), np.arange(99), 0.0)
