@@ -2,16 +2,23 @@
 
     open tasks  ->  executor (this process, others, a Dask cluster)  ->  one file per result
 
-A task is open as long as its file is not there. A file appears whole, by renaming
-(:func:`replacing`), so a killed process loses the tasks it was computing and no other, and a
-second run of the same work goes on with what is open (:func:`run_open`). Tasks are pure
-functions of their arguments: it does not matter who computes one, nor that one is computed
-again. What the files hold, and what becomes of them in the end, is left to the caller:
-:mod:`dynsys.plan.search.campaign` keeps them, :mod:`problems.log_jobs` joins them into a log.
+A task is open as long as its file is not there, whole and its own. A file appears by renaming,
+when it is on the disk (:func:`replacing`), and carries a seal (:func:`seal`): the digest of its
+bytes and of all that they were computed from. So a killed process loses the tasks it was
+computing and no other, a second run of the same work goes on with what is open
+(:func:`run_open`), and what is damaged, or was left behind by other work, is computed again.
+What goes into a seal is content (:func:`content_digest`), never names, sizes or times. Where
+two processes must not do the same work, one holds a lock (:func:`locked`).
+
+Tasks are pure functions of their arguments: it does not matter who computes one, nor that one
+is computed again. What the files hold, and what becomes of them in the end, is left to the
+caller: :mod:`dynsys.plan.search.campaign` keeps them, :mod:`problems.log_jobs` joins them into
+a log.
 """
 
 from __future__ import annotations
 
+import hashlib
 import multiprocessing
 import os
 import signal
@@ -25,7 +32,7 @@ from concurrent.futures import (
     wait,
 )
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
@@ -33,7 +40,16 @@ from typing import Any, TypeVar
 from dynsys.distribution import install
 from dynsys.errors import SchedulerError, WorkersLost
 
-__all__ = ["Serial", "executor", "local_cluster", "replacing", "run_open"]
+__all__ = [
+    "Serial",
+    "content_digest",
+    "executor",
+    "local_cluster",
+    "locked",
+    "replacing",
+    "run_open",
+    "seal",
+]
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -51,15 +67,73 @@ KEEPING, KEPT = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_"), 1 << 25
 def replacing(path: Path, scratch: Path | None = None) -> Iterator[Path]:
     """Give a place to write to; what is there becomes ``path`` when the block ends well.
 
+    It is on the disk before it has the name, also where the machine loses its power.
+
     ``scratch`` : folder of the unfinished file, on the same disk; None for that of ``path``.
     """
     part = (scratch or path.parent) / f"{path.name}.{os.getpid()}.part"
     try:
         yield part
+        with part.open("rb+") as stream:
+            os.fsync(stream.fileno())
         os.replace(part, path)
+        with suppress(OSError):  # some systems know no such thing of folders
+            folder = os.open(path.parent, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
     finally:
         with suppress(OSError):
             part.unlink(missing_ok=True)
+
+
+def seal(*parts: bytes | memoryview) -> bytes:
+    """SHA-256 (32 bytes) of what a result was computed from, and of the result itself."""
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(len(part).to_bytes(8, "little"))
+        digest.update(part)
+    return digest.digest()
+
+
+def content_digest(path: Path) -> str:
+    """SHA-256 (hex) of the bytes of a file, or of all files in a folder and their names."""
+    digest = hashlib.sha256()
+    if not path.is_dir():
+        with path.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    for file in sorted(p for p in path.rglob("*") if p.is_file()):
+        name = file.relative_to(path).as_posix().encode()
+        digest.update(seal(name, bytes.fromhex(content_digest(file))))
+    return digest.hexdigest()
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[bool]:
+    """True while this process holds the lock; it is given back however the process ends.
+
+    Whoever holds it may remove the file, and its folder.
+    """
+    try:
+        import fcntl
+    except ImportError:  # no such locks here: one process per folder
+        yield True
+        return
+    while True:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with ExitStack() as opened:
+            try:
+                file = opened.enter_context(path.open("a"))
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if not os.path.samestat(os.fstat(file.fileno()), path.stat()):
+                    continue  # who held it has removed it meanwhile
+            except FileNotFoundError:
+                continue
+            except BlockingIOError:
+                file = None
+            yield file is not None
+            return
 
 
 # ---- who works ------------------------------------------------------------------------------
@@ -183,10 +257,15 @@ def run_open(
     ------
     WorkersLost
         if workers die that often. Whatever ``compute`` and ``done`` raise ends the work, too.
+    OSError
+        if what was written for some tasks cannot be read back, twice.
     """
-    losses = 0
+    losses = damaged = 0
     while left := open_tasks():
         finished = 0
+        if damaged > 1:
+            raise OSError(f"{len(left)} results are damaged as soon as they are written")
+        damaged += 1
         try:
             with (
                 executor(workers, scheduler) as pool,
@@ -196,6 +275,7 @@ def run_open(
                     finished += 1
                     done(task, result)
         except WorkersLost:
+            damaged = 0
             losses = 1 if finished else losses + 1
             if losses >= patience:
                 raise

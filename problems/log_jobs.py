@@ -4,37 +4,47 @@ A job is a few words and numbers that travel to any worker; the worker reads pro
 itself (on a cluster: from a file system all share). What a chunk holds depends on the job
 alone, so that it does not matter who computes it: all ways give the same bytes.
 
-``OUT.partial/`` holds ``job.json`` (what the work is) and one ``.npy`` file per chunk that is
-done, each put there whole. A run with the same job goes on where the last one stopped; any
-other job starts afresh. The output appears, whole, when all chunks are there; then the folder
-goes. How work is handed out and survives lost workers is :mod:`dynsys.resumable`.
+``OUT.partial/IDENTITY/`` holds one file per chunk that is done: its rows, then their seal. The
+identity is a digest of all that the output depends on: the bytes of the log, robot, layout,
+prior, plan, and every setting. A run of the same job goes on where the last one stopped; what
+another job has left is removed, and a chunk that is damaged, or was written late by a worker of
+another job, does not bear the seal and is computed again. One run at a time has the folder. The
+output appears, whole, when all chunks are there; then the folder goes. Files, seals, locks and
+lost workers: :mod:`dynsys.resumable`.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
+import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
 from time import perf_counter
-from typing import Any, TypeAlias, final
+from typing import Any, ClassVar, TypeAlias, final
 
 import numpy as np
 
 from dynsys.distribution import version
-from dynsys.errors import KernelBuildError, LogError, SchedulerError, WorkersLost
-from dynsys.resumable import replacing, run_open
-from dynsys.types import Array
+from dynsys.errors import (
+    ContradictionError,
+    DynsysError,
+    KernelBuildError,
+    LogError,
+    SchedulerError,
+    StateError,
+    WorkersLost,
+)
+from dynsys.plan.fingerprint import canonical_bytes
+from dynsys.resumable import content_digest, locked, replacing, run_open, seal
+from dynsys.types import Array, IntArray
 from problems.estimation.compiled import COMPILED_FROM, EstimatorOutputs
 from problems.estimation.estimation import Estimation
-from problems.logs.files import Group, check_output, write_log
+from problems.logs.files import Group, check_output, log_digest, write_log
 from problems.logs.outputs import Output, needed, parse_outputs, rows_of, uncertain
-from problems.logs.samples import SampleReader
+from problems.logs.samples import SampleReader, Samples
 from problems.logs.simulate import Simulation, Trajectory
 from problems.problem_file import ProblemFile, load_problem
 
@@ -78,6 +88,8 @@ class SolveJob:
     outputs : in place of those the problem names.
     allow_missing : sensors without data in the log are left out.
     plan : file of the plan that is executed, in place of the one the problem names.
+    spool : folder for unpacked messages of a bag, which workers share; a temporary one if "".
+    meant : identity of the problem, which whoever reads it must find the same; any if "".
     """
 
     problem: str
@@ -87,30 +99,35 @@ class SolveJob:
     chunk: int = CHUNK
     allow_missing: bool = False
     plan: str = ""
+    spool: str = ""
+    meant: str = ""
+
+    notes: ClassVar[int] = 1
+    """Numbers of a sample after its outputs: whether it could not be solved."""
 
     @property
     def inputs(self) -> tuple[str, ...]:
         return (self.problem, self.log, self.plan) if self.plan else (self.problem, self.log)
 
     @property
-    def _spool(self) -> Path:
-        return Path(self.output + ".partial")
+    def log_read(self) -> str:
+        return self.log
 
     def describe(self) -> Mapping[str, Any]:
-        opened = _opened(self)
-        problem = opened.problem
+        """All that a chunk depends on, but for the bytes of the log."""
+        problem, outputs = _problem(self)
         return {
             "version": version(""),
             "layout": problem.sensors.fingerprint(),
-            "prior": repr(problem.prior),
-            "plan": _identity(problem.plan_path) if problem.plan else "",
-            "outputs": [output.group.name for output in opened.outputs],
-            "differentiation": repr(opened.reader.method),
-            "topics": dict(problem.topics),
-            "columns": repr(problem.columns),
+            "prior": problem.prior,
+            "plan": content_digest(problem.plan_path) if problem.plan else "",
+            "outputs": [output.group.name for output in outputs],
+            "differentiation": problem.differentiation,
+            "topics": problem.topics,
+            "columns": problem.columns,
             "allow_missing": self.allow_missing,
             "chunk": self.chunk,
-            "log": _identity(Path(self.log)),
+            "kind of log": Path(self.log).suffix,
         }
 
     def reader(self) -> SampleReader:
@@ -125,28 +142,62 @@ class SolveJob:
         return self.reader().log.n_samples
 
     def groups(self) -> list[Group]:
-        return [TIME, *(output.group for output in _opened(self).outputs)]
+        return [TIME, *(output.group for output in _problem(self)[1])]
 
     def work(self, k: int) -> Array:
+        """Rows of a chunk: time, outputs, and 1 for a sample that could not be solved."""
         opened = _opened(self)
         first = k * self.chunk
         last = min(first + self.chunk, opened.reader.log.n_samples)
         samples = opened.reader.read(first, last)
         usable = np.isfinite(samples.q).all(axis=1) & np.isfinite(samples.qd).all(axis=1)
         width = sum(len(output.group.columns) for output in opened.outputs)
-        rows = np.full((len(samples.q), 1 + width), np.nan)
-        rows[:, 0] = samples.time
+        rows = np.full((len(samples.q), 1 + width + self.notes), np.nan)
+        rows[:, 0], rows[:, -1] = samples.time, 0.0
         places = np.flatnonzero(usable)
         for block in np.array_split(places, -(-len(places) // BLOCK)) if len(places) else ():
-            estimate = opened.estimation.solve_batch(
-                samples.q[block],
-                samples.qd[block],
-                samples.y[block],
-                uncertainty=uncertain(opened.outputs) or None,
-                outputs=needed(opened.outputs),
-            )
-            rows[block, 1:] = rows_of(opened.outputs, estimate)
+            self._solve(opened, first, samples, block, rows)
         return rows
+
+    def _solve(
+        self, opened: _Opened, first: int, samples: Samples, block: IntArray, rows: Array
+    ) -> None:
+        """Rows of some samples; where these cannot be solved, those of either half, and so on.
+
+        One sample that overflows is missing and noted; any other error names it and is raised.
+        """
+        try:
+            found = opened.rows(samples, block)
+        except DynsysError as error:
+            if len(block) > 1:
+                for half in np.array_split(block, 2):
+                    self._solve(opened, first, samples, half, rows)
+                return
+            if not isinstance(error, StateError) or isinstance(error, ContradictionError):
+                (k,) = block.tolist()
+                raise type(error)(self._named(first + k, samples.time[k], error)) from None
+            found = np.full((1, rows.shape[1] - 2), np.inf)
+        bad = np.isinf(found)
+        rows[block, 1:-1] = np.where(bad, np.nan, found)
+        rows[block, -1] = bad.any(axis=1)
+
+    def why(self, k: int) -> str:
+        """Say why sample k could not be solved."""
+        opened = _opened(self)
+        samples = opened.reader.read(k, k + 1)
+        error: Exception | str = "an output overflows float64; check the units of the log"
+        try:
+            opened.rows(samples, np.array([0]))
+        except DynsysError as found:
+            error = found
+        return self._named(k, samples.time[0], error)
+
+    def _named(self, k: int, time: float, error: Exception | str) -> str:
+        return f"{self.log}, sample {k} ({time:.6g} s): {_STATE.sub('', str(error))}"
+
+
+_STATE = re.compile(r"^state \d+: ")
+"""How a batch names the state that an error is of: a number that says nothing of the log."""
 
 
 @final
@@ -160,13 +211,31 @@ class _Opened:
     estimation: Estimation
     way: str
 
+    def rows(self, samples: Samples, block: IntArray) -> Array:
+        """All outputs (len(block), columns) of some samples."""
+        estimate = self.estimation.solve_batch(
+            samples.q[block],
+            samples.qd[block],
+            samples.y[block],
+            uncertainty=uncertain(self.outputs) or None,
+            outputs=needed(self.outputs),
+        )
+        return rows_of(self.outputs, estimate)
+
+
+@lru_cache(maxsize=1)
+def _problem(job: SolveJob) -> tuple[ProblemFile, list[Output]]:
+    """Problem and outputs of a job, read once per process."""
+    problem = load_problem(job.problem).with_plan(job.plan)
+    return problem, parse_outputs(problem.estimation, job.outputs or problem.outputs)
+
 
 @lru_cache(maxsize=1)
 def _opened(job: SolveJob) -> _Opened:
     """What a job needs, opened once per process."""
-    problem = load_problem(job.problem).with_plan(job.plan)
-    outputs = parse_outputs(problem.estimation, job.outputs or problem.outputs)
-    log = problem.open_log(job.log, job._spool)
+    problem, outputs = _problem(job)
+    _check_meant(job)
+    log = problem.open_log(job.log, job.spool or None)
     reader = SampleReader(problem.sensors, log, problem.differentiation, job.allow_missing)
     estimation, way = _solver(problem.planned, outputs, reader)
     estimation.settle(log.n_samples)
@@ -228,20 +297,34 @@ class SimulateJob:
     missing: float = 0.0
     truth: bool = False
     chunk: int = CHUNK
+    spool: str = ""
+    meant: str = ""
+
+    notes: ClassVar[int] = 0
 
     @property
     def inputs(self) -> tuple[str, ...]:
         return (self.problem, self.trajectory) if self.trajectory else (self.problem,)
+
+    @property
+    def log_read(self) -> str:
+        return self.trajectory
 
     def simulation(self) -> Simulation:
         """The simulation itself."""
         return _simulation(self)
 
     def describe(self) -> Mapping[str, Any]:
-        trajectory = _identity(Path(self.trajectory)) if self.trajectory else ""
-        settings = {k: v for k, v in vars(self).items() if k not in ("problem", "output")}
-        layout = self.simulation().layout.fingerprint()
-        return settings | {"version": version(""), "layout": layout, "trajectory": trajectory}
+        """All that a chunk depends on, but for the bytes of the log that is followed."""
+        problem = load_problem(self.problem)
+        apart = ("problem", "output", "trajectory", "spool", "meant")
+        return {k: v for k, v in vars(self).items() if k not in apart} | {
+            "version": version(""),
+            "layout": problem.sensors.fingerprint(),
+            "topics": problem.topics,
+            "columns": problem.columns,
+            "kind of log": Path(self.trajectory).suffix,
+        }
 
     def n_samples(self) -> int:
         return self.simulation().n_samples
@@ -259,8 +342,9 @@ class SimulateJob:
 @lru_cache(maxsize=1)
 def _simulation(job: SimulateJob) -> Simulation:
     problem = load_problem(job.problem)
+    _check_meant(job)
     if job.trajectory:
-        with problem.open_log(job.trajectory) as log:
+        with problem.open_log(job.trajectory, job.spool or None) as log:
             trajectory = Trajectory.from_log(problem.tree, log)
     else:
         trajectory = Trajectory.random(problem.tree, job.duration, seed=job.seed, pace=job.pace)
@@ -281,19 +365,18 @@ Job: TypeAlias = SolveJob | SimulateJob
 
 def forget() -> None:
     """Let go of what this process has opened."""
-    _opened.cache_clear()
-    _simulation.cache_clear()
+    for opened in (_problem, _opened, _simulation):
+        opened.cache_clear()
 
 
-def _identity(path: Path) -> list[Any]:
-    """Path, sizes and times of change of a log's files."""
-    files = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
-    try:
-        stats = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files]
-    except OSError as error:
-        raise LogError(f"{path}: cannot be read: {error}") from None
-    digest = hashlib.sha256(json.dumps(stats).encode()).hexdigest()
-    return [os.fspath(path.resolve()), digest]
+def _meaning(job: Job) -> str:
+    """Identity of all that a chunk depends on, but for the bytes of a log."""
+    return seal(canonical_bytes(job.describe())).hex()
+
+
+def _check_meant(job: Job) -> None:
+    if job.meant not in ("", _meaning(job)):
+        raise LogError(f"{job.problem}: has changed since this run began; run it again")
 
 
 # ---- running a job -----------------------------------------------------------------
@@ -310,13 +393,21 @@ class Finished:
     """What a run did.
 
     ``resumed`` of the ``n_samples`` were there from an interrupted run; ``missing_rows`` have a
-    value that is missing or not determined.
+    value that is missing or not determined. ``failed`` of these could not be solved, the first
+    for the reason ``why``. Of a job that solves: its ``way``, and what its reader made by which
+    ``method``, and did without.
     """
 
     n_samples: int
     resumed: int
     seconds: float
     missing_rows: int
+    failed: int = 0
+    why: str = ""
+    way: str = ""
+    method: str = ""
+    derived: tuple[str, ...] = ()
+    not_measured: tuple[str, ...] = ()
 
 
 def run_job(
@@ -339,27 +430,111 @@ def run_job(
     Raises
     ------
     LogError
-        what is wrong with log or output; finished chunks stay for the next run.
+        what is wrong with log or output, or that another run works on the output; finished
+        chunks stay for the next run.
     """
     begin = perf_counter()
     check_output(job.output, job.inputs)
-    forget()
     if job.chunk < 1:
         raise LogError(f"a chunk must hold at least one sample, got {job.chunk}")
+    forget()
+    folder = Path(job.output + ".partial")
+    try:
+        with locked(folder / LOCK) as alone:
+            if not alone:
+                raise LogError(
+                    f"{job.output}: another run is writing it; wait until that is done, or give"
+                    " this one another output"
+                )
+            try:
+                done = _run(job, folder, workers, scheduler, fresh, progress)
+            finally:
+                forget()
+                _remove_if_empty(folder)
+    except OSError as error:
+        raise LogError(
+            f"{folder}: cannot be used: {error}; what is done is kept, run again"
+        ) from None
+    return replace(done, seconds=perf_counter() - begin)
+
+
+LOCK = "lock"
+
+
+def _remove_if_empty(folder: Path) -> None:
+    """Remove a folder that holds nothing but our lock: the lock last, for others wait for it.
+
+    Whoever makes a new lock before the folder is gone keeps the folder.
+    """
+    with suppress(OSError):
+        if all(path.name == LOCK for path in folder.iterdir()):
+            (folder / LOCK).unlink()
+            folder.rmdir()
+
+
+def _run(
+    job: Job,
+    folder: Path,
+    workers: int,
+    scheduler: str | None,
+    fresh: bool,
+    progress: Callable[[int, int], Done] | None,
+) -> Finished:
+    """Do a job in its folder, which nobody else works in."""
+    log = Path(job.log_read) if job.log_read else None
+    meaning, stamp = _meaning(job), _stamp(log)
+    identity = seal(meaning.encode(), b"" if log is None else log_digest(log).encode())
+    own = folder / identity.hex()[:16]
+    for other in folder.iterdir():
+        if other.name != LOCK and (fresh or other != own):
+            shutil.rmtree(other) if other.is_dir() else other.unlink()
+    own.mkdir(exist_ok=True)
+    job = replace(job, spool=str(own / "spool"), meant=meaning)
     n_samples, groups = job.n_samples(), job.groups()
     if n_samples < 1:
+        shutil.rmtree(own)
         raise LogError(f"{job.output}: there are no samples to work on")
     width = sum(len(group.columns) for group in groups)
-    store = ChunkStore(Path(job.output), n_samples, job.chunk, width)
-    kept = store.prepare(job.describe(), fresh=fresh)
+    store = ChunkStore(own, identity, n_samples, job.chunk, width + job.notes)
+    left = store.missing()
+    kept = store.n_chunks - len(left)
     done: Done = progress(kept, store.n_chunks) if progress else (lambda _: None)
-    run_chunks(store, job.work, done, workers=workers, scheduler=scheduler)
-    write_log(job.output, groups, store, store.folder)
+    run_chunks(store, job.work, done, workers=workers, scheduler=scheduler, left=left)
+    if _stamp(log) != stamp:
+        shutil.rmtree(own)
+        raise LogError(f"{log}: has changed while it was read; run again")
+    finished = _summary(job, store, min(kept * job.chunk, n_samples))
+    write_log(job.output, groups, replace(store, shown=width), own)
+    shutil.rmtree(own)
+    return finished
+
+
+def _stamp(log: Path | None) -> list[tuple[int, ...]]:
+    """What tells that the files of a log change while they are read."""
+    files = [] if log is None else sorted(log.rglob("*")) if log.is_dir() else [log]
+    stats = [file.stat() for file in files if file.is_file()]
+    return [(s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for s in stats]
+
+
+def _summary(job: Job, store: ChunkStore, resumed: int) -> Finished:
     missing = sum(int(np.isnan(rows).any(axis=1).sum()) for rows in store)
-    forget()
-    store.remove()
-    return Finished(
-        n_samples, min(kept * job.chunk, n_samples), perf_counter() - begin, missing
+    finished = Finished(store.n_samples, resumed, 0.0, missing)
+    if isinstance(job, SimulateJob):
+        return finished
+    bad = [k * job.chunk + np.flatnonzero(rows[:, -1]) for k, rows in enumerate(store)]
+    failed = np.concatenate(bad).tolist()
+    why = job.why(failed[0]) if failed else ""
+    if len(failed) == store.n_samples:
+        raise LogError(f"no sample can be solved: {why}")
+    reader = job.reader()
+    return replace(
+        finished,
+        failed=len(failed),
+        why=why,
+        way=job.way(),
+        method=str(reader.method),
+        derived=reader.derived,
+        not_measured=reader.not_measured,
     )
 
 
@@ -370,15 +545,18 @@ def run_chunks(
     *,
     workers: int = 1,
     scheduler: str | None = None,
+    left: list[int] | None = None,
 ) -> None:
-    """Do the chunks that are missing; ``work`` must pickle where others do it.
+    """Do the chunks that are missing (``left``, if known), until all are there and whole.
 
-    Processes of this machine put their chunks into the store themselves; those of a cluster
-    return them, for the store need not be on a disk they see.
+    ``work`` must pickle where others do it. Processes of this machine put their chunks into the
+    store themselves; those of a cluster return them, for the store need not be on a disk they
+    see.
     """
     compute: Callable[[int], Array | None] = partial(_put, store, work)
+    known = [store.missing() if left is None else left]
     if scheduler is None:
-        workers = min(workers, max(len(store.missing()), 1))
+        workers = min(workers, max(len(known[0]), 1))
     else:
         compute = work
 
@@ -387,8 +565,11 @@ def run_chunks(
             store.put(k, rows)
         done(1)
 
+    def missing() -> list[int]:
+        return known.pop() if known else store.missing()
+
     try:
-        run_open(store.missing, compute, finished, workers=workers, scheduler=scheduler)
+        run_open(missing, compute, finished, workers=workers, scheduler=scheduler)
     except SchedulerError as error:
         raise LogError(str(error)) from None
     except WorkersLost as error:
@@ -409,24 +590,23 @@ def _put(store: ChunkStore, work: Work, k: int) -> None:
 @final
 @dataclass(frozen=True)
 class ChunkStore:
-    """Finished chunks of a job on disk.
+    """Finished chunks of a job on disk, a file each: rows of float64, then their seal.
 
     Parameters
     ----------
-    output : file the chunks will become.
+    folder : where they are.
+    identity : of the job; goes into the seals.
     n_samples, size : of the whole, and of a chunk (the last may be shorter).
     width : numbers per sample.
+    shown : so many of these, the first, are given back; all if None.
     """
 
-    output: Path
+    folder: Path
+    identity: bytes
     n_samples: int
     size: int
     width: int
-
-    @property
-    def folder(self) -> Path:
-        """Folder of the unfinished work."""
-        return self.output.with_name(self.output.name + ".partial")
+    shown: int | None = None
 
     @property
     def n_chunks(self) -> int:
@@ -434,46 +614,41 @@ class ChunkStore:
         return -(-self.n_samples // self.size)
 
     def _file(self, k: int) -> Path:
-        return self.folder / f"{k:08d}.npy"
+        return self.folder / f"{k:08d}.chunk"
 
-    def prepare(self, job: Mapping[str, Any], *, fresh: bool = False) -> int:
-        """Keep what the same job has left behind, else start afresh; number of chunks kept."""
-        text = json.dumps(dict(job), sort_keys=True)
-        note = self.folder / "job.json"
+    def _seal(self, k: int, rows: Array) -> bytes:
+        return seal(self.identity, str(k).encode(), rows.data.cast("B"))
+
+    def _rows(self, k: int) -> tuple[Array, bytes] | None:
+        """Rows of a chunk, a memory map, and the seal they bear; None if it has no such size.
+
+        No file, a short one and an empty one have none.
+        """
+        size = min(self.size, self.n_samples - k * self.size)
         try:
-            same = not fresh and note.read_text(encoding="utf-8") == text
-        except OSError:
-            same = False
-        if not same:
-            self.remove()
-            try:
-                self.folder.mkdir(parents=True)
-            except OSError as error:
-                raise LogError(f"{self.folder}: cannot be made: {error}") from None
-            with self._writing(note) as part:
-                part.write_text(text, encoding="utf-8")
-        return self.n_chunks - len(self.missing())
+            content = np.memmap(self._file(k), dtype=np.uint8, mode="r")
+        except (OSError, ValueError):
+            return None
+        end = size * self.width * 8
+        if len(content) != end + SEAL:
+            return None
+        return content[:end].view("<f8").reshape(size, self.width), content[end:].tobytes()
 
     def missing(self) -> list[int]:
-        """Chunks that are not done."""
-        return [k for k in range(self.n_chunks) if not self._file(k).is_file()]
+        """Chunks that are not there, or not as they were put there by this job."""
+        found = ((k, self._rows(k)) for k in range(self.n_chunks))
+        return [k for k, x in found if x is None or self._seal(k, x[0]) != x[1]]
 
     def put(self, k: int, rows: Array) -> None:
         """Keep a finished chunk."""
         size = min(self.size, self.n_samples - k * self.size)
         if rows.shape != (size, self.width):
             raise LogError(f"chunk {k} has shape {rows.shape}")
-        # as np.save does, but through Python's own stream: a full disk is then named as such
-        whole, form = np.ascontiguousarray(rows), np.lib.format
-        with self._writing(self._file(k)) as part, part.open("wb") as stream:
-            form.write_array_header_1_0(stream, form.header_data_from_array_1_0(whole))
-            stream.write(whole.data)
-
-    @contextmanager
-    def _writing(self, path: Path) -> Iterator[Path]:
+        whole = np.ascontiguousarray(rows, dtype="<f8")
         try:
-            with replacing(path) as part:
-                yield part
+            with replacing(self._file(k)) as part, part.open("wb") as stream:
+                stream.write(whole.data)
+                stream.write(self._seal(k, whole))
         except OSError as error:
             raise LogError(
                 f"{self.folder}: cannot be written: {error}; what is done is kept, run again"
@@ -482,8 +657,11 @@ class ChunkStore:
     def __iter__(self) -> Iterator[Array]:
         """All chunks in order, as memory maps."""
         for k in range(self.n_chunks):
-            yield np.load(self._file(k), mmap_mode="r")
+            found = self._rows(k)
+            if found is None:
+                raise LogError(f"{self._file(k)}: has gone or is damaged; run again")
+            yield found[0][:, : self.shown]
 
-    def remove(self) -> None:
-        """Forget the unfinished work."""
-        shutil.rmtree(self.folder, ignore_errors=True)
+
+SEAL = 32
+"""Bytes of a seal."""

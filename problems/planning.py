@@ -16,8 +16,10 @@ from typing import Any, cast, final
 
 from dynsys.errors import LayoutError, nearest_name
 from dynsys.model.tree import KinematicTree
+from dynsys.plan.fingerprint import canonical_bytes, fingerprint_problem, fingerprint_robot
 from dynsys.plan.plan import Plan
 from dynsys.plan.search.search import Search
+from dynsys.resumable import seal
 from dynsys.system.linear_system import LinearSystem
 from dynsys.system.unknowns import UnknownKind
 from problems.dynamics import ForwardDynamics, HybridDynamics, InverseDynamics
@@ -62,6 +64,16 @@ class PlanRequest:
     def robot(self) -> KinematicTree:
         """The robot."""
         return self.problem.robot
+
+    @property
+    def content(self) -> str:
+        """Digest (hex) of robot, equations, sensors and prior: whatever the files now hold."""
+        if isinstance(self.problem, Estimation):
+            parts = [self.problem.layout.fingerprint(), self.problem.prior]
+        else:
+            problem = fingerprint_problem(self.name, self.system)
+            parts = [fingerprint_robot(self.robot).digest, problem.digest]
+        return seal(canonical_bytes(parts)).hex()[:16]
 
     @property
     def outputs(self) -> tuple[UnknownKind, ...]:
@@ -138,11 +150,19 @@ def _dynamics(dynamics: AbstractDynamics) -> PlanRequest:
 def plan_task(payload: Mapping[str, Any]) -> dict[str, Any]:
     """One task of a campaign: search an order for a robot, problem and seed.
 
-    The payload has ``robot, problem, floating_base, seed, evaluations``; the result what the
-    order that is constructed executes, what the one found does, and the order itself.
+    The payload has ``robot, problem, floating_base, seed, evaluations``, and ``content``, which
+    tells files from others of the same name; the result what the order that is constructed
+    executes, what the one found does, and the order itself.
+
+    Raises
+    ------
+    LayoutError
+        if a file has changed since the task was made.
     """
     start = time.perf_counter()
     request = read_request(payload["robot"], payload["problem"], bool(payload["floating_base"]))
+    if payload.get("content", request.content) != request.content:
+        raise LayoutError(f"{payload['robot']}: has changed since this task was made")
     plan = request.plan(Search(evaluations=payload["evaluations"], seed=payload["seed"]))
     found = plan.operations.total
     ratios = [p.ratio for p in plan.checked_pivots if p.ratio is not None]

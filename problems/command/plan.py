@@ -222,10 +222,12 @@ def _run_campaign(args: argparse.Namespace) -> int:
                 "floating_base": args.floating_base,
                 "seed": args.seed + k,
                 "evaluations": args.evaluations,
+                "content": content,
             }
         )
         for robot in args.what
         for problem in (args.problem or ["fd"])
+        for content in [read_request(robot, problem, args.floating_base).content]
         for k in range(args.seeds)
     )
     campaign = Campaign(args.campaign, tasks)

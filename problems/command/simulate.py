@@ -45,7 +45,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the log and say what it holds."""
-    settings = {field.name: getattr(args, field.name) for field in fields(SimulateJob)}
+    named = [field.name for field in fields(SimulateJob) if hasattr(args, field.name)]
+    settings = {name: getattr(args, name) for name in named}
     job = SimulateJob(**settings)
     groups = [group.name for group in job.groups()]
     done = shared.with_bar(job, "simulating", args)

@@ -58,20 +58,19 @@ def run(args: argparse.Namespace) -> int:
         args.allow_missing,
         args.plan,
     )
-    reader = job.reader()
-    made, method, left_out = reader.derived, str(reader.method), reader.not_measured
-    way = job.way()
     done = with_bar(job, "solving", args)
     told: dict[str, Any] = {
         "output": args.output,
         "samples": done.n_samples,
         "resumed_samples": done.resumed,
         "seconds": round(done.seconds, 3),
-        "by": way,
+        "by": done.way,
         "samples_with_missing_values": done.missing_rows,
-        "differentiated": list(made),
-        "differentiation": method if made else None,
-        "sensors_without_data": list(left_out),
+        "samples_not_solved": done.failed,
+        "why_not": done.why or None,
+        "differentiated": list(done.derived),
+        "differentiation": done.method if done.derived else None,
+        "sensors_without_data": list(done.not_measured),
     }
     if args.json:
         terminal.show_json(told)
@@ -99,4 +98,8 @@ def _show(output: str, done: Finished, told: dict[str, Any]) -> None:
         terminal.show_line(
             f"{done.missing_rows} samples have values that are missing or not determined;"
             " 'dynsys check' says what the layout determines"
+        )
+    if done.failed:
+        terminal.show_line(
+            f"{done.failed} of them could not be solved and are left empty; {done.why}"
         )

@@ -11,7 +11,6 @@ bytes: no dates, no names of machines.
 from __future__ import annotations
 
 import io
-import os
 import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -22,7 +21,7 @@ import numpy as np
 
 from dynsys.errors import LogError
 from dynsys.model.readers.xml_input import PathLike
-from dynsys.resumable import replacing
+from dynsys.resumable import content_digest, replacing
 from dynsys.types import Array
 from problems.logs.align import aligned_npz
 from problems.logs.columns import Columns
@@ -31,7 +30,7 @@ from problems.logs.ros import open_bag, write_messages
 from problems.logs.source import AbstractLog, missing_library
 from problems.logs.tables import CsvLog, NpzLog, ParquetLog
 
-__all__ = ["FORMATS", "Group", "check_output", "open_log", "write_log"]
+__all__ = ["FORMATS", "Group", "check_output", "log_digest", "open_log", "write_log"]
 
 
 # ---- reading --------------------------------------------------------------------------------
@@ -51,22 +50,15 @@ def open_log(
     path : .npz, .csv, .parquet, .mat, .mcap or .db3 file, or the folder of a ROS 2 bag.
     topics : for bags: sensor name to topic, where they differ.
     columns : where the log has other names, units or orders.
-    spool : for bags: folder for unpacked messages, a temporary one if None.
+    spool : for bags: folder for unpacked messages, of this bag and no other; a temporary one
+        if None.
 
     Raises
     ------
     LogError
         if it is not there, damaged, of no known kind, or needs a package not installed.
     """
-    file = Path(path)
-    try:
-        if not file.exists():
-            raise LogError(f"{file}: no such log; check the path")
-        if not (file.is_file() or file.is_dir()):
-            raise LogError(f"{file}: neither a regular file nor a folder; refused")
-    except (OSError, ValueError) as error:
-        raise LogError(f"{str(file)[:200]}: cannot be read: {error.args[-1]}") from None
-    log = _opened(file, topics or {}, spool)
+    log = _opened(_checked(path), topics or {}, spool)
     try:
         return (columns or Columns()).applied(log)
     except LogError:
@@ -79,7 +71,7 @@ def _opened(file: Path, topics: Mapping[str, str], spool: PathLike | None) -> Ab
         return _TABLES[file.suffix](file)
     if file.suffix in (".mcap", ".db3") or file.is_dir():
         own = TemporaryDirectory(prefix="dynsys-bag-") if spool is None else None
-        folder = Path(own.name if own else str(spool)) / "spool"
+        folder = Path(own.name) / "spool" if own else Path(str(spool))
         return open_bag(file, folder, topics, own)
     raise LogError(f"{file}: unknown kind of log; use {', '.join(FORMATS)} or a ROS 2 bag")
 
@@ -90,6 +82,26 @@ _TABLES: Mapping[str, Callable[[Path], AbstractLog]] = {
     ".parquet": ParquetLog,
     ".mat": MatLog,
 }
+
+
+def _checked(path: PathLike) -> Path:
+    file = Path(path)
+    try:
+        if not file.exists():
+            raise LogError(f"{file}: no such log; check the path")
+        if not (file.is_file() or file.is_dir()):
+            raise LogError(f"{file}: neither a regular file nor a folder; refused")
+    except (OSError, ValueError) as error:
+        raise LogError(f"{str(file)[:200]}: cannot be read: {error.args[-1]}") from None
+    return file
+
+
+def log_digest(path: PathLike) -> str:
+    """SHA-256 (hex) of the bytes of a log; LogError if there is none."""
+    try:
+        return content_digest(_checked(path))
+    except OSError as error:
+        raise LogError(f"{path}: cannot be read: {error}") from None
 
 
 # ---- writing --------------------------------------------------------------------------------
@@ -143,8 +155,6 @@ def write_log(
     try:
         with replacing(file, scratch) as part:
             _WRITERS[file.suffix](part, groups, chunks)
-            with part.open("rb") as stream:
-                os.fsync(stream.fileno())
     except OSError as error:
         raise LogError(f"{file}: cannot be written: {error}") from None
 

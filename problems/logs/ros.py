@@ -28,7 +28,7 @@ import shutil
 import sqlite3
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from operator import attrgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -37,7 +37,7 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 
 from dynsys.errors import LogError
-from dynsys.resumable import replacing
+from dynsys.resumable import content_digest, replacing
 from dynsys.types import Array
 from problems.logs.align import AlignedLog, Stream
 from problems.logs.source import missing_library
@@ -197,19 +197,23 @@ def open_bag(
     Parameters
     ----------
     path : .mcap or .db3 file, or folder of a bag.
-    spool : folder for the rows; reused if it already holds this bag's.
+    spool : folder for the rows; reused if it already holds this bag's, whole.
     topics : sensor (or free joint) name to topic, where they differ by more than a leading
         slash.
     folder : temporary folder that holds ``spool`` and goes with the log.
     """
-    if not (spool / INDEX).is_file():
+    index = _index(spool)
+    if index is None:
         try:
             _write_spool(path, spool)
         except OSError as error:
             raise LogError(f"{path}: cannot be unpacked into {spool}: {error}") from None
+        index = _index(spool)
+        if index is None:
+            raise LogError(f"{path}: what is unpacked into {spool} is damaged at once")
     streams: dict[str, Stream] = {}
     clocks: list[Array] = []
-    for entry in json.loads((spool / INDEX).read_text(encoding="utf-8")):
+    for entry in index:
         names = entry["names"]
         rows: Array = np.memmap(spool / entry["file"], dtype="<f8", mode="r").reshape(
             -1, 1 + len(names)
@@ -243,7 +247,19 @@ def _name(topic: str, kind: str, name: str, topics: Mapping[str, str]) -> str:
 # ---- the spool ------------------------------------------------------------------------------
 
 
-def _write_spool(path: Path, spool: Path) -> None:
+def _index(spool: Path) -> list[dict[str, Any]] | None:
+    """What a spool holds, None if it is not there or not as it was written."""
+    try:
+        index = json.loads((spool / INDEX).read_text(encoding="utf-8"))
+        whole = all(content_digest(spool / entry["file"]) == entry["sha256"] for entry in index)
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
+    return index if whole else None
+
+
+def _write_spool(path: Path, target: Path) -> None:
+    """Unpack a bag into a folder of our own, which then takes the place of what is there."""
+    spool = target.with_name(f"{target.name}.{os.getpid()}.part")
     shutil.rmtree(spool, ignore_errors=True)
     spool.mkdir(parents=True)
     files: dict[tuple[str, str, tuple[str, ...]], tuple[str, IO[bytes]]] = {}
@@ -267,9 +283,14 @@ def _write_spool(path: Path, spool: Path) -> None:
     index = []
     for (topic, kind, names), (file, _) in files.items():
         _sort_by_time(spool / file, 1 + len(names))
-        index.append({"topic": topic, "kind": kind, "names": names, "file": file})
-    with replacing(spool / INDEX) as part:
-        part.write_text(json.dumps(index), encoding="utf-8")
+        digest = content_digest(spool / file)
+        entry = {"topic": topic, "kind": kind, "names": names, "file": file, "sha256": digest}
+        index.append(entry)
+    (spool / INDEX).write_text(json.dumps(index), encoding="utf-8")
+    shutil.rmtree(target, ignore_errors=True)
+    with suppress(OSError):  # another process was first: its spool is as good
+        spool.rename(target)
+    shutil.rmtree(spool, ignore_errors=True)
 
 
 def _sort_by_time(file: Path, width: int) -> None:

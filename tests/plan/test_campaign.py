@@ -76,6 +76,16 @@ def test_damaged_results_are_computed_again_and_errors_are_outcomes(tmp_path: Pa
     assert bad.outcomes()[1].error == "ValueError: no square of 1"
 
 
+def test_one_digit_that_changes_is_damage(tmp_path: Path) -> None:
+    work = campaign(tmp_path, 3)
+    work.run(square)
+    file = work.folder / f"{work.tasks[2].key}.json"
+    file.write_text(file.read_text().replace('"square": 4', '"square": 5'))
+    assert [outcome.result for outcome in work.outcomes()] == [{"square": 0}, {"square": 1}]
+    assert work.run(square).computed == 1
+    assert_complete(work)
+
+
 def test_same_task_twice_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CampaignError, match="twice"):
         Campaign(tmp_path, (CampaignTask({"x": 1}), CampaignTask({"x": 1})))

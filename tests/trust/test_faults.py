@@ -147,19 +147,17 @@ def test_plans_that_cannot_be_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_chunks_that_cannot_be_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """H-4: a disk that filled up under a running log was an OSError with a traceback."""
-    store = ChunkStore(tmp_path / "out.npz", 10, 5, 2)
-    store.prepare({})
+    store = ChunkStore(tmp_path, b"job", 10, 5, 2)
     store.put(0, np.zeros((5, 2)))
     monkeypatch.setattr(os, "replace", _no_space)
     with pytest.raises(LogError, match="No space left"):
         store.put(1, np.zeros((5, 2)))
     assert store.missing() == [1]
-    assert sorted(path.name for path in store.folder.iterdir()) == ["00000000.npy", "job.json"]
+    assert [path.name for path in store.folder.iterdir()] == ["00000000.chunk"]
 
 
 def test_chunks_have_the_bytes_of_numpy(tmp_path: Path) -> None:
-    store = ChunkStore(tmp_path / "out.npz", 4, 4, 3)
-    store.prepare({})
+    store = ChunkStore(tmp_path, b"job", 4, 4, 3)
     rows = np.asfortranarray(np.arange(12.0).reshape(4, 3))
     store.put(0, rows)
     np.testing.assert_array_equal(next(iter(store)), rows)
@@ -221,8 +219,7 @@ class _LostCluster(Executor):
 def test_a_lost_cluster_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """H-6: a killed Dask scheduler was Dask's CommClosedError with a traceback."""
     monkeypatch.setattr(resumable, "executor", lambda *_: nullcontext(_LostCluster()))
-    store = ChunkStore(tmp_path / "out.npz", 10, 5, 2)
-    store.prepare({})
+    store = ChunkStore(tmp_path, b"job", 10, 5, 2)
     with pytest.raises(LogError, match="cluster was lost"):
         run_chunks(store, lambda k: np.zeros((5, 2)), lambda _: None, scheduler="tcp://gone:1")
 

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, TypeAlias, final
 
 from dynsys.errors import CampaignError, WorkersLost
-from dynsys.resumable import replacing, run_open
+from dynsys.resumable import locked, replacing, run_open, seal
 
 __all__ = ["Campaign", "CampaignTask", "Outcome", "Summary"]
 
@@ -162,7 +162,7 @@ class Campaign:
 def _compute(function: Function, folder: Path, task: CampaignTask) -> Outcome:
     """Compute one task and write its file, unless another process does: then wait for it."""
     while True:
-        with _locked(folder / f"{task.key}.lock") as mine:
+        with locked(folder / f"{task.key}.lock") as mine:
             found = _read(folder, task)
             if found is not None:
                 return found
@@ -172,23 +172,6 @@ def _compute(function: Function, folder: Path, task: CampaignTask) -> Outcome:
                     _write(folder, outcome)
                 return outcome
         time.sleep(POLL)
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[bool]:
-    """True while this process holds the lock; it is given back however the process ends."""
-    try:
-        import fcntl
-    except ImportError:  # no such locks here: one coordinator per folder
-        yield True
-        return
-    with path.open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-            return
-        yield True
 
 
 @contextmanager
@@ -225,17 +208,23 @@ FIELDS = ("result", "error", "seconds", "process")
 
 
 def _write(folder: Path, outcome: Outcome) -> None:
-    document = {"payload": dict(outcome.task.payload)}
+    document: dict[str, Any] = {"payload": dict(outcome.task.payload)}
     document |= {field: getattr(outcome, field) for field in FIELDS}
     path = folder / f"{outcome.task.key}.json"
-    with replacing(path) as part, part.open("w", encoding="utf-8") as file:
-        file.write(json.dumps(document, allow_nan=False, indent=1) + "\n")
-        file.flush()
-        os.fsync(file.fileno())
+    document["sha256"] = _seal(document)
+    with replacing(path) as part:
+        text = json.dumps(document, allow_nan=False, indent=1)
+        part.write_text(text + "\n", encoding="utf-8")
+
+
+def _seal(document: Json) -> str:
+    """Seal of a document as it is once it has been written and read."""
+    plain = json.loads(json.dumps(document))
+    return seal(json.dumps(plain, sort_keys=True).encode()).hex()
 
 
 def _read(folder: Path, task: CampaignTask) -> Outcome | None:
-    """Outcome of a task, None if it is open or its file is damaged.
+    """Outcome of a task, None if it is open, or its file damaged or without a seal.
 
     Raises
     ------
@@ -248,6 +237,8 @@ def _read(folder: Path, task: CampaignTask) -> Outcome | None:
     except (FileNotFoundError, ValueError):
         return None
     if not isinstance(document, dict) or not {"payload", *FIELDS} <= set(document):
+        return None
+    if document.pop("sha256", "") != _seal(document):
         return None
     if document["payload"] != json.loads(json.dumps(dict(task.payload))):
         raise CampaignError(f"{str(path)!r} is the result of another task; use another folder")

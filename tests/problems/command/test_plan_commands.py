@@ -13,9 +13,13 @@ from dynsys.plan.plan import Plan
 from dynsys.plan.search.search import Search
 from problems.command.main import main
 from problems.order_comparison import compare
-from problems.planning import read_request
+from problems.planning import plan_task, read_request
 from sensors import Layout, published
 
+ARM = """<robot name="arm"><link name="base"/><link name="rod"><inertial><mass value="{mass}"/>
+<inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link>
+<joint name="hinge" type="continuous"><parent link="base"/><child link="rod"/></joint></robot>
+"""
 CELLS = ["synthetic:auto_tree:5:1:1.5:1", "--problem", "published:sie_friction"]
 
 
@@ -109,6 +113,22 @@ def test_campaign_resumes(capsys: pytest.CaptureFixture[str], tmp_path: Path) ->
     assert len(list(tmp_path.glob("*.json"))) == 8
     assert main([*asked[:-2], str(tmp_path)]) == 0
     assert "8 known before" in capsys.readouterr().out
+
+
+def test_a_campaign_tells_files_from_others_of_the_same_name(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """A robot that had changed kept its old results."""
+    robot, folder = tmp_path / "arm.urdf", str(tmp_path / "results")
+    asked = ["plan", str(robot), "--evaluations", "1", "--campaign", folder, "--json"]
+    for mass, computed in ((1, 1), (1, 0), (2, 1)):
+        robot.write_text(ARM.format(mass=mass))
+        assert main(asked) == 0
+        summary = output(capsys)["summary"]
+        assert isinstance(summary, dict) and summary["computed"] == computed
+    payload = {"robot": "synthetic:chain:2", "problem": "fd", "floating_base": False}
+    with pytest.raises(LayoutError, match="has changed since this task was made"):
+        plan_task({**payload, "seed": 0, "evaluations": 1, "content": "of another"})
 
 
 def test_several_problems_need_a_campaign(capsys: pytest.CaptureFixture[str]) -> None:
