@@ -219,12 +219,14 @@ def solve_one(
         late[j] = order[fixed + j]
     least = ROUNDED * largest
     steps = factor(reduced, tau, late, norms, first, v, left, n_noisy, least)
-    free = steps
+    free = 0
+    while free < steps and abs(reduced[free, free]) >= STOP * largest:
+        free += 1
     for j in range(left):  # X in the order of the second factors
         place[late[j]] = j
     for j in range(left):
         for i in range(fixed):
-            noisy[place[order[fixed + j]], i] = exact[fixed + j, i]
+            noisy[i, place[order[fixed + j]]] = exact[fixed + j, i]
     # ---- deviations: columns of the inverse of the second factor; is the rank certain?
     total = 0.0
     for k in range(free):
@@ -238,7 +240,14 @@ def solve_one(
     reach_2 = np.sqrt(total) * (largest + np.sqrt(heavy) * inverse_1)
     reach_1 = inverse_1 + np.sqrt(spread) * reach_2
     certain = np.hypot(reach_1, reach_2) * SEEN <= 1.0
-    if left > free or not certain:  # rows of unit size say more: noise does not matter
+    for k in range(free, left if certain else free):
+        for j in range(k):
+            x[j] = -reduced[k, j] if j < free else 0.0
+        solve_upper(reduced, free, x)
+        x[k] = 1.0
+        spread_out(x, k + 1, noisy, fixed, order, late, scale, basis[k])
+    if not (certain and are_unseen(columns, row_norm, basis, free, left, scale)):
+        # rows of unit size say more: noise does not matter
         for j in range(p):
             order_of_all[j] = j
             for i in range(n_exact):
@@ -250,10 +259,20 @@ def solve_one(
         rows = n_exact + n_noisy
         rank = factor(whole, tau_of_all, order_of_all, norms, first, v, p, rows, STOP)
         inverse = max(inverse_norm(whole, rank, x), inverse_1)
-        free = rank - fixed
-        if free > steps or not inverse * SEEN <= 1.0:
+        known, free = free, rank - fixed
+        if free > known or not inverse * SEEN <= 1.0:
             return
-        if free > 0 and not abs(reduced[free - 1, free - 1]) >= STOP * largest:
+        for k in range(free, left):
+            column = fixed + k
+            for i in range(rank):
+                x[i] = -whole[column, i]
+            solve_upper(whole, rank, x)
+            for j in range(p):
+                basis[k, j] = 0.0
+            for j in range(rank):
+                basis[k, order_of_all[j]] = x[j] * scale[order_of_all[j]]
+            basis[k, order_of_all[column]] = scale[order_of_all[column]]
+        if not are_unseen(columns, row_norm, basis, free, left, scale):
             return
     # ---- minimiser
     total = 0.0
@@ -270,28 +289,9 @@ def solve_one(
     for i in range(fixed):
         z[order[i]] = exact[p, i]
         for j in range(free):
-            z[order[i]] -= noisy[j, i] * x[j]
+            z[order[i]] -= noisy[i, j] * x[j]
     for j in range(p):
         z[j] *= scale[j]
-    # ---- unseen directions, orthonormal in natural units
-    for k in range(free, left):
-        column = fixed + k
-        rank = fixed + free
-        for i in range(rank):
-            x[i] = -whole[column, i]
-        solve_upper(whole, rank, x)
-        for j in range(p):
-            basis[k, j] = 0.0
-        for j in range(rank):
-            basis[k, order_of_all[j]] = x[j] * scale[order_of_all[j]]
-        basis[k, order_of_all[column]] = scale[order_of_all[column]]
-    if not orthonormal(basis, free, left, scale):
-        return
-    seen = 0.0
-    for k in range(free, left):
-        seen = np.hypot(seen, moved(columns, row_norm, basis[k]))
-    if not seen <= UNSEEN:
-        return
     # ---- do the exact rows fit?
     fits = True
     for i in range(m):
@@ -459,8 +459,21 @@ def spread_out(
     for i in range(fixed):
         total = 0.0
         for j in range(n):
-            total -= fixed_by[j, i] * x[j]
+            total -= fixed_by[i, j] * x[j]
         out[order[i]] = total * scale[order[i]]
+
+
+@summed
+def are_unseen(
+    columns: Array, row_weight: Array, basis: Array, start: int, stop: int, scale: Array
+) -> bool:
+    """Whether rows of unit size do not see directions, which are made orthonormal."""
+    if not orthonormal(basis, start, stop, scale):
+        return False
+    seen = 0.0
+    for k in range(start, stop):
+        seen = np.hypot(seen, moved(columns, row_weight, basis[k]))
+    return seen <= UNSEEN
 
 
 @summed
