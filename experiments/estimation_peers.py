@@ -37,7 +37,7 @@ from dynsys.errors import KernelBuildError
 from dynsys.kernel.build import estimation_kernel
 from dynsys.kernel.kernel import Kernel
 from dynsys.model.tree import KinematicTree
-from dynsys.plan.saddle_program import ESTIMATES, EstimatorSpec
+from dynsys.plan.estimator_spec import ESTIMATES, EstimatorSpec
 from dynsys.recursive.rnea import rnea
 from dynsys.system.linear_system import LinearSystem
 from dynsys.types import Array

@@ -33,6 +33,7 @@ from scipy.stats import spearmanr
 from dynsys.errors import DynsysError, NoOrderError
 from dynsys.kernel.build import build_kernel
 from dynsys.model.tree import KinematicTree
+from dynsys.plan.estimator_spec import EstimatorSpec, failures
 from dynsys.plan.operations import program_operations
 from dynsys.plan.orders.dulmage_mendelsohn import BlockTriangular
 from dynsys.plan.orders.libraries import library_orderings
@@ -40,7 +41,7 @@ from dynsys.plan.orders.markowitz import Markowitz
 from dynsys.plan.orders.orders import AbstractOrdering, OrderingContext, PivotOrder
 from dynsys.plan.orders.recursive_orders import LeafToRoot, RootToLeaf
 from dynsys.plan.orders.restarts import Weights, body_levels
-from dynsys.plan.saddle_program import EstimatorSpec, failures, saddle_estimator, saddle_order
+from dynsys.plan.saddle_program import saddle_estimator, saddle_order
 from dynsys.plan.saddle_program import saddle_program as executed_saddle
 from dynsys.plan.search.price import SearchProblem
 from dynsys.plan.search.saddle_price import SaddleProblem

@@ -32,12 +32,12 @@ from dynsys.kernel.llvm.computation import AbstractComputation, Part, compile_co
 from dynsys.kernel.llvm.target import Target, host
 from dynsys.model.tree import KinematicTree
 from dynsys.plan.estimator import estimator_program
+from dynsys.plan.estimator_spec import EstimatorSpec
 from dynsys.plan.fingerprint import fingerprint_robot
 from dynsys.plan.methods import EliminationOrder
 from dynsys.plan.operations import Operations, program_operations
 from dynsys.plan.pivots import pivot_safety
 from dynsys.plan.record import dynamics_program, dynamics_signature, sample_states
-from dynsys.plan.saddle_program import EstimatorSpec
 from dynsys.plan.symmetric import SymmetricStep
 from dynsys.program.guards import guarded
 from dynsys.program.program import Program

@@ -19,6 +19,7 @@ from typing import Any, final
 import numpy as np
 
 from dynsys.errors import NoOrderError, PlanOrderError
+from dynsys.plan.estimator_spec import CHECKS, EstimatorSpec, failures
 from dynsys.plan.lu_program import lu_estimator, lu_program, lu_watched
 from dynsys.plan.methods import EliminationOrder, Method
 from dynsys.plan.operations import Operations, program_operations
@@ -27,14 +28,7 @@ from dynsys.plan.pivots import PlannedPivot
 from dynsys.plan.recursion import recursion_estimator, recursion_program, recursion_watched
 from dynsys.plan.recursion_order import RecursionOrder
 from dynsys.plan.saddle_order import SaddleOrder
-from dynsys.plan.saddle_program import (
-    CHECKS,
-    EstimatorSpec,
-    failures,
-    saddle_estimator,
-    saddle_program,
-    saddle_watched,
-)
+from dynsys.plan.saddle_program import saddle_estimator, saddle_program, saddle_watched
 from dynsys.plan.search.saddle_search import search_saddle
 from dynsys.plan.search.search import Search
 from dynsys.program.program import Program

@@ -29,19 +29,19 @@ from dynsys.errors import (
     SingularSystemError,
     StructurallySingularError,
 )
-from dynsys.plan.lu import entries_by_row, factor_and_solve
-from dynsys.plan.orders.dulmage_mendelsohn import BlockTriangular
-from dynsys.plan.orders.markowitz import Markowitz
-from dynsys.plan.orders.orders import OrderingContext, PivotOrder, sample_values
-from dynsys.plan.pivots import PlannedPivot, planned_pivots
-from dynsys.plan.repeated_rows import row_checks, row_residuals
-from dynsys.plan.saddle_program import (
+from dynsys.plan.estimator_spec import (
     CHECKS,
     ESTIMATES,
     EstimatorSpec,
     failures,
     guarded_estimator,
 )
+from dynsys.plan.lu import entries_by_row, factor_and_solve
+from dynsys.plan.orders.dulmage_mendelsohn import BlockTriangular
+from dynsys.plan.orders.markowitz import Markowitz
+from dynsys.plan.orders.orders import OrderingContext, PivotOrder, sample_values
+from dynsys.plan.pivots import PlannedPivot, planned_pivots
+from dynsys.plan.repeated_rows import row_checks, row_residuals
 from dynsys.plan.search.price import SearchProblem, entries_and_rhs
 from dynsys.plan.search.search import Search, search_order
 from dynsys.program.graph import Graph, Scalar

@@ -22,9 +22,9 @@ import numpy as np
 
 from dynsys.errors import NoOrderError
 from dynsys.model.spatial import cross, cross_force
+from dynsys.plan.estimator_spec import EstimatorSpec
 from dynsys.plan.open_parameters import Direction, Response, Values
 from dynsys.plan.saddle import LinearRow
-from dynsys.plan.saddle_program import EstimatorSpec
 from dynsys.program.frames import reframe
 from dynsys.program.graph import Graph
 from dynsys.program.simplify import simplify

@@ -30,6 +30,7 @@ from dynsys.errors import (
     StructurallySingularError,
     nearest_name,
 )
+from dynsys.plan.estimator_spec import CHECKS, ESTIMATES, EstimatorSpec, failures
 from dynsys.plan.lu import factor_and_solve, symbolic_lu
 from dynsys.plan.lu_program import lu_estimator, used_outputs
 from dynsys.plan.open_rows import SIMPLIFY_SAMPLES, OpenSystem, Substitution
@@ -38,7 +39,6 @@ from dynsys.plan.orders.markowitz import Markowitz
 from dynsys.plan.orders.orders import OrderingContext, Pattern, PivotOrder
 from dynsys.plan.pivots import PlannedPivot
 from dynsys.plan.recursion_order import RecursionOrder
-from dynsys.plan.saddle_program import CHECKS, ESTIMATES, EstimatorSpec, failures
 from dynsys.plan.search.search import Search
 from dynsys.program.graph import Scalar
 from dynsys.program.guards import guarded

@@ -1,32 +1,32 @@
 """Program of an estimator: the saddle system recorded by elimination along an order.
 
-:class:`EstimatorSpec` says what is to be estimated from what.
-
-    saddle_order       an order of pivots that are safe at sampled states, by some rule
-    saddle_program     any order executed as it stands: recorded, simplified, guarded (NaN where
-                       a watched pivot vanishes)
-    saddle_estimator   both, compared with extended precision; where digits are lost, once more
-                       with more careful pivots
+saddle_order       an order of pivots that are safe at sampled states, by some rule
+saddle_program     any order executed as it stands: recorded, simplified, guarded (NaN where
+                   a watched pivot vanishes)
+saddle_estimator   both, compared with extended precision; where digits are lost, once more
+                   with more careful pivots
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, NamedTuple, TypeAlias, cast, final
+from typing import Any, NamedTuple, cast, final
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.sparse import coo_array, csc_array
 
-from dynsys.errors import KernelBuildError, NoOrderError, PlanOrderError, nearest_name
-from dynsys.model.tree import KinematicTree
-from dynsys.plan.fingerprint import fingerprint_robot
+from dynsys.errors import NoOrderError, PlanOrderError, nearest_name
+from dynsys.plan.estimator_spec import (
+    CHECKS,
+    SAMPLES,
+    EstimatorSpec,
+    failures,
+    guarded_estimator,
+    program_errors,
+)
 from dynsys.plan.pivots import PlannedPivot
-from dynsys.plan.record import sample_states
-from dynsys.plan.repeated_rows import implied_readings, implied_rows, row_checks
+from dynsys.plan.repeated_rows import row_checks
 from dynsys.plan.saddle import (
     LinearRow,
     StagedUnknowns,
@@ -46,24 +46,15 @@ from dynsys.plan.saddle_elimination import (
 )
 from dynsys.plan.saddle_order import Pivot, SaddleOrder
 from dynsys.program.graph import Graph, Scalar
-from dynsys.program.guards import guarded
 from dynsys.program.program import Op, Program
-from dynsys.program.signature import Signature
 from dynsys.program.simplify import simplify
-from dynsys.system.equations import EquationBlock, Kinematics
-from dynsys.system.linear_system import LinearSystem
-from dynsys.system.unknowns import UnknownKind, UnknownLayout
-from dynsys.types import Array, BoolArray, IntArray, ScalarArray
+from dynsys.system.equations import Kinematics
+from dynsys.system.unknowns import UnknownKind
+from dynsys.types import IntArray
 
 __all__ = [
-    "CHECKS",
-    "ESTIMATES",
-    "Covariance",
-    "EstimatorSpec",
     "SaddleEntries",
     "SaddleEstimator",
-    "failures",
-    "guarded_estimator",
     "saddle_entries",
     "saddle_estimator",
     "saddle_order",
@@ -72,28 +63,9 @@ __all__ = [
     "saddle_watched",
 ]
 
-ESTIMATES: tuple[UnknownKind, ...] = (
-    "torque",
-    "qdd",
-    "acceleration",
-    "joint_wrench",
-    "external_wrench",
-)
-OF_ROWS = ("residual", "multiplier")
-"""Outputs that say how well the measurements agree, one number per row of y."""
-Covariance: TypeAlias = "Array | csc_array[np.float64]"
-
-SAMPLES = 64
-"""States at which pivots are judged."""
 SIMPLIFY_SAMPLES = 12
-CHECKS = 256
-"""States at which a finished program is judged."""
 FEW = CHECKS // 100
 """States left to pivoting that are no reason for another order."""
-ACCURATE = 1e-10
-"""Relative error of estimates at random states, beside extended precision."""
-ACCURATE_DEVIATION = 1e-8
-"""The same for standard deviations."""
 ANY = Safety(steady=1e-9, kept=1e-9, multiplier=1e9)
 STEADY = Safety(steady=3e-2, kept=1e-4, multiplier=1e4)
 CAREFUL = Safety(steady=1e-1, kept=1e-2, multiplier=1e2)
@@ -118,225 +90,6 @@ CLOSELY, CLOSELY_NODES = 4096, 4e7
 """These states; fewer where the program is long, states times nodes."""
 TOLERATED = 10.0
 """Times what counts as accurate: beyond the states tried, errors are larger."""
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class EstimatorSpec:
-    """What is to be estimated, from what.
-
-    Parameters
-    ----------
-    equations : measurements ``Y d + b - y = 0`` on the unknowns of the robot; their rows in
-        order are those of y. Rows without unknowns are ignored.
-    covariance : C (rows, rows) of the noise, dense or sparse; zero rows are exact.
-    outputs : any of ``torque``, ``qdd`` (nv,), ``acceleration``, ``joint_wrench``,
-        ``external_wrench`` (6 n_bodies,) in body coordinates, ``residual`` (rows,),
-        Y d + b - y, and ``multiplier`` (rows,), C^-1 (Y d + b - y): their product is the
-        chi-square.
-    uncertainty : quantities among these, but ``residual``, whose posterior standard deviations
-        become outputs ``std_<name>``.
-    switchable : names of equations that may be missing from a sample. If there are any,
-        ``weight`` (rows,) is a further input: 1 counts fully, 0 not at all, in between it
-        divides the row's standard deviation. The y of a missing row must be finite.
-    beliefs : so many of the last rows are no readings: their y is zero, and no input.
-    """
-
-    robot: KinematicTree
-    equations: tuple[EquationBlock, ...]
-    covariance: Covariance
-    outputs: tuple[str, ...]
-    uncertainty: tuple[str, ...] = ()
-    switchable: tuple[str, ...] = ()
-    beliefs: int = 0
-
-    def __post_init__(self) -> None:
-        for name in (*self.outputs, *self.uncertainty):
-            if name not in (*ESTIMATES, *OF_ROWS):
-                known = ", ".join((*ESTIMATES, *OF_ROWS))
-                raise KernelBuildError(f"{name!r} is none of {known}")
-        if "residual" in self.uncertainty:
-            raise KernelBuildError("ask for the uncertainty of 'multiplier', not of 'residual'")
-        if not self.outputs and not self.uncertainty:
-            raise KernelBuildError("an estimator without outputs: name at least one")
-        if self.covariance.shape != (self.n_rows, self.n_rows):
-            raise KernelBuildError(
-                f"the covariance has shape {self.covariance.shape}, the equations have"
-                f" {self.n_rows} rows"
-            )
-        unknown = set(self.switchable) - {block.name for block in self.equations}
-        if unknown:
-            raise KernelBuildError(f"switchable: there is no measurement {sorted(unknown)}")
-
-    @cached_property
-    def unknowns(self) -> UnknownLayout:
-        """Unknowns of the robot; net wrenches only if a measurement names one."""
-        kinds = {term.unknown.kind for block in self.equations for term in block.terms}
-        return UnknownLayout(self.robot, net_wrench="net_wrench" in kinds)
-
-    @cached_property
-    def system(self) -> LinearSystem:
-        """Laws, then measurements, on :attr:`unknowns`."""
-        laws = LinearSystem(self.robot, net_wrench=self.unknowns.net_wrench)
-        here = laws.unknowns.block
-        return laws.with_equations(
-            [
-                replace(
-                    block,
-                    terms=tuple(
-                        replace(t, unknown=here(t.unknown.kind, t.unknown.body))
-                        for t in block.terms
-                    ),
-                )
-                for block in self.equations
-            ]
-        )
-
-    @property
-    def n_rows(self) -> int:
-        """Number of measurements, beliefs included."""
-        return sum(block.size for block in self.equations)
-
-    @property
-    def n_readings(self) -> int:
-        """Length of y, and of the weights."""
-        return self.n_rows - self.beliefs
-
-    def all_rows(self, y: ScalarArray, rest: float = 0.0) -> ScalarArray:
-        """Numbers (n_readings,) of the readings, then ``rest`` for every belief."""
-        return np.array([*y, *[rest] * self.beliefs], dtype=y.dtype)
-
-    @cached_property
-    def noise(self) -> coo_array[np.float64]:
-        """Covariance of the rows; zero where it does not matter, see :attr:`is_square`."""
-        C = coo_array(self.covariance)
-        of_unknowns = np.isin(np.arange(self.n_rows), self.seeing)
-        crossing = (of_unknowns[C.row] != of_unknowns[C.col]) & (C.data != 0)
-        if not self.is_square or self.uncertainty or self.switchable or crossing.any():
-            return C
-        return coo_array((np.where(of_unknowns[C.row], 0.0, C.data), C.coords), shape=C.shape)
-
-    @cached_property
-    def is_square(self) -> bool:
-        """Whether laws and measurements are as many as the unknowns: noise then cancels."""
-        per_body = 18 if self.unknowns.net_wrench else 12
-        laws = per_body * self.robot.n_bodies + self.robot.nv
-        return laws + len(self.seeing) == self.unknowns.size
-
-    @property
-    def repeated(self) -> IntArray:
-        """Exact rows that the laws and other exact rows imply: checked, not eliminated."""
-        return self._implied[0]
-
-    @property
-    def aside(self) -> IntArray:
-        """Noisy rows, correlated with no others, that the laws and exact rows imply.
-
-        A gyroscope's, a scale's under a body whose wrench is stated: they check the motion, no
-        estimate depends on them.
-        """
-        return self._implied[1]
-
-    @cached_property
-    def seeing(self) -> IntArray:
-        """Rows that an elimination works on: neither implied by others nor without unknowns."""
-        return np.setdiff1d(np.flatnonzero(self._touching), np.concatenate(self._implied))
-
-    @cached_property
-    def _touching(self) -> BoolArray:
-        """Whether a row has unknowns (rows,)."""
-        seen = [np.zeros(0, dtype=bool)]
-        for block in self.equations:
-            none = np.zeros(block.size, dtype=bool)
-            seen.append(np.any([none, *(t.pattern.any(axis=1) for t in block.terms)], axis=0))
-        return np.concatenate(seen)
-
-    @cached_property
-    def _kinds(self) -> tuple[IntArray, IntArray]:
-        """Exact rows, and noisy ones that are correlated with no others; never switched off."""
-        C = coo_array(self.covariance)
-        noisy = np.bincount(C.row, np.abs(C.data), self.n_rows) > 0
-        shared = np.bincount(C.row, (C.row != C.col) & (C.data != 0), self.n_rows) > 0
-        names = [block.name for block in self.equations for _ in range(block.size)]
-        fixed = ~np.isin(names, self.switchable)
-        return np.flatnonzero(~noisy & fixed), np.flatnonzero(noisy & ~shared & fixed)
-
-    @cached_property
-    def _implied(self) -> tuple[IntArray, IntArray]:
-        """Rows of each kind that laws and exact rows imply."""
-        exact, noisy = self._kinds
-        if not len(exact):
-            return exact, noisy[~self._touching[noisy]]
-        system = self.system
-        rows = system.measured_rows
-        found = implied_rows(system, rows[exact], rows[noisy])
-        return found[0] - rows[0], found[1] - rows[0]
-
-    def columns(self, name: str) -> IntArray:
-        """Columns of an output, flattened."""
-        return self.unknowns.columns(cast(UnknownKind, name)).ravel()
-
-    def size(self, name: str) -> int:
-        """Length of an output, or of its standard deviations."""
-        return self.n_rows if name in OF_ROWS else self.columns(name).size
-
-    @cached_property
-    def signature(self) -> Signature:
-        """Inputs q, qd, y and, if anything is switchable, weight; outputs by name."""
-        inputs = [("q", self.robot.nq), ("qd", self.robot.nv), ("y", self.n_readings)]
-        if self.switchable:
-            inputs.append(("weight", self.n_readings))
-        outputs = [(name, self.size(name)) for name in self.outputs]
-        outputs += [(f"std_{name}", self.size(name)) for name in self.uncertainty]
-        return Signature(tuple(inputs), tuple(outputs))
-
-    def samples(self, count: int, seed: int) -> NDArray[np.longdouble]:
-        """Random inputs (count, n_inputs); weights lie between 0 and 1."""
-        extra = self.signature.n_inputs - self.robot.nq - self.robot.nv
-        states = sample_states(self.robot, count, seed, extra)
-        if self.switchable:
-            rng = np.random.default_rng(seed + 1)
-            states[:, -self.n_readings :] = rng.uniform(0.4, 0.9, (count, self.n_readings))
-        return states
-
-    def admissible(self, count: int, seed: int) -> NDArray[np.longdouble]:
-        """The same, but exact readings that repeat others agree with them."""
-        states = self.samples(count, seed)
-        if not len(self.repeated):
-            return states
-        program, n = self._agreeing, self.robot.nq + self.robot.nv
-        z = np.random.default_rng(seed + 2).normal(size=(count, program.n_inputs - n))
-        inputs = np.hstack([states[:, :n], z.astype(np.longdouble)])
-        states[:, n + self._kinds[0]] = program.evaluate(inputs)
-        return states
-
-    @cached_property
-    def _agreeing(self) -> Program:
-        return implied_readings(self.system, self.system.measured_rows[self._kinds[0]])
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """SHA-256 (hex) of robot, equations (by their values at random states) and noise."""
-        digest = hashlib.sha256(fingerprint_robot(self.robot).digest.encode())
-        text = repr((self.outputs, self.uncertainty, self.switchable, self.signature))
-        digest.update(text.encode())
-        for block in self.equations:
-            shape = [(t.unknown.kind, t.unknown.body, t.pattern.shape) for t in block.terms]
-            digest.update(repr((block.name, block.size, shape)).encode())
-        for state in sample_states(self.robot, 3, 5, 0).astype(np.float64):
-            kin = Kinematics.at(self.robot, state[: self.robot.nq], state[self.robot.nq :])
-            for block in self.equations:
-                for term in block.terms:
-                    digest.update(_bytes(term.pattern) + _bytes(term.entries(kin)))
-                digest.update(_bytes(block.bias_at(kin)))
-        noise = coo_array(self.covariance)
-        for part in (noise.row, noise.col, noise.data):
-            digest.update(_bytes(part))
-        return digest.hexdigest()
-
-
-def _bytes(values: object) -> bytes:
-    return np.ascontiguousarray(values, dtype=np.float64).tobytes()
 
 
 # ---- orders: found, executed ---------------------------------------------------------------
@@ -685,7 +438,7 @@ class _Recording:
         if steady >= DOUBTFUL_STEADY and kept >= DOUBTFUL_KEPT:
             return []
         watched = guarded_estimator(self._plain, self.spec, "float64", PIVOT_MARGIN)
-        if not (_errors(watched, self.spec, CHECKS)[0] > CALM).any():
+        if not (program_errors(watched, self.spec, CHECKS)[0] > CALM).any():
             return []
         is_sum = [self.graph.op[p - 1] == Op.ADD for p in divisors]
         return [ref for ref, one in zip(reciprocals, is_sum, strict=True) if one]
@@ -761,38 +514,10 @@ class _Recording:
         return Scalar(self.graph, ref) if ref else 0.0
 
 
-def failures(program: Program, spec: EstimatorSpec) -> int:
-    """Number of random states, of CHECKS, where double precision has no answer or a bad one."""
-    return int((~(_errors(program, spec, CHECKS)[0] <= 1.0)).sum())
-
-
-def _errors(program: Program, spec: EstimatorSpec, count: int) -> tuple[Array, Array]:
-    """Errors of answers at random states (count,), beside what is accurate; all outputs."""
-    rounded = spec.admissible(count, 4).astype(np.float64)
-    parts = [rounded[k : k + CHECKS] for k in range(0, count, CHECKS)]
-    with np.errstate(invalid="ignore", over="ignore"):
-        exact = np.vstack([program.evaluate(x.astype(np.longdouble)) for x in parts])
-        found = np.vstack([program.evaluate(x) for x in parts])
-        errors = np.abs(found - exact)
-    worst = np.zeros(count)
-    variance = float(np.max(spec.noise.diagonal(), initial=0.0)) or 1.0
-    noise = {"residual": 1.0, "multiplier": 1.0 / variance, "std_multiplier": variance**-0.5}
-    start = 0
-    for name, size in spec.signature.outputs:
-        where = slice(start, start + size)
-        least = noise.get(name, np.finfo(float).tiny)
-        scale = np.nanmax(np.abs(exact[:, where]), axis=1, initial=least)
-        allowed = ACCURATE_DEVIATION if name.startswith("std_") else ACCURATE
-        errors_here = np.max(errors[:, where], axis=1, initial=0) / (allowed * scale)
-        worst = np.maximum(worst, errors_here.astype(np.float64))
-        start += size
-    return worst, found
-
-
 def _closely(program: Program, spec: EstimatorSpec, cancelling: int) -> tuple[float, float]:
     """Margins, of CLOSER, under which double precision is right or has no answer."""
     count = int(np.clip(CLOSELY_NODES / len(program.op), CHECKS, CLOSELY))
-    errors, found = _errors(program, spec, count)
+    errors, found = program_errors(program, spec, count)
     end = len(program.outputs) - 2 * len(spec.repeated)
     watched, terms = np.split(
         np.abs(found[:, spec.signature.n_outputs : end]), [-cancelling], axis=1
@@ -804,26 +529,3 @@ def _closely(program: Program, spec: EstimatorSpec, cancelling: int) -> tuple[fl
         if np.max(errors[answered], initial=0.0) <= TOLERATED:
             break
     return margin, part
-
-
-def guarded_estimator(
-    program: Program,
-    spec: EstimatorSpec,
-    dtype: str,
-    margin: float,
-    limits: Sequence[float] = (),
-) -> Program:
-    """NaN at bad quaternions, and where an output behind the answers exceeds its median.
-
-    These outputs, reciprocals of pivots or their squares, may do so by the factor ``margin``;
-    the last of them have ``limits`` instead. The checks of repeated rows end the outputs; where
-    one fails the answer is NaN, too.
-    """
-    states = spec.samples(SAMPLES, 3)
-    n_outputs, n_checks = spec.signature.n_outputs, len(spec.repeated)
-    end = len(program.outputs) - 2 * n_checks - len(limits)
-    reciprocals = program.evaluate(states)[:, n_outputs:end]
-    medians = np.median(np.abs(reciprocals), axis=0)
-    all_limits = [*(float(margin * x) for x in medians), *limits]
-    quaternions = spec.robot.quaternion_slices
-    return guarded(program, quaternions, dtype, all_limits, n_checks=n_checks)

@@ -15,6 +15,7 @@ from scipy.sparse import csc_array, csr_array
 
 from dynsys.model import synthetic
 from dynsys.model.tree import KinematicTree
+from dynsys.plan.estimator_spec import ESTIMATES, EstimatorSpec
 from dynsys.plan.lu import symbolic_lu
 from dynsys.plan.operations import Operations, program_operations
 from dynsys.plan.orders.libraries import SuperLU, Umfpack, UmfpackLibrary
@@ -22,7 +23,6 @@ from dynsys.plan.orders.orders import AbstractOrdering, OrderingContext, Pattern
 from dynsys.plan.published import numeric_lu, published_lu, published_substitution
 from dynsys.plan.record import dynamics_program
 from dynsys.plan.recursion import recursion_estimator
-from dynsys.plan.saddle_program import ESTIMATES, EstimatorSpec
 from dynsys.system.equations import EquationBlock, Kinematics, Term
 from dynsys.system.laws import known, known_inputs
 from dynsys.system.linear_system import LinearSystem

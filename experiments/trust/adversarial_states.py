@@ -27,7 +27,7 @@ from rich.progress import track
 from rich.table import Table
 
 from dynsys.plan.estimator import PlannedEstimator, planned_estimator, watched_program
-from dynsys.plan.saddle_program import EstimatorSpec
+from dynsys.plan.estimator_spec import EstimatorSpec
 from dynsys.program.program import Program, without_dead_code
 from dynsys.types import Array, BoolArray, IntArray
 from experiments.trust.layouts_cases import (

@@ -33,6 +33,7 @@ from dynsys.kernel.kernel import Kernel
 from dynsys.kernel.python_entry import FastCall
 from dynsys.model.tree import KinematicTree
 from dynsys.plan.estimator import estimator_program, planned_estimator
+from dynsys.plan.estimator_spec import ESTIMATES, EstimatorSpec
 from dynsys.plan.fingerprint import (
     Fingerprint,
     fingerprint_parts,
@@ -41,10 +42,6 @@ from dynsys.plan.fingerprint import (
 )
 from dynsys.plan.operations import Operations, program_operations
 from dynsys.plan.plan import Plan
-from dynsys.plan.saddle_program import (
-    ESTIMATES,
-    EstimatorSpec,
-)
 from dynsys.plan.search.search import Search
 from dynsys.program.signature import Signature
 from dynsys.system.equations import EquationBlock

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from dynsys.kernel.build import kernel_from
 from dynsys.kernel.kernel import Kernel
+from dynsys.plan.estimator_spec import EstimatorSpec
 from dynsys.plan.record import SAMPLES, sample_states
-from dynsys.plan.saddle_program import EstimatorSpec
 from dynsys.program.graph import Graph
 from dynsys.program.guards import guarded
 from dynsys.program.program import Program

@@ -20,8 +20,8 @@ from dynsys.errors import KernelBuildError, LayoutError
 from dynsys.kernel.build import estimation_kernel, kernel_from
 from dynsys.kernel.kernel import Kernel
 from dynsys.model.tree import KinematicTree
+from dynsys.plan.estimator_spec import EstimatorSpec
 from dynsys.plan.record import SAMPLES, body_quantities, sample_states, symmetric_dynamics
-from dynsys.plan.saddle_program import EstimatorSpec
 from dynsys.program.frames import reframe
 from dynsys.program.graph import Graph
 from dynsys.program.program import Program

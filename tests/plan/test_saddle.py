@@ -15,7 +15,7 @@ from dynsys.kernel.build import estimation_kernel
 from dynsys.kernel.cache import KernelCache
 from dynsys.model.tree import KinematicTree
 from dynsys.plan.estimator import estimator_program
-from dynsys.plan.saddle_program import ESTIMATES, EstimatorSpec
+from dynsys.plan.estimator_spec import ESTIMATES, EstimatorSpec
 from dynsys.system.equations import EquationBlock, Term
 from dynsys.system.laws import known, known_inputs
 from dynsys.system.linear_system import LinearSystem

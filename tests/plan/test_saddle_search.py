@@ -10,12 +10,11 @@ import pytest
 
 from dynsys.model import synthetic
 from dynsys.plan.estimator import estimator_program, planned_estimator
+from dynsys.plan.estimator_spec import EstimatorSpec, failures
 from dynsys.plan.operations import program_operations
 from dynsys.plan.orders.restarts import body_levels
 from dynsys.plan.saddle_program import (
-    EstimatorSpec,
     SaddleEstimator,
-    failures,
     saddle_estimator,
     saddle_order,
     saddle_program,

@@ -24,14 +24,13 @@ from typing import NamedTuple, final
 import numpy as np
 
 from dynsys.errors import NoOrderError, PlanMismatchError
+from dynsys.plan.estimator_spec import EstimatorSpec, failures
 from dynsys.plan.operations import program_operations
 from dynsys.plan.orders.restarts import body_levels
 from dynsys.plan.saddle_elimination import Candidate, PivotRule
 from dynsys.plan.saddle_order import SaddleOrder
 from dynsys.plan.saddle_program import (
-    EstimatorSpec,
     SaddleEstimator,
-    failures,
     saddle_order,
     saddle_pivots,
     saddle_program,
