@@ -237,7 +237,7 @@ def redundant(name: str, spec: EstimatorSpec, seconds: float) -> Redundant:
                 prices.append((price.operations if price else 0, total))
             if total < restarted and failures(program, spec) <= least:
                 restarted = total
-    found, _ = search_saddle(spec, start, Search(seconds=seconds))
+    found = search_saddle(spec, start, Search(seconds=seconds))
     counts, exact = [a for a, _ in prices], [b for _, b in prices]
     rho = spearmanr(counts, exact).statistic if len(prices) > 2 else np.nan
     return Redundant(

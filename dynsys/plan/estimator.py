@@ -13,18 +13,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import Any, final
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from dynsys.errors import NoOrderError, PlanOrderError
-from dynsys.plan.estimator_spec import CHECKS, EstimatorSpec, failures
+from dynsys.plan.estimator_spec import CHECKS, EstimatorSpec, PlannedEstimator, failures
 from dynsys.plan.lu_program import lu_estimator, lu_program, lu_watched
-from dynsys.plan.methods import EliminationOrder, Method
-from dynsys.plan.operations import Operations, program_operations
+from dynsys.plan.methods import EliminationOrder
 from dynsys.plan.orders.orders import PivotOrder
-from dynsys.plan.pivots import PlannedPivot
 from dynsys.plan.recursion import recursion_estimator, recursion_program, recursion_watched
 from dynsys.plan.recursion_order import RecursionOrder
 from dynsys.plan.saddle_order import SaddleOrder
@@ -35,7 +33,6 @@ from dynsys.program.program import Program
 
 __all__ = [
     "EXECUTORS",
-    "PlannedEstimator",
     "estimator_program",
     "planned_estimator",
     "watched_program",
@@ -50,30 +47,9 @@ EXECUTORS: Mapping[type[EliminationOrder], Callable[[EstimatorSpec, Any, str], P
 PlanOrderError an order that cannot be executed, never changes one."""
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class PlannedEstimator:
-    """A program, the order it executes, its pivots that vary, and what found the order."""
-
-    program: Program
-    order: EliminationOrder
-    pivots: tuple[PlannedPivot, ...]
-    ordering: str
-
-    @property
-    def method(self) -> Method:
-        """Name of the executor."""
-        return self.order.method
-
-    @property
-    def operations(self) -> Operations:
-        """What it executes."""
-        return program_operations(self.program)
-
-
 def planned_estimator(
     spec: EstimatorSpec, dtype: str = "float64", search: Search | None = None
-) -> PlannedEstimator:
+) -> PlannedEstimator[EliminationOrder]:
     """Order of an estimator, executed; with a ``search``, the cheapest that it finds.
 
     Where several executors apply, as many readings as unknowns, each has a third of its
@@ -86,35 +62,26 @@ def planned_estimator(
         names the unknowns.
     """
     refused: NoOrderError | None = None
-    ways: list[PlannedEstimator] = []
+    ways: list[PlannedEstimator[EliminationOrder]] = []
     if search is not None and search.seconds and spec.is_square:
         search = replace(search, seconds=search.seconds / 3.0)
 
-    def by_lu() -> None:
-        with suppress(NoOrderError):
-            lu = lu_estimator(spec, dtype, search)
-            ways.append(PlannedEstimator(lu.program, lu.order, lu.pivots, lu.found_by))
-
-    def by_recursion() -> None:
-        with suppress(NoOrderError):
-            way = recursion_estimator(spec, dtype, search)
-            ways.append(PlannedEstimator(way.program, way.order, way.pivots, way.found_by))
-
+    search = None if search is None or search.is_off else search
     lu_first = bool(spec.uncertainty) and spec.is_square
     if lu_first:  # variances as sums of squares: half the operations, and more digits
-        by_lu()
+        with suppress(NoOrderError):
+            ways.append(lu_estimator(spec, dtype, search))
     if not ways:
         try:
-            saddle, rule = saddle_estimator(spec, dtype), "leaf to root, cheapest first"
-            if search is not None and not search.is_off:
-                saddle, found_by = search_saddle(spec, saddle, search, dtype)
-                rule = ", ".join(filter(None, (rule, found_by)))
-            ways.append(PlannedEstimator(saddle.program, saddle.order, saddle.pivots, rule))
+            saddle = saddle_estimator(spec, dtype)
+            ways.append(search_saddle(spec, saddle, search, dtype) if search else saddle)
         except NoOrderError as error:
             refused = error
-        by_recursion()
-        if not lu_first and (not ways or (search is not None and not search.is_off)):
-            by_lu()
+        with suppress(NoOrderError):
+            ways.append(recursion_estimator(spec, dtype, search))
+        if not lu_first and (search or not ways):
+            with suppress(NoOrderError):
+                ways.append(lu_estimator(spec, dtype, search))
     if refused is not None and not ways:
         raise refused
     return min(ways, key=lambda way: way.operations.total)

@@ -13,7 +13,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TypeAlias, cast, final
+from typing import Generic, TypeAlias, TypeVar, cast, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,9 @@ from scipy.sparse import coo_array, csc_array
 from dynsys.errors import KernelBuildError
 from dynsys.model.tree import KinematicTree
 from dynsys.plan.fingerprint import fingerprint_robot
+from dynsys.plan.methods import EliminationOrder, Method
+from dynsys.plan.operations import Operations, program_operations
+from dynsys.plan.pivots import PlannedPivot
 from dynsys.plan.record import sample_states
 from dynsys.plan.repeated_rows import implied_readings, implied_rows
 from dynsys.program.guards import guarded
@@ -38,6 +41,7 @@ __all__ = [
     "SAMPLES",
     "Covariance",
     "EstimatorSpec",
+    "PlannedEstimator",
     "failures",
     "guarded_estimator",
     "program_errors",
@@ -281,6 +285,32 @@ class EstimatorSpec:
 
 def _bytes(values: object) -> bytes:
     return np.ascontiguousarray(values, dtype=np.float64).tobytes()
+
+
+# ---- an answer -----------------------------------------------------------------------------
+
+Order = TypeVar("Order", bound=EliminationOrder, covariant=True)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class PlannedEstimator(Generic[Order]):
+    """A guarded program, the order it executes, its pivots that vary, what found the order."""
+
+    program: Program
+    order: Order
+    pivots: tuple[PlannedPivot, ...]
+    ordering: str
+
+    @property
+    def method(self) -> Method:
+        """Name of the executor."""
+        return self.order.method
+
+    @property
+    def operations(self) -> Operations:
+        """What it executes."""
+        return program_operations(self.program)
 
 
 # ---- is a program right? -------------------------------------------------------------------

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
 import numpy as np
 from scipy.sparse import coo_array
@@ -33,6 +33,7 @@ from dynsys.plan.estimator_spec import (
     CHECKS,
     ESTIMATES,
     EstimatorSpec,
+    PlannedEstimator,
     failures,
     guarded_estimator,
 )
@@ -40,7 +41,7 @@ from dynsys.plan.lu import entries_by_row, factor_and_solve
 from dynsys.plan.orders.dulmage_mendelsohn import BlockTriangular
 from dynsys.plan.orders.markowitz import Markowitz
 from dynsys.plan.orders.orders import OrderingContext, PivotOrder, sample_values
-from dynsys.plan.pivots import PlannedPivot, planned_pivots
+from dynsys.plan.pivots import planned_pivots
 from dynsys.plan.repeated_rows import row_checks, row_residuals
 from dynsys.plan.search.price import SearchProblem, entries_and_rhs
 from dynsys.plan.search.search import Search, search_order
@@ -51,7 +52,7 @@ from dynsys.system.equations import Kinematics
 from dynsys.system.linear_system import LinearSystem
 from dynsys.types import Array, BoolArray
 
-__all__ = ["LuEstimator", "lu_estimator", "lu_program", "lu_watched", "used_outputs"]
+__all__ = ["lu_estimator", "lu_program", "lu_watched", "used_outputs"]
 
 MARGIN = 1e3
 """How far a watched pivot may fall below its median before pivoting takes over. At 1e4 load
@@ -68,18 +69,9 @@ STATES = 32
 SIMPLIFY_SAMPLES = 12
 
 
-class LuEstimator(NamedTuple):
-    """A program with the order it executes, what found it, and pivots that are no constants."""
-
-    program: Program
-    order: PivotOrder
-    found_by: str
-    pivots: tuple[PlannedPivot, ...] = ()
-
-
 def lu_estimator(
     spec: EstimatorSpec, dtype: str = "float64", search: Search | None = None
-) -> LuEstimator:
+) -> PlannedEstimator[PivotOrder]:
     """Program of the order that answers most states: searched for first, then constructed.
 
     Raises
@@ -98,14 +90,14 @@ def lu_estimator(
             continue
         failed = failures(program, spec)
         if failed < least:
-            least, found = failed, LuEstimator(program, order, found_by)
+            least, found = failed, PlannedEstimator(program, order, (), found_by)
         if least <= FEW:
             break
     if found is None:
         raise NoOrderError(
             f"robot {spec.robot.name!r}: no order of elimination keeps its digits"
         )
-    return found._replace(pivots=planned_pivots(system, found.order, context))
+    return replace(found, pivots=planned_pivots(system, found.order, context))
 
 
 def lu_program(spec: EstimatorSpec, order: PivotOrder, dtype: str = "float64") -> Program:

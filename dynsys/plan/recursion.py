@@ -18,7 +18,6 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import csc_array
@@ -30,7 +29,13 @@ from dynsys.errors import (
     StructurallySingularError,
     nearest_name,
 )
-from dynsys.plan.estimator_spec import CHECKS, ESTIMATES, EstimatorSpec, failures
+from dynsys.plan.estimator_spec import (
+    CHECKS,
+    ESTIMATES,
+    EstimatorSpec,
+    PlannedEstimator,
+    failures,
+)
 from dynsys.plan.lu import factor_and_solve, symbolic_lu
 from dynsys.plan.lu_program import lu_estimator, used_outputs
 from dynsys.plan.open_rows import SIMPLIFY_SAMPLES, OpenSystem, Substitution
@@ -47,7 +52,6 @@ from dynsys.program.simplify import simplify
 from dynsys.types import Array
 
 __all__ = [
-    "RecursionEstimator",
     "recursion_estimator",
     "recursion_program",
     "recursion_watched",
@@ -63,18 +67,9 @@ GUARD_SAMPLES = 64
 REPETITIONS = 100
 
 
-class RecursionEstimator(NamedTuple):
-    """A program with the order it executes, what found it, and pivots that are no constants."""
-
-    program: Program
-    order: RecursionOrder
-    found_by: str
-    pivots: tuple[PlannedPivot, ...] = ()
-
-
 def recursion_estimator(
     spec: EstimatorSpec, dtype: str = "float64", search: Search | None = None
-) -> RecursionEstimator:
+) -> PlannedEstimator[RecursionOrder]:
     """Cheapest order found that keeps its digits: constructed, then by random restarts.
 
     Raises
@@ -132,7 +127,7 @@ class _Best:
     """The estimator that answers most states, the cheapest of those."""
 
     def __init__(self, spec: EstimatorSpec, dtype: str) -> None:
-        self.found: RecursionEstimator | None = None
+        self.found: PlannedEstimator[RecursionOrder] | None = None
         self.failed, self._total = CHECKS // 2, 0
         self._spec, self._dtype = spec, dtype
 
@@ -150,7 +145,7 @@ class _Best:
             failed == self.failed and self.found is not None and total < self._total
         ):
             varying = small.planned_pivots(pivots)
-            self.found = RecursionEstimator(program, small.order(pivots), found_by, varying)
+            self.found = PlannedEstimator(program, small.order(pivots), varying, found_by)
             self.failed, self._total = failed, total
 
 

@@ -21,6 +21,7 @@ from dynsys.plan.estimator_spec import (
     CHECKS,
     SAMPLES,
     EstimatorSpec,
+    PlannedEstimator,
     failures,
     guarded_estimator,
     program_errors,
@@ -54,15 +55,16 @@ from dynsys.types import IntArray
 
 __all__ = [
     "SaddleEntries",
-    "SaddleEstimator",
+    "executed_estimator",
     "saddle_entries",
     "saddle_estimator",
     "saddle_order",
-    "saddle_pivots",
     "saddle_program",
     "saddle_watched",
 ]
 
+RULE = "leaf to root, cheapest first"
+"""What finds an order where nobody searches."""
 SIMPLIFY_SAMPLES = 12
 FEW = CHECKS // 100
 """States left to pivoting that are no reason for another order."""
@@ -95,15 +97,9 @@ TOLERATED = 10.0
 # ---- orders: found, executed ---------------------------------------------------------------
 
 
-class SaddleEstimator(NamedTuple):
-    """A guarded program, the order it executes, and its pivots that depend on the state."""
-
-    program: Program
-    order: SaddleOrder
-    pivots: tuple[PlannedPivot, ...]
-
-
-def saddle_estimator(spec: EstimatorSpec, dtype: str = "float64") -> SaddleEstimator:
+def saddle_estimator(
+    spec: EstimatorSpec, dtype: str = "float64"
+) -> PlannedEstimator[SaddleOrder]:
     """Estimator along the order of the default rule.
 
     The answers are NaN at bad quaternions and where a varying pivot vanishes.
@@ -114,14 +110,13 @@ def saddle_estimator(spec: EstimatorSpec, dtype: str = "float64") -> SaddleEstim
         if some unknown has no safe pivot (the measurements do not determine it, or only with
         pivots that depend on the state), or digits are lost; names the unknowns.
     """
-    best: SaddleEstimator | None = None
-    least = CHECKS // 2
+    best, least = None, CHECKS // 2
     for safeties in ATTEMPTS:
         recorded = _chosen(spec, safeties, PivotRule())
         program = recorded.guarded(dtype)
         failed = failures(program, spec)
         if failed < least:
-            best, least = SaddleEstimator(program, recorded.order, recorded.pivots), failed
+            best, least = recorded.estimator(program, RULE), failed
         if least <= FEW:
             break
     if best is None:
@@ -168,12 +163,27 @@ def saddle_program(spec: EstimatorSpec, order: SaddleOrder, dtype: str = "float6
     return _executed(spec, order).guarded(dtype)
 
 
+def executed_estimator(
+    spec: EstimatorSpec, order: SaddleOrder, ordering: str, dtype: str = "float64"
+) -> PlannedEstimator[SaddleOrder]:
+    """Estimator along a given order, which ``ordering`` found; raises as above."""
+    recorded = _executed(spec, order)
+    return recorded.estimator(recorded.guarded(dtype), ordering)
+
+
 def saddle_watched(spec: EstimatorSpec, order: SaddleOrder) -> Program:
     """Answers, then reciprocals of the watched pivots, without guards."""
     return _executed(spec, order).simplified
 
 
 def _executed(spec: EstimatorSpec, order: SaddleOrder) -> _Recording:
+    recorded = _recording(spec, order)
+    recorded.execute(order)
+    return recorded
+
+
+def _recording(spec: EstimatorSpec, order: SaddleOrder) -> _Recording:
+    """The system with joints turned as an order turns them, nothing eliminated yet."""
     stages = {name: key for key, name in StagedUnknowns(spec.unknowns).stages.items()}
     for stage in order.turned:
         if stage not in stages:
@@ -181,14 +191,7 @@ def _executed(spec: EstimatorSpec, order: SaddleOrder) -> _Recording:
                 f"the order of the plan turns the {stage[0]} of joint {stage[1]!r}, which robot"
                 f" {spec.robot.name!r} has not in two stages; make a new plan"
             )
-    recorded = _Recording(spec, frozenset(stages[stage] for stage in order.turned))
-    recorded.execute(order)
-    return recorded
-
-
-def saddle_pivots(spec: EstimatorSpec, order: SaddleOrder) -> tuple[PlannedPivot, ...]:
-    """Pivots of an order that depend on the state."""
-    return _executed(spec, order).pivots
+    return _Recording(spec, frozenset(stages[stage] for stage in order.turned))
 
 
 class SaddleEntries(NamedTuple):
@@ -207,9 +210,7 @@ class SaddleEntries(NamedTuple):
 
 def saddle_entries(spec: EstimatorSpec, order: SaddleOrder) -> SaddleEntries:
     """Entries of the system whose joints are turned as an order of it turns them."""
-    stages = {name: key for key, name in StagedUnknowns(spec.unknowns).stages.items()}
-    recorded = _Recording(spec, frozenset(stages[stage] for stage in order.turned))
-    return recorded.entries
+    return _recording(spec, order).entries
 
 
 def _chosen(spec: EstimatorSpec, safeties: Sequence[Safety], rule: PivotRule) -> _Recording:
@@ -381,6 +382,10 @@ class _Recording:
         return tuple(found)
 
     # ---- outputs -------------------------------------------------------------------------
+
+    def estimator(self, program: Program, ordering: str) -> PlannedEstimator[SaddleOrder]:
+        """What was eliminated, with its program and what found it."""
+        return PlannedEstimator(program, self.order, self.pivots, ordering)
 
     def guarded(self, dtype: str) -> Program:
         """The program simplified; NaN where a watched pivot vanishes."""

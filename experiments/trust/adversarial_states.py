@@ -26,8 +26,8 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from dynsys.plan.estimator import PlannedEstimator, planned_estimator, watched_program
-from dynsys.plan.estimator_spec import EstimatorSpec
+from dynsys.plan.estimator import planned_estimator, watched_program
+from dynsys.plan.estimator_spec import EstimatorSpec, PlannedEstimator
 from dynsys.program.program import Program, without_dead_code
 from dynsys.types import Array, BoolArray, IntArray
 from experiments.trust.layouts_cases import (
@@ -165,7 +165,7 @@ class _Count:
 class _Judge:
     """Compares what a program answers with extended precision, and with pivoting."""
 
-    def __init__(self, case: Case, spec: EstimatorSpec, found: PlannedEstimator) -> None:
+    def __init__(self, case: Case, spec: EstimatorSpec, found: PlannedEstimator[Any]) -> None:
         self.program, self.spec = found.program, spec
         watched = watched_program(spec, found.order)
         self.n_watched = (

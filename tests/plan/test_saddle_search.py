@@ -10,15 +10,11 @@ import pytest
 
 from dynsys.model import synthetic
 from dynsys.plan.estimator import estimator_program, planned_estimator
-from dynsys.plan.estimator_spec import EstimatorSpec, failures
+from dynsys.plan.estimator_spec import EstimatorSpec, PlannedEstimator, failures
 from dynsys.plan.operations import program_operations
 from dynsys.plan.orders.restarts import body_levels
-from dynsys.plan.saddle_program import (
-    SaddleEstimator,
-    saddle_estimator,
-    saddle_order,
-    saddle_program,
-)
+from dynsys.plan.saddle_order import SaddleOrder
+from dynsys.plan.saddle_program import saddle_estimator, saddle_order, saddle_program
 from dynsys.plan.search.saddle_price import SaddleProblem
 from dynsys.plan.search.saddle_search import (
     SaddleTask,
@@ -47,17 +43,17 @@ def spec() -> EstimatorSpec:
 
 
 @pytest.fixture(scope="module")
-def start(spec: EstimatorSpec) -> SaddleEstimator:
+def start(spec: EstimatorSpec) -> PlannedEstimator[SaddleOrder]:
     return saddle_estimator(spec)
 
 
 @pytest.fixture(scope="module")
-def problem(spec: EstimatorSpec, start: SaddleEstimator) -> SaddleProblem:
+def problem(spec: EstimatorSpec, start: PlannedEstimator[SaddleOrder]) -> SaddleProblem:
     return SaddleProblem.of(spec, start.order)
 
 
 def test_price_is_what_the_program_executes(
-    spec: EstimatorSpec, start: SaddleEstimator, problem: SaddleProblem
+    spec: EstimatorSpec, start: PlannedEstimator[SaddleOrder], problem: SaddleProblem
 ) -> None:
     rng = np.random.default_rng(0)
     levels = body_levels(spec.robot)
@@ -72,12 +68,14 @@ def test_price_is_what_the_program_executes(
             )  # it merges other equal quantities
 
 
-def test_orders_and_lines_are_the_same(start: SaddleEstimator, problem: SaddleProblem) -> None:
+def test_orders_and_lines_are_the_same(
+    start: PlannedEstimator[SaddleOrder], problem: SaddleProblem
+) -> None:
     assert problem.order(problem.pivots(start.order)) == start.order
 
 
 def test_pivots_that_are_zero_have_no_price(
-    start: SaddleEstimator, problem: SaddleProblem
+    start: PlannedEstimator[SaddleOrder], problem: SaddleProblem
 ) -> None:
     pivots = problem.pivots(start.order)
     u, v = next(p for p in pivots if p[1] >= 0)
@@ -87,7 +85,7 @@ def test_pivots_that_are_zero_have_no_price(
 
 
 def test_runs_repeat_travel_and_stay_safe(
-    start: SaddleEstimator, problem: SaddleProblem
+    start: PlannedEstimator[SaddleOrder], problem: SaddleProblem
 ) -> None:
     pivots = problem.pivots(start.order)
     first = problem.price(pivots)
@@ -102,24 +100,26 @@ def test_runs_repeat_travel_and_stay_safe(
 
 
 def test_search_repeats_is_no_worse_and_keeps_its_digits(
-    spec: EstimatorSpec, start: SaddleEstimator
+    spec: EstimatorSpec, start: PlannedEstimator[SaddleOrder]
 ) -> None:
     seen: list[Progress] = []
     search = Search(evaluations=1200, seed=3, progress=seen.append)
     first, second = (search_saddle(spec, start, search) for _ in range(2))
-    assert first[0].order == second[0].order
-    before, after = (program_operations(e.program) for e in (start, first[0]))
+    assert first.order == second.order
+    before, after = (program_operations(e.program) for e in (start, first))
     assert after.total < before.total
-    assert failures(first[0].program, spec) <= failures(start.program, spec)
+    assert failures(first.program, spec) <= failures(start.program, spec)
     assert seen[-1].best == after and seen[-1].start == before
-    assert program_operations(estimator_program(spec, order=first[0].order)) == after
+    assert program_operations(estimator_program(spec, order=first.order)) == after
 
 
 @pytest.mark.slow
-def test_workers_do_not_change_the_order(spec: EstimatorSpec, start: SaddleEstimator) -> None:
+def test_workers_do_not_change_the_order(
+    spec: EstimatorSpec, start: PlannedEstimator[SaddleOrder]
+) -> None:
     search = Search(evaluations=900, seed=1)
     alone, together = (
-        search_saddle(spec, start, replace(search, workers=n))[0].order for n in (1, 2)
+        search_saddle(spec, start, replace(search, workers=n)).order for n in (1, 2)
     )
     assert alone == together
 

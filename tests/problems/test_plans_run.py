@@ -200,7 +200,7 @@ def lu_plan(est: problems.Estimation, search: Search | None = None) -> dynsys.Pl
         order=found.order,
         operations=program_operations(found.program),
         pivots=found.pivots,
-        ordering=found.found_by,
+        ordering=found.ordering,
     )
 
 

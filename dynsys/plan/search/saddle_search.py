@@ -17,24 +17,18 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import Executor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple, final
 
 import numpy as np
 
 from dynsys.errors import NoOrderError, PlanMismatchError
-from dynsys.plan.estimator_spec import EstimatorSpec, failures
-from dynsys.plan.operations import program_operations
+from dynsys.plan.estimator_spec import EstimatorSpec, PlannedEstimator, failures
 from dynsys.plan.orders.restarts import body_levels
 from dynsys.plan.saddle_elimination import Candidate, PivotRule
 from dynsys.plan.saddle_order import SaddleOrder
-from dynsys.plan.saddle_program import (
-    SaddleEstimator,
-    saddle_order,
-    saddle_pivots,
-    saddle_program,
-)
+from dynsys.plan.saddle_program import executed_estimator, saddle_order
 from dynsys.plan.search.local import move_block, swap_places
 from dynsys.plan.search.saddle_price import Pivots, Price, SaddleProblem
 from dynsys.plan.search.search import Progress, Search
@@ -71,16 +65,19 @@ class _Known(NamedTuple):
 
     cost: float
     pivots: Pivots
-    estimator: SaddleEstimator
+    estimator: PlannedEstimator[SaddleOrder]
 
 
 def search_saddle(
-    spec: EstimatorSpec, start: SaddleEstimator, search: Search, dtype: str = "float64"
-) -> tuple[SaddleEstimator, str]:
-    """Best estimator found, and what found it; ``start`` itself if there is none better."""
+    spec: EstimatorSpec,
+    start: PlannedEstimator[SaddleOrder],
+    search: Search,
+    dtype: str = "float64",
+) -> PlannedEstimator[SaddleOrder]:
+    """Best estimator found; ``start`` itself if there is none better."""
     generations = _Generations(spec, start, search, dtype)
     if generations.bound is None:
-        return start, ""
+        return start
     try:
         with executor(search.workers, search.scheduler) as pool:
             generations.restarts()
@@ -90,15 +87,20 @@ def search_saddle(
         pass
     best = generations.elite[0].estimator
     if best is start:
-        return start, ""
-    return best, f"search of {generations.evaluations} evaluations, seed {search.seed}"
+        return start
+    found_by = f"search of {generations.evaluations} evaluations, seed {search.seed}"
+    return replace(best, ordering=f"{start.ordering}, {found_by}")
 
 
 class _Generations:
     """The best orders so far, what was spent on them, and the next generation of runs."""
 
     def __init__(
-        self, spec: EstimatorSpec, start: SaddleEstimator, search: Search, dtype: str
+        self,
+        spec: EstimatorSpec,
+        start: PlannedEstimator[SaddleOrder],
+        search: Search,
+        dtype: str,
     ) -> None:
         self.spec, self.start, self.search, self.dtype = spec, start, search, dtype
         self.began = time.perf_counter()
@@ -162,9 +164,13 @@ class _Generations:
             yield SaddleTask(elite[index % len(elite)].pivots, seed, count, self.bound)
 
     def _take(self, pivots: Pivots) -> None:
-        """Execute an order, and keep it if it is among the best."""
-        found = _executed(self.spec, self.problem.order(pivots), self.dtype, self.failures)
-        if found is None:
+        """Execute an order, and keep it if it loses no digits and is among the best."""
+        order = self.problem.order(pivots)
+        try:
+            found = executed_estimator(self.spec, order, "", self.dtype)
+        except (PlanMismatchError, ZeroDivisionError):
+            return
+        if failures(found.program, self.spec) > self.failures:
             return
         known = [*self.elite, _Known(self._cost(found), pivots, found)]
         best: dict[float, _Known] = {}
@@ -172,32 +178,18 @@ class _Generations:
             best.setdefault(one.cost, one)
         self.elite = [best[cost] for cost in sorted(best)[:ELITE]]
 
-    def _cost(self, estimator: SaddleEstimator) -> float:
+    def _cost(self, estimator: PlannedEstimator[SaddleOrder]) -> float:
         measure, program = self.search.measure, estimator.program
         if measure is None:
-            return float(program_operations(program).total)
+            return float(estimator.operations.total)
         return measure(program, self.spec.samples(MEASURED, 0).astype(np.float64))
 
     def _report(self) -> None:
         if self.search.progress is not None:
-            best = program_operations(self.elite[0].estimator.program)
-            start = program_operations(self.start.program)
+            best, start = self.elite[0].estimator.operations, self.start.operations
             seconds = time.perf_counter() - self.began
             wanted = self.search.evaluations
             self.search.progress(Progress(self.evaluations, wanted, seconds, start, best))
-
-
-def _executed(
-    spec: EstimatorSpec, order: SaddleOrder, dtype: str, least: int
-) -> SaddleEstimator | None:
-    """The order executed; None if that is not possible, or digits are lost."""
-    try:
-        program = saddle_program(spec, order, dtype)
-    except (PlanMismatchError, ZeroDivisionError):
-        return None
-    if failures(program, spec) > least:
-        return None
-    return SaddleEstimator(program, order, saddle_pivots(spec, order))
 
 
 # ---- restarts of the rule ------------------------------------------------------------------
