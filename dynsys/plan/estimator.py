@@ -21,11 +21,9 @@ import numpy as np
 from dynsys.errors import NoOrderError, PlanOrderError
 from dynsys.plan.estimator_spec import CHECKS, EstimatorSpec, PlannedEstimator, failures
 from dynsys.plan.lu_program import lu_estimator, lu_program, lu_watched
-from dynsys.plan.methods import EliminationOrder
+from dynsys.plan.methods import EliminationOrder, RecursionOrder, SaddleOrder
 from dynsys.plan.orders.orders import PivotOrder
 from dynsys.plan.recursion import recursion_estimator, recursion_program, recursion_watched
-from dynsys.plan.recursion_order import RecursionOrder
-from dynsys.plan.saddle_order import SaddleOrder
 from dynsys.plan.saddle_program import saddle_estimator, saddle_program, saddle_watched
 from dynsys.plan.search.saddle_search import search_saddle
 from dynsys.plan.search.search import Search

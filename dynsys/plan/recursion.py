@@ -38,12 +38,12 @@ from dynsys.plan.estimator_spec import (
 )
 from dynsys.plan.lu import factor_and_solve, symbolic_lu
 from dynsys.plan.lu_program import lu_estimator, used_outputs
+from dynsys.plan.methods import RecursionOrder
 from dynsys.plan.open_rows import SIMPLIFY_SAMPLES, OpenSystem, Substitution
 from dynsys.plan.operations import program_operations
 from dynsys.plan.orders.markowitz import Markowitz
 from dynsys.plan.orders.orders import OrderingContext, Pattern, PivotOrder
 from dynsys.plan.pivots import PlannedPivot
-from dynsys.plan.recursion_order import RecursionOrder
 from dynsys.plan.search.search import Search
 from dynsys.program.graph import Scalar
 from dynsys.program.guards import guarded

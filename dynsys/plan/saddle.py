@@ -229,7 +229,7 @@ class RecordedSaddle:
     Attributes
     ----------
     rows : of the symmetric system, by line; column RIGHT holds the constants.
-    names : of the lines, see :mod:`dynsys.plan.saddle_order`.
+    names : of the lines, see :mod:`dynsys.plan.methods`.
     group : body of each line.
     avoided : pairs of lines that should be no pivots.
     multiplier : line of each reading's multiplier, by the reading's number; exact rows without

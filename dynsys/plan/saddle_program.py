@@ -26,6 +26,7 @@ from dynsys.plan.estimator_spec import (
     guarded_estimator,
     program_errors,
 )
+from dynsys.plan.methods import Pivot, SaddleOrder
 from dynsys.plan.pivots import PlannedPivot
 from dynsys.plan.repeated_rows import row_checks
 from dynsys.plan.saddle import (
@@ -45,7 +46,6 @@ from dynsys.plan.saddle_elimination import (
     Safety,
     eliminate_all,
 )
-from dynsys.plan.saddle_order import Pivot, SaddleOrder
 from dynsys.program.graph import Graph, Scalar
 from dynsys.program.program import Op, Program
 from dynsys.program.simplify import simplify

@@ -12,9 +12,9 @@ import dynsys
 from dynsys.errors import NoOrderError, PlanMismatchError
 from dynsys.model.tree import KinematicTree
 from dynsys.plan.estimator_spec import ESTIMATES, EstimatorSpec
+from dynsys.plan.methods import RecursionOrder
 from dynsys.plan.operations import program_operations
 from dynsys.plan.recursion import recursion_estimator, recursion_program
-from dynsys.plan.recursion_order import RecursionOrder
 from dynsys.system.equations import EquationBlock, Kinematics, Term
 from dynsys.system.laws import known
 from dynsys.system.unknowns import UnknownLayout

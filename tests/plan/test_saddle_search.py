@@ -11,9 +11,9 @@ import pytest
 from dynsys.model import synthetic
 from dynsys.plan.estimator import estimator_program, planned_estimator
 from dynsys.plan.estimator_spec import EstimatorSpec, PlannedEstimator, failures
+from dynsys.plan.methods import SaddleOrder
 from dynsys.plan.operations import program_operations
 from dynsys.plan.orders.restarts import body_levels
-from dynsys.plan.saddle_order import SaddleOrder
 from dynsys.plan.saddle_program import saddle_estimator, saddle_order, saddle_program
 from dynsys.plan.search.saddle_price import SaddleProblem
 from dynsys.plan.search.saddle_search import (

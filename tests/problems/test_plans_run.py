@@ -24,10 +24,10 @@ from dynsys.model import synthetic
 from dynsys.plan import estimator
 from dynsys.plan.estimator import estimator_program
 from dynsys.plan.lu_program import lu_estimator
+from dynsys.plan.methods import SaddleOrder
 from dynsys.plan.operations import program_operations
 from dynsys.plan.orders.orders import PivotOrder
 from dynsys.plan.saddle_elimination import PivotRule
-from dynsys.plan.saddle_order import SaddleOrder
 from dynsys.plan.saddle_program import saddle_estimator, saddle_order, saddle_program
 from dynsys.plan.search.search import Search
 from dynsys.plan.symmetric import SymmetricStep

@@ -20,7 +20,7 @@ import numpy as np
 
 from dynsys.jit import Loop
 from dynsys.plan.estimator_spec import ESTIMATES, EstimatorSpec
-from dynsys.plan.saddle_order import Pivot, SaddleOrder
+from dynsys.plan.methods import Pivot, SaddleOrder
 from dynsys.plan.saddle_program import saddle_entries
 from dynsys.plan.search.residues import (
     ADD,

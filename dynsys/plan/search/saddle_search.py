@@ -25,9 +25,9 @@ import numpy as np
 
 from dynsys.errors import NoOrderError, PlanMismatchError
 from dynsys.plan.estimator_spec import EstimatorSpec, PlannedEstimator, failures
+from dynsys.plan.methods import SaddleOrder
 from dynsys.plan.orders.restarts import body_levels
 from dynsys.plan.saddle_elimination import Candidate, PivotRule
-from dynsys.plan.saddle_order import SaddleOrder
 from dynsys.plan.saddle_program import executed_estimator, saddle_order
 from dynsys.plan.search.local import move_block, swap_places
 from dynsys.plan.search.saddle_price import Pivots, Price, SaddleProblem
