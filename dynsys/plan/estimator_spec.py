@@ -39,6 +39,7 @@ __all__ = [
     "CHECKS",
     "ESTIMATES",
     "SAMPLES",
+    "SIMPLIFY_SAMPLES",
     "Covariance",
     "EstimatorSpec",
     "PlannedEstimator",
@@ -60,6 +61,8 @@ Covariance: TypeAlias = "Array | csc_array[np.float64]"
 
 SAMPLES = 64
 """States at which pivots are judged."""
+SIMPLIFY_SAMPLES = 12
+"""States at which equal values are found."""
 CHECKS = 256
 """States at which a finished program is judged."""
 ACCURATE = 1e-10

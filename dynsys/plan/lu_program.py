@@ -32,6 +32,7 @@ from dynsys.errors import (
 from dynsys.plan.estimator_spec import (
     CHECKS,
     ESTIMATES,
+    SIMPLIFY_SAMPLES,
     EstimatorSpec,
     PlannedEstimator,
     failures,
@@ -66,7 +67,6 @@ FEW = CHECKS // 50
 WATCH = 5
 """Operations of watching a pivot whose reciprocal is there: its square, and the guard."""
 STATES = 32
-SIMPLIFY_SAMPLES = 12
 
 
 def lu_estimator(
@@ -214,8 +214,7 @@ class _Square:
         used = used_outputs(graph.program([*answers, *varying]), len(answers))
         reciprocals = [1.0 / p for p, has_part in zip(varying, used, strict=True) if has_part]
         watched = [x * x for x in reciprocals]
-        repeated = spec.repeated.tolist()
-        checks = row_checks(spec.unknowns, spec.equations, repeated, kin, solved.x, y)
+        checks = row_checks(residuals(spec.repeated.tolist(), d=solved.x))
         samples = spec.samples(SIMPLIFY_SAMPLES, 0)
         try:
             return simplify(graph.program([*answers, *watched, *checks]), samples)

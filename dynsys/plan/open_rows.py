@@ -22,7 +22,7 @@ import numpy as np
 
 from dynsys.errors import NoOrderError
 from dynsys.model.spatial import cross, cross_force
-from dynsys.plan.estimator_spec import EstimatorSpec
+from dynsys.plan.estimator_spec import SAMPLES, SIMPLIFY_SAMPLES, EstimatorSpec
 from dynsys.plan.open_parameters import Direction, Response, Values
 from dynsys.plan.saddle import LinearRow
 from dynsys.program.frames import reframe
@@ -38,9 +38,6 @@ __all__ = ["OpenSystem", "Substitution", "reading_names", "unknown_names"]
 
 Form: TypeAlias = "tuple[ScalarArray, dict[int, ScalarArray]]"
 """Numbers (rows,) that are affine in p: their value at p = 0, and what each parameter adds."""
-SAMPLES = 64
-"""States at which pivots are judged."""
-SIMPLIFY_SAMPLES = 12
 CONSTANT_ZERO = 1e-12
 """Coefficients of substituted rows below this part of their row are rounding."""
 
@@ -237,6 +234,7 @@ class OpenSystem:
     ) -> None:
         robot, graph = spec.robot, Graph()
         self.spec, self.graph, self.substitution = spec, graph, substitution
+        self.anchors, self.regrouped = anchors, regrouped
         self.q, self.qd = graph.inputs(robot.nq), graph.inputs(robot.nv)
         y = graph.inputs(spec.n_readings)
         weight = graph.inputs(spec.n_readings) if spec.switchable else y

@@ -32,6 +32,8 @@ from dynsys.errors import (
 from dynsys.plan.estimator_spec import (
     CHECKS,
     ESTIMATES,
+    SAMPLES,
+    SIMPLIFY_SAMPLES,
     EstimatorSpec,
     PlannedEstimator,
     failures,
@@ -39,7 +41,7 @@ from dynsys.plan.estimator_spec import (
 from dynsys.plan.lu import factor_and_solve, symbolic_lu
 from dynsys.plan.lu_program import lu_estimator, used_outputs
 from dynsys.plan.methods import RecursionOrder
-from dynsys.plan.open_rows import SIMPLIFY_SAMPLES, OpenSystem, Substitution
+from dynsys.plan.open_rows import OpenSystem, Substitution
 from dynsys.plan.operations import program_operations
 from dynsys.plan.orders.markowitz import Markowitz
 from dynsys.plan.orders.orders import OrderingContext, Pattern, PivotOrder
@@ -63,7 +65,6 @@ MARGIN = 1e4
 pivoting; at 1e3, as for LU, 0.25 %."""
 LARGEST = 48
 """Number of open parameters above which the small system is not small."""
-GUARD_SAMPLES = 64
 REPETITIONS = 100
 
 
@@ -91,7 +92,7 @@ def recursion_estimator(
     best = _Best(spec, dtype)
     for regrouped in (True, False):  # masses in their places keep more digits
         ways = [
-            _SmallSystem(spec, substitution, anchors, regrouped)
+            _SmallSystem(OpenSystem(spec, substitution, anchors, regrouped))
             for anchors in _anchors(spec, substitution)
         ]
         for threshold in (0.01, 0.1):
@@ -169,10 +170,7 @@ def recursion_program(
         deviations = lu_estimator(replace(spec, outputs=()), dtype).program
         return side_by_side(estimates, deviations)
     try:
-        substitution = _substituted(spec, order)
-        small = _SmallSystem(
-            spec, substitution, _anchored(spec, substitution, order), order.regrouped
-        )
+        small = _ordered(spec, order)
         return small.program(small.numbered(order.pivots), dtype)
     except (NoOrderError, SingularSystemError, ZeroDivisionError) as error:
         raise PlanMismatchError(
@@ -183,13 +181,18 @@ def recursion_program(
 
 def recursion_watched(spec: EstimatorSpec, order: RecursionOrder) -> Program:
     """Answers, then the watched pivots, without guards."""
-    substitution = _substituted(spec, order)
-    anchored = _anchored(spec, substitution, order)
-    small = _SmallSystem(spec, substitution, anchored, order.regrouped)
+    small = _ordered(spec, order)
     return small.watched(small.numbered(order.pivots))
 
 
 # ---- an order in names, read -----------------------------------------------------------------
+
+
+def _ordered(spec: EstimatorSpec, order: RecursionOrder) -> _SmallSystem:
+    """The small system of what an order chooses."""
+    substitution = _substituted(spec, order)
+    anchors = _anchored(spec, substitution, order)
+    return _SmallSystem(OpenSystem(spec, substitution, anchors, order.regrouped))
 
 
 def _substituted(spec: EstimatorSpec, order: RecursionOrder) -> Substitution:
@@ -279,24 +282,16 @@ def _anchors(spec: EstimatorSpec, substitution: Substitution) -> list[dict[int, 
 class _SmallSystem:
     """B p = c of one choice of parameters, on its graph."""
 
-    def __init__(
-        self,
-        spec: EstimatorSpec,
-        substitution: Substitution,
-        anchors: dict[int, int],
-        regrouped: bool,
-    ) -> None:
-        self.spec, self.substitution = spec, substitution
-        self.anchors, self.regrouped = anchors, regrouped
-        self.system = OpenSystem(spec, substitution, anchors, regrouped)
-        rows = self.system.rows
+    def __init__(self, system: OpenSystem) -> None:
+        self.system, self.spec, self.substitution = system, system.spec, system.substitution
+        rows = system.rows
         self.numbers = [r for r, row in rows.items() if row.coefficients]
         self.rows = [rows[r].coefficients for r in self.numbers]
         self.rhs = [-rows[r].constant for r in self.numbers]
-        n_open = len(substitution.open)
+        n_open = len(self.substitution.open)
         if len(self.rows) != n_open:
             raise NoOrderError(
-                f"robot {spec.robot.name!r}: {len(self.rows)} readings for {n_open} open"
+                f"robot {self.spec.robot.name!r}: {len(self.rows)} readings for {n_open} open"
                 " parameters"
             )
 
@@ -349,7 +344,7 @@ class _SmallSystem:
         """Guarded program along pivots; SingularSystemError where one is zero."""
         spec, program = self.spec, self.watched(pivots)
         n_answers = spec.signature.n_outputs
-        sizes = np.abs(program.evaluate(spec.samples(GUARD_SAMPLES, 3))[:, n_answers:])
+        sizes = np.abs(program.evaluate(spec.samples(SAMPLES, 3))[:, n_answers:])
         limits = [float(x) / MARGIN for x in np.median(sizes, axis=0)]
         return guarded(program, spec.robot.quaternion_slices, dtype, pivot_limits=limits)
 
@@ -370,9 +365,9 @@ class _SmallSystem:
         part, names = self.substitution, self.spec.robot.body_names
         return RecursionOrder(
             tuple((part.readings[r], part.names[c]) for r, c in sorted(part.pairs)),
-            tuple((names[b], names[a]) for b, a in self.anchors.items()),
+            tuple((names[b], names[a]) for b, a in self.system.anchors.items()),
             tuple((self._row(i), self._parameter(k)) for i, k in pivots.pivots),
-            self.regrouped,
+            self.system.regrouped,
         )
 
     def _row(self, i: int) -> str:

@@ -153,14 +153,6 @@ def row_residuals(
     return found
 
 
-def row_checks(
-    unknowns: UnknownLayout,
-    equations: Sequence[EquationBlock],
-    rows: Sequence[int],
-    kin: Kinematics,
-    d: Sequence[Any],
-    y: ScalarArray,
-) -> list[Any]:
+def row_checks(found: Sequence[tuple[Any, Any]]) -> list[Any]:
     """All residuals, then all squared sizes: what ends the outputs of a program."""
-    found = row_residuals(unknowns, equations, rows, kin, d, y)
     return [*(r for r, _ in found), *(size for _, size in found)]

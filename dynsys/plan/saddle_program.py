@@ -20,6 +20,7 @@ from dynsys.errors import NoOrderError, PlanOrderError, nearest_name
 from dynsys.plan.estimator_spec import (
     CHECKS,
     SAMPLES,
+    SIMPLIFY_SAMPLES,
     EstimatorSpec,
     PlannedEstimator,
     failures,
@@ -28,7 +29,7 @@ from dynsys.plan.estimator_spec import (
 )
 from dynsys.plan.methods import Pivot, SaddleOrder
 from dynsys.plan.pivots import PlannedPivot
-from dynsys.plan.repeated_rows import row_checks
+from dynsys.plan.repeated_rows import row_checks, row_residuals
 from dynsys.plan.saddle import (
     LinearRow,
     StagedUnknowns,
@@ -65,7 +66,6 @@ __all__ = [
 
 RULE = "leaf to root, cheapest first"
 """What finds an order where nobody searches."""
-SIMPLIFY_SAMPLES = 12
 FEW = CHECKS // 100
 """States left to pivoting that are no reason for another order."""
 ANY = Safety(steady=1e-9, kept=1e-9, multiplier=1e9)
@@ -264,8 +264,8 @@ class _Recording:
                 if block.name in spec.switchable:
                     weight[r] = weights[r]
                 self.measurements.append(replace(row, constant=row.constant - y[r]))
-        self._checks = partial(
-            row_checks, spec.unknowns, spec.equations, spec.repeated.tolist(), kin, y=y
+        self._repeated = partial(
+            row_residuals, spec.unknowns, spec.equations, spec.repeated.tolist(), kin, y=y
         )
         self.samples = spec.samples(SAMPLES, 0)
         self.record = Recorder(self.graph, self.samples)
@@ -424,7 +424,7 @@ class _Recording:
             *self._deviations(),
             *map(self._scalar, watched),
             *map(self._cancellation, cancelling),
-            *self._checks(d=d),
+            *row_checks(self._repeated(d=d)),
         ]
         return self.graph.program(outputs)
 
