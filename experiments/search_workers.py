@@ -110,7 +110,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     system = load_cell_system(chain(options.bodies, taper=1.0), net_wrench=False)
     problem = SearchProblem.of(system, ("torque",))
-    problem.estimate(search_order(problem, Search(), system).best.order)  # compiled from here
+    problem.counted(search_order(problem, Search(), system).best.order)  # compiled from here
     one, two = (
         timed_search(system, problem, options.evaluations, options.seed, workers)
         for workers in (1, 2)

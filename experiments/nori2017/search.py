@@ -12,12 +12,12 @@ import numpy as np
 
 from dynsys.model.tree import KinematicTree
 from dynsys.plan.orders.orders import PivotOrder
-from dynsys.plan.search.exhaustive import least_operations
 from dynsys.plan.search.price import SearchProblem
 from dynsys.plan.search.search import Search, constructive, search_order
 from dynsys.system.laws import known, known_inputs
 from dynsys.system.linear_system import LinearSystem
 from experiments.nori2017.counts import chain, load_cell_system
+from experiments.nori2017.exhaustive import estimate, least_operations
 from sensors import Accelerometer, ExternalWrench, ForceTorque, JointAcceleration, Layout
 
 __all__ = ["Improved", "Proved", "improve", "mixed_system", "prove", "small_systems", "systems"]
@@ -121,7 +121,7 @@ def prove(name: str) -> Proved:
     """Exhaustive search of a small system."""
     system = small_systems(quick=False)[name]
     problem = SearchProblem.of(system)
-    estimates = [problem.estimate(c.order) for c in constructive(problem, Search(), system)]
+    estimates = [estimate(problem, c.order) for c in constructive(problem, Search(), system)]
     optimum = least_operations(problem)
     best = int(np.min([e for e in estimates if e is not None]))
     return Proved(name, best, optimum.operations, optimum.matrices)

@@ -1,4 +1,4 @@
-"""Search for pivot orders: prices, safety, repeatability, proofs by exhaustion."""
+"""Search for pivot orders: prices, safety, repeatability."""
 
 from __future__ import annotations
 
@@ -15,18 +15,16 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import spearmanr
 
-from dynsys.errors import DynsysError, SchedulerError, TooLarge
+from dynsys.errors import SchedulerError
 from dynsys.model import synthetic
-from dynsys.plan.orders.dulmage_mendelsohn import BlockTriangular
 from dynsys.plan.orders.markowitz import Markowitz
 from dynsys.plan.orders.orders import OrderingContext, PivotOrder
-from dynsys.plan.orders.recursive_orders import LeafToRoot, RootToLeaf
+from dynsys.plan.orders.recursive_orders import RootToLeaf
 from dynsys.plan.orders.restarts import Weights, tree_potentials
 from dynsys.plan.pivots import sampled_ratios
 from dynsys.plan.search import search as search_generations
-from dynsys.plan.search.exhaustive import least_operations
 from dynsys.plan.search.local import Task, by_blocks, neighbour, price, run_task
-from dynsys.plan.search.price import GENERAL, UNIT, SearchProblem, first_pivot_price, lu_price
+from dynsys.plan.search.price import SearchProblem
 from dynsys.plan.search.search import (
     EVALUATIONS_PER_RUN,
     Generations,
@@ -36,10 +34,9 @@ from dynsys.plan.search.search import (
     search_order,
 )
 from dynsys.resumable import executor
-from dynsys.system.laws import known, known_inputs
 from dynsys.system.linear_system import LinearSystem
+from experiments.nori2017.exhaustive import estimate
 from problems.order_comparison import program_nanoseconds
-from tests.plan.counting import elimination_operations
 from tests.plan.systems import load_cell_system
 from tests.systems import forward_system, inverse_system
 
@@ -54,60 +51,7 @@ def problem(cells: LinearSystem) -> SearchProblem:
     return SearchProblem.of(cells, ("torque",))
 
 
-def small_cell_system(n: int) -> LinearSystem:
-    laws = LinearSystem(synthetic.auto_tree(n, 1, 1.5, 1.0))
-    u = laws.unknowns
-    return laws.with_equations(
-        [
-            *(known(u, "external_wrench", i) for i in range(n - 1)),
-            *(known(u, "qdd", i) for i in range(n)),
-            known(u, "joint_wrench", 0),
-        ]
-    )
-
-
 # ---- prices --------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("make", [inverse_system, forward_system, load_cell_system])
-def test_compiled_estimate_is_the_count_of_the_elimination(make: object) -> None:
-    system = make(synthetic.auto_tree(5, 1, 1.5, 1.0))  # type: ignore[operator]
-    problem = SearchProblem.of(system)
-    context, rng = OrderingContext(system, problem.values), np.random.default_rng(0)
-    for ordering in (
-        Markowitz("fill"),
-        RootToLeaf(),
-        LeafToRoot(),
-        BlockTriangular(Markowitz("count")),
-    ):
-        pivots = ordering.order(problem.pattern, context).pivots
-        for _ in range(15):
-            order = PivotOrder.of(pivots)
-            try:
-                expected = elimination_operations(
-                    problem.pattern, order, problem.unit, problem.known_rhs
-                ).total
-            except DynsysError:
-                expected = None
-            assert problem.estimate(order) == expected
-            changed = neighbour(pivots, [(0, len(pivots))], rng)
-            if problem.estimate(PivotOrder.of(changed)) is not None or rng.random() < 0.1:
-                pivots = changed
-
-
-@pytest.mark.slow
-def test_price_of_an_irreducible_block_is_the_sum_over_its_pivots() -> None:
-    rng = np.random.default_rng(2)
-    for n in range(2, 12):
-        kinds = np.where(rng.random((n, n)) < 0.5, rng.choice([GENERAL, UNIT], (n, n)), 0)
-        np.fill_diagonal(kinds, rng.choice([GENERAL, UNIT], n))
-        kinds[:, -1] = GENERAL  # no unknown is determined before the last pivot
-        left, total = kinds.astype(np.int8), 0
-        for _ in range(n):
-            total += int(first_pivot_price(left))
-            left = np.ascontiguousarray(left[1:, 1:])
-        assert total == lu_price(kinds.astype(np.int8), np.ones(n, dtype=bool))
 
 
 def test_safety_is_the_worst_sampled_ratio(cells: LinearSystem, problem: SearchProblem) -> None:
@@ -134,7 +78,7 @@ def test_program_solves_the_system(cells: LinearSystem, problem: SearchProblem) 
 def test_problem_travels(problem: SearchProblem) -> None:
     copy = pickle.loads(pickle.dumps(problem))
     order = Markowitz("fill").order(problem.pattern, problem.context)
-    assert copy.estimate(order) == problem.estimate(order)
+    assert copy.counted(order) == problem.counted(order)
     assert copy.exact(order) == problem.exact(order)
 
 
@@ -147,7 +91,7 @@ def test_blocks_come_one_after_the_other_and_neighbours_are_orders(
     order = Markowitz("count").order(problem.pattern, problem.context)
     pivots, segments = by_blocks(problem.pattern, order)
     assert segments and sorted(order.pivots) == sorted(pivots)
-    before, after = problem.estimate(order), problem.estimate(PivotOrder.of(pivots))
+    before, after = estimate(problem, order), estimate(problem, PivotOrder.of(pivots))
     assert before is not None and after is not None and after <= before
     rng = np.random.default_rng(0)
     settled = [k for k in range(len(pivots)) if not any(a <= k < b for a, b in segments)]
@@ -267,40 +211,6 @@ def test_bad_workers_and_schedulers() -> None:
     pytest.importorskip("distributed")
     with pytest.raises(SchedulerError, match="answers at"), executor(1, "nowhere"):
         pass
-
-
-# ---- proofs --------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("n", [2, 3])
-def test_constructive_orders_of_small_systems_are_optimal(n: int) -> None:
-    robot = synthetic.auto_tree(n, 1, 1.5, 1.0)
-    laws = LinearSystem(robot)
-    hybrid = laws.with_equations(known_inputs(laws.unknowns, set(range(n - 1))))
-    for system in (small_cell_system(n), hybrid):
-        small = SearchProblem.of(system)
-        optimum = least_operations(small)
-        assert optimum.operations == small.estimate(optimum.order)
-        estimates = [small.estimate(c.order) for c in constructive(small, Search(), system)]
-        assert optimum.operations == min(e for e in estimates if e is not None)
-
-
-def test_no_random_order_beats_the_proved_optimum() -> None:
-    small = SearchProblem.of(small_cell_system(2))
-    optimum = least_operations(small)
-    pivots, segments = by_blocks(small.pattern, optimum.order)
-    rng = np.random.default_rng(0)
-    for _ in range(2000):
-        changed = neighbour(pivots, segments, rng)
-        found = small.estimate(PivotOrder.of(changed))
-        if found is not None:
-            pivots = changed
-            assert found >= optimum.operations
-
-
-def test_large_systems_are_not_enumerated(problem: SearchProblem) -> None:
-    with pytest.raises(TooLarge, match="search instead"):
-        least_operations(problem, limit=50)
 
 
 # ---- prices by residues, restarts ------------------------------------------------------------

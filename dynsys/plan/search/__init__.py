@@ -5,6 +5,5 @@ local       one run: greedy orders, or changes of one, accepted or not
 price       what an order costs and how safe it is, asked thousands of times
 residues    programs counted by their values modulo a prime, in a millisecond
 saddle_*    the same for saddle systems: redundant readings
-exhaustive  all orders of a small system: the least cost, proved
 campaign    many searches whose results are files; interrupted ones go on
 """

@@ -1,12 +1,11 @@
 """The price of a pivot order, and its safety: what a search asks thousands of times.
 
 :class:`SearchProblem` is all that a search needs to know of a system: plain arrays that travel
-between processes. The cost of an order, in three ways:
+between processes. The cost of an order, in two ways:
 
     counted    operations of the whole computation, entries of D and b included, equal values
                computed once, without what no output needs: by residues, in a millisecond
     exact      the same of the recorded and simplified program, which is what is executed
-    estimate   operations of the elimination by structure alone: for proofs
 
 and its safety: the worst ratio, over sampled states, of any pivot to its column or row.
 """
@@ -51,9 +50,9 @@ from dynsys.program.simplify import simplify
 from dynsys.system.equations import Kinematics
 from dynsys.system.linear_system import LinearSystem
 from dynsys.system.unknowns import UnknownKind
-from dynsys.types import Array, BoolArray, IntArray, ScalarArray
+from dynsys.types import Array, IntArray, ScalarArray
 
-__all__ = ["SearchProblem", "entries_and_rhs", "first_pivot_price"]
+__all__ = ["SearchProblem", "diagonal_blocks", "entries_and_rhs"]
 
 RATIO_STATES = 8
 """States at which pivots are looked at while operations are counted."""
@@ -68,8 +67,6 @@ class SearchProblem:
     ----------
     pattern : worst-case nonzeros of D.
     values : (states, entries) at sampled states, for the safety of pivots.
-    unit : (entries,) entries that are +-1 at every state.
-    known_rhs : (rows,) rows whose right-hand side is not identically zero.
     assembly : program of the entries, then of the right-hand side, from (q, qd, y).
     samples : (n, inputs) states for value numbering.
     outputs : columns whose unknowns are wanted.
@@ -80,8 +77,6 @@ class SearchProblem:
 
     pattern: Pattern
     values: Array
-    unit: BoolArray
-    known_rhs: BoolArray
     assembly: Program
     samples: NDArray[np.longdouble]
     outputs: IntArray
@@ -103,13 +98,9 @@ class SearchProblem:
         samples = sample_states(robot, SAMPLES, seed, n_known)
         assembly = simplify(_assembly(system), samples)
         columns = [np.ravel(system.unknowns.columns(kind)) for kind in outputs]
-        refs = assembly.outputs
-        one = [_is_unit(assembly, ref) for ref in refs[: system.nnz].tolist()]
         return SearchProblem(
             system.pattern(),
             sample_values(system, states, seed),
-            np.array(one, dtype=bool),
-            np.asarray(refs[system.nnz :] != 0),
             assembly,
             samples,
             np.concatenate(columns).astype(np.intp),
@@ -128,24 +119,6 @@ class SearchProblem:
         return OrderingContext(None, self.values)
 
     # ---- costs ---------------------------------------------------------------------------
-
-    def estimate(self, order: PivotOrder) -> int | None:
-        """Operations of the elimination by structure; None if a pivot is structurally zero.
-
-        Products with +-1 and right-hand sides that are zero cost nothing.
-        """
-        found = int(lu_price(self.kinds(order), self.known_rhs[order.row_order]))
-        return None if found < 0 else found
-
-    def kinds(self, order: PivotOrder | None = None) -> NDArray[np.int8]:
-        """NONE, GENERAL or UNIT (n, n) for every place of D, permuted by an order."""
-        rows, cols = self.places
-        if order is not None:
-            row_place, col_place = _inverse(order)
-            rows, cols = row_place[rows], col_place[cols]
-        kinds = np.zeros(self.pattern.shape, dtype=np.int8)
-        kinds[rows, cols] = np.where(self.unit, UNIT, GENERAL)
-        return kinds
 
     def counted(self, order: PivotOrder, enough: float = 0.0) -> tuple[int | None, float]:
         """Operations that the program of an order executes, and the worst ratio of a pivot.
@@ -269,12 +242,6 @@ def _assembly(system: LinearSystem) -> Program:
     return graph.program([*data, *rhs])
 
 
-def _is_unit(program: Program, ref: int) -> bool:
-    if ref == 0 or program.op[abs(ref) - 1] != Op.CONSTANT:
-        return False
-    return bool(program.constants[program.left[abs(ref) - 1]] == 1)
-
-
 def _replayed(program: Program, graph: Graph) -> list[Any]:
     """Outputs of a program, computed once more on an empty graph."""
     inputs = graph.inputs(program.n_inputs)
@@ -300,70 +267,21 @@ def _scalar(graph: Graph, ref: int) -> Any:
     return Scalar(graph, ref) if value is None else value
 
 
-# ---- price and safety of A[row_order][:, col_order], eliminated along its diagonal ---------
-#
-# The price is that of :func:`~dynsys.plan.lu.factor_and_solve`, step by step the same.
-
-NONE, GENERAL, UNIT = 0, 1, 2
+# ---- safety of A[row_order][:, col_order], eliminated along its diagonal --------------------
 
 
 @Loop
-def lu_price(place: Any, known_rhs: Any) -> Any:
-    """Operations of the elimination, or -1 if a pivot is structurally zero.
+def diagonal_blocks(place: Any) -> Any:
+    """Pivots at which all unknowns so far are determined; end of each row's block.
 
-    Parameters
-    ----------
-    place : (n, n) int8, permuted: NONE, GENERAL or UNIT; is overwritten.
-    known_rhs : (n,) bool, permuted: right-hand sides that are not zero; is overwritten.
+    ``place`` (n, n), permuted: 0 where there is no entry.
     """
-    n = len(place)
-    closed, block = _blocks(place)
-    solved, x_known = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
-    finish = np.zeros(n, np.int8)  # GENERAL: the row still has to be divided or multiplied
-    right, below = np.zeros(n, np.int64), np.zeros(n, np.int64)
-    total = waiting_from = 0
-    for k in range(n):
-        pivot = place[k, k]
-        if pivot == NONE:
-            return -1
-        n_right = 0
-        for j in range(n):  # u
-            if j != k and place[k, j] != NONE:
-                right[n_right] = j
-                n_right += 1
-        if n_right == 0:  # x_k = b_k / p, at once
-            solved[k], x_known[k] = True, known_rhs[k]
-            if known_rhs[k] and pivot != UNIT:
-                total += 1
-            total += _determine(place, known_rhs, k, k + 1, x_known[k])
-        else:
-            n_below = 0
-            for i in range(k + 1, n):  # l, within the block
-                if place[i, k] != NONE and block[i] == block[k]:
-                    below[n_below] = i
-                    n_below += 1
-            finish[k] = pivot
-            if n_below:
-                total += _clear(place, known_rhs, k, right[:n_right], below[:n_below], finish)
-        if closed[k]:  # back substitution through the rows of the block
-            for m in range(k, waiting_from - 1, -1):
-                if not solved[m]:
-                    total += _back(place, known_rhs, m, finish[m], x_known)
-                    solved[m] = True
-                    total += _determine(place, known_rhs, m, k + 1, x_known[m])
-            waiting_from = k + 1
-    return total
-
-
-@Loop
-def _blocks(place: Any) -> Any:
-    """Pivots at which all unknowns so far are determined; end of each row's block."""
     n = len(place)
     closed, block = np.zeros(n, np.bool_), np.zeros(n, np.int64)
     farthest = -1
     for k in range(n):
         for j in range(n - 1, farthest, -1):
-            if place[k, j] != NONE:
+            if place[k, j] != 0:
                 farthest = j
                 break
         closed[k] = farthest <= k
@@ -373,88 +291,6 @@ def _blocks(place: Any) -> Any:
             end = k
         block[k] = end
     return closed, block
-
-
-@Loop
-def _determine(place: Any, known_rhs: Any, c: Any, start: Any, known: Any) -> Any:
-    """b_i -= A_ic x_c in the rows from ``start`` on."""
-    total = 0
-    for i in range(start, len(place)):
-        entry = place[i, c]
-        if entry != NONE:
-            place[i, c] = NONE
-            if known:
-                total += (entry != UNIT) + known_rhs[i]
-                known_rhs[i] = True
-    return total
-
-
-@Loop
-def _clear(place: Any, known_rhs: Any, k: Any, right: Any, below: Any, finish: Any) -> Any:
-    """A_ij -= l_i u_j / p, b_i -= l_i b_k / p in the rows below."""
-    pivot = place[k, k]
-    total = int(pivot != UNIT)  # its reciprocal
-    scale_rows = len(below) > len(right)
-    if scale_rows:  # u / p, b_k / p
-        finish[k] = NONE
-        if pivot != UNIT:
-            for j in right:
-                total += place[k, j] != UNIT
-                place[k, j] = GENERAL
-            total += known_rhs[k]
-    for i in below:
-        multiplier = place[i, k]
-        place[i, k] = NONE
-        if not scale_rows and pivot != UNIT:  # l_i / p
-            total += multiplier != UNIT
-            multiplier = GENERAL
-        for j in right:  # A_ij -= l_i u_j
-            value = place[k, j]
-            total += multiplier != UNIT and value != UNIT
-            if place[i, j] == NONE:
-                product_unit = multiplier == UNIT and value == UNIT
-                place[i, j] = UNIT if product_unit else GENERAL
-            else:
-                total += 1
-                place[i, j] = GENERAL
-        if known_rhs[k]:  # b_i -= l_i b_k
-            total += (multiplier != UNIT) + known_rhs[i]
-            known_rhs[i] = True
-    return total
-
-
-@Loop
-def _back(place: Any, known_rhs: Any, m: Any, finish: Any, x_known: Any) -> Any:
-    """x_m = b_m - sum of u_j x_j in row m, then times or by what ``finish`` says."""
-    known, total = known_rhs[m], 0
-    for j in range(len(place)):
-        if j != m and place[m, j] != NONE and x_known[j]:
-            total += (place[m, j] != UNIT) + known
-            known = True
-    x_known[m] = known
-    if known and finish == GENERAL:
-        total += 1
-    return total
-
-
-@Loop
-def first_pivot_price(place: Any) -> Any:
-    """Operations of the first pivot with its back substitution, all right-hand sides known.
-
-    ``place`` (n, n) as in :func:`lu_price`, with a pivot at (0, 0); what elimination
-    leaves is in ``place[1:, 1:]`` afterwards.
-    """
-    n = len(place)
-    known = np.ones(n, np.bool_)
-    right = 1 + np.flatnonzero(place[0, 1:])
-    below = 1 + np.flatnonzero(place[1:, 0])
-    if len(right) == 0:
-        return int(place[0, 0] != UNIT) + _determine(place, known, 0, 1, True)
-    finish = place[0, :1].copy()
-    total = 0
-    if len(below):
-        total += _clear(place, known, 0, right, below, finish)
-    return total + _back(place, known, 0, finish[0], known.copy())
 
 
 @Loop
@@ -511,7 +347,7 @@ def _solved(nodes: Any, A: Any, b: Any, x: Any, pivots: Any, enough: Any) -> Any
     worst ratio of a pivot to its column or row, 0 if it is below ``enough``.
     """
     n = len(A)
-    closed, block = _blocks(A)
+    closed, block = diagonal_blocks(A)
     one = div(nodes, 1, 1)
     state = np.zeros(n, np.int8)  # of a row: 1 to be divided, 2 times 1/p, 3 done, 4 x is known
     right, below = np.zeros(n, np.int64), np.zeros(n, np.int64)
