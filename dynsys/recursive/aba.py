@@ -36,27 +36,8 @@ def aba(
 ) -> Array:
     """Acceleration qdd (nv,) with H qdd + C = torque + sum J^T f_ext: forward dynamics.
 
-    Parameters
-    ----------
-    robot : the robot. Coupled (mimic) joints break the tree's sparsity: H is then formed
-        (CRBA) and solved densely, O(n^3).
-    q, qd, torque : position (nq,), velocity (nv,), joint torque (nv,).
-    f_ext : external wrenches, array (n_bodies, 6) or mapping of names, body coordinates.
-
-    Raises
-    ------
-    StateError
-        if a vector has a wrong length or a value that is not finite.
-    SingularSystemError
-        naming the joint that moves no inertia.
-
-    Examples
-    --------
-    >>> import dynsys, numpy as np
-    >>> robot = dynsys.synthetic.chain(3)
-    >>> q, qd, qdd = np.zeros(3), np.ones(3), np.array([1.0, 2.0, 3.0])
-    >>> dynsys.aba(robot, q, qd, dynsys.rnea(robot, q, qd, qdd)).round(6).tolist()
-    [1.0, 2.0, 3.0]
+    One state; arguments and errors are those of :func:`dynsys.aba`. Coupled (mimic) joints
+    break the tree's sparsity: H is then formed (CRBA) and solved densely, O(n^3).
     """
     q, qd = robot.check_q(q), robot.check_v(qd, "qd")
     torque = robot.check_v(torque, "torque")

@@ -57,20 +57,7 @@ class Composite(NamedTuple):
 
 
 def crba(robot: KinematicTree, q: ArrayLike) -> Array:
-    """Joint-space inertia matrix H (nv, nv) at q (nq,), armature included.
-
-    Raises
-    ------
-    StateError
-        if q has a wrong length or a value that is not finite.
-
-    Examples
-    --------
-    >>> import dynsys, numpy as np
-    >>> H = dynsys.crba(dynsys.synthetic.chain(3), np.zeros(3))
-    >>> bool(np.allclose(H, H.T) and np.all(np.linalg.eigvalsh(H) > 0))
-    True
-    """
+    """Joint-space inertia matrix H (nv, nv) at q (nq,), armature included."""
     return crba_scalars(robot, robot.check_q(q))
 
 

@@ -15,22 +15,7 @@ __all__ = ["jacobian", "jacobian_scalars"]
 
 
 def jacobian(robot: KinematicTree, q: ArrayLike, body: str | int) -> Array:
-    """Jacobian (6, nv) of a body or named frame, in its own coordinates, angular part first.
-
-    Raises
-    ------
-    StateError
-        if q has a wrong length or a value that is not finite.
-    ModelError
-        if the robot has no body or frame of that name; says the nearest one.
-
-    Examples
-    --------
-    >>> import dynsys
-    >>> robot = dynsys.synthetic.humanoid30()
-    >>> dynsys.jacobian(robot, robot.neutral(), robot.body_names[-1]).shape
-    (6, 30)
-    """
+    """Jacobian (6, nv) of a body or named frame, in its own coordinates, angular part first."""
     return jacobian_scalars(robot, robot.check_q(q), body)
 
 

@@ -33,23 +33,7 @@ def rnea(
 ) -> Array:
     """Torque (nv,) = H(q) qdd + C(q, qd) - sum J^T f_ext: inverse dynamics by recursion.
 
-    Parameters
-    ----------
-    robot : the robot.
-    q, qd, qdd : position (nq,), velocity (nv,), acceleration (nv,).
-    f_ext : external wrenches, array (n_bodies, 6) or mapping of names, body coordinates.
-
-    Raises
-    ------
-    StateError
-        if a vector has a wrong length or a value that is not finite.
-
-    Examples
-    --------
-    >>> import dynsys, numpy as np
-    >>> robot = dynsys.synthetic.chain(2)
-    >>> dynsys.rnea(robot, np.zeros(2), np.zeros(2), np.zeros(2)).shape
-    (2,)
+    One state; arguments and errors are those of :func:`dynsys.rnea`.
     """
     return rnea_scalars(
         robot,
