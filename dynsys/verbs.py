@@ -34,6 +34,7 @@ from dynsys.kernel.quantities import quantity_kernel
 from dynsys.loops.jacobian import LoopJacobian
 from dynsys.loops.loop_kernel import LoopInertiaMatrix, LoopKernel, prefer_loops
 from dynsys.model.tree import KinematicTree
+from dynsys.plan.record import DynamicsSpec
 from dynsys.recursive.inputs import state_rows, wrench_rows
 from dynsys.recursive.kinematics import WrenchInput, external_wrenches
 from dynsys.types import Array, ArrayLike
@@ -352,7 +353,8 @@ def _dynamics(known: bool, given: str, found: str) -> Build:
         mask = np.full(robot.nv, known)
         if prefer_loops(robot, MOST_OPERATIONS):
             return _loops(program, lambda: LoopKernel(robot, mask, given, (found,), pushed))
-        return dynamics_kernel(robot, mask, given, (found,), wrenches=pushed, program=program)
+        spec = DynamicsSpec(robot, mask, given, (found,), pushed)
+        return dynamics_kernel(spec, program=program)
 
     return build
 

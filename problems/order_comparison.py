@@ -29,7 +29,7 @@ from dynsys.plan.orders.peeling import Peeled
 from dynsys.plan.orders.recursive_orders import LeafToRoot, NewtonEuler, RootToLeaf
 from dynsys.plan.pivots import pivot_safety
 from dynsys.plan.published import numeric_lu, published_lu, published_substitution
-from dynsys.plan.record import SAMPLES, dynamics_program, sample_states
+from dynsys.plan.record import SAMPLES, DynamicsSpec, dynamics_program, sample_states
 from dynsys.plan.search.price import SearchProblem
 from dynsys.program.graph import Graph
 from dynsys.program.program import Program
@@ -179,7 +179,8 @@ def _recursions(request: PlanRequest, timed: bool) -> Iterator[Compared]:
     if request.dynamics is None:
         return
     robot, known = request.robot, request.dynamics.known
-    ours, _ = dynamics_program(robot, known, request.dynamics.given, request.dynamics.answers)
+    given, answers = request.dynamics.given, request.dynamics.answers
+    ours = dynamics_program(DynamicsSpec(robot, known, given, answers))
     yield _recursion("symmetric pairs (ours)", ours, robot, timed)
     if known.all():
         yield _recursion("RNEA, the recursion", _recorded(robot, rnea_scalars), robot, timed)

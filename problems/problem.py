@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 import numpy as np
 
 from dynsys.errors import KernelBuildError, PlanMismatchError, SingularSystemError
-from dynsys.kernel.build import dynamics_kernel, guarded_dynamics
+from dynsys.kernel.build import dynamics_kernel
 from dynsys.kernel.c.source import export_c
 from dynsys.kernel.calls import AbstractCompiledKernel
 from dynsys.kernel.kernel import AbstractKernel
@@ -30,7 +30,12 @@ from dynsys.plan.fingerprint import Fingerprint, fingerprint_problem, fingerprin
 from dynsys.plan.operations import program_operations
 from dynsys.plan.pivots import pivot_safety, symmetric_pivots
 from dynsys.plan.plan import Plan
-from dynsys.plan.record import DYNAMICS_OUTPUTS, dynamics_program, sample_states
+from dynsys.plan.record import (
+    DYNAMICS_OUTPUTS,
+    DynamicsSpec,
+    dynamics_program,
+    guarded_dynamics,
+)
 from dynsys.plan.step_order import require_executable
 from dynsys.plan.symmetric import SymmetricStep, symmetric_steps
 from dynsys.program.program import Program
@@ -108,7 +113,15 @@ class AbstractDynamics(AbstractProblem):
     @cached_property
     def program(self) -> Program:
         """Operations of a solve, recorded once for the plan and the kernel."""
-        return guarded_dynamics(self.robot, self.known, self.given, self.answers)
+        return guarded_dynamics(self._spec(self.answers))
+
+    def _spec(
+        self,
+        outputs: tuple[str, ...],
+        wrenches: bool = False,
+        steps: Sequence[SymmetricStep] | None = None,
+    ) -> DynamicsSpec:
+        return DynamicsSpec(self.robot, self.known, self.given, outputs, wrenches, steps)
 
     def plan(
         self,
@@ -131,7 +144,7 @@ class AbstractDynamics(AbstractProblem):
             steps = symmetric_steps(robot, self.known)
         else:
             require_executable(robot, self.known, steps := tuple(steps))
-            program = guarded_dynamics(robot, self.known, self.given, self.answers, steps=steps)
+            program = guarded_dynamics(self._spec(self.answers, steps=steps))
         return Plan(
             method="symmetric",
             robot=fingerprint_robot(robot),
@@ -181,16 +194,14 @@ class AbstractDynamics(AbstractProblem):
         chosen = self._chosen("llvm" if plan and backend == "auto" else backend, dtype)
         if plan is not None and chosen != "llvm":
             raise KernelBuildError(f"backend {chosen!r} executes no plan; use llvm, or no plan")
-        question = (self.robot, self.known, self.given, names)
         if chosen == "loops":
-            return LoopKernel(*question, wrenches=wrenches)
+            return LoopKernel(self.robot, self.known, self.given, names, wrenches=wrenches)
         if chosen == "llvm":
             is_planned = (names, wrenches, dtype) == (self.answers, False, "float64")
             program = (lambda: self.program) if is_planned and steps is None else None
             try:
-                kernel = dynamics_kernel(
-                    *question, wrenches=wrenches, dtype=dtype, steps=steps, program=program
-                )
+                spec = self._spec(names, wrenches, steps)
+                kernel = dynamics_kernel(spec, dtype=dtype, program=program)
             except SingularSystemError:
                 if backend == "llvm":
                     raise
@@ -258,24 +269,16 @@ class AbstractDynamics(AbstractProblem):
         robot, kind = self.robot, type(self).__name__
         names = self._output_names(outputs)
         pivot_safety(robot, self.known)  # names a joint that moves no inertia
-        program, signature = dynamics_program(
-            robot,
-            self.known,
-            self.given,
-            names,
-            wrenches=wrenches,
-            steps=None if plan is None else self._steps(plan),
-        )
-        extra = signature.n_inputs - robot.nq - robot.nv
+        spec = self._spec(names, wrenches, None if plan is None else self._steps(plan))
         labels = entry_names(robot)
         labels[self.given] = labels["qd"]
-        used = {array for array, _ in signature.groups}
+        used = {array for array, _ in spec.signature.groups}
         return export_c(
             folder,
             name or kind.lower(),
-            program,
-            signature,
-            sample_states(robot, 5, 11, extra),
+            dynamics_program(spec),
+            spec.signature,
+            spec.samples(5, 11),
             dtype=dtype,
             labels={array: words for array, words in labels.items() if array in used},
             description=f"{kind} of robot {robot.name}",
@@ -533,7 +536,7 @@ class AbstractDynamics(AbstractProblem):
             return ReferenceKernel(self.system, self.given, outputs, wrenches=True)
         if self._chosen(self.backend, "float64") == "loops":
             return LoopKernel(self.robot, everything, "qdd", outputs, wrenches=True)
-        return dynamics_kernel(self.robot, everything, "qdd", outputs, wrenches=True)
+        return dynamics_kernel(DynamicsSpec(self.robot, everything, "qdd", outputs, True))
 
 
 def _inputs(state: Sequence[Array], wrenches: Array | None) -> list[Array]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import gc
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import astuple
 from functools import cache as remember
@@ -30,45 +30,32 @@ from dynsys.kernel.cache import Entry, KernelCache, fingerprint
 from dynsys.kernel.kernel import Kernel
 from dynsys.kernel.llvm.computation import AbstractComputation, Part, compile_computation
 from dynsys.kernel.llvm.target import Target, host
-from dynsys.model.tree import KinematicTree
 from dynsys.plan.estimator import estimator_program
 from dynsys.plan.estimator_spec import EstimatorSpec
 from dynsys.plan.fingerprint import fingerprint_robot
 from dynsys.plan.methods import EliminationOrder
 from dynsys.plan.operations import Operations, program_operations
-from dynsys.plan.pivots import pivot_safety
-from dynsys.plan.record import dynamics_program, dynamics_signature, sample_states
-from dynsys.plan.symmetric import SymmetricStep
-from dynsys.program.guards import guarded
+from dynsys.plan.record import DynamicsSpec, guarded_dynamics
 from dynsys.program.program import Program
 from dynsys.program.signature import Signature
-from dynsys.types import BoolArray
 
 __all__ = [
     "build_kernel",
     "cached_estimation_kernel",
     "dynamics_kernel",
     "estimation_kernel",
-    "guarded_dynamics",
     "kernel_from",
 ]
 
 CHECK_STATES = 3
-PIVOT_MARGIN = 1e10
-"""A watched pivot may fall this far below its median before pivoting takes over."""
 AGREEMENT = {"float64": 1e-8, "float32": 1e-2}
 """Relative agreement asked of a loaded kernel; ill-conditioned robots stay well below it."""
 
 
 def dynamics_kernel(
-    robot: KinematicTree,
-    known: BoolArray,
-    given: str,
-    outputs: tuple[str, ...],
+    spec: DynamicsSpec,
     *,
-    wrenches: bool = False,
     dtype: str = "float64",
-    steps: Sequence[SymmetricStep] | None = None,
     program: Callable[[], Program] | None = None,
     cache: KernelCache | None = None,
 ) -> Kernel:
@@ -76,54 +63,12 @@ def dynamics_kernel(
 
     ``program`` gives what that function would, where it has been recorded before.
     """
-
-    def recorded() -> Program:
-        return guarded_dynamics(
-            robot, known, given, outputs, wrenches=wrenches, dtype=dtype, steps=steps
-        )
-
-    signature = dynamics_signature(robot, given, outputs, wrenches)
-    states = sample_states(robot, CHECK_STATES, 7, signature.n_inputs - robot.nq - robot.nv)
-    order = () if steps is None else tuple((step.kind, step.body) for step in steps)
-    made_from = ("dynamics", fingerprint_robot(robot).digest, known, given, outputs, wrenches)
-    make = program or recorded
-    return kernel_from(make, signature, states, (*made_from, order), dtype=dtype, cache=cache)
-
-
-def guarded_dynamics(
-    robot: KinematicTree,
-    known: BoolArray,
-    given: str,
-    outputs: tuple[str, ...],
-    *,
-    wrenches: bool = False,
-    dtype: str = "float64",
-    steps: Sequence[SymmetricStep] | None = None,
-) -> Program:
-    """Dynamics program that answers NaN to bad quaternions and to vanishing pivots.
-
-    Raises
-    ------
-    SingularSystemError
-        if some joint moves no inertia at any state, naming it.
-    """
-    watch = tuple(
-        pivot.joint for pivot in pivot_safety(robot, known) if pivot.safe_by == "sampling"
-    )
-    program, signature = dynamics_program(
-        robot, known, given, outputs, wrenches=wrenches, watch=watch, steps=steps
-    )
-    n_watched = len(program.outputs) - signature.n_outputs
-    states = sample_states(robot, 20, 3, signature.n_inputs - robot.nq - robot.nv)
-    reciprocals = np.abs(program.evaluate(states)[:, signature.n_outputs :])
-    limits = PIVOT_MARGIN * np.median(reciprocals, axis=0) if n_watched else ()
-    return guarded(
-        program,
-        robot.quaternion_slices,
-        dtype,
-        [float(x) for x in limits],
-        n_finite=signature.n_inputs,
-    )
+    make = program or (lambda: guarded_dynamics(spec, dtype))
+    order = () if spec.steps is None else tuple((step.kind, step.body) for step in spec.steps)
+    robot = fingerprint_robot(spec.robot).digest
+    made_from = ("dynamics", robot, spec.known, spec.given, spec.outputs, spec.wrenches, order)
+    states = spec.samples(CHECK_STATES, 7)
+    return kernel_from(make, spec.signature, states, made_from, dtype=dtype, cache=cache)
 
 
 def estimation_kernel(

@@ -1,24 +1,28 @@
 """Programs of the dynamics of one robot: recorded, simplified, counted.
 
-Each function runs an algorithm of the library on expression-graph scalars, on the robot with
-its frames re-chosen and masses regrouped (:mod:`dynsys.program.frames`), and returns the
-simplified :class:`Program` with its :class:`Signature`.
+The symmetric elimination (:mod:`.symmetric`) runs on expression-graph scalars, on the robot
+with its frames re-chosen and masses regrouped (:mod:`dynsys.program.frames`); what it leaves is
+simplified, and guarded where a pivot is not safe by argument.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
+from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dynsys.model.spatial import cross_force, cross_motion
 from dynsys.model.tree import KinematicTree
+from dynsys.plan.pivots import pivot_safety
 from dynsys.plan.step_order import staged_steps
 from dynsys.plan.symmetric import SymmetricStep, solve_symmetric, symmetric_steps
 from dynsys.program.frames import Reframed, Regrouping, reframe
 from dynsys.program.graph import Graph
+from dynsys.program.guards import guarded
 from dynsys.program.program import Program
 from dynsys.program.signature import Signature
 from dynsys.program.simplify import simplify
@@ -29,10 +33,12 @@ from dynsys.types import Array, BoolArray, ScalarArray
 __all__ = [
     "DYNAMICS_OUTPUTS",
     "SAMPLES",
+    "DynamicsSpec",
     "body_quantities",
     "cheapest_accurate",
     "dynamics_program",
     "dynamics_signature",
+    "guarded_dynamics",
     "sample_states",
     "symmetric_dynamics",
 ]
@@ -42,6 +48,8 @@ ACCURATE = 1e-13
 """Relative error at random states that no well-conditioned elimination exceeds."""
 NO_WORSE = 2.0
 """Errors of two programs at a dozen states that far apart are the same."""
+PIVOT_MARGIN = 1e10
+"""A watched pivot may fall this far below its median before pivoting takes over."""
 DYNAMICS_OUTPUTS = ("torque", "qdd", "acceleration", "joint_wrench")
 
 
@@ -57,17 +65,10 @@ def sample_states(
     return np.hstack([q, rest])
 
 
-def dynamics_program(
-    robot: KinematicTree,
-    known: BoolArray,
-    given: str,
-    outputs: tuple[str, ...],
-    *,
-    wrenches: bool = False,
-    watch: tuple[str, ...] = (),
-    steps: Sequence[SymmetricStep] | None = None,
-) -> tuple[Program, Signature]:
-    """Program of the symmetric elimination of D at given inputs.
+@final
+@dataclass(frozen=True, eq=False)
+class DynamicsSpec:
+    """What is asked of the dynamics of a robot.
 
     Parameters
     ----------
@@ -75,23 +76,59 @@ def dynamics_program(
     given : name of the input vector (nv,) that holds them.
     outputs : any of :data:`DYNAMICS_OUTPUTS`, in the order wanted.
     wrenches : external wrenches (n_bodies, 6) are a further input, else they are zero.
-    watch : joints whose reciprocal pivots are further outputs behind those of the signature.
     steps : the order of elimination, executed as it stands; by default leaf to root.
+    """
+
+    robot: KinematicTree
+    known: BoolArray
+    given: str
+    outputs: tuple[str, ...]
+    wrenches: bool = False
+    steps: Sequence[SymmetricStep] | None = None
+
+    @property
+    def signature(self) -> Signature:
+        """Inputs and outputs by name."""
+        return dynamics_signature(self.robot, self.given, self.outputs, self.wrenches)
+
+    def samples(self, count: int, seed: int) -> NDArray[np.longdouble]:
+        """Random inputs (count, n_inputs)."""
+        extra = self.signature.n_inputs - self.robot.nq - self.robot.nv
+        return sample_states(self.robot, count, seed, extra)
+
+
+def guarded_dynamics(spec: DynamicsSpec, dtype: str = "float64") -> Program:
+    """Dynamics program that answers NaN to bad quaternions and to vanishing pivots.
+
+    Raises
+    ------
+    SingularSystemError
+        if some joint moves no inertia at any state, naming it.
+    """
+    robot, signature = spec.robot, spec.signature
+    pivots = pivot_safety(robot, spec.known)
+    watch = tuple(pivot.joint for pivot in pivots if pivot.safe_by == "sampling")
+    program = dynamics_program(spec, watch)
+    reciprocals = np.abs(program.evaluate(spec.samples(20, 3))[:, signature.n_outputs :])
+    limits = [float(PIVOT_MARGIN * x) for x in np.median(reciprocals, axis=0)]
+    n_finite = signature.n_inputs
+    return guarded(program, robot.quaternion_slices, dtype, limits, n_finite=n_finite)
+
+
+def dynamics_program(spec: DynamicsSpec, watch: tuple[str, ...] = ()) -> Program:
+    """Program of the symmetric elimination of D; reciprocal pivots of ``watch`` joints follow.
 
     Masses are regrouped where that costs no digits, see :func:`cheapest_accurate`.
     """
-    signature = dynamics_signature(robot, given, outputs, wrenches)
-    samples = sample_states(robot, SAMPLES, 0, signature.n_inputs - robot.nq - robot.nv)
+    samples = spec.samples(SAMPLES, 0)
 
     def record(regroup: Regrouping) -> Program:
-        return _recorded_dynamics(
-            robot, known, outputs, watch, samples, wrenches, regroup, steps
-        )
+        return _recorded_dynamics(spec, watch, regroup, samples)
 
-    if known.all():
-        return record("all"), signature
+    if spec.known.all():
+        return record("all")
     error = partial(_rounding_error, states=samples.astype(np.float64))
-    return cheapest_accurate(record, error, ACCURATE), signature
+    return cheapest_accurate(record, error, ACCURATE)
 
 
 def cheapest_accurate(
@@ -119,24 +156,22 @@ def _rounding_error(program: Program, states: Array) -> float:
 
 
 def _recorded_dynamics(
-    robot: KinematicTree,
-    known: BoolArray,
-    outputs: tuple[str, ...],
+    spec: DynamicsSpec,
     watch: tuple[str, ...],
-    samples: NDArray[np.longdouble],
-    wrenches: bool,
     regroup: Regrouping,
-    steps: Sequence[SymmetricStep] | None,
+    samples: NDArray[np.longdouble],
 ) -> Program:
-    graph = Graph()
+    robot, graph = spec.robot, Graph()
     q, qd, inputs = graph.inputs(robot.nq), graph.inputs(robot.nv), graph.inputs(robot.nv)
-    f_ext = graph.inputs(6 * robot.n_bodies).reshape(-1, 6) if wrenches else None
+    f_ext = graph.inputs(6 * robot.n_bodies).reshape(-1, 6) if spec.wrenches else None
     mechanism = reframe(robot, regroup=regroup)
-    qdd, torque, reciprocals = symmetric_dynamics(mechanism, q, qd, inputs, known, f_ext, steps)
+    qdd, torque, reciprocals = symmetric_dynamics(
+        mechanism, q, qd, inputs, spec.known, f_ext, spec.steps
+    )
     results: dict[str, ScalarArray] = {"qdd": qdd, "torque": torque}
-    if not set(outputs) <= set(results):
+    if not set(spec.outputs) <= set(results):
         results |= body_quantities(robot, q, qd, qdd, f_ext)
-    answers = [x for name in outputs for x in np.ravel(results[name])]
+    answers = [x for name in spec.outputs for x in np.ravel(results[name])]
     watched = [x for joint in watch for x in reciprocals[robot.v_slice(joint).start]]
     return simplify(graph.program([*answers, *watched]), samples)
 
@@ -144,7 +179,7 @@ def _recorded_dynamics(
 def dynamics_signature(
     robot: KinematicTree, given: str, outputs: tuple[str, ...], wrenches: bool
 ) -> Signature:
-    """Inputs and outputs of :func:`dynamics_program`."""
+    """Inputs and outputs of :class:`DynamicsSpec`."""
     size = {"torque": robot.nv, "qdd": robot.nv}
     inputs = [("q", robot.nq), ("qd", robot.nv), (given, robot.nv)]
     if wrenches:

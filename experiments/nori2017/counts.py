@@ -21,7 +21,7 @@ from dynsys.plan.operations import Operations, program_operations
 from dynsys.plan.orders.libraries import SuperLU, Umfpack, UmfpackLibrary
 from dynsys.plan.orders.orders import AbstractOrdering, OrderingContext, Pattern, PivotOrder
 from dynsys.plan.published import numeric_lu, published_lu, published_substitution
-from dynsys.plan.record import dynamics_program
+from dynsys.plan.record import DynamicsSpec, dynamics_program
 from dynsys.plan.recursion import recursion_estimator
 from dynsys.system.equations import EquationBlock, Kinematics, Term
 from dynsys.system.laws import known, known_inputs
@@ -243,7 +243,7 @@ def forward_operations(n: int, branching: float = 1.0, *, wrenches: bool = False
     """Ours: forward dynamics as one program, entries of D and b included."""
     robot = chain(n, branching)
     known = np.zeros(n, dtype=bool)
-    program, _ = dynamics_program(robot, known, "torque", ("qdd",), wrenches=wrenches)
+    program = dynamics_program(DynamicsSpec(robot, known, "torque", ("qdd",), wrenches))
     return program_operations(program)
 
 

@@ -13,12 +13,13 @@ import numpy as np
 import pytest
 
 from dynsys.errors import SingularSystemError
-from dynsys.kernel.build import dynamics_kernel, guarded_dynamics
+from dynsys.kernel.build import dynamics_kernel
 from dynsys.kernel.cache import KernelCache
 from dynsys.model import synthetic
 from dynsys.model.joints import Revolute
 from dynsys.model.spatial import Inertia, Transform
 from dynsys.model.tree import Body, KinematicTree
+from dynsys.plan.record import DynamicsSpec, guarded_dynamics
 from dynsys.recursive.aba import aba
 from dynsys.recursive.rnea import rnea
 from problems import ForwardDynamics
@@ -28,7 +29,7 @@ ALL = np.ones(4, dtype=bool)
 
 
 def torque(cache: KernelCache) -> np.ndarray:
-    kernel = dynamics_kernel(ROBOT, ALL, "qdd", ("torque",), cache=cache)
+    kernel = dynamics_kernel(DynamicsSpec(ROBOT, ALL, "qdd", ("torque",)), cache=cache)
     (answer,), finite = kernel.one(np.ones(4), np.ones(4), np.ones(4))
     assert finite
     return answer
@@ -87,7 +88,7 @@ def test_code_that_computes_something_else_is_not_used(tmp_path: Path) -> None:
 
 
 def rows(cache: KernelCache) -> np.ndarray:
-    kernel = dynamics_kernel(ROBOT, ALL, "qdd", ("torque",), cache=cache)
+    kernel = dynamics_kernel(DynamicsSpec(ROBOT, ALL, "qdd", ("torque",)), cache=cache)
     return kernel.batch(*[np.ones((3, 4))] * 3)[0][0]
 
 
@@ -144,7 +145,7 @@ def test_bad_quaternions_and_nan_come_out_as_not_finite(tmp_path: Path) -> None:
     robot = synthetic.humanoid30()
     unknown = np.zeros(robot.nv, dtype=bool)
     cache = KernelCache(tmp_path / "kernels")
-    kernel = dynamics_kernel(robot, unknown, "torque", ("qdd",), cache=cache)
+    kernel = dynamics_kernel(DynamicsSpec(robot, unknown, "torque", ("qdd",)), cache=cache)
     q, zero = robot.neutral(), np.zeros(robot.nv)
     assert kernel.one(q, zero, zero)[1]
     long = q.copy()
@@ -187,4 +188,4 @@ def test_robots_without_inertia_are_refused_by_name() -> None:
     bodies = [*ROBOT.bodies, Body("tip", 3, Revolute(), joint_name="wrist")]
     robot = KinematicTree("arm", bodies)
     with pytest.raises(SingularSystemError, match="'wrist'"):
-        guarded_dynamics(robot, np.zeros(5, dtype=bool), "torque", ("qdd",))
+        guarded_dynamics(DynamicsSpec(robot, np.zeros(5, dtype=bool), "torque", ("qdd",)))

@@ -16,7 +16,7 @@ from dynsys.loops import LoopInertiaMatrix, LoopKernel, crba, prefer_loops
 from dynsys.loops.loop_kernel import estimated_operations
 from dynsys.model.synthetic import chain, humanoid30, random_tree
 from dynsys.model.tree import KinematicTree
-from dynsys.plan.record import body_quantities, dynamics_program
+from dynsys.plan.record import DynamicsSpec, body_quantities, dynamics_program
 from dynsys.types import Array, BoolArray
 from tests import strategies
 
@@ -303,7 +303,8 @@ def test_usual_robots_get_straight_line_code_and_large_ones_loops() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("robot", [chain(20), humanoid30(), random_tree(12, 1)])
 def test_estimate_is_within_a_factor_of_two(robot: KinematicTree) -> None:
-    program, _ = dynamics_program(robot, np.zeros(robot.nv, dtype=bool), "torque", ("qdd",))
+    spec = DynamicsSpec(robot, np.zeros(robot.nv, dtype=bool), "torque", ("qdd",))
+    program = dynamics_program(spec)
     assert 0.5 < len(program.op) / estimated_operations(robot) < 2
 
 

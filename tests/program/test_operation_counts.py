@@ -8,7 +8,7 @@ import pytest
 from dynsys.model import synthetic
 from dynsys.model.tree import KinematicTree
 from dynsys.plan.operations import Operations, program_operations
-from dynsys.plan.record import SAMPLES, dynamics_program, sample_states
+from dynsys.plan.record import SAMPLES, DynamicsSpec, dynamics_program, sample_states
 from dynsys.program.frames import reframe
 from dynsys.program.graph import Graph
 from dynsys.program.simplify import simplify
@@ -18,7 +18,7 @@ from dynsys.recursive.aba import aba_scalars
 def counted(robot: KinematicTree, task: str) -> Operations:
     known = np.full(robot.nv, task == "ID")
     outputs = ("torque",) if task == "ID" else ("qdd",)
-    program, _ = dynamics_program(robot, known, "given", outputs)
+    program = dynamics_program(DynamicsSpec(robot, known, "given", outputs))
     return program_operations(program)
 
 
