@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 import problems
-from dynsys.kernel.kernel import AbstractKernel
+from dynsys.kernel.calls import AbstractKernel
 from dynsys.model import synthetic
 from dynsys.model.tree import KinematicTree
 from dynsys.types import Array

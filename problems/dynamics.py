@@ -85,12 +85,6 @@ class HybridDynamics(AbstractDynamics):
     known_acceleration : names of the joints whose acceleration is known (all freedoms of each);
         of all other joints the torque is known. A floating base's joint is called ``root``.
         ModelError if a name is no joint, or one that follows another (mimic).
-
-    >>> import dynsys, problems
-    >>> robot = dynsys.synthetic.chain(3)
-    >>> problem = problems.HybridDynamics(robot, known_acceleration=robot.joint_names[:1])
-    >>> problem.solve([0, 0, 0], [0, 0, 0], [1, 0, 0]).qdd[0].item()    # qdd_1, tau_2, tau_3
-    1.0
     """
 
     robot: KinematicTree

@@ -22,8 +22,7 @@ import numpy as np
 from dynsys.errors import KernelBuildError, PlanMismatchError, SingularSystemError
 from dynsys.kernel.build import dynamics_kernel
 from dynsys.kernel.c.source import export_c
-from dynsys.kernel.calls import AbstractCompiledKernel
-from dynsys.kernel.kernel import AbstractKernel
+from dynsys.kernel.calls import AbstractCompiledKernel, AbstractKernel
 from dynsys.loops import LoopKernel, prefer_loops
 from dynsys.model.tree import KinematicTree
 from dynsys.plan.fingerprint import Fingerprint, fingerprint_problem, fingerprint_robot

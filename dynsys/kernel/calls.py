@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,10 +20,27 @@ from dynsys.kernel.python_entry import FastCall
 from dynsys.kernel.threads import SharedRows
 from dynsys.program.signature import Signature
 
-__all__ = ["AbstractCompiledKernel", "Answer"]
+__all__ = ["AbstractCompiledKernel", "AbstractKernel", "Answer"]
 
 Answer: TypeAlias = tuple[tuple[FloatArray, ...], bool]
 """Output arrays as the signature lists them, and whether every number in them is finite."""
+
+
+class AbstractKernel(Protocol):
+    """Outputs from inputs, as its ``signature`` names them, for one state or many."""
+
+    signature: Signature
+
+    def fast(self, *arrays: Any) -> bool | None:
+        """Inputs, then outputs: whether all results are finite; None if it can't be done so."""
+
+    def one(self, *inputs: ArrayLike, out: Sequence[FloatArray] | None = None) -> Answer:
+        """Outputs for one state."""
+
+    def batch(
+        self, *inputs: ArrayLike, out: Sequence[FloatArray] | None = None, threads: int = 1
+    ) -> Answer:
+        """Outputs (N, size) for inputs (N, size)."""
 
 
 class AbstractCompiledKernel(ABC):

@@ -4,42 +4,23 @@
     kernel.batch(Q, QD, QDD)    many states: a row each, several side by side in SIMD registers
 
 A plan executed on the expression graph leaves a program; :mod:`dynsys.kernel.build` compiles it
-and keeps the machine code on disk. :mod:`dynsys.kernel.calls` is how it is called.
+and keeps the machine code on disk. :mod:`dynsys.kernel.calls` is how it is called, and what
+kernels of any backend have in common.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any, Protocol, final
+from typing import Any, final
 
-from numpy.typing import ArrayLike
-
-from dynsys.kernel.arguments import FloatArray
-from dynsys.kernel.calls import AbstractCompiledKernel, Answer
+from dynsys.kernel.calls import AbstractCompiledKernel
 from dynsys.kernel.llvm.target import FUNCTIONS, load_object
 from dynsys.kernel.python_entry import CHUNK, FastCall, call_function, rows_function, share
 from dynsys.plan.operations import Operations
 from dynsys.program.signature import Signature
 
-__all__ = ["AbstractKernel", "Kernel"]
-
-
-class AbstractKernel(Protocol):
-    """Outputs from inputs, as its ``signature`` names them, for one state or many."""
-
-    signature: Signature
-
-    def fast(self, *arrays: Any) -> bool | None:
-        """Inputs, then outputs: whether all results are finite; None if it can't be done so."""
-
-    def one(self, *inputs: ArrayLike, out: Sequence[FloatArray] | None = None) -> Answer:
-        """Outputs for one state."""
-
-    def batch(
-        self, *inputs: ArrayLike, out: Sequence[FloatArray] | None = None, threads: int = 1
-    ) -> Answer:
-        """Outputs (N, size) for inputs (N, size)."""
+__all__ = ["Kernel"]
 
 
 @final

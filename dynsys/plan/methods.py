@@ -164,25 +164,26 @@ ORDERS: Mapping[str, type[PivotOrder] | type[SaddleOrder] | type[RecursionOrder]
 
 
 def counted_digest(
-    order: EliminationOrder | None, steps: Sequence[SymmetricStep], operations: Operations
+    method: str,
+    order: EliminationOrder | None,
+    steps: Sequence[SymmetricStep],
+    operations: Operations,
 ) -> str:
-    """Digest of a sequence of elimination, of either kind, with the operations it executes.
+    """Digest of what a method executes, its order or else its steps, with their operations.
 
     Pivots that do not touch each other can be exchanged at the same cost, often in the very
-    same program: neither of them tells which sequence was counted.
+    same program: neither of them tells which sequence was counted. ValueError if the order is
+    not of the method's kind.
     """
+    if type(order) is not ORDERS.get(method, type(None)) or (order is not None and steps):
+        raise ValueError(f"method {method!r} needs its own kind of pivot order")
     given = None if order is None else [order.method, order.encoded()]
     return sha256(canonical_bytes([given, steps, operations])).hexdigest()
 
 
-def require_count(
-    counted: str,
-    order: EliminationOrder | None,
-    steps: Sequence[SymmetricStep],
-    operations: Operations,
-) -> None:
-    """Raise PlanMismatchError unless these are what ``counted`` is the digest of."""
-    if counted != counted_digest(order, steps, operations):
+def require_count(counted: str, digest: str) -> None:
+    """Raise PlanMismatchError unless what is there is what was counted."""
+    if counted != digest:
         raise PlanMismatchError(
             "the order of the plan is not the one that its operations were counted for: one of"
             " them was changed. Make a new plan"

@@ -15,7 +15,7 @@ from typing import final
 from dynsys.distribution import versions
 from dynsys.model.tree import KinematicTree
 from dynsys.plan.fingerprint import Fingerprint, fingerprint_robot, require_same
-from dynsys.plan.methods import ORDERS, EliminationOrder, Method, counted_digest, require_count
+from dynsys.plan.methods import EliminationOrder, Method, counted_digest, require_count
 from dynsys.plan.operations import Operations
 from dynsys.plan.pivots import PlannedPivot
 from dynsys.plan.plan_file import read_plan, write_plan
@@ -31,9 +31,7 @@ class Plan:
 
     Parameters
     ----------
-    method : "symmetric": the steps of the elimination in symmetric pairs; "lu": the scalar
-        elimination of D along ``order``; "saddle": single and paired pivots of least squares;
-        "recursion": inverse dynamics with a few open parameters, then LU of those.
+    method : how it eliminates, see :mod:`dynsys.plan.methods`; dynamics by "symmetric" pairs.
     robot, problem, layout : fingerprints of what it is for; layout None without sensors.
     operations : what one solve executes, exactly.
     pivots : pivots that depend on the state, each with the reason why it is safe.
@@ -57,14 +55,13 @@ class Plan:
     counted: str = ""
 
     def __post_init__(self) -> None:
+        digest = self._digest()  # ValueError if the order is not of the method's kind
+        object.__setattr__(self, "counted", self.counted or digest)
         object.__setattr__(self, "options", MappingProxyType(dict(self.options)))
         object.__setattr__(self, "versions", MappingProxyType(dict(self.versions)))
-        if type(self.order) is not ORDERS.get(self.method, type(None)) or (
-            self.order is not None and self.steps
-        ):
-            raise ValueError(f"method {self.method!r} needs its own kind of pivot order")
-        digest = counted_digest(self.order, self.steps, self.operations)
-        object.__setattr__(self, "counted", self.counted or digest)
+
+    def _digest(self) -> str:
+        return counted_digest(self.method, self.order, self.steps, self.operations)
 
     def __reduce__(self) -> tuple[type[Plan], tuple[object, ...]]:
         entries = [getattr(self, entry.name) for entry in fields(self)]
@@ -88,7 +85,7 @@ class Plan:
             require_same("problem", self.problem, problem)
         if layout is not None or self.layout is not None:
             require_same("layout", self.layout, layout)
-        require_count(self.counted, self.order, self.steps, self.operations)
+        require_count(self.counted, self._digest())
 
     def save(self, path: str | Path) -> None:
         """Write the plan as a file of JSON text; an existing file is replaced as a whole."""

@@ -8,7 +8,8 @@ from typing import final
 
 import numpy as np
 
-from dynsys.kernel.kernel import AbstractKernel, Kernel
+from dynsys.kernel.calls import AbstractKernel
+from dynsys.kernel.kernel import Kernel
 from dynsys.kernel.quantities import specialise
 from dynsys.types import Array
 from experiments.peers.robots import PeerRobot, States

@@ -13,7 +13,7 @@ import numpy as np
 
 from dynsys.distribution import install
 from dynsys.errors import DynsysError, KernelBuildError
-from dynsys.kernel.kernel import AbstractKernel
+from dynsys.kernel.calls import AbstractKernel
 from dynsys.kernel.python_entry import FastCall
 from dynsys.kernel.taking import LARGEST, taking_kernel
 from dynsys.kernel.threads import check_threads

@@ -12,7 +12,7 @@ import numpy as np
 
 from dynsys.errors import DynsysError
 from dynsys.interop import PinocchioMap
-from dynsys.kernel.kernel import AbstractKernel
+from dynsys.kernel.calls import AbstractKernel
 from dynsys.model.joints import Free, Helical, Prismatic, Revolute, Spherical
 from dynsys.model.readers.pinocchio import velocity_order
 from dynsys.model.tree import Body, KinematicTree
