@@ -36,7 +36,7 @@ from problems.estimation.estimation import Estimation
 from problems.problem_file import ProblemFile
 from problems.report import Subject, estimation_subject, write_page
 from problems.report.estimates import LogPart, SolvedLog, log_part, solve_log
-from problems.report.timing import pinocchio_model
+from problems.report.timing import from_peer, pinocchio_model
 from problems.terminal import (
     number,
     progress,
@@ -449,10 +449,11 @@ def _pinocchio(
     robot: KinematicTree, sample: list[_State]
 ) -> dict[str, tuple[float, list[Array]]]:
     """Microseconds per call and answers of Pinocchio's RNEA and ABA; empty without it."""
-    try:
-        found = pinocchio_model(robot)
-    except Exception:  # an optional peer never breaks a command
-        found = None
+    return from_peer(lambda: _asked(robot, sample), lambda reason: {})
+
+
+def _asked(robot: KinematicTree, sample: list[_State]) -> dict[str, tuple[float, list[Array]]]:
+    found = pinocchio_model(robot)
     if found is None:
         return {}
     pin, model, to = found

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib import import_module
-from typing import Any, final
+from typing import Any, TypeVar, final
 
 import numpy as np
 
@@ -26,8 +26,16 @@ from problems.report.estimates import UNCERTAIN
 from problems.report.markup import bars, figure, listed, number, table, text
 from problems.report.subject import Subject
 
-__all__ = ["TimingPart", "TimingRow", "pinocchio_model", "timing_part", "timings_section"]
+__all__ = [
+    "TimingPart",
+    "TimingRow",
+    "from_peer",
+    "pinocchio_model",
+    "timing_part",
+    "timings_section",
+]
 
+Found = TypeVar("Found")
 STATES, ROUNDS, SECONDS = 512, 5, 0.02
 
 
@@ -150,12 +158,11 @@ def _estimator(estimation: Estimation, q: Array, qd: Array) -> list[TimingRow]:
 
 
 def _peer(robot: KinematicTree, q: Array, qd: Array, qdd: Array) -> list[TimingRow]:
-    """Pinocchio's rows, none without it; an optional peer never breaks a report."""
-    try:
-        return _pinocchio(robot, q, qd, qdd)
-    except Exception as error:  # whatever it raises, it is not ours
-        reason = " ".join(str(error).split()) or type(error).__name__
-        return [TimingRow("Pinocchio", None, None, f"left out: {reason}")]
+    """Pinocchio's rows, none without it."""
+    return from_peer(
+        lambda: _pinocchio(robot, q, qd, qdd),
+        lambda reason: [TimingRow("Pinocchio", None, None, f"left out: {reason}")],
+    )
 
 
 def _pinocchio(robot: KinematicTree, q: Array, qd: Array, qdd: Array) -> list[TimingRow]:
@@ -175,6 +182,14 @@ def _pinocchio(robot: KinematicTree, q: Array, qd: Array, qdd: Array) -> list[Ti
 
 
 # ---- the same robot as a Pinocchio model, for numbers beside ours -------------------------
+
+
+def from_peer(ask: Callable[[], Found], otherwise: Callable[[str], Found]) -> Found:
+    """What an optional peer answers, else ``otherwise(why)``: it never breaks a command."""
+    try:
+        return ask()
+    except Exception as error:  # whatever it raises, it is not ours
+        return otherwise(" ".join(str(error).split()) or type(error).__name__)
 
 
 def pinocchio_model(robot: KinematicTree) -> tuple[Any, Any, PinocchioMap] | None:
