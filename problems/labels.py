@@ -5,11 +5,12 @@ They stand in the headers of exported C, in the columns of logs and in reports.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from dynsys.model.tree import KinematicTree
+from dynsys.program.signature import Signature
 
-__all__ = ["ACCELERATION", "WRENCH", "entry_names"]
+__all__ = ["ACCELERATION", "WRENCH", "entry_names", "of_arrays"]
 
 WRENCH = ("tx", "ty", "tz", "fx", "fy", "fz")
 ACCELERATION = ("wdx", "wdy", "wdz", "ax", "ay", "az")
@@ -39,6 +40,11 @@ def entry_names(robot: KinematicTree) -> dict[str, list[str]]:
         "acceleration": _spatial_names(robot.body_names, ACCELERATION),
         "joint_wrench": _spatial_names(robot.joint_names, WRENCH),
     }
+
+
+def of_arrays(labels: Mapping[str, list[str]], signature: Signature) -> dict[str, list[str]]:
+    """Labels of the arrays of a signature."""
+    return {array: labels[array] for array, _ in signature.groups if array in labels}
 
 
 def _position_names(robot: KinematicTree) -> list[str]:

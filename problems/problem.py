@@ -45,7 +45,7 @@ from dynsys.system.linear_system import LinearSystem
 from dynsys.system.unknowns import UnknownKind
 from dynsys.types import Array, ArrayLike, BoolArray
 from problems.inputs import apart_from
-from problems.labels import entry_names
+from problems.labels import entry_names, of_arrays
 from problems.reference import ReferenceKernel, residuals
 from problems.solution import Details, Solution, State
 from problems.trust import Trust, error_bounds
@@ -271,7 +271,6 @@ class AbstractDynamics(AbstractProblem):
         spec = self._spec(names, wrenches, None if plan is None else self._steps(plan))
         labels = entry_names(robot)
         labels[self.given] = labels["qd"]
-        used = {array for array, _ in spec.signature.groups}
         return export_c(
             folder,
             name or kind.lower(),
@@ -279,7 +278,7 @@ class AbstractDynamics(AbstractProblem):
             spec.signature,
             spec.samples(5, 11),
             dtype=dtype,
-            labels={array: words for array, words in labels.items() if array in used},
+            labels=of_arrays(labels, spec.signature),
             description=f"{kind} of robot {robot.name}",
             overwrite=overwrite,
         )

@@ -24,21 +24,17 @@ def test_jacobian_is_the_derivative_of_the_pose(
 
 
 @pytest.mark.slow
-@given(strategies.trees(max_bodies=5, coupled=True), st.data())
-def test_kinetic_energy_is_the_quadratic_form_of_the_inertia(
-    robot: KinematicTree, data: st.DataObject
-) -> None:
-    q, qd, _ = data.draw(strategies.motions(robot))
+@given(strategies.states(max_bodies=5))
+def test_kinetic_energy_is_the_quadratic_form_of_the_inertia(state: strategies.State) -> None:
+    robot, q, qd, _, _ = state
     H = oracles.mass_matrix(robot, q)
     assert_allclose(oracles.kinetic_energy(robot, q, qd), 0.5 * qd @ H @ qd, rtol=1e-10)
 
 
 @pytest.mark.slow
-@given(strategies.trees(max_bodies=4, coupled=True), st.data())
-def test_power_of_the_torques_is_the_rate_of_energy(
-    robot: KinematicTree, data: st.DataObject
-) -> None:
-    q, qd, qdd = data.draw(strategies.motions(robot))
+@given(strategies.states(max_bodies=4))
+def test_power_of_the_torques_is_the_rate_of_energy(state: strategies.State) -> None:
+    robot, q, qd, qdd, _ = state
     torque = oracles.inverse_dynamics(robot, q, qd, qdd)
     rate = oracles.power_by_differences(robot, q, qd, qdd, 1e-4)
     scale = 1.0 + np.abs(torque) @ np.abs(qd) + oracles.kinetic_energy(robot, q, qd)

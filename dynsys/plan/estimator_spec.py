@@ -59,17 +59,6 @@ OF_ROWS = ("residual", "multiplier")
 """Outputs that say how well the measurements agree, one number per row of y."""
 Covariance: TypeAlias = "Array | csc_array[np.float64]"
 
-SAMPLES = 64
-"""States at which pivots are judged."""
-SIMPLIFY_SAMPLES = 12
-"""States at which equal values are found."""
-CHECKS = 256
-"""States at which a finished program is judged."""
-ACCURATE = 1e-10
-"""Relative error of estimates at random states, beside extended precision."""
-ACCURATE_DEVIATION = 1e-8
-"""The same for standard deviations."""
-
 
 @final
 @dataclass(frozen=True, eq=False)
@@ -317,6 +306,17 @@ class PlannedEstimator(Generic[Order]):
 
 
 # ---- is a program right? -------------------------------------------------------------------
+
+SAMPLES = 64
+"""States at which pivots are judged."""
+SIMPLIFY_SAMPLES = 12
+"""States at which equal values are found."""
+CHECKS = 256
+"""States at which a finished program is judged."""
+ACCURATE = 1e-10
+"""Relative error of estimates at random states, beside extended precision."""
+ACCURATE_DEVIATION = 1e-8
+"""The same for standard deviations."""
 
 
 def failures(program: Program, spec: EstimatorSpec) -> int:

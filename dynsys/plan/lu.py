@@ -21,7 +21,7 @@ import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias, final
+from typing import Any, NamedTuple, TypeAlias, final
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -87,9 +87,7 @@ def _is_zero(x: Any) -> bool:
 # ---- factor and solve ----------------------------------------------------------------------
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class ScalarSolution:
+class ScalarSolution(NamedTuple):
     """Unknowns ``x``, by column; ``pivots`` in the order they were divided by."""
 
     x: list[Any]

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 
@@ -51,9 +51,7 @@ class Direction:
     source: int = -1
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class Values:
+class Values(NamedTuple):
     """What known parameters add, by stage: acceleration m, wrench e; None where nothing."""
 
     m: list[ScalarArray | None]

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, final
+from typing import Literal, NamedTuple, TypeAlias, final
 
 import numpy as np
 
@@ -210,9 +210,7 @@ SINGULAR = 1e-12
 """A pivot below this part of the joint's composite inertia is rounding: H is singular."""
 
 
-@final
-@dataclass(frozen=True)
-class PivotSafety:
+class PivotSafety(NamedTuple):
     """Pivot of a joint: its name, why it is safe, and the least share of H_ii it kept."""
 
     joint: str

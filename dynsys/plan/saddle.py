@@ -221,9 +221,7 @@ class LinearRow:
         return [*self.coefficients.values(), self.constant]
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class RecordedSaddle:
+class RecordedSaddle(NamedTuple):
     """The system as rows of graph nodes, and what its lines are.
 
     Attributes

@@ -178,9 +178,7 @@ RIGHT = -1
 Row: TypeAlias = dict[int, Ref]
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class _Step:
+class _Step(NamedTuple):
     """Rows that back substitution reads: x_u = - sum ``multipliers[u][k]`` x_k.
 
     ``inverse`` is that of the pivot. The second unknown of a pair, cheaper given the first:

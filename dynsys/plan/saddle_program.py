@@ -10,7 +10,7 @@ saddle_estimator   both, compared with extended precision; where digits are lost
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple, cast, final
 
@@ -226,9 +226,7 @@ def _chosen(spec: EstimatorSpec, safeties: Sequence[Safety], rule: PivotRule) ->
         turned |= more
 
 
-@final
-@dataclass(frozen=True)
-class _Place:
+class _Place(NamedTuple):
     """An output that is line ``at`` of the system, times ``factor``.
 
     The inverse of the system holds ``sign`` times its variance: minus for unknowns, plus for

@@ -13,7 +13,7 @@ less: equal values are computed once.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias, final
+from typing import Any, NamedTuple, TypeAlias, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,9 +35,7 @@ LEAST_STEP = 2
 """Every step but the last changes a right-hand side and is substituted back: two additions."""
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class Optimum:
+class Optimum(NamedTuple):
     """The best order, its estimated operations, and how many matrices were looked at."""
 
     order: PivotOrder

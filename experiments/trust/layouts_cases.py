@@ -9,8 +9,8 @@ kinds add to them, or take away what a prior replaces.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, final
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -63,9 +63,7 @@ STATES = 2
 """States at which rows must be independent."""
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class Case:
+class Case(NamedTuple):
     """An estimation, what is to be compiled of it, and what kind it is."""
 
     kind: str

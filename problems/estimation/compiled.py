@@ -50,7 +50,7 @@ from dynsys.types import Array, BoolArray, IntArray
 from problems.estimation.consistency import UNCHECKED, normalised_residuals
 from problems.estimation.estimate import Estimate, MeasuredStates, Of, deviations, values
 from problems.estimation.reduced_batch import METHOD
-from problems.labels import entry_names
+from problems.labels import entry_names, of_arrays
 from problems.measured.measured_system import QUANTITIES, Quantity, joint_covariance
 from problems.measured.prior import Prior, PriorRows, prior_rows
 from problems.problem import given_plan
@@ -688,7 +688,6 @@ def export_estimator(
         labels[x] += [f"{belief}[{k}]" for belief, k in beliefs]
     labels |= entry_names(robot)
     labels |= {f"std_{array}": words for array, words in labels.items()}
-    used = {array for array, _ in (*spec.signature.inputs, *spec.signature.outputs)}
     program = estimator_program(spec, dtype, None if plan is None else plan.order)
     if plan is not None and dtype == "float64" and not switchable:
         require_cost(plan, outputs, program_operations(program))
@@ -699,7 +698,7 @@ def export_estimator(
         spec.signature,
         spec.admissible(5, 11),
         dtype=dtype,
-        labels={array: words for array, words in labels.items() if array in used},
+        labels=of_arrays(labels, spec.signature),
         description=f"estimator of robot {robot.name} from {len(layout)} sensors",
         overwrite=overwrite,
     )

@@ -52,9 +52,7 @@ class Score(NamedTuple):
         return float(np.sqrt(self.variance))
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class Goals:
+class Goals(NamedTuple):
     """Numbers that are wanted: ``matrix`` (goals, columns) on columns of d, with names."""
 
     names: tuple[str, ...]

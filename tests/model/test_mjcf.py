@@ -88,20 +88,27 @@ def rigid(path: Path) -> tuple[Any, Any]:
     return model, mujoco.MjData(model)
 
 
+def moved(
+    robot: KinematicTree, convert: MujocoMap, model: Any, data: Any, rng: np.random.Generator
+) -> tuple[Any, Any, Any]:
+    """Position of a random motion of ``data``, and its joint forces: ours, MuJoCo's."""
+    q = robot.random_configuration(rng)
+    v, a = rng.normal(size=(2, robot.nv))
+    data.qpos[:] = convert.q_to_mujoco(q)
+    data.qvel[:] = convert.v_to_mujoco(q, v)
+    data.qacc[:] = convert.a_to_mujoco(q, v, a)
+    mujoco.mj_inverse(model, data)
+    return q, rnea(robot, q, v, a), convert.tau_from_mujoco(q, data.qfrc_inverse)
+
+
 def test_inverse_dynamics_frames_and_mass_agree(mixed: Path) -> None:
     robot = quiet(mixed)
     model, data = rigid(mixed)
     convert = MujocoMap(robot, model)
     rng = np.random.default_rng(0)
     for _ in range(10):
-        q = robot.random_configuration(rng)
-        v, a = rng.normal(size=(2, robot.nv))
-        data.qpos[:] = convert.q_to_mujoco(q)
-        data.qvel[:] = convert.v_to_mujoco(q, v)
-        data.qacc[:] = convert.a_to_mujoco(q, v, a)
-        mujoco.mj_inverse(model, data)
-        torque = convert.tau_from_mujoco(q, data.qfrc_inverse)
-        np.testing.assert_allclose(rnea(robot, q, v, a), torque, rtol=1e-11, atol=1e-11)
+        q, torque, theirs = moved(robot, convert, model, data, rng)
+        np.testing.assert_allclose(torque, theirs, rtol=1e-11, atol=1e-11)
         for site in ("mark", "sensor"):
             pose = forward_kinematics(robot, q, site)
             np.testing.assert_allclose(pose.r, data.site(site).xpos, atol=1e-13)
@@ -250,14 +257,8 @@ def inverse(path: Path, robot: KinematicTree, seed: int) -> tuple[Any, Any]:
     """Joint forces of one random motion: ours and MuJoCo's."""
     model, data = rigid(path)
     convert, rng = MujocoMap(robot, model), np.random.default_rng(seed)
-    q = robot.random_configuration(rng)
-    v, a = rng.normal(size=(2, robot.nv))
-    data.qpos[:] = convert.q_to_mujoco(q)
-    data.qvel[:] = convert.v_to_mujoco(q, v)
-    data.qacc[:] = convert.a_to_mujoco(q, v, a)
-    mujoco.mj_inverse(model, data)
-    ours = rnea(robot, q, v, a)
-    return ours, convert.tau_from_mujoco(q, data.qfrc_inverse)
+    _, ours, theirs = moved(robot, convert, model, data, rng)
+    return ours, theirs
 
 
 def test_armature_of_a_free_joint_is_named(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal, TypeAlias, final
+from typing import Literal, NamedTuple, TypeAlias, final
 
 import numpy as np
 
@@ -77,9 +77,7 @@ class Candidate:
         return self.cost, self.operations.total
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class Task:
+class Task(NamedTuple):
     """Where a run begins, its random numbers, how long it goes on, and what it may do."""
 
     start: Candidate

@@ -17,9 +17,9 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import Executor
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import NamedTuple, final
+from typing import NamedTuple
 
 import numpy as np
 
@@ -49,9 +49,7 @@ MEASURED = 64
 """States at which a program is measured, where that is what is searched for."""
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class SaddleTask:
+class SaddleTask(NamedTuple):
     """Where a run begins, its random numbers, its evaluations, and what pivots keep to."""
 
     start: Pivots

@@ -18,7 +18,7 @@ from concurrent.futures import Executor, Future, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import final
+from typing import NamedTuple, final
 
 from dynsys.errors import (
     DynsysError,
@@ -89,9 +89,7 @@ class Search:
         return not self.seconds and not self.evaluations
 
 
-@final
-@dataclass(frozen=True)
-class Progress:
+class Progress(NamedTuple):
     """How far a search is: evaluations made and wanted, seconds spent, the best so far."""
 
     evaluations: int
@@ -101,9 +99,7 @@ class Progress:
     best: Operations
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class SearchResult:
+class SearchResult(NamedTuple):
     """What a search found.
 
     ``elite`` are the best few, best first; ``constructive`` is the best order it began with;
