@@ -5,6 +5,7 @@ Readable and general rather than fast; the other backends are compared with it.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import final
@@ -13,7 +14,7 @@ import numpy as np
 from scipy.sparse import csc_array
 from scipy.sparse.linalg import SuperLU, splu
 
-from dynsys.errors import SingularSystemError, StateError
+from dynsys.errors import DynsysError, SingularSystemError, StateError
 from dynsys.kernel.arguments import input_array, input_rows, output_target
 from dynsys.kernel.threads import check_threads
 from dynsys.plan.record import dynamics_signature
@@ -23,7 +24,7 @@ from dynsys.system.linear_system import LinearSystem
 from dynsys.types import Array, ArrayLike, IntArray
 from problems.inputs import apart_from
 
-__all__ = ["ReferenceKernel", "residuals"]
+__all__ = ["AbstractReference", "ReferenceKernel", "residuals"]
 
 SUSPECT_PIVOT = 1e-10
 """Pivots below this part of their column are looked into: D may be singular to rounding."""
@@ -98,29 +99,17 @@ def _check_finite(robot: str, what: str, *numbers: Array) -> None:
         )
 
 
-@final
-class ReferenceKernel:
-    """The interface of a compiled kernel over SuperLU: slow, pivoting, with named errors."""
+class AbstractReference(ABC):
+    """The interface of a compiled kernel over a general solve: slow, with named errors."""
 
-    def __init__(
-        self,
-        system: LinearSystem,
-        given: str,
-        outputs: tuple[str, ...],
-        *,
-        wrenches: bool = False,
-    ) -> None:
-        self.system = system
-        self.outputs = outputs
-        self.signature: Signature = dynamics_signature(system.robot, given, outputs, wrenches)
-        self._given = given
+    signature: Signature
 
     def __repr__(self) -> str:
-        return f"ReferenceKernel({self.signature}; float64)"
+        return f"{type(self).__name__}({self.signature}; float64)"
 
-    @cached_property
-    def _known_columns(self) -> IntArray:
-        return _known_columns(self.system)
+    @abstractmethod
+    def answers(self, *inputs: ArrayLike) -> tuple[Array, ...]:
+        """Outputs (size,) at one state."""
 
     def fast(self, *_: object) -> bool | None:
         """Say that there is no faster way than :meth:`one`."""
@@ -129,7 +118,7 @@ class ReferenceKernel:
     def one(
         self, *inputs: ArrayLike, out: Sequence[Array] | None = None, where: str = ""
     ) -> tuple[tuple[Array, ...], bool]:
-        """Outputs at one state, and True.
+        """Outputs at one state, and whether all are finite.
 
         Raises
         ------
@@ -140,29 +129,13 @@ class ReferenceKernel:
         """
         self.signature.check_count(inputs, out)
         self._check_outputs(out, ())
-        robot = self.system.robot
         try:
-            q, qd = robot.check_q(inputs[0]), robot.check_v(inputs[1], "qd")
-            unknowns, known = self.system.unknowns, np.zeros(self.system.unknowns.size)
-            third = robot.check_v(inputs[2], self._given)
-            known[unknowns.columns("torque")] = known[unknowns.columns("qdd")] = third
-            if len(inputs) > 3:
-                wrenches = input_array(inputs[3], "f_ext", (6 * robot.n_bodies,))
-                known[unknowns.columns("external_wrench")] = wrenches.reshape(-1, 6)
-            with np.errstate(over="ignore", invalid="ignore"):
-                D, b = self.system.assemble(q, qd, known[self._known_columns])
-            _check_finite(robot.name, "the equations", D.data, b)
-            with np.errstate(over="ignore", invalid="ignore"):
-                d = _solve_square(self.system, D, b)
-            _check_finite(robot.name, "the answer", d)
-        except (StateError, SingularSystemError) as error:
+            found = self.answers(*inputs)
+        except DynsysError as error:
             raise type(error)(f"{where}{error}") from None
-        found = tuple(np.ravel(d[unknowns.columns(kind)]) for kind in self.outputs)  # type: ignore[arg-type]
-        if out is None:
-            return found, True
-        for target, value in zip(out, found, strict=True):
+        for target, value in zip(out or (), found, strict=bool(out)):
             target[...] = value
-        return tuple(out), True
+        return tuple(out) if out else found, all(np.isfinite(x).all() for x in found)
 
     def batch(
         self, *inputs: ArrayLike, out: Sequence[Array] | None = None, threads: int = 1
@@ -175,11 +148,50 @@ class ReferenceKernel:
         self._check_outputs(out, (n,))
         if out is None:
             out = [np.empty((n, size)) for _, size in self.signature.outputs]
+        finite = True
         for k in range(n):
             rows = [target[k] for target in out]
-            self.one(*(x[k] for x in arrays), out=rows, where=f"state {k}: ")
-        return tuple(out), True
+            finite &= self.one(*(x[k] for x in arrays), out=rows, where=f"state {k}: ")[1]
+        return tuple(out), finite
 
     def _check_outputs(self, out: Sequence[Array] | None, rows: tuple[int, ...]) -> None:
         for array, (name, size) in zip(out or (), self.signature.outputs, strict=False):
             output_target(array, name, (*rows, size), ())
+
+
+@final
+class ReferenceKernel(AbstractReference):
+    """Dynamics by SuperLU on the assembled D: pivoting, refined once."""
+
+    def __init__(
+        self,
+        system: LinearSystem,
+        given: str,
+        outputs: tuple[str, ...],
+        *,
+        wrenches: bool = False,
+    ) -> None:
+        self.system = system
+        self.outputs = outputs
+        self.signature = dynamics_signature(system.robot, given, outputs, wrenches)
+        self._given = given
+
+    @cached_property
+    def _known_columns(self) -> IntArray:
+        return _known_columns(self.system)
+
+    def answers(self, *inputs: ArrayLike) -> tuple[Array, ...]:
+        robot, unknowns = self.system.robot, self.system.unknowns
+        q, qd = robot.check_q(inputs[0]), robot.check_v(inputs[1], "qd")
+        known, third = np.zeros(unknowns.size), robot.check_v(inputs[2], self._given)
+        known[unknowns.columns("torque")] = known[unknowns.columns("qdd")] = third
+        if len(inputs) > 3:
+            wrenches = input_array(inputs[3], "f_ext", (6 * robot.n_bodies,))
+            known[unknowns.columns("external_wrench")] = wrenches.reshape(-1, 6)
+        with np.errstate(over="ignore", invalid="ignore"):
+            D, b = self.system.assemble(q, qd, known[self._known_columns])
+        _check_finite(robot.name, "the equations", D.data, b)
+        with np.errstate(over="ignore", invalid="ignore"):
+            d = _solve_square(self.system, D, b)
+        _check_finite(robot.name, "the answer", d)
+        return tuple(np.ravel(d[unknowns.columns(kind)]) for kind in self.outputs)  # type: ignore[arg-type]

@@ -15,10 +15,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, final
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast, final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from dynsys.errors import (
     KernelBuildError,
@@ -43,7 +43,6 @@ from dynsys.plan.fingerprint import (
 from dynsys.plan.operations import Operations, program_operations
 from dynsys.plan.plan import Plan
 from dynsys.plan.search.search import Search
-from dynsys.program.signature import Signature
 from dynsys.system.equations import EquationBlock
 from dynsys.system.unknowns import UnknownLayout
 from dynsys.types import Array, BoolArray, IntArray
@@ -54,6 +53,7 @@ from problems.labels import entry_names, of_arrays
 from problems.measured.measured_system import QUANTITIES, Quantity, joint_covariance
 from problems.measured.prior import Prior, PriorRows, prior_rows
 from problems.problem import given_plan
+from problems.reference import AbstractReference
 from problems.verdict.verdict import judge
 from sensors.layout import Layout
 
@@ -705,8 +705,8 @@ def export_estimator(
 
 
 @final
-class ReferenceEstimator:
-    """The interface of a compiled estimator over the reference path: slow, pivoting."""
+class ReferenceEstimator(AbstractReference):
+    """Estimates by the general path: pivoting, NaN where undetermined."""
 
     def __init__(self, problem: Estimation, outputs: EstimatorOutputs) -> None:
         unknown = {*outputs.outputs, *outputs.uncertainty} - set(ESTIMATES)
@@ -716,41 +716,15 @@ class ReferenceEstimator:
             )
         self._problem = problem
         self._outputs = outputs
-        self.signature: Signature = CompiledEstimator.of(problem).spec(outputs).signature
+        self.signature = CompiledEstimator.of(problem).spec(outputs).signature
 
-    def fast(self, *_: object) -> bool | None:
-        """Say that there is no faster way than :meth:`one`."""
-        return None
-
-    def one(
-        self, *inputs: ArrayLike, out: Sequence[NDArray[Any]] | None = None
-    ) -> tuple[tuple[NDArray[Any], ...], bool]:
-        """Outputs at a state (q, qd, y), NaN where undetermined; whether all are finite."""
+    def answers(self, *inputs: ArrayLike) -> tuple[Array, ...]:
         q, qd, y = inputs
         problem, robot = self._problem, self._problem.robot
         rows = problem.measured.pack(y, None, None)
         e = Estimate.of_one(
             problem, problem.posterior(robot.check_q(q), robot.check_v(qd, "qd"), rows)
         )
-        found = tuple(np.ravel(x) for x in self._arrays(e))
-        for target, value in zip(out or (), found, strict=bool(out)):
-            target[...] = value
-        return tuple(out) if out else found, all(np.isfinite(x).all() for x in found)
-
-    def _arrays(self, e: Estimate) -> list[NDArray[np.float64]]:
-        values = [e.values[cast("Quantity", k)].array for k in self._outputs.outputs]
-        return values + [e.std[cast("Quantity", k)].array for k in self._outputs.uncertainty]
-
-    def batch(
-        self, *inputs: ArrayLike, out: Sequence[NDArray[Any]] | None = None, threads: int = 1
-    ) -> tuple[tuple[NDArray[Any], ...], bool]:
-        """Outputs (N, size) at N states, one after the other; ``threads`` changes nothing."""
-        arrays = [np.asarray(x, dtype=np.float64) for x in inputs]
-        n = len(arrays[0])
-        if out is None:
-            out = [np.empty((n, size)) for _, size in self.signature.outputs]
-        finite = [
-            self.one(*(x[k] for x in arrays), out=[target[k] for target in out])[1]
-            for k in range(n)
-        ]
-        return tuple(out), all(finite)
+        values = [e.values[cast("Quantity", k)] for k in self._outputs.outputs]
+        values += [e.std[cast("Quantity", k)] for k in self._outputs.uncertainty]
+        return tuple(np.ravel(x.array) for x in values)

@@ -13,7 +13,7 @@ import pytest
 
 import sensors
 from dynsys import Plan
-from dynsys.errors import KernelBuildError, PlanMismatchError
+from dynsys.errors import KernelBuildError, PlanMismatchError, StateError
 from dynsys.model import synthetic
 from dynsys.recursive.rnea import rnea
 from dynsys.types import Array
@@ -198,6 +198,18 @@ def test_the_reference_refuses_a_plan_it_would_not_execute() -> None:
     for problem, given in ((compiled, plan), (planned, None), (planned, plan)):
         with pytest.raises(KernelBuildError, match="'reference' executes no plan"):
             problem.compile(given, backend="reference")
+
+
+def test_the_reference_names_a_wrong_argument() -> None:
+    compiled, _ = over_determined()
+    kernel = compiled.compile(backend="reference")
+    q, qd, y = readings_of(compiled, 2)
+    with pytest.raises(StateError, match="as many rows"):
+        kernel.batch(q[:1], qd, y)
+    with pytest.raises(StateError, match="state 1: qd"):
+        kernel.batch(q, np.vstack([qd[:1], np.full_like(qd[:1], np.nan)]), y)
+    with pytest.raises(StateError, match="out, torque"):
+        kernel.one(q[0], qd[0], y[0], out=[np.zeros(1)])
 
 
 def test_kernels_need_known_words() -> None:
