@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from types import MappingProxyType
 from typing import TypeAlias, cast, final
 
@@ -335,26 +336,14 @@ class _Group:
             return
         free = counts[sure, 1]
         kinds = [name.removeprefix("std_") for name in names]
-        moved = self._moved(kinds, states, sure, 0 * free, free)
+        moved = _lengths(*self._movements(kinds, states, sure, 0 * free, free))
         for name, lengths in zip(names, moved, strict=True):
             found.arrays[name][where[sure]] = lengths
         for name, (kind, body, matrix) in found.moved.items():
             vectors, ends = self._movements([kind], states, sure, 0 * free, free)
             of_body = vectors[0].reshape(len(vectors[0]), -1, 6)[:, body]
             at_frame = np.ascontiguousarray(of_body @ matrix.T)
-            found.at_frames[name][where[sure]] = _lengths(at_frame, ends)
-
-    def _moved(
-        self,
-        names: list[str],
-        states: tuple[Array, Array, Array],
-        some: IntArray,
-        start: IntArray,
-        count: IntArray,
-    ) -> list[Array]:
-        """Lengths (states, size) of what quantities move by along directions of the basis."""
-        arrays, ends = self._movements(names, states, some, start, count)
-        return [_lengths(array, ends) for array in arrays]
+            (found.at_frames[name][where[sure]],) = _lengths([at_frame], ends)
 
     def _movements(
         self,
@@ -389,7 +378,9 @@ class _Group:
         names = list(dict.fromkeys(name.removeprefix("std_") for name in found.arrays))
         if not len(some) or not names:
             return np.zeros(0, dtype=np.intp)
-        moved = self._moved(names, states, some, counts[some, 1], counts[some, 2])
+        moved = _lengths(
+            *self._movements(names, states, some, counts[some, 1], counts[some, 2])
+        )
         q, qd, _ = (x[some] for x in states)
         n, p = scale[some].shape
         natural = (np.eye(p) * scale[some, :, None]).reshape(-1, p)
@@ -425,12 +416,13 @@ def _distinct(truths: BoolArray) -> tuple[IntArray, IntArray]:
     return np.unique(numbers, return_index=True)[1], numbers
 
 
-def _lengths(rows: Array, ends: IntArray) -> Array:
-    """Root of the sum of squares over rows ends[k] : ends[k + 1] of every column."""
-    out = np.zeros((len(ends) - 1, rows.shape[1]))
-    for k, (start, stop) in enumerate(zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True)):
-        np.einsum("ki,ki->i", rows[start:stop], rows[start:stop], out=out[k])
-    return np.sqrt(out)
+def _lengths(arrays: Sequence[Array], ends: IntArray) -> list[Array]:
+    """Root of the sum of squares over rows ends[k] : ends[k + 1] of every column of each."""
+    found = [np.zeros((len(ends) - 1, rows.shape[1])) for rows in arrays]
+    for out, rows in zip(found, arrays, strict=True):
+        for k, (start, stop) in enumerate(pairwise(ends.tolist())):
+            np.einsum("ki,ki->i", rows[start:stop], rows[start:stop], out=out[k])
+    return [np.sqrt(out) for out in found]
 
 
 @final

@@ -54,9 +54,6 @@ from dynsys.types import Array, IntArray, ScalarArray
 
 __all__ = ["SearchProblem", "diagonal_blocks", "entries_and_rhs"]
 
-RATIO_STATES = 8
-"""States at which pivots are looked at while operations are counted."""
-
 
 @final
 @dataclass(frozen=True, eq=False)
@@ -336,6 +333,9 @@ def worst_ratio(
 
 
 # ---- the exact price, counted by residues ----------------------------------------------------
+
+RATIO_STATES = 8
+"""States at which pivots are looked at while operations are counted."""
 
 
 @Loop
