@@ -20,7 +20,6 @@ there sees them as they are, and they travel back outwards once they are known.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -32,9 +31,7 @@ from dynsys.types import Array, ScalarArray
 __all__ = ["Direction", "Response", "Values"]
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class Direction:
+class Direction(NamedTuple):
     """What one parameter stands for, per unit.
 
     Parameters
@@ -46,8 +43,8 @@ class Direction:
     """
 
     name: str
-    qdd: Mapping[int, float] = field(default_factory=dict)
-    wrench: Mapping[int, Array] = field(default_factory=dict)
+    qdd: Mapping[int, float]
+    wrench: Mapping[int, Array]
     source: int = -1
 
 

@@ -27,13 +27,8 @@ from dynsys.types import Array, ArrayLike, ScalarArray
 __all__ = ["aba", "aba_scalars", "factor_ldl", "solve_ldl", "without_joint"]
 
 
-def aba(
-    robot: KinematicTree,
-    q: ArrayLike,
-    qd: ArrayLike,
-    torque: ArrayLike,
-    f_ext: WrenchInput = None,
-) -> Array:
+def aba(robot: KinematicTree, q: ArrayLike, qd: ArrayLike, torque: ArrayLike,
+        f_ext: WrenchInput = None) -> Array:  # fmt: skip
     """Acceleration qdd (nv,) with H qdd + C = torque + sum J^T f_ext: forward dynamics.
 
     One state; arguments and errors are those of :func:`dynsys.aba`. Coupled (mimic) joints
@@ -51,13 +46,8 @@ def aba(
     return qdd
 
 
-def aba_scalars(
-    robot: Mechanism,
-    q: ScalarArray,
-    qd: ScalarArray,
-    torque: ScalarArray,
-    f_ext: ScalarArray | None = None,
-) -> ScalarArray:
+def aba_scalars(robot: Mechanism, q: ScalarArray, qd: ScalarArray, torque: ScalarArray,
+                f_ext: ScalarArray | None = None) -> ScalarArray:  # fmt: skip
     """Acceleration (nv,) over scalars of any kind, trees without coupling; see :func:`aba`."""
     X_up = transforms(robot, q)
     p = net_wrenches(robot, X_up, qd, None, f_ext)

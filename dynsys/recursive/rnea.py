@@ -44,13 +44,8 @@ def rnea(
     )
 
 
-def rnea_scalars(
-    robot: Mechanism,
-    q: ScalarArray,
-    qd: ScalarArray,
-    qdd: ScalarArray,
-    f_ext: ScalarArray | None = None,
-) -> ScalarArray:
+def rnea_scalars(robot: Mechanism, q: ScalarArray, qd: ScalarArray, qdd: ScalarArray,
+                 f_ext: ScalarArray | None = None) -> ScalarArray:  # fmt: skip
     """Torque (nv,) over scalars of any kind; see :func:`rnea`."""
     X_up = transforms(robot, q)
     f = net_wrenches(robot, X_up, qd, qdd, f_ext)

@@ -15,7 +15,7 @@ import numpy as np
 from dynsys.model.tree import KinematicTree
 from dynsys.types import Array, ScalarArray
 
-__all__ = ["Dual", "duals", "position_rates", "rates", "values"]
+__all__ = ["Dual", "duals", "moving", "position_rates", "rates", "values"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,3 +100,12 @@ def position_rates(robot: KinematicTree, q: Array, qd: Array, step: float = 1e-3
     near = robot.integrate(q, qd, step) - robot.integrate(q, qd, -step)
     far = robot.integrate(q, qd, 2 * step) - robot.integrate(q, qd, -2 * step)
     return np.asarray((8 * near - far) / (12 * step))
+
+
+def moving(
+    robot: KinematicTree, state: tuple[Array, Array, Array], rates: tuple[Array, Array]
+) -> tuple[ScalarArray, ScalarArray, ScalarArray]:
+    """q, qd and a third vector with their rates: those of q follow from qd."""
+    q, qd, third = state
+    of_q = duals(q, position_rates(robot, q, qd))
+    return of_q, duals(qd, rates[0]), duals(third, rates[1])

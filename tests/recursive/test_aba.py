@@ -61,13 +61,8 @@ def test_numbers_of_higher_precision_stay_so(state: strategies.State) -> None:
 def test_scalars_that_are_no_numbers(state: strategies.State) -> None:
     robot, q, qd, torque, f_ext = state
     change = np.cos(np.arange(robot.nv))
-    found = aba_scalars(
-        robot,
-        scalars.duals(q, scalars.position_rates(robot, q, qd)),
-        scalars.duals(qd, change),
-        scalars.duals(torque, -change),
-        f_ext,
-    )
+    moving = scalars.moving(robot, (q, qd, torque), (change, -change))
+    found = aba_scalars(robot, *moving, f_ext)
     expected = oracles.forward_dynamics(robot, q, qd, torque, f_ext)
     condition = np.linalg.cond(oracles.mass_matrix(robot, q))
     scale = 1 + np.abs(expected).max()

@@ -94,13 +94,7 @@ def test_numbers_of_higher_precision_stay_so(state: strategies.State) -> None:
 def test_scalars_that_are_no_numbers(state: strategies.State) -> None:
     robot, q, qd, qdd, f_ext = state
     jerk = np.cos(np.arange(robot.nv))
-    found = rnea_scalars(
-        robot,
-        scalars.duals(q, scalars.position_rates(robot, q, qd)),
-        scalars.duals(qd, qdd),
-        scalars.duals(qdd, jerk),
-        f_ext,
-    )
+    found = rnea_scalars(robot, *scalars.moving(robot, (q, qd, qdd), (qdd, jerk)), f_ext)
     expected = oracles.inverse_dynamics(robot, q, qd, qdd, f_ext)
     scale = 1 + np.abs(expected).max(initial=0)
     assert_allclose(scalars.values(found), expected, atol=1e-10 * scale)
