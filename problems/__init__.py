@@ -2,9 +2,11 @@
 
 from dynsys.errors import ContradictionError
 from problems.dynamics import ForwardDynamics, HybridDynamics, InverseDynamics
+from problems.estimation.alignment import Alignment, align_sensor
 from problems.estimation.calibration import Calibration, calibrate_offsets
 from problems.estimation.estimate import Estimate, Suspect
 from problems.estimation.estimation import Estimation
+from problems.estimation.predict import Prediction, predict
 from problems.measured.prior import Prior
 from problems.placement.placement import Candidate, Placement, place_sensors
 from problems.problem import AbstractDynamics, AbstractProblem
@@ -14,6 +16,7 @@ from problems.verdict.verdict import Verdict
 __all__ = [
     "AbstractDynamics",
     "AbstractProblem",
+    "Alignment",
     "Calibration",
     "Candidate",
     "ContradictionError",
@@ -24,10 +27,13 @@ __all__ = [
     "InverseDynamics",
     "NamedVectors",
     "Placement",
+    "Prediction",
     "Prior",
     "Solution",
     "Suspect",
     "Verdict",
+    "align_sensor",
     "calibrate_offsets",
     "place_sensors",
+    "predict",
 ]

@@ -32,7 +32,7 @@ FLOORS = {
         "__main__",
     ),
     "problems": (
-        "terminal robots inputs labels warm",
+        "terminal robots inputs labels warm correlation",
         "reference solution problem dynamics trust",
         "measured",
         "verdict",

@@ -22,6 +22,7 @@ import numpy as np
 
 from dynsys.errors import LogError
 from dynsys.types import Array, ArrayLike, IntArray
+from problems.correlation import integrated_correlation
 
 __all__ = ["Alarm", "calibrate_alarm", "clusters", "correlation_time"]
 
@@ -65,21 +66,8 @@ class Alarm:
 
 
 def correlation_time(time: Array, statistic: Array) -> float:
-    """Seconds after which the statistic has forgotten itself: twice its integrated correlation.
-
-    The sum of autocorrelations up to the first one below 0.05.
-    """
-    x = statistic - statistic.mean()
-    n = len(x)
-    if n < 4 or not x.any():
-        return float(np.median(np.diff(time))) if n > 1 else 0.0
-    spectrum = np.fft.rfft(x, 2 * n)
-    correlation = np.fft.irfft(np.abs(spectrum) ** 2)[:n]
-    correlation /= correlation[0]
-    below = np.flatnonzero(correlation < 0.05)
-    last = int(below[0]) if len(below) else n
-    steps = 1.0 + 2.0 * correlation[1:last].sum()
-    return float(steps * np.median(np.diff(time)))
+    """Seconds after which the statistic has forgotten itself: its integrated correlation."""
+    return integrated_correlation(statistic) * float(np.median(np.diff(time)))
 
 
 def clusters(time: Array, statistic: Array, level: float, apart: float) -> list[IntArray]:

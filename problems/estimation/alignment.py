@@ -1,0 +1,262 @@
+"""How a sensor is mounted and how late it is, from a log: turn, offset, delay, with deviations.
+
+    m(t) = E(phi) yhat(t - delay) + offset + noise
+
+yhat is what the other sensors say the sensor reads (:mod:`.predict`), by rows of three that
+turn together (accelerations, angular velocities, forces, moments). A closed solution (Kabsch)
+on a grid of delays starts Gauss-Newton. Residuals of a log are correlated in time, so that N
+samples are worth N / T of them, T their integrated autocorrelation: deviations are those of
+that many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, final
+
+import numpy as np
+from scipy.interpolate import CubicSpline
+from scipy.optimize import least_squares
+from scipy.spatial.transform import Rotation
+
+from dynsys.errors import LayoutError, StateError
+from dynsys.types import Array, ArrayLike
+from problems.correlation import integrated_correlation
+from problems.estimation.estimation import Estimation
+from problems.estimation.predict import Predictor, measured_rows
+from problems.measured.measured_system import Readings
+from sensors.layout import Layout
+from sensors.mounting import offset as placed
+from sensors.mounting import rpy_of
+from sensors.sensor import AbstractSensor
+
+__all__ = ["Alignment", "align_sensor"]
+
+TRIPLES = tuple(f"{v}x {v}y {v}z".split() for v in ("a", "w", "wd", "f", "t"))
+"""Labels of rows that turn together."""
+LONGEST_DELAY = 0.2
+"""Delays that are searched, forwards and backwards, s."""
+LEAST_SAMPLES = 50
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Alignment:
+    """What a log says of one sensor.
+
+    Attributes
+    ----------
+    sensor : the sensor as the layout has it.
+    turn : rotation vector (3,), rad, of the true frame in the frame of the layout.
+    offset : (rows,) to subtract from the readings.
+    delay : s; readings are that much later than the motion.
+    turn_std, offset_std, delay_std : their standard deviations; zero for what was held.
+    rms_before, rms_after : (rows,) of reading minus prediction.
+    aligned : the sensor with the mounting that was found.
+    """
+
+    sensor: AbstractSensor
+    turn: Array
+    turn_std: Array
+    offset: Array
+    offset_std: Array
+    delay: float
+    delay_std: float
+    rms_before: Array
+    rms_after: Array
+    aligned: AbstractSensor
+
+    def layout(self, layout: Layout) -> Layout:
+        """The layout with the sensor as it was found to be mounted."""
+        found = [self.aligned if s.name == self.sensor.name else s for s in layout]
+        return Layout(layout.robot, found, layout.correlations, layout.about, quiet=True)
+
+    def __str__(self) -> str:
+        angle, error = (
+            float(np.rad2deg(np.linalg.norm(x))) for x in (self.turn, self.turn_std)
+        )
+        offsets = zip(self.offset, self.offset_std, strict=True)
+        return (
+            f"{self.sensor.name}: turned by {angle:.2f} +- {error:.2f} deg, late by"
+            f" {1e3 * self.delay:.1f} +- {1e3 * self.delay_std:.1f} ms, offset"
+            f" {', '.join(f'{o:.3g} +- {s:.1g}' for o, s in offsets)}"
+        )
+
+
+def align_sensor(
+    problem: Estimation,
+    sensor: str,
+    time: ArrayLike,
+    q: ArrayLike,
+    qd: ArrayLike,
+    y: Readings,
+    *,
+    turn: bool = True,
+    offset: bool = True,
+    delay: bool = True,
+) -> Alignment:
+    """Mounting, offset and delay of one sensor against all the others.
+
+    Parameters
+    ----------
+    problem : the estimation that the log was taken with.
+    sensor : name of the sensor.
+    time, q, qd, y : log (N,), (N, nq), (N, nv), readings as for ``solve_batch``.
+    turn, offset, delay : False holds what the layout says.
+
+    Raises
+    ------
+    LayoutError
+        if the others do not determine its readings, or it has no rows that turn together.
+    StateError
+        if the log is too short.
+    """
+    predictor = Predictor(problem, sensor)
+    times = np.asarray(time, dtype=np.float64)
+    if len(times) < LEAST_SAMPLES:
+        raise StateError(f"alignment needs {LEAST_SAMPLES} samples at least, got {len(times)}")
+    expected = predictor.at(q, qd, y).value
+    read = measured_rows(problem, sensor, y, len(times))
+    place = problem.layout.slice(sensor)
+    triples = _triples([label.rpartition(".")[2] for label in problem.layout.labels[place]])
+    if turn and (not triples or not hasattr(predictor.target, "rpy")):
+        raise LayoutError(
+            f"{predictor.target} has no three axes that turn together; say turn=False"
+        )
+    std = np.sqrt(problem.measured.variance[place])
+    scale = np.where(std > 0, std, 1.0)
+    found = _Fit(times, expected, read, scale, triples if turn else [], offset, delay).solved()
+    E = Rotation.from_rotvec(-found.turn).as_matrix()
+    aligned = predictor.target
+    if turn:
+        target: Any = aligned
+        old = placed((0.0, 0.0, 0.0), target.rpy)
+        aligned = replace(target, rpy=rpy_of(E @ np.asarray(old.E, dtype=np.float64)))
+    return Alignment(
+        predictor.target,
+        found.turn, found.turn_std, found.offset, found.offset_std,
+        found.delay, found.delay_std,
+        _rms(read - expected),
+        found.rms,
+        aligned,
+    )  # fmt: skip
+
+
+def _triples(labels: Sequence[str]) -> list[list[int]]:
+    """Rows that are the three components of one vector."""
+    whole = [axes for axes in TRIPLES if set(axes) <= set(labels)]
+    return [[labels.index(axis) for axis in axes] for axes in whole]
+
+
+def _rms(x: Array) -> Array:
+    return np.asarray(np.sqrt(np.nanmean(x**2, axis=0)))
+
+
+@dataclass(frozen=True, eq=False)
+class _Found:
+    turn: Array
+    turn_std: Array
+    offset: Array
+    offset_std: Array
+    delay: float
+    delay_std: float
+    rms: Array
+
+
+@final
+class _Fit:
+    """Least squares over (phi, delay, offsets), those that are open."""
+
+    def __init__(
+        self, time: Array, expected: Array, read: Array, std: Array,
+        triples: list[list[int]], offset: bool, delay: bool,
+    ) -> None:  # fmt: skip
+        self._time, self._read, self._std, self._triples = time, read, std, triples
+        self._expected = CubicSpline(time, expected)
+        self._n_offsets = read.shape[1] if offset else 0
+        self._has_delay = delay
+        # a delayed prediction must not be asked for beyond the log
+        margin = LONGEST_DELAY if delay else 0.0
+        inside = (time >= time[0] + margin) & (time <= time[-1] - margin)
+        self._used = inside & np.isfinite(read).all(axis=1)
+        if self._used.sum() < LEAST_SAMPLES:
+            raise StateError(
+                f"alignment needs {LEAST_SAMPLES} samples with all readings of the sensor, got"
+                f" {int(self._used.sum())}"
+            )
+
+    def _parts(self, x: Array) -> tuple[Array, float, Array]:
+        phi, delay, offset = np.zeros(3), 0.0, np.zeros(self._read.shape[1])
+        at = 0
+        if self._triples:
+            phi, at = x[:3], 3
+        if self._has_delay:
+            delay, at = float(x[at]), at + 1
+        if self._n_offsets:
+            offset = x[at:]
+        return phi, delay, offset
+
+    def _residual(self, x: Array) -> Array:
+        """(rows, samples) in standard deviations."""
+        phi, delay, offset = self._parts(x)
+        at = np.clip(self._time[self._used] - delay, self._time[0], self._time[-1])
+        expected = self._turned(self._expected(at), phi)
+        missed = (self._read[self._used] - expected - offset) / self._std
+        return np.ascontiguousarray(missed.T)
+
+    def _flat(self, x: Array) -> Array:
+        return self._residual(x).ravel()
+
+    def _turned(self, expected: Array, phi: Array) -> Array:
+        out = expected.copy()
+        for rows in self._triples:
+            out[:, rows] = Rotation.from_rotvec(-phi).apply(expected[:, rows])
+        return out
+
+    def _start(self) -> Array:
+        """Kabsch at each delay of a grid; the one that leaves least."""
+        period = float(np.median(np.diff(self._time)))
+        delays = [0.0]
+        if self._has_delay:
+            count = int(np.ceil(LONGEST_DELAY / period))
+            delays = [k * LONGEST_DELAY / count for k in range(-count, count + 1)]
+        starts = []
+        for delay in delays:
+            expected = self._expected(self._time[self._used] - delay)
+            read = self._read[self._used]
+            mean = (expected.mean(axis=0), read.mean(axis=0)) if self._n_offsets else (0.0, 0.0)
+            a, b = (expected - mean[0]) / self._std, (read - mean[1]) / self._std
+            parts: list[Array] = []
+            phi = np.zeros(3)
+            if self._triples:
+                pairs = [(a[:, rows], b[:, rows]) for rows in self._triples]
+                turned, _ = Rotation.align_vectors(
+                    np.vstack([y for _, y in pairs]), np.vstack([x for x, _ in pairs])
+                )
+                phi = -turned.as_rotvec()
+                parts.append(phi)
+            if self._has_delay:
+                parts.append(np.array([delay]))
+            if self._n_offsets:
+                parts.append((read - self._turned(expected, phi)).mean(axis=0))
+            starts.append(np.concatenate(parts) if parts else np.zeros(0))
+        return min(starts, key=lambda x: float((self._residual(x) ** 2).sum()))
+
+    def solved(self) -> _Found:
+        start = self._start()
+        x = start
+        covariance: Array = np.zeros((len(start), len(start)))
+        if len(start):
+            best = least_squares(self._flat, start, x_scale="jac")
+            x = best.x
+            J = np.asarray(best.jac, dtype=np.float64)
+            covariance = np.asarray(np.linalg.pinv(J.T @ J, hermitian=True), dtype=np.float64)
+        residual = self._residual(x)
+        # samples are worth less than their number: each row by its own correlation in time
+        worth = float(np.mean([integrated_correlation(row) * row.var() for row in residual]))
+        std = np.sqrt(np.maximum(np.diag(covariance), 0.0) * worth)
+        phi, delay, offset = self._parts(x)
+        phi_std, delay_std, offset_std = self._parts(std)
+        rms = _rms(residual.T) * self._std
+        return _Found(phi, phi_std, offset, offset_std, delay, delay_std, rms)

@@ -1,0 +1,200 @@
+"""What a sensor would read, from all the others: the test of a sensor, and of a model.
+
+    yhat = Y dhat + b_Y,     dhat estimated without the sensor,     cov(yhat) = Y cov(dhat) Y^T
+
+``dhat`` follows from its open part z = (qdd, external wrenches) by the laws, so that a whole
+log is predicted by one call of a kernel beside the estimation (:mod:`.response`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import final
+
+import numpy as np
+
+from dynsys.errors import LayoutError, StateError
+from dynsys.recursive.inputs import state_rows
+from dynsys.system.equations import Kinematics
+from dynsys.types import Array, ArrayLike, BoolArray
+from problems.estimation.estimation import Estimation
+from problems.estimation.response import ROWS, ResponseKernels
+from problems.measured.measured_system import MeasuredSystem, Readings
+from problems.measured.reduced import read_blocks
+from sensors.layout import Layout
+from sensors.sensor import AbstractSensor
+
+__all__ = ["Prediction", "Predictor", "predict"]
+
+CHECKED = 8
+"""States of a log at which it is checked that the other sensors determine the reading."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    """Readings (N, rows) of a sensor that were not used, by the rows' ``labels``.
+
+    ``std`` (N, rows) are the deviations of the prediction, without the sensor's own noise; None
+    unless they were asked for.
+    """
+
+    sensor: AbstractSensor
+    labels: tuple[str, ...]
+    value: Array
+    std: Array | None = None
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Predictor:
+    """Predicts one sensor from the rest of a layout.
+
+    Parameters
+    ----------
+    problem : the estimation, with or without the sensor.
+    sensor : its name in the layout, or a sensor that the robot might have.
+    """
+
+    problem: Estimation
+    sensor: AbstractSensor | str
+
+    @cached_property
+    def target(self) -> AbstractSensor:
+        """The sensor that is predicted."""
+        return self.problem.layout[self.sensor] if isinstance(self.sensor, str) else self.sensor
+
+    @cached_property
+    def rest(self) -> Estimation:
+        """The problem without the sensor."""
+        problem, layout = self.problem, self.problem.layout
+        if self.target.name not in layout.names:
+            return problem
+        others = [s for s in layout if s.name != self.target.name]
+        kept = [c for c in layout.correlations if self.target.name not in c[:2]]
+        left = Layout(problem.robot, others, kept, layout.about, quiet=True)
+        return Estimation(problem.robot, left, problem.prior, problem.backend)
+
+    def others(self, y: Readings) -> Readings:
+        """The readings without those of the sensor."""
+        layout, name = self.problem.layout, self.target.name
+        if name not in layout.names:
+            return y
+        if isinstance(y, Mapping):
+            return {key: value for key, value in y.items() if key != name}
+        return np.delete(np.asarray(y), np.arange(layout.size)[layout.slice(name)], axis=-1)
+
+    @cached_property
+    def _alone(self) -> MeasuredSystem:
+        robot = self.problem.robot
+        return MeasuredSystem(robot, Layout(robot, [self.target], quiet=True), None)
+
+    @cached_property
+    def _kernels(self) -> ResponseKernels:
+        n = len(self._alone.response.open_columns)
+        return ResponseKernels(self._alone, np.arange(n), np.arange(self._alone.layout.size))
+
+    def at(self, q: ArrayLike, qd: ArrayLike, y: Readings, *, std: bool = False) -> Prediction:
+        """Predict along a log.
+
+        Parameters
+        ----------
+        q, qd, y : (N, nq), (N, nv), readings as for ``solve_batch``; those of the sensor itself
+            may be among them and are not used.
+        std : True also gives deviations, some milliseconds a state.
+
+        Raises
+        ------
+        LayoutError
+            if the other sensors do not determine what this one reads, naming the rows.
+        """
+        positions, speeds = state_rows(self.problem.robot, (("q", q), ("qd", qd)))
+        others = self.others(y)
+        packed = self.rest.measured.pack(others, None, len(positions))
+        for k in np.unique(np.linspace(0, len(positions) - 1, CHECKED).astype(int)):
+            self._check(positions[k], speeds[k], packed[k])
+        e = self.rest.solve_batch(positions, speeds, others)
+        d = np.zeros((len(positions), self._alone.laws.unknowns.size))
+        columns = self._alone.laws.unknowns.columns
+        d[:, columns("qdd")] = e.qdd.array
+        d[:, columns("external_wrench")] = e.external_wrench.array
+        z = np.ascontiguousarray(np.nan_to_num(d[:, self._alone.response.open_columns]))
+        (moved,), _ = self._kernels.linear((ROWS,)).batch(positions, speeds, z)
+        (fixed,), _ = self._kernels.bias((ROWS,)).batch(positions, speeds)
+        deviations = None
+        if std:
+            states = zip(positions, speeds, packed, strict=True)
+            deviations = np.array([self._deviations(*state) for state in states])
+        return Prediction(self.target, self._alone.layout.labels, moved + fixed, deviations)
+
+    def _rows(self, q: Array, qd: Array) -> Array:
+        """Y T (rows, size of d): the sensor's rows on the unknowns of the rest."""
+        kinematics = Kinematics.at(self.problem.robot, q, qd)
+        size = self.rest.measured.laws.unknowns.size
+        equations = self.target.blocks(self.rest.measured.laws.unknowns)
+        each = np.eye(size, size + 1)
+        return read_blocks(equations, kinematics, each)[:, :-1]
+
+    def _check(self, q: Array, qd: Array, rows: Array) -> None:
+        posterior = self.rest.posterior(q, qd, rows)
+        Y = self._rows(q, qd)
+        touched = np.flatnonzero(np.abs(Y).any(axis=0))
+        seen: BoolArray = posterior.determined(Y[:, touched], touched)
+        if not seen.all():
+            unseen = [self._alone.layout.labels[k] for k in np.flatnonzero(~seen)]
+            raise LayoutError(
+                f"{self.target}: the other sensors do not determine {', '.join(unseen)}, so"
+                " that nothing can be predicted; see the verdict without it"
+            )
+
+    def _deviations(self, q: Array, qd: Array, rows: Array) -> Array:
+        Y = self._rows(q, qd)
+        touched = np.flatnonzero(np.abs(Y).any(axis=0))
+        if not len(touched):
+            return np.zeros(len(Y))
+        part = Y[:, touched]
+        covariance = self.rest.posterior(q, qd, rows).covariance(touched)
+        variance: Array = np.einsum("ij,jk,ik->i", part, covariance, part)
+        return np.asarray(np.sqrt(np.maximum(variance, 0.0)))
+
+
+def predict(
+    problem: Estimation,
+    sensor: AbstractSensor | str,
+    q: ArrayLike,
+    qd: ArrayLike,
+    y: Readings,
+    *,
+    std: bool = False,
+) -> Prediction:
+    """Readings of a sensor from all the others; see :class:`Predictor`.
+
+    Examples
+    --------
+    >>> import dynsys, numpy as np, problems, sensors
+    >>> robot = dynsys.synthetic.chain(2)
+    >>> layout = sensors.Layout(
+    ...     robot,
+    ...     [
+    ...         *sensors.all_joint_accelerations(robot, std=0.1),
+    ...         *sensors.zero_external_wrench_except(robot),
+    ...         sensors.Accelerometer("tip", robot.body_names[1], std=0.1),
+    ...     ],
+    ... )
+    >>> still = {f"{joint}/acceleration": np.zeros(3) for joint in robot.joint_names}
+    >>> seen = predict(problems.Estimation(robot, layout), "tip", *np.zeros((2, 3, 2)), still)
+    >>> seen.value.shape, bool(np.allclose(np.linalg.norm(seen.value, axis=1), 9.81))
+    ((3, 3), True)
+    """
+    return Predictor(problem, sensor).at(q, qd, y, std=std)
+
+
+def measured_rows(problem: Estimation, sensor: str, y: Readings, n: int) -> Array:
+    """What the sensor did read (n, rows), NaN where there is nothing."""
+    packed = problem.measured.pack(y, None, n)
+    rows = packed[:, problem.layout.slice(sensor)]
+    if np.isnan(rows).all():
+        raise StateError(f"sensor {sensor!r} has no readings to compare with")
+    return rows

@@ -1,0 +1,116 @@
+"""Sensors against all the others: predictions, mountings, offsets and delays from a log."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.spatial.transform import Rotation
+
+import dynsys
+import sensors
+from dynsys.errors import LayoutError, StateError
+from problems import Estimation, align_sensor, predict
+from problems.logs.simulate import Trajectory
+from tests.problems.estimation.estimation_cases import noisy, readings, truth
+from tests.problems.estimation.estimation_layouts import small
+
+RATE = 200.0
+
+
+def test_a_prediction_does_not_use_the_sensor_and_knows_its_deviation() -> None:
+    problem, n = small(), 40
+    place = problem.layout.slice("tip")
+    exact, y, q, qd = [], [], [], []
+    for k in range(n):
+        state = truth(problem, k, ["link_3"])
+        exact.append(readings(problem, state)[place])
+        sample = noisy(problem, readings(problem, state), 50 + k)
+        sample[place] = 1e3 * k  # nonsense that must not matter
+        y.append(sample)
+        q.append(state.q)
+        qd.append(state.qd)
+    found = predict(problem, "tip", q, qd, np.array(y), std=True)
+    assert found.std is not None
+    score = (found.value - np.array(exact)) / found.std
+    assert np.abs(score).max() < 5
+    assert 0.6 < np.sqrt((score**2).mean()) < 1.4
+    blind = np.array(y)
+    blind[:, place] = np.nan
+    np.testing.assert_array_equal(predict(problem, "tip", q, qd, blind).value, found.value)
+
+
+def test_what_the_others_do_not_determine_is_named() -> None:
+    robot = dynsys.synthetic.chain(2)
+    tip = sensors.Accelerometer("tip", robot.body_names[1], xyz=(0.1, 0.2, 0.3), std=0.1)
+    joint = sensors.JointAcceleration("first", robot.joint_names[0], std=0.1)
+    problem = Estimation(robot, sensors.Layout(robot, [tip, joint]))
+    with pytest.raises(LayoutError, match=r"the other sensors do not determine tip\.a"):
+        predict(problem, "tip", *np.zeros((2, 3, 2)), np.zeros((3, 4)))
+
+
+def imu_log(
+    delay: float, turn: np.ndarray, offset: np.ndarray, seed: int
+) -> tuple[Estimation, np.ndarray, np.ndarray, np.ndarray, dict[str, np.ndarray]]:
+    """Arm with encoders and an IMU that is late, turned against its layout, and has offsets."""
+    robot = dynsys.synthetic.random_tree(4, seed=3)
+    layout = sensors.Layout(
+        robot,
+        [
+            *sensors.all_joint_accelerations(robot, std=0.02, free=True),
+            *sensors.zero_external_wrench_except(robot),
+            sensors.Imu(
+                "imu", robot.body_names[-1], xyz=(0.1, 0, 0), rpy=(0.3, 0, 1), std=0.05
+            ),
+        ],
+    )
+    problem, motion = Estimation(robot, layout), Trajectory.random(robot, 6.0, seed=seed)
+    time = np.arange(0.5, 5.5, 1 / RATE)
+    q, qd, qdd = motion.at(time)
+    rng = np.random.default_rng(seed)
+    y = {
+        f"{joint}/acceleration": qdd[:, robot.v_slice(joint)]
+        + rng.normal(scale=0.02, size=(len(time), robot.joints[i].nv))
+        for i, joint in enumerate(robot.joint_names)
+    }
+    old, early = motion.at(time - delay), Estimation(robot, layout)
+    exact = {
+        f"{joint}/acceleration": old[2][:, robot.v_slice(joint)] for joint in robot.joint_names
+    }
+    seen = predict(early, "imu", old[0], old[1], exact).value
+    turned = np.hstack([Rotation.from_rotvec(-turn).apply(seen[:, k : k + 3]) for k in (0, 3)])
+    y["imu"] = turned + offset + rng.normal(scale=0.05, size=turned.shape)
+    return problem, time, q, qd, y
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_turn_offset_and_delay_are_found_within_their_deviations(seed: int) -> None:
+    turn, delay = np.array([0.05, -0.2, 0.1]), 0.0173
+    offset = np.array([0.3, -0.2, 0.1, 0.01, 0.0, -0.02])
+    problem, time, q, qd, y = imu_log(delay, turn, offset, seed)
+    found = align_sensor(problem, "imu", time, q, qd, y)
+    assert (np.abs(found.turn - turn) < 4 * found.turn_std).all()
+    assert abs(found.delay - delay) < 4 * found.delay_std
+    assert (np.abs(found.offset - offset) < 4 * found.offset_std).all()
+    assert found.turn_std.max() < 0.01 and found.delay_std < 2e-3
+    assert (found.rms_after < 0.08).all() and (found.rms_before[:3] > 0.3).all()
+    assert f"turned by {np.rad2deg(np.linalg.norm(found.turn)):.2f} +- 0.2" in str(found)
+
+
+def test_the_mounting_found_is_the_one_that_explains_the_readings() -> None:
+    problem, time, q, qd, y = imu_log(0.0, np.array([0.3, 0.1, -0.2]), np.zeros(6), 0)
+    found = align_sensor(problem, "imu", time, q, qd, y, offset=False, delay=False)
+    again = replace(problem, layout=found.layout(problem.layout))
+    left = align_sensor(again, "imu", time, q, qd, y, offset=False, delay=False)
+    assert np.linalg.norm(left.turn) < 1e-6
+    np.testing.assert_allclose(left.rms_before, found.rms_after, rtol=1e-6)
+
+
+def test_what_cannot_be_aligned_is_said() -> None:
+    problem, time, q, qd, y = imu_log(0.0, np.zeros(3), np.zeros(6), 0)
+    with pytest.raises(StateError, match="50 samples at least, got 9"):
+        align_sensor(problem, "imu", time[:9], q[:9], qd[:9], {k: v[:9] for k, v in y.items()})
+    joint = problem.robot.joint_names[0]
+    with pytest.raises(LayoutError, match=r"turn together; say turn=False|not determine"):
+        align_sensor(problem, f"{joint}/acceleration", time, q, qd, y)
