@@ -82,8 +82,8 @@ def solve_rows(
     basis: Array,
     counts: IntArray,
     chi_square: Array,
-    residual: Array,
-    explained: Array,
+    misfit: Array,
+    unexplained: Array,
 ) -> None:
     """Solve N systems of m rows, some absent, in p unknowns.
 
@@ -100,10 +100,11 @@ def solve_rows(
     counts : (N, 4), written: ``CERTAIN`` or ``DOUBTFUL``, number of deviations, of unseen
         directions, degrees of freedom.
     chi_square : (N,), written.
-    residual, explained : (N, m) and (N, p, m), written unless empty: residuals of noisy rows,
-        orthonormal basis of what can be explained of them, one direction in each row.
+    misfit, unexplained : (N, m) and (N, m, m), written unless empty: what no unknown explains
+        of the noisy rows, in an orthonormal basis of such directions, one in each row; zeros
+        beyond the degrees of freedom.
     """
-    explains = len(residual) > 0
+    explains = len(misfit) > 0
     for n in range(len(columns)):
         at = n if explains else 0
         counts[n, 0] = DOUBTFUL
@@ -118,8 +119,8 @@ def solve_rows(
             basis[n],
             counts[n],
             chi_square[n : n + 1],
-            residual[at : at + 1],
-            explained[at : at + 1],
+            misfit[at : at + 1],
+            unexplained[at : at + 1],
         )
 
 
@@ -134,8 +135,8 @@ def solve_one(
     basis: Array,
     counts: IntArray,
     chi_square: Array,
-    residual: Array,
-    explained: Array,
+    misfit: Array,
+    unexplained: Array,
 ) -> None:
     """Solve one of them; it is in doubt unless the last line is reached."""
     p, m = columns.shape
@@ -305,8 +306,10 @@ def solve_one(
         fits = fits and np.isfinite(z[j])
     if not (fits and np.isfinite(total)):
         return
-    if len(residual) > 0:
-        explain(reduced, tau, steps, free, n_noisy, left, kinds, residual[0], explained[0])
+    if len(misfit) > 0:
+        for d in range(m):
+            misfit[0, d] = reduced[left, free + d] if d < n_noisy - free else 0.0
+        explain(reduced, tau, steps, free, n_noisy, kinds, unexplained[0])
     counts[0], counts[1] = CERTAIN, free
     counts[2], counts[3] = left - free, n_noisy - free
 
@@ -522,39 +525,27 @@ def explain(
     steps: int,
     free: int,
     rows: int,
-    right: int,
     kinds: IntArray,
-    residual: Array,
-    explained: Array,
+    unexplained: Array,
 ) -> None:
-    """Residual, and an orthonormal basis of what is explained, at the noisy rows."""
+    """Basis, orthonormal, of what the first ``free`` columns do not explain of noisy rows."""
     q = np.empty(rows)
-    for d in range(free + 1):
+    for d in range(len(unexplained)):
         for i in range(rows):
             q[i] = 0.0
-        if d < free:
-            q[d] = 1.0
-        else:
-            for i in range(free, rows):
-                q[i] = F[right, i]
-        for k in range(d if d < free else steps - 1, -1, -1):
-            product = q[k]
-            for i in range(k + 1, rows):
-                product += F[k, i] * q[i]
-            product *= tau[k]
-            q[k] -= product
-            for i in range(k + 1, rows):
-                q[i] -= product * F[k, i]
+        if free + d < rows:
+            q[free + d] = 1.0
+            for k in range(steps - 1, -1, -1):
+                product = q[k]
+                for i in range(k + 1, rows):
+                    product += F[k, i] * q[i]
+                product *= tau[k]
+                q[k] -= product
+                for i in range(k + 1, rows):
+                    q[i] -= product * F[k, i]
         row = 0
         for i in range(len(kinds)):
-            value = 0.0
+            unexplained[d, i] = 0.0
             if kinds[i] == NOISY:
-                value = q[row]
+                unexplained[d, i] = q[row]
                 row += 1
-            if d < free:
-                explained[d, i] = value
-            else:
-                residual[i] = value
-    for d in range(free, len(explained)):
-        for i in range(len(kinds)):
-            explained[d, i] = 0.0

@@ -46,7 +46,7 @@ from dynsys.plan.search.search import Search
 from dynsys.system.equations import EquationBlock
 from dynsys.system.unknowns import UnknownLayout
 from dynsys.types import Array, BoolArray, IntArray
-from problems.estimation.consistency import UNCHECKED, normalised_residuals
+from problems.estimation.consistency import of_readings
 from problems.estimation.estimate import Estimate, MeasuredStates, Of, deviations, values
 from problems.estimation.reduced_batch import METHOD
 from problems.labels import entry_names, of_arrays
@@ -78,6 +78,8 @@ Names: TypeAlias = tuple[str, ...]
 _Together: TypeAlias = "tuple[FastCall | None, tuple[tuple[str, tuple[int, ...]], ...]]"
 AGREEMENT = ("residual", "multiplier")
 FACTS = ("chi_square", "degrees_of_freedom", "p_value", "residual")
+CLEAR = 1e-9
+"""Part of a reading's information that others check, below which rounding hides how much."""
 HANDFUL = 8
 """Late questions of one kind, deviations and residuals, that the general path answers before
 their kernel is compiled; a kernel in the cache is used at once."""
@@ -414,7 +416,7 @@ class CompiledAnswers:
             facts = posterior.chi_square, posterior.degrees_of_freedom, posterior.method
             self._facts[k] = facts
             if "std_multiplier" in found:
-                self._normalised[k] = normalised_residuals(problem.measured, posterior)
+                self._normalised[k] = self._residuals_of(k)
             for name, array in found.items():
                 kind = cast("Quantity", name.removeprefix("std_"))
                 if kind in QUANTITIES:
@@ -522,13 +524,35 @@ class CompiledAnswers:
         size = self._states.problem.layout.size
         variance = self._states.problem.measured.variance[:size]
         spread = self._arrays["std_multiplier"][:, :size]
-        checked = spread**2 * variance > UNCHECKED
+        is_clear = spread**2 * variance > CLEAR
         out = np.full(spread.shape, np.nan)
-        out[checked] = -self._arrays["multiplier"][:, :size][checked] / spread[checked]
+        out[is_clear] = -self._arrays["multiplier"][:, :size][is_clear] / spread[is_clear]
         out[:, variance == 0] = 0.0
+        hidden = (~is_clear & (variance > 0) & self._states.problem.is_checked).any(axis=1)
+        self._look_closely(np.flatnonzero(hidden))
         for k, residuals in self._normalised.items():
             out[k] = residuals
         return out if self._states.is_batch else np.asarray(out[0])
+
+    def _look_closely(self, places: IntArray) -> None:
+        """Find residuals of readings far more precise than what checks them."""
+        places = np.array([k for k in places.tolist() if k not in self._normalised], dtype=int)
+        states, problem = self._states, self._states.problem
+        if len(places) >= HARDLY_ANY:
+            some = states.q[places], states.qd[places], states.rows[places]
+            answers = problem.reduced.solve(*some, (), residuals=True)
+            assert answers.residuals is not None
+            for k in np.flatnonzero(answers.answered).tolist():
+                self._normalised[int(places[k])] = answers.residuals[k]
+            places = places[~answers.answered]
+        for k in places.tolist():
+            self._normalised[k] = self._residuals_of(k)
+
+    def _residuals_of(self, k: int) -> Array:
+        """Residuals of one state by the dense system."""
+        states, problem = self._states, self._states.problem
+        found = states.checks(k).residuals
+        return np.asarray(of_readings(problem.measured, found, states.at(k)[2][None])[0])
 
 
 # ---- answers about one state ---------------------------------------------------------------

@@ -1,102 +1,374 @@
 """Do the readings agree? Residuals in units of their own spread; which sensor disagrees.
 
-    lambda = C^-1 (y - b_Y - Y d)       multipliers of the readings, G their covariance
+    r = U a            misfit of the rows a of unit noise along what no unknown can explain
+    m_k = U n_k        how r moves when reading k is wrong by one
 
-With the stated noise lambda_k / sqrt(G_kk) is a unit normal number. Without the rows s of a
-sensor the chi-square falls by lambda_s^T G_ss^-1 lambda_s, exactly.
+A reading k that is wrong by f moves the misfit by f m_k, whether it is noisy (n_k is its own
+whitened row) or exact (n_k is what the unknowns that it fixes do to the noisy rows). So all
+statements are judged alike, and how precise a reading claims to be does not matter:
+
+    m_k . r / |m_k|    is a unit normal number if the noise is as stated; nothing checks a
+                       reading with m_k = 0
+    chi-square         falls by |Q_s^T r|^2 without sensor s, Q_s an orthonormal basis of its
+                       m_k, and by rank(Q_s) on average if the sensor is right
+
+Sensors are ranked by how improbable their fall is for its rank: one with many rows explains
+more of anything. What may be wrong with a sensor is all of it, or one component of those that
+are checked. What spans the same explains every disagreement equally; no data tells it apart
+(parity space: Gertler 1998; Lagrange multipliers: Silvey 1959).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import final
 
 import numpy as np
-from scipy.special import chdtrc
+from scipy.linalg import qr
+from scipy.special import chdtrc, gammaln
 
-from dynsys.types import Array, IntArray
-from problems.estimation.posterior import AbstractPosterior
+from dynsys.jit import Loop
+from dynsys.types import Array, ArrayLike, BoolArray, IntArray
 from problems.measured.measured_system import MeasuredSystem
+from problems.measured.reduced import DenseSolution, ReducedSystem, WhitenedRows, rank_of
 
-__all__ = ["UNCHECKED", "Suspect", "normalised_residuals", "suspects"]
+__all__ = [
+    "CHECKED",
+    "SIGNIFICANCE",
+    "Checks",
+    "Suspect",
+    "checks_at",
+    "log_tail",
+    "of_readings",
+    "statements",
+    "without_rounding",
+]
 
 SIGNIFICANCE = 0.01
 """Readings that would disagree this much in fewer than one of a hundred cases disagree."""
 
-UNCHECKED = 1e-9
-"""Part of a reading's information that the others must be able to check."""
+CHECKED = 1e-9
+"""Part of a move that no unknown explains, below which nothing checks the reading: rounding.
+The part is that of deviations: a sensor this much more precise than what checks it."""
+
+INDEPENDENT, ROUNDED = 1e-6, 1e-13
+"""Moves of a sensor are independent beyond this part, and beyond the rounding in them."""
+
+ALIKE = 1e-6
+"""Bases this close span the same."""
+
+ODDS = 1000.0
+"""A sensor so many times less likely to be the wrong one than the first is no suspect."""
 
 
 @final
 @dataclass(frozen=True)
 class Suspect:
-    """A sensor whose removal explains the disagreement.
+    """A sensor or statement whose removal explains a disagreement.
 
-    ``explains`` of the chi-square go with it, ``degrees_of_freedom`` with its rows; what is
-    left over would be as large by chance with probability ``p_value``.
+    Attributes
+    ----------
+    sensor : its name; ``prior(...)`` for something believed before any reading.
+    explains : part of the chi-square that goes with it.
+    degrees_of_freedom : what goes on average if it is right: directions that others check.
+    p_value : probability that what is left over would be as large by chance.
+    probability : that it is the wrong one, if one is and all are as likely to be.
+    tied : others that no data can tell from it: they would explain exactly as much.
+    component : its component (``sensor.component``) if that alone explains it best.
     """
 
     sensor: str
     explains: float
     degrees_of_freedom: int
     p_value: float
+    probability: float = 1.0
+    tied: tuple[str, ...] = ()
+    component: str = ""
 
     def __str__(self) -> str:
-        return (
-            f"sensor {self.sensor!r} disagrees with the others (chi-square {self.explains:.3g})"
-        )
+        or_else = "".join(f" or {name!r}" for name in self.tied)
+        what = f"{self.component or self.sensor!r}{or_else}"
+        return f"sensor {what} disagrees with the others (chi-square {self.explains:.3g})"
 
 
-def normalised_residuals(measured: MeasuredSystem, posterior: AbstractPosterior) -> Array:
-    """lambda_k / sqrt(G_kk) of every row of y: unit normal if the readings agree.
+def log_tail(dof: ArrayLike, chi_square: ArrayLike) -> Array:
+    """Logarithm of the probability of a larger chi-square, however far out.
 
-    Exact rows hold exactly: zero. NaN where nothing checks a reading: G_kk = 0.
+    Where the probability itself is too small to be a number: the continued fraction of the
+    incomplete gamma function, which converges there in a few terms.
     """
-    rows = np.arange(measured.layout.size)
-    out = np.full(len(rows), np.nan)
-    variance = measured.variance[rows]
-    noisy = np.flatnonzero(variance > 0)
-    out[variance == 0] = 0.0
-    if posterior.degrees_of_freedom > 0:
-        G = np.diag(posterior.residual_information(noisy))
-        checked = G * variance[noisy] > UNCHECKED
-        seen = noisy[checked]
-        out[seen] = posterior.multipliers[seen] / np.sqrt(G[checked])
-    return out
+    a, x = np.broadcast_arrays(0.5 * np.asarray(dof, float), 0.5 * np.asarray(chi_square))
+    tail = chdtrc(2.0 * np.maximum(a, 0.5), 2.0 * x)
+    far = np.maximum(x, 2.0 * a + 20.0)
+    fraction = np.zeros_like(far)
+    for k in range(30, 0, -1):
+        fraction = k * (a - k) / (far + 2 * k + 1 - a + fraction)
+    beyond = a * np.log(far) - far - gammaln(np.maximum(a, 0.5))
+    beyond = beyond - np.log(far + 1 - a + fraction)
+    with np.errstate(divide="ignore"):
+        found = np.where(tail > 1e-280, np.log(tail), beyond)
+    return np.asarray(np.where(a > 0, found, 0.0))
 
 
-def _checked_information(
-    measured: MeasuredSystem, posterior: AbstractPosterior, rows: IntArray
-) -> tuple[Array, int]:
-    """Pseudo-inverse of G (k, k) at noisy ``rows``, and its rank: what others can check."""
-    std = np.sqrt(measured.variance[rows])
-    values, axes = np.linalg.eigh(
-        posterior.residual_information(rows) * np.outer(std, std)  # in standard deviations
-    )
-    seen = values > UNCHECKED
-    scaled = std[:, None] * axes[:, seen]
-    return np.asarray(scaled / values[seen] @ scaled.T), int(seen.sum())
+# ---- what every sensor explains --------------------------------------------------------------
 
 
-def suspects(measured: MeasuredSystem, posterior: AbstractPosterior) -> list[Suspect]:
-    """Sensors without which the readings would agree, by how much each explains."""
-    total, dof = posterior.chi_square, posterior.degrees_of_freedom
-    if dof <= 0 or chdtrc(dof, total) >= SIGNIFICANCE:
-        return []
-    found = []
-    for name in measured.layout.names:
-        place = measured.layout.slice(name)
-        rows = np.arange(place.start, place.stop)
-        rows = rows[measured.variance[rows] > 0]
-        if not len(rows):
-            continue
-        inverse, rank = _checked_information(measured, posterior, rows)
-        if rank == 0:
-            continue
-        part = posterior.multipliers[rows]
-        explains = float(part @ inverse @ part)
-        left = dof - rank
-        p = float(chdtrc(left, max(total - explains, 0.0))) if left > 0 else 1.0
-        if p >= SIGNIFICANCE:
-            found.append(Suspect(name, explains, rank, p))
-    return sorted(found, key=lambda suspect: -suspect.explains)
+@Loop
+def explain_blocks(
+    moves: Array,
+    basis: Array,
+    terms: Array,
+    misfit: Array,
+    starts: IntArray,
+    fits: Array,
+    drop: Array,
+    rank: IntArray,
+) -> None:
+    """What is explained by the moves of every reading, and of every block of readings.
+
+    Parameters
+    ----------
+    moves : (N, m, f) how the misfit moves with reading k, in any unit; made unit vectors, zero
+        where nothing checks the reading.
+    basis : (N, m, f), written: the first ``rank`` rows of a block are its orthonormal basis,
+        the others zero.
+    terms : (N, m) size of what a move is made of, in its unit.
+    misfit : (N, f).
+    starts : (S + 1,) where blocks of readings begin, and the last ends.
+    fits : (N, m), written: m_k . r / |m_k|, NaN where nothing checks the reading.
+    drop, rank : (N, S), written.
+    """
+    n_states, m, f = moves.shape
+    rounding = np.zeros(m)
+    for n in range(n_states):
+        r = misfit[n]
+        for k in range(m):
+            x, size, along = moves[n, k], 0.0, 0.0
+            for i in range(f):
+                size += x[i] * x[i]
+                along += x[i] * r[i]
+            size = np.sqrt(size)
+            is_checked = size > CHECKED * terms[n, k]
+            fits[n, k] = along / size if is_checked else np.nan
+            rounding[k] = ROUNDED * terms[n, k] / size if is_checked else 0.0
+            for i in range(f):
+                x[i] = basis[n, k, i] = x[i] / size if is_checked else 0.0
+        for s in range(len(starts) - 1):
+            found, total = 0, 0.0
+            first, last = starts[s], starts[s + 1]
+            while first + found < last:
+                best, largest = -1, 0.0
+                for k in range(first + found, last):
+                    size = 0.0
+                    for i in range(f):
+                        size += basis[n, k, i] * basis[n, k, i]
+                    limit = max(INDEPENDENT, rounding[k])
+                    if size > limit * limit and size > largest:
+                        best, largest = k, size
+                if best < 0:
+                    break
+                here, product = first + found, 0.0
+                q = basis[n, here]
+                for i in range(f):
+                    kept = q[i]
+                    q[i] = basis[n, best, i] / np.sqrt(largest)
+                    if best != here:
+                        basis[n, best, i] = kept
+                    product += q[i] * r[i]
+                rounding[best] = rounding[here]
+                total += product * product
+                found += 1
+                for k in range(first + found, last):
+                    x = basis[n, k]
+                    for _ in range(2):
+                        product = 0.0
+                        for i in range(f):
+                            product += q[i] * x[i]
+                        for i in range(f):
+                            x[i] -= product * q[i]
+            for k in range(first + found, last):
+                for i in range(f):
+                    basis[n, k, i] = 0.0
+            drop[n, s], rank[n, s] = total, found
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Checks:
+    """What the readings of N states say of each other.
+
+    Attributes
+    ----------
+    names : (S,) sensors, then what is believed.
+    labels : (m,) readings, by sensor and component.
+    starts : (S + 1,) rows of every sensor.
+    moves : (N, m, f) unit vectors along which readings move the misfit; zero if unchecked.
+    basis : (N, m, f) orthonormal bases of what a sensor's readings explain, zeros behind.
+    drop, rank : (N, S) chi-square that goes with a sensor, and on average if it is right.
+    residuals : (N, m) normalised: unit normal numbers if the noise is as stated; NaN where
+        nothing checks a reading.
+    chi_square, degrees_of_freedom : (N,) of all.
+    """
+
+    names: tuple[str, ...]
+    labels: tuple[str, ...]
+    starts: IntArray
+    moves: Array
+    basis: Array
+    drop: Array
+    rank: IntArray
+    residuals: Array
+    chi_square: Array
+    degrees_of_freedom: IntArray
+
+    @staticmethod
+    def of(
+        measured: MeasuredSystem, moves: Array, terms: Array, misfit: Array, dof: IntArray
+    ) -> Checks:
+        """Judge states by misfit (N, f) and its moves (N, m, f), made of so large terms."""
+        names, labels, starts = statements(measured)
+        n, m, _ = moves.shape
+        fits, drop, basis = np.empty((n, m)), np.empty((n, len(names))), np.empty_like(moves)
+        rank = np.empty((n, len(names)), dtype=np.int64)
+        explain_blocks(moves, basis, terms, misfit, starts, fits, drop, rank)
+        chi_square = np.einsum("ni,ni->n", misfit, misfit)
+        return Checks(names, labels, starts, moves, basis, drop, rank, fits, chi_square, dof)
+
+    @cached_property
+    def _components(self) -> tuple[Array, Array]:
+        """What the best component alone of a sensor explains (N, S), and log of its choices."""
+        squares = np.nan_to_num(self.residuals) ** 2
+        checked = np.isfinite(self.residuals)
+        if not squares.size:
+            return np.zeros(self.drop.shape), np.zeros(self.drop.shape)
+        first = self.starts[:-1]
+        counts = np.add.reduceat(checked.astype(np.intp), first, axis=1)
+        return np.maximum.reduceat(squares, first, axis=1), np.log(np.maximum(counts, 1))
+
+    @cached_property
+    def _log_p_of_components(self) -> Array:
+        """Logarithm (N, S) of the probability that a component of a right sensor does."""
+        squares, choices = self._components
+        return np.where(self.rank > 1, np.minimum(log_tail(1, squares) + choices, 0.0), 0.0)
+
+    @cached_property
+    def log_p(self) -> Array:
+        """Logarithm (N, S) of the probability that a right sensor explains as much."""
+        return np.minimum(log_tail(self.rank, self.drop), self._log_p_of_components)
+
+    @cached_property
+    def disagree(self) -> BoolArray:
+        """States (N,) whose readings disagree more than noise explains."""
+        p = chdtrc(np.maximum(self.degrees_of_freedom, 1), self.chi_square)
+        return np.asarray((self.degrees_of_freedom > 0) & (p < SIGNIFICANCE))
+
+    @cached_property
+    def probability(self) -> Array:
+        """Probability (N, S) that a sensor is the wrong one; zero where readings agree."""
+        weight = np.exp(self.log_p.min(axis=1, keepdims=True) - self.log_p)
+        weight = np.where((self.rank > 0) & self.disagree[:, None], weight, 0.0)
+        total = weight.sum(axis=1, keepdims=True)
+        return np.asarray(weight / np.where(total > 0, total, 1.0))
+
+    def suspects(self, n: int) -> list[Suspect]:
+        """Sensors that may be the wrong one at a state, the likeliest first."""
+        p, found = self.probability[n], []
+        total, dof = float(self.chi_square[n]), int(self.degrees_of_freedom[n])
+        for s in np.argsort(-p, kind="stable").tolist():
+            if not p[s] > p.max() / ODDS:
+                break
+            rank, drop = int(self.rank[n, s]), float(self.drop[n, s])
+            left = dof - rank
+            p_left = float(chdtrc(left, max(total - drop, 0.0))) if left > 0 else 1.0
+            row = self._component(n, s)
+            tied = tuple(self.names[o] for o in self._tied(n, s, row))
+            label = "" if row is None else self.labels[row]
+            found.append(Suspect(self.names[s], drop, rank, p_left, float(p[s]), tied, label))
+        return found
+
+    def _component(self, n: int, s: int) -> int | None:
+        """Reading that alone explains best what may be wrong with a sensor, None if all do."""
+        if self._log_p_of_components[n, s] > self.log_p[n, s] or self.rank[n, s] < 2:
+            return None
+        start, stop = self.starts[s : s + 2]
+        return int(start + np.nanargmax(np.abs(self.residuals[n, start:stop])))
+
+    def _tied(self, n: int, s: int, row: int | None) -> list[int]:
+        """Other sensors that explain all that sensor s does, or its component, the same way."""
+        own = self._basis(n, s) if row is None else self.moves[n, row : row + 1]
+        rank = len(own)
+        if rank == 1:  # readings that move the misfit along the same line
+            along = np.abs(self.moves[n] @ own[0]) > 1.0 - ALIKE
+            found = np.searchsorted(self.starts, np.flatnonzero(along), side="right") - 1
+        else:
+            near = np.abs(self.drop[n] - self.drop[n, s]) <= ALIKE * (self.chi_square[n] + 1.0)
+            some = np.flatnonzero(near & (self.rank[n] == rank))
+            shared = [np.sum((self._basis(n, o) @ own.T) ** 2) for o in some.tolist()]
+            found = some[np.array(shared) > rank - ALIKE]
+        return [o for o in np.unique(found).tolist() if o != s]
+
+    def _basis(self, n: int, s: int) -> Array:
+        return self.basis[n, self.starts[s] : self.starts[s] + self.rank[n, s]]
+
+
+def of_readings(measured: MeasuredSystem, residuals: Array, rows: Array) -> Array:
+    """Residuals (N, size) of the readings among those of all ``rows`` (N, m).
+
+    Exact readings hold exactly: zero. Missing ones have none: NaN.
+    """
+    out = np.where(measured.variance > 0, residuals, 0.0)
+    return np.where(np.isnan(rows), np.nan, out)[:, : measured.layout.size]
+
+
+def statements(
+    measured: MeasuredSystem,
+) -> tuple[tuple[str, ...], tuple[str, ...], IntArray]:
+    """All that may be wrong, sensors and beliefs; labels of their rows; where these begin."""
+    layout, believed = measured.layout, measured.prior_rows.equations
+    names = (*layout.names, *(block.name for block in believed))
+    sizes = [layout.slice(name) for name in layout.names]
+    counts = [*(x.stop - x.start for x in sizes), *(block.size for block in believed)]
+    labels = (*layout.labels, *(block.name for block in believed for _ in range(block.size)))
+    return names, labels, np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
+
+
+# ---- one state -------------------------------------------------------------------------------
+
+
+def checks_at(
+    measured: MeasuredSystem,
+    reduced: ReducedSystem,
+    whitened: WhitenedRows,
+    solution: DenseSolution,
+) -> Checks:
+    """What the readings of one solved state say of each other; dense, any rank."""
+    exact, noisy = whitened.exact.toarray(), whitened.noisy.toarray()
+    deviation = np.sqrt(measured.variance)
+    unit = np.where(deviation > 0, deviation, 1.0)
+    w, explained = solution.explained.shape
+    U = qr(solution.explained)[0][:, explained:].T if explained else np.eye(w)
+    A = np.asarray(noisy @ reduced.B)
+    z = _held(np.asarray(exact @ reduced.B), exact * unit)
+    z = without_rounding(z, solution.rank.scale[:, None], 0)
+    moves = U @ (noisy * unit) - (U @ A) @ z
+    terms = np.linalg.norm(np.abs(noisy * unit) + np.abs(A) @ np.abs(z), axis=0)
+    misfit, dof = U @ solution.residual, np.array([w - explained])
+    moves = np.ascontiguousarray(moves.T)
+    return Checks.of(measured, moves[None], terms[None], misfit[None], dof)
+
+
+def without_rounding(z: Array, scale: Array, axis: int) -> Array:
+    """Directions z with entries that are rounding, in natural units, made zero."""
+    parts = np.abs(z) / scale
+    return np.where(parts > ROUNDED * parts.max(axis=axis, keepdims=True, initial=0.0), z, 0.0)
+
+
+def _held(constraints: Array, wrong: Array) -> Array:
+    """By how much z (n, m) moves when exact rows are wrong by (e, m); together if repeated."""
+    sizes = np.linalg.norm(constraints, axis=1)
+    weight = 1.0 / np.where(sizes > 0, sizes, 1.0)[:, None]
+    seen = rank_of(constraints).seen
+    if not seen.shape[1]:
+        return np.zeros((constraints.shape[1], wrong.shape[1]))
+    return np.asarray(seen @ np.linalg.lstsq(weight * (constraints @ seen), weight * wrong)[0])

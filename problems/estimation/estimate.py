@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, final
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, cast, final
 
 import numpy as np
 from scipy.special import chdtrc
@@ -16,7 +16,13 @@ from scipy.special import chdtrc
 from dynsys.errors import DynsysError, LayoutError, ModelError, StateError, nearest_name
 from dynsys.model.tree import KinematicTree
 from dynsys.types import Array, ArrayLike, IntArray
-from problems.estimation.consistency import Suspect, normalised_residuals, suspects
+from problems.estimation.consistency import (
+    SIGNIFICANCE,
+    Checks,
+    Suspect,
+    of_readings,
+    statements,
+)
 from problems.estimation.posterior import AbstractPosterior
 from problems.estimation.trust import EstimateTrust, judge_estimate, stacked_estimates
 from problems.measured.measured_system import QUANTITIES, Quantity, at_frame
@@ -37,6 +43,9 @@ __all__ = [
 ]
 
 Uncertainty: TypeAlias = Literal["all"] | Quantity | Sequence[Quantity] | None
+Found = TypeVar("Found")
+MANY = 64
+"""States from which on it pays to compile code that judges them."""
 Of: TypeAlias = Callable[[AbstractPosterior, Array, IntArray], Array]
 """Values (rows,) of ``matrix @ d[columns]``, or of something about it."""
 
@@ -299,14 +308,37 @@ class MeasuredStates:
 
     def __call__(self, k: int) -> AbstractPosterior:
         """All that the readings of state k say."""
+        return self._named(k, self.problem.posterior)
+
+    def checks(self, k: int) -> Checks:
+        """What the readings of state k say of each other."""
+        return self._named(k, self.problem.checks)
+
+    def _named(self, k: int, of: Callable[[Array, Array, Array], Found]) -> Found:
+        """Ask about state k; errors name it."""
         q, qd, rows = self.at(k)
         robot = self.problem.robot
         try:
-            return self.problem.posterior(robot.check_q(q), robot.check_v(qd, "qd"), rows)
+            return of(robot.check_q(q), robot.check_v(qd, "qd"), rows)
         except DynsysError as error:
             if not self.is_batch:
                 raise
             raise type(error)(f"state {k}: {error}") from None
+
+    def judged(self, places: IntArray, judge: Callable[[IntArray, Checks], None]) -> None:
+        """Tell of all ``places`` what their readings say of each other, a few at a time."""
+        if len(places) >= MANY:
+            rows = self.rows[places]
+            answers = self.problem.reduced.solve(
+                self.q[places],
+                self.qd[places],
+                rows,
+                (),
+                judge=lambda some, checks: judge(places[some], checks),
+            )
+            places = places[~answers.answered]
+        for k in places.tolist():
+            judge(np.array([k]), self.checks(k))
 
 
 # ---- the estimate --------------------------------------------------------------------------
@@ -326,7 +358,9 @@ class Estimate(AbstractQuantities):
         sensor name; NaN where a reading is missing or no other reading checks it.
     chi_square, degrees_of_freedom, p_value : how well the readings agree: a small p-value (one
         in a hundred) says that they do not, or that the noise is larger than stated.
-    suspects : the sensors whose removal would explain a disagreement, worst first.
+    suspects : sensors and statements that may be the wrong one where the readings disagree, the
+        likeliest first; those that no data can tell from it named with each.
+    suspicion : probability of each to be the wrong one, by name.
     method : ``llvm``, ``superlu``, ``cholmod`` or ``dense``: the way that found the answer; of
         each state where they differ.
     values : torque, qdd ... by quantity.
@@ -549,10 +583,11 @@ class Estimate(AbstractQuantities):
         if self._residuals is None and self._answers is not None:
             self._residuals = self._answers.residuals()
         if self._residuals is None:
-            size = self.problem.layout.size
-            self._residuals = self.each(
-                lambda p: normalised_residuals(self.problem.measured, p), size
-            )
+            states, size = self._states(), self.problem.layout.size
+            found = [states.checks(k).residuals[0] for k in range(len(states))]
+            every = np.reshape(found, (len(states), -1)) if found else np.zeros((0, size))
+            self._residuals = of_readings(self.problem.measured, every, states.rows)
+            self._residuals = self._residuals if self.shape else self._residuals[0]
         layout, residuals = self.problem.layout, self._residuals
         return {name: residuals[..., layout.slice(name)] for name in layout.names}
 
@@ -566,11 +601,38 @@ class Estimate(AbstractQuantities):
 
     @property
     def suspects(self) -> list[Suspect] | list[list[Suspect]]:
-        """Sensors whose removal explains the disagreement, worst first; a list per state."""
-        measured = self.problem.measured
-        if not self.shape:
-            return suspects(measured, self._posterior(0))
-        return [suspects(measured, self._posterior(k)) for k in range(self.shape[0])]
+        """Sensors that may be the wrong one, the likeliest first; a list per state.
+
+        Empty where the readings agree: p-value of 0.01 or more.
+        """
+        found: list[list[Suspect]] = [[] for _ in range(len(self._states()))]
+
+        def judge(places: IntArray, checks: Checks) -> None:
+            for n, k in enumerate(places.tolist()):
+                found[k] = checks.suspects(n)
+
+        self._states().judged(self._disagreeing(), judge)
+        return found if self.shape else found[0]
+
+    @property
+    def suspicion(self) -> dict[str, Array]:
+        """Probability that a sensor is the wrong one, by name; (N,) of a batch.
+
+        If one is wrong, and all are as likely to be. Zero where the readings agree.
+        """
+        names = statements(self.problem.measured)[0]
+        found = np.zeros((len(self._states()), len(names)))
+
+        def judge(places: IntArray, checks: Checks) -> None:
+            found[places] = checks.probability
+
+        self._states().judged(self._disagreeing(), judge)
+        return {
+            name: found[:, s] if self.shape else found[0, s] for s, name in enumerate(names)
+        }
+
+    def _disagreeing(self) -> IntArray:
+        return np.flatnonzero(np.atleast_1d(self.p_value) < SIGNIFICANCE)
 
     def __repr__(self) -> str:
         what = f"{self.shape[0]} states" if self.shape else "one state"

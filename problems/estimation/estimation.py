@@ -22,8 +22,9 @@ from dynsys.model.tree import KinematicTree
 from dynsys.plan.plan import Plan
 from dynsys.plan.search.search import Search
 from dynsys.recursive.inputs import state_rows
+from dynsys.system.equations import Kinematics
 from dynsys.system.linear_system import LinearSystem
-from dynsys.types import Array, ArrayLike
+from dynsys.types import Array, ArrayLike, BoolArray
 from problems.estimation.compiled import (
     COMPILED_FROM,
     CompiledAnswers,
@@ -37,6 +38,7 @@ from problems.estimation.compiled import (
     plan_estimation,
     said_by_the_verdict,
 )
+from problems.estimation.consistency import Checks, checks_at
 from problems.estimation.estimate import Estimate, MeasuredStates, Uncertainty, quantities_of
 from problems.estimation.factors import has_cholmod
 from problems.estimation.posterior import AbstractPosterior, PosteriorSolver
@@ -327,6 +329,21 @@ class Estimation(AbstractProblem):
         ``rows`` are the readings and prior means as ``measured.pack`` returns them.
         """
         return self._reference.at(q, qd, rows)
+
+    def checks(self, q: Array, qd: Array, rows: Array) -> Checks:
+        """What one state's readings say of each other; ``rows`` as for :meth:`posterior`."""
+        found = self._reference.dense(q, qd, rows)
+        return checks_at(self.measured, found.reduced, found.whitened, found.solution)
+
+    @cached_property
+    def is_checked(self) -> BoolArray:
+        """Tell which readings (size,) others check at a random state."""
+        measured, robot = self.measured, self.robot
+        at = Kinematics.at(robot, robot.random_configuration(0), np.zeros(robot.nv))
+        reduced = measured.reduced(at)
+        whitened = measured.whitened(np.ones(len(reduced.c), dtype=bool))
+        checks = checks_at(measured, reduced, whitened, reduced.solve(whitened))
+        return np.isfinite(checks.residuals[0, : self.layout.size])
 
     def settle(self, states: int) -> None:
         """Prepare the general path for at most so many states, all of them solved alike.

@@ -230,7 +230,7 @@ class PosteriorSolver:
             else:
                 found = self._saddle(laws, (Y, y - b_y), present)
         if found is None or not np.isfinite(found.d).all():
-            found = self._dense(Kinematics.at(measured.robot, q, qd), y, present)
+            return self.dense(q, qd, rows)
         check_finite(found.d)
         return found
 
@@ -318,11 +318,11 @@ class PosteriorSolver:
 
     # ---- the reduced system --------------------------------------------------------------
 
-    def _dense(self, kinematics: Kinematics, y: Array, present: BoolArray) -> DensePosterior:
-        reduced, whitened = (
-            self.measured.reduced(kinematics, y),
-            self.measured.whitened(present),
-        )
+    def dense(self, q: Array, qd: Array, rows: Array) -> DensePosterior:
+        """All that one state's readings say, by orthogonal factors of any rank."""
+        kinematics, present = Kinematics.at(self.measured.robot, q, qd), ~np.isnan(rows)
+        reduced = self.measured.reduced(kinematics, np.where(present, rows, 0.0))
+        whitened = self.measured.whitened(present)
         solution = reduced.solve(whitened)
         wrong = np.flatnonzero(solution.violation > CONTRADICTION)
         if len(wrong):
@@ -333,4 +333,6 @@ class PosteriorSolver:
                 f" other or the laws at this state: {listed}; correct them, or give the sensors"
                 " a std"
             )
-        return DensePosterior(solution, reduced, whitened)
+        found = DensePosterior(solution, reduced, whitened)
+        check_finite(found.d)
+        return found

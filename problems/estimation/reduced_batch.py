@@ -12,7 +12,7 @@ a truth value is not beyond doubt, that one is asked instead.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -33,10 +33,10 @@ from problems.estimation.any_rank import (
     clear_rounding,
     solve_rows,
 )
-from problems.estimation.consistency import UNCHECKED
+from problems.estimation.consistency import CHECKED, Checks, of_readings, without_rounding
 from problems.estimation.response import ROWS, ResponseKernels
 from problems.measured.measured_system import MeasuredSystem, Quantity
-from problems.measured.reduced import OPEN, ROUNDING, noise_axes
+from problems.measured.reduced import OPEN, RANK_TOLERANCE, ROUNDING, noise_axes
 
 __all__ = ["ReducedAnswers", "ReducedBatch"]
 
@@ -49,10 +49,14 @@ SETS = 16
 """Sets of statements that hold in a batch, each with unknowns of its own; more share them."""
 MARGIN = 100.0
 """A quantity that moves by so much more, or less, than what makes it open is beyond doubt."""
+ALONE = 1e-6
+"""Part of a change that exact rows may resist, so that it is rounding."""
 
 
 Moved: TypeAlias = tuple[str, int, Array]
 """Quantity, body, and the matrix (6, 6) that moves it to a frame of the body."""
+Judge: TypeAlias = Callable[[IntArray, Checks], None]
+"""Told the numbers of some states, and what their readings say of each other."""
 
 
 @final
@@ -95,10 +99,12 @@ class ReducedBatch:
         *,
         residuals: bool = False,
         moved: Mapping[str, Moved] = MappingProxyType({}),
+        judge: Judge | None = None,
     ) -> ReducedAnswers:
         """Answers at states q (N, nq), qd (N, nv) with readings (N, m), NaN where missing.
 
-        ``moved`` are frames where deviations are wanted too, of quantities with deviations.
+        ``moved`` are frames where deviations are wanted too, of quantities with deviations;
+        ``judge`` is told of all states that are answered, a few at a time.
         """
         n, size = len(q), self.measured.layout.size
         names = (*quantities, *(f"std_{name}" for name in deviations))
@@ -118,7 +124,7 @@ class ReducedBatch:
             step = max(DIRECTIONS // max(len(kept), 1), 1)
             for start in range(0, len(some), step):
                 block = some[start : start + step]
-                group.solve(found, block, (q[block], qd[block], rows[block]))
+                group.solve(found, block, (q[block], qd[block], rows[block]), judge)
         return found
 
     def _columns(self, name: str) -> IntArray:
@@ -201,14 +207,14 @@ class ReducedBatch:
         return ResponseKernels(self.measured, kept, live)
 
     @cached_property
-    def _any(self) -> ResponseKernels:
+    def any_kernels(self) -> ResponseKernels:
         """Kernels for states where some do not."""
         rows = np.arange(self.measured.covariance.shape[0])
         return ResponseKernels(self.measured, np.arange(self.measured.needed), rows)
 
     def kernels(self, holds: BoolArray) -> ResponseKernels:
         """Kernels that have all the columns of z that are left where these statements hold."""
-        return self._usual if holds.all() else self._any
+        return self._usual if holds.all() else self.any_kernels
 
 
 @final
@@ -241,7 +247,11 @@ class _Group:
         return whole
 
     def solve(
-        self, found: ReducedAnswers, where: IntArray, states: tuple[Array, Array, Array]
+        self,
+        found: ReducedAnswers,
+        where: IntArray,
+        states: tuple[Array, Array, Array],
+        judge: Judge | None,
     ) -> None:
         """Answer a few states and put the answers in their places."""
         q, qd, given = states
@@ -257,9 +267,8 @@ class _Group:
         z, scale = np.empty((n, p)), np.empty((n, p))
         basis, counts = np.empty((n, p, p)), np.empty((n, 4), dtype=np.int64)
         chi_square = np.empty(n)
-        explains = found.residuals is not None
-        residual = np.zeros((n if explains else 0, m))
-        explained = np.zeros((n if explains else 0, p, m))
+        explains = n if found.residuals is not None or judge is not None else 0
+        misfit, unexplained = np.zeros((explains, m)), np.zeros((explains, m, m))
         solve_rows(
             columns,
             right,
@@ -270,22 +279,65 @@ class _Group:
             basis,
             counts,
             chi_square,
-            residual,
-            explained,
+            misfit,
+            unexplained,
         )
+        last = int(counts[:, 3].max(initial=0))
+        misfit = misfit[:, :last]
+        whitened.solved(columns, scale, unexplained[:, :last])
         fine = counts[:, 0] == CERTAIN
         for numbers in bias.values():
             fine &= np.isfinite(numbers).all(axis=1)
         sure = np.flatnonzero(fine)
         found.chi_square[where], found.degrees_of_freedom[where] = chi_square, counts[:, 3]
         if found.residuals is not None:
-            normalised = whitened.normalised(residual, explained, counts[:, 3])
-            found.residuals[where[sure]] = normalised[sure]
+            moves, terms = whitened.moves()
+            size, along = np.linalg.norm(moves, axis=2), np.einsum("nki,ni->nk", moves, misfit)
+            whole = np.full(given.shape, np.nan)
+            is_checked = size > CHECKED * terms
+            whole[:, self._live] = np.where(
+                is_checked, along / np.where(is_checked, size, 1.0), np.nan
+            )
+            found.residuals[where[sure]] = of_readings(self._batch.measured, whole, given)[sure]
         self._fill_values(found, where, values, bias, (q, qd, z), sure)
         self._fill_deviations(found, where, (q, qd, basis), counts, sure)
         doubtful = self._open(found, where, (q, qd, basis), counts, scale, sure)
         fine[doubtful] = False
+        if judge is not None:
+            moves, terms, alone = self._moves_of_all((q, qd), whitened, present)
+            sure = np.flatnonzero(fine & alone)
+            some = moves[sure], terms[sure], misfit[sure]
+            judge(where[sure], Checks.of(self._batch.measured, *some, counts[sure, 3]))
+            fine &= alone
         found.answered[where] = fine
+
+    def _moves_of_all(
+        self, states: tuple[Array, Array], whitened: _Whitened, present: BoolArray
+    ) -> tuple[Array, Array, BoolArray]:
+        """How the misfit moves (N, readings, f) with every reading, and terms (N, readings).
+
+        True for states where every statement can be wrong alone: no exact row repeats it.
+        """
+        (q, qd), batch, n = states, self._batch, len(present)
+        of_live, terms_of_live = whitened.moves()
+        size = batch.measured.covariance.shape[0]
+        moves, terms = np.zeros((n, size, of_live.shape[2])), np.zeros((n, size))
+        moves[:, self._live], terms[:, self._live] = of_live, terms_of_live
+        rows, zeros = batch._statements
+        stated = np.isin(zeros, self._zeros)
+        rows, zeros = rows[stated], zeros[stated]
+        if not len(rows):
+            return moves, terms, np.ones(n, dtype=bool)
+        along = np.tile(np.eye(batch.measured.needed)[zeros], (n, 1))
+        repeated = np.repeat(q, len(zeros), axis=0), np.repeat(qd, len(zeros), axis=0)
+        (seen,) = batch.any_kernels.linear((ROWS,)).batch(*repeated, along)[0]
+        columns = np.ascontiguousarray(seen.reshape(n, len(zeros), -1)[:, :, self._live])
+        clear_rounding(columns, self._size, ROUNDING)
+        moves[:, rows], terms[:, rows], alone = whitened.moves_along(columns, present)
+        unit = batch._sampled[0][0, rows, zeros]
+        moves[:, rows] /= unit[:, None]
+        terms[:, rows] /= np.abs(unit)
+        return moves, terms, alone
 
     def _rows(self, q: Array, qd: Array, values: list[str]) -> tuple[dict[str, Array], Array]:
         """Biases by name, and the columns (N, p, m) of B."""
@@ -436,15 +488,15 @@ class _Whitened:
     """
 
     def __init__(self, group: _Group, columns: Array, right: Array, present: BoolArray) -> None:
-        self._batch = group._batch
-        self._live, self._weight = group._live, group._weight
+        self._batch, self._group = group._batch, group
+        self._live = group._live
         n = len(columns)
         columns *= group._weight
         right *= group._weight
         kinds = np.where(group._exact, EXACT, NOISY)
         self.kinds = np.where(present, kinds, ABSENT).astype(np.int64)
         self.size = np.broadcast_to(group._size, (n, len(self._live))).copy()
-        self._combined: list[tuple[IntArray, IntArray, IntArray, Array]] = []
+        self._combined: list[tuple[IntArray, IntArray, Array]] = []
         for number, rows in group._correlated:
             first, which = _distinct(present[:, rows])
             for k, state in enumerate(first.tolist()):
@@ -483,23 +535,64 @@ class _Whitened:
             cleared = columns[at]
             cleared[np.abs(cleared) <= ROUNDING * sizes[len(noisy) :]] = 0.0
             columns[at] = cleared
-        self._combined.append((states, some, some[: len(noisy)], noisy))
+        self._combined.append((states, some, combination))
 
-    def normalised(self, residual: Array, explained: Array, dof: IntArray) -> Array:
-        """lambda_k / sqrt(G_kk) of all readings, as :func:`normalised_residuals` says."""
-        multiplier = residual * self._weight
-        seen = 1.0 - np.einsum("ndi,ndi->ni", explained, explained)
-        information = np.where(self.kinds == NOISY, seen * self._weight**2, 0.0)
-        for states, rows, slots, noisy in self._combined:
-            some = states[:, None], rows
-            multiplier[some] = residual[states[:, None], slots] @ noisy
-            moved = explained[states][:, :, slots] @ noisy
-            information[some] = (noisy**2).sum(axis=0) - (moved**2).sum(axis=1)
-        variance, size = self._batch.measured.variance, self._batch.measured.layout.size
-        checked = information * variance[self._live] > UNCHECKED
-        checked &= (dof > 0)[:, None]
-        whole = np.full((len(residual), len(variance)), np.nan)
-        at = np.nonzero(checked)
-        whole[at[0], self._live[at[1]]] = multiplier[at] / np.sqrt(information[at])
-        whole[:, variance == 0] = 0.0
-        return whole[:, :size]
+    # ---- how the misfit moves with the readings ----------------------------------------------
+
+    def solved(self, columns: Array, scale: Array, unexplained: Array) -> None:
+        """Take the rows (N, p, m), units of unknowns (N, p), basis (N, f, m) of misfits."""
+        self._columns, self._scale, self._unexplained = columns, scale, unexplained
+
+    @cached_property
+    def _held(self) -> tuple[IntArray, Array, Array, Array]:
+        """Exact rows E among all, X that undoes E, and how misfit (N, f, e) and terms move."""
+        exact = np.flatnonzero((self.kinds == EXACT).any(axis=0))
+        is_exact = self.kinds[:, exact] == EXACT
+        E = np.where(is_exact[:, :, None], self._columns[:, :, exact].transpose(0, 2, 1), 0.0)
+        sizes = np.linalg.norm(E, axis=2)
+        weight = 1.0 / np.where(sizes > 0, sizes, 1.0)
+        X = np.linalg.pinv(E * weight[:, :, None] * self._scale[:, None], rcond=RANK_TOLERANCE)
+        X = X * weight[:, None] * self._scale[:, :, None]
+        X = without_rounding(X, self._scale[:, :, None], 1)
+        A = np.where((self.kinds == NOISY)[:, :, None], self._columns.transpose(0, 2, 1), 0.0)
+        moved = np.abs(A) @ np.abs(X)
+        return exact, X, self._unexplained @ (A @ X), np.linalg.norm(moved, axis=1)
+
+    def moves(self) -> tuple[Array, Array]:
+        """How the misfit moves (N, m, f) with readings wrong by a deviation; terms (N, m)."""
+        is_noisy = self.kinds == NOISY
+        moves = np.where(is_noisy[:, :, None], self._unexplained.transpose(0, 2, 1), 0.0)
+        terms = is_noisy.astype(np.float64)
+        exact, _, moved, moved_terms = self._held
+        if len(exact):
+            moves[:, exact] -= moved.transpose(0, 2, 1)
+            terms[:, exact] += moved_terms
+        deviation = np.sqrt(self._batch.measured.variance[self._live])
+        for states, rows, combination in self._combined:
+            unit = np.where(deviation[rows] > 0, deviation[rows], 1.0)
+            at = states[:, None], rows
+            moves[at] = (combination * unit).T @ moves[at]
+            terms[at] = terms[at] @ np.abs(combination * unit)
+        return moves, terms
+
+    def moves_along(self, columns: Array, present: BoolArray) -> tuple[Array, Array, BoolArray]:
+        """How the misfit moves (N, k, f) back along columns (N, k, m) of further unknowns.
+
+        Their terms (N, k), and whether exact rows let all of them move.
+        """
+        twin = _Whitened(self._group, columns, np.zeros(present.shape), present)
+        assert np.array_equal(twin.kinds, self.kinds)
+        noisy = np.where((self.kinds == NOISY)[:, None], columns, 0.0)
+        moves = -(noisy @ self._unexplained.transpose(0, 2, 1))
+        terms = np.linalg.norm(noisy, axis=2)
+        exact, X, moved, moved_terms = self._held
+        alone = np.ones(len(columns), dtype=bool)
+        if len(exact):
+            is_exact = (self.kinds[:, exact] == EXACT)[:, None]
+            hit = np.where(is_exact, columns[:, :, exact], 0.0)
+            moves += hit @ moved.transpose(0, 2, 1)
+            terms += np.einsum("nke,ne->nk", np.abs(hit), moved_terms)
+            E = np.where(is_exact, self._columns[:, :, exact], 0.0)
+            missed = np.linalg.norm(hit - hit @ (X.transpose(0, 2, 1) @ E), axis=2)
+            alone = (missed <= ALONE * np.linalg.norm(hit, axis=2)).all(axis=1)
+        return moves, terms, alone

@@ -34,7 +34,7 @@ class Answer:
     dof: int
     chi_square: float
     residual: Array
-    explained: Array
+    unexplained: Array
 
 
 def by_loops(B: Array, c: Array, std: Array, present: BoolArray) -> Answer:
@@ -45,10 +45,10 @@ def by_loops(B: Array, c: Array, std: Array, present: BoolArray) -> Answer:
     columns = np.ascontiguousarray((B * weight[:, None]).T)[None]
     z, scale, basis = np.empty((1, p)), np.empty((1, p)), np.empty((1, p, p))
     counts, chi = np.empty((1, 4), dtype=np.int64), np.empty(1)
-    residual, explained = np.zeros((1, m)), np.zeros((1, p, m))
+    misfit, unexplained = np.zeros((1, m)), np.zeros((1, m, m))
     right, size = (np.where(present, c, 0.0) * weight)[None], np.ones((1, m))
     solve_rows(
-        columns, right, kinds[None], size, z, scale, basis, counts, chi, residual, explained
+        columns, right, kinds[None], size, z, scale, basis, counts, chi, misfit, unexplained
     )
     status, free, nullity, dof = counts[0].tolist()
     return Answer(
@@ -58,8 +58,8 @@ def by_loops(B: Array, c: Array, std: Array, present: BoolArray) -> Answer:
         basis[0, free : free + nullity].T,
         dof,
         float(chi[0]),
-        residual[0],
-        explained[0, :free],
+        misfit[0] @ unexplained[0],
+        unexplained[0, :dof],
     )
 
 
@@ -124,8 +124,9 @@ def test_loops_agree_with_singular_values(r: Rows) -> None:
     assert fast.chi_square == pytest.approx(expected, rel=1e-6, abs=1e-9 * (1 + fast.dof))
     noisy = r.present & (r.std > 0)
     np.testing.assert_allclose(fast.residual[noisy], slow.residual, atol=1e-6)
-    projector = fast.explained[:, noisy].T @ fast.explained[:, noisy]
-    np.testing.assert_allclose(projector, slow.explained @ slow.explained.T, atol=1e-7)
+    projector = fast.unexplained[:, noisy].T @ fast.unexplained[:, noisy]
+    rest = np.eye(int(noisy.sum())) - slow.explained @ slow.explained.T
+    np.testing.assert_allclose(projector, rest, atol=1e-7)
 
 
 @given(seeds)

@@ -12,7 +12,7 @@ import sensors
 from dynsys.errors import ContradictionError, StateError
 from dynsys.types import Array
 from problems import Estimation, Prior
-from problems.estimation.consistency import normalised_residuals
+from problems.estimation.consistency import of_readings
 from problems.estimation.estimate import deviations, values
 from problems.estimation.reduced_batch import ReducedAnswers
 from problems.measured.measured_system import QUANTITIES
@@ -53,7 +53,9 @@ def assert_answers(
                     found.arrays[name][k], np.concatenate(expected), rtol=0, atol=1e-8 * scale
                 )
         if found.residuals is not None:
-            expected = normalised_residuals(problem.measured, posterior)
+            state = [x[k] for x in states]
+            residuals = dense.checks(*state).residuals
+            (expected,) = of_readings(problem.measured, residuals, state[2][None])
             np.testing.assert_allclose(found.residuals[k], expected, rtol=1e-5, atol=1e-5)
 
 
