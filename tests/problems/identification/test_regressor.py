@@ -1,0 +1,150 @@
+"""Regressors beside Pinocchio's, beside the laws themselves, and their kernels."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+import dynsys
+import sensors
+from dynsys.errors import LayoutError, ModelError
+from dynsys.interop import PinocchioMap, from_pinocchio
+from dynsys.model.joints import Free
+from dynsys.model.parameters import BODY_PARAMETERS
+from dynsys.model.tree import KinematicTree
+from experiments.example_robots import ROBOTS, pinocchio_model_of, robot_path
+from problems.identification import regressor as module
+from problems.identification.identification import Identification
+from sensors import Layout
+from tests.problems.identification.identification_cases import (
+    changed,
+    mixed_layout,
+    random_states,
+    readings,
+    torque_layout,
+)
+
+pin = pytest.importorskip("pinocchio")
+
+THEIR_ORDER = [0, 1, 2, 3, 4, 5, 7, 6, 8, 9]
+"""Ixx Ixy Iyy Ixz Iyz Izz of Pinocchio in our order Ixx Ixy Ixz Iyy Iyz Izz."""
+SMALL = [r for r in ROBOTS if not r[0].startswith(("talos", "icub", "pr2", "baxter", "tiago"))]
+
+
+@pytest.mark.parametrize(("path", "floating"), SMALL)
+def test_joint_torques_beside_pinocchio(path: str, floating: bool) -> None:
+    model = pinocchio_model_of(robot_path(path), floating)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        robot = from_pinocchio(model)
+    torques = [sensors.JointTorque(f"t {n}", n, std=1.0) for n in robot.joint_names]
+    ident = Identification(
+        robot, Layout(robot, torques), friction=False, rotor=False, offset=False
+    )
+    names, pairs = [str(n) for n in model.names], PinocchioMap(robot, model)
+    their_torque = pairs.v_to_pin(np.eye(robot.nv)).T  # v_theirs = T v, torque = T^T theirs
+    for q, qd, qdd in zip(*random_states(robot, 3, 5), strict=True):
+        R = ident.sought.regressor.at(q, qd, qdd).theta.reshape(robot.nv, robot.n_bodies, 10)
+        given = pairs.q_to_pin(q), pairs.v_to_pin(qd), pairs.v_to_pin(qdd)
+        theirs = pin.computeJointTorqueRegressor(model, model.createData(), *given)
+        theirs = their_torque.T @ theirs
+        for i, joint in enumerate(robot.joint_names):
+            k = 10 * (names.index("root_joint" if joint == "root" else joint) - 1)
+            expected = theirs[:, k : k + 10][:, THEIR_ORDER]
+            assert np.abs(R[:, i] - expected).max() <= 1e-12 * max(1.0, np.abs(theirs).max())
+
+
+def _trees() -> list[tuple[KinematicTree, Layout]]:
+    trees = []
+    for seed in range(6):
+        robot = dynsys.synthetic.random_tree(5, seed=seed)
+        trees.append((robot, mixed_layout(robot, seed, contact=seed % 2 == 1)))
+    return trees
+
+
+@pytest.mark.parametrize("case", range(6))
+def test_any_layout_beside_the_laws(case: int) -> None:
+    robot, layout = _trees()[case]
+    ident = Identification(robot, layout)
+    truth = changed(robot, case)
+    states = random_states(robot, 4, case)
+    rows = ident.sought.rows(*states)
+    theta = [truth.parameters.get(name, 0.0) for name in ident.parameters]
+    f_ext = np.zeros((4, robot.n_bodies, 6))
+    x = np.random.default_rng(case).normal(size=(4, len(ident.sought.regressor.contacts), 6))
+    f_ext[:, list(ident.sought.regressor.contacts)] = x
+    expected = readings(layout, truth, states, f_ext)
+    found = rows.theta @ theta + rows.known
+    found = found + (rows.contact @ x.reshape(4, -1, 1))[..., 0]
+    assert np.abs(found - expected).max() <= 1e-11 * np.abs(expected).max()
+
+
+def test_what_is_not_sought_has_the_value_of_the_model() -> None:
+    robot = changed(dynsys.synthetic.random_tree(5, seed=8), 3)
+    layout = mixed_layout(robot, 1)
+    body = robot.body_names[3]
+    ident = Identification(
+        robot, layout, inertia=[body], friction=False, rotor=False, offset=False
+    )
+    assert ident.parameters == tuple(f"{body}.{kind}" for kind in BODY_PARAMETERS)
+    states = random_states(robot, 3, 0)
+    rows = ident.sought.rows(*states)
+    found = rows.theta @ [robot.parameters[name] for name in ident.parameters] + rows.known
+    expected = readings(layout, robot, states)
+    assert np.abs(found - expected).max() <= 1e-11 * np.abs(expected).max()
+
+
+def test_kernel_one_batch_and_plain_arithmetic_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+    robot = dynsys.synthetic.random_tree(4, seed=2)
+    sought = Identification(robot, mixed_layout(robot, 2, contact=True)).sought
+    states = random_states(robot, 5, 1)
+    batch, plain = sought.regressor.batch(*states), sought.regressor
+    for k, state in enumerate(zip(*states, strict=True)):
+        one, at = plain.one(*state), plain.at(*state)
+        for name in ("theta", "contact", "known"):
+            twin = getattr(at, name)
+            scale = max(np.abs(twin).max(), 1.0)
+            assert np.abs(getattr(one, name) - twin).max() <= 1e-13 * scale
+            assert np.abs(getattr(batch, name)[k] - twin).max() <= 1e-13 * scale
+    monkeypatch.setattr(module, "WHOLE", 0)  # kernels that write nonzeros only
+    few = Identification(robot, sought.layout).sought.regressor.batch(*states)
+    assert np.array_equal(few.theta, batch.theta) and np.array_equal(few.contact, batch.contact)
+
+
+def test_asymmetric_friction_and_sensor_offsets_have_columns_of_their_own() -> None:
+    robot = dynsys.synthetic.chain(2)
+    layout = torque_layout(robot)
+    ident = Identification(
+        robot, layout, inertia=False, rotor=False, offset=False,
+        asymmetric=True, sensor_offset=True,
+    )  # fmt: skip
+    names = ident.parameters
+    joint, sensor = robot.joint_names[0], layout.names[0]
+    R = ident.regressor([0.1, 0.2], [3.0, -3.0], [0.0, 0.0])
+    by_name = dict(zip(names, R.T, strict=True))
+    assert by_name[f"{joint}.coulomb"][0] == pytest.approx(1.0, abs=1e-4)
+    assert by_name[f"{joint}.coulomb_minus"][0] == pytest.approx(0.0, abs=1e-4)
+    other = robot.joint_names[1]
+    assert by_name[f"{other}.coulomb"][1] == pytest.approx(0.0, abs=1e-4)
+    assert by_name[f"{other}.coulomb_minus"][1] == pytest.approx(-1.0, abs=1e-4)
+    assert by_name[f"{sensor}.offset"].tolist() == [1.0, 0.0]
+
+
+def test_sensors_that_hold_inertias_themselves_are_refused_by_name() -> None:
+    robot = dynsys.synthetic.random_tree(4, seed=2)
+    layout = Layout(robot, [sensors.CentreOfMassAcceleration("centre", std=0.1)])
+    with pytest.raises(LayoutError, match=r"centre.*no linear function"):
+        Identification(robot, layout)
+    with pytest.raises(ModelError, match="no body 'nobody'"):
+        Identification(robot, torque_layout(robot), inertia=["nobody"])
+
+
+def test_a_floating_base_has_no_friction() -> None:
+    robot = dynsys.synthetic.humanoid30()
+    free = [
+        n for n, j in zip(robot.joint_names, robot.joints, strict=True) if isinstance(j, Free)
+    ]
+    ident = Identification(robot, torque_layout(robot), inertia=False)
+    assert not [name for name in ident.parameters if name.rpartition(".")[0] in free]
