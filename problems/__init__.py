@@ -7,6 +7,7 @@ from problems.estimation.calibration import Calibration, calibrate_offsets
 from problems.estimation.estimate import Estimate, Suspect
 from problems.estimation.estimation import Estimation
 from problems.estimation.predict import Prediction, predict
+from problems.identification.identification import Identification
 from problems.measured.prior import Prior
 from problems.placement.placement import Candidate, Placement, place_sensors
 from problems.problem import AbstractDynamics, AbstractProblem
@@ -24,6 +25,7 @@ __all__ = [
     "Estimation",
     "ForwardDynamics",
     "HybridDynamics",
+    "Identification",
     "InverseDynamics",
     "NamedVectors",
     "Placement",

@@ -38,6 +38,7 @@ FLOORS = {
         "verdict",
         "estimation",
         "placement",
+        "identification",
         "detection",
         "logs",
         "problem_file",

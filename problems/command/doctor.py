@@ -91,6 +91,7 @@ REQUIRED = (
     _Package("numba", "numba", "compiled numeric loops"),
     _Package("pyyaml", "yaml", "YAML files"),
     _Package("shtab", "shtab", "completion in a shell"),
+    _Package("clarabel", "clarabel", "physically consistent inertias"),
 )
 CHOLMOD = _Package(
     "scikit-sparse",

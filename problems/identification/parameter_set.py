@@ -1,0 +1,282 @@
+"""The parameters that are sought: names, the model's values, natural sizes, rows of sensors.
+
+What data cannot tell stays at the model's value, and what they tell weakly is held near it by
+the natural size of a parameter, one standard deviation of what may be expected of a model:
+
+    mass              its own, at least a hundredth of the robot's
+    first moment      mass times LENGTH of the body
+    inertia           mass times LENGTH^2
+    friction, offset  a tenth of the joint's largest torque; without one, of the torque that
+                      holds the robot stretched out, for viscous friction at 1 rad/s
+    rotor             inertia that the joint moves in the neutral position
+    sensor offset     ten times the sensor's standard deviation
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias, final
+
+import numpy as np
+
+from dynsys.errors import LayoutError, ModelError, nearest_name
+from dynsys.model.joints import Free
+from dynsys.model.parameters import BODY_PARAMETERS, Parameter, joint_parameter_names
+from dynsys.model.tree import KinematicTree
+from dynsys.recursive.crba import crba
+from dynsys.system.equations import EquationBlock
+from dynsys.system.unknowns import UnknownLayout
+from dynsys.types import Array, IntArray
+from problems.identification.regressor import MotionRows, Regressor
+from sensors.layout import Layout
+
+__all__ = ["Choice", "ParameterSet"]
+
+Choice: TypeAlias = bool | Sequence[str]
+"""All, none, or the named ones."""
+
+LENGTH = 0.1
+"""Natural length of a body without extent of its own, m."""
+LIGHT = 0.01
+"""A mass may be wrong by this part of the robot's, however light it is."""
+FRICTION = 0.1
+"""Friction and offset, in the largest torque of the joint."""
+OFFSETS = 10.0
+"""Offset of a sensor, in its standard deviations."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class ParameterSet:
+    """What is sought of a robot and its layout.
+
+    Attributes
+    ----------
+    regressor : rows of the layout on the parameters of bodies and joints.
+    offsets : rows of the layout whose constant error is sought as well.
+    """
+
+    regressor: Regressor
+    offsets: tuple[int, ...]
+
+    @staticmethod
+    def of(
+        robot: KinematicTree,
+        layout: Layout,
+        *,
+        inertia: Choice = True,
+        friction: Choice = True,
+        rotor: Choice = True,
+        offset: Choice = True,
+        asymmetric: Choice = False,
+        sensor_offset: Choice = False,
+        contacts: Sequence[str] = (),
+    ) -> ParameterSet:
+        """Parameters by what is asked for; names of bodies, joints and sensors.
+
+        True stands for all bodies, for all joints whose torque some reading sees, for all
+        sensors that need data. ``contacts`` are touched by something unknown, beside those that
+        the layout says are.
+        """
+        if not isinstance(layout, Layout):
+            raise LayoutError(
+                "an identification needs a robot and its sensors.Layout, got"
+                f" {layout!r:.80}; write Layout(robot, sensors)"
+            )
+        unknowns = UnknownLayout(robot, net_wrench=True)
+        blocks = layout.equations(unknowns)
+        bodies = _chosen(inertia, robot.body_names, robot.body_names, "body", robot.name)
+        columns = [Parameter(i, kind) for i in bodies for kind in BODY_PARAMETERS]
+        touched = {
+            t.unknown.body for b in blocks for t in b.terms if t.unknown.kind == "torque"
+        }
+        seen = [
+            robot.joint_names[j]
+            for leader, driven in unknowns.driven.items()
+            for j in driven
+            if leader in touched and not isinstance(robot.joints[leader], Free)
+        ]
+        kinds = {"viscous": friction, "coulomb": friction, "coulomb_minus": asymmetric}
+        kinds |= {"armature": rotor, "offset": offset}
+        for kind, asked in kinds.items():
+            for j in _chosen(asked, seen, robot.joint_names, "joint", robot.name):
+                columns += [Parameter(j, kind, k) for k in range(robot.joints[j].nv)]
+        needs_data = [s.name for s in layout.sensors if s.constant(1) is None]
+        sensors = _chosen(sensor_offset, needs_data, layout.names, "sensor", robot.name)
+        rows = [layout.slice(layout.names[k]) for k in sensors]
+        about = _contacts(layout, blocks) | {robot.body_index(name) for name in contacts}
+        return ParameterSet(
+            Regressor(robot, layout, tuple(columns), tuple(sorted(about))),
+            tuple(r for where in rows for r in range(where.start, where.stop)),
+        )
+
+    # ---- names and places ----------------------------------------------------------------
+
+    @property
+    def robot(self) -> KinematicTree:
+        """The robot as the model has it."""
+        return self.regressor.robot
+
+    @property
+    def layout(self) -> Layout:
+        """The sensors."""
+        return self.regressor.layout
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Names of the parameters, in the order of the columns."""
+        robot, found = self.robot, []
+        for at in self.regressor.columns:
+            body = robot.bodies[at.body]
+            if at.of_joint:
+                found.append(joint_parameter_names(body, at.kind)[at.freedom])
+            else:
+                found.append(f"{body.name}.{at.kind}")
+        for row in self.offsets:
+            sensor = self.layout.labels[row].rpartition(".")[0]
+            where = self.layout.slice(sensor)
+            one = where.stop - where.start == 1
+            found.append(f"{sensor}.offset" + ("" if one else f"[{row - where.start}]"))
+        return tuple(found)
+
+    @property
+    def size(self) -> int:
+        """Number of parameters."""
+        return len(self.names)
+
+    @cached_property
+    def bodies(self) -> dict[int, IntArray]:
+        """Places (10,) of the ten of each body that is sought."""
+        found: dict[int, list[int]] = {}
+        for k, column in enumerate(self.regressor.columns):
+            if not column.of_joint:
+                found.setdefault(column.body, []).append(k)
+        return {body: np.array(places) for body, places in found.items()}
+
+    @cached_property
+    def not_negative(self) -> IntArray:
+        """Places of friction and rotor inertias."""
+        kinds = ("viscous", "coulomb", "coulomb_minus", "armature")
+        columns = enumerate(self.regressor.columns)
+        return np.array([k for k, c in columns if c.kind in kinds], dtype=np.intp)
+
+    # ---- the model's values and natural sizes -----------------------------------------------
+
+    @cached_property
+    def model(self) -> Array:
+        """Values (p,) of the model; offsets of sensors zero."""
+        values = [at.value(self.robot.bodies) for at in self.regressor.columns]
+        return np.array(values + [0.0] * len(self.offsets))
+
+    @cached_property
+    def scale(self) -> Array:
+        """Natural sizes (p,), see the module."""
+        robot = self.robot
+        least = LIGHT * max(robot.total_mass, 1e-3)
+        strength, moved = _strength(robot), _moved_inertia(robot)
+        found: list[float] = []
+        for at in self.regressor.columns:
+            body = robot.bodies[at.body]
+            mass = max(body.inertia.mass, least)
+            freedom = robot.v_slices()[at.body].start + at.freedom
+            if at.kind == "armature":
+                found.append(moved[freedom])
+            elif at.of_joint:
+                found.append(FRICTION * strength[freedom])
+            else:
+                power = min(BODY_PARAMETERS.index(at.kind) + 2, 6) // 3
+                found.append(mass * LENGTH**power)
+        std = self.layout.std
+        found += [OFFSETS * (float(std[row]) or 1.0) for row in self.offsets]
+        return np.array(found)
+
+    def scaled(self, sizes: Mapping[str, float]) -> Array:
+        """Natural sizes (p,) with some given by name.
+
+        Raises
+        ------
+        ModelError
+            naming the nearest parameter.
+        """
+        scale = self.scale.copy()
+        for name, size in sizes.items():
+            if name not in self.names:
+                hint = nearest_name(name, self.names)
+                raise ModelError(f"no parameter {name!r} is sought{hint}")
+            if not 0 < size < np.inf:
+                raise ModelError(f"the size of {name} must be positive, got {size}")
+            scale[self.names.index(name)] = size
+        return scale
+
+    # ---- rows --------------------------------------------------------------------------------
+
+    def rows(self, q: Array, qd: Array, qdd: Array) -> MotionRows:
+        """Rows at one state or many, columns of sensor offsets behind those of the robot."""
+        found = (self.regressor.one if q.ndim == 1 else self.regressor.batch)(q, qd, qdd)
+        if not self.offsets:
+            return found
+        more = np.zeros((*found.known.shape, len(self.offsets)))
+        more[..., self.offsets, np.arange(len(self.offsets))] = 1.0
+        theta = np.concatenate([found.theta, more], axis=-1)
+        return MotionRows(theta, found.contact, found.known)
+
+
+def _bodies(blocks: Sequence[EquationBlock], kind: str) -> set[int]:
+    """Bodies whose unknown of a kind some equation touches."""
+    return {t.unknown.body for b in blocks for t in b.terms if t.unknown.kind == kind}
+
+
+def _contacts(layout: Layout, blocks: Sequence[EquationBlock]) -> set[int]:
+    """Bodies whose external wrench is unknown at every sample.
+
+    Those that some reading or statement is about, unless it says that nothing touches them.
+    Where a layout says so of some bodies, the others are open; else nothing touches them.
+    """
+    untouched: set[int] = set()
+    start = 0
+    for block in blocks:
+        rows = slice(start, start + block.size)
+        start += block.size
+        if len(block.terms) != 1 or block.bias is not None:
+            continue
+        (term,), zero = block.terms, bool((layout.constants[rows] == 0).all())
+        if term.unknown.kind == "external_wrench" and not callable(term.value) and zero:
+            whole = np.linalg.matrix_rank(term.value) == 6
+            if whole and layout.exact[rows].all():
+                untouched.add(term.unknown.body)
+    every = set(range(layout.robot.n_bodies))
+    return (every if untouched else _bodies(blocks, "external_wrench")) - untouched
+
+
+def _chosen(
+    asked: Choice, default: Sequence[str], names: Sequence[str], what: str, robot: str
+) -> list[int]:
+    """Numbers of what is asked for, among names."""
+    if isinstance(asked, str):
+        raise ModelError(f"give a list of {what} names, got {asked!r}")
+    if isinstance(asked, bool):
+        asked = default if asked else ()
+    for name in asked:
+        if name not in names:
+            raise ModelError(
+                f"robot {robot!r} has no {what} {name!r}{nearest_name(name, names)}"
+            )
+    return [names.index(name) for name in asked]
+
+
+def _strength(robot: KinematicTree) -> Array:
+    """Largest torque (nv,) of each freedom, or what holds the robot stretched out."""
+    reach = max((float(np.linalg.norm(b.placement.r)) for b in robot.bodies), default=0.0)
+    weight = robot.total_mass * max(float(np.linalg.norm(robot.gravity)), 1.0)
+    stretched = weight * max(reach, LENGTH)
+    given = robot.effort_limit
+    return np.where(np.isfinite(given) & (given > 0), given, stretched)
+
+
+def _moved_inertia(robot: KinematicTree) -> Array:
+    """Inertia (nv,) that each freedom moves in the neutral position."""
+    H = np.asarray(crba(robot, robot.neutral()))
+    diagonal = H.diagonal()
+    return np.maximum(diagonal, 1e-3 * max(float(diagonal.max(initial=0.0)), 1e-6))

@@ -1,0 +1,268 @@
+"""Fits: truth recovered, deviations that hold, outliers, physical bodies, contacts, loads."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+import dynsys
+import sensors
+from dynsys.errors import LayoutError, StateError
+from dynsys.model.joints import Free, Revolute
+from dynsys.model.parameters import inertial_values
+from dynsys.model.spatial import Inertia, Transform
+from dynsys.model.tree import Body, KinematicTree
+from problems import Identification
+from problems.identification.noise import Autoregression
+from problems.identification.physical import nearest_physical, pseudo_inertia
+from sensors import Layout
+from tests.problems.identification.identification_cases import (
+    changed,
+    correlated,
+    motion,
+    readings,
+    torque_layout,
+)
+
+
+@pytest.fixture(scope="module")
+def arm() -> Identification:
+    robot = dynsys.synthetic.random_tree(3, seed=1, joint_types=("revolute",))
+    return Identification(robot, torque_layout(robot))
+
+
+@pytest.fixture(scope="module")
+def truth(arm: Identification) -> KinematicTree:
+    return changed(arm.robot, 5)
+
+
+def log(arm, truth, seed=0, seconds=6.0, noise=0.0, memory=0.0):
+    """Motion and readings of the true robot; noise in parts of 0.5 N m."""
+    states = motion(arm.robot, seconds, 100.0, seed)
+    R = arm.sought.rows(*states)
+    y = R.theta @ [truth.parameters[name] for name in arm.parameters] + R.known
+    rng = np.random.default_rng(seed)
+    return (*states, y + 0.5 * noise * correlated(rng, y.shape, memory))
+
+
+def test_rows_of_the_truth_are_its_readings(arm, truth) -> None:
+    *states, y = log(arm, truth)
+    expected = readings(arm.layout, truth, tuple(states))
+    assert np.abs(y - expected).max() <= 1e-10 * np.abs(expected).max()
+
+
+def test_a_clean_log_gives_a_robot_that_moves_alike(arm, truth) -> None:
+    fit = arm.fit(*log(arm, truth), huber=None)
+    *states, y = log(arm, truth, seed=9)
+    spread = y.std(axis=0)
+    rms = fit.residual_rms(*states, y)
+    assert list(rms) == list(arm.layout.labels)
+    assert (np.array(list(rms.values())) <= 1e-3 * spread).all()
+    again = readings(arm.layout, fit.robot, tuple(states))
+    assert (np.abs(again - fit.predict(*states).value).max(axis=0) <= 1e-9 * spread).all()
+
+
+def test_what_data_cannot_tell_stays_at_the_models_value(arm, truth) -> None:
+    fit = arm.fit(*log(arm, truth, noise=0.02), physical=False)
+    root = arm.robot.body_names[0]  # its mass on the axis of a fixed joint moves nothing
+    R = arm.sought.rows(*log(arm, truth)[:3]).theta
+    unseen = [n for n, c in zip(arm.parameters, R.T, strict=True) if not c.any()]
+    assert f"{root}.mass" in unseen
+    for name in unseen:
+        place = arm.parameters.index(name)
+        given = arm.robot.parameters[name]
+        assert fit.values[name] == pytest.approx(given, abs=1e-6 * fit.scale[place])
+        assert fit.std[name] == pytest.approx(fit.scale[place], rel=1e-6)
+
+
+@pytest.mark.parametrize("memory", [0.0, 0.9])
+def test_deviations_hold(arm, memory: float) -> None:
+    off = []
+    for case in range(12):
+        truth = changed(arm.robot, 100 + case)
+        fit = arm.fit(*log(arm, truth, case, 10.0, 0.05, memory))
+        true = np.array([truth.parameters[name] for name in arm.parameters])
+        off.append((fit.theta - true) / np.array(list(fit.std.values())))
+    inside = np.abs(np.concatenate(off)) <= 2
+    assert 0.92 <= inside.mean() <= 1.0
+    assert np.std(np.concatenate(off)) > 0.5  # nor are they just large
+
+
+def test_smooth_residuals_count_less(arm, truth) -> None:
+    white = arm.fit(*log(arm, truth, 1, 10.0, 0.05))
+    smooth = arm.fit(*log(arm, truth, 1, 10.0, 0.05, memory=0.95))
+    assert (white.correlation_time < 2).all() and (smooth.correlation_time > 10).all()
+    seen = [n for n in arm.parameters if n.endswith("coulomb")]
+    assert all(smooth.std[n] > 1.5 * white.std[n] for n in seen)
+
+
+def test_wild_readings_do_not_move_the_fit(arm, truth) -> None:
+    *states, y = log(arm, truth, 2, 6.0, 0.02)
+    wild = y.copy()
+    wild[::37] += 20 * y.std(axis=0)
+    clean, robust = arm.fit(*states, y), arm.fit(*states, wild)
+    plain = arm.fit(*states, wild, huber=None)
+    *new, expected = log(arm, truth, 3)
+    off = [np.abs(f.predict(*new).value - expected).mean() for f in (clean, robust, plain)]
+    assert off[1] < 0.5 * off[2]
+    assert off[1] < 3 * off[0]
+
+
+def test_bands_hold_on_other_data(arm, truth) -> None:
+    fit = arm.fit(*log(arm, truth, 4, 10.0, 0.05))
+    found = fit.validate(*log(arm, truth, 5, 10.0, 0.05))
+    assert (found.after < 0.2 * found.before).all()
+    assert (np.abs(found.inside - 0.95) < 0.04).all()
+
+
+# ---- physical consistency --------------------------------------------------------------------
+
+
+def test_noise_that_asks_for_impossible_bodies_is_given_possible_ones(arm, truth) -> None:
+    data = log(arm, truth, 6, 2.0, 0.5)
+    sizes = dict(zip(arm.parameters, 20 * arm.sought.scale, strict=True))
+    free = arm.fit(*data, physical=False, sizes=sizes)
+    physical = arm.fit(*data, sizes=sizes)
+
+    def least(fit) -> float:
+        tens = [fit.theta[ten] for ten in arm.sought.bodies.values()]
+        return min(np.linalg.eigvalsh(pseudo_inertia(ten))[0] for ten in tens)
+
+    assert least(free) < 0 < least(physical)
+    assert (physical.theta[arm.sought.not_negative] >= 0).all()
+    assert physical.robot.physical
+    assert not free.robot.physical
+
+
+def test_the_nearest_physical_body_beside_a_search() -> None:
+    rng = np.random.default_rng(3)
+    inertia = Inertia(2.0, np.array([0.1, 0.0, 0.2]), np.diag([0.02, 0.03, 0.04]))
+    start = inertial_values(inertia)
+    B = rng.normal(size=(30, 10))
+    H = B.T @ B
+    g = H @ (start + rng.normal(size=10) * [0.5, 0.2, 0.2, 0.2, *[0.1] * 6])
+    scale = np.array([2.0, *[0.2] * 3, *[0.02] * 6])
+    none = np.zeros(0, dtype=np.intp)
+    free = np.linalg.solve(H, g)
+    assert np.linalg.eigvalsh(pseudo_inertia(free))[0] < 0
+    root = np.linalg.cholesky(np.linalg.inv(H))
+    found = nearest_physical(free, root, scale, [np.arange(10)], none)
+    assert np.linalg.eigvalsh(pseudo_inertia(found))[0] > 0
+    places = np.tril_indices(4)
+
+    def body(lower):
+        L = np.zeros((4, 4))
+        L[places] = lower
+        P = L @ L.T
+        S = P[:3, :3]
+        about = np.trace(S) * np.eye(3) - S
+        return np.concatenate([[P[3, 3]], P[:3, 3], about[np.triu_indices(3)]])
+
+    def cost(lower):
+        x = body(lower)
+        return 0.5 * x @ H @ x - g @ x
+
+    best = min(
+        (minimize(cost, rng.normal(size=10), method="BFGS", tol=1e-10) for _ in range(6)),
+        key=lambda r: r.fun,
+    )
+    value = 0.5 * found @ H @ found - g @ found
+    assert value == pytest.approx(best.fun, rel=1e-4)
+
+
+# ---- contacts --------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def walker() -> KinematicTree:
+    """A free body with two legs."""
+
+    def inertia(mass: float, z: float) -> Inertia:
+        return Inertia(mass, np.array([0.01, 0.02, z]), mass * np.diag([0.02, 0.03, 0.01]))
+
+    side = (Transform(np.eye(3), np.array([0.0, y, -0.1])) for y in (0.1, -0.1))
+    legs = [
+        Body(f"leg{k}", 0, Revolute(np.eye(3)[k]), at, inertia(2.0, -0.2))
+        for k, at in enumerate(side)
+    ]
+    trunk = Body("trunk", -1, Free(), Transform.identity(), inertia(6.0, 0.1))
+    return KinematicTree("walker", [trunk, *legs])
+
+
+def test_ground_forces_alone_tell_the_mass_of_a_floating_robot(walker: KinematicTree) -> None:
+    layout = Layout(
+        walker,
+        [
+            sensors.JointTorque("no drive", "trunk", value=0.0),
+            sensors.ExternalWrench("foot0", "leg0", std=0.1),
+            sensors.ExternalWrench("foot1", "leg1", std=0.1),
+        ],
+    )
+    ident = Identification(walker, layout, sensor_offset=False)
+    assert not [n for n in ident.parameters if "viscous" in n]  # no joint torque is seen
+    truth = walker.with_parameters({"trunk.mass": 7.5, "leg0.mass": 2.6})
+    states = motion(walker, 8.0, 50.0, 0)
+    # the feet carry what the motion asks for, shared in some way
+    wanted = readings(Layout(walker, [layout.sensors[0]]), truth, states)
+    rng = np.random.default_rng(0)
+    f_ext = np.zeros((len(wanted), 3, 6))
+    f_ext[:, 1] = rng.normal(size=(len(wanted), 6))
+    kin = [dynsys.jacobian(walker, q, body) for q in states[0] for body in ("leg0", "leg1")]
+    for t, need in enumerate(wanted):
+        J0, J1 = kin[2 * t][:, :6], kin[2 * t + 1][:, :6]
+        f_ext[t, 2] = np.linalg.solve(J1.T, need - J0.T @ f_ext[t, 1])
+    y = readings(layout, truth, states, f_ext)
+    assert np.abs(y[:, :6]).max() < 1e-8
+    noisy = y + 0.02 * rng.normal(size=y.shape) * (np.arange(18) >= 6)
+    noisy[:, :6] = 0.0
+    fit = ident.fit(*states, noisy)
+    bodies = ("trunk", "leg0", "leg1")
+    assert sum(fit.values[f"{b}.mass"] for b in bodies) == pytest.approx(12.1, abs=0.02)
+    # one foot is held out: the other one and the laws tell it
+    held = noisy.copy()
+    held[:, 12:] = np.nan
+    told = fit.predict(*states, held)
+    assert np.abs(told.value[:, 12:] - y[:, 12:]).mean() < 0.2
+    held[:, 6:] = np.nan
+    assert np.isnan(fit.predict(*states, held).value[:, 6:]).all()
+
+
+def test_an_exact_reading_needs_a_deviation(walker: KinematicTree) -> None:
+    layout = Layout(walker, [sensors.JointTorque("no drive", "trunk", value=0.0)])
+    ident = Identification(walker, layout)
+    states = motion(walker, 1.0, 50.0, 0)
+    with pytest.raises(LayoutError, match=r"no drive.*std of zero"):
+        ident.fit(*states, np.zeros((50, 6)), noise="layout")
+    with pytest.raises(StateError, match="sample 3 is not finite"):
+        states[1][3] = np.nan
+        ident.fit(*states, np.zeros((50, 6)))
+
+
+# ---- payload, noise --------------------------------------------------------------------------
+
+
+def test_a_payload_is_the_difference_of_two_logs(arm, truth) -> None:
+    last = arm.robot.body_names[-1]
+    load = inertial_values(Inertia(1.5, np.array([0.05, 0.1, 0.02]), 0.01 * np.eye(3)))
+    names = [n for n in arm.parameters if n.startswith(f"{last}.")][:10]
+    more = {n: truth.parameters[n] + x for n, x in zip(names, load, strict=True)}
+    loaded = truth.with_parameters(more)
+    empty = arm.fit(*log(arm, truth, 7, 10.0, 0.02, 0.9))
+    full = arm.fit(*log(arm, loaded, 8, 10.0, 0.02, 0.9))
+    found = full.payload(empty, last)
+    assert abs(found.mass - 1.5) <= 3 * found.mass_std
+    assert (np.abs(found.centre - [0.05, 0.1, 0.02]) <= 3 * found.centre_std).all()
+    assert (np.abs(found.values - load) <= 3.5 * found.std).all()
+    assert np.linalg.eigvalsh(pseudo_inertia(found.values))[0] > 0
+
+
+def test_scores_beside_the_double_sum() -> None:
+    rng = np.random.default_rng(0)
+    A = rng.normal(size=(60, 3)).cumsum(axis=0)
+    model = Autoregression(1 / (1 - 0.81), np.array([0.9]), 1.0)
+    t = np.arange(60)
+    covariance = 0.9 ** np.abs(np.subtract.outer(t, t)) / (1 - 0.81)
+    expected = A.T @ covariance @ A
+    # a period of the transform is 120 samples: the tail of the correlation is 0.9^60
+    assert np.abs(model.scores(A) - expected).max() <= 1e-2 * np.abs(expected).max()
