@@ -9,8 +9,10 @@ What is trusted. The payload is machine code that the caller will execute. The c
 accidents (cut files, flipped bits, renamed files), not attacks: anyone who can write the entry
 can also write the checksum. So code is taken only from a folder and a file that belong to this
 user and that nobody else may write; someone who can act as this user needs no cache to run
-code. The caller still runs a few stored reference states (:attr:`Entry.arrays`) before using a
-kernel.
+code. The caller still runs a few stored reference states (:attr:`Entry.arrays`), by every entry
+of the code that it will use, before using a kernel. Not covered: damage that somebody signs
+anew and that only shows at other states, or ends the process at once; code is run in no process
+of its own.
 
 Layout of an entry (little-endian):
 
@@ -161,6 +163,8 @@ class KernelCache:
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             if self._folder_is_private(path.parent):
+                with contextlib.suppress(OSError):
+                    path.rmdir()  # an empty folder in its place
                 _write_whole(path, data)
                 self._problem = None
                 self._trim(keep=path.name)
@@ -207,17 +211,15 @@ class KernelCache:
             self._rejected += 1
             self._problem = f"cannot read a cache entry: {error}"
             return None
+        info = os.fstat(descriptor)
+        regular = stat.S_ISREG(info.st_mode)
+        wrong = _foreign_access(info) if regular else "is not a regular file"
+        if wrong:
+            os.close(descriptor)
+            self._rejected += 1
+            self._problem = f"cache entry {path} {wrong}: not used"
+            return None
         with open(descriptor, "rb") as file:
-            info = os.fstat(descriptor)
-            wrong = (
-                "is not a regular file"
-                if not stat.S_ISREG(info.st_mode)
-                else _foreign_access(info)
-            )
-            if wrong:
-                self._rejected += 1
-                self._problem = f"cache entry {path} {wrong}: not used"
-                return None
             try:
                 entry = _checked(file, info.st_size, key)
             except OSError as error:

@@ -7,14 +7,20 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import ArrayLike
 
 from dynsys.errors import SingularSystemError
 from dynsys.kernel.build import dynamics_kernel
 from dynsys.kernel.cache import KernelCache
+from dynsys.kernel.calls import Answer
+from dynsys.kernel.kernel import Kernel
+from dynsys.kernel.quantities import quantity_kernel
 from dynsys.model import synthetic
 from dynsys.model.joints import Revolute
 from dynsys.model.spatial import Inertia, Transform
@@ -85,6 +91,44 @@ def test_code_that_computes_something_else_is_not_used(tmp_path: Path) -> None:
     wrong = {**stored.arrays, "outputs": stored.arrays["outputs"] + 1.0}
     cache.put(entry.stem, stored.payload, {}, wrong)
     assert_right(KernelCache(tmp_path / "kernels"))
+
+
+def test_code_that_does_not_match_its_reference_states_is_not_used(tmp_path: Path) -> None:
+    """Signed, loadable code of another robot beside the states of this one."""
+    cache, other = KernelCache(tmp_path / "kernels"), KernelCache(tmp_path / "other")
+    torque(cache)
+    heavier = replace(ROBOT, gravity=2.0 * np.asarray(ROBOT.gravity))
+    dynamics_kernel(heavier, ALL, "qdd", ("torque",), cache=other)
+    right, wrong = (c.get(only_entry(c).stem) for c in (cache, other))
+    assert right is not None and wrong is not None
+    cache.put(right.key, wrong.payload, right.metadata, right.arrays)
+    assert_right(KernelCache(tmp_path / "kernels"))
+
+
+@pytest.mark.parametrize("entry", ["one", "batch"])
+def test_every_entry_of_loaded_code_is_verified(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entry: str
+) -> None:
+    """Code with both entries: one that is wrong, at one state or in full vectors, is found."""
+    cache = KernelCache(tmp_path / "kernels")
+
+    def kernel() -> Kernel:
+        return quantity_kernel(synthetic.humanoid30(), "ltdl", (), cache=cache)
+
+    kernel()
+    original = getattr(Kernel, entry)
+
+    def damaged(self: Kernel, *inputs: ArrayLike, **options: Any) -> Answer:
+        outputs, finite = original(self, *inputs, **options)
+        outputs[0][0, ...] += 1.0  # of rows: the first, which is in a full vector
+        return outputs, finite
+
+    assert cache.status().rejected == 0
+    before = len(list((tmp_path / "kernels").iterdir()))
+    monkeypatch.setattr(Kernel, entry, damaged)
+    monkeypatch.setattr(cache, "put", lambda *_: None)
+    kernel()
+    assert len(list((tmp_path / "kernels").iterdir())) == before - 1
 
 
 def rows(cache: KernelCache) -> np.ndarray:

@@ -62,6 +62,22 @@ def test_foreign_file_under_our_name_is_removed(cache: KernelCache, content: byt
     assert not entry_file(cache).exists()
 
 
+@pytest.mark.parametrize("full", [False, True])
+def test_a_folder_in_place_of_an_entry_is_no_entry(cache: KernelCache, full: bool) -> None:
+    """It raised IsADirectoryError."""
+    put_example(cache)
+    entry_file(cache).unlink()
+    entry_file(cache).mkdir()
+    if full:
+        (entry_file(cache) / "file").touch()
+    assert cache.get(KEY) is None
+    assert cache.status().rejected == 1 and "regular file" in str(cache.status().problem)
+    put_example(cache)  # replaced if it is empty; else there is no caching
+    assert (cache.get(KEY) is None) == full
+    cache.remove(KEY)
+    cache.clear()
+
+
 def test_appended_bytes_and_a_flipped_byte_on_disk(cache: KernelCache) -> None:
     put_example(cache)
     data = entry_file(cache).read_bytes()
