@@ -1,0 +1,73 @@
+"""Mutants: found, exchanged in memory, noticed by a test that calls them, never written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dynsys import resumable
+from dynsys.kernel import cache
+from experiments.trust import mutations
+from experiments.trust.mutations import ROOT, Mutant, _forked, _tried, mutants_of, scores, swap
+
+LIMITS = ROOT / "problems/estimation/consistency.py"
+
+
+def mutant(file: Path, function: str, after: str) -> Mutant:
+    (found,) = (m for m in mutants_of(file) if (m.function, m.after) == (function, after))
+    return found
+
+
+def test_changes_are_of_meaning_and_have_names_that_last() -> None:
+    found = mutants_of(LIMITS)
+    assert len({m.id for m in found}) == len(found)
+    assert [m.id for m in mutants_of(LIMITS)] == [m.id for m in found]
+    assert all(m.before != m.after for m in found)
+    assert {m.room for m in found} == {"problems/estimation"}
+
+
+def test_code_is_exchanged_in_a_child_only() -> None:
+    seal = mutant(ROOT / "dynsys/resumable.py", "seal", "9")
+    data = b"x" * 300
+
+    def work() -> list[object]:
+        return [swap(seal), resumable.seal(data).hex()]
+
+    places, other = _forked(work, 60.0)
+    assert places == 1
+    assert other != resumable.seal(data).hex()
+
+
+def test_constants_are_exchanged_wherever_they_were_imported() -> None:
+    stale = mutant(ROOT / "dynsys/kernel/cache.py", "STALE_SECONDS", "5400.0")
+
+    def work() -> list[object]:
+        return [swap(stale), cache.STALE_SECONDS]
+
+    assert _forked(work, 60.0) == [1, 5400.0]
+    assert cache.STALE_SECONDS == 3600.0
+
+
+def test_tests_that_call_it_are_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one that is noticed is killed; the one that is not, or is not called, is said so."""
+    tests = tmp_path / "test_small.py"
+    tests.write_text(
+        "from dynsys.resumable import seal\n\n"
+        "def test_seal():\n    assert seal(b'x').hex().startswith('f91b')\n"
+    )
+    monkeypatch.setattr(mutations, "_files_of", lambda room: [tests])
+    noticed = mutant(ROOT / "dynsys/resumable.py", "seal", "9")
+    told = _tried(noticed, tmp_path, "not slow")
+    assert (told["status"], told["tests"]) == ("killed", 1)
+    assert told["by"].endswith("::test_seal")
+    elsewhere = next(m for m in mutants_of(ROOT / "dynsys/resumable.py") if m.line > 200)
+    assert _tried(elsewhere, tmp_path, "not slow")["status"] == "not called by a test"
+
+
+def test_scores_count_by_room() -> None:
+    rows = [
+        {"id": str(k), "room": "a", "status": status}
+        for k, status in enumerate(["killed", "killed", "survived"])
+    ]
+    assert scores(rows) == {"a": (2, 0, 3)}
