@@ -98,7 +98,7 @@ def test_code_that_does_not_match_its_reference_states_is_not_used(tmp_path: Pat
     cache, other = KernelCache(tmp_path / "kernels"), KernelCache(tmp_path / "other")
     torque(cache)
     heavier = replace(ROBOT, gravity=2.0 * np.asarray(ROBOT.gravity))
-    dynamics_kernel(heavier, ALL, "qdd", ("torque",), cache=other)
+    dynamics_kernel(DynamicsSpec(heavier, ALL, "qdd", ("torque",)), cache=other)
     right, wrong = (c.get(only_entry(c).stem) for c in (cache, other))
     assert right is not None and wrong is not None
     cache.put(right.key, wrong.payload, right.metadata, right.arrays)
