@@ -126,11 +126,7 @@ def saddle_estimator(
     return best
 
 
-def saddle_order(
-    spec: EstimatorSpec,
-    rule: PivotRule | None = None,
-    safeties: Sequence[Safety] = ATTEMPTS[0],
-) -> SaddleOrder:
+def saddle_order(spec: EstimatorSpec, rule: PivotRule | None = None) -> SaddleOrder:
     """Order of pivots that a rule chooses among safe ones, for a search to price.
 
     Another ``rule``, another order: bodies in another sequence (``PivotRule.place``: another
@@ -146,9 +142,9 @@ def saddle_order(
     Raises
     ------
     KernelBuildError
-        if an unknown has no pivot that is safe under the last of ``safeties``; names it.
+        if an unknown has no pivot that is safe; names it.
     """
-    return _chosen(spec, safeties, rule or PivotRule()).order
+    return _chosen(spec, ATTEMPTS[0], rule or PivotRule()).order
 
 
 def saddle_program(spec: EstimatorSpec, order: SaddleOrder, dtype: str = "float64") -> Program:

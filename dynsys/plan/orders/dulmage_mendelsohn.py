@@ -117,11 +117,6 @@ class CoarseDecomposition(NamedTuple):
         """Largest rank that a matrix of this pattern can have."""
         return int((self.column_of_row >= 0).sum())
 
-    @property
-    def is_structurally_regular(self) -> bool:
-        """True if the matrix is square and perfectly matched."""
-        return not (len(self.under.cols) or len(self.over.rows))
-
 
 def coarse_decomposition(pattern: Pattern) -> CoarseDecomposition:
     """Coarse Dulmage-Mendelsohn decomposition of a matrix of any shape.

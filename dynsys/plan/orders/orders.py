@@ -56,9 +56,8 @@ class PivotOrder:
 
     Examples
     --------
-    >>> PivotOrder([1, 0], [0, 1]).apply(np.array([[0, 1], [1, 0]]))
-    array([[1, 0],
-           [0, 1]])
+    >>> PivotOrder([1, 0], [0, 1]).pivots
+    [(1, 0), (0, 1)]
     """
 
     row_order: IntArray
@@ -111,10 +110,6 @@ class PivotOrder:
             raise ValueError("rows and columns of the order have different lengths")
         return PivotOrder(*given)
 
-    def apply(self, A: Array) -> Array:
-        """A[row_order][:, col_order] of a dense matrix or array of scalars."""
-        return np.asarray(A)[self.row_order][:, self.col_order]
-
     def apply_pattern(self, pattern: Pattern) -> Pattern:
         """pattern[row_order][:, col_order], rows ascending in every column."""
         permuted = csc_array(pattern.tocsr()[self.row_order].tocsc()[:, self.col_order])
@@ -156,9 +151,9 @@ class OrderingContext:
     values: Array | None = None
 
     @staticmethod
-    def sampled(system: LinearSystem, states: int = 32, seed: int = 0) -> OrderingContext:
+    def sampled(system: LinearSystem, states: int = 32) -> OrderingContext:
         """Return a context with the values of D at random states."""
-        return OrderingContext(system, sample_values(system, states, seed))
+        return OrderingContext(system, sample_values(system, states))
 
     def restricted(self, pattern: Pattern, part: Part) -> tuple[Pattern, OrderingContext]:
         """Submatrix ``pattern[rows][:, cols]`` and the context of its entries."""

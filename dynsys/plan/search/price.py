@@ -200,15 +200,9 @@ class SearchProblem:
 
     # ---- safety --------------------------------------------------------------------------
 
-    def safety(
-        self, order: PivotOrder, enough: float = 0.0, states: int | None = None
-    ) -> float:
-        """Worst ratio of a pivot to its column or row, at the first ``states`` (default all).
-
-        Zero as soon as it is below ``enough``.
-        """
-        values = self.values[:states]
-        return float(worst_ratio(*self.places, values, *_inverse(order), enough))
+    def safety(self, order: PivotOrder, enough: float = 0.0) -> float:
+        """Worst ratio of a pivot to its column or row; 0 as soon as it is below ``enough``."""
+        return float(worst_ratio(*self.places, self.values, *_inverse(order), enough))
 
 
 def _inverse(order: PivotOrder) -> tuple[IntArray, IntArray]:

@@ -229,7 +229,7 @@ def counted(nodes: Any, needed: Any) -> Any:
 
 
 def residue_nodes(
-    program: Program, states: Array, quaternions: Sequence[slice] = (), seed: int = 0
+    program: Program, states: Array, quaternions: Sequence[slice] = ()
 ) -> tuple[Nodes, IntArray]:
     """Nodes of a program, and the references of its outputs among them.
 
@@ -238,9 +238,8 @@ def residue_nodes(
     program : straight-line code; roots and extrema count as unknown functions.
     states : (n, inputs) at which values in double precision stand beside the residues.
     quaternions : inputs that are unit quaternions.
-    seed : of the two states whose residues are taken.
     """
-    found = [_residues(program, quaternions, np.random.default_rng((seed, k))) for k in (0, 1)]
+    found = [_residues(program, quaternions, np.random.default_rng((0, k))) for k in (0, 1)]
     real = evaluate_nodes(program, np.ascontiguousarray(states, dtype=np.float64))
     nodes = Nodes.empty(program.n_nodes + 2, real.shape[1])
     code = np.stack([program.op, program.left, program.right, *found], axis=1, dtype=np.int64)
