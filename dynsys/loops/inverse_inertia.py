@@ -84,11 +84,7 @@ def inverse_inertia(
 
 
 def inverse_inertia_times(
-    robot: KinematicTree,
-    q: ArrayLike,
-    R: ArrayLike,
-    method: Method = "auto",
-    threads: int = 1,
+    robot: KinematicTree, q: ArrayLike, R: ArrayLike, method: Method = "auto", threads: int = 1
 ) -> Array:
     """M^-1 R for R (nv,) or (nv, m): velocity changes by joint impulses, without M^-1.
 

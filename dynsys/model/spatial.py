@@ -49,9 +49,7 @@ def vector(*entries: Any) -> ScalarArray:
 def cross(a: ScalarArray, b: ScalarArray) -> ScalarArray:
     """a x b for 3-vectors."""
     return vector(
-        a[1] * b[2] - a[2] * b[1],
-        a[2] * b[0] - a[0] * b[2],
-        a[0] * b[1] - a[1] * b[0],
+        a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]
     )
 
 
@@ -309,11 +307,7 @@ def congruence(X: Transform, M: ScalarArray) -> ScalarArray:
 def cross_columns(r: ScalarArray, M: ScalarArray) -> ScalarArray:
     """[r]x M: r x every column of M (3, 3)."""
     return np.array(
-        [
-            r[1] * M[2] - r[2] * M[1],
-            r[2] * M[0] - r[0] * M[2],
-            r[0] * M[1] - r[1] * M[0],
-        ]
+        [r[1] * M[2] - r[2] * M[1], r[2] * M[0] - r[0] * M[2], r[0] * M[1] - r[1] * M[0]]
     )
 
 

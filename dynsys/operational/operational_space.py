@@ -25,10 +25,7 @@ SMALLEST = 1e-13
 
 
 def operational_space(
-    robot: KinematicTree,
-    q: ArrayLike,
-    bodies: Task | Sequence[Task],
-    method: str = "y_factor",
+    robot: KinematicTree, q: ArrayLike, bodies: Task | Sequence[Task], method: str = "y_factor"
 ) -> OperationalInertia:
     """Operational-space inertia of some bodies of a robot at q.
 

@@ -264,13 +264,7 @@ def _bodies_between(robot: KinematicTree, bodies: Sequence[int], common: int) ->
 
 @Loop
 def carry_down(
-    parent: IntArray,
-    X: Array,
-    S: Array,
-    first: IntArray,
-    moving: IntArray,
-    G: Array,
-    J: Array,
+    parent: IntArray, X: Array, S: Array, first: IntArray, moving: IntArray, G: Array, J: Array
 ) -> None:
     """Fill rows J (k, nv) from xd = sum over bodies G_b v_b, G (N, k, 6), leaves to base."""
     for i in moving:

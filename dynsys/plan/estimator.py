@@ -29,12 +29,7 @@ from dynsys.plan.search.saddle_search import search_saddle
 from dynsys.plan.search.search import Search
 from dynsys.program.program import Program
 
-__all__ = [
-    "EXECUTORS",
-    "estimator_program",
-    "planned_estimator",
-    "watched_program",
-]
+__all__ = ["EXECUTORS", "estimator_program", "planned_estimator", "watched_program"]
 
 EXECUTORS: Mapping[type[EliminationOrder], Callable[[EstimatorSpec, Any, str], Program]] = {
     PivotOrder: lu_program,

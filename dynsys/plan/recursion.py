@@ -53,11 +53,7 @@ from dynsys.program.program import Program, side_by_side
 from dynsys.program.simplify import simplify
 from dynsys.types import Array
 
-__all__ = [
-    "recursion_estimator",
-    "recursion_program",
-    "recursion_watched",
-]
+__all__ = ["recursion_estimator", "recursion_program", "recursion_watched"]
 
 MARGIN = 1e4
 """How far a watched pivot may fall below its median before pivoting takes over. No error above

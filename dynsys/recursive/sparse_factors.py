@@ -167,10 +167,7 @@ def tree_sums(parent: ArrayLike) -> TreeSums:
     d = depths(check_parent(parent))
     above = d - 1
     return TreeSums(
-        len(d),
-        int(np.minimum(1, above).sum()),
-        int(above.sum()),
-        int((d * above // 2).sum()),
+        len(d), int(np.minimum(1, above).sum()), int(above.sum()), int((d * above // 2).sum())
     )
 
 

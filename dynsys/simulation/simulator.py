@@ -154,10 +154,7 @@ class Simulation:
         return state, record
 
     def step(
-        self,
-        state: SimulationState,
-        target: Target | None = None,
-        record: Record | None = None,
+        self, state: SimulationState, target: Target | None = None, record: Record | None = None
     ) -> SimulationState:
         """Advance by one step of dt.
 

@@ -31,8 +31,7 @@ KINDS = "id, fd (default), hybrid:JOINT,..., published:NAME or a layout file"
 
 
 def add_numbers(
-    parser: argparse.ArgumentParser,
-    *rows: tuple[str, Callable[[str], float], float, str],
+    parser: argparse.ArgumentParser, *rows: tuple[str, Callable[[str], float], float, str]
 ) -> None:
     """Declare options that take a number: name, type, default, and what it is."""
     for name, kind, value, text in rows:

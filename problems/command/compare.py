@@ -28,9 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--problem", default="fd", metavar="KIND", help=KINDS)
     add_flags(parser, floating_base="free root link")
     add_numbers(
-        parser,
-        ("states", positive, 16, "sampled states"),
-        ("seed", whole, 0, "of the states"),
+        parser, ("states", positive, 16, "sampled states"), ("seed", whole, 0, "of the states")
     )
     add_flags(parser, no_time="do not compile and measure")
     parser.add_argument(

@@ -35,12 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", required=True, metavar="FOLDER", type=Path, help="where to write"
     )
-    parser.add_argument(
-        "--problem",
-        default="fd",
-        metavar="KIND",
-        help=f"of a robot: {KINDS}",
-    )
+    parser.add_argument("--problem", default="fd", metavar="KIND", help=f"of a robot: {KINDS}")
     add_flags(parser, floating_base="free root link")
     add_plan(parser)
     parser.add_argument("--name", help="of the C function (default: the problem's)")
@@ -90,11 +85,7 @@ def _of_robot(args: argparse.Namespace) -> tuple[str, str, Sequence[Path]]:
         return request.robot.name, request.name, _estimator(estimation, args)
     assert request.dynamics is not None
     files = request.dynamics.export_c(
-        args.output,
-        plan,
-        outputs=args.outputs or None,
-        wrenches=args.wrenches,
-        **_common(args),
+        args.output, plan, outputs=args.outputs or None, wrenches=args.wrenches, **_common(args)
     )
     return request.robot.name, request.name, files
 

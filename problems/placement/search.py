@@ -169,11 +169,7 @@ class ScoreBoard:
     """Scores of sets of candidates: worst rank and mean variance over some states."""
 
     def __init__(
-        self,
-        measured: MeasuredSystem,
-        goals: Goals,
-        n_base: int,
-        positions: Sequence[Array],
+        self, measured: MeasuredSystem, goals: Goals, n_base: int, positions: Sequence[Array]
     ) -> None:
         names = measured.layout.names
 

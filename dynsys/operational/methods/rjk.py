@@ -70,10 +70,7 @@ class Kind(IntEnum):
 
 
 def needed_blocks(
-    parent: Sequence[int] | IntArray,
-    bodies: Sequence[int],
-    *,
-    as_printed: bool = False,
+    parent: Sequence[int] | IntArray, bodies: Sequence[int], *, as_printed: bool = False
 ) -> list[tuple[int, int]]:
     """Pairs i <= j whose block of Omega is needed for the given bodies, in ascending order.
 

@@ -148,10 +148,7 @@ def coarse_decomposition(pattern: Pattern) -> CoarseDecomposition:
 
 
 def _reachable(
-    n: int,
-    there: tuple[IntArray, ...],
-    back: tuple[IntArray, ...],
-    starts: IntArray,
+    n: int, there: tuple[IntArray, ...], back: tuple[IntArray, ...], starts: IntArray
 ) -> BoolArray:
     """Nodes on alternating paths from ``starts``: one more node leads to all of them."""
     if not len(starts):

@@ -32,27 +32,12 @@ from dynsys.plan.orders.libraries import library_orderings
 from dynsys.plan.orders.markowitz import Markowitz
 from dynsys.plan.orders.orders import AbstractOrdering, OrderingContext
 from dynsys.plan.orders.recursive_orders import LeafToRoot, RootToLeaf
-from dynsys.plan.search.local import (
-    Candidate,
-    Measure,
-    Mode,
-    Task,
-    get_ready,
-    price,
-    run_task,
-)
+from dynsys.plan.search.local import Candidate, Measure, Mode, Task, get_ready, price, run_task
 from dynsys.plan.search.price import SearchProblem
 from dynsys.resumable import Serial, executor
 from dynsys.system.linear_system import LinearSystem
 
-__all__ = [
-    "Generations",
-    "Progress",
-    "Search",
-    "SearchResult",
-    "constructive",
-    "search_order",
-]
+__all__ = ["Generations", "Progress", "Search", "SearchResult", "constructive", "search_order"]
 
 
 @final
@@ -297,10 +282,7 @@ def constructive(
 
 
 def _of_libraries(
-    problem: SearchProblem,
-    context: OrderingContext,
-    search: Search,
-    known: Sequence[Candidate],
+    problem: SearchProblem, context: OrderingContext, search: Search, known: Sequence[Candidate]
 ) -> Iterator[Candidate]:
     """Orders of libraries that are installed, those that cost less than what is known."""
     best = min(candidate.cost for candidate in known)
