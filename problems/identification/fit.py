@@ -109,6 +109,7 @@ class _Samples:
 
     sought: ParameterSet
     log: Log
+    plain: bool = False
     _kept: dict[int, tuple[Array, Array, Array]] = field(default_factory=dict)
 
     def chunks(self) -> range:
@@ -118,7 +119,7 @@ class _Samples:
     def statements(self) -> BoolArray:
         """Rows that say something exact about contacts and nothing about parameters."""
         sought = self.sought
-        rows = sought.rows(self.log.q[0], self.log.qd[0], self.log.qdd[0])
+        rows = sought.rows(self.log.q[0], self.log.qd[0], self.log.qdd[0], plain=True)
         about = (rows.contact != 0).any(axis=-1) & ~(rows.theta != 0).any(axis=-1)
         return np.asarray(about & sought.layout.exact)
 
@@ -132,7 +133,7 @@ class _Samples:
         """R, E and y - c of a chunk; kept where memory allows."""
         if start not in self._kept:
             part = self.log.part(slice(start, start + CHUNK))
-            rows = self.sought.rows(part.q, part.qd, part.qdd)
+            rows = self.sought.rows(part.q, part.qd, part.qdd, plain=self.plain)
             found = rows.theta, rows.contact, part.y - rows.known
             if len(self.log) > 8 * CHUNK:
                 return found
@@ -165,6 +166,13 @@ def _weighted(R: Array, E: Array, b: Array, weight: Array, statements: BoolArray
     Ut = np.swapaxes(U, 1, 2)
     left = np.where(W > 0, 1.0 - (U * U).sum(axis=-1), 0.0)
     return _Rows(A - U @ (Ut @ A), b - (U @ (Ut @ b[..., None]))[..., 0], left)
+
+
+def weighted_rows(sought: ParameterSet, log: Log, std: Array, *, plain: bool = False) -> Array:
+    """Rows (N, rows, p) of unit noise, contacts eliminated; ``plain`` without a kernel."""
+    samples = _Samples(sought, log, plain)
+    R, E, b = samples.raw(0)
+    return _weighted(R, E, b, 1.0 / std, samples.statements).A
 
 
 def _same(P: Array) -> bool:

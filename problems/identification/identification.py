@@ -14,10 +14,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import final
 
+import numpy as np
+
 from dynsys.model.tree import KinematicTree
 from dynsys.types import Array, ArrayLike
-from problems.identification.fit import HUBER, Fit, Noise, checked_log, fit_parameters
+from problems.identification.fit import HUBER, Fit, Log, Noise, checked_log, fit_parameters
 from problems.identification.parameter_set import Choice, ParameterSet
+from problems.identification.seen import Seen, seen_by
 from problems.measured.measured_system import Readings
 from sensors.layout import Layout
 
@@ -108,6 +111,21 @@ class Identification:
         """R (N, rows, parameters) at N states."""
         log = checked_log(self.sought, q, qd, qdd, None)
         return self.sought.rows(log.q, log.qd, log.qdd).theta
+
+    def verdict(
+        self,
+        q: ArrayLike | None = None,
+        qd: ArrayLike | None = None,
+        qdd: ArrayLike | None = None,
+    ) -> Seen:
+        """What this layout sees of the parameters: by some motion (N, ...), or by any.
+
+        Without a motion random states within the limits take its place: the base parameters.
+        """
+        if q is None or qd is None or qdd is None:
+            return seen_by(self.sought, None)
+        log = checked_log(self.sought, q, qd, qdd, None)
+        return seen_by(self.sought, Log(log.q, log.qd, log.qdd, np.zeros_like(log.y)))
 
     def fit(
         self,

@@ -212,9 +212,16 @@ class ParameterSet:
 
     # ---- rows --------------------------------------------------------------------------------
 
-    def rows(self, q: Array, qd: Array, qdd: Array) -> MotionRows:
-        """Rows at one state or many, columns of sensor offsets behind those of the robot."""
-        found = (self.regressor.one if q.ndim == 1 else self.regressor.batch)(q, qd, qdd)
+    def rows(self, q: Array, qd: Array, qdd: Array, *, plain: bool = False) -> MotionRows:
+        """Rows at one state or many, columns of sensor offsets behind those of the robot.
+
+        ``plain`` computes them without a kernel.
+        """
+        regressor = self.regressor
+        if q.ndim == 1:
+            found = (regressor.at if plain else regressor.one)(q, qd, qdd)
+        else:
+            found = (regressor.each if plain else regressor.batch)(q, qd, qdd)
         if not self.offsets:
             return found
         more = np.zeros((*found.known.shape, len(self.offsets)))

@@ -178,8 +178,12 @@ class Regressor:
 
     def batch(self, q: Array, qd: Array, qdd: Array) -> MotionRows:
         """Rows at N states (N, ...)."""
-        if not self._is_large:
-            return self._rows(*self.kernel.batch(q, qd, qdd)[0])
+        if self._is_large:
+            return self.each(q, qd, qdd)
+        return self._rows(*self.kernel.batch(q, qd, qdd)[0])
+
+    def each(self, q: Array, qd: Array, qdd: Array) -> MotionRows:
+        """Rows at N states, one after the other by plain arithmetic."""
         rows = [self.at(*state) for state in zip(q, qd, qdd, strict=True)]
         return MotionRows(
             np.array([r.theta for r in rows]),

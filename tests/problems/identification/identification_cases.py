@@ -6,7 +6,9 @@ import numpy as np
 
 import sensors
 from dynsys.model.parameters import BODY_PARAMETERS, inertial_values
+from dynsys.model.spatial import cross_force, cross_motion, skew
 from dynsys.model.tree import KinematicTree
+from dynsys.recursive.kinematics import transforms
 from dynsys.types import Array
 from problems.logs.simulate import Trajectory
 from problems.measured.simulated_readings import TrueReadings
@@ -91,3 +93,38 @@ def correlated(rng: np.random.Generator, shape: tuple[int, int], memory: float) 
     for t in range(1, len(out)):
         out[t] = memory * out[t - 1] + np.sqrt(1 - memory**2) * noise[t]
     return out
+
+
+def carried_up(robot: KinematicTree, q: Array, qd: Array, qdd: Array) -> Array:
+    """Joint wrenches (n_bodies, 6, 10 n_bodies) by unit parameter: blocks carried tip to root.
+
+    The slow twin of the regressor, which carries rows from root to tip.
+    """
+    n = robot.n_bodies
+    X, a, v = transforms(robot, q), [], []
+    F = np.zeros((n, 6, 10 * n))
+    for i, (parent, where) in enumerate(zip(robot.parent, robot.v_slices(), strict=True)):
+        S = robot.motion_subspace[i]
+        before = np.zeros(6) if parent < 0 else v[parent]
+        v.append(X[i].motion(before) + S @ qd[where])
+        gravity = np.concatenate([np.zeros(3), -robot.gravity])
+        a.append(X[i].motion(gravity if parent < 0 else a[parent]) + S @ qdd[where])
+        a[i] = a[i] + cross_motion(v[i], S @ qd[where])
+        for k in range(10):
+            unit = np.zeros(10)
+            unit[k] = 1.0
+            M = spatial_inertia(unit)
+            F[i, :, 10 * i + k] = M @ a[i] + cross_force(v[i], M @ v[i])
+    for i in reversed(range(n)):
+        if robot.parent[i] >= 0:
+            F[robot.parent[i]] += X[i].matrix().T @ F[i]
+    return F
+
+
+def spatial_inertia(ten: Array) -> Array:
+    """The 6 x 6 matrix that is linear in the ten parameters of a body."""
+    mass, h = ten[0], skew(ten[1:4])
+    about = np.zeros((3, 3))
+    about[np.triu_indices(3)] = ten[4:]
+    about = about + np.triu(about, 1).T
+    return np.block([[about, h], [h.T, mass * np.eye(3)]])
