@@ -77,8 +77,8 @@ def smooth_sign(v: Any, smoothing: float | Array) -> Any:
 
     Examples
     --------
-    >>> round(smooth_sign(0.3, 0.4), 3), smooth_sign(0.0, 0.4)
-    (0.6, 0.0)
+    >>> smooth_sign(np.array([0.3, 0.0, -4000.0]), 0.4).round(6).tolist()
+    [0.6, 0.0, -1.0]
     """
     return v / np.sqrt(v * v + smoothing * smoothing)
 
