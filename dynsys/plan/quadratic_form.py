@@ -47,6 +47,7 @@ class QuadraticForm:
     def __init__(self) -> None:
         self.M: dict[Key, dict[Key, ScalarArray]] = defaultdict(dict)
         self.p: dict[Key, ScalarArray] = {}
+        self._coupled: set[Key] = set()  # qdd of several joints
 
     def add(self, u: Key, v: Key, block: ScalarArray) -> None:
         """M_uv += block."""
@@ -69,6 +70,8 @@ class QuadraticForm:
     def joint_pair(self, u: Key, x: Key, S: ScalarArray) -> None:
         """u = carried + S qdd: the carried acceleration takes the place of u."""
         # M_xy += S^T M_uy for all y, u and x among them
+        if x in self.M:
+            self._coupled.add(x)
         own = self.M[u][u]
         others = [(y, block) for y, block in self.M[u].items() if y != u]
         self.add(x, x, S.T @ (own @ S))
@@ -86,7 +89,8 @@ class QuadraticForm:
         self.add(w, w, congruence(X, M))
         self.add_linear(w, X.force_back(p))
         for y, block in blocks.items():
-            self.add(w, y, np.column_stack([X.force_back(column) for column in block.T]))
+            moved = np.column_stack([X.force_back(column) for column in block.T])
+            self.add(w, y, moved if y != w else moved + moved.T)
 
     def pivot(self, x: Key, torque: ScalarArray, armature: Array, u: Key, S: Array) -> Row:
         """Eliminate x = qdd of the joint S of body u, with armature and torque of its row."""
@@ -98,8 +102,9 @@ class QuadraticForm:
         for place, y in enumerate(neighbours):
             self.add_linear(y, -(blocks[y].T @ solve_ldl(factors, p)))
             if neighbours == [u]:
-                M, U, rotor = self.M[u][u], blocks[u].T, bool(armature.any())
-                self.M[u][u] = without_joint(M, S, U, factors, armature=rotor)
+                M, U = self.M[u][u], blocks[u].T
+                more = bool(armature.any()) or x in self._coupled  # not of u alone
+                self.M[u][u] = without_joint(M, S, U, factors, armature=more)
                 continue
             for z in neighbours[place:]:
                 scaled = np.column_stack([solve_ldl(factors, c) for c in blocks[z].T])

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from dynsys.errors import ModelError
 from dynsys.model import synthetic
-from dynsys.model.joints import Free
+from dynsys.model.joints import Free, Revolute
 from dynsys.model.spatial import Inertia, Transform
-from dynsys.model.tree import Body, Frame, KinematicTree
+from dynsys.model.tree import Body, Coupling, Frame, KinematicTree
 from dynsys.recursive.aba import aba
 from dynsys.recursive.rnea import rnea
 from dynsys.types import Array
@@ -49,6 +49,25 @@ def test_compiled_inverse_and_forward_dynamics(
     robot: KinematicTree, data: st.DataObject, seed: int
 ) -> None:
     check_both_ways(robot, data, seed, "llvm")
+
+
+@pytest.mark.parametrize("parents", [(-1, 0, -1), (-1, 0, 0), (-1, 0, 1)])
+@pytest.mark.parametrize("leader", [1, 2])
+def test_followers_on_the_same_and_on_other_branches(
+    parents: tuple[int, ...], leader: int
+) -> None:
+    rng = np.random.default_rng(0)
+    bodies = [
+        Body(name, parent, Revolute(rng.normal(size=3)), inertia=synthetic.cloud_inertia(rng))
+        for name, parent in zip("abc", parents, strict=True)
+    ]
+    follower = 3 - leader
+    bodies[follower] = replace(bodies[follower], coupling=Coupling(leader, 0.5, 0.3))
+    robot = KinematicTree("coupled", bodies)
+    q, qd, qdd = rng.normal(size=(3, 2))
+    torque = rnea(robot, q, qd, qdd)
+    for backend in ("reference", "llvm"):
+        close(ForwardDynamics(robot, backend).solve(q, qd, torque).qdd, qdd)  # type: ignore[arg-type]
 
 
 def check_both_ways(
