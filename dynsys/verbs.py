@@ -62,7 +62,7 @@ def rnea(
 
     Parameters
     ----------
-    robot : the robot.
+    robot : the robot; C holds friction and offsets where they are part of its equations.
     q, qd, qdd : position (nq,), velocity (nv,), acceleration (nv,); a leading axis N on each of
         them for N states, whose torques are (N, nv).
     f_ext : external wrenches, array (n_bodies, 6) or mapping of names to wrenches (6,), body

@@ -24,7 +24,7 @@ from typing import final
 import numpy as np
 
 from dynsys.loops import LoopKernel
-from dynsys.model.tree import KinematicTree, Mechanism
+from dynsys.model.tree import KinematicTree
 from dynsys.recursive.crba import crba_scalars
 from dynsys.recursive.kinematics import transforms
 from dynsys.recursive.rnea import rnea_scalars
@@ -207,7 +207,9 @@ def _inverted(A: ScalarArray) -> ScalarArray | None:
     return A
 
 
-def magnitudes(robot: Mechanism, q: Array, qd: Array, qdd: Array, f_ext: Array | None) -> Array:
+def magnitudes(
+    robot: KinematicTree, q: Array, qd: Array, qdd: Array, f_ext: Array | None
+) -> Array:
     """Sum of the magnitudes of all that adds up to each joint's torque (nv,).
 
     RNEA over norms: with the speeds w, accelerations wd and a that joints and gravity add up to
@@ -240,6 +242,8 @@ def magnitudes(robot: Mechanism, q: Array, qd: Array, qdd: Array, f_ext: Array |
             N[i] += np.linalg.norm(f_ext[i, :3])
             F[i] += np.linalg.norm(f_ext[i, 3:])
     sums = np.asarray(np.abs(robot.armature * qdd), dtype=np.float64)
+    if robot.joint_friction is not None:
+        sums += robot.joint_friction.magnitude(qd)
     for i in reversed(range(n)):
         sums[freedoms[i]] += turning[i] * N[i] + sliding[i] * F[i]
         if (parent := int(robot.parent[i])) >= 0:

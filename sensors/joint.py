@@ -57,6 +57,18 @@ class _Freedoms:
         coupling = self.unknowns.robot.bodies[self.i].coupling
         return 1.0 if coupling is None else coupling.ratio
 
+    @property
+    def has_friction(self) -> bool:
+        """Whether the joint's torque holds friction of its own."""
+        robot = self.unknowns.robot
+        body = robot.bodies[self.i]
+        stated = (body.damping, body.friction, body.friction_minus)
+        return (
+            robot.joint_friction is not None
+            and body.coupling is None
+            and any(value is not None and np.any(value) for value in stated)
+        )
+
     def acceleration(self, factor: float = 1.0) -> Term:
         """Factor times the joint's own acceleration: ratio * qdd of its leader if coupled."""
         unknown = self.unknowns.block("qdd", self.i)
@@ -114,7 +126,8 @@ class JointTorque(_JointQuantity):
 
     y = tau_i
 
-    tau is what the drive puts into link and rotor, friction already taken off. For a joint
+    tau is what the drive puts into link and rotor, friction already taken off; of a robot with
+    friction in its equations (``friction="file"``) it is all that the drive gives. For a joint
     coupled to another (mimic) it is S^T f_i, the part of its own wrench along its freedom.
 
     Parameters
@@ -163,8 +176,9 @@ class MotorTorque(AbstractSensor):
     y = (tau + viscous qd + coulomb s(qd)) / gear_ratio + rotor_inertia gear_ratio qdd
 
     with the smooth sign s(v) = v / sqrt(v^2 + smoothing^2). Friction depends on qd alone and is
-    part of the bias. Give ``rotor_inertia`` only where the robot's armature does not hold it:
-    tau already drives the armature.
+    part of the bias. Give ``rotor_inertia`` and friction only where the robot's equations do
+    not hold them: tau already drives the armature, and overcomes the friction of a robot that
+    has it (``friction="file"``).
 
     Parameters
     ----------
@@ -188,6 +202,12 @@ class MotorTorque(AbstractSensor):
     def rows(self, unknowns: UnknownLayout) -> SensorRows:
         at = _Freedoms.of(unknowns, self.joint, self.component)
         _check_ratio(self.gear_ratio)
+        if (self.viscous or self.coulomb) and at.has_friction:
+            raise ValueError(
+                f"friction of joint {self.joint!r} is in the equations of robot"
+                f" {unknowns.robot.name!r} already and must not count twice; give the sensor"
+                " none, or take it out of the robot: friction: ignore, with_friction(False)"
+            )
         terms = [at.torque(self.gear_ratio)]
         if self.rotor_inertia:
             terms.append(at.acceleration(self.rotor_inertia * self.gear_ratio))

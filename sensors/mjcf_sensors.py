@@ -144,12 +144,13 @@ class _Reader:
         if other:
             raise LayoutError(f"its joint feels {other} too, which the model does not hold")
         body = self.robot.bodies[self.robot.joint_index(joint)]
+        in_equations = self.robot.joint_friction is not None and body.coupling is None
         return MotorTorque(
             name,
             joint,
             gear_ratio=1.0,
-            viscous=_first(body.damping),
-            coulomb=_first(body.friction),
+            viscous=0.0 if in_equations else _first(body.damping),
+            coulomb=0.0 if in_equations else _first(body.friction),
             std=self._std(s),
         )
 

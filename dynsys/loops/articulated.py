@@ -52,7 +52,8 @@ def gather_inertias(model: at.Model, work: at.Work) -> None:
         if joint[at.UNKNOWN]:  # U = IA S, D; IA -= U D^-1 U', p += U D^-1 (torque - S' p)
             v = joint[at.V0]
             if joint[at.KIND] == at.AXIAL:
-                armature, torque = vectors[at.ARMATURE, v], vectors[at.GIVEN, v]
+                armature = vectors[at.ARMATURE, v]
+                torque = vectors[at.GIVEN, v] - vectors[at.FRICTION, v]
                 a, b, m = _eliminate_axial(numbers[i], armature, torque, move, row, a, b, m)
             else:
                 _add(row, a, b, m)
@@ -266,7 +267,7 @@ def _eliminate_freedoms(
         for i in range(6):
             store[at.FREEDOM_GAIN + i] = row[_ENTRY[place, i]]
         pivot = 1.0 / (store[at.FREEDOM_GAIN + place] + vectors[at.ARMATURE, v])
-        load = vectors[at.GIVEN, v] - move[at.WRENCH + place]
+        load = vectors[at.GIVEN, v] - vectors[at.FRICTION, v] - move[at.WRENCH + place]
         store[at.FREEDOM_PIVOT], store[at.FREEDOM_LOAD] = pivot, load
         for i in range(6):
             gain = store[at.FREEDOM_GAIN + i]

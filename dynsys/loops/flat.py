@@ -100,8 +100,11 @@ FREEDOM_GAIN, FREEDOM_PIVOT, FREEDOM_LOAD = 0, 6, 7
 N_FREEDOM = 8
 
 # ---- per-freedom vectors (nv + 1 each, the last one for joints without freedoms) -----------
-QD, QDD, GIVEN, TORQUE, ARMATURE = 0, 1, 2, 3, 4
-N_VECTORS = 5
+QD, QDD, GIVEN, TORQUE, ARMATURE, FRICTION = 0, 1, 2, 3, 4, 5
+N_VECTORS = 6
+
+# ---- friction, a row per freedom of a joint: see dynsys.model.parameters.JointFriction ------
+PLACE, RATIO, VISCOUS, COULOMB, COULOMB_MINUS, CONSTANT, SMOOTHING = 0, 1, 2, 3, 4, 5, 6
 
 # ---- outputs, bits --------------------------------------------------------------------------
 TORQUE_OUT, QDD_OUT, ACCELERATION_OUT, WRENCH_OUT = 1, 2, 4, 8
@@ -129,6 +132,7 @@ class Model(NamedTuple):
     frames: Array
     integers: NDArray[np.int64]
     unknown: NDArray[np.int64]  # freedoms whose qdd is to be found
+    friction: Array  # (rows, 7) as below; no rows where it is no part of the equations
 
 
 class Work(NamedTuple):
@@ -138,7 +142,7 @@ class Work(NamedTuple):
     inertia: Array
     freedoms: Array
     angles: Array  # angle, cosine, sine of each joint
-    vectors: Array  # (5, nv + 1)
+    vectors: Array  # (6, nv + 1)
     position: Array  # (nq + 1,)
     small: Array  # (8, 6)
     H: Array  # (nv, nv), or empty where no inertia matrix is formed
@@ -183,6 +187,17 @@ class FlatRobot:
         self.motion = np.zeros((rows, N_MOTION))
         self.motion[0, ACC : ACC + 3] = -robot.gravity
         self.frames[0, FRAME_E : FRAME_E + 9 : 4] = 1.0
+        self.friction = np.zeros((0, 7))
+        if (law := robot.joint_friction) is not None:
+            own = (
+                law.place,
+                law.ratio,
+                law.viscous,
+                law.coulomb,
+                law.coulomb_minus,
+                law.offset,
+            )
+            self.friction = np.column_stack([*own, np.full(len(law.place), law.smoothing)])
         self.n_stored = 0
         self._free: list[tuple[Array, ...]] = []
         for i, joint in enumerate(robot.joints):
@@ -218,7 +233,7 @@ class FlatRobot:
             row[UNKNOWN] = v.stop > v.start and not known[v].all()
             row[CARRIES] = up[UNKNOWN] or up[CARRIES]
         unknown = np.flatnonzero(~known).astype(np.int64)
-        return Model(self.numbers, self.frames, integers, unknown)
+        return Model(self.numbers, self.frames, integers, unknown, self.friction)
 
     @cached_property
     def _all_unknown(self) -> tuple[object, ...]:

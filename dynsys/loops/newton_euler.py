@@ -112,12 +112,12 @@ def push_bodies(model: at.Model, work: at.Work, f_ext: Array) -> None:
 
 @fused
 def gather_wrenches(model: at.Model, work: at.Work) -> None:
-    """Joint wrenches, leaves first, and torque = S^T f + armature qdd."""
+    """Joint wrenches, leaves first, and torque = S^T f + armature qdd + friction."""
     numbers, integers, angles = model.numbers, model.integers, work.angles
     vectors, motion = work.vectors, work.motion
     torque, armature, qdd = vectors[at.TORQUE], vectors[at.ARMATURE], vectors[at.QDD]
     for v in range(len(torque)):
-        torque[v] = armature[v] * qdd[v]
+        torque[v] = armature[v] * qdd[v] + vectors[at.FRICTION, v]
     for i in range(len(integers) - 1, 0, -1):
         row = motion[i]
         f, kind, v = wrench_of(row), integers[i, at.KIND], integers[i, at.V0]

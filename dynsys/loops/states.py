@@ -28,6 +28,7 @@ from dynsys.loops.rotations import (
     turn_back,
     wrench_back,
 )
+from dynsys.model.parameters import friction_torque
 from dynsys.types import Array
 
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
 
 Inputs = tuple[Array, Array, Array, Array]  # q, qd, given, f_ext: a row per state
 Outputs = tuple[Array, Array, Array, Array]  # torque, qdd, acceleration, wrench
+_friction_torque = inlined(friction_torque)
 
 
 @fused
@@ -125,7 +127,7 @@ def _freedoms(robot: Model, store: Work, q: Array, U: Array, D: Array) -> None:
 # ---- numba's types of the arguments ----------------------------------------------------------
 
 _ROWS, _VECTOR = "float64[:, ::1]", "float64[::1]"
-_ROBOT = f"Tuple(({_ROWS}, {_ROWS}, int64[:, ::1], int64[::1]))"
+_ROBOT = f"Tuple(({_ROWS}, {_ROWS}, int64[:, ::1], int64[::1], {_ROWS}))"
 _STORE = f"Tuple(({', '.join([_ROWS] * 5)}, {_VECTOR}, {_ROWS}, {_ROWS}))"
 _INPUT, _OUTPUT = "Array(float64, 2, 'A', readonly=True)", "float64[:, :]"
 _FOUR = f"UniTuple({_INPUT}, 4), UniTuple({_OUTPUT}, 4)"
@@ -199,7 +201,25 @@ def _read_state(model: Model, work: Work, inputs: Inputs, state: int) -> None:
     _read(vectors[at.GIVEN], vectors[at.QDD])
     for v in model.unknown:
         vectors[at.QDD, v] = 0.0
+    _resist(model.friction, vectors)
     place_bodies(model, work)
+
+
+@fused
+def _resist(friction: Array, vectors: Array) -> None:
+    """Torques that friction takes at QD."""
+    for k in range(len(friction)):
+        vectors[at.FRICTION, int(friction[k, at.PLACE])] = 0.0
+    for row in friction:
+        place, ratio = int(row[at.PLACE]), row[at.RATIO]
+        vectors[at.FRICTION, place] += ratio * _friction_torque(
+            ratio * vectors[at.QD, place],
+            row[at.VISCOUS],
+            row[at.COULOMB],
+            row[at.COULOMB_MINUS],
+            row[at.CONSTANT],
+            row[at.SMOOTHING],
+        )
 
 
 @fused

@@ -80,7 +80,7 @@ def smooth_sign(v: Any, smoothing: float | Array) -> Any:
     >>> smooth_sign(np.array([0.3, 0.0, -4000.0]), 0.4).round(6).tolist()
     [0.6, 0.0, -1.0]
     """
-    return v / np.sqrt(v * v + smoothing * smoothing)
+    return friction_torque(v, 0.0, 1.0, 1.0, 0.0, smoothing)
 
 
 def friction_torque(
@@ -91,7 +91,7 @@ def friction_torque(
     Equal ``coulomb`` and ``coulomb_minus`` give  viscous v + coulomb s(v) + offset; see the
     module. Scalars of any kind, arrays of them.
     """
-    s = smooth_sign(v, smoothing)
+    s = v / np.sqrt(v * v + smoothing * smoothing)
     mean, half = (coulomb + coulomb_minus) / 2, (coulomb - coulomb_minus) / 2
     return viscous * v + mean * s + half * (s * s) + offset
 
@@ -122,6 +122,13 @@ class JointFriction:
         out: ScalarArray = 0 * qd
         np.add.at(out.T, self.place, (self.ratio * own).T)
         return out
+
+    def magnitude(self, qd: Array) -> Array:
+        """Sum (nv,) of the magnitudes of all that adds up to :meth:`torque`."""
+        dry = np.maximum(np.abs(self.coulomb), np.abs(self.coulomb_minus))
+        sizes = (np.abs(self.ratio), np.abs(self.viscous), dry, dry, np.abs(self.offset))
+        rows = JointFriction(self.place, *sizes, smoothing=self.smoothing)
+        return np.asarray(rows.torque(np.abs(qd)), dtype=np.float64)
 
 
 def joint_friction(

@@ -103,12 +103,14 @@ def fingerprint_parts(subject: str, parts: Mapping[str, Any]) -> Fingerprint:
 def fingerprint_robot(robot: KinematicTree) -> Fingerprint:
     """Fingerprint of all that the dynamics of a robot depend on, five parts per body.
 
-    Limits, damping, friction and further frames do not enter the equations of motion and are
-    left out, and so is the name of the robot.
+    Limits and further frames do not enter the equations of motion and are left out, and so is
+    the name of the robot; friction and offsets are a part where they enter.
     """
     parts: dict[str, Any] = {"gravity": robot.gravity}
     for i, body in enumerate(robot.bodies):
         parts |= _body_parts(robot, i, body)
+    if robot.joint_friction is not None:
+        parts["friction"] = robot.joint_friction
     return fingerprint_parts(f"robot {robot.name!r}", parts)
 
 

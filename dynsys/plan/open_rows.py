@@ -392,6 +392,8 @@ class OpenSystem:
         constant, columns = (
             self._qdd(C @ rotor, body) if rotor.any() else (np.zeros(len(C)), {})
         )
+        if self.spec.robot.joint_friction is not None:
+            constant = constant + C @ self.kin.friction[layout.freedoms[body]]
         for j in layout.driven[body]:
             stage = mechanism.place[j]
             S = mechanism.motion_subspace[stage]
@@ -476,7 +478,7 @@ class OpenSystem:
 
     def _torques(self, values: Values, qdd: ScalarArray) -> ScalarArray:
         mechanism = self.mechanism
-        torque = self.spec.robot.armature * qdd
+        torque = self.spec.robot.armature * qdd + self.kin.friction
         for stage in mechanism.place:
             freedoms, S = mechanism.v_slices()[stage], mechanism.motion_subspace[stage]
             if not S.shape[1]:

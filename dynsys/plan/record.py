@@ -205,13 +205,18 @@ def symmetric_dynamics(
     X_up = transforms(mechanism, q)
     imposed = inputs.copy()
     imposed[~known] = 0
+    friction = mechanism.friction_torque(qd)
+    net = inputs.copy()
+    net[~known] = inputs[~known] - friction[~known]
     bias = net_wrenches(mechanism, X_up, qd, imposed)
     if f_ext is not None:
         for body, place in enumerate(mechanism.place):
             bias[place] = bias[place] - mechanism.wrench_to_new(body, f_ext[body])
     steps = symmetric_steps(mechanism.robot, known) if steps is None else steps
     staged = staged_steps(mechanism, steps)
-    return solve_symmetric(mechanism, X_up, bias, inputs, known, staged)
+    qdd, torque, reciprocals = solve_symmetric(mechanism, X_up, bias, net, known, staged)
+    torque[known], torque[~known] = torque[known] + friction[known], inputs[~known]
+    return qdd, torque, reciprocals
 
 
 def body_quantities(

@@ -51,7 +51,7 @@ def aba_scalars(robot: Mechanism, q: ScalarArray, qd: ScalarArray, torque: Scala
     """Acceleration (nv,) over scalars of any kind, trees without coupling; see :func:`aba`."""
     X_up = transforms(robot, q)
     p = net_wrenches(robot, X_up, qd, None, f_ext)
-    return articulated_response(robot, X_up, p, torque)
+    return articulated_response(robot, X_up, p, torque - robot.friction_torque(qd))
 
 
 def articulated_response(

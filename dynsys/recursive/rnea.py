@@ -49,7 +49,7 @@ def rnea_scalars(robot: Mechanism, q: ScalarArray, qd: ScalarArray, qdd: ScalarA
     """Torque (nv,) over scalars of any kind; see :func:`rnea`."""
     X_up = transforms(robot, q)
     f = net_wrenches(robot, X_up, qd, qdd, f_ext)
-    torque = robot.armature * qdd
+    torque = robot.armature * qdd + robot.friction_torque(qd)
     for i in reversed(range(robot.n_bodies)):
         v = robot.v_slices()[i]
         torque[v] = torque[v] + robot.motion_subspace[i].T @ f[i]  # [NORI] eq. (3 tau)

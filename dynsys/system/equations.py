@@ -57,6 +57,11 @@ class Kinematics:
         return tuple(poses(self.robot, self.transforms))
 
     @cached_property
+    def friction(self) -> ScalarArray:
+        """Torque (nv,) that the drives spend on friction."""
+        return self.robot.friction_torque(self.qd)
+
+    @cached_property
     def centre_of_mass(self) -> ScalarArray:
         """Centre of mass (3,) of all bodies, base coordinates."""
         moment: ScalarArray = np.zeros(3)

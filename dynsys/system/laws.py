@@ -86,12 +86,13 @@ def balance_law(unknowns: UnknownLayout, i: int) -> EquationBlock:
 def torque_law(unknowns: UnknownLayout, i: int) -> EquationBlock:
     """Torque of joint i: the part of its wrench along its freedoms, and its rotor's inertia.
 
-    sum over driven j  S_j^T f_j - tau_i + armature_i qdd_i = 0             [NORI] (3tau), (4e)
+    sum over driven j  S_j^T f_j - tau_i + armature_i qdd_i + friction_i(qd_i) = 0   [NORI] (4e)
 
-    The sum runs over joint i and the joints coupled to it; the armature is ours.
+    The sum runs over joint i and the joints coupled to it; the armature is ours, and friction,
+    zero unless it is asked for (dynsys.model.parameters).
     """
-    robot, qdd = unknowns.robot, unknowns.block("qdd", i)
-    armature = np.diag(robot.armature[unknowns.freedoms[i]])
+    robot, qdd, freedoms = unknowns.robot, unknowns.block("qdd", i), unknowns.freedoms[i]
+    armature = np.diag(robot.armature[freedoms])
     terms = [
         Term.constant(unknowns.block("joint_wrench", j), robot.motion_subspace[j].T)
         for j in unknowns.driven[i]
@@ -99,7 +100,8 @@ def torque_law(unknowns: UnknownLayout, i: int) -> EquationBlock:
     terms.append(Term.identity(unknowns.block("torque", i), -1.0))
     if armature.any():
         terms.append(Term.constant(qdd, armature))
-    return EquationBlock.paired("torque", robot.joint_names[i], qdd, terms)
+    friction = None if robot.joint_friction is None else lambda kin: kin.friction[freedoms]
+    return EquationBlock.paired("torque", robot.joint_names[i], qdd, terms, friction)
 
 
 def known(unknowns: UnknownLayout, kind: UnknownKind, i: int) -> EquationBlock:

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from dynsys.errors import ModelError
-from dynsys.model.readers.assembly import InertiaPolicy, MimicPolicy, ReadOptions, emit
+from dynsys.model.readers.assembly import (
+    FrictionPolicy,
+    InertiaPolicy,
+    MimicPolicy,
+    ReadOptions,
+    emit,
+)
 from dynsys.model.readers.mjcf import mjcf_from_node
 from dynsys.model.readers.urdf import urdf_from_node
 from dynsys.model.readers.xml_input import MAX_BYTES, PathLike, read_xml
@@ -20,6 +26,7 @@ def load(
     mimic: MimicPolicy = "independent",
     gravity: ArrayLike | None = None,
     inertia: InertiaPolicy = "warn",
+    friction: FrictionPolicy = "ignore",
     max_bytes: int = MAX_BYTES,
     include_folder: PathLike | None = None,
 ) -> KinematicTree:
@@ -37,6 +44,11 @@ def load(
     gravity : (3,) in base coordinates, m/s^2; None for the file's, or (0, 0, -9.81).
     inertia : "warn" about or, with "strict", refuse inertias that no mass distribution has;
         "any" also takes those with a negative principal moment.
+    friction : "file" makes damping and dry friction of the joints, as the file states them,
+        part of the equations of motion: torques are then what the drives give
+        (:mod:`dynsys.model.parameters` has the law; MuJoCo's own law of dry friction, for
+        ``frictionloss``, is a constraint that can hold a joint still). "ignore" reads them
+        only, with a warning.
     max_bytes : largest file that is read.
     include_folder : folder below which the files that an MJCF file includes must lie; None for
         that of the file itself. Name another one only if you trust the file.
@@ -57,7 +69,9 @@ def load(
     >>> import dynsys                                         # doctest: +SKIP
     >>> robot = dynsys.load("arm.urdf", floating_base=True)   # doctest: +SKIP
     """
-    options = ReadOptions(floating_base, mimic, gravity, inertia, max_bytes, include_folder)
+    options = ReadOptions(
+        floating_base, mimic, gravity, inertia, max_bytes, include_folder, friction
+    )
     root = read_xml(path, max_bytes)
     if root.tag == "robot":
         tree, notes = urdf_from_node(root, options)

@@ -15,6 +15,7 @@ import numpy as np
 
 from dynsys.errors import ModelError, ModelWarning
 from dynsys.model.body import Body, Coupling, Frame, Weld, check_joint_data, inertia_defect
+from dynsys.model.parameters import SMOOTHING
 from dynsys.model.readers.xml_input import PathLike
 from dynsys.model.spatial import Inertia, Transform, without_rounding
 from dynsys.model.tree import KinematicTree
@@ -22,6 +23,7 @@ from dynsys.types import Array, ArrayLike
 
 __all__ = [
     "Assembly",
+    "FrictionPolicy",
     "InertiaPolicy",
     "MimicPolicy",
     "ReadOptions",
@@ -33,13 +35,15 @@ __all__ = [
 
 MimicPolicy: TypeAlias = Literal["independent", "couple"]
 InertiaPolicy: TypeAlias = Literal["warn", "strict", "any"]
+FrictionPolicy: TypeAlias = Literal["ignore", "file"]
 
 
-def check_policies(mimic: str, inertia: str) -> None:
-    """Raise ModelError unless both reading options are known."""
+def check_policies(mimic: str, inertia: str, friction: str) -> None:
+    """Raise ModelError unless all reading options are known."""
     for name, value, known in (
         ("mimic", mimic, get_args(MimicPolicy)),
         ("inertia", inertia, get_args(InertiaPolicy)),
+        ("friction", friction, get_args(FrictionPolicy)),
     ):
         if value not in known:
             raise ModelError(f"{name} must be one of {', '.join(known)}, got {value!r}")
@@ -56,9 +60,10 @@ class ReadOptions:
     inertia: InertiaPolicy
     max_bytes: int
     include_folder: PathLike | None = None
+    friction: FrictionPolicy = "ignore"
 
     def __post_init__(self) -> None:
-        check_policies(self.mimic, self.inertia)
+        check_policies(self.mimic, self.inertia, self.friction)
 
 
 def listing(names: Sequence[str], shown: int = 8) -> str:
@@ -203,7 +208,9 @@ class Assembly:
                 )
             self.bodies[follower] = replace(self.bodies[follower], coupling=coupling)
 
-    def finish(self, gravity: ArrayLike, inertia: InertiaPolicy) -> KinematicTree:
+    def finish(
+        self, gravity: ArrayLike, inertia: InertiaPolicy, friction: FrictionPolicy
+    ) -> KinematicTree:
         """Return the validated tree; notes then hold every warning."""
         self._judge_inertias(inertia)
         for kind, names in self._doubts.items():
@@ -218,10 +225,11 @@ class Assembly:
             for body in self.bodies
             if _nonzero(body.damping) or _nonzero(body.friction)
         ]
-        if passive:
+        if passive and friction == "ignore":
             self.note(
                 f"damping and friction of joints {listing(passive)} are read"
-                " (robot.damping, robot.friction) but not part of the equations of motion"
+                " (robot.damping, robot.friction) but not part of the equations of motion;"
+                " load with friction='file' to make them so"
             )
         try:
             tree = KinematicTree(
@@ -231,6 +239,7 @@ class Assembly:
                 gravity,
                 physical=not self._unphysical,
                 welds=self.welds(),
+                smoothing=SMOOTHING if friction == "file" else None,
             )
         except ModelError as error:
             raise ModelError(f"{self.source}: {error}") from None

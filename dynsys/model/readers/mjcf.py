@@ -65,7 +65,8 @@ def mjcf_from_node(root: Node, options: ReadOptions) -> tuple[KinematicTree, lis
         gravity = np.array(model.opt.gravity)
         if model.opt.disableflags & int(mjtDisableBit.mjDSBL_GRAVITY):
             gravity = np.zeros(3)
-    return reader.assembly.finish(gravity, options.inertia), reader.assembly.notes
+    tree = reader.assembly.finish(gravity, options.inertia, options.friction)
+    return tree, reader.assembly.notes
 
 
 # ---- what a file of unknown origin may refer to, and how much it may expand to -----------

@@ -12,7 +12,13 @@ import numpy as np
 
 from dynsys.errors import ModelError
 from dynsys.model import joints
-from dynsys.model.readers.assembly import Assembly, InertiaPolicy, check_policies, emit
+from dynsys.model.readers.assembly import (
+    Assembly,
+    FrictionPolicy,
+    InertiaPolicy,
+    check_policies,
+    emit,
+)
 from dynsys.model.spatial import Inertia, Transform, without_rounding
 from dynsys.model.tree import Body, Coupling, Frame, KinematicTree
 from dynsys.types import Array
@@ -31,7 +37,9 @@ _STATED = {
 """What a body states about its joint, and the names it has in Pinocchio's versions."""
 
 
-def from_pinocchio(model: Any, *, inertia: InertiaPolicy = "warn") -> KinematicTree:
+def from_pinocchio(
+    model: Any, *, inertia: InertiaPolicy = "warn", friction: FrictionPolicy = "ignore"
+) -> KinematicTree:
     """Build the tree of a ``pinocchio.Model``.
 
     Bodies are named after the first BODY frame at their joint, joints as in the model, except
@@ -42,6 +50,8 @@ def from_pinocchio(model: Any, *, inertia: InertiaPolicy = "warn") -> KinematicT
     model : a ``pinocchio.Model``.
     inertia : "warn" about or, with "strict", refuse inertias that no mass distribution has;
         "any" also takes those with a negative principal moment.
+    friction : "file" makes the model's damping and friction part of the equations of motion,
+        which they are not in Pinocchio's own algorithms.
 
     Raises
     ------
@@ -49,7 +59,7 @@ def from_pinocchio(model: Any, *, inertia: InertiaPolicy = "warn") -> KinematicT
         for joints without a counterpart: composite, universal, translation, ZYX angles,
         ellipsoid. Replace them by elementary joints with massless bodies between.
     """
-    check_policies("independent", inertia)
+    check_policies("independent", inertia, friction)
     assembly = Assembly(model.name, f"pinocchio model {model.name!r}")
     bodies = _body_names(model)
     for i in range(1, model.njoints):
@@ -58,7 +68,7 @@ def from_pinocchio(model: Any, *, inertia: InertiaPolicy = "warn") -> KinematicT
     for frame in model.frames:
         place = _transform(frame.placement)
         assembly.frames.setdefault(frame.name, Frame(int(frame.parentJoint) - 1, place))
-    tree = assembly.finish(np.array(model.gravity.linear), inertia)
+    tree = assembly.finish(np.array(model.gravity.linear), inertia, friction)
     emit(assembly.notes, stacklevel=2)
     return tree
 

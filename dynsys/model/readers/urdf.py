@@ -51,7 +51,7 @@ def urdf_from_node(root: Node, options: ReadOptions) -> tuple[KinematicTree, lis
     _assemble(assembly, base, links, joints, options.floating_base)
     _follow(assembly, joints, options.mimic)
     gravity = STANDARD_GRAVITY if options.gravity is None else options.gravity
-    tree = assembly.finish(gravity, options.inertia)
+    tree = assembly.finish(gravity, options.inertia, options.friction)
     return tree, assembly.notes
 
 
@@ -364,5 +364,8 @@ def joint_body(
     if dynamics is not None:
         for key in ("damping", "friction", "armature"):
             stated[key] = dynamics.number(key, 0.0)
+        for key in ("friction_minus", "offset"):  # ours, as robot.to_urdf writes them
+            if key in dynamics.attributes:
+                stated[key] = dynamics.number(key)
     model = _joint_model(joint)
     return Body(joint.child, parent, model, placement, inertia, joint.name, **stated)
