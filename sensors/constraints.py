@@ -5,16 +5,18 @@ Their standard deviation is zero unless given, and they need no data: y = 0.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, ClassVar, final
 
 import numpy as np
 
 from dynsys.model.spatial import Transform, cross, skew
 from dynsys.model.tree import KinematicTree
-from dynsys.system.equations import Kinematics, Term, Values
+from dynsys.system.equations import Kinematics, Term, Values, carrying_size
 from dynsys.system.unknowns import UnknownLayout
-from dynsys.types import ScalarArray
+from dynsys.types import Array, ScalarArray
 from sensors.force_torque import wrench_units
 from sensors.mounting import Mount, add_bias, generic_states, varying_term, wrench_matrix
 from sensors.parameters import AXES, MOTIONS, FrameName, MotionComponents, Vector3, choice
@@ -105,15 +107,24 @@ class LoopClosure(AbstractConstraint):
         states = generic_states(unknowns.robot)
         terms: list[Term] = []
         known: list[Values] = [lambda kin: _velocity_products(kin, a, b)[held]]
-        for mount, value in (
-            (a, lambda kin: (_of_a(_relative(kin, a, b)) @ a.transform.matrix())[held]),
-            (b, lambda kin: (_of_b(_relative(kin, a, b)) @ b.transform.matrix())[held]),
+        for mount, value, arm in (
+            (
+                a,
+                lambda kin: (_of_a(_relative(kin, a, b)) @ a.transform.matrix())[held],
+                lambda kin: a.reach(kin) + b.reach(kin) + a.arm,
+            ),
+            (
+                b,
+                lambda kin: (_of_b(_relative(kin, a, b)) @ b.transform.matrix())[held],
+                lambda kin: b.arm,
+            ),
         ):
             if mount.body < 0:
                 known.append(_known_base(value))
             else:
                 unknown = unknowns.block("acceleration", mount.body)
-                terms.append(varying_term(states, unknown, value))
+                size = partial(_size, arm, held)
+                terms.append(varying_term(states, unknown, value, size))
         units = ANGULAR_UNITS + LINEAR_UNITS
         return SensorRows(
             labels=tuple(self.components),
@@ -122,6 +133,10 @@ class LoopClosure(AbstractConstraint):
             terms=tuple(terms),
             bias=add_bias(*known),
         )
+
+
+def _size(arm: Callable[[Kinematics], float], held: list[int], kin: Kinematics) -> Array:
+    return carrying_size(arm(kin))[held]
 
 
 def _known_base(coefficient: Values) -> Values:
@@ -184,6 +199,9 @@ class ActionReaction(AbstractConstraint):
         def value(kin: Kinematics) -> ScalarArray:
             return np.asarray(_relative(kin, a, b).matrix().T @ moved)
 
+        def size(kin: Kinematics) -> Array:
+            return carrying_size(a.reach(kin) + b.reach(kin) + b.arm).T
+
         states = generic_states(unknowns.robot)
-        terms = (own, varying_term(states, other.unknown, value))
+        terms = (own, varying_term(states, other.unknown, value, size))
         return SensorRows(AXES, wrench_units(AXES), max(a.body, b.body), terms)

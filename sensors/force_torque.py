@@ -9,7 +9,15 @@ import numpy as np
 
 from dynsys.model.spatial import Transform, cross_force
 from dynsys.model.tree import Weld
-from dynsys.system.equations import Kinematics, Term, Values
+from dynsys.system.equations import (
+    Kinematics,
+    Term,
+    Values,
+    carrying_size,
+    product_size,
+    vector_size,
+)
+from dynsys.system.size import without_rounding
 from dynsys.system.unknowns import UnknownLayout
 from dynsys.types import Array, ScalarArray
 from sensors.mounting import Mount, add_bias, offset, wrench_matrix
@@ -73,7 +81,9 @@ class ForceTorque(AbstractSensor):
     def _select(self, to_sensor: Transform) -> Array:
         """Rows of +-X^-T (size, 6) that the sensor gives."""
         sign = 1.0 if self.measures == "on_child" else -1.0
-        return sign * wrench_matrix(to_sensor)[[AXES.index(c) for c in self.components]]
+        size = carrying_size(float(np.linalg.norm(to_sensor.r))).T
+        whole = sign * without_rounding(wrench_matrix(to_sensor), size)
+        return whole[[AXES.index(c) for c in self.components]]
 
     def _cut(
         self, unknowns: UnknownLayout, weld: Weld, select: Array
@@ -102,4 +112,7 @@ def _child_wrench(unknowns: UnknownLayout, j: int, select: Array) -> Term:
     def value(kin: Kinematics) -> ScalarArray:
         return np.asarray(select @ kin.X_up[j].T)
 
-    return Term(unknowns.block("joint_wrench", j), pattern, value)
+    def size(kin: Kinematics) -> Array:
+        return product_size(vector_size(select, rows=False), carrying_size(kin.arms[j]).T)
+
+    return Term(unknowns.block("joint_wrench", j), pattern, value, size)

@@ -9,9 +9,16 @@ from typing import ClassVar, final
 import numpy as np
 
 from dynsys.model.spatial import Transform, cross_force
-from dynsys.system.equations import Kinematics, Term, Values
+from dynsys.system.equations import (
+    Kinematics,
+    Term,
+    Values,
+    carrying_size,
+    product_size,
+    vector_size,
+)
 from dynsys.system.unknowns import UnknownLayout
-from dynsys.types import ScalarArray
+from dynsys.types import Array, ScalarArray
 from sensors.mounting import Mount, generic_states, varying_term
 from sensors.parameters import Flag, FrameName
 from sensors.sensor import AbstractSensor, SensorRows
@@ -22,7 +29,9 @@ View = Callable[[Kinematics, int], ScalarArray]
 """Matrix (rows, 6) that takes a wrench on body i, in its coordinates, to what is measured."""
 
 
-def _momentum_rate(unknowns: UnknownLayout, view: View) -> tuple[tuple[Term, ...], Values]:
+def _momentum_rate(
+    unknowns: UnknownLayout, view: View, view_size: View
+) -> tuple[tuple[Term, ...], Values]:
     """Terms and bias of  sum over bodies  view_i (I_i a_i + v_i x* I_i v_i)."""
     robot = unknowns.robot
     if robot.total_mass <= 0:
@@ -34,6 +43,9 @@ def _momentum_rate(unknowns: UnknownLayout, view: View) -> tuple[tuple[Term, ...
     def coefficient(i: int) -> Values:
         return lambda kin: view(kin, i) @ inertia[i]
 
+    def size(i: int) -> Values:
+        return lambda kin: product_size(view_size(kin, i), vector_size(inertia[i]))
+
     def bias(kin: Kinematics) -> ScalarArray:
         total: ScalarArray = np.zeros(1)
         for i in heavy:
@@ -42,7 +54,8 @@ def _momentum_rate(unknowns: UnknownLayout, view: View) -> tuple[tuple[Term, ...
         return total
 
     terms = tuple(
-        varying_term(states, unknowns.block("acceleration", i), coefficient(i)) for i in heavy
+        varying_term(states, unknowns.block("acceleration", i), coefficient(i), size(i))
+        for i in heavy
     )
     return terms, bias
 
@@ -69,7 +82,10 @@ class CentreOfMassAcceleration(AbstractSensor):
         def view(kin: Kinematics, i: int) -> ScalarArray:
             return np.asarray(kin.poses[i].E.T @ lower) / robot.total_mass
 
-        terms, rate = _momentum_rate(unknowns, view)
+        def view_size(kin: Kinematics, i: int) -> Array:
+            return carrying_size(0.0)[3:] / robot.total_mass
+
+        terms, rate = _momentum_rate(unknowns, view, view_size)
         gravity = np.zeros(3) if self.proper else robot.gravity
         return SensorRows(
             labels=("ax", "ay", "az"),
@@ -110,7 +126,10 @@ class CentroidalMomentumRate(AbstractSensor):
             to_body = centroidal(kin).inverse().then(kin.poses[i])
             return to_body.matrix().T
 
-        terms, rate = _momentum_rate(unknowns, view)
+        def view_size(kin: Kinematics, i: int) -> Array:
+            return carrying_size(2.0 * float(kin.reach.max())).T
+
+        terms, rate = _momentum_rate(unknowns, view, view_size)
         weight = robot.total_mass * robot.gravity
 
         def bias(kin: Kinematics) -> ScalarArray:

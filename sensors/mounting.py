@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import final
 
 import numpy as np
 
 from dynsys.model.spatial import Transform, cross, rotation_from_rpy, without_rounding
 from dynsys.model.tree import KinematicTree
-from dynsys.system.equations import Kinematics, Term, Values
+from dynsys.system.equations import Kinematics, Term, Values, carrying_size
+from dynsys.system.size import without_rounding as rounded_off
 from dynsys.system.unknowns import UnknownBlock, UnknownLayout
 from dynsys.types import Array, ScalarArray
 from sensors.parameters import FrameName, Vector3
@@ -56,7 +58,19 @@ class Mount:
         """Frame (or body) of the robot, moved by ``xyz`` and turned by ``rpy`` within it."""
         found = robot.frame(frame)
         moved = found.transform.then(offset(xyz, rpy))
-        return Mount(found.body, Transform(without_rounding(np.asarray(moved.E)), moved.r))
+        r = np.asarray(moved.r, dtype=np.float64)
+        length = float(np.linalg.norm(found.transform.r) + np.linalg.norm(xyz))
+        E = without_rounding(np.asarray(moved.E))
+        return Mount(found.body, Transform(E, rounded_off(r, np.full(3, length))))
+
+    @cached_property
+    def arm(self) -> float:
+        """Length of the way from the body's origin."""
+        return float(np.linalg.norm(self.transform.r))
+
+    def reach(self, kin: Kinematics) -> float:
+        """Size of the way from the base."""
+        return self.arm + (float(kin.reach[self.body]) if self.body >= 0 else 0.0)
 
     def velocity(self, kin: Kinematics) -> ScalarArray:
         """Spatial velocity (6,) of the frame, in its own coordinates."""
@@ -80,7 +94,8 @@ class Mount:
 
         The base accelerates by -g, known: it gives a bias and touches no unknown.
         """
-        M = coefficient @ self.transform.matrix()
+        size = np.abs(coefficient) @ carrying_size(self.arm)
+        M = rounded_off(coefficient @ self.transform.matrix(), size)
         if self.body < 0:
             return (), lambda kin: M @ kin.base_acceleration
         return (Term.constant(unknowns.block("acceleration", self.body), M),), None
@@ -92,7 +107,10 @@ class Mount:
                 "it sits on the fixed base, whose external wrench moves nothing and is no"
                 " unknown; name a moving body"
             )
-        M = coefficient @ wrench_matrix(self.transform)
+        M = rounded_off(
+            coefficient @ wrench_matrix(self.transform),
+            np.abs(coefficient) @ carrying_size(self.arm).T,
+        )
         return Term.constant(unknowns.block("external_wrench", self.body), M)
 
 
@@ -149,13 +167,16 @@ def generic_states(robot: KinematicTree) -> tuple[Kinematics, ...]:
     return tuple(states)
 
 
-def varying_term(states: Sequence[Kinematics], unknown: UnknownBlock, value: Values) -> Term:
+def varying_term(
+    states: Sequence[Kinematics], unknown: UnknownBlock, value: Values, size: Values
+) -> Term:
     """Term whose coefficient depends on q alone, analytically; its pattern is found here.
 
     An entry that is not identically zero is nonzero at almost every q, so the nonzeros at
-    random positions (``states``) are the worst-case pattern.
+    random positions (``states``) are the worst-case pattern. ``size``: of its entries.
     """
-    return Term(unknown, np.any([value(kin) != 0 for kin in states], axis=0), value)
+    found = [rounded_off(value(kin), size(kin)) != 0 for kin in states]
+    return Term(unknown, np.any(found, axis=0), value, size)
 
 
 def rpy_of(E: Array) -> tuple[float, float, float]:

@@ -143,6 +143,7 @@ class AbstractSensor(ABC):
                 bias=rows.bias,
                 measured=True,
                 dual=rows.dual,
+                units=rows.units,
             ),
         )
 

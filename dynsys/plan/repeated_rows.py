@@ -19,8 +19,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csc_array
-from scipy.sparse.linalg import splu
 
 from dynsys.plan.lu import entries_by_row
 from dynsys.plan.search.price import entries_and_rhs
@@ -28,35 +26,15 @@ from dynsys.program.graph import Graph
 from dynsys.program.program import Program
 from dynsys.system.equations import EquationBlock, Kinematics
 from dynsys.system.linear_system import LinearSystem
+from dynsys.system.response import LawResponse, read_blocks
+from dynsys.system.size import reading_sizes, without_rounding
 from dynsys.system.unknowns import UnknownLayout
 from dynsys.types import Array, BoolArray, IntArray, ScalarArray
 
 __all__ = ["implied_readings", "implied_rows", "row_checks", "row_residuals"]
 
-ROUNDING = 1e-13
-"""Entries below this part of the terms they are the sum of are rounding."""
 REPEATED = 1e-9
 """A row of unit size repeats those before it if no more of it is left."""
-
-
-def _reduced(system: LinearSystem, rows: IntArray, kin: Kinematics) -> tuple[Array, Array]:
-    """Rows [B, c] (k, size of z + 1) of the system as B z + c, and the sizes of their terms.
-
-    z are the joint accelerations and external wrenches: the laws give all other unknowns.
-    """
-    data, b = system.values(kin)
-    A = csc_array((data, system.indices, system.indptr), shape=system.shape)
-    n_laws = system.shape[0] - len(system.measured_rows)
-    z = system.open_columns
-    others = np.setdiff1d(np.arange(system.shape[1]), z)
-    D = A[:n_laws]
-    given = np.column_stack([D[:, z].toarray(), b[:n_laws]])
-    solved = splu(csc_array(D[:, others])).solve(-given)
-    Y = A[rows]
-    direct = np.column_stack([Y[:, z].toarray(), b[rows]])
-    through = Y[:, others]
-    sizes = np.abs(direct) + np.asarray(abs(through) @ np.abs(solved))
-    return direct + np.asarray(through @ solved), sizes
 
 
 def implied_rows(
@@ -67,22 +45,24 @@ def implied_rows(
     Both are rows of the system, and so is what is returned.
     """
     rows, robot = np.concatenate([exact, noisy]), system.robot
+    laws, measured = LawResponse(system), [b for b in system.equations if b.measured]
+    places = np.searchsorted(system.measured_rows, rows)
     found = np.ones(len(rows), dtype=bool)
     for seed in range(2):
         rng = np.random.default_rng(seed)
         q = robot.random_configuration(rng)
-        seen, sizes = _reduced(system, rows, Kinematics.at(robot, q, rng.normal(size=robot.nv)))
-        size = sizes[:, :-1].max(axis=1, keepdims=True)
-        B = np.where(np.abs(seen[:, :-1]) > ROUNDING * size, seen[:, :-1], 0.0)
-        found &= _dependent(B, len(exact))
+        kin = Kinematics.at(robot, q, rng.normal(size=robot.nv))
+        seen = read_blocks(measured, kin, laws.at(kin))[places, :-1]
+        size = reading_sizes(measured, kin, laws.sizes.at(kin))[places, :-1]
+        found &= _dependent(without_rounding(seen, size), size, len(exact))
     return exact[found[: len(exact)]], noisy[found[len(exact) :]]
 
 
-def _dependent(B: Array, n_exact: int) -> BoolArray:
+def _dependent(B: Array, size: Array, n_exact: int) -> BoolArray:
     """Tell which rows depend on exact rows before them, by Gram and Schmidt."""
-    columns = np.abs(B).max(axis=0)
-    B = B / np.where(columns > 0, columns, 1.0)
-    norms = np.linalg.norm(B, axis=1)
+    columns = size.max(axis=0)
+    B, size = (x / np.where(columns > 0, columns, 1.0) for x in (B, size))
+    norms = np.linalg.norm(size, axis=1)
     B = B / np.where(norms > 0, norms, 1.0)[:, None]
     basis, count = np.zeros((min(B.shape), B.shape[1])), 0
     left = np.zeros(len(B))

@@ -19,12 +19,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from dynsys.program.program import Op, Program
+from dynsys.system.size import CONTRADICTION
 
 __all__ = ["guarded"]
 
 TOLERANCE = {"float64": 2e-6, "float32": 1e-3}
 """Allowed error of a quaternion's squared norm."""
-CONTRADICTION = {"float64": 1e-8, "float32": 1e-3}
+CONTRADICTS = {"float64": CONTRADICTION, "float32": 1e-3}
 """Exact rows that miss each other by more than this part of their terms contradict."""
 
 
@@ -88,7 +89,7 @@ def guarded(
     if not outputs or not (quaternions or n_pivots or unread or n_checks):
         return program
     margins = [_unit_norm(add, where, TOLERANCE[dtype]) for where in quaternions]
-    allowed = CONTRADICTION[dtype] ** 2
+    allowed = CONTRADICTS[dtype] ** 2
     for r, size in zip(checks[:n_checks], checks[n_checks:], strict=True):
         if r:  # else it cancels at every state
             within = add.node(Op.MUL, add.constant(allowed), size)

@@ -26,7 +26,15 @@ from dynsys.recursive.kinematics import poses, transforms, velocities
 from dynsys.system.unknowns import UnknownBlock
 from dynsys.types import Array, BoolArray, IntArray, ScalarArray
 
-__all__ = ["EquationBlock", "Kinematics", "Term", "Values"]
+__all__ = [
+    "EquationBlock",
+    "Kinematics",
+    "Term",
+    "Values",
+    "carrying_size",
+    "product_size",
+    "vector_size",
+]
 
 
 @final
@@ -74,6 +82,49 @@ class Kinematics:
         """a_0 = -g (6,): gravity as an acceleration of the base ([NORI] section IV-A)."""
         return np.concatenate([np.zeros(3), -self.robot.gravity])
 
+    # ---- sizes: sums of magnitudes, see dynsys.system.size --------------------------------
+
+    @cached_property
+    def arms(self) -> Array:
+        """Size (n_bodies,) of the way r from each body's parent; slides may cancel offsets."""
+        ways = np.array([X.r for X in self.transforms], dtype=np.float64)
+        arms = np.asarray(np.linalg.norm(ways, axis=1))
+        for i, (body, S) in enumerate(
+            zip(self.robot.bodies, self.robot.motion_subspace, strict=True)
+        ):
+            if S[3:].any():
+                arms[i] += 2.0 * float(np.linalg.norm(body.placement.r))
+        return arms
+
+    @cached_property
+    def reach(self) -> Array:
+        """Size (n_bodies,) of the way from the base to each body."""
+        reach = self.arms.copy()
+        for i, parent in enumerate(self.robot.parent.tolist()):
+            reach[i] += reach[parent] if parent >= 0 else 0.0
+        return reach
+
+    @cached_property
+    def joint_speeds(self) -> Array:
+        """Sizes (n_bodies, 2) of the angular and linear part of S_i qd_i."""
+        qd = np.abs(self.qd).astype(np.float64)
+        return np.array(
+            [
+                np.linalg.norm(S.reshape(2, 3, -1), axis=1) @ qd[v]
+                for S, v in zip(self.robot.motion_subspace, self.robot.v_slices(), strict=True)
+            ]
+        )
+
+    @cached_property
+    def speeds(self) -> Array:
+        """Sizes (n_bodies, 2) of the angular and linear velocity of every body."""
+        speeds = self.joint_speeds.copy()
+        for i, parent in enumerate(self.robot.parent.tolist()):
+            if parent >= 0:
+                w, linear = speeds[parent]
+                speeds[i] += w, linear + self.arms[i] * w
+        return speeds
+
 
 Values: TypeAlias = Callable[[Kinematics], ScalarArray]
 
@@ -84,12 +135,14 @@ class Term:
     """One coefficient block: ``pattern`` (rows, size of unknown) and its value.
 
     ``value`` is an array where the coefficient is the same at every state, else a function of
-    the kinematics that returns one; entries outside the pattern are never read.
+    the kinematics that returns one; entries outside the pattern are never read. ``size``, a
+    function too, gives the sizes of its entries where rows may cancel (dynsys.system.size).
     """
 
     unknown: UnknownBlock
     pattern: BoolArray
     value: Array | Values
+    size: Values | None = None
 
     @staticmethod
     def constant(unknown: UnknownBlock, value: Array) -> Term:
@@ -104,12 +157,22 @@ class Term:
     @staticmethod
     def carried(unknown: UnknownBlock, robot: KinematicTree, i: int) -> Term:
         """Return X_i times a motion of the parent of body i: that motion at body i."""
-        return Term(unknown, robot.transform_pattern[i], lambda kin: kin.X_up[i])
+        return Term(
+            unknown,
+            robot.transform_pattern[i],
+            lambda kin: kin.X_up[i],
+            lambda kin: carrying_size(kin.arms[i]),
+        )
 
     @staticmethod
     def carried_back(unknown: UnknownBlock, robot: KinematicTree, i: int) -> Term:
         """Return X_i^T times a wrench on body i: that wrench at its parent."""
-        return Term(unknown, robot.transform_pattern[i].T, lambda kin: kin.X_up[i].T)
+        return Term(
+            unknown,
+            robot.transform_pattern[i].T,
+            lambda kin: kin.X_up[i].T,
+            lambda kin: carrying_size(kin.arms[i]).T,
+        )
 
     @property
     def is_constant(self) -> bool:
@@ -124,11 +187,46 @@ class Term:
         """Values at the nonzeros of the pattern, row by row."""
         return self.at(kinematics)[self.pattern]
 
+    def size_at(self, kinematics: Kinematics) -> Array:
+        """Sizes (rows, size of unknown) of the entries: by default the length of each row.
+
+        Entries on one vector share it; so the first column of each vector says all.
+        """
+        if self.size is not None:
+            return self.size(kinematics)
+        return vector_size(self.at(kinematics), False, self.unknown.is_vector)
+
     def part(self, rows: IntArray) -> Term:
         """Some of the rows."""
-        value = self.value
+        value, size = self.value, self.size
         some = (lambda kin: value(kin)[rows]) if callable(value) else value[rows]
-        return Term(self.unknown, self.pattern[rows], some)
+        of_some = None if size is None else lambda kin: size(kin)[rows]
+        return Term(self.unknown, self.pattern[rows], some, of_some)
+
+
+def carrying_size(arm: float) -> Array:
+    """Sizes (6, 6) of the matrix of a transform over ``arm``: |E| = 1, below it |E r x|."""
+    return np.asarray(np.kron([[1.0, 0.0], [arm, 1.0]], np.ones((3, 3))), dtype=np.float64)
+
+
+def product_size(A: Array, B: Array) -> Array:
+    """Sizes of the product of two matrices on vectors, from theirs."""
+    return np.asarray(A[:, ::3] @ B[::3])
+
+
+def vector_size(M: ScalarArray, rows: bool = True, columns: bool = True) -> Array:
+    """Sizes of a matrix: the norm of the block that an entry is part of.
+
+    Blocks have three rows where the ``rows`` are vectors, else one; columns likewise.
+    """
+    tall, wide = 3 if rows else 1, 3 if columns else 1
+    value = np.asarray(M, dtype=np.float64)
+    blocks = value.reshape(len(value) // tall, tall, value.shape[1] // wide, wide)
+    if rows and columns:
+        norms = np.linalg.norm(blocks, ord=2, axis=(1, 3))
+    else:
+        norms = np.sqrt((blocks**2).sum(axis=(1, 3)))
+    return np.asarray(np.kron(norms, np.ones((tall, wide))), dtype=np.float64)
 
 
 @cache
@@ -156,6 +254,7 @@ class EquationBlock:
     measured : True if the equation states a known quantity y, which enters b as -y.
     dual : unknown whose columns pair with these rows in the symmetric form of D: acceleration
         rows with joint wrenches, balance rows with accelerations, torque rows with qdd.
+    units : of the rows of a measurement.
     """
 
     name: str
@@ -166,6 +265,7 @@ class EquationBlock:
     bias: Values | None = None
     measured: bool = False
     dual: UnknownBlock | None = None
+    units: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for term in self.terms:
@@ -200,6 +300,7 @@ class EquationBlock:
             terms=tuple(term for term in terms if term.pattern.any()),
             bias=None if self.bias is None else lambda kin: self.bias_at(kin)[rows],
             dual=None,
+            units=tuple(np.array(self.units)[rows].tolist()) if self.units else (),
         )
 
     def bias_at(self, kinematics: Kinematics) -> ScalarArray:

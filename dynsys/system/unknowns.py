@@ -67,6 +67,11 @@ class UnknownBlock:
         """Columns of D, as a slice."""
         return slice(self.start, self.start + self.size)
 
+    @property
+    def is_vector(self) -> bool:
+        """True for spatial vectors, False for what has one number per freedom of a joint."""
+        return self.kind not in ("torque", "qdd")
+
     def __str__(self) -> str:
         return f"{_WORDS[self.kind]} {self.name!r}"
 

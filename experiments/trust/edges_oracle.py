@@ -19,9 +19,9 @@ from dynsys.model.tree import KinematicTree
 from dynsys.recursive.aba import aba_scalars
 from dynsys.recursive.rnea import rnea_scalars
 from dynsys.system.equations import Kinematics
+from dynsys.system.response import read_blocks
 from dynsys.types import Array, BoolArray, ScalarArray
 from problems.estimation.estimation import Estimation
-from problems.measured.reduced import read_blocks
 
 __all__ = ["Wide", "exact_qdd", "exact_torque", "exact_unknowns", "unit_wide", "wide"]
 

@@ -6,7 +6,7 @@ The twin of :meth:`problems.measured.reduced.ReducedSystem.solve`, which decides
 singular values below a tolerance. Here ranks come from two factorisations with column pivoting
 (Bjorck and Golub 1967: exact rows first, what they fix substituted into the others), and are
 taken only where they are certain, as they nearly always are. With C all rows and columns of
-unit size, that is
+unit size (:mod:`dynsys.system.size`), that is
 
     sigma_r(C) >= SEEN        from the inverses of triangular factors
     sigma_(r+1)(C) <= UNSEEN  from C times the directions found to be unseen
@@ -36,7 +36,7 @@ ABSENT, NOISY, EXACT = 0, 1, 2
 CERTAIN, DOUBTFUL = 0, 1
 """Whether a state is answered."""
 
-SEEN, UNSEEN = 1e-9, 5e-12
+SEEN, UNSEEN = 1e-9, 1e-12
 """What is seen moves rows of unit size by this at least, what is unseen by that at most; the
 twin's tolerance lies between."""
 STOP, ROUNDED = 1e-11, 1e-14
@@ -56,18 +56,21 @@ def summed(source: Callable[P, R]) -> Loop[P, R]:
 
 @summed
 def clear_rounding(columns: Array, size: Array, part: float) -> None:
-    """Zero entries of columns (N, p, m) below a part of their row's size (m,) or maximum."""
+    """Zero entries of columns (N, p, m) below a part of their usual size (p, m).
+
+    A row with a larger entry than usual has larger sizes than usual.
+    """
     n_states, p, m = columns.shape
     limit = np.empty(m)
     for n in range(n_states):
         for i in range(m):
-            limit[i] = size[i]
+            limit[i] = 1.0
         for j in range(p):
             for i in range(m):
-                limit[i] = max(limit[i], abs(columns[n, j, i]))
+                limit[i] = max(limit[i], abs(columns[n, j, i]) / max(size[j, i], 1e-300))
         for j in range(p):
             for i in range(m):
-                if abs(columns[n, j, i]) <= part * limit[i]:
+                if abs(columns[n, j, i]) <= part * limit[i] * size[j, i]:
                     columns[n, j, i] = 0.0
 
 
@@ -76,7 +79,8 @@ def solve_rows(
     columns: Array,
     right: Array,
     kinds: IntArray,
-    size: Array,
+    sizes: Array,
+    right_size: Array,
     z: Array,
     scale: Array,
     basis: Array,
@@ -92,7 +96,8 @@ def solve_rows(
     columns : (N, p, m) rows side by side: column after column.
     right : (N, m) right sides a and e.
     kinds : (N, m) what each row is.
-    size : (N, m) magnitude of the terms behind a right side.
+    sizes : (N, p, m) of the columns; (1, p, m) if the same at every state.
+    right_size : (N, m) of the right sides.
     z : (N, p), written: a minimiser.
     scale : (N, p), written: natural unit of every unknown.
     basis : (N, p, p), written: deviations, then unseen directions, one in each row. The
@@ -107,13 +112,15 @@ def solve_rows(
     explains = len(misfit) > 0
     for n in range(len(columns)):
         at = n if explains else 0
+        sizes_at = n if len(sizes) > 1 else 0
         counts[n, 0] = DOUBTFUL
         counts[n, 1] = counts[n, 2] = counts[n, 3] = 0
         solve_one(
             columns[n],
             right[n],
             kinds[n],
-            size[n],
+            sizes[sizes_at],
+            right_size[n],
             z[n],
             scale[n],
             basis[n],
@@ -129,7 +136,8 @@ def solve_one(
     columns: Array,
     right: Array,
     kinds: IntArray,
-    size: Array,
+    sizes: Array,
+    right_size: Array,
     z: Array,
     scale: Array,
     basis: Array,
@@ -148,12 +156,12 @@ def solve_one(
     tau, norms, first = np.empty(p), np.empty(p), np.empty(p)
     of_noisy, of_exact = np.empty(m, dtype=np.int64), np.empty(m, dtype=np.int64)
     row_norm, x, place = np.empty(m), np.empty(p + 1), np.empty(p, dtype=np.int64)
-    # ---- rows that are there; natural units: unit rows have unit columns
+    # ---- rows that are there; natural units: unit rows have unit columns, by their sizes
     for i in range(m):
         row_norm[i] = 0.0
     for j in range(p):
         for i in range(m):
-            row_norm[i] += columns[j, i] * columns[j, i]
+            row_norm[i] += sizes[j, i] * sizes[j, i]
     n_exact, n_noisy, largest = 0, 0, 0.0
     for i in range(m):
         row_norm[i] = np.sqrt(row_norm[i])
@@ -167,7 +175,7 @@ def solve_one(
     for j in range(p):
         total = 0.0
         for i in range(m):
-            unit = columns[j, i] * row_norm[i]
+            unit = sizes[j, i] * row_norm[i]
             total += unit * unit
         scale[j] = 1.0 / np.sqrt(total) if total > 0.0 else 1.0
     a, e = 0, 0
@@ -297,10 +305,10 @@ def solve_one(
     fits = True
     for i in range(m):
         if kinds[i] == EXACT:
-            miss, terms = -right[i], abs(right[i]) + size[i]
+            miss, terms = -right[i], right_size[i]
             for j in range(p):
                 miss += columns[j, i] * z[j]
-                terms += abs(columns[j, i] * z[j])
+                terms += sizes[j, i] * abs(z[j])
             fits = fits and abs(miss) <= FITS * terms
     for j in range(p):
         fits = fits and np.isfinite(z[j])

@@ -29,20 +29,27 @@ from scipy.linalg import qr
 from scipy.special import chdtrc, gammaln
 
 from dynsys.jit import Loop
+from dynsys.system.size import without_rounding
 from dynsys.types import Array, ArrayLike, BoolArray, IntArray
 from problems.measured.measured_system import MeasuredSystem
-from problems.measured.reduced import DenseSolution, ReducedSystem, WhitenedRows, rank_of
+from problems.measured.reduced import (
+    DenseSolution,
+    ReducedSystem,
+    WhitenedRows,
+    rank_of,
+    row_size,
+)
 
 __all__ = [
     "CHECKED",
     "SIGNIFICANCE",
     "Checks",
     "Suspect",
+    "beyond_rounding",
     "checks_at",
     "log_tail",
     "of_readings",
     "statements",
-    "without_rounding",
 ]
 
 SIGNIFICANCE = 0.01
@@ -348,9 +355,9 @@ def checks_at(
     unit = np.where(deviation > 0, deviation, 1.0)
     w, explained = solution.explained.shape
     U = qr(solution.explained)[0][:, explained:].T if explained else np.eye(w)
-    A = np.asarray(noisy @ reduced.B)
-    z = _held(np.asarray(exact @ reduced.B), exact * unit)
-    z = without_rounding(z, solution.rank.scale[:, None], 0)
+    A, size = np.asarray(noisy @ reduced.B), whitened.sizes(reduced.B_size)[0]
+    z = _held(without_rounding(exact @ reduced.B, size), size, exact * unit)
+    z = beyond_rounding(z, solution.rank.scale[:, None], 0)
     moves = U @ (noisy * unit) - (U @ A) @ z
     terms = np.linalg.norm(np.abs(noisy * unit) + np.abs(A) @ np.abs(z), axis=0)
     misfit, dof = U @ solution.residual, np.array([w - explained])
@@ -358,17 +365,17 @@ def checks_at(
     return Checks.of(measured, moves[None], terms[None], misfit[None], dof)
 
 
-def without_rounding(z: Array, scale: Array, axis: int) -> Array:
+def beyond_rounding(z: Array, scale: Array, axis: int) -> Array:
     """Directions z with entries that are rounding, in natural units, made zero."""
     parts = np.abs(z) / scale
     return np.where(parts > ROUNDED * parts.max(axis=axis, keepdims=True, initial=0.0), z, 0.0)
 
 
-def _held(constraints: Array, wrong: Array) -> Array:
+def _held(constraints: Array, size: Array, wrong: Array) -> Array:
     """By how much z (n, m) moves when exact rows are wrong by (e, m); together if repeated."""
-    sizes = np.linalg.norm(constraints, axis=1)
+    sizes = row_size(size)
     weight = 1.0 / np.where(sizes > 0, sizes, 1.0)[:, None]
-    seen = rank_of(constraints).seen
+    seen = rank_of(constraints, size).seen
     if not seen.shape[1]:
         return np.zeros((constraints.shape[1], wrong.shape[1]))
     return np.asarray(seen @ np.linalg.lstsq(weight * (constraints @ seen), weight * wrong)[0])

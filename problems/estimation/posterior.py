@@ -20,6 +20,7 @@ from scipy.sparse.linalg import SuperLU, splu
 from dynsys.errors import ContradictionError
 from dynsys.plan.saddle import ScaledSaddle, SparseSaddle
 from dynsys.system.equations import Kinematics
+from dynsys.system.size import CONTRADICTION
 from dynsys.types import Array, BoolArray, IntArray
 from problems.estimation.assembly import Assembly
 from problems.estimation.factors import (
@@ -30,7 +31,6 @@ from problems.estimation.factors import (
 )
 from problems.measured.measured_system import Equations, MeasuredSystem
 from problems.measured.reduced import (
-    CONTRADICTION,
     DenseSolution,
     ReducedSystem,
     WhitenedRows,
@@ -188,7 +188,8 @@ class DensePosterior(AbstractPosterior):
         return self.solution.rank.nullity == 0
 
     def determined(self, combination: Array, columns: IntArray) -> BoolArray:
-        return ~self.solution.rank.is_open(self.reduced.T[columns], combination)
+        T, size = self.reduced.T[columns], self.reduced.T_size[columns]
+        return ~self.solution.rank.is_open(T, size, combination)
 
     def covariance(self, columns: IntArray) -> Array:
         deviation = self.reduced.T[columns] @ self.solution.deviation
@@ -248,9 +249,9 @@ class PosteriorSolver:
         robot, measured = self.measured.robot, self.measured
         kinematics = Kinematics.at(robot, robot.random_configuration(0), np.zeros(robot.nv))
         reduced = measured.reduced(kinematics)
-        exact = measured.whitened(np.ones(len(reduced.c), dtype=bool)).exact
-        seen = rank_of(np.asarray(exact @ reduced.B)).seen.shape[1]
-        return reduced.rank().nullity, exact.shape[0] - seen
+        whitened = measured.whitened(np.ones(len(reduced.c), dtype=bool))
+        exact, size = whitened.times(reduced.B)[0], whitened.sizes(reduced.B_size)[0]
+        return reduced.rank().nullity, len(exact) - rank_of(exact, size).seen.shape[1]
 
     @cached_property
     def nullity(self) -> int:

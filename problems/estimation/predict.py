@@ -18,11 +18,11 @@ import numpy as np
 from dynsys.errors import LayoutError, StateError
 from dynsys.recursive.inputs import state_rows
 from dynsys.system.equations import Kinematics
+from dynsys.system.response import read_blocks
 from dynsys.types import Array, ArrayLike, BoolArray
 from problems.estimation.estimation import Estimation
 from problems.estimation.response import ROWS, ResponseKernels
 from problems.measured.measured_system import MeasuredSystem, Readings
-from problems.measured.reduced import read_blocks
 from sensors.layout import Layout
 from sensors.sensor import AbstractSensor
 

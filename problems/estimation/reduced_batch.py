@@ -24,6 +24,7 @@ from scipy.sparse.csgraph import connected_components
 
 from dynsys.kernel.kernel import Kernel
 from dynsys.system.equations import Kinematics
+from dynsys.system.size import ROUNDING, without_rounding
 from dynsys.types import Array, BoolArray, IntArray
 from problems.estimation.any_rank import (
     ABSENT,
@@ -33,10 +34,16 @@ from problems.estimation.any_rank import (
     clear_rounding,
     solve_rows,
 )
-from problems.estimation.consistency import CHECKED, Checks, of_readings, without_rounding
+from problems.estimation.consistency import CHECKED, Checks, beyond_rounding, of_readings
 from problems.estimation.response import ROWS, ResponseKernels
 from problems.measured.measured_system import MeasuredSystem, Quantity
-from problems.measured.reduced import OPEN, RANK_TOLERANCE, ROUNDING, noise_axes
+from problems.measured.reduced import (
+    OPEN,
+    RANK_TOLERANCE,
+    ReducedSystem,
+    noise_axes,
+    rank_of,
+)
 
 __all__ = ["ReducedAnswers", "ReducedBatch"]
 
@@ -133,33 +140,32 @@ class ReducedBatch:
     # ---- structure, found once ---------------------------------------------------------------
 
     @cached_property
-    def _sampled(self) -> tuple[Array, Array, Array, Array]:
-        """At random states: B (S, m, nz), bias (S, m), sizes (S, m), T (S, n, nz)."""
+    def _sampled(self) -> list[ReducedSystem]:
+        """The reduced system at random states."""
         robot = self.measured.robot
         rng = np.random.default_rng(11)
-        states = [
+        return [
             self.measured.reduced(
                 Kinematics.at(robot, robot.random_configuration(k), rng.normal(size=robot.nv))
             )
             for k in range(SAMPLES)
         ]
-        parts = zip(*((s.B, -s.c, s.size, s.T) for s in states), strict=True)
-        B, bias, size, T = (np.array(part) for part in parts)
-        return B, bias, size, T
 
     @cached_property
-    def size(self) -> Array:
-        """Typical size (m,) of the terms behind every reading."""
-        return np.asarray(np.median(self._sampled[2], axis=0))
+    def sizes(self) -> tuple[Array, Array, Array]:
+        """Usual sizes of B (m, nz), of c without y (m,), of T (n, nz): the largest sampled."""
+        of = [(s.B_size, s.c_size, s.T_size) for s in self._sampled]
+        B, c, T = (np.max(part, axis=0) for part in zip(*of, strict=True))
+        return B, c, T
 
     @cached_property
     def _statements(self) -> tuple[IntArray, IntArray]:
         """Rows that say exactly that one entry of z is zero, and which; one row for each."""
-        B, bias, *_ = self._sampled
+        B, c = (np.array([getattr(s, name) for s in self._sampled]) for name in "Bc")
         covariance = self.measured.covariance
         alone = np.asarray(abs(covariance).sum(axis=0)) == 0
         one = (B != 0).any(axis=0).sum(axis=1) == 1
-        steady = (B == B[0]).all(axis=(0, 2)) & (bias == 0).all(axis=0)
+        steady = (B == B[0]).all(axis=(0, 2)) & (c == 0).all(axis=0)
         rows = np.flatnonzero(alone & one & steady)
         columns, first = np.unique(np.argmax(B[0, rows] != 0, axis=1), return_index=True)
         return rows[first], columns
@@ -189,12 +195,9 @@ class ReducedBatch:
 
     def reach_of_zeros(self, zeros: IntArray, columns: IntArray) -> Array:
         """Squared natural size that entries of z known to be zero give unknowns."""
-        B, _, _, T = self._sampled
-        sizes = np.linalg.norm(B, axis=2, keepdims=True)
-        norms = np.linalg.norm(B / np.where(sizes > 0, sizes, 1.0), axis=1)
-        scale = 1.0 / np.where(norms > 0, norms, 1.0)
-        reach = T[:, columns][:, :, zeros] * scale[:, None, zeros]
-        return np.asarray(np.median((reach**2).sum(axis=2), axis=0))
+        B, _, T = self.sizes
+        scale = rank_of(B).scale[zeros]
+        return np.asarray(T[columns][:, zeros] ** 2 @ scale**2)
 
     # ---- kernels -----------------------------------------------------------------------------
 
@@ -232,7 +235,9 @@ class _Group:
         variance = batch.measured.variance[self._live]
         self._exact = variance == 0
         self._weight = 1.0 / np.sqrt(np.where(self._exact, 1.0, variance))
-        self._size = np.ascontiguousarray(batch.size[self._live])
+        B, c, _ = batch.sizes
+        self._size = np.ascontiguousarray(B[np.ix_(self._live, kept)].T)
+        self._right_size = c[self._live] + self._size.max(axis=0, initial=0.0)
         self._reach: dict[str, Array] = {}
         self._correlated = [
             (k, np.searchsorted(self._live, rows)) for k, rows in enumerate(batch.groups)
@@ -263,7 +268,8 @@ class _Group:
         present = ~np.isnan(rows)
         right = np.where(present, rows - offset, 0.0)
         clear_rounding(columns, self._size, ROUNDING)
-        whitened = _Whitened(self, columns, right, present)
+        right_size = np.abs(offset) + np.abs(np.nan_to_num(rows)) + self._right_size
+        whitened = _Whitened(self, columns, right, present, right_size, self._size)
         z, scale = np.empty((n, p)), np.empty((n, p))
         basis, counts = np.empty((n, p, p)), np.empty((n, 4), dtype=np.int64)
         chi_square = np.empty(n)
@@ -273,7 +279,8 @@ class _Group:
             columns,
             right,
             whitened.kinds,
-            whitened.size,
+            whitened.sizes,
+            whitened.right_size,
             z,
             scale,
             basis,
@@ -332,9 +339,10 @@ class _Group:
         repeated = np.repeat(q, len(zeros), axis=0), np.repeat(qd, len(zeros), axis=0)
         (seen,) = batch.any_kernels.linear((ROWS,)).batch(*repeated, along)[0]
         columns = np.ascontiguousarray(seen.reshape(n, len(zeros), -1)[:, :, self._live])
-        clear_rounding(columns, self._size, ROUNDING)
-        moves[:, rows], terms[:, rows], alone = whitened.moves_along(columns, present)
-        unit = batch._sampled[0][0, rows, zeros]
+        of_zeros = np.ascontiguousarray(batch.sizes[0][np.ix_(self._live, zeros)].T)
+        clear_rounding(columns, of_zeros, ROUNDING)
+        moves[:, rows], terms[:, rows], alone = whitened.moves_along(columns, present, of_zeros)
+        unit = batch._sampled[0].B[rows, zeros]
         moves[:, rows] /= unit[:, None]
         terms[:, rows] /= np.abs(unit)
         return moves, terms, alone
@@ -433,18 +441,13 @@ class _Group:
         moved = _lengths(
             *self._movements(names, states, some, counts[some, 1], counts[some, 2])
         )
-        q, qd, _ = (x[some] for x in states)
-        n, p = scale[some].shape
-        natural = (np.eye(p) * scale[some, :, None]).reshape(-1, p)
-        kernel = self._kernels.linear(tuple(names))
-        along = self._along(kernel, q, qd, natural, np.full(n, p))
-        doubtful = np.zeros(n, dtype=bool)
-        for name, lengths, array in zip(names, moved, along, strict=True):
+        doubtful, size = np.zeros(len(some), dtype=bool), self._batch.sizes[2]
+        for name, lengths in zip(names, moved, strict=True):
+            columns = self._batch._columns(name)
             if name not in self._reach:
-                columns = self._batch._columns(name)
                 self._reach[name] = self._batch.reach_of_zeros(self._zeros, columns)
-            squared = (array**2).reshape(n, p, -1).sum(axis=1) + self._reach[name]
-            limit = OPEN * np.sqrt(squared)
+            squared = scale[some] ** 2 @ size[np.ix_(columns, self._kept)].T ** 2
+            limit = OPEN * np.sqrt(squared + self._reach[name])
             is_open = lengths > limit
             doubtful |= ((lengths > limit / MARGIN) & (lengths < limit * MARGIN)).any(axis=1)
             for target in (name, f"std_{name}"):
@@ -484,18 +487,27 @@ class _Whitened:
     Attributes
     ----------
     kinds : (N, m) what every row is now.
-    size : (N, m) magnitude of the terms behind each.
+    sizes, right_size : (N or 1, p, m) and (N, m) of the columns and of the right sides.
     """
 
-    def __init__(self, group: _Group, columns: Array, right: Array, present: BoolArray) -> None:
+    def __init__(
+        self,
+        group: _Group,
+        columns: Array,
+        right: Array,
+        present: BoolArray,
+        right_size: Array,
+        size: Array,
+    ) -> None:
         self._batch, self._group = group._batch, group
         self._live = group._live
-        n = len(columns)
         columns *= group._weight
         right *= group._weight
         kinds = np.where(group._exact, EXACT, NOISY)
         self.kinds = np.where(present, kinds, ABSENT).astype(np.int64)
-        self.size = np.broadcast_to(group._size, (n, len(self._live))).copy()
+        n = len(columns) if group._correlated else 1
+        self.sizes = np.tile(size * group._weight, (n, 1, 1))
+        self.right_size = right_size * group._weight
         self._combined: list[tuple[IntArray, IntArray, Array]] = []
         for number, rows in group._correlated:
             first, which = _distinct(present[:, rows])
@@ -525,16 +537,14 @@ class _Whitened:
         scaled = combination / group._weight[some]
         at = states[:, None, None], np.arange(columns.shape[1])[:, None], some
         columns[at] = columns[at] @ scaled.T
-        right[states[:, None], some] = right[states[:, None], some] @ scaled.T
-        sizes = np.abs(combination) @ group._size[some]
-        self.size[states[:, None], some] = sizes
+        self.sizes[at] = sizes = self.sizes[at] @ np.abs(scaled).T
+        for numbers, factors in ((right, scaled), (self.right_size, np.abs(scaled))):
+            numbers[states[:, None], some] = numbers[states[:, None], some] @ factors.T
         self.kinds[states[:, None], some] = np.repeat([NOISY, EXACT], [len(noisy), len(exact)])
         if len(exact):
             last = some[len(noisy) :]
             at = states[:, None, None], np.arange(columns.shape[1])[:, None], last
-            cleared = columns[at]
-            cleared[np.abs(cleared) <= ROUNDING * sizes[len(noisy) :]] = 0.0
-            columns[at] = cleared
+            columns[at] = without_rounding(columns[at], sizes[:, :, len(noisy) :])
         self._combined.append((states, some, combination))
 
     # ---- how the misfit moves with the readings ----------------------------------------------
@@ -549,11 +559,11 @@ class _Whitened:
         exact = np.flatnonzero((self.kinds == EXACT).any(axis=0))
         is_exact = self.kinds[:, exact] == EXACT
         E = np.where(is_exact[:, :, None], self._columns[:, :, exact].transpose(0, 2, 1), 0.0)
-        sizes = np.linalg.norm(E, axis=2)
+        sizes = np.linalg.norm(self.sizes[:, :, exact], axis=1)
         weight = 1.0 / np.where(sizes > 0, sizes, 1.0)
         X = np.linalg.pinv(E * weight[:, :, None] * self._scale[:, None], rcond=RANK_TOLERANCE)
         X = X * weight[:, None] * self._scale[:, :, None]
-        X = without_rounding(X, self._scale[:, :, None], 1)
+        X = beyond_rounding(X, self._scale[:, :, None], 1)
         A = np.where((self.kinds == NOISY)[:, :, None], self._columns.transpose(0, 2, 1), 0.0)
         moved = np.abs(A) @ np.abs(X)
         return exact, X, self._unexplained @ (A @ X), np.linalg.norm(moved, axis=1)
@@ -575,12 +585,16 @@ class _Whitened:
             terms[at] = terms[at] @ np.abs(combination * unit)
         return moves, terms
 
-    def moves_along(self, columns: Array, present: BoolArray) -> tuple[Array, Array, BoolArray]:
+    def moves_along(
+        self, columns: Array, present: BoolArray, size: Array
+    ) -> tuple[Array, Array, BoolArray]:
         """How the misfit moves (N, k, f) back along columns (N, k, m) of further unknowns.
 
-        Their terms (N, k), and whether exact rows let all of them move.
+        ``size`` (k, m) of the columns. Returns their terms (N, k) too, and whether exact rows
+        let all of them move.
         """
-        twin = _Whitened(self._group, columns, np.zeros(present.shape), present)
+        none = np.zeros(present.shape)
+        twin = _Whitened(self._group, columns, none, present, none.copy(), size)
         assert np.array_equal(twin.kinds, self.kinds)
         noisy = np.where((self.kinds == NOISY)[:, None], columns, 0.0)
         moves = -(noisy @ self._unexplained.transpose(0, 2, 1))

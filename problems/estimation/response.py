@@ -29,11 +29,11 @@ from dynsys.program.guards import guarded
 from dynsys.program.program import Program
 from dynsys.program.signature import Signature
 from dynsys.program.simplify import simplify
+from dynsys.system import response as law_response
 from dynsys.system.equations import Kinematics
+from dynsys.system.response import read_blocks
 from dynsys.types import IntArray, ScalarArray
-from problems.measured import reduced as reduced_system
 from problems.measured.measured_system import MeasuredSystem, Quantity
-from problems.measured.reduced import read_blocks
 
 __all__ = ["ROWS", "ResponseKernels"]
 
@@ -134,6 +134,6 @@ class ResponseKernels:
 def _sources() -> str:
     """Hash of the sources that record the laws: other sources, other kernels."""
     digest = hashlib.sha256()
-    for path in (__file__, reduced_system.__file__):
+    for path in (__file__, law_response.__file__):
         digest.update(Path(path).read_bytes())
     return digest.hexdigest()

@@ -37,10 +37,12 @@ from scipy.linalg import qr
 
 from dynsys.plan.saddle import dense_saddle
 from dynsys.system.equations import Kinematics
+from dynsys.system.response import read_blocks
+from dynsys.system.size import reading_sizes
 from dynsys.types import Array, BoolArray, IntArray, ScalarArray
 from problems.estimation.posterior import AbstractPosterior, DensePosterior
 from problems.measured.measured_system import QUANTITIES, MeasuredSystem, Quantity
-from problems.measured.reduced import RANK_TOLERANCE, read_blocks
+from problems.measured.reduced import RANK_TOLERANCE
 from problems.trust import EPS, EPS_EXTENDED, EXTENDED, unit_quaternions
 
 __all__ = ["EstimateTrust", "judge_estimate", "stacked_estimates"]
@@ -180,7 +182,7 @@ def _moved(optimality: Optimality, W: Array, n_open: int) -> BoolArray:
     B, size = optimality.problem.B[: m - n_open], optimality.problem.B_size[: m - n_open]
     reach = size @ units_of_z * length
     seen = np.max(np.abs(B @ along) / np.where(reach > 0, reach, 1.0), axis=0, initial=0.0)
-    allowed = np.where(seen > MOVED, EPS * seen, MOVED)
+    allowed = np.where(seen > EPS, EPS * seen, MOVED)
     moved = np.abs(W @ along) > allowed * (np.abs(W) @ units_of_z * length)
     return np.asarray(moved.any(axis=1))
 
@@ -243,11 +245,10 @@ class OpenProblem:
             robot, unit_quaternions(robot, q.astype(EXTENDED)), qd.astype(EXTENDED)
         )
         response = measured.response.at(kinematics)
-        reach = measured.response.at(kinematics, absolute=True)
+        reach = measured.response.sizes.at(kinematics)
         present = ~np.isnan(rows)
         seen = read_blocks(measured.readings, kinematics, response)[present]
-        sizes = read_blocks(measured.readings, kinematics, reach, absolute=True)
-        sizes = sizes[present].astype(np.float64)
+        sizes = reading_sizes(measured.readings, kinematics, reach)[present]
         # one row more for each open direction, which keeps the answer's place along it
         gauge, y = null.T.astype(EXTENDED), rows[present]
         k, m = len(gauge), len(y)
@@ -276,7 +277,7 @@ class OpenProblem:
         pick = np.ix_(kept, unknown)
         return OpenProblem(
             response=response,
-            reach=reach.astype(np.float64),
+            reach=reach,
             B=B[pick],
             c=c[kept],
             C=C[np.ix_(kept, kept)],

@@ -22,16 +22,12 @@ from dynsys.model.tree import KinematicTree
 from dynsys.plan.saddle import SparseSaddle
 from dynsys.system.equations import EquationBlock, Kinematics
 from dynsys.system.linear_system import LinearSystem
+from dynsys.system.response import LawResponse, read_blocks
+from dynsys.system.size import reading_sizes
 from dynsys.system.unknowns import UnknownLayout
 from dynsys.types import Array, ArrayLike, BoolArray, IntArray, float_array
 from problems.measured.prior import Prior, PriorRows, prior_rows
-from problems.measured.reduced import (
-    LawResponse,
-    ReducedSystem,
-    WhitenedRows,
-    read_blocks,
-    whiten,
-)
+from problems.measured.reduced import ReducedSystem, WhitenedRows, whiten
 from sensors.layout import Layout
 
 __all__ = [
@@ -186,11 +182,11 @@ class MeasuredSystem:
 
     def reduced(self, kinematics: Kinematics, y: Array | None = None) -> ReducedSystem:
         """Readings ``y`` (m,), zero if None, as rows of the reduced unknowns at a state."""
-        response = self.response.at(kinematics)
+        response, size = self.response.at(kinematics), self.response.sizes.at(kinematics)
         seen = read_blocks(self.readings, kinematics, response)
-        magnitude = read_blocks(self.readings, kinematics, np.abs(response), absolute=True)
+        seen_size = reading_sizes(self.readings, kinematics, size)
         given = np.zeros(len(seen)) if y is None else y
-        return ReducedSystem.of(kinematics, response, seen, magnitude[:, :-1], given)
+        return ReducedSystem.of(kinematics, (response, size), (seen, seen_size), given)
 
     def seen(self, kinematics: Kinematics, directions: Array) -> Array:
         """What the readings see (m, k) of directions Z (size of z, k): Y T Z."""

@@ -11,15 +11,13 @@ rows B z = c: which directions of z they see (rank), and which z fits them best,
 
 where N turns the noisy readings into rows of unit noise and E picks those without noise.
 Nothing is assumed of the ranks: exact rows may repeat each other, and directions of z that no
-row sees stay open. Rank is judged on rows and columns of unit size, so units and noise do not
-matter.
+row sees stay open. Rank is judged on rows and columns of unit size (:mod:`dynsys.system.size`),
+so units and noise do not matter, and a row that cancels at a posture sees nothing there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import final
 
 import numpy as np
@@ -28,128 +26,36 @@ from scipy.sparse import csc_array, csr_array
 from scipy.sparse.csgraph import connected_components
 
 from dynsys.errors import StateError
-from dynsys.system.equations import EquationBlock, Kinematics, Term
-from dynsys.system.linear_system import LinearSystem
-from dynsys.system.unknowns import UnknownBlock
+from dynsys.system.equations import Kinematics
+from dynsys.system.size import without_rounding
 from dynsys.types import Array, BoolArray, IntArray
 
 __all__ = [
-    "CONTRADICTION",
     "RANK_TOLERANCE",
     "DenseSolution",
-    "LawResponse",
     "Rank",
     "ReducedSystem",
     "WhitenedRows",
     "check_finite",
+    "columns_left",
     "in_parts",
     "noise_axes",
     "rank_of",
-    "read_blocks",
+    "row_size",
     "whiten",
 ]
 
 RANK_TOLERANCE = 1e-11
 """Singular values below this part of the largest, rows and columns of unit size, are zero."""
 
-ROUNDING = 1e-13
-"""Entries below this part of the terms they are the sum of are rounding."""
+CLEAR = 0.1
+"""An entry of at least this part of its size determines its unknown beyond doubt."""
 
-OPEN = 1e-7
+OPEN = 1e-8
 """A quantity that unseen directions move by more than this part of its reach is open."""
-
-CONTRADICTION = 1e-8
-"""Exact rows that miss each other by more than this part of their terms contradict."""
 
 NO_NOISE = 1e-14
 """Eigenvalues of a group's covariance below this part of its largest are noise of zero."""
-
-
-# ---- the laws solved for what they determine: d = T z + d_0 --------------------------------
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class LawResponse:
-    """T (unknowns, freedoms of z) and d_0 (unknowns,) of a robot at any state.
-
-    The laws are those of ``system``, whose equations begin with, or are, the laws of its robot.
-    """
-
-    system: LinearSystem
-
-    @property
-    def open_columns(self) -> IntArray:
-        """Columns of D that z = (qdd, external wrenches) fills, in their order."""
-        return self.system.open_columns
-
-    @cached_property
-    def _steps(self) -> tuple[tuple[UnknownBlock, EquationBlock, tuple[Term, ...]], ...]:
-        """Unknown, its law, and the law's other terms, in the order of inverse dynamics."""
-        return tuple(
-            (target, law, tuple(term for term in law.terms if term.unknown is not target))
-            for law, target in self.system.inverse_dynamics
-        )
-
-    def at(
-        self,
-        kinematics: Kinematics,
-        directions: Array | None = None,
-        *,
-        bias: bool = True,
-        absolute: bool = False,
-    ) -> Array:
-        """[T Z, d_0] (unknowns, k + 1) at a state, in the scalars of its kinematics.
-
-        Parameters
-        ----------
-        kinematics : the state.
-        directions : Z (size of z, k), the identity if None.
-        bias : False leaves d_0 zero.
-        absolute : True sums the magnitudes of all terms instead.
-        """
-        columns = self.open_columns
-        Z = np.eye(len(columns)) if directions is None else directions
-        size = self.system.unknowns.size, Z.shape[1] + 1
-        d = np.zeros(size, dtype=np.result_type(kinematics.qd, np.float64))
-        d[columns, :-1] = np.abs(Z) if absolute else Z
-        for target, law, others in self._steps:
-            _add_terms(d[target.slice], others, kinematics, d, absolute)
-            if bias:
-                _add_bias(d[target.slice], law, kinematics, absolute)
-        return d
-
-
-def read_blocks(
-    blocks: Iterable[EquationBlock], kinematics: Kinematics, d: Array, *, absolute: bool = False
-) -> Array:
-    """Y d (rows, k + 1) of unknowns d (n, k + 1), b_Y added to the last column.
-
-    In the scalars of the kinematics; ``absolute`` sums the magnitudes of all terms.
-    """
-    parts = [np.zeros((0, d.shape[1]))]
-    for block in blocks:
-        part = np.zeros((block.size, d.shape[1]), dtype=d.dtype)
-        _add_terms(part, block.terms, kinematics, d, absolute)
-        _add_bias(part, block, kinematics, absolute)
-        parts.append(part)
-    return np.concatenate(parts)
-
-
-def _add_terms(
-    rows: Array, terms: Iterable[Term], kinematics: Kinematics, d: Array, absolute: bool
-) -> None:
-    for term in terms:
-        value = term.at(kinematics)
-        rows += (abs(value) if absolute else value) @ d[term.unknown.slice]
-
-
-def _add_bias(
-    rows: Array, block: EquationBlock, kinematics: Kinematics, absolute: bool
-) -> None:
-    if block.bias is not None:
-        bias = block.bias(kinematics)
-        rows[:, -1] += abs(bias) if absolute else bias
 
 
 # ---- noise: exact rows and rows of unit noise ----------------------------------------------
@@ -169,6 +75,10 @@ class WhitenedRows:
     def times(self, B: Array) -> tuple[Array, Array]:
         """Exact and noisy combinations of rows or numbers B."""
         return np.asarray(self.exact @ B), np.asarray(self.noisy @ B)
+
+    def sizes(self, size: Array) -> tuple[Array, Array]:
+        """Sizes of these combinations from those of the rows or numbers."""
+        return np.asarray(abs(self.exact) @ size), np.asarray(abs(self.noisy) @ size)
 
 
 def whiten(covariance: csc_array[np.float64], present: BoolArray) -> WhitenedRows:
@@ -228,7 +138,8 @@ class Rank:
     null : (size of z, nullity): orthonormal in units of ``scale``; B null = 0.
     seen : (size of z, rank): the orthogonal complement, in the same sense.
     singular : singular values, descending, of the part that is not trivially seen.
-    scale : (size of z,) natural unit of each entry: columns of B times this have unit size.
+    scale : (size of z,) natural unit of each entry: rows of unit size times this have columns
+        of unit size.
     """
 
     null: Array
@@ -247,36 +158,42 @@ class Rank:
         seen = self.singular[self.singular > 0]
         return float(seen[0] / seen[-1]) if len(seen) else 1.0
 
-    def reach(self, T: Array) -> Array:
-        """Size (k,) of quantities T z for z of natural size."""
-        return np.asarray(np.linalg.norm(T * self.scale, axis=1))
+    def reach(self, size: Array) -> Array:
+        """Size (k,) of quantities T z for z of natural size, from the sizes (k, n) of T."""
+        return np.asarray(np.linalg.norm(size * self.scale, axis=1))
 
-    def is_open(self, T: Array, combination: Array | None = None) -> BoolArray:
-        """Tell which quantities T z, or combinations of them, move along unseen directions."""
-        moved, reach = T @ self.null, self.reach(T)
+    def is_open(self, T: Array, size: Array, combination: Array | None = None) -> BoolArray:
+        """Tell which quantities T z, or combinations of them, move along unseen directions.
+
+        ``size`` (k, n) are the sizes of T.
+        """
+        moved, reach = T @ self.null, self.reach(size)
         if combination is not None:
             moved, reach = combination @ moved, np.abs(combination) @ reach
         return np.asarray(np.linalg.norm(moved, axis=1) > OPEN * reach)
 
 
-def rank_of(B: Array, scale: Array | None = None, tolerance: float = RANK_TOLERANCE) -> Rank:
+def rank_of(
+    B: Array,
+    size: Array | None = None,
+    scale: Array | None = None,
+    tolerance: float = RANK_TOLERANCE,
+) -> Rank:
     """Rank of B (rows, n) with null space, rows and columns brought to unit size.
 
-    Columns that a row with a single entry determines are peeled off first; a singular value
-    decomposition of what is left does the rest.
+    ``size`` (rows, n) are the sizes of its entries, by default the entries themselves: a row
+    far below its size sees nothing. Columns that a row with a single entry determines are
+    peeled off first; a singular value decomposition of what is left does the rest.
     """
-    n = B.shape[1]
-    sizes = np.linalg.norm(B, axis=1)
-    A = B[sizes > 0] / sizes[sizes > 0, None]
+    n, size = B.shape[1], np.abs(B) if size is None else size
+    rest = columns_left(B != 0, np.abs(B) > CLEAR * size)
     if scale is None:
-        norms = np.linalg.norm(A, axis=0)
-        scale = np.where(norms > 0, 1.0 / np.where(norms > 0, norms, 1.0), 1.0)
-    rest = _peel(A)
-    core = (A * scale)[:, rest]
+        scale = _unit_columns(size)
+        scale[rest] = _unit_columns(size[:, rest])
+    core = in_parts(B[:, rest], row_size(size[:, rest])) * scale[rest]
     core = core[np.any(core != 0, axis=1)]
     _, singular, Vt = np.linalg.svd(core, full_matrices=True)
-    largest = singular[0] if len(singular) else 0.0
-    rank = int((singular > tolerance * largest).sum())
+    rank = int((singular > tolerance * max(singular[:1].max(initial=0.0), 1.0)).sum())
     null, seen = np.zeros((n, len(rest) - rank)), np.zeros((n, n - len(rest) + rank))
     null[rest] = Vt[rank:].T
     seen[rest, :rank] = Vt[:rank].T
@@ -286,18 +203,31 @@ def rank_of(B: Array, scale: Array | None = None, tolerance: float = RANK_TOLERA
     return Rank(scale[:, None] * null, scale[:, None] * seen, found, scale)
 
 
+def row_size(size: Array) -> Array:
+    """Size (rows,) of rows from the sizes (rows, n) of their entries."""
+    return np.asarray(np.linalg.norm(size, axis=1))
+
+
 def in_parts(rows: Array, size: Array) -> Array:
     """Rows (k, n) in parts of their natural size (k,)."""
     return np.asarray(rows / np.where(size > 0, size, 1.0)[:, None])
 
 
-def _peel(A: Array) -> IntArray:
-    """Columns left when those that rows with one entry determine are taken out, repeatedly."""
-    filled = A != 0
-    open_columns = np.ones(A.shape[1], dtype=bool)
+def _unit_columns(size: Array) -> Array:
+    """Factors (n,) that bring the columns of rows of unit size to unit size."""
+    norms = np.linalg.norm(in_parts(size, row_size(size)), axis=0)
+    return 1.0 / np.where(norms > 0, norms, 1.0)
+
+
+def columns_left(filled: BoolArray, clear: BoolArray) -> IntArray:
+    """Columns left when those that rows with one entry determine are taken out, repeatedly.
+
+    Only an entry that is ``clear`` determines.
+    """
+    open_columns = np.ones(filled.shape[1], dtype=bool)
     while True:
         single = filled.sum(axis=1) == 1
-        known = filled[single].any(axis=0)
+        known = (filled & clear)[single].any(axis=0)
         if not known.any():
             return np.flatnonzero(open_columns)
         open_columns &= ~known
@@ -319,7 +249,7 @@ class DenseSolution:
     rank : what all rows together see.
     explained : (w, k) orthonormal basis of what the noisy rows can explain.
     residual : (w,) of the noisy rows, in standard deviations.
-    violation : (e,) by how much exact rows contradict one another, relative to their terms.
+    violation : (e,) by how much exact rows contradict one another, in parts of their size.
     """
 
     z: Array
@@ -338,47 +268,58 @@ class ReducedSystem:
     Attributes
     ----------
     kinematics : the state.
-    response : [T, d_0] (n, size of z + 1).
+    response, response_size : [T, d_0] (n, size of z + 1), and the sizes of that.
     B, c : (rows, size of z), (rows,); entries of B that are rounding are zero.
-    size : (rows,) largest sum of magnitudes behind an entry of the row.
+    B_size, c_size : their sizes.
     """
 
     kinematics: Kinematics
     response: Array
+    response_size: Array
     B: Array
     c: Array
-    size: Array
+    B_size: Array
+    c_size: Array
 
     @staticmethod
     def of(
-        kinematics: Kinematics, response: Array, seen: Array, magnitude: Array, y: Array
+        kinematics: Kinematics,
+        response: tuple[Array, Array],
+        seen: tuple[Array, Array],
+        y: Array,
     ) -> ReducedSystem:
-        """Rows from [Y T, Y d_0 + b_Y], |Y| |T| and the readings y."""
-        size = magnitude.max(axis=1, initial=0.0)
-        B = _without_rounding(seen[:, :-1], size)
-        return ReducedSystem(kinematics, response, B, y - seen[:, -1], size)
+        """Rows from [T, d_0] and [Y T, Y d_0 + b_Y], each with its sizes, and readings y."""
+        rows, size = seen
+        B = without_rounding(rows[:, :-1], size[:, :-1])
+        c, c_size = y - rows[:, -1], np.abs(y) + size[:, -1]
+        return ReducedSystem(kinematics, *response, B, c, size[:, :-1], c_size)
 
     @property
     def T(self) -> Array:
         """What every unknown (n, size of z) owes to z."""
         return self.response[:, :-1]
 
+    @property
+    def T_size(self) -> Array:
+        """Sizes (n, size of z) of T."""
+        return self.response_size[:, :-1]
+
     def rank(self, tolerance: float = RANK_TOLERANCE) -> Rank:
         """What all readings together see of z."""
-        return rank_of(self.B, tolerance=tolerance)
+        return rank_of(self.B, self.B_size, tolerance=tolerance)
 
     def solve(self, whitened: WhitenedRows) -> DenseSolution:
         """Minimise |N (B z - c)|^2 subject to E (B z - c) = 0, by orthogonal factors."""
         (exact, A), (c, target) = whitened.times(self.B), whitened.times(self.c)
-        magnitude = np.asarray(abs(whitened.exact) @ self.size)
-        constraints = _without_rounding(exact, magnitude)
+        size, A_size = whitened.sizes(self.B_size)
+        constraints = without_rounding(exact, size)
         check_finite(A, constraints, self.c)
-        rank = rank_of(np.vstack([constraints, A]))
+        rank = rank_of(np.vstack([constraints, A]), np.vstack([size, A_size]))
         # z meets the constraints as well as they can be met
-        fixed = rank_of(constraints, rank.scale)
-        z = _particular(constraints, c, fixed)
+        fixed = rank_of(constraints, size, rank.scale)
+        z = _particular(constraints, c, row_size(size), fixed)
         violation = np.abs(constraints @ z - c)
-        terms = np.abs(constraints) @ np.abs(z) + np.abs(c) + magnitude
+        terms = size @ np.abs(z) + whitened.sizes(self.c_size)[0] + size.max(axis=1, initial=0)
         violation = violation / np.where(terms > 0, terms, 1.0)
         # directions free under the constraints and seen by some row
         free = _within(fixed.null / rank.scale[:, None], rank.null / rank.scale[:, None])
@@ -390,12 +331,14 @@ class ReducedSystem:
         w = np.empty(free.shape[1])
         w[order] = solve_triangular(R, Q.T @ misfit)
         deviation = solve_triangular(R, free[:, order].T, trans="T").T
+        residual = misfit - A @ (free @ w)
+        check_finite(residual @ residual)
         return DenseSolution(
             z=z + free @ w,
             deviation=deviation,
             rank=rank,
             explained=np.asarray(Q, dtype=np.float64),
-            residual=misfit - A @ (free @ w),
+            residual=residual,
             violation=violation,
         )
 
@@ -408,16 +351,11 @@ def check_finite(*numbers: Array) -> None:
         )
 
 
-def _without_rounding(B: Array, size: Array) -> Array:
-    return np.where(np.abs(B) > ROUNDING * size[:, None], B, 0.0)
-
-
-def _particular(B: Array, c: Array, rank: Rank) -> Array:
+def _particular(B: Array, c: Array, size: Array, rank: Rank) -> Array:
     """Solution of B z = c of least size, in units of the scale, within what B sees."""
     if rank.seen.shape[1] == 0:
         return np.zeros(B.shape[1])
-    sizes = np.linalg.norm(B, axis=1)
-    weight = 1.0 / np.where(sizes > 0, sizes, 1.0)
+    weight = 1.0 / np.where(size > 0, size, 1.0)
     Q, R, order = qr(weight[:, None] * (B @ rank.seen), mode="economic", pivoting=True)
     w = np.empty(rank.seen.shape[1])
     w[order] = solve_triangular(R, Q.T @ (weight * c))

@@ -244,7 +244,7 @@ class NearestMotion:
             place = self._layout.slice(block.name)
             inside = self._open[(self._open >= place.start) & (self._open < place.stop)]
             if len(inside):
-                found.append(_some_rows(block, inside - place.start))
+                found.append(replace(block.part(inside - place.start), dual=None))
         return tuple(found)
 
     # ---- meeting them --------------------------------------------------------------------
@@ -400,15 +400,3 @@ class NearestMotion:
 
 def _size(x: Array) -> Array:
     return np.asarray(FORCE + np.abs(x).max(axis=1))
-
-
-def _some_rows(block: EquationBlock, rows: IntArray) -> EquationBlock:
-    """Some rows of an equation."""
-    terms = tuple(
-        Term(t.unknown, t.pattern[rows], lambda kin, t=t: t.at(kin)[rows])  # type: ignore[misc]
-        if callable(t.value)
-        else Term(t.unknown, t.pattern[rows], t.value[rows])
-        for t in block.terms
-    )
-    bias = None if block.bias is None else lambda kin: block.bias_at(kin)[rows]
-    return replace(block, size=len(rows), terms=terms, bias=bias, measured=True, dual=None)

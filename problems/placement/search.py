@@ -121,20 +121,23 @@ class _State:
     ) -> _State:
         robot = measured.robot
         reduced = measured.reduced(Kinematics.at(robot, q, np.zeros(robot.nv)))
-        exact, noisy = base.times(reduced.B)
-        whole = rank_of(np.vstack([exact, noisy]))
+        (exact, noisy), sizes = base.times(reduced.B), base.sizes(reduced.B_size)
+        whole = rank_of(np.vstack([exact, noisy]), np.vstack(sizes))
         # Z: what the exact rows of the layout leave open
-        Z = rank_of(exact, whole.scale).null if len(exact) else np.diag(whole.scale)
+        Z = rank_of(exact, sizes[0], whole.scale).null if len(exact) else np.diag(whole.scale)
         N = noisy @ Z
         G = goals.matrix @ reduced.T[goals.columns]
+        G_size = np.abs(goals.matrix) @ reduced.T_size[goals.columns]
         unseen: Array = np.asarray(np.linalg.lstsq(Z, whole.null, rcond=None)[0], dtype=float)
         added, views = [], []
         for own in candidates:
-            own_exact, own_noisy = own.times(reduced.B)
-            n = np.vstack([own_noisy, own_exact / EXACT_STD])
-            views.append(in_parts(n @ whole.null, whole.reach(n)))
+            n, size = (
+                np.vstack([own_noisy, own_exact / EXACT_STD])
+                for own_exact, own_noisy in (own.times(reduced.B), own.sizes(reduced.B_size))
+            )
+            views.append(in_parts(n @ whole.null, whole.reach(size)))
             added.append((n @ Z).T @ (n @ Z))
-        goals_unseen = in_parts(G @ whole.null, whole.reach(G))
+        goals_unseen = in_parts(G @ whole.null, whole.reach(G_size))
         return _State(G @ Z, N.T @ N, unseen, goals_unseen, np.array(added), tuple(views))
 
     def score(self, chosen: Iterable[int]) -> tuple[Score, Array | None]:

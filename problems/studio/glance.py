@@ -17,17 +17,12 @@ from dynsys.errors import LayoutError
 from dynsys.model.tree import KinematicTree
 from dynsys.system.equations import EquationBlock, Kinematics
 from dynsys.system.linear_system import LinearSystem
+from dynsys.system.response import LawResponse, read_blocks
+from dynsys.system.size import CONTRADICTION, reading_sizes
 from dynsys.types import Array, BoolArray
 from problems.measured.measured_system import joint_covariance
 from problems.measured.prior import Prior, prior_rows
-from problems.measured.reduced import (
-    CONTRADICTION,
-    LawResponse,
-    ReducedSystem,
-    WhitenedRows,
-    read_blocks,
-    whiten,
-)
+from problems.measured.reduced import ReducedSystem, WhitenedRows, whiten
 from sensors.layout import Layout
 from sensors.sensor import AbstractSensor
 
@@ -91,7 +86,7 @@ class GlanceKeeper:
         self._prior_rows = prior_rows(prior, self._laws.unknowns)
         self._q: Array | None = None
         self._kinematics: Kinematics
-        self._response: Array
+        self._response: tuple[Array, Array]
         self._blocks: dict[str, tuple[AbstractSensor, EquationBlock]] = {}
         self._rows: dict[EquationBlock, tuple[Array, Array]] = {}
         self._whitened: tuple[Layout, WhitenedRows] | None = None
@@ -101,17 +96,18 @@ class GlanceKeeper:
         if self._q is not None and np.array_equal(q, self._q):
             return
         self._kinematics = Kinematics.at(self.robot, q, np.zeros(self.robot.nv))
-        self._response = self._laws_solved.at(self._kinematics)
+        laws = self._laws_solved
+        self._response = laws.at(self._kinematics), laws.sizes.at(self._kinematics)
         self._q = q.copy()
         self._rows.clear()
 
     def _rows_of(self, block: EquationBlock) -> tuple[Array, Array]:
-        """[Y T, b_Y + Y d_0] of one sensor, and its magnitudes; kept at this posture."""
+        """[Y T, b_Y + Y d_0] of one sensor, and its sizes; kept at this posture."""
         if block not in self._rows:
-            T = self._response
+            T, size = self._response
             self._rows[block] = (
                 read_blocks([block], self._kinematics, T),
-                read_blocks([block], self._kinematics, np.abs(T), absolute=True),
+                reading_sizes([block], self._kinematics, size),
             )
         return self._rows[block]
 
@@ -126,10 +122,10 @@ class GlanceKeeper:
             planned[sensor.name] = kept
         self._blocks = planned
         blocks = [*(block for _, block in planned.values()), *self._prior_rows.equations]
-        parts = [(np.zeros((0, self._response.shape[1])),) * 2, *map(self._rows_of, blocks)]
-        seen, magnitude = (np.concatenate(part) for part in zip(*parts, strict=True))
+        parts = [(np.zeros((0, self._response[0].shape[1])),) * 2, *map(self._rows_of, blocks)]
+        seen, size = (np.concatenate(part) for part in zip(*parts, strict=True))
         y = np.concatenate([np.nan_to_num(layout.constants), self._prior_rows.mean])
-        return ReducedSystem.of(self._kinematics, self._response, seen, magnitude[:, :-1], y)
+        return ReducedSystem.of(self._kinematics, self._response, (seen, size), y)
 
     def _whiten(self, layout: Layout) -> WhitenedRows:
         """Whitening of all readings, kept while the sensors stay."""
@@ -167,8 +163,9 @@ class GlanceKeeper:
         found = reduced.solve(whitened)
         unknowns, nv = self._laws.unknowns, self.robot.nv
         torque, wrench = unknowns.columns("torque"), unknowns.columns("external_wrench")
-        T = reduced.T[np.concatenate([torque, wrench.ravel()])]
-        spread, is_open = T @ found.deviation, found.rank.is_open(T)
+        some = np.concatenate([torque, wrench.ravel()])
+        T, size = reduced.T[some], reduced.T_size[some]
+        spread, is_open = T @ found.deviation, found.rank.is_open(T, size)
         of_body = spread[nv:].reshape(*wrench.shape, -1)
         moved = np.where(is_open[nv:, None], T[nv:] @ found.rank.null, 0.0)
         nullity = found.rank.nullity

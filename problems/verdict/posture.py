@@ -16,9 +16,17 @@ import numpy as np
 
 from dynsys.model.tree import KinematicTree
 from dynsys.system.equations import Kinematics
+from dynsys.system.size import without_rounding
 from dynsys.types import Array, IntArray
 from problems.measured.measured_system import MeasuredSystem
-from problems.measured.reduced import RANK_TOLERANCE, Rank, ReducedSystem
+from problems.measured.reduced import (
+    RANK_TOLERANCE,
+    Rank,
+    ReducedSystem,
+    columns_left,
+    in_parts,
+    row_size,
+)
 
 __all__ = ["PostureRank", "WeakestPosture", "weakest_posture"]
 
@@ -65,7 +73,7 @@ class PostureRank:
     @cached_property
     def reach(self) -> Array:
         """Size (n,) of each unknown for natural sizes of z."""
-        return self.rank.reach(self.reduced.T)
+        return self.rank.reach(self.reduced.T_size)
 
 
 def _at_rest(robot: KinematicTree, q: Array) -> Kinematics:
@@ -93,26 +101,27 @@ class WeakestPosture:
 class _SmallestSeen:
     """Smallest relative singular value of what is seen, as a function of q.
 
-    Only the columns of z that are not trivially known are followed.
+    Columns of z that rows with one entry determine, the same entry at every posture, are left
+    out.
     """
 
     def __init__(self, start: PostureRank) -> None:
         self.measured = start.measured
-        rank = start.rank
-        core = len(rank.singular)
-        self.order = core - rank.nullity - 1
+        robot, rank, reduced = self.measured.robot, start.rank, start.reduced
+        other = self.measured.reduced(_at_rest(robot, robot.random_configuration(1))).B
+        steady = without_rounding(other - reduced.B, reduced.B_size) == 0
+        filled = (reduced.B != 0) | (other != 0)
+        followed = columns_left(filled, filled & steady)
+        self.order = len(followed) - rank.nullity - 1
         """Number of the singular value; negative if what is seen does not depend on q."""
-        # columns outside the core are unit vectors among the directions that are seen
-        trivially = rank.seen[:, self.order + 1 :].any(axis=1)
-        self.directions = np.diag(rank.scale)[:, ~trivially]
+        self.directions = np.diag(rank.scale)[:, followed]
+        self.size = row_size(reduced.B_size[:, followed])
 
     def __call__(self, q: Array) -> float:
         B = self.measured.seen(_at_rest(self.measured.robot, q), self.directions)
-        sizes = np.linalg.norm(B, axis=1)
-        B = B[sizes > 1e-12] / sizes[sizes > 1e-12, None]
         if len(B) <= self.order:
             return 0.0
-        singular = np.linalg.svd(B, compute_uv=False)
+        singular = np.linalg.svd(in_parts(B, self.size), compute_uv=False)
         return float(singular[self.order] / singular[0])
 
     def moved(self, q: Array, place: int, by: float) -> float:

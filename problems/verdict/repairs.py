@@ -10,6 +10,9 @@ import numpy as np
 import yaml
 
 from dynsys.errors import LayoutError
+from dynsys.system.equations import EquationBlock
+from dynsys.system.response import read_blocks
+from dynsys.system.size import reading_sizes
 from dynsys.types import Array
 from problems.measured.measured_system import MeasuredSystem
 from problems.measured.reduced import in_parts
@@ -165,9 +168,10 @@ def _views(
             continue
         seen = []
         for posture in postures:
-            Y = [(term.at(posture.kinematics), term.unknown.slice) for term in rows.terms]
-            size = np.sum([np.abs(C) @ posture.reach[where] for C, where in Y], axis=0)
-            M = np.sum([C @ posture.unseen[where] for C, where in Y], axis=0)
+            block = EquationBlock("", "", rows.body, rows.size, rows.terms)
+            reach = posture.reach[:, None]
+            size = reading_sizes([block], posture.kinematics, reach)[:, 0]
+            M = read_blocks([block], posture.kinematics, posture.unseen)
             seen.append(in_parts(M, size))
         if any(np.abs(M).max(initial=0.0) > SEEN for M in seen):
             yield sensor, seen

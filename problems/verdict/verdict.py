@@ -33,6 +33,8 @@ from problems.verdict.words import (
 
 __all__ = ["RankDrop", "Status", "Verdict", "judge"]
 
+EPS = float(np.finfo(np.float64).eps)
+
 Status: TypeAlias = Literal["well posed", "over-determined", "under-determined", "singular"]
 
 _STATUS_WORDS: Mapping[str, str] = {
@@ -83,7 +85,11 @@ class Verdict:
     directions : what no sensor sees, in words.
     repairs : smallest additions that make it well posed.
     rank_drops : states where more is lost.
-    condition : percentiles 0, 50, 90, 100 of the condition number over random states.
+    condition : percentiles 0, 50, 90, 100 of the condition number over random states: of the
+        readings as rows of z = (qdd, external wrenches), rows and columns in parts of their
+        size (:mod:`dynsys.system.size`). Rounding moves an estimate by about condition * 2e-16
+        of its size. That of D, with units in it, bounds nothing: given z, the laws yield all
+        else without a division.
     checks : number of readings that the others check.
     """
 
@@ -196,7 +202,8 @@ def _report(verdict: Verdict) -> list[str]:
     _, median, high, most = verdict.condition
     lines.append(
         f"condition number over {verdict.samples} random postures: median {median:.2g},"
-        f" 90% below {high:.2g}, largest {most:.2g}"
+        f" 90% below {high:.2g}, largest {most:.2g}: rounding moves estimates by up to about"
+        f" {most * EPS:.0e} of the terms they sum"
     )
     for drop in verdict.rank_drops:
         are = "is" if drop.lost == 1 else "are"
@@ -289,7 +296,8 @@ def _open_parts(
     measured: MeasuredSystem, postures: Sequence[PostureRank]
 ) -> dict[str, dict[str, tuple[str, ...]]]:
     """Components that some direction moves, by quantity and name; no components: all."""
-    is_open = np.any([posture.rank.is_open(posture.reduced.T) for posture in postures], axis=0)
+    each = [p.rank.is_open(p.reduced.T, p.reduced.T_size) for p in postures]
+    is_open = np.any(each, axis=0)
     found: dict[str, dict[str, tuple[str, ...]]] = {}
     for block in measured.whole.unknowns.blocks:
         moved = np.flatnonzero(is_open[block.slice])

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csc_array
 
+from dynsys.system.size import CONTRADICTION
 from dynsys.types import Array, BoolArray
 from problems.estimation.any_rank import (
     ABSENT,
@@ -21,7 +22,7 @@ from problems.estimation.any_rank import (
     clear_rounding,
     solve_rows,
 )
-from problems.measured.reduced import CONTRADICTION, DenseSolution, ReducedSystem, whiten
+from problems.measured.reduced import DenseSolution, ReducedSystem, whiten
 from tests.strategies import seeds
 
 
@@ -46,9 +47,21 @@ def by_loops(B: Array, c: Array, std: Array, present: BoolArray) -> Answer:
     z, scale, basis = np.empty((1, p)), np.empty((1, p)), np.empty((1, p, p))
     counts, chi = np.empty((1, 4), dtype=np.int64), np.empty(1)
     misfit, unexplained = np.zeros((1, m)), np.zeros((1, m, m))
-    right, size = (np.where(present, c, 0.0) * weight)[None], np.ones((1, m))
+    right = (np.where(present, c, 0.0) * weight)[None]
+    sizes, right_size = np.abs(columns), np.abs(right) + 1.0
     solve_rows(
-        columns, right, kinds[None], size, z, scale, basis, counts, chi, misfit, unexplained
+        columns,
+        right,
+        kinds[None],
+        sizes,
+        right_size,
+        z,
+        scale,
+        basis,
+        counts,
+        chi,
+        misfit,
+        unexplained,
     )
     status, free, nullity, dof = counts[0].tolist()
     return Answer(
@@ -65,7 +78,8 @@ def by_loops(B: Array, c: Array, std: Array, present: BoolArray) -> Answer:
 
 def by_singular_values(B: Array, c: Array, std: Array, present: BoolArray) -> DenseSolution:
     whitened = whiten(csc_array(np.diag(std**2)), present)
-    reduced = ReducedSystem(cast("Any", None), B, B, np.where(present, c, 0.0), np.ones(len(B)))
+    c, size = np.where(present, c, 0.0), np.abs(B)
+    reduced = ReducedSystem(cast("Any", None), B, size, B, c, size, np.abs(c) + 1.0)
     return reduced.solve(whitened)
 
 
@@ -173,7 +187,8 @@ def test_numbers_that_are_none_are_in_doubt() -> None:
     assert DOUBTFUL != CERTAIN
 
 
-def test_rounding_is_cleared_beside_the_row_or_its_terms() -> None:
+def test_rounding_is_cleared_beside_its_usual_size_or_a_larger_one() -> None:
     columns = np.array([[[1.0, 1e-16, 3e-14], [1e-14, 2e-16, 1e-3]]])
-    clear_rounding(columns, np.array([0.0, 1.0, 0.0]), 1e-13)
+    size = np.array([[1e-3, 1.0, 1e-14], [1e-3, 1.0, 1e-3]])
+    clear_rounding(columns, size, 1e-13)
     np.testing.assert_array_equal(columns[0], [[1.0, 0.0, 3e-14], [0.0, 0.0, 1e-3]])
