@@ -7,6 +7,7 @@ that has answered, else from the posterior of each state, which is solved again 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, cast, final
 
@@ -89,9 +90,10 @@ class NamedQuantity:
     """One quantity of an estimate: values, standard deviations, or whether determined.
 
     ``quantity["l_knee"]`` is a number for a joint of one freedom, else (size,); wrenches and
-    accelerations may be asked at any frame of the robot and are then moved there. Undetermined
-    values are NaN. A batch adds a leading axis N. ``array`` and NumPy's functions see all of
-    them: (nv,) or (n_bodies, 6).
+    accelerations may be asked at any frame of the robot and are then moved there. Numbers and
+    slices count joints, or bodies: ``quantity[:3]`` are the values of the first three, side by
+    side. Undetermined values are NaN. A batch adds a leading axis N. ``array`` and NumPy's
+    functions see all of them: (nv,) or (n_bodies, 6).
     """
 
     __slots__ = ("_estimate", "_group", "_kind", "_of")
@@ -134,7 +136,9 @@ class NamedQuantity:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         return np.array(self.array, dtype=dtype, copy=copy)
 
-    def __getitem__(self, name: str | int) -> Any:
+    def __getitem__(self, name: str | int | slice) -> Any:
+        if isinstance(name, slice):
+            return self._some(name)
         if not self._is_spatial:
             is_number = isinstance(name, (int, np.integer))
             joint = self._robot.joint_names[int(name)] if is_number else str(name)
@@ -152,6 +156,13 @@ class NamedQuantity:
         columns = self._estimate.problem.system.unknowns.block(self._kind, body).columns
         moved = self._moved(here, body, matrix)
         return self._estimate.each(lambda post: self._of(post, matrix, columns), 6, moved)
+
+    def _some(self, which: slice) -> Array:
+        """Values of some joints (..., freedoms) or bodies (..., bodies, 6), by number."""
+        if self._is_spatial:
+            return self.array[..., which, :]
+        places = self._robot.v_slices()[which]
+        return self.array[..., [k for place in places for k in range(place.start, place.stop)]]
 
     def _moved(self, here: Array, body: int, matrix: Array) -> Array | None:
         """The quantity (..., 6) of a body moved to its frame, NaN where that is not enough."""
@@ -636,7 +647,11 @@ class Estimate(AbstractQuantities):
 
     def __repr__(self) -> str:
         what = f"{self.shape[0]} states" if self.shape else "one state"
-        return f"Estimate({self.problem.robot.name!r}, {what}, by {self.method})"
+        ways = self.method
+        if not isinstance(ways, str):
+            counts = Counter(ways).most_common()
+            ways = ", ".join(way if len(counts) == 1 else f"{way} ({n})" for way, n in counts)
+        return f"Estimate({self.problem.robot.name!r}, {what}, by {ways or 'nothing'})"
 
 
 def _restored(

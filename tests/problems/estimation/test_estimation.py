@@ -12,6 +12,7 @@ from dynsys.errors import KernelBuildError, LayoutError, StateError
 from dynsys.model import synthetic
 from dynsys.model.tree import KinematicTree
 from problems import ContradictionError, Estimation
+from problems.estimation.estimate import Estimate
 from problems.estimation.factors import has_cholmod
 from sensors import Layout
 from tests.problems.estimation.estimation_cases import (
@@ -278,7 +279,51 @@ def test_a_quantity_is_a_mapping_of_names() -> None:
     assert list(e.external_wrench.keys()) == list(robot.body_names)
 
 
+def test_numbers_and_slices_count_joints_and_bodies(humanoid) -> None:
+    """``e.torque[:3]`` raised."""
+    layout = forward_dynamics(humanoid)
+    q, v = humanoid.random_configuration(0), np.ones(humanoid.nv)
+    problem = Estimation(humanoid, layout, backend="dense")
+    one = problem.solve(q, v, np.ones(layout.size))
+    many = problem.solve_batch([q, q], [v, v], np.ones((2, layout.size)))
+    for e in (one, many):
+        np.testing.assert_array_equal(e.qdd[:2], e.qdd.array[..., :7])  # the free joint has six
+        np.testing.assert_array_equal(e.torque[1::2][..., 0], e.torque[1])
+        np.testing.assert_array_equal(e.torque[:], e.torque.array)
+        assert e.torque[5:5].shape[-1] == 0
+        np.testing.assert_array_equal(e.joint_wrench[-2:], e.joint_wrench.array[..., -2:, :])
+
+
+def test_a_batch_says_in_short_what_solved_it() -> None:
+    """Its repr had a method for every state."""
+    robot = synthetic.chain(3)
+    layout = forward_dynamics(robot)
+    problem, some = Estimation(robot, layout), (np.zeros((900, 3)), np.zeros((900, 3)))
+    assert repr(problem.solve_batch(*some, np.ones((900, layout.size)))).endswith("by llvm)")
+    e = Estimate(problem, problem.posterior, 3, ("dense", "superlu", "dense"))
+    assert repr(e) == "Estimate('chain3', 3 states, by dense (2), superlu (1))"
+
+
 # ---- missing readings: as a sensor left out, and what is still determined --------------------
+
+
+@pytest.mark.parametrize("backend", [*BACKENDS, "auto", "llvm"])
+def test_the_residual_of_a_missing_exact_reading_is_missing(backend) -> None:
+    """It was 0, and documented as NaN; one state, few, and many."""
+    robot = synthetic.chain(3)
+    exact = sensors.JointTorque("exact", robot.joint_names[1], std=0.0)
+    accelerations = sensors.all_joint_accelerations(robot, std=0.1)
+    untouched = sensors.zero_external_wrench_except(robot)
+    layout = Layout(robot, [*accelerations, *untouched, exact])
+    problem, at_rest = Estimation(robot, layout, backend=backend), np.zeros(3)
+    for value, expected in ((0.5, 0.0), (np.nan, np.nan)):
+        y = layout.pack(dict.fromkeys((s.name for s in accelerations), 0.0) | {"exact": value})
+        e = problem.solve(at_rest, at_rest, y)
+        np.testing.assert_array_equal(e.residual["exact"], [expected])
+        for n in (3, 300) if backend == "auto" else (3,):
+            rows = np.zeros((n, 3)), np.zeros((n, 3)), np.tile(y, (n, 1))
+            e = problem.solve_batch(*rows, outputs=("torque", "residual"))
+            np.testing.assert_array_equal(e.residual["exact"], np.full((n, 1), expected))
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
