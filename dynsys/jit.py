@@ -15,6 +15,7 @@ a folder that is this user's alone, loops are compiled in every process.
 from __future__ import annotations
 
 import functools
+import gc
 import hashlib
 import os
 import shutil
@@ -28,10 +29,31 @@ from typing import Any, Generic, ParamSpec, TypeVar, cast, final
 
 import numpy as np
 
-__all__ = ["CACHE_OFF", "CACHE_VARIABLE", "Loop", "default_folder", "fused", "inlined"]
+__all__ = [
+    "CACHE_OFF",
+    "CACHE_VARIABLE",
+    "Loop",
+    "collector_paused",
+    "default_folder",
+    "fused",
+    "inlined",
+]
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+@contextmanager
+def collector_paused() -> Iterator[None]:
+    """No search for cycles meanwhile: compilers make a million small objects that all stay."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
 
 NATIVE = frozenset(map(np.dtype, (np.float64, np.int64, np.int32, np.int8, np.bool_)))
 OPTIONS: dict[str, Any] = {"error_model": "numpy", "nogil": True}
@@ -69,14 +91,16 @@ class Loop(Generic[P, R]):
 
         def first(*arguments: P.args, **named: P.kwargs) -> R:
             types = tuple(map(typeof, arguments))
-            self.machine = self._kept(lambda stored: stored.compile(types))
-            return self.machine(*arguments, **named)
+            with collector_paused():
+                self.machine = self._kept(lambda stored: stored.compile(types))
+                return self.machine(*arguments, **named)  # compiled now if not stored
 
         return first
 
     def compiled(self, signature: str) -> Callable[P, R]:
         """Machine code for one numba signature, which arguments must fit."""
-        return self._kept(lambda stored: None, signature)
+        with collector_paused():
+            return self._kept(lambda stored: None, signature)
 
     def _kept(self, load: Callable[[Any], object], *signature: str) -> Callable[P, R]:
         """Machine code from the disk, if ``load`` can take it there, or from the compiler."""

@@ -11,10 +11,9 @@ needed; the program is stored beside the first, so that nothing is planned twice
 
 from __future__ import annotations
 
-import gc
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import astuple
 from functools import cache as remember
 from functools import partial
@@ -26,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynsys.errors import DynsysError
+from dynsys.jit import collector_paused
 from dynsys.kernel.cache import Entry, KernelCache, fingerprint
 from dynsys.kernel.kernel import Kernel
 from dynsys.kernel.llvm.computation import AbstractComputation, Part, compile_computation
@@ -168,21 +168,9 @@ def kernel_from(
     stored = _Stored(made_from, signature, dtype, agreement, cache)
     found = stored.kernel()
     if found is None:
-        with _collector_paused():
+        with collector_paused():
             found = stored.built(program(), states() if callable(states) else states)
     return found
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """No search for cycles meanwhile: a program is a million small objects that all stay."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 Arrays: TypeAlias = "Mapping[str, NDArray[Any]]"

@@ -162,14 +162,11 @@ def solve_one(
     for j in range(p):
         for i in range(m):
             row_norm[i] += sizes[j, i] * sizes[j, i]
-    n_exact, n_noisy, largest = 0, 0, 0.0
+    n_exact, n_noisy, largest = number(kinds, EXACT), number(kinds, NOISY), 0.0
     for i in range(m):
         row_norm[i] = np.sqrt(row_norm[i])
         if kinds[i] == NOISY:
             largest = max(largest, row_norm[i])
-            n_noisy += 1
-        elif kinds[i] == EXACT:
-            n_exact += 1
         inverse = 1.0 / row_norm[i] if row_norm[i] > 0.0 else 1.0
         row_norm[i] = inverse if kinds[i] != ABSENT else 0.0
     for j in range(p):
@@ -228,9 +225,9 @@ def solve_one(
         late[j] = order[fixed + j]
     least = ROUNDED * largest
     steps = factor(reduced, tau, late, norms, first, v, left, n_noisy, least)
-    free = 0
-    while free < steps and abs(reduced[free, free]) >= STOP * largest:
-        free += 1
+    free = steps
+    while free > 0 and abs(reduced[free - 1, free - 1]) < STOP * largest:
+        free -= 1
     for j in range(left):  # X in the order of the second factors
         place[late[j]] = j
     for j in range(left):
@@ -320,6 +317,15 @@ def solve_one(
         explain(reduced, tau, steps, free, n_noisy, kinds, unexplained[0])
     counts[0], counts[1] = CERTAIN, free
     counts[2], counts[3] = left - free, n_noisy - free
+
+
+@summed
+def number(kinds: IntArray, kind: int) -> int:
+    """Count the rows of a kind: for numba a plain integer, no constant to compile anew for."""
+    total = 0
+    for i in range(len(kinds)):
+        total += kinds[i] == kind
+    return total
 
 
 @summed
