@@ -1,0 +1,115 @@
+"""The command: a log in, a robot out; what can be seen; a designed motion."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dynsys
+from dynsys.model.tree import KinematicTree
+from problems import Identification
+from problems.command.main import main
+from problems.identification.excitation import design
+from tests.problems.identification.identification_cases import (
+    changed,
+    motion,
+    readings,
+    torque_layout,
+)
+
+PROBLEM = """\
+robot: synthetic:chain:2
+layout:
+  sensors:
+    - all_joint_torques: {std: 0.1}
+"""
+
+
+@pytest.fixture
+def problem(tmp_path: Path) -> Path:
+    path = tmp_path / "arm.yaml"
+    path.write_text(PROBLEM)
+    return path
+
+
+def write_log(path: Path, seed: int = 0) -> Path:
+    """A log of another robot than the model: 12 s at 100 Hz, noise of 0.02 N m."""
+    robot = dynsys.synthetic.chain(2)
+    states = motion(robot, 12.0, 100.0, seed)
+    y = readings(torque_layout(robot), changed(robot, 1), states)
+    y += 0.02 * np.random.default_rng(seed).normal(size=y.shape)
+    q, qd, qdd = states
+    np.savez(path, time=np.arange(len(y)) / 100.0, q=q, qd=qd, qdd=qdd, y=y)
+    return path
+
+
+def test_a_log_gives_values_with_deviations(problem: Path, tmp_path: Path, capsys) -> None:
+    log, other = write_log(tmp_path / "a.npz"), write_log(tmp_path / "b.npz", 1)
+    out = tmp_path / "found.json"
+    words = ["identify", str(problem), str(log), "--validate", str(other), "-o", str(out)]
+    assert main([*words, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    truth = changed(dynsys.synthetic.chain(2), 1).parameters
+    for name in ("link_2.mx", "link_2.viscous", "link_1.coulomb", "link_1.offset"):
+        found = told["parameters"][name]
+        assert abs(found["value"] - truth[name]) <= 4 * found["std"]
+        assert found["std"] < 0.2 * found["size"]
+    trial = told["trials"][str(other)]
+    assert all(t["fit"] == pytest.approx(0.02, rel=0.3) for t in trial.values())
+    assert all(t["model"] > 5 * t["fit"] for t in trial.values())
+    assert json.loads(out.read_text())["values"]["link_2.mx"] == pytest.approx(
+        told["parameters"]["link_2.mx"]["value"]
+    )
+    assert main([*words, "--hold-out", "0.5"]) == 0
+    text = capsys.readouterr().out
+    assert "held out, the last 600 samples" in text
+    assert "13 combinations of 28 parameters" in text
+
+
+def test_without_a_log_it_says_what_can_be_seen(problem: Path, capsys) -> None:
+    assert main(["identify", str(problem)]) == 0
+    text = capsys.readouterr().out
+    assert "13 combinations of 28 parameters can be seen" in text
+    assert "link_2.mass is seen only together with link_1.mx, link_1.Izz" in text
+    assert main(["identify", str(problem), "--inertia", "link_1", "--friction", "-"]) == 0
+    assert "of 10 parameters" in capsys.readouterr().out
+
+
+def test_bad_words_are_bad_input(problem: Path, tmp_path: Path, capsys) -> None:
+    assert main(["identify", str(problem), "--inertia", "link_3"]) == 2
+    assert "no body 'link_3'; did you mean" in capsys.readouterr().err
+    log = write_log(tmp_path / "a.npz")
+    assert main(["identify", str(problem), str(log), "--payload", "link_2"]) == 2
+    assert "--without" in capsys.readouterr().err
+
+
+def test_a_designed_motion_beats_random_ones_within_the_limits(
+    problem: Path, tmp_path: Path, capsys
+) -> None:
+    out = tmp_path / "motion.npz"
+    words = ["identify", str(problem), "--design", "8", "-o", str(out), "--json"]
+    assert main(words) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["worst"] < min(told["random"])
+    with np.load(out) as found:
+        q, qd, qdd, time = (found[k] for k in ("q", "qd", "qdd", "time"))
+    assert time[-1] == 8.0
+    assert np.abs(qd[[0, -1]]).max() < 1e-9 and np.abs(qdd[[0, -1]]).max() < 1e-6
+    assert np.abs(np.gradient(q, 0.01, axis=0)[1:-1] - qd[1:-1]).max() < 1e-2
+    assert np.abs(np.gradient(qd, 0.01, axis=0)[1:-1] - qdd[1:-1]).max() < 5e-2
+    assert np.abs(qd).max() <= 2.0
+
+
+def test_limits_of_position_and_speed_are_kept() -> None:
+    plain = dynsys.synthetic.chain(3)
+    limits = {"lower": -0.5, "upper": 1.0, "velocity_limit": 0.7}
+    bodies = [replace(body, **limits) for body in plain.bodies]
+    robot = KinematicTree("limited", bodies)
+    ident = Identification(robot, torque_layout(robot))
+    found = design(ident.sought, 6.0, seed=1, evaluations=20)
+    assert found.q.min() >= -0.5 and found.q.max() <= 1.0
+    assert np.abs(found.qd).max() <= 0.7
