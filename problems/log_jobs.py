@@ -43,7 +43,8 @@ from dynsys.types import Array, IntArray
 from problems.estimation.compiled import COMPILED_FROM, EstimatorOutputs
 from problems.estimation.estimation import Estimation
 from problems.logs.files import Group, check_output, log_digest, write_log
-from problems.logs.outputs import Output, needed, parse_outputs, rows_of, uncertain
+from problems.logs.judge import Judgement, judge_log
+from problems.logs.outputs import Output, judged, parse_outputs, rows_of, uncertain
 from problems.logs.samples import SampleReader, Samples
 from problems.logs.simulate import Simulation, Trajectory
 from problems.problem_file import ProblemFile, load_problem
@@ -102,8 +103,8 @@ class SolveJob:
     spool: str = ""
     meant: str = ""
 
-    notes: ClassVar[int] = 1
-    """Numbers of a sample after its outputs: whether it could not be solved."""
+    notes: ClassVar[int] = 2
+    """Numbers of a sample after its outputs: p-value, and whether it could not be solved."""
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -145,7 +146,7 @@ class SolveJob:
         return [TIME, *(output.group for output in _problem(self)[1])]
 
     def work(self, k: int) -> Array:
-        """Rows of a chunk: time, outputs, and 1 for a sample that could not be solved."""
+        """Rows of a chunk: time, outputs, p-value, 1 for a sample that could not be solved."""
         opened = _opened(self)
         first = k * self.chunk
         last = min(first + self.chunk, opened.reader.log.n_samples)
@@ -212,15 +213,17 @@ class _Opened:
     way: str
 
     def rows(self, samples: Samples, block: IntArray) -> Array:
-        """All outputs (len(block), columns) of some samples."""
+        """All outputs (len(block), columns) of some samples, then their p-values."""
         estimate = self.estimation.solve_batch(
             samples.q[block],
             samples.qd[block],
             samples.y[block],
             uncertainty=uncertain(self.outputs) or None,
-            outputs=needed(self.outputs),
+            outputs=judged(self.outputs),
         )
-        return rows_of(self.outputs, estimate)
+        checked = np.asarray(estimate.degrees_of_freedom) > 0
+        p = np.where(checked, estimate.p_value, np.nan)
+        return np.column_stack([rows_of(self.outputs, estimate), p])
 
 
 @lru_cache(maxsize=1)
@@ -260,7 +263,7 @@ def _solver(
         return estimation, "the reduced system: most have readings missing"
     compiled = replace(estimation, backend="llvm")
     with suppress(KernelBuildError):
-        wanted = EstimatorOutputs.of_estimate(needed(outputs), uncertain(outputs))
+        wanted = EstimatorOutputs.of_estimate(judged(outputs), uncertain(outputs))
         compiled.compile(outputs=wanted.outputs, uncertainty=wanted.uncertainty)
         return compiled, "the estimator of the layout"
     return estimation, "the reduced system: the layout has no estimator for these outputs"
@@ -394,8 +397,8 @@ class Finished:
 
     ``resumed`` of the ``n_samples`` were there from an interrupted run; ``missing_rows`` have a
     value that is missing or not determined. ``failed`` of these could not be solved, the first
-    for the reason ``why``. Of a job that solves: its ``way``, and what its reader made by which
-    ``method``, and did without.
+    for the reason ``why``. Of a job that solves: its ``way``, what its reader made by which
+    ``method``, and did without, and the ``judgement`` of its log.
     """
 
     n_samples: int
@@ -408,6 +411,7 @@ class Finished:
     method: str = ""
     derived: tuple[str, ...] = ()
     not_measured: tuple[str, ...] = ()
+    judgement: Judgement | None = None
 
 
 def run_job(
@@ -517,7 +521,8 @@ def _stamp(log: Path | None) -> list[tuple[int, ...]]:
 
 
 def _summary(job: Job, store: ChunkStore, resumed: int) -> Finished:
-    missing = sum(int(np.isnan(rows).any(axis=1).sum()) for rows in store)
+    shown = None if isinstance(job, SimulateJob) else -job.notes
+    missing = sum(int(np.isnan(rows[:, :shown]).any(axis=1).sum()) for rows in store)
     finished = Finished(store.n_samples, resumed, 0.0, missing)
     if isinstance(job, SimulateJob):
         return finished
@@ -526,9 +531,11 @@ def _summary(job: Job, store: ChunkStore, resumed: int) -> Finished:
     why = job.why(failed[0]) if failed else ""
     if len(failed) == store.n_samples:
         raise LogError(f"no sample can be solved: {why}")
-    reader = job.reader()
+    opened = _opened(job)
+    reader, p = opened.reader, np.concatenate([rows[:, -2] for rows in store])
     return replace(
         finished,
+        judgement=judge_log(opened.estimation, reader, p),
         failed=len(failed),
         why=why,
         way=job.way(),

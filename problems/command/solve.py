@@ -23,7 +23,8 @@ EXAMPLES = """\
   dynsys solve problem.yaml log.mcap -o torques.parquet
   dynsys solve catalogue:nao_slippery log.npz -o out.npz --outputs torque
   dynsys solve problem.yaml log.parquet -o out.parquet --workers 8
-  dynsys solve problem.yaml log.npz -o out.npz --plan problem.plan.json"""
+  dynsys solve problem.yaml log.npz -o out.npz --plan problem.plan.json
+  dynsys solve problem.yaml log.npz -o out.npz --outputs torque,suspects --strict"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,7 +43,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     own = "in place of the problem's: torque, std.torque, external_wrench.BODY ..."
     add_names(parser, "--outputs", own)
     add_plan(parser)
-    add_flags(parser, allow_missing="let sensors go that the log lacks")
+    add_flags(
+        parser,
+        allow_missing="let sensors go that the log lacks",
+        strict="exit with status 1 if the log contradicts the model or its units are doubtful",
+    )
     add_running(parser)
 
 
@@ -72,11 +77,19 @@ def run(args: argparse.Namespace) -> int:
         "differentiation": done.method if done.derived else None,
         "sensors_without_data": list(done.not_measured),
     }
+    judgement = done.judgement
+    assert judgement is not None
+    told["agreement"] = judgement.to_json()
     if args.json:
         terminal.show_json(told)
     else:
         _show(args.output, done, told)
-    return 0
+        for line in judgement.units:
+            terminal.show_line(f"units? {line}")
+        for event in judgement.events:
+            terminal.show_line(f"event: {event}")
+        terminal.show_line(judgement.words)
+    return int(args.strict and not judgement.agrees)
 
 
 def _show(output: str, done: Finished, told: dict[str, Any]) -> None:

@@ -3,6 +3,7 @@
 from dynsys.errors import LogError
 from problems.logs.differentiate import AbstractDifferentiation, Butterworth, Differentiation
 from problems.logs.files import FORMATS, open_log, write_log
+from problems.logs.judge import Judgement, judge_log
 from problems.logs.samples import SampleReader, Samples
 from problems.logs.smoother import Smoother, smooth_motion
 from problems.logs.source import AbstractLog
@@ -13,10 +14,12 @@ __all__ = [
     "AbstractLog",
     "Butterworth",
     "Differentiation",
+    "Judgement",
     "LogError",
     "SampleReader",
     "Samples",
     "Smoother",
+    "judge_log",
     "open_log",
     "smooth_motion",
     "write_log",

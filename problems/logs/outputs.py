@@ -5,6 +5,7 @@ torque.l_knee            one joint
 external_wrench.l_sole   one body or frame; also acceleration, joint_wrench; all if not named
 std.torque ...           standard deviation of any of these
 chi_square  degrees_of_freedom  p_value
+suspects                 probability of every sensor to be the wrong one
 residual                 of every reading, in standard deviations; residual.SENSOR for one
 """
 
@@ -18,6 +19,7 @@ import numpy as np
 
 from dynsys.errors import LayoutError, nearest_name
 from dynsys.types import Array
+from problems.estimation.consistency import statements
 from problems.estimation.estimate import Estimate
 from problems.estimation.estimation import Estimation
 from problems.labels import ACCELERATION, WRENCH
@@ -25,7 +27,7 @@ from problems.logs.files import Group
 from problems.logs.source import joint_columns, numbered
 from problems.measured.measured_system import QUANTITIES, Quantity
 
-__all__ = ["AGREEMENT", "Output", "needed", "parse_outputs", "rows_of", "uncertain"]
+__all__ = ["AGREEMENT", "Output", "judged", "needed", "parse_outputs", "rows_of", "uncertain"]
 
 AGREEMENT = ("chi_square", "degrees_of_freedom", "p_value")
 
@@ -67,8 +69,12 @@ def _parse(estimation: Estimation, text: str) -> list[Output]:
         return [Output(Group(text, (text,)), lambda e: _column(getattr(e, text)), text)]
     if kind == "residual" and not is_std:
         return _residuals(estimation, name)
+    if text == "suspects":
+        names = statements(estimation.measured)[0]
+        columns = tuple(f"suspects.{name}" for name in names)
+        return [Output(Group("suspects", columns), _suspicion, "p_value")]
     if kind not in QUANTITIES:
-        known = (*QUANTITIES, *AGREEMENT, "residual")
+        known = (*QUANTITIES, *AGREEMENT, "residual", "suspects")
         raise LayoutError(
             f"output {text!r}: there is no quantity {kind!r}{nearest_name(kind, known)}; use"
             f" {', '.join(known)}, with std. in front for standard deviations"
@@ -80,6 +86,11 @@ def _parse(estimation: Estimation, text: str) -> list[Output]:
 
 def _column(values: Any) -> Array:
     return np.asarray(values, dtype=np.float64).reshape(-1, 1)
+
+
+def _suspicion(e: Estimate) -> Array:
+    """Probabilities (N, sensors) to be the wrong one; zeros where the readings agree."""
+    return np.column_stack(list(e.suspicion.values()))
 
 
 def _residuals(estimation: Estimation, name: str) -> list[Output]:
@@ -158,6 +169,11 @@ def uncertain(outputs: Sequence[Output]) -> list[Quantity]:
 def needed(outputs: Sequence[Output]) -> list[str]:
     """What the estimator must compute besides standard deviations."""
     return list(dict.fromkeys(o.needs for o in outputs if o.std_of is None))
+
+
+def judged(outputs: Sequence[Output]) -> list[str]:
+    """The same, and how well the readings agree."""
+    return list(dict.fromkeys([*needed(outputs), "p_value"]))
 
 
 def rows_of(outputs: Sequence[Output], e: Estimate) -> Array:

@@ -208,6 +208,11 @@ class SampleReader:
             *(f"acceleration of joint {names[i]!r}" for i in sorted(turns)),
         )
 
+    @property
+    def logged_velocities(self) -> tuple[int, ...]:
+        """Joints whose velocities are logged."""
+        return tuple(self._velocities)
+
     @cached_property
     def not_measured(self) -> tuple[str, ...]:
         """Sensors that go without data."""

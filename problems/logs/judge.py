@@ -1,0 +1,315 @@
+"""Does a log agree with its model? How many samples contradict it, when, and whose fault.
+
+A sample contradicts the model if its readings would disagree as much in fewer than one of a
+hundred cases. One of a hundred does so by chance: a log contradicts its model if far more do,
+or if some do beyond all chance (as one log of ten thousand would), such as those of a push of a
+few milliseconds. Those are the events. Whom to suspect is asked of some samples of
+each, and what their sensor should have read is asked of all the others: a factor of 9.8 is a
+unit, not a fault.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+
+from dynsys.errors import DynsysError
+from dynsys.system.equations import Kinematics
+from dynsys.types import Array, IntArray
+from problems.estimation.consistency import SIGNIFICANCE, Suspect
+from problems.estimation.estimation import Estimation
+from problems.logs.samples import SampleReader, Samples
+from problems.logs.units import doubtful_units, times_wrong
+from sensors import ExternalWrench
+
+__all__ = ["Event", "Judgement", "judge_log"]
+
+LOOKED, OF_EVENT = 48, 6
+"""Samples that are asked whom they suspect: of the log, of an event."""
+EVENTS = 5
+"""Events that are told."""
+BEYOND_CHANCE = 1e-4
+"""Probability that a good log has an event."""
+GAP = 10
+"""Samples between two that contradict the model in one event."""
+BLOCK = 512
+
+
+@final
+@dataclass(frozen=True)
+class Event:
+    """Samples first : last that contradict the model together, and whom they suspect.
+
+    ``start`` and ``stop`` are their times, s; ``suspects`` the first of them with those that no
+    data can tell from it; ``push`` (N) the force on its link that would explain it, if it says
+    that nothing touches the link.
+    """
+
+    first: int
+    last: int
+    start: float
+    stop: float
+    suspects: tuple[str, ...]
+    push: float | None = None
+
+    def __str__(self) -> str:
+        count = self.last - self.first
+        when = f"{self.start:.6g} s" if count == 1 else f"{self.start:.6g} to {self.stop:.6g} s"
+        many = "1 sample" if count == 1 else f"{count} samples"
+        whom = f": suspect {_listed(self.suspects)}" if self.suspects else ""
+        push = f"; a force of {self.push:.3g} N would explain it" if self.push else ""
+        return f"{when} ({many}){whom}{push}"
+
+
+@final
+@dataclass(frozen=True)
+class Judgement:
+    """What a log says of its model.
+
+    Attributes
+    ----------
+    samples, checked, contradicting : in all, with readings that check each other, and of those
+        with p < 0.01.
+    suspects : first suspects with the share of the samples looked at that suspect them, the
+        most suspected first.
+    tied : those that no data can tell from the first.
+    factor : by how much the readings of the first are wrong, in words; empty if by none.
+    events : short times at which the readings contradict the model.
+    units : what seems to be in other units.
+    """
+
+    samples: int
+    checked: int
+    contradicting: int
+    suspects: tuple[tuple[str, float], ...] = ()
+    tied: tuple[str, ...] = ()
+    factor: str = ""
+    events: tuple[Event, ...] = ()
+    units: tuple[str, ...] = ()
+
+    @property
+    def share(self) -> float:
+        """Part of the checked samples that contradict the model; 0.01 do by chance."""
+        return self.contradicting / max(self.checked, 1)
+
+    @property
+    def agrees(self) -> bool:
+        """False if the log contradicts the model, or something is in other units."""
+        return not (self.units or self.events or self._too_many)
+
+    @property
+    def _too_many(self) -> bool:
+        chance = SIGNIFICANCE * self.checked
+        return bool(self.contradicting > chance + 5 * chance**0.5 + 2)
+
+    @property
+    def words(self) -> str:
+        """All of it in one sentence, or a few."""
+        if not self.checked:
+            return "no reading is checked by others: nothing can contradict the model"
+        percent = f"{100 * self.share:.3g} % of samples"
+        if not (self._too_many or self.events):
+            but = ", but its units are doubtful" if self.units else ""
+            chance = f"{percent} have p < 0.01, 1 % by chance"
+            return f"the readings agree with the model ({chance}){but}"
+        parts = [f"{percent} contradict the model (p < 0.01)"]
+        name, share = self.suspects[0] if self.suspects else ("", 0.0)
+        if share < 0.5:
+            parts.append(
+                "no single sensor explains it: units, model, noise larger than stated?"
+            )
+        if share > 0.0:
+            often = "" if share > 0.99 else f" ({100 * share:.0f} % of those looked at)"
+            parts.append(f"first suspect {_listed((name, *self.tied))}{often}")
+        if self.factor:
+            parts.append(self.factor)
+        return "; ".join(parts)
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values."""
+        return {
+            "samples": self.samples,
+            "checked": self.checked,
+            "contradicting": self.contradicting,
+            "agrees": self.agrees,
+            "suspects": [{"sensor": name, "share": share} for name, share in self.suspects],
+            "tied": list(self.tied),
+            "factor": self.factor or None,
+            "events": [vars(event) for event in self.events],
+            "units": list(self.units),
+            "words": self.words,
+        }
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Names, the first few in full."""
+    shown = " or ".join(names[:3])
+    return f"{shown} or {len(names) - 3} others" if len(names) > 3 else shown
+
+
+def judge_log(
+    estimation: Estimation, reader: SampleReader, p: Array | None = None
+) -> Judgement:
+    """Judge all samples of a log.
+
+    Parameters
+    ----------
+    p : p-values (N,) of the samples, NaN where there is none or nothing is checked; computed
+        if None.
+    """
+    if p is None:
+        p = p_values(estimation, reader)
+    units = doubtful_units(reader)
+    checked = np.isfinite(p)
+    bad = np.flatnonzero(checked & (p < SIGNIFICANCE))
+    found = Judgement(len(p), int(checked.sum()), len(bad), units=units)
+    runs = _events(p)
+    if found.agrees and not runs:
+        return found
+    places = bad[_spread(len(bad), LOOKED)]
+    asked = _Asked(estimation, reader)
+    votes, tied = asked.vote(places)
+    factor = asked.factor(votes[0][0], places) if votes else ""
+    events = tuple(asked.event(run) for run in runs)
+    share = tuple((name, count / len(places)) for name, count in votes)
+    return Judgement(len(p), found.checked, len(bad), share, tied, factor, events, units)
+
+
+def p_values(estimation: Estimation, reader: SampleReader) -> Array:
+    """p-values (N,) of all samples of a log, NaN where nothing is checked."""
+    n, found = reader.log.n_samples, []
+    for start in range(0, n, BLOCK):
+        samples = reader.read(start, min(start + BLOCK, n))
+        p = np.full(len(samples.time), np.nan)
+        usable = np.isfinite(samples.q).all(axis=1) & np.isfinite(samples.qd).all(axis=1)
+        q, qd, y = (x[usable] for x in (samples.q, samples.qd, samples.y))
+        e = estimation.solve_batch(q, qd, y, outputs=("p_value",))
+        p[usable] = np.where(np.asarray(e.degrees_of_freedom) > 0, e.p_value, np.nan)
+        found.append(p)
+    return np.concatenate(found)
+
+
+def _spread(n: int, most: int) -> IntArray:
+    """Numbers below n, at most so many, evenly."""
+    return np.unique(np.linspace(0, n - 1, min(n, most)).round().astype(np.intp))
+
+
+def _events(p: Array) -> list[slice]:
+    """Stretches of samples that contradict the model beyond chance, the worst first, in order.
+
+    None if most of the log does: that is no event.
+    """
+    bad = np.flatnonzero(np.nan_to_num(p, nan=1.0) < BEYOND_CHANCE / max(len(p), 1))
+    if not len(bad) or len(bad) > 0.5 * len(p):
+        return []
+    cuts = np.flatnonzero(np.diff(bad) > GAP) + 1
+    runs = [slice(int(run[0]), int(run[-1]) + 1) for run in np.split(bad, cuts)]
+    worst = sorted(runs, key=lambda run: run.start - run.stop)[:EVENTS]
+    return sorted(worst, key=lambda run: run.start)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """Single samples of a log, asked whom they suspect."""
+
+    estimation: Estimation
+    reader: SampleReader
+
+    def _at(self, k: int) -> Samples:
+        return self.reader.read(k, k + 1)
+
+    def _suspects(self, k: int) -> list[Suspect]:
+        x = self._at(k)
+        rows = self.estimation.measured.pack(x.y[0], None, None)
+        try:
+            return self.estimation.checks(x.q[0], x.qd[0], rows).suspects(0)
+        except DynsysError:
+            return []
+
+    def vote(self, places: IntArray) -> tuple[list[tuple[str, int]], tuple[str, ...]]:
+        """First suspects by the number of samples that name them; who is tied with the first.
+
+        A sample votes for all that it cannot tell from its first suspect.
+        """
+        groups = [
+            (found[0].sensor, *found[0].tied)
+            for k in places.tolist()
+            if (found := self._suspects(k))
+        ]
+        votes = Counter(name for group in groups for name in group)
+        ranked = votes.most_common()
+        if not ranked:
+            return [], ()
+        first, most = ranked[0]
+        tied = tuple(
+            name
+            for name, count in ranked[1:]
+            if count == most and all((first in group) == (name in group) for group in groups)
+        )
+        return [x for x in ranked if x[0] not in tied], tied
+
+    def event(self, run: slice) -> Event:
+        """What an event is, asked of some of its samples."""
+        places = run.start + _spread(run.stop - run.start, OF_EVENT)
+        times = self._at(run.start).time[0], self._at(run.stop - 1).time[0]
+        votes, tied = self.vote(places)
+        names = (votes[0][0], *tied) if votes else ()
+        pushes = [x for name in names for x in [self._push(name, places)] if x is not None]
+        push = max(pushes, default=None)
+        return Event(run.start, run.stop, float(times[0]), float(times[1]), names, push)
+
+    def _push(self, name: str, places: IntArray) -> float | None:
+        """Largest force (N) on a link that is said to be untouched, if the others see it."""
+        layout = self.estimation.layout
+        sensor = layout[name] if name in layout.names else None
+        if not isinstance(sensor, ExternalWrench) or sensor.constant(1) is None:
+            return None
+        forces = []
+        for k in places.tolist():
+            x = self._at(k)
+            e = self.estimation.solve(x.q[0], x.qd[0], x.y[0], active={name: False})
+            forces.append(float(np.linalg.norm(e.external_wrench[sensor.frame][3:])))
+        return max((f for f in forces if np.isfinite(f)), default=None)
+
+    def factor(self, name: str, places: IntArray) -> str:
+        """By what factor the readings of a sensor differ from what all others expect."""
+        layout = self.estimation.layout
+        if name not in layout.names or layout[name].constant(1) is not None:
+            return ""
+        rows, units = np.arange(layout.size)[layout.slice(name)], np.array(layout.units)
+        pairs = [self._expected(k, rows) for k in places.tolist()]
+        read, expected = (np.array([pair[i] for pair in pairs]) for i in (0, 1))
+        for unit in dict.fromkeys(units[rows].tolist()):
+            some = units[rows] == unit
+            times = times_wrong(read[:, some].ravel(), expected[:, some].ravel())
+            if times is None:
+                continue
+            if times < 0:
+                return f"its readings in {unit} have the wrong sign"
+            size = (
+                f"{times:.2g} times too small"
+                if times > 1
+                else f"{1 / times:.2g} times too large"
+            )
+            return f"its readings in {unit} are about {size}: units?"
+        return ""
+
+    def _expected(self, k: int, rows: IntArray) -> tuple[Array, Array]:
+        """Readings of some rows, and what they should be; NaN where the others do not say."""
+        x, measured = self._at(k), self.estimation.measured
+        y = measured.pack(x.y[0], None, None)
+        read = y[rows].copy()
+        y[rows] = np.nan
+        try:
+            found = self.estimation.posterior(x.q[0], x.qd[0], y)
+        except DynsysError:
+            return read, np.full(len(rows), np.nan)
+        _, (Y, b) = measured.at(Kinematics.at(self.estimation.robot, x.q[0], x.qd[0]))
+        some = Y[rows].toarray()
+        known = found.determined(some, np.arange(some.shape[1]))
+        return read, np.where(known, some @ found.d + b[rows], np.nan)

@@ -1,0 +1,216 @@
+"""Are the numbers of a log in SI, angles in rad, quaternions x y z w? Looks that cost nothing.
+
+A wrong unit gives numbers that are impossible for the robot: joints far outside their limits, a
+base upside down, gravity of 1 instead of 9.81, a sample every million seconds, velocities that
+are not the slopes of the positions. :func:`doubtful_units` says so in words, with the entry of
+a problem file's ``log`` section that would put it right (:mod:`problems.logs.columns`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from dynsys.model.joints import Free
+from dynsys.model.tree import KinematicTree
+from dynsys.types import Array, BoolArray
+from problems.logs.columns import UNITS
+from problems.logs.samples import SampleReader, Samples
+from problems.logs.source import own_joints
+from sensors import Accelerometer, Imu, Layout
+
+__all__ = ["doubtful_units", "times_wrong"]
+
+LOOKED, STRETCHES = 512, 4
+"""Samples of a stretch, and stretches, that are looked at."""
+SLOWEST = 0.4
+"""Longest time between samples, s, that a log of a moving robot has."""
+BEYOND, MOSTLY = 0.2, 0.05
+"""Joints may leave their limits by so much, rad, in so many of the samples."""
+STILL = 0.05
+"""Speed, rad/s or m/s, below which a robot is at rest."""
+NEAR = 1.25
+"""Factor within which a number is what it should be."""
+
+
+def doubtful_units(reader: SampleReader) -> tuple[str, ...]:
+    """What seems to be in other units than a log's should be, a sentence each."""
+    n = reader.log.n_samples
+    starts = np.linspace(0, max(n - LOOKED, 0), STRETCHES).astype(np.intp)
+    stretches = [reader.read(k, min(k + LOOKED, n)) for k in sorted(set(starts.tolist()))]
+    robot = reader.robot
+    motion = [*_time(stretches)] if "time" in reader.log.widths else []
+    motion += _joints(robot, stretches)
+    return (
+        *motion,
+        *([] if motion else _slopes(robot, stretches, reader.logged_velocities)),
+        *_quaternions(robot, stretches),
+        *_gravity(reader.layout, stretches),
+    )
+
+
+def _entry(name: str, unit: str) -> str:
+    return f"log: {{columns: {{{name}: {{from: {name}, unit: {unit}}}}}}}"
+
+
+def _time(stretches: Sequence[Samples]) -> Iterator[str]:
+    steps = np.concatenate([np.diff(x.time) for x in stretches])
+    period = float(np.median(steps)) if len(steps) else 0.0
+    if period > SLOWEST:
+        unit = "ns" if period > 3e4 else "us" if period > 300.0 else "ms"
+        rate = f"{1 / (period * UNITS[unit]):.4g} Hz"
+        yield (
+            f"time: a sample every {period:.4g} s; in {unit} that would be {rate}:"
+            f" {_entry('time', unit)}"
+        )
+
+
+def _angles(robot: KinematicTree) -> Iterator[tuple[str, int]]:
+    """Joints of one angle, and where it stands in q."""
+    for i in own_joints(robot):
+        joint = robot.joints[i]
+        if joint.nq == 1 and joint.nv == 1 and joint.S[:3].any():
+            yield robot.joint_names[i], robot.q_slices()[i].start
+
+
+def _joints(robot: KinematicTree, stretches: Sequence[Samples]) -> Iterator[str]:
+    """Angles outside their limits, or many turns; in degrees they would be fine."""
+    q = np.concatenate([x.q for x in stretches])
+    low, high = (np.asarray(x) for x in robot.position_limits)
+    low, high = (
+        np.where(np.isfinite(x), x, d) for x, d in ((low, -4 * np.pi), (high, 4 * np.pi))
+    )
+    q = q[np.isfinite(q).all(axis=1)]
+    outside = (q < low - BEYOND) | (q > high + BEYOND)
+    bad = [(name, k) for name, k in _angles(robot) if outside[:, k].mean() > MOSTLY]
+    if not bad:
+        return
+    names = ", ".join(repr(name) for name, _ in bad[:3]) + (" ..." if len(bad) > 3 else "")
+    share = f"{100 * max(outside[:, k].mean() for _, k in bad):.0f} % of the samples"
+    turned = q * UNITS["deg"]
+    fine = all(
+        ((turned[:, k] >= low[k] - BEYOND) & (turned[:, k] <= high[k] + BEYOND)).mean() > 0.99
+        for _, k in bad
+    )
+    large = max(float(np.abs(q[:, k]).max()) for _, k in bad) > 2 * np.pi
+    if fine and large:
+        yield (
+            f"q: {names} outside their limits in up to {share}; in degrees they are within:"
+            f" {_entry('q', 'deg')}"
+        )
+    else:
+        yield f"q: {names} outside their limits in up to {share}: another zero, sign or joint?"
+
+
+def _slopes(
+    robot: KinematicTree, stretches: Sequence[Samples], logged: Sequence[int]
+) -> Iterator[str]:
+    """Logged velocities beside the slopes of positions."""
+    single = [i for i in logged if robot.joints[i].nq == 1 == robot.joints[i].nv]
+    at_q = [robot.q_slices()[i].start for i in single]
+    at_v = [robot.v_slices()[i].start for i in single]
+    slopes, speeds = [], []
+    for x in stretches:
+        steps = np.diff(x.time)[:, None]
+        slopes.append((np.diff(x.q[:, at_q], axis=0) / steps).ravel())
+        speeds.append((0.5 * (x.qd[1:, at_v] + x.qd[:-1, at_v])).ravel())
+    times = times_wrong(np.concatenate(speeds), np.concatenate(slopes))
+    if times is None:
+        return
+    if unit := _unit(times, ("deg/s", "rpm")):
+        yield f"qd: {1 / times:.3g} times the slopes of q; in {unit}? {_entry('qd', unit)}"
+    elif _unit(1 / times, ("deg",)):
+        yield f"q: its slopes are {times:.3g} times qd; in degrees? {_entry('q', 'deg')}"
+    else:
+        yield f"qd: the slopes of q are {times:.3g} times what is logged: units, or sign?"
+
+
+def _quaternions(robot: KinematicTree, stretches: Sequence[Samples]) -> Iterator[str]:
+    """Bases upside down that would stand upright with the real part first."""
+    for i in own_joints(robot):
+        if not isinstance(robot.joints[i], Free) or robot.parent[i] >= 0:
+            continue
+        place = robot.q_slices()[i]
+        u = np.concatenate([x.q[:, place][:, 3:] for x in stretches])
+        up, up_if_first = (1 - 2 * (v[0] ** 2 + v[1] ** 2) for v in (u.T, np.roll(u, -1, 1).T))
+        if np.nanmedian(up) < 0.0 and np.nanmedian(up_if_first) > 0.7:
+            name = robot.joint_names[i]
+            entry = f"{{q.{name}: [{{from: POSITION}}, {{from: QUATERNION, as: wxyz}}]}}"
+            yield (
+                f"q: the base {name!r} is upside down, and upright if its quaternions have the"
+                f" real part first: log: {{columns: {entry}}}"
+            )
+
+
+def _gravity(layout: Layout, stretches: Sequence[Samples]) -> Iterator[str]:
+    """Accelerometers that feel another gravity at rest."""
+    g = float(np.linalg.norm(layout.robot.gravity))
+    for sensor in layout:
+        if not isinstance(sensor, Accelerometer | Imu) or g == 0.0:
+            continue
+        start = layout.slice(sensor.name).start
+        sizes = np.concatenate([_at_rest(x, start) for x in stretches])
+        sizes = sizes[np.isfinite(sizes)]
+        if not len(sizes):
+            continue
+        felt = float(np.median(sizes))
+        for unit in ("g", "mg"):
+            if 1 / NEAR < felt * UNITS[unit] / g < NEAR:
+                entry = _entry(sensor.name, unit)
+                if isinstance(sensor, Imu):  # gyroscope and all beside it keep their unit
+                    name, stop = sensor.name, layout.slice(sensor.name).stop - start
+                    parts = (
+                        f'{{from: "{name}[0:3]", unit: {unit}}}, {{from: "{name}[3:{stop}]"}}'
+                    )
+                    entry = f"log: {{columns: {{{name}: [{parts}]}}}}"
+                yield (
+                    f"{sensor.name}: feels {felt:.3g} of gravity's {g:.3g} m/s^2 at rest; in"
+                    f" {unit}? {entry}"
+                )
+                break
+        else:
+            if felt < 0.1 * g and _rests(stretches):
+                yield (
+                    f"{sensor.name}: feels {felt:.3g} of gravity's {g:.3g} m/s^2 at rest; is"
+                    " gravity taken out of its readings?"
+                )
+
+
+def _still(x: Samples) -> BoolArray:
+    return np.asarray((np.abs(x.qd) < STILL).all(axis=1))
+
+
+def _rests(stretches: Sequence[Samples]) -> bool:
+    return any(_still(x).any() for x in stretches)
+
+
+def _at_rest(x: Samples, start: int) -> Array:
+    """Sizes of accelerations while the robot rests; at all times if it never does."""
+    some = _still(x)
+    y = x.y[some] if some.any() else x.y
+    return np.asarray(np.linalg.norm(y[:, start : start + 3], axis=1))
+
+
+# ---- factors -------------------------------------------------------------------------------
+
+
+def times_wrong(given: Array, expected: Array) -> float | None:
+    """Factor by which numbers would have to be larger to be what is expected of them.
+
+    None if they are about right, or no multiple of it.
+    """
+    known = np.isfinite(given) & np.isfinite(expected)
+    a, b = given[known], expected[known]
+    size_a, size_b = float(a @ a), float(b @ b)
+    if len(a) < 8 or size_a == 0.0 or size_b == 0.0:
+        return None
+    if abs(float(a @ b)) < 0.9 * np.sqrt(size_a * size_b):
+        return None
+    times = float(a @ b) / size_a
+    return None if 1 / NEAR < times < NEAR else times
+
+
+def _unit(times: float, units: Sequence[str]) -> str:
+    """The unit whose factor this is, '' if none is."""
+    return next((u for u in units if abs(np.log(abs(times) / UNITS[u])) < np.log(NEAR)), "")

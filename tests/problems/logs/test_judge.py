@@ -1,0 +1,181 @@
+"""A log that contradicts its model, or is in other units, says so; a short push is an event."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dynsys
+import sensors
+from dynsys.types import Array
+from problems import Estimation
+from problems.logs.files import open_log
+from problems.logs.judge import Judgement, judge_log
+from problems.logs.samples import SampleReader
+from problems.logs.simulate import Trajectory
+from problems.logs.units import doubtful_units
+from problems.measured.simulated_readings import TrueReadings
+from tests.problems.command.command_line import run, run_json
+
+ARM = dynsys.synthetic.chain(4)
+LINKS = ARM.body_names
+ARM_PROBLEM = Estimation(
+    ARM,
+    sensors.Layout(
+        ARM,
+        [
+            sensors.Imu("imu", LINKS[-1], std=0.1),
+            sensors.ForceTorque("base_ft", ARM.joint_names[0], std=(0.1, 0.3)),
+            *sensors.all_joint_accelerations(ARM, std=0.2),
+            *sensors.all_joint_torques(ARM, std=0.1),
+            *sensors.zero_external_wrench_except(ARM, []),
+        ],
+    ),
+)
+N, RATE, PUSH = 1200, 1000.0, slice(700, 740)
+
+
+def content(push: float = 0.0) -> dict[str, Array]:
+    """A log of the arm; the second link is pushed for 40 ms, which no statement knows."""
+    time = np.arange(N) / RATE
+    q, qd, qdd = Trajectory.random(ARM, N / RATE, seed=1, pace=0.5).at(time)
+    wrench = np.zeros((N, ARM.n_bodies, 6))
+    wrench[PUSH, 1, 4] = push
+    y = TrueReadings(ARM_PROBLEM.layout).at(q, qd, qdd, wrench)[1]
+    said = ARM_PROBLEM.layout.constants
+    y = np.where(np.isnan(said), y, said)
+    y = y + ARM_PROBLEM.layout.std * np.random.default_rng(0).normal(size=y.shape)
+    return {"time": time, "q": q, "qd": qd, "y": y}
+
+
+def reader_of(arrays: dict[str, Array], folder: Path, layout: sensors.Layout) -> SampleReader:
+    path = folder / "log.npz"
+    np.savez(path, **arrays)  # type: ignore[arg-type]
+    return SampleReader(layout, open_log(path), allow_missing=True)
+
+
+def judged(arrays: dict[str, Array], folder: Path) -> Judgement:
+    return judge_log(ARM_PROBLEM, reader_of(arrays, folder, ARM_PROBLEM.layout))
+
+
+def test_a_good_log_agrees(tmp_path) -> None:
+    found = judged(content(), tmp_path)
+    assert found.agrees and not found.events and not found.units and not found.suspects
+    assert found.words.startswith("the readings agree with the model (")
+    assert found.samples == found.checked == N and 0 < found.contradicting < 30
+
+
+def test_an_accelerometer_in_g_is_named_with_its_factor(tmp_path) -> None:
+    arrays = content()
+    arrays["y"][:, :3] /= 9.80665
+    found = judged(arrays, tmp_path)
+    assert not found.agrees and found.contradicting == N
+    assert found.words == (
+        "100 % of samples contradict the model (p < 0.01); first suspect imu; its readings in"
+        " m/s^2 are about 9.8 times too small: units?"
+    )
+    (line,) = found.units
+    assert line.startswith("imu: feels 1") and '{from: "imu[0:3]", unit: g}' in line
+
+
+def test_a_wrong_sign_is_named(tmp_path) -> None:
+    arrays = content()
+    place = ARM_PROBLEM.layout.slice("base_ft")
+    arrays["y"][:, place] *= -1
+    found = judged(arrays, tmp_path)
+    assert found.suspects[0][0] == "base_ft" and "wrong sign" in found.factor
+
+
+def test_a_push_of_40_ms_is_an_event(tmp_path) -> None:
+    found = judged(content(60.0), tmp_path)
+    (event,) = found.events
+    assert (event.first, event.last) == (PUSH.start, PUSH.stop)
+    assert (event.start, event.stop) == (0.7, 0.739)
+    assert f"{LINKS[1]}/no_contact" in event.suspects
+    assert not found.agrees and "contradict" in found.words
+    assert str(event).startswith("0.7 to 0.739 s (40 samples): suspect ")
+    assert event.push is None or event.push == pytest.approx(60, rel=0.3)
+
+
+def test_noise_larger_than_stated_is_nobodys_fault(tmp_path) -> None:
+    arrays = content()
+    said = ARM_PROBLEM.layout.constants
+    noise = np.random.default_rng(1).normal(size=arrays["y"].shape) * np.isnan(said)
+    arrays["y"] += 5 * ARM_PROBLEM.layout.std * noise
+    found = judged(arrays, tmp_path)
+    assert "no single sensor explains it" in found.words and found.suspects[0][1] < 0.5
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda x: {"q": np.rad2deg(x["q"])}, "unit: deg"),
+        (lambda x: {"qd": np.rad2deg(x["qd"])}, "qd: 57.3 times the slopes of q; in deg/s?"),
+        (lambda x: {"q": np.rad2deg(0.05 * x["q"]), "qd": 0.05 * x["qd"]}, "unit: deg"),
+        (lambda x: {"qd": -x["qd"]}, "-1 times what is logged"),
+        (lambda x: {"time": 1e9 * x["time"]}, "in ns that would be 1000 Hz"),
+        (lambda x: {"time": 1e6 * x["time"]}, "in us that would be 1000 Hz"),
+        (lambda x: {"time": 1e3 * x["time"]}, "in ms that would be 1000 Hz"),
+        (lambda x: {k: 0 * x[k] for k in ("q", "qd", "y")}, "gravity taken out"),
+    ],
+)  # fmt: skip
+def test_units_that_cannot_be(change, said, tmp_path) -> None:
+    arrays = content()
+    found = doubtful_units(reader_of(arrays | change(arrays), tmp_path, ARM_PROBLEM.layout))
+    assert len(found) == 1 and said in found[0], found
+
+
+def test_quaternions_with_the_real_part_first(humanoid, tmp_path) -> None:
+    layout = sensors.Layout(humanoid, sensors.all_joint_torques(humanoid, std=0.1), quiet=True)
+    time = np.arange(200) / RATE
+    q = np.tile(humanoid.neutral(), (200, 1))
+    yaw = 0.5 * time
+    q[:, 5], q[:, 6] = np.sin(yaw / 2), np.cos(yaw / 2)
+    arrays = {"time": time, "q": q, "qd": np.zeros((200, humanoid.nv))}
+    assert doubtful_units(reader_of(arrays, tmp_path, layout)) == ()
+    first = q.copy()
+    first[:, 3:7] = q[:, [6, 3, 4, 5]]
+    (line,) = doubtful_units(reader_of(arrays | {"q": first}, tmp_path, layout))
+    assert "real part first" in line and "as: wxyz" in line
+
+
+# ---- the command -----------------------------------------------------------------------------
+
+
+PROBLEM = """
+robot: synthetic:chain:4
+layout:
+  sensors:
+    - {kind: imu, name: imu, frame: link_4, std: 0.1}
+    - {all_joint_accelerations: {std: 0.2}}
+    - {all_joint_torques: {std: 0.1}}
+    - zero_external_wrench_except
+"""
+
+
+def test_solve_ends_with_what_the_log_says_of_the_model(capsys, tmp_path) -> None:
+    spec, log, out = tmp_path / "arm.yaml", tmp_path / "log.npz", tmp_path / "out.npz"
+    spec.write_text(PROBLEM)
+    assert run(capsys, "simulate", spec, "-o", log, "--duration", 0.06)[0] == 0
+    asked = ["solve", spec, log, "-o", out, "--outputs", "torque,suspects", "--strict"]
+    status, text, _ = run(capsys, *asked)
+    assert status == 0 and text.splitlines()[-1].startswith("the readings agree with the model")
+    with np.load(log) as good:
+        arrays = dict(good)
+    arrays["imu"][:, :3] /= 9.80665
+    np.savez(log, **arrays)
+    status, text, _ = run(capsys, *asked)
+    last = text.splitlines()[-1]
+    assert status == 1 and last == (
+        "100 % of samples contradict the model (p < 0.01); first suspect imu; its readings in"
+        " m/s^2 are about 9.8 times too small: units?"
+    )
+    with np.load(out) as solved:
+        assert np.allclose(solved["suspects"].sum(axis=1), 1.0)
+        assert (solved["suspects"][:, 0] > 0.9).all()
+    status, told = run_json(capsys, *asked[:-1])
+    assert status == 0 and not told["agreement"]["agrees"]
+    assert told["agreement"]["words"] == last
+    assert told["agreement"]["suspects"][0] == {"sensor": "imu", "share": 1.0}
