@@ -96,7 +96,7 @@ def test_a_push_of_40_ms_is_an_event(tmp_path) -> None:
     assert f"{LINKS[1]}/no_contact" in event.suspects
     assert not found.agrees and "contradict" in found.words
     assert str(event).startswith("0.7 to 0.739 s (40 samples): suspect ")
-    assert event.push is None or event.push == pytest.approx(60, rel=0.3)
+    assert event.push == pytest.approx(60, rel=0.05)
 
 
 def test_noise_larger_than_stated_is_nobodys_fault(tmp_path) -> None:
