@@ -19,9 +19,8 @@ a few times only call the recursions themselves: ``dynsys.recursive.rnea``.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from time import perf_counter
-from typing import Any, NoReturn, TypeAlias, final
+from typing import Any, NamedTuple, NoReturn, TypeAlias, final
 
 import numpy as np
 
@@ -185,9 +184,7 @@ Refusal: TypeAlias = Callable[[], NoReturn]
 Build: TypeAlias = Callable[[KinematicTree, Any, Refusal | None], AbstractCompiledKernel]
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class _Verb:
+class _Verb(NamedTuple):
     """What tells one of the four from the others.
 
     ``build(robot, about, program)`` makes the machine code; ``about`` is the body, or whether

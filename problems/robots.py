@@ -5,9 +5,8 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from importlib import resources
-from typing import Any, final
+from typing import Any, NamedTuple
 
 from dynsys.errors import ModelError, ModelWarning, nearest_name
 from dynsys.model import synthetic
@@ -29,9 +28,7 @@ _BODIES: Mapping[str, Callable[[int], int]] = {
 }
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class NamedRobot:
+class NamedRobot(NamedTuple):
     """A robot and what its reader had to say about the file."""
 
     robot: KinematicTree

@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import Any, TypeAlias, final
+from typing import Any, NamedTuple, TypeAlias, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -363,9 +363,7 @@ def _compare_dynamics(robot: KinematicTree, states: int, seed: int) -> list[Demo
     return [_measure(*case, sample, peers.get(case[0])) for case in cases]
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class _State:
+class _State(NamedTuple):
     """A random state with accelerations and the torques that cause them."""
 
     q: Array

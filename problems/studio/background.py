@@ -15,14 +15,13 @@ import signal
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from threading import Condition, RLock, Thread
 from time import perf_counter
 from types import MappingProxyType
-from typing import Any, TypeAlias, final
+from typing import Any, NamedTuple, TypeAlias, final
 
 import numpy as np
 from scipy.sparse import csc_array
@@ -60,9 +59,7 @@ REPEATS = 5
 """Solves of which the quickest is told."""
 
 
-@final
-@dataclass(frozen=True)
-class Job:
+class Job(NamedTuple):
     """A task and the problem it is about.
 
     Parameters

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any, Literal, TypeAlias, final
+from dataclasses import fields, replace
+from typing import Any, Literal, NamedTuple, TypeAlias, final
 
 import numpy as np
 
@@ -60,9 +60,7 @@ _TITLES: Mapping[str, str] = {
 _FIRST = ("joint_torque", "force_torque", "imu", "joint_acceleration", NO_CONTACT)
 
 
-@final
-@dataclass(frozen=True)
-class Kind:
+class Kind(NamedTuple):
     """A kind of sensor that one click can add.
 
     Parameters

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import islice
-from typing import final
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,9 +23,7 @@ BENT, MOST_BENT = 0.35, 0.45
 """How far the first posture is on the way from neutral to a random one; at most, rad or m."""
 
 
-@final
-@dataclass(frozen=True)
-class Slider:
+class Slider(NamedTuple):
     """One number of the posture: the joint it belongs to, label, limits, unit."""
 
     joint: str

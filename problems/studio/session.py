@@ -268,8 +268,8 @@ class Session:
         """What stays while the robot does."""
         return {
             **shapes.scene(self.robot),
-            "sliders": [vars(slider) for slider in posture.sliders_of(self.robot)],
-            "kinds": [vars(kind) for kind in palette.offered_kinds()],
+            "sliders": [slider._asdict() for slider in posture.sliders_of(self.robot)],
+            "kinds": [kind._asdict() for kind in palette.offered_kinds()],
             "folder": self.folder.path.name,
             "files": files.listing(self.folder),
         }

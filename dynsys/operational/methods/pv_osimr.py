@@ -16,8 +16,7 @@ body j costs one product per body before it, O(m^2) in all:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import final
+from typing import NamedTuple, final
 
 import numpy as np
 
@@ -57,9 +56,7 @@ class Method(AbstractMethod):
         return self.gather(state.poses, blocks.reshape(-1, 6, 6))
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class ReducedTree:
+class ReducedTree(NamedTuple):
     """Bodies that matter: operational ones and those where ways to them part, ascending.
 
     ``parent`` numbers them by place; ``chain[start[k]:start[k + 1]]`` are the bodies from below

@@ -18,9 +18,8 @@ block that was never computed. Here the mark is put above the diagonal.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import IntEnum
-from typing import final
+from typing import NamedTuple, final
 
 import numpy as np
 
@@ -114,9 +113,7 @@ def _source(
     return (Kind.BRANCHES, (p, q)) if p <= q else (Kind.BRANCHES_TRANSPOSED, (q, p))
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class BlockPlan:
+class BlockPlan(NamedTuple):
     """Needed blocks in an order in which each comes after its source.
 
     Block k is (i[k], j[k]), computed as ``kind[k]`` from block ``source[k]`` (-1: none).
