@@ -29,7 +29,7 @@ from problems.estimation.trust import EstimateTrust, judge_estimate, stacked_est
 from problems.measured.measured_system import QUANTITIES, Quantity, at_frame
 
 if TYPE_CHECKING:
-    from problems.estimation.compiled import CompiledAnswers, OneAnswer
+    from problems.estimation.answers import CompiledAnswers, OneAnswer
     from problems.estimation.estimation import Estimation
 
 __all__ = [

@@ -25,12 +25,11 @@ from dynsys.recursive.inputs import state_rows
 from dynsys.system.equations import Kinematics
 from dynsys.system.linear_system import LinearSystem
 from dynsys.types import Array, ArrayLike, BoolArray
+from problems.estimation.answers import CompiledAnswers, OneAnswer
 from problems.estimation.compiled import (
     COMPILED_FROM,
-    CompiledAnswers,
     CompiledEstimator,
     EstimatorOutputs,
-    OneAnswer,
     ReferenceEstimator,
     check_plan,
     export_estimator,

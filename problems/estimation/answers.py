@@ -1,0 +1,307 @@
+"""Answers about states: what machine code says of them, found when it is asked for.
+
+Many states: one kernel for those where every reading is there. All others, and what that kernel
+cannot answer (a state or a set of readings that leaves something open, or needs pivoting: NaN),
+go to the reduced system (:mod:`problems.estimation.reduced_batch`), and what is in doubt there
+to the posterior of its state. One state: a kernel for each quantity, else the general path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias, cast, final
+
+import numpy as np
+
+from dynsys.errors import KernelBuildError
+from dynsys.types import Array, IntArray
+from problems.estimation.compiled import (
+    AGREEMENT,
+    COMPILED_FROM,
+    CompiledEstimator,
+    EstimatorOutputs,
+)
+from problems.estimation.consistency import of_readings
+from problems.estimation.estimate import Estimate, MeasuredStates, Of, deviations, values
+from problems.estimation.reduced_batch import METHOD
+from problems.measured.measured_system import QUANTITIES, Quantity
+
+__all__ = ["CompiledAnswers", "OneAnswer"]
+
+CLEAR = 1e-9
+"""Part of a reading's information that others check, below which rounding hides how much."""
+FEW, HARDLY_ANY = 128, 8
+"""States that are solved one by one rather than by the reduced system, whose code must be
+compiled first; the second where machine code was asked for."""
+
+
+# ---- answers about N states ----------------------------------------------------------------
+
+Facts: TypeAlias = tuple[float, int, str]
+"""Chi-square, degrees of freedom and method of a state."""
+
+
+@final
+class CompiledAnswers:
+    """What is known of N states, by name of the quantity; found when asked for.
+
+    Parameters
+    ----------
+    estimator : the kernels.
+    states : the states with their readings, which can solve any of them in any case.
+    threads : for the kernels.
+    strict : whether there must be a kernel of the layout; else the reduced system may answer
+        all states.
+    """
+
+    def __init__(
+        self, estimator: CompiledEstimator, states: MeasuredStates, threads: int, strict: bool
+    ) -> None:
+        self._estimator = estimator
+        self._states = states
+        self._threads = threads
+        self._strict = strict
+        self._arrays: dict[str, Array] = {}
+        self._facts: dict[int, Facts] = {}
+        self._normalised: dict[int, Array] = {}
+
+    @property
+    def method(self) -> str | tuple[str, ...]:
+        """``llvm``, or the method of each state if some needed another."""
+        if not self._facts:
+            return "llvm"
+        n = len(self._states.q)
+        return tuple(self._facts[k][2] if k in self._facts else "llvm" for k in range(n))
+
+    # ---- computing -----------------------------------------------------------------------
+
+    def compute(self, outputs: EstimatorOutputs) -> None:
+        """Find what is asked for of all states.
+
+        Raises
+        ------
+        KernelBuildError
+            if the layout has no kernel.
+        """
+        found = self._by_kernel(outputs)
+        bad = ~np.all([np.isfinite(array).all(axis=1) for array in found.values()], axis=0)
+        if outputs == EstimatorOutputs(AGREEMENT):  # facts are kept
+            bad[list(self._facts)] = False
+        problem = self._states.problem
+        for k in self._by_reduced(np.flatnonzero(bad), found).tolist():
+            posterior = self._states(k)
+            one = Estimate.of_one(problem, posterior)
+            facts = posterior.chi_square, posterior.degrees_of_freedom, posterior.method
+            self._facts[k] = facts
+            if "std_multiplier" in found:
+                self._normalised[k] = self._residuals_of(k)
+            for name, array in found.items():
+                kind = cast("Quantity", name.removeprefix("std_"))
+                if kind in QUANTITIES:
+                    source = one.std[kind] if name.startswith("std_") else one.values[kind]
+                    array[k] = source.array.ravel()
+        self._arrays |= found
+
+    def _by_kernel(self, outputs: EstimatorOutputs) -> dict[str, Array]:
+        """Arrays by name; NaN where there is no kernel, or too few complete states for it."""
+        states, spec = self._states, self._estimator.spec(outputs)
+        complete = ~np.isnan(states.rows).any(axis=1)
+        if self._strict or complete.all() or int(complete.sum()) >= COMPILED_FROM:
+            try:
+                return self._estimator.solve(states, outputs, threads=self._threads)
+            except KernelBuildError:
+                if self._strict and not (outputs.uncertainty and outputs.outputs):
+                    raise
+            if self._strict:  # standard deviations may be all that has no kernel
+                self._estimator.kernel(EstimatorOutputs(outputs.outputs))
+        n = len(states.q)
+        return {name: np.full((n, size), np.nan) for name, size in spec.signature.outputs}
+
+    def _by_reduced(self, places: IntArray, found: dict[str, Array]) -> IntArray:
+        """Answer states by the reduced system; those that are left."""
+        if len(places) < (HARDLY_ANY if self._strict else FEW):
+            return places
+        states, names = self._states, [x.removeprefix("std_") for x in found]
+        kinds = [(x, n) for x, n in zip(found, names, strict=True) if n in QUANTITIES]
+        answers = states.problem.reduced.solve(
+            states.q[places],
+            states.qd[places],
+            states.rows[places],
+            [x for x, name in kinds if x == name],
+            [name for x, name in kinds if x != name],
+            residuals="std_multiplier" in found,
+        )
+        there = np.flatnonzero(answers.answered)
+        for x, _ in kinds:
+            found[x][places[there]] = answers.arrays[x][there]
+        chi_square, dof = answers.chi_square[there], answers.degrees_of_freedom[there]
+        facts = zip(chi_square.tolist(), dof.tolist(), [METHOD] * len(there), strict=True)
+        self._facts |= dict(zip(places[there].tolist(), facts, strict=True))
+        if answers.residuals is not None:
+            rows = zip(places[there].tolist(), answers.residuals[there], strict=True)
+            self._normalised |= dict(rows)
+        return np.asarray(places[~answers.answered])
+
+    def _have(self, names: Sequence[str], outputs: EstimatorOutputs) -> bool:
+        """Compute what is not there yet; False if no kernel can."""
+        if all(name in self._arrays for name in names):
+            return True
+        try:
+            self.compute(outputs)
+        except KernelBuildError:
+            return False
+        return True
+
+    # ---- answers -------------------------------------------------------------------------
+
+    def about(self, kind: Quantity, of: Of) -> Array | None:
+        """Values, standard deviations or truth values (N, ...); None if no kernel has them."""
+        is_std = of is deviations
+        name = f"std_{kind}" if is_std else kind
+        asked = EstimatorOutputs((), (kind,)) if is_std else EstimatorOutputs((kind,))
+        if not self._have([name], asked):
+            return None
+        found = self._arrays[name]
+        if of is not values and not is_std:
+            found = np.isfinite(found)
+        found = found if kind in ("torque", "qdd") else found.reshape(len(found), -1, 6)
+        return found if self._states.is_batch else found[0]
+
+    def deviations_at(self, kind: Quantity, body: int, matrix: Array) -> Array:
+        """Deviations (N, 6) of a quantity of a body, moved to one of its frames.
+
+        NaN at states that are left to the posterior: too few, in doubt, or something is open.
+        """
+        states, n = self._states, len(self._states)
+        if n < FEW:
+            return np.full((n, 6), np.nan)
+        answers = states.problem.reduced.solve(
+            states.q, states.qd, states.rows, (), (kind,), moved={"here": (kind, body, matrix)}
+        )
+        of_body = answers.arrays[f"std_{kind}"].reshape(n, -1, 6)[:, body]
+        known = answers.answered & np.isfinite(of_body).all(axis=1)
+        return np.where(known[:, None], answers.at_frames["here"], np.nan)
+
+    def agreement(self) -> tuple[float | Array, int | IntArray] | None:
+        """Chi-square and degrees of freedom, (N,) of a batch."""
+        if not self._have(AGREEMENT, EstimatorOutputs(AGREEMENT)):
+            return None
+        residual, multiplier = (self._arrays[name] for name in AGREEMENT)
+        chi_square = np.maximum(np.einsum("nk,nk->n", residual, multiplier), 0.0)
+        dof = (~np.isnan(self._states.rows)).sum(axis=1) - self._states.problem.measured.needed
+        for k, facts in self._facts.items():
+            chi_square[k], dof[k] = facts[:2]
+        one = float(chi_square[0]), int(dof[0])
+        return (chi_square, dof) if self._states.is_batch else one
+
+    def residuals(self) -> Array | None:
+        """Residuals (rows,), (N, rows) of a batch, in standard deviations of the residual."""
+        names = (*AGREEMENT, "std_multiplier")
+        if not self._have(names, EstimatorOutputs(AGREEMENT, ("multiplier",))):
+            return None
+        size = self._states.problem.layout.size
+        variance = self._states.problem.measured.variance[:size]
+        spread = self._arrays["std_multiplier"][:, :size]
+        is_clear = spread**2 * variance > CLEAR
+        out = np.full(spread.shape, np.nan)
+        out[is_clear] = -self._arrays["multiplier"][:, :size][is_clear] / spread[is_clear]
+        out[:, variance == 0] = 0.0
+        hidden = (~is_clear & (variance > 0) & self._states.problem.is_checked).any(axis=1)
+        self._look_closely(np.flatnonzero(hidden))
+        for k, residuals in self._normalised.items():
+            out[k] = residuals
+        return out if self._states.is_batch else np.asarray(out[0])
+
+    def _look_closely(self, places: IntArray) -> None:
+        """Find residuals of readings far more precise than what checks them."""
+        places = np.array([k for k in places.tolist() if k not in self._normalised], dtype=int)
+        states, problem = self._states, self._states.problem
+        if len(places) >= HARDLY_ANY:
+            some = states.q[places], states.qd[places], states.rows[places]
+            answers = problem.reduced.solve(*some, (), residuals=True)
+            assert answers.residuals is not None
+            for k in np.flatnonzero(answers.answered).tolist():
+                self._normalised[int(places[k])] = answers.residuals[k]
+            places = places[~answers.answered]
+        for k in places.tolist():
+            self._normalised[k] = self._residuals_of(k)
+
+    def _residuals_of(self, k: int) -> Array:
+        """Residuals of one state by the dense system."""
+        states, problem = self._states, self._states.problem
+        found = states.checks(k).residuals
+        return np.asarray(of_readings(problem.measured, found, states.at(k)[2][None])[0])
+
+
+# ---- answers about one state ---------------------------------------------------------------
+
+
+@final
+class OneAnswer:
+    """What the compiled estimator says of one complete state: each quantity by its own kernel.
+
+    Values are computed when they are asked for, and their kernels compiled then; deviations and
+    agreement too, by kernels that are compiled when they pay (:data:`HANDFUL`). None leaves the
+    question to the general path: there is no kernel, or it found that this state needs
+    pivoting, and then all further questions about it are left there too.
+    """
+
+    __slots__ = ("_estimator", "_states", "has_failed")
+
+    def __init__(self, estimator: CompiledEstimator, states: MeasuredStates) -> None:
+        self._estimator = estimator
+        self._states = states
+        self.has_failed = False
+
+    @property
+    def method(self) -> str | None:
+        """``llvm``, None where the general path answers: asks for the torques to find out."""
+        return None if self.about("torque", values) is None else "llvm"
+
+    def about(self, kind: Quantity, of: Of) -> Array | None:
+        """Values, standard deviations or truth values; None leaves them to the general path."""
+        estimator = self._estimator
+        if of is not deviations:
+            call = estimator.calls.get(kind) or estimator.call(EstimatorOutputs((kind,)))
+        else:
+            call = estimator.call(EstimatorOutputs((), (kind,)), patient=True)
+        if call is None or self.has_failed:
+            return None
+        found = np.empty(estimator.shapes[kind])
+        q, qd, y = self._states.parts()
+        if not call(q, qd, y, found if found.ndim == 1 else found.ravel()):
+            self.has_failed = True
+            return None
+        is_number = of is values or of is deviations
+        return found if is_number else np.ones(found.shape, dtype=bool)
+
+    def deviations_at(self, kind: Quantity, body: int, matrix: Array) -> Array | None:
+        """Leave deviations at frames to the general path."""
+        return None
+
+    def both(self, kinds: tuple[Quantity, ...]) -> dict[str, Array] | None:
+        """Values and standard deviations of quantities, by their names, from one kernel."""
+        call, shapes = self._estimator.together(kinds)
+        if call is None or self.has_failed:
+            return None
+        found = {name: np.empty(shape) for name, shape in shapes}
+        if not call(*self._states.parts(), *[x.ravel() for x in found.values()]):
+            self.has_failed = True
+            return None
+        return found
+
+    def _many(self, outputs: EstimatorOutputs) -> CompiledAnswers | None:
+        """Answers of a kernel of several outputs, None if it is not there."""
+        if self.has_failed or self._estimator.call(outputs, patient=True) is None:
+            return None
+        return CompiledAnswers(self._estimator, self._states, 1, False)
+
+    def agreement(self) -> tuple[float | Array, int | IntArray] | None:
+        """Chi-square and degrees of freedom."""
+        answers = self._many(EstimatorOutputs(AGREEMENT))
+        return None if answers is None else answers.agreement()
+
+    def residuals(self) -> Array | None:
+        """Residuals (rows,) in standard deviations of the residual."""
+        answers = self._many(EstimatorOutputs(AGREEMENT, ("multiplier",)))
+        return None if answers is None else answers.residuals()
