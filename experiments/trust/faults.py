@@ -19,7 +19,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from experiments.trust import faults_dask, faults_disk, faults_processes
+from experiments.trust import faults_disk, faults_processes
 from experiments.trust import faults_processes as faults_soak
 from experiments.trust.faults_common import Outcome, Skipped
 
@@ -37,8 +37,8 @@ FAULTS: Mapping[str, Callable[[Path], Outcome]] = {
     "full_disk_output": faults_disk.full_disk_for_output,
     "read_only_cache": faults_disk.read_only_cache,
     "clock": faults_disk.clock_jumps,
-    "dask_worker": faults_dask.killed_workers,
-    "dask_scheduler": faults_dask.killed_scheduler,
+    "dask_worker": faults_processes.killed_workers,
+    "dask_scheduler": faults_processes.killed_scheduler,
     "soak": faults_soak.soak,
 }
 
