@@ -90,7 +90,9 @@ def test_what_a_plan_says_of_itself(lu_plan: Plan, symmetric_plan: Plan) -> None
     assert "safe by argument 3, by sampling 0" in str(symmetric_plan)
     assert "inertia of joint 'link_3'" in symmetric_plan.pivots[0].name
     doubtful = replace(lu_plan, pivots=(PlannedPivot(0, "x", "sampling", 0.1),))
-    assert len(doubtful.checked_pivots) == 1
+    assert len(doubtful.checked_pivots) == 1 and not doubtful.is_safe_by_argument
+    mixed = replace(lu_plan, pivots=(*symmetric_plan.pivots, *doubtful.pivots))
+    assert mixed.checked_pivots == doubtful.pivots and not mixed.is_safe_by_argument
     with pytest.raises(ValueError, match="pivot order"):
         replace(lu_plan, order=None)
 
