@@ -4,39 +4,60 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, final
+from typing import Any, Literal, TypeAlias, final
 
 from rich.console import Console
 from rich.table import Table
 
 from experiments.counting import OperationCount
 
-__all__ = ["Row", "main", "main_of_measurements", "row"]
+__all__ = ["Basis", "Row", "differing", "main", "main_of_measurements", "row", "tally"]
 
 Value = int | float | str | None
+Basis: TypeAlias = Literal["paper", "given", "ours", "claim"]
+"""What a row compares. ``paper``: a number of the paper and ours, found without it. ``given``:
+an input, or what follows from other numbers or formulas of the paper (a sum of printed rows):
+it tells of the print, not of ours. ``ours``: both are ours. ``claim``: words, or a time on
+another machine, that ``holds`` or not. Only the first are counted."""
 
 
 @final
 @dataclass(frozen=True)
 class Row:
-    """One number: where it stands in the paper, what it is, its value there and here."""
+    """One number: where it stands in the paper, what it is, its value there and here.
+
+    ``holds`` : whether what the paper says in words came out.
+    ``why`` : the reason of a difference that is known.
+    """
 
     table: str
     row: str
     quantity: str
     paper: Value
     ours: Value
+    basis: Basis = "paper"
+    holds: bool | None = None
+    why: str = ""
 
     @property
     def agrees(self) -> bool | None:
-        """Whether ours, at the digits the paper prints, is the paper's; None: no number."""
-        if self.paper is None or (
-            isinstance(self.paper, str) and not isinstance(self.ours, str)
-        ):
+        """Whether ours, at the digits the paper prints, is the paper's; None: no number.
+
+        Raises
+        ------
+        TypeError
+            If the paper has words where we have a number, and nobody says whether they hold.
+        """
+        if self.paper is None:
             return None
+        if self.basis == "claim":
+            return self.holds
+        if isinstance(self.paper, str) != isinstance(self.ours, str):
+            raise TypeError(f"{self.row}, {self.quantity}: {self.paper!r} beside {self.ours!r}")
         if isinstance(self.paper, float) and isinstance(self.ours, (int, float)):
             digits = len(str(self.paper).partition(".")[2])
             return abs(self.ours - self.paper) <= 0.5 * 10.0**-digits * (1 + 1e-9)
@@ -56,13 +77,35 @@ class Row:
         return float(self.ours)
 
     def as_json(self) -> dict[str, Value]:
-        """The five fields by name."""
+        """The fields by name."""
         return asdict(self)
 
 
-def row(table: str, where: str, quantity: str, paper: Any, ours: Any) -> Row:
+def row(
+    table: str,
+    where: str,
+    quantity: str,
+    paper: Any,
+    ours: Any,
+    basis: Basis = "paper",
+    *,
+    holds: bool | None = None,
+    why: str = "",
+) -> Row:
     """Row with operation counts written out, e.g. ``1258m + 1039a``."""
-    return Row(table, where, quantity, _plain(paper), _plain(ours))
+    basis = basis if holds is None else "claim"
+    return Row(table, where, quantity, _plain(paper), _plain(ours), basis, holds, why)
+
+
+def differing(rows: Sequence[Row]) -> list[Row]:
+    """Rows that do not come out as the paper has them, on whatever basis."""
+    return [entry for entry in rows if entry.agrees is False]
+
+
+def tally(rows: Sequence[Row]) -> tuple[int, int]:
+    """How many of the paper's own numbers, found without them, come out, and of how many."""
+    counted = [e.agrees for e in rows if e.basis == "paper" and e.agrees is not None]
+    return sum(map(bool, counted)), len(counted)
 
 
 def _plain(value: Any) -> Value:
@@ -80,7 +123,7 @@ def main(
 ) -> int:
     """Command line of an experiment: readable table, ``--json``, ``--plot FOLDER``.
 
-    Returns 0 if every row agrees with the paper, else 1.
+    Returns 0 if every row agrees with the paper or says why it does not, else 1.
     """
     parser = argparse.ArgumentParser(description=title)
     parser.add_argument("--json", action="store_true", help="print a list of rows as JSON")
@@ -96,7 +139,7 @@ def main(
         written = plot(options.plot)
         if not options.json:
             Console().print("\n".join(f"wrote {path}" for path in written))
-    return 0 if all(entry.agrees is not False for entry in found) else 1
+    return 0 if all(entry.why for entry in differing(found)) else 1
 
 
 def main_of_measurements(
@@ -115,16 +158,27 @@ def main_of_measurements(
 
 
 def _show(title: str, rows: Sequence[Row], notes: Sequence[str]) -> None:
+    """What differs first, then everything, then how many of the paper's numbers come out."""
+    console = Console()
+    for entry in differing(rows):
+        where = f"{entry.table}, {entry.row}, {entry.quantity}"
+        console.print(f"differs: {where}: {entry.paper} in the paper, {entry.ours} here")
+        console.print(f"         {entry.why or 'not explained'}")
     table = Table("table", "row", "quantity", "paper", "ours", "", title=title)
     for entry in rows:
         mark = {True: "[green]=[/]", False: "[red]differs[/]", None: ""}[entry.agrees]
+        mark += f" ({entry.basis})" if mark and entry.basis != "paper" else ""
         shown = f"{entry.ours:.5g}" if isinstance(entry.ours, float) else str(entry.ours)
         paper = "" if entry.paper is None else str(entry.paper)
         table.add_row(entry.table, entry.row, entry.quantity, paper, shown, mark)
-    console = Console()
     console.print(table)
-    compared = [entry for entry in rows if entry.agrees is not None]
-    same = sum(bool(entry.agrees) for entry in compared)
-    console.print(f"{same} of {len(compared)} of the paper's numbers come out as printed")
+    same, compared = tally(rows)
+    aside = Counter(e.basis for e in rows if e.agrees is not None and e.basis != "paper")
+    console.print(
+        f"{same} of {compared} of the paper's own numbers come out as printed, found without"
+        f" them; {len(differing(rows))} rows differ. Not counted: {aside['given']} that are"
+        f" inputs or follow from others of the paper, {aside['claim']} claims in words or of"
+        f" other machines, {aside['ours']} of ours alone"
+    )
     for note in notes:
         console.print(note)

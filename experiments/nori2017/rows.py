@@ -192,8 +192,10 @@ def feet_rows() -> list[Row]:
         ("slippery floor", posedness.SLIPPERY, "solvable"),
     ):
         columns, ranks = posedness.feet_ranks(components)
-        verdict = "full rank at 200 poses" if ranks == {columns} else "singular at 200 poses"
-        found.append(Row("Property 3", name, "[H, X* H]", paper, verdict))
+        regular = ranks == {columns}
+        verdict = "full rank at 200 poses" if regular else "singular at 200 poses"
+        right = regular == (paper == "solvable")
+        found.append(Row("Property 3", name, "[H, X* H]", paper, verdict, "claim", right))
     return found
 
 

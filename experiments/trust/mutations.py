@@ -364,15 +364,24 @@ def _recorded(file: Path, work: Path, marked: str) -> dict[str, dict[str, Any]]:
 
 
 def _tests_of(mutant: Mutant, work: Path, marked: str) -> list[tuple[float, str]]:
-    """Tests that call the function, the fastest first; of a constant, all of the room."""
-    wanted = f"{mutant.file}::{mutant.function}"
-    found = {}
+    """Tests that call the function, the fastest first.
+
+    Of a constant, and of a loop that runs as machine code, where no call is seen: tests that
+    call something of its file, or of its room.
+    """
+    tests: dict[str, dict[str, Any]] = {}
     for file in _files_of(mutant.room):
-        for name, told in _recorded(file, work, marked).items():
-            functions = told.get("functions", ())
-            if wanted in functions or mutant.function.isupper():
-                found[name] = told["seconds"]
-    return sorted((seconds, name) for name, seconds in found.items())
+        tests |= _recorded(file, work, marked)
+    wide = mutant.function.isupper() or "jit import" in (ROOT / mutant.file).read_text()
+    for wanted in (f"{mutant.file}::{mutant.function}", f"{mutant.file}::", f"{mutant.room}/"):
+        found = [
+            (told["seconds"], name)
+            for name, told in tests.items()
+            if any(function.startswith(wanted) for function in told.get("functions", ()))
+        ]
+        if found or not wide:
+            return sorted(found)
+    return []
 
 
 def _tried(mutant: Mutant, work: Path, marked: str) -> dict[str, Any]:
