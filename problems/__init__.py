@@ -6,6 +6,7 @@ from problems.estimation.alignment import Alignment, align_sensor
 from problems.estimation.calibration import Calibration, calibrate_offsets
 from problems.estimation.estimate import Estimate, Suspect
 from problems.estimation.estimation import Estimation
+from problems.estimation.noise import NoiseEstimate, estimate_noise
 from problems.estimation.predict import Prediction, predict
 from problems.identification.identification import Identification
 from problems.measured.prior import Prior
@@ -28,6 +29,7 @@ __all__ = [
     "Identification",
     "InverseDynamics",
     "NamedVectors",
+    "NoiseEstimate",
     "Placement",
     "Prediction",
     "Prior",
@@ -36,6 +38,7 @@ __all__ = [
     "Verdict",
     "align_sensor",
     "calibrate_offsets",
+    "estimate_noise",
     "place_sensors",
     "predict",
 ]
