@@ -17,6 +17,7 @@ from typing import TextIO
 from dynsys.distribution import version
 from dynsys.errors import DynsysError
 from problems.command import (
+    calibrate,
     check,
     compare,
     completion,
@@ -41,6 +42,7 @@ COMMANDS = (
     info,
     check,
     solve,
+    calibrate,
     place,
     plan,
     compare,

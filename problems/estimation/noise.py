@@ -24,11 +24,11 @@ from scipy.linalg import block_diag, solve_triangular
 from dynsys.errors import StateError
 from dynsys.recursive.inputs import state_rows
 from dynsys.system.equations import Kinematics
+from dynsys.system.response import read_blocks
 from dynsys.types import Array, ArrayLike, IntArray
 from problems.correlation import integrated_correlation
 from problems.estimation.estimation import Estimation
 from problems.measured.measured_system import Active, Readings
-from problems.measured.reduced import read_blocks
 from sensors.layout import Layout
 
 __all__ = ["NoiseEstimate", "SensorNoise", "estimate_noise"]
@@ -56,6 +56,7 @@ class SensorNoise:
     ----------
     sensor, unit, rows : its name, the unit, and the labels of the rows.
     stated, found : standard deviation, root mean square over the rows.
+    found_std : how well it is known: that of independent samples, found / sqrt(2 redundancy).
     redundancy : part of each row that the other sensors check, 0 to 1; 0 leaves ``found`` as
         stated.
     correlation_time : s after which residuals forget themselves; NaN where no time was given.
@@ -66,6 +67,7 @@ class SensorNoise:
     rows: tuple[str, ...]
     stated: float
     found: float
+    found_std: float
     redundancy: float
     correlation_time: float
 
@@ -154,10 +156,13 @@ def estimate_noise(
             tuple(labels[g.rows].tolist()),
             std,
             std * float(factor),
+            std * float(factor) / np.sqrt(2.0 * total) if part > CHECKED else 0.0,
             float(part) if part > CHECKED else 0.0,
             float(t),
         )
-        for g, std, factor, part, t in zip(groups, stated, factors, share, memory, strict=True)
+        for g, std, factor, part, total, t in zip(
+            groups, stated, factors, share, sums.redundancy, memory, strict=True
+        )
     )
     scaled = _scaled(problem.layout, groups, factors)
     return NoiseEstimate(found, scaled, (agreement[0], agreement[-1]))

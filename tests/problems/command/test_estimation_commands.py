@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from problems.problem_file import load_problem
+from sensors import Layout
 from tests.problems.command.command_line import run, run_json
 
 
@@ -134,3 +136,20 @@ def test_place_names_a_repair(capsys: pytest.CaptureFixture[str], tmp_path: Path
     status, out, _ = run(capsys, *arguments, "--budget", 0.5)
     assert status == 1
     assert "stay undetermined" in out
+
+
+def test_calibrate_finds_the_noise_that_was_put_in(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log, out = tmp_path / "log.npz", tmp_path / "layout.yaml"
+    run(capsys, "simulate", "catalogue:panda", "-o", log, "--duration", 2, "--rate", 100)
+    status, told = run_json(capsys, "calibrate", "catalogue:panda", log, "-o", out)
+    assert status == 0 and told["output"] == str(out)
+    checked = [one for one in told["noise"] if one["redundancy"]]
+    assert len(checked) >= 5
+    for one in checked:
+        assert abs(one["found"] - one["stated"]) < 4 * one["found_std"], one
+    robot = load_problem("catalogue:panda").tree
+    assert len(Layout.load(out, robot)) == len(load_problem("catalogue:panda").sensors)
+    status, text, _ = run(capsys, "calibrate", "catalogue:panda", log, "--offsets")
+    assert status == 0 and "chi-square per degree of freedom" in text

@@ -1,0 +1,176 @@
+"""``dynsys calibrate``: what a log says of the sensors themselves."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from typing import Any
+
+import numpy as np
+
+from problems import terminal
+from problems.command.arguments import add_flags, add_names, add_problem
+from problems.estimation.alignment import Alignment, align_sensor
+from problems.estimation.calibration import Calibration, calibrate_offsets
+from problems.estimation.estimation import Estimation
+from problems.estimation.noise import NoiseEstimate, estimate_noise
+from problems.logs.samples import SampleReader, Samples
+from problems.problem_file import load_problem
+
+__all__ = ["EXAMPLES", "SUMMARY", "add_arguments", "run"]
+
+SUMMARY = "Find noise, offsets, mountings and delays of sensors from a log."
+EXAMPLES = """\
+  dynsys calibrate problem.yaml log.npz         noise of every sensor
+  dynsys calibrate problem.yaml log.npz --offsets
+  dynsys calibrate problem.yaml log.npz --align chest_imu -o layout.yaml"""
+
+MOST_OFFSET_SAMPLES = 500
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    add_problem(parser)
+    parser.add_argument("log", metavar="LOG", help="a log, as for 'dynsys solve'")
+    add_names(parser, "--align", "sensors whose turn, offset and delay are looked for")
+    add_flags(parser, offsets="constant offsets of all noisy sensors together")
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="write the layout with what was found: deviations, mountings (.yaml, .json)",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Show what was found, and write the layout."""
+    problem = load_problem(args.problem)
+    estimation = problem.estimation
+    with problem.open_log(args.log) as log:
+        reader = SampleReader(
+            estimation.layout, log, problem.differentiation, allow_missing=True
+        )
+        samples = _usable(reader.read(0, log.n_samples))
+    aligned = []
+    for name in args.align:
+        found = align_sensor(
+            estimation, name, samples.time, samples.q, samples.qd, samples.y,
+            turn=hasattr(estimation.layout[name], "rpy"),
+        )  # fmt: skip
+        aligned.append(found)
+        layout = found.layout(estimation.layout)
+        estimation = Estimation(problem.tree, layout, problem.prior)
+    offsets = _offsets(estimation, samples) if args.offsets else None
+    noise = estimate_noise(estimation, samples.q, samples.qd, samples.y, samples.time)
+    if args.output:
+        noise.layout.save(args.output)
+    if args.json:
+        terminal.show_json(_told(noise, offsets, aligned, args.output))
+    else:
+        _show(noise, offsets, aligned, args.output)
+    return 0
+
+
+def _usable(samples: Samples) -> Samples:
+    """Samples with all positions and velocities."""
+    at = np.isfinite(samples.q).all(axis=1) & np.isfinite(samples.qd).all(axis=1)
+    return Samples(samples.time[at], samples.q[at], samples.qd[at], samples.y[at])
+
+
+def _offsets(estimation: Estimation, samples: Samples) -> Calibration:
+    at = np.unique(np.linspace(0, len(samples.q) - 1, MOST_OFFSET_SAMPLES).astype(np.intp))
+    return calibrate_offsets(estimation, samples.q[at], samples.qd[at], samples.y[at])
+
+
+def _told(
+    noise: NoiseEstimate,
+    offsets: Calibration | None,
+    aligned: list[Alignment],
+    output: str | None,
+) -> dict[str, Any]:
+    def number(x: float) -> float | None:
+        return float(x) if math.isfinite(x) else None
+
+    told: dict[str, Any] = {
+        "noise": [
+            {
+                "sensor": one.sensor,
+                "unit": one.unit,
+                "stated": one.stated,
+                "found": one.found,
+                "found_std": one.found_std,
+                "redundancy": one.redundancy,
+                "correlation_time": number(one.correlation_time),
+            }
+            for one in noise.sensors
+        ],
+        "chi_square_per_degree_of_freedom": [number(x) for x in noise.chi_square],
+        "aligned": [
+            {
+                "sensor": a.sensor.name,
+                "turn": a.turn.tolist(),
+                "turn_std": a.turn_std.tolist(),
+                "offset": a.offset.tolist(),
+                "offset_std": a.offset_std.tolist(),
+                "delay": a.delay,
+                "delay_std": a.delay_std,
+                "rms_before": a.rms_before.tolist(),
+                "rms_after": a.rms_after.tolist(),
+            }
+            for a in aligned
+        ],
+        "output": output,
+    }
+    if offsets is not None:
+        told["offsets"] = {
+            name: {
+                "offset": [number(x) for x in values],
+                "std": [number(x) for x in offsets.std[name]],
+            }
+            for name, values in offsets.offset.items()
+        }
+        told["unobservable_offsets"] = list(offsets.unobservable)
+    return told
+
+
+def _show(
+    noise: NoiseEstimate,
+    offsets: Calibration | None,
+    aligned: list[Alignment],
+    output: str | None,
+) -> None:
+    for found in aligned:
+        terminal.show_line(str(found))
+        before, after = (
+            float(np.sqrt((x**2).mean())) for x in (found.rms_before, found.rms_after)
+        )
+        terminal.show_line(
+            f"  reading minus prediction: rms {before:.4g} before, {after:.4g} after"
+        )
+    if offsets is not None:
+        terminal.show_line(str(offsets))
+    terminal.show_table(
+        ("sensor", "unit", "std stated", "std found", "times", "checked", "memory [s]"),
+        [
+            (
+                one.sensor,
+                one.unit,
+                f"{one.stated:.3g}",
+                f"{one.found:.3g} +- {one.found_std:.1g}"
+                if one.redundancy
+                else "nothing checks it",
+                f"{one.factor:.2f}" if one.redundancy else "",
+                f"{100 * one.redundancy:.0f} %" if one.redundancy else "",
+                terminal.number(one.correlation_time, 2),
+            )
+            for one in noise.sensors
+        ],
+        right=("std stated", "std found", "times", "checked", "memory [s]"),
+    )
+    before, after = noise.chi_square
+    terminal.show_line(
+        f"chi-square per degree of freedom: {before:.3g} with the deviations stated,"
+        f" {after:.3g} with those found"
+    )
+    if output:
+        terminal.show_line(f"{output}: the layout with what was found")
