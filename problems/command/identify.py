@@ -24,12 +24,12 @@ __all__ = ["EXAMPLES", "SUMMARY", "add_arguments", "run"]
 
 SUMMARY = "Identify inertias, friction, rotors and offsets, with deviations."
 EXAMPLES = """\
-  dynsys identify arm.yaml                            what the sensors can see
+  dynsys identify arm.yaml            what the sensors can see
   dynsys identify arm.yaml log.db3 -o identified.urdf
-  dynsys identify arm.yaml log.db3 --hold-out 0.5     fit a half, try the other
+  dynsys identify arm.yaml log.db3 --hold-out 0.5
   dynsys identify arm.yaml log.db3 --validate other.db3
   dynsys identify arm.yaml loaded.db3 --without empty.db3 --payload hand
-  dynsys identify arm.yaml --design 20 -o motion.npz  a motion that tells more"""
+  dynsys identify arm.yaml --design 20 -o motion.npz"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

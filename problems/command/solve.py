@@ -24,7 +24,7 @@ EXAMPLES = """\
   dynsys solve catalogue:nao_slippery log.npz -o out.npz --outputs torque
   dynsys solve problem.yaml log.parquet -o out.parquet --workers 8
   dynsys solve problem.yaml log.npz -o out.npz --plan problem.plan.json
-  dynsys solve problem.yaml log.npz -o out.npz --outputs torque,suspects --strict"""
+  dynsys solve problem.yaml log.npz -o out.npz --outputs suspects --strict"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
