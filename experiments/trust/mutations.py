@@ -40,7 +40,7 @@ from typing import Any, final
 
 import yaml
 
-__all__ = ["EXPLAINED", "Mutant", "drawn", "main", "mutants_of", "scores", "swap"]
+__all__ = ["Mutant", "drawn", "explained", "main", "mutants_of", "scores", "swap"]
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "docs/results/trust/mutations.jsonl"
@@ -417,14 +417,20 @@ def _tried(mutant: Mutant, work: Path, marked: str) -> dict[str, Any]:
 # ---- the whole ------------------------------------------------------------------------------
 
 
+def explained() -> dict[str, str]:
+    """Why a mutant may survive, by its id."""
+    found = yaml.safe_load(EXPLAINED.read_text(encoding="utf-8")) if EXPLAINED.exists() else {}
+    return dict(found or {})
+
+
 def scores(rows: Sequence[Mapping[str, Any]]) -> dict[str, tuple[int, int, int]]:
     """Mutants of every room: killed, explained, all."""
-    explained = yaml.safe_load(EXPLAINED.read_text()) or {} if EXPLAINED.exists() else {}
+    why = explained()
     found: dict[str, Counter[str]] = {}
     for row in rows:
         count = found.setdefault(row["room"], Counter())
         killed = row["status"] == "killed"
-        count["killed" if killed else "told" if row["id"] in explained else "alive"] += 1
+        count["killed" if killed else "told" if row["id"] in why else "alive"] += 1
     return {room: (c["killed"], c["told"], c.total()) for room, c in sorted(found.items())}
 
 
@@ -469,9 +475,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not options.only:
         options.json.write_text("".join(json.dumps(row) + "\n" for row in rows))
     alive = 0
-    for room, (killed, explained, total) in scores(rows).items():
-        alive += total - killed - explained
-        print(f"{room:24} {killed} of {total} killed, {explained} explained")
+    for room, (killed, told_of, total) in scores(rows).items():
+        alive += total - killed - told_of
+        print(f"{room:24} {killed} of {total} killed, {told_of} explained")
     return int(alive > 0)
 
 

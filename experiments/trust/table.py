@@ -23,6 +23,7 @@ from typing import Any
 import yaml
 
 from experiments.trust.layouts import RIGHT, ROBOTS, drawn, fixed
+from experiments.trust.mutations import explained, scores
 from experiments.trust.realtime import allocation_free
 
 __all__ = ["SECTIONS", "findings", "main", "row", "summary", "text_of", "without_test"]
@@ -118,6 +119,14 @@ def _layouts(result: Sequence[Json]) -> tuple[str, str, str]:
     return tried, f"{RIGHT * worst:.1e}", str(count["wrong"])
 
 
+def _mutations(result: Sequence[Json]) -> tuple[str, str, str]:
+    count = Counter(one["status"] for one in result)
+    told = sum(told for _, told, _ in scores(result).values())
+    left = len(result) - count["killed"] - told
+    tried = f"{len(result)} changes of meaning in {len(scores(result))} rooms"
+    return tried, f"{count['killed']} noticed by a test, {told} explained", str(left)
+
+
 _DESCRIBED: Mapping[str, Callable[[Any], tuple[str, str, str]]] = {
     "fuzz": _fuzz,
     "edges": _edges,
@@ -127,6 +136,7 @@ _DESCRIBED: Mapping[str, Callable[[Any], tuple[str, str, str]]] = {
     "supply": _supply,
     "adversarial": _adversarial,
     "layouts": _layouts,
+    "mutations": _mutations,
 }
 
 
@@ -176,10 +186,26 @@ def _realtime_section(result: Json) -> list[str]:
     return [*lines, "", "![latencies](results/trust/realtime.png)"]
 
 
-SECTIONS = {
+def _mutations_section(result: Sequence[Json]) -> list[str]:
+    lines = ["## Changes of meaning that tests must notice", ""]
+    lines += ["| room | changes | noticed | explained |", "|---|---|---|---|"]
+    for room, (killed, told, total) in scores(result).items():
+        lines.append(row(f"`{room}`", total, killed, told))
+    lines += ["", "| not noticed | change | why |", "|---|---|---|"]
+    why = explained()
+    for one in result:
+        if one["status"] != "killed":
+            place = f"`{one['file']}`, `{one['function']}`"
+            change = f"`{one['before'][:60]}` to `{one['after'][:60]}`"
+            lines.append(row(place, change, why.get(one["id"], f"open: {one['status']}")))
+    return lines
+
+
+SECTIONS: Mapping[str, Callable[[Any], list[str]]] = {
     "agreement": _agreement_section,
     "faults": _faults_section,
     "realtime": _realtime_section,
+    "mutations": _mutations_section,
 }
 
 ROOT = Path(__file__).parents[2]
