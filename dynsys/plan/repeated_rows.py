@@ -20,8 +20,6 @@ from typing import Any
 
 import numpy as np
 
-from dynsys.plan.lu import entries_by_row
-from dynsys.plan.search.price import entries_and_rhs
 from dynsys.program.graph import Graph
 from dynsys.program.program import Program
 from dynsys.system.equations import EquationBlock, Kinematics
@@ -86,19 +84,10 @@ def implied_readings(system: LinearSystem, rows: IntArray) -> Program:
     """Program from q, qd and any z to readings of exact ``rows`` that agree with each other."""
     robot, graph = system.robot, Graph()
     q, qd = graph.inputs(robot.nq), graph.inputs(robot.nv)
-    columns = system.open_columns
-    value = dict(zip(columns.tolist(), graph.inputs(len(columns)), strict=True))
-    no_readings = np.zeros(len(system.measured_rows))
-    data, rhs = entries_and_rhs(system, Kinematics.at(robot, q, qd), no_readings)
-    entries = entries_by_row(system.pattern(), data)
-    for law, target in system.inverse_dynamics:
-        for r, c in zip(system.rows(law).tolist(), target.columns.tolist(), strict=True):
-            others = (x * value[j] for j, x in entries[r].items() if j != c)
-            value[c] = sum(others, start=-rhs[r])
-    readings = [
-        sum((x * value[j] for j, x in entries[r].items()), start=-rhs[r]) for r in rows.tolist()
-    ]
-    return graph.program(readings)
+    z, kin = graph.inputs(len(system.open_columns)), Kinematics.at(robot, q, qd)
+    measured = [block for block in system.equations if block.measured]
+    seen = read_blocks(measured, kin, LawResponse(system).at(kin, z[:, None])).sum(axis=1)
+    return graph.program(seen[np.searchsorted(system.measured_rows, rows)].tolist())
 
 
 def row_residuals(
