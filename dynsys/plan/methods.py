@@ -181,9 +181,9 @@ def counted_digest(
     return sha256(canonical_bytes([given, steps, operations])).hexdigest()
 
 
-def require_count(counted: str, digest: str) -> None:
-    """Raise PlanMismatchError unless what is there is what was counted."""
-    if counted != digest:
+def require_count(counted: str, *executed: Any) -> None:
+    """Raise PlanMismatchError unless ``counted`` is the digest of what is executed."""
+    if counted != counted_digest(*executed):
         raise PlanMismatchError(
             "the order of the plan is not the one that its operations were counted for: one of"
             " them was changed. Make a new plan"

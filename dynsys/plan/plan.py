@@ -55,13 +55,10 @@ class Plan:
     counted: str = ""
 
     def __post_init__(self) -> None:
-        digest = self._digest()  # ValueError if the order is not of the method's kind
+        digest = counted_digest(self.method, self.order, self.steps, self.operations)
         object.__setattr__(self, "counted", self.counted or digest)
         object.__setattr__(self, "options", MappingProxyType(dict(self.options)))
         object.__setattr__(self, "versions", MappingProxyType(dict(self.versions)))
-
-    def _digest(self) -> str:
-        return counted_digest(self.method, self.order, self.steps, self.operations)
 
     def __reduce__(self) -> tuple[type[Plan], tuple[object, ...]]:
         entries = [getattr(self, entry.name) for entry in fields(self)]
@@ -85,7 +82,7 @@ class Plan:
             require_same("problem", self.problem, problem)
         if layout is not None or self.layout is not None:
             require_same("layout", self.layout, layout)
-        require_count(self.counted, self._digest())
+        require_count(self.counted, self.method, self.order, self.steps, self.operations)
 
     def save(self, path: str | Path) -> None:
         """Write the plan as a file of JSON text; an existing file is replaced as a whole."""
@@ -97,9 +94,7 @@ class Plan:
         return Plan(**read_plan(Path(path)))
 
     def __str__(self) -> str:
-        checked = len(self.checked_pivots)
-        return (
-            f"{self.method} plan of the {self.problem.subject} for the {self.robot.subject}:"
-            f" {self.operations}; pivots safe by argument {len(self.pivots) - checked}, by"
-            f" sampling {checked}"
-        )
+        what = f"{self.method} plan of the {self.problem.subject} for the {self.robot.subject}"
+        n = len(self.checked_pivots)
+        safe = f"pivots safe by argument {len(self.pivots) - n}, by sampling {n}"
+        return f"{what}: {self.operations}; {safe}"
