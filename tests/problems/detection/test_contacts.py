@@ -1,0 +1,100 @@
+"""Pushes on an arm with torque sensors: when, where, how hard."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import dynsys
+import sensors
+from dynsys.errors import LayoutError
+from dynsys.model.tree import KinematicTree
+from problems import Estimation
+from problems.detection import ContactDetector
+from problems.logs.simulate import Trajectory
+
+RATE = 100.0
+
+
+def arm() -> KinematicTree:
+    return dynsys.synthetic.chain(7)
+
+
+def problem(robot: KinematicTree) -> Estimation:
+    layout = sensors.Layout(
+        robot,
+        [
+            *sensors.all_joint_torques(robot, std=0.05),
+            *sensors.all_joint_accelerations(robot, std=0.05),
+            *sensors.zero_external_wrench_except(robot),
+        ],
+    )
+    return Estimation(robot, layout)
+
+
+def log(
+    robot: KinematicTree,
+    seconds: float,
+    seed: int,
+    push: np.ndarray | None = None,
+    link: int = 6,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict[str, np.ndarray]]:
+    """Random motion with noise; the push (6,) acts on a link from 2.0 to 2.3 s."""
+    rng = np.random.default_rng(seed)
+    t = np.arange(0.0, seconds, 1 / RATE)
+    q, qd, qdd = Trajectory.random(robot, seconds + 1, seed=seed).at(t)
+    f_ext = np.zeros((len(t), robot.n_bodies, 6))
+    if push is not None:
+        f_ext[(t >= 2.0) & (t < 2.3), link] = push
+    torque = np.asarray(dynsys.rnea(robot, q, qd, qdd, f_ext))
+    y = {}
+    for k, joint in enumerate(robot.joint_names):
+        y[f"{joint}/torque"] = torque[:, k] + rng.normal(scale=0.05, size=len(t))
+        y[f"{joint}/acceleration"] = qdd[:, k] + rng.normal(scale=0.05, size=len(t))
+    return t, q, qd, y
+
+
+@pytest.mark.parametrize("link", [5, 6])
+def test_a_push_is_found_on_its_link(link: int) -> None:
+    """Beside the joint: a force through a joint's origin acts on both of its links."""
+    robot = arm()
+    detector = ContactDetector.calibrated(problem(robot), *log(robot, 30.0, 1), per_hour=60.0)
+    end, force = robot.bodies[6].placement.r, np.array([12.0, -19.0, 14.0])
+    push = np.concatenate([np.cross(0.6 * end, force), force])
+    found = detector.events(*log(robot, 4.0, 2, push, link))
+    (contact,) = [one for one in found if one.start < 2.3 and one.end > 2.0]
+    assert len(found) <= 2  # 60 false ones per hour are promised
+    assert contact.start == pytest.approx(2.0, abs=0.02)
+    assert contact.end == pytest.approx(2.29, abs=0.02)
+    assert contact.link == robot.body_names[link] and contact.probability > 0.5
+    assert np.abs((contact.wrench - push) / contact.wrench_std).max() < 5
+    if link == 5:  # the last link carries no joint that would tell how long it is
+        expected = 0.6 * float(np.linalg.norm(end))
+        assert abs(contact.along - expected) < 4 * contact.along_std < 0.3
+        assert f"contact on link_6, {contact.force:.3g} N, " in str(contact)
+    _, q, qd, y = log(robot, 1.0, 4)
+    assert 0 < detector.statistic(q[0], qd[0], _first(y)) < detector.alarm.threshold
+
+
+def _first(y: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return {name: values[0] for name, values in y.items()}
+
+
+def test_free_motion_raises_about_as_many_alarms_as_promised() -> None:
+    robot = arm()
+    detector = ContactDetector.calibrated(problem(robot), *log(robot, 60.0, 1), per_hour=720.0)
+    counted = sum(len(detector.events(*log(robot, 30.0, seed))) for seed in range(10, 14))
+    assert 8 <= counted <= 60  # 24 are promised for these two minutes
+
+
+def test_what_cannot_detect_contacts_is_said() -> None:
+    robot = dynsys.synthetic.chain(2)
+    torques = [*sensors.all_joint_torques(robot, std=1.0)]
+    bare = Estimation(robot, sensors.Layout(robot, torques))
+    states = np.arange(3.0), np.zeros((3, 2)), np.zeros((3, 2)), np.zeros((3, 2))
+    with pytest.raises(LayoutError, match="add zero_external_wrench_except"):
+        ContactDetector.calibrated(bare, *states)
+    layout = sensors.Layout(robot, [*torques, *sensors.zero_external_wrench_except(robot)])
+    y = np.zeros((3, layout.size))
+    with pytest.raises(LayoutError, match="nothing checks that the links are untouched"):
+        ContactDetector.calibrated(Estimation(robot, layout), *states[:3], y)
