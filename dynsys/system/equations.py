@@ -157,22 +157,12 @@ class Term:
     @staticmethod
     def carried(unknown: UnknownBlock, robot: KinematicTree, i: int) -> Term:
         """Return X_i times a motion of the parent of body i: that motion at body i."""
-        return Term(
-            unknown,
-            robot.transform_pattern[i],
-            lambda kin: kin.X_up[i],
-            lambda kin: carrying_size(kin.arms[i]),
-        )
+        return Term(unknown, robot.transform_pattern[i], lambda kin: kin.X_up[i])
 
     @staticmethod
     def carried_back(unknown: UnknownBlock, robot: KinematicTree, i: int) -> Term:
         """Return X_i^T times a wrench on body i: that wrench at its parent."""
-        return Term(
-            unknown,
-            robot.transform_pattern[i].T,
-            lambda kin: kin.X_up[i].T,
-            lambda kin: carrying_size(kin.arms[i]).T,
-        )
+        return Term(unknown, robot.transform_pattern[i].T, lambda kin: kin.X_up[i].T)
 
     @property
     def is_constant(self) -> bool:
@@ -194,7 +184,13 @@ class Term:
         """
         if self.size is not None:
             return self.size(kinematics)
-        return vector_size(self.at(kinematics), False, self.unknown.is_vector)
+        if callable(self.value):
+            return vector_size(self.value(kinematics), False, self.unknown.is_vector)
+        return self._constant_size
+
+    @cached_property
+    def _constant_size(self) -> Array:
+        return vector_size(np.asarray(self.value), False, self.unknown.is_vector)
 
     def part(self, rows: IntArray) -> Term:
         """Some of the rows."""

@@ -21,17 +21,23 @@ from above, and depend on the posture by sliding joints only.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import final
 
 import numpy as np
 
-from dynsys.system.equations import EquationBlock, Kinematics, Term, vector_size
+from dynsys.system.equations import (
+    EquationBlock,
+    Kinematics,
+    Term,
+    carrying_size,
+    vector_size,
+)
 from dynsys.system.linear_system import LinearSystem
 from dynsys.system.unknowns import UnknownBlock
-from dynsys.types import Array, IntArray
+from dynsys.types import Array, BoolArray, IntArray
 
 __all__ = ["CONTRADICTION", "ROUNDING", "LawSizes", "reading_sizes", "without_rounding"]
 
@@ -40,6 +46,10 @@ ROUNDING = 1e-13
 
 CONTRADICTION = 1e-8
 """Exact rows that miss each other by more than this part of their size contradict."""
+
+
+KEPT = 16
+"""Ways that joints slide whose sizes are kept."""
 
 
 def without_rounding(numbers: Array, size: Array) -> Array:
@@ -55,90 +65,106 @@ def without_rounding(numbers: Array, size: Array) -> Array:
 class LawSizes:
     """Sizes of all unknowns d = T z + d_0 of a robot, z = (qdd, external wrenches).
 
-    Found in the order of inverse dynamics, as T and d_0 are (:mod:`dynsys.system.response`).
-    Cost O(n size of z).
+    Found in the order of inverse dynamics, as T and d_0 are (:mod:`dynsys.system.response`),
+    for unit sizes of every entry of z and of the bias of every law. That depends on the posture
+    by the way that joints slide only, which is rounded up to a power of two: it is found once,
+    and a state costs one product of a matrix and a vector.
     """
 
     system: LinearSystem
 
     def at(self, kinematics: Kinematics) -> Array:
         """Sizes (unknowns, size of z + 1) of [T, d_0] at a state."""
-        bias = self._carried(np.zeros((self.system.unknowns.size, 1)), kinematics, bias=True)
-        return np.hstack([self._of_T(kinematics), bias])
+        n, carried = len(self.system.open_columns), self._carried_over(kinematics.arms)
+        bias = carried[:, n:] @ self._biases(kinematics)
+        return np.column_stack([carried[:, :n], bias])
 
-    def _of_T(self, kinematics: Kinematics) -> Array:
-        robot = self.system.robot
-        carried = zip(robot.parent.tolist(), robot.motion_subspace, strict=True)
-        if any(parent >= 0 and S[3:].any() for parent, S in carried):
-            return self._carried(self._units, kinematics, bias=False)
-        return self._at_every_posture
-
-    @cached_property
-    def _at_every_posture(self) -> Array:
-        robot = self.system.robot
-        kinematics = Kinematics.at(robot, robot.neutral(), np.zeros(robot.nv))
-        return self._carried(self._units, kinematics, bias=False)
+    def _carried_over(self, arms: Array) -> Array:
+        rounded = np.where(self._slides, np.exp2(np.ceil(np.log2(arms + 1e-30))), arms)
+        key = rounded[self._slides].tobytes()
+        if key not in self._kept:
+            if len(self._kept) >= KEPT:
+                self._kept.clear()
+            self._kept[key] = self._carried(rounded)
+        return self._kept[key]
 
     @cached_property
-    def _units(self) -> Array:
-        """Size one of every entry of z: (unknowns, size of z); of a vector, all of it."""
-        columns = self.system.open_columns
-        units = np.zeros((self.system.unknowns.size, len(columns)))
+    def _kept(self) -> dict[bytes, Array]:
+        return {}
+
+    @cached_property
+    def _slides(self) -> BoolArray:
+        return np.array([bool(S[3:].any()) for S in self.system.robot.motion_subspace])
+
+    @cached_property
+    def _steps(self) -> list[tuple[UnknownBlock, EquationBlock]]:
+        """Unknowns with the laws that give them."""
+        return [(target, law) for law, target in self.system.inverse_dynamics]
+
+    def _carried(self, arms: Array) -> Array:
+        """Sizes (unknowns, size of z + 2 per law with a bias) for unit sizes of these."""
+        columns, biased = self.system.open_columns, len(self._biased)
+        sizes = np.zeros((self.system.unknowns.size, len(columns) + 2 * biased))
         for k, column in enumerate(columns.tolist()):
             block = self.system.unknowns.at(column)
             first = block.start + (column - block.start) // 3 * 3
-            units[slice(first, first + 3) if block.is_vector else column, k] = 1.0
-        return units
-
-    @cached_property
-    def _steps(self) -> list[tuple[UnknownBlock, EquationBlock, list[tuple[Term, Array]]]]:
-        """Unknown, its law, and the law's other terms with their sizes where constant."""
-        return [
-            (target, law, [(t, _size(t, target)) for t in law.terms if t.unknown is not target])
-            for law, target in self.system.inverse_dynamics
-        ]
-
-    def _carried(self, given: Array, kinematics: Kinematics, *, bias: bool) -> Array:
-        sizes = given.copy()
-        for target, law, terms in self._steps:
+            sizes[slice(first, first + 3) if block.is_vector else column, k] = 1.0
+        place = len(columns)
+        for target, law in self._steps:
             rows = _firsts(target)
             total = np.zeros((len(rows), sizes.shape[1]))
-            for term, constant in terms:
-                columns = _firsts(term.unknown)
-                size = constant if term.size is None else term.size_at(kinematics)
-                total += size[np.ix_(rows, columns)] @ sizes[term.unknown.start + columns]
-            if bias and law.bias is not None:
-                total[:, -1] += _law_bias(law, kinematics)
+            for term in law.terms:
+                if term.unknown is not target:
+                    firsts = _firsts(term.unknown)
+                    size = _law_term(term, target, arms)[np.ix_(rows, firsts)]
+                    total += size @ sizes[term.unknown.start + firsts]
+            if law.bias is not None:
+                total[:, place : place + 2] += np.eye(2)
+                place += 2
             sizes[target.slice] = np.repeat(total, 3, axis=0) if target.is_vector else total
         return sizes
 
+    @cached_property
+    def _biased(self) -> list[EquationBlock]:
+        """Laws with a bias, in the order of inverse dynamics."""
+        return [law for _, law in self._steps if law.bias is not None]
 
-def _size(term: Term, target: UnknownBlock) -> Array:
-    """Sizes of a constant coefficient of the law that gives ``target``."""
-    if callable(term.value):
-        return np.zeros((0, 0))
-    return vector_size(term.value, target.is_vector, term.unknown.is_vector)
+    @cached_property
+    def _inertias(self) -> Array:
+        """Sizes (n_bodies, 2, 2) of the inertias."""
+        matrices = [body.inertia.matrix() for body in self.system.robot.bodies]
+        return np.array([vector_size(matrix)[::3, ::3] for matrix in matrices])
+
+    def _biases(self, kinematics: Kinematics) -> Array:
+        """Sizes (2 per law) of what velocities and gravity add: v x S qd, -g, v x* I v."""
+        robot, (w, linear) = self.system.robot, kinematics.speeds.T
+        turning, sliding = kinematics.joint_speeds.T
+        gravity = np.where(robot.parent < 0, np.linalg.norm(robot.gravity), 0.0)
+        moment, force = np.einsum("nij,nj->in", self._inertias, kinematics.speeds)
+        sizes = {
+            "acceleration": (w * turning, w * sliding + linear * turning + gravity),
+            "momentum": (w * moment + linear * force, w * force),
+        }
+        parts = [sizes.get(law.kind, sizes["momentum"]) for law in self._biased]
+        found = [
+            (angular[law.body], straight[law.body])
+            for law, (angular, straight) in zip(self._biased, parts, strict=True)
+        ]
+        return np.array(found).ravel()
+
+
+def _law_term(term: Term, target: UnknownBlock, arms: Array) -> Array:
+    """Sizes of a term of the law that gives ``target``; what varies carries over an arm."""
+    if not callable(term.value):
+        return vector_size(term.value, target.is_vector, term.unknown.is_vector)
+    motion = target.kind == "acceleration"
+    carrying = carrying_size(arms[target.body if motion else term.unknown.body])
+    return carrying if motion else carrying.T
 
 
 def _firsts(block: UnknownBlock) -> IntArray:
     """First entry of each vector of an unknown; all entries of torques and qdd."""
     return np.array([0, 3]) if block.is_vector else np.arange(block.size)
-
-
-def _law_bias(law: EquationBlock, kinematics: Kinematics) -> Array:
-    """Sizes (2,) of what velocities and gravity add to a law: v x S qd, -g, v x* I v."""
-    robot, i = kinematics.robot, law.body
-    w, linear = kinematics.speeds[i]
-    if law.kind == "acceleration":
-        turning, sliding = kinematics.joint_speeds[i]
-        gravity = float(np.linalg.norm(robot.gravity)) if robot.parent[i] < 0 else 0.0
-        return np.array([w * turning, w * sliding + linear * turning + gravity])
-    moment, force = _inertia_size(robot.bodies[i].inertia.matrix()) @ (w, linear)
-    return np.array([w * moment + linear * force, w * force])
-
-
-def _inertia_size(inertia: Array) -> Array:
-    return vector_size(inertia)[::3, ::3]
 
 
 # ---- the readings ----------------------------------------------------------------------------
@@ -170,13 +196,7 @@ def _reading_bias(block: EquationBlock, kinematics: Kinematics) -> Array:
     motion = float(np.linalg.norm(robot.gravity)) + w * linear
     natural = {"rad/s": w, "rad/s^2": w * w, "m/s^2": motion}
     natural |= dict.fromkeys(("N", "N m"), robot.total_mass * motion)
-    speed = np.array([natural.get(unit, 0.0) for unit in block.units] or [0.0])
-    return np.asarray(bias + _lengths(bias, block.units) + speed)
-
-
-def _lengths(bias: Array, units: Sequence[str]) -> Array:
-    """Length of all entries of the same unit, for each of them; the entries without units."""
-    if not units:
-        return bias
-    same = np.array(units)[:, None] == np.array(units)
-    return np.asarray(np.sqrt(same @ bias**2))
+    for unit in dict.fromkeys(block.units):  # entries of one unit are parts of one vector
+        same = np.array([other == unit for other in block.units])
+        bias[same] += natural.get(unit, 0.0) + np.sqrt(bias[same] @ bias[same])
+    return bias

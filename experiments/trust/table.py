@@ -127,6 +127,15 @@ def _mutations(result: Sequence[Json]) -> tuple[str, str, str]:
     return tried, f"{count['killed']} noticed by a test, {told} explained", str(left)
 
 
+def _consistency(result: Json) -> tuple[str, str, str]:
+    backends = result["backends"].items()
+    on = ", ".join(f"{name} {one['layouts']}" for name, one in backends)
+    ranks = ", ".join(f"{number} {rank}" for rank, number in result["ranks"].items())
+    worst = max(one["worst"] for _, one in backends)
+    tried = f"{result['layouts']} layouts ({ranks}) against a dense oracle, on {on}"
+    return tried, f"{worst:.0f} condition * eps", str(len(result["differences"]))
+
+
 _DESCRIBED: Mapping[str, Callable[[Any], tuple[str, str, str]]] = {
     "fuzz": _fuzz,
     "edges": _edges,
@@ -137,6 +146,7 @@ _DESCRIBED: Mapping[str, Callable[[Any], tuple[str, str, str]]] = {
     "adversarial": _adversarial,
     "layouts": _layouts,
     "mutations": _mutations,
+    "consistency": _consistency,
 }
 
 

@@ -1,0 +1,1 @@
+"""Estimates on every backend against a dense oracle in extended precision."""

@@ -1,0 +1,300 @@
+"""Estimates on every backend against a dense oracle: 1000 layouts of any rank.
+
+    python -m experiments.trust.consistency [--count 1000] [--jobs 1] [--json FILE]
+
+Each layout (:mod:`experiments.trust.consistency.cases`: random trees with every kind of joint,
+aligned robots at right angles, exact rows stated twice, catalogues) is solved at one state by
+every backend and compared with the truth (:mod:`experiments.trust.consistency.oracle`): values,
+deviations, what is determined, chi-square, degrees of freedom, contradictions. Machine code
+(``llvm``: the estimator; ``reduced``: batches) is compiled for some layouts of every kind only.
+Exit status 1 if there is a difference beyond rounding.
+
+What is beyond rounding: an error of more than ``LOST`` * condition * eps of the size of an
+estimate, with the condition number that a verdict prints.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from dynsys.errors import ContradictionError, KernelBuildError
+from dynsys.system.equations import Kinematics
+from dynsys.types import Array
+from experiments.trust.consistency.cases import Case, case_of, tasks
+from experiments.trust.consistency.oracle import Truth, kinematics_at, truth_at
+from problems.estimation.estimate import Estimate
+from problems.estimation.factors import has_cholmod
+from problems.measured.measured_system import QUANTITIES, Quantity
+from problems.measured.reduced import rank_of
+
+__all__ = ["BACKENDS", "Outcome", "compared", "main", "summary", "table"]
+
+BACKENDS = ("dense", "superlu", *(["cholmod"] if has_cholmod() else []))
+COMPILED = ("llvm", "reduced")
+COMPILED_EVERY = 16
+"""Layouts of a kind of which one is compiled; none of a catalogue."""
+LOST = 1e3
+"""Times condition * eps: what is beyond rounding."""
+EPS = float(np.finfo(np.float64).eps)
+
+
+@final
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a layout on a backend, and the method that it says has answered.
+
+    ``error`` is the largest error of a value or variance, in parts of its size, over condition
+    * eps; ``differences`` says what differs.
+    """
+
+    kind: str
+    name: str
+    backend: str
+    rank: str
+    method: str = ""
+    error: float = 0.0
+    condition: float = 1.0
+    differences: tuple[str, ...] = ()
+
+
+# ---- one layout ------------------------------------------------------------------------------
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """A case with its truth, and the sizes (n,) of all unknowns and their deviations there."""
+
+    case: Case
+    truth: Truth
+    size: Array
+    std_size: Array
+    condition: float
+
+    @staticmethod
+    def of(case: Case) -> Asked:
+        estimation = case.estimation
+        measured = estimation.measured
+        kinematics = kinematics_at(estimation.robot, case.q, case.qd, aligned=case.aligned)
+        truth = truth_at(measured, kinematics, case.rows)
+        present = ~np.isnan(case.rows)
+        here = Kinematics.at(estimation.robot, case.q, case.qd)
+        reduced = measured.reduced(here, np.where(present, case.rows, 0.0))
+        rank = rank_of(reduced.B[present], reduced.B_size[present])
+        # rounding of one entry of z may reach all others, in natural units
+        sizes = []
+        for numbers in (truth.d, truth.std):
+            z = numbers[measured.laws.open_columns]
+            sizes.append(reduced.T_size @ rank.scale * np.max(np.abs(z) / rank.scale))
+        size = sizes[0] + reduced.response_size[:, -1]
+        return Asked(case, truth, size, sizes[1], rank.condition)
+
+
+Check = Callable[[Asked, Estimate], Iterator[str]]
+
+
+def compared(task: tuple[str, int]) -> list[Outcome]:
+    """One layout on every backend."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        case = case_of(task)
+        asked = Asked.of(case)
+        compiled = task[1] % COMPILED_EVERY == 0 and case.kind != "catalogue"
+        found = [_outcome(asked, backend) for backend in BACKENDS]
+        if compiled:
+            found += [_outcome(asked, backend) for backend in COMPILED]
+    return [one for one in found if one is not None]
+
+
+def _outcome(asked: Asked, backend: str) -> Outcome | None:
+    """Compare one backend; None where it has no answer to give."""
+    case, truth = asked.case, asked.truth
+    rank = "contradicts" if truth.contradicts else "open" if _open(truth) else "determined"
+    facts: dict[str, Any] = {
+        "kind": case.kind,
+        "name": case.name,
+        "backend": backend,
+        "rank": rank,
+    }
+    if truth.doubtful:
+        return Outcome(**{**facts, "rank": "doubtful"})
+    error, method = 0.0, ""
+    try:
+        e = _estimate(case, backend)
+        method = e.method if isinstance(e.method, str) else e.method[-1]
+        differences = [] if not truth.contradicts else ["a contradiction is not told"]
+        if not truth.contradicts:
+            error = _error(asked, e)
+            differences = [text for check in CHECKS for text in check(asked, e)]
+            if error > LOST:
+                differences.append(f"values or variances are off by {error:.1e}")
+    except ContradictionError as raised:
+        differences = [] if truth.contradicts else [str(raised)]
+    except KernelBuildError:
+        return None
+    return Outcome(
+        **facts,
+        method=method,
+        error=error,
+        condition=asked.condition,
+        differences=tuple(differences),
+    )
+
+
+def _open(truth: Truth) -> bool:
+    return not truth.determined.all()
+
+
+def _estimate(case: Case, backend: str) -> Estimate:
+    """The estimate of a backend; ``reduced`` answers a batch of equal states."""
+    own: Any = replace(case.estimation, backend="auto" if backend == "reduced" else backend)  # type: ignore[arg-type]
+    if backend != "reduced":
+        e: Estimate = own.solve(case.q, case.qd, case.y)
+        _ = e.torque.array
+        return e
+    n = 256
+    q, qd, y = (np.tile(x, (n, 1)) for x in (case.q, case.qd, case.y))
+    y[0] = np.nan  # no estimator is compiled where readings are missing
+    batch: Estimate = own.solve_batch(q, qd, y, outputs=("torque", "qdd"))
+    return batch
+
+
+# ---- what is compared ------------------------------------------------------------------------
+
+
+def _arrays(e: Estimate) -> Iterator[tuple[Quantity, Array, Array, Array]]:
+    """Quantity, values, deviations and truth values, of the last state of a batch."""
+    for kind in QUANTITIES:
+        values, stds, flags = (
+            np.ravel(group[kind].array[-1] if e.shape else group[kind].array)
+            for group in (e.values, e.std, e.determined)
+        )
+        yield kind, values, stds, flags
+
+
+def _error(asked: Asked, e: Estimate) -> float:
+    """Largest error of a value or variance, in parts of its size, over condition * eps."""
+    worst, columns = 0.0, asked.case.estimation.system.unknowns.columns
+    for kind, values, stds, _ in _arrays(e):
+        where = columns(kind).ravel()
+        known = asked.truth.determined[where] & np.isfinite(values)
+        for found, truth, size in (
+            (values, asked.truth.d[where], asked.size[where]),
+            (stds**2, asked.truth.std[where] ** 2, asked.std_size[where] ** 2),
+        ):
+            off = np.abs(found - truth)[known] / np.where(size > 0, size, 1.0)[known]
+            worst = max(worst, float(off.max(initial=0.0)))
+    return worst / (asked.condition * EPS)
+
+
+def _determined(asked: Asked, e: Estimate) -> Iterator[str]:
+    columns = asked.case.estimation.system.unknowns.columns
+    for kind, values, stds, flags in _arrays(e):
+        truth = asked.truth.determined[columns(kind).ravel()]
+        if (flags.astype(bool) != truth).any():
+            yield f"{kind}: {int((flags > truth).sum())} falsely determined of {len(truth)}"
+        if (np.isnan(values) | np.isnan(stds))[truth].any():
+            yield f"{kind}: NaN where determined"
+
+
+def _agreement(asked: Asked, e: Estimate) -> Iterator[str]:
+    truth = asked.truth
+    dof = int(np.ravel(e.degrees_of_freedom)[-1])
+    chi_square = float(np.ravel(e.chi_square)[-1])
+    if dof != truth.degrees_of_freedom:
+        yield f"degrees of freedom {dof}, not {truth.degrees_of_freedom}"
+    least = (
+        min(float(np.sqrt(v)) for v in asked.case.estimation.measured.variance if v)
+        if (truth.chi_square or chi_square)
+        else 1.0
+    )
+    rounding = LOST * EPS * asked.condition * float(asked.size.max()) / least
+    allowed = 1e-8 * truth.chi_square + 2 * rounding * truth.chi_square**0.5 + rounding**2
+    if not abs(chi_square - truth.chi_square) <= allowed + 1e-12:
+        yield f"chi-square {chi_square:.6g}, not {truth.chi_square:.6g}"
+
+
+CHECKS: tuple[Check, ...] = (_determined, _agreement)
+"""What is compared besides numbers. A check of the suspects belongs here: the chi-square
+without a sensor's rows is that of ``truth_at`` with these rows NaN."""
+
+
+# ---- the study -------------------------------------------------------------------------------
+
+
+def _outcomes(jobs: int, some: Sequence[tuple[str, int]]) -> Iterator[list[Outcome]]:
+    if jobs == 1:
+        yield from map(compared, some)
+        return
+    with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
+        yield from pool.map(compared, some, chunksize=4)
+
+
+def table(outcomes: Sequence[Outcome]) -> Table:
+    """Counts by kind and backend."""
+    ranks = ("determined", "open", "contradicts", "doubtful")
+    shown = Table("kind", "backend", *ranks, "differences", "worst error")
+    for kind, backend in dict.fromkeys((one.kind, one.backend) for one in outcomes):
+        some = [one for one in outcomes if (one.kind, one.backend) == (kind, backend)]
+        count = Counter(one.rank for one in some)
+        differing = sum(bool(one.differences) for one in some)
+        worst = max(one.error for one in some)
+        cells = [str(count[rank]) for rank in ranks]
+        shown.add_row(kind, backend, *cells, str(differing), f"{worst:.1f} condition eps")
+    return shown
+
+
+def summary(outcomes: Sequence[Outcome], layouts: int) -> Mapping[str, Any]:
+    """What docs/results/trust keeps: counts, the worst of each backend, all differences."""
+    by_backend = {
+        backend: {
+            "layouts": sum(one.backend == backend for one in outcomes),
+            "methods": dict(Counter(one.method for one in outcomes if one.backend == backend)),
+            "worst": max(one.error for one in outcomes if one.backend == backend),
+        }
+        for backend in dict.fromkeys(one.backend for one in outcomes)
+    }
+    first = [one for one in outcomes if one.backend == BACKENDS[0]]
+    return {
+        "layouts": layouts,
+        "kinds": dict(Counter(one.kind for one in first)),
+        "ranks": dict(Counter(one.rank for one in first)),
+        "backends": by_backend,
+        "differences": [asdict(one) for one in outcomes if one.differences],
+    }
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the study."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--count", type=int, default=1000)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args(arguments)
+    some = tasks(options.count)
+    outcomes: list[Outcome] = []
+    for found in track(_outcomes(options.jobs, some), "layouts", total=len(some)):
+        outcomes += found
+    console = Console()
+    console.print(table(outcomes))
+    for one in outcomes:
+        for text in one.differences:
+            console.print(f"{one.kind}, {one.name}, {one.backend}: {text}")
+    if options.json:
+        text = json.dumps(summary(outcomes, len(some)), indent=1)
+        options.json.write_text(text + "\n", encoding="utf-8")
+    return int(any(one.differences for one in outcomes))

@@ -1,0 +1,73 @@
+"""Estimates agree with a dense oracle, whatever the rank: the study, small."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from experiments.trust.consistency.cases import COUNTS, Case, case_of, tasks
+from experiments.trust.consistency.study import (
+    BACKENDS,
+    CHECKS,
+    Asked,
+    compared,
+    summary,
+    table,
+)
+
+FEW = 7
+
+
+@pytest.mark.parametrize("kind", [kind for kind in COUNTS if kind != "catalogue"])
+def test_every_backend_agrees_with_the_oracle(kind: str) -> None:
+    outcomes = [one for k in range(1, 1 + FEW) for one in compared((kind, k))]
+    assert len(outcomes) == FEW * len(BACKENDS)
+    assert [one for one in outcomes if one.differences] == []
+    assert len({one.rank for one in outcomes}) > 1 or kind == "drawn"
+    facts = summary(outcomes, FEW)
+    assert not facts["differences"] and facts["kinds"] == {kind: FEW}
+    assert table(outcomes).row_count == len(BACKENDS)
+
+
+def test_machine_code_agrees_with_the_oracle() -> None:
+    outcomes = compared(("aligned, drawn", 0))
+    assert [one for one in outcomes if one.differences] == []
+    assert {"llvm", "reduced"} <= {one.backend for one in outcomes}
+
+
+def asked(kind: str, rank: str) -> tuple[Case, Asked]:
+    """A layout of a kind that determines all, or leaves something open."""
+    for k in range(1, 40):
+        case = case_of((kind, k))
+        found = Asked.of(case)
+        is_open = not found.truth.determined.all()
+        if not found.truth.contradicts and is_open == (rank == "open"):
+            return case, found
+    raise AssertionError
+
+
+@pytest.mark.parametrize("rank", ["determined", "open"])
+def test_a_wrong_estimate_is_told(rank: str) -> None:
+    case, found = asked("aligned", rank)
+    e = replace(case.estimation, backend="dense").solve(case.q, case.qd, case.y)
+    assert not [text for check in CHECKS for text in check(found, e)]
+    truth = found.truth
+    wrong = (
+        replace(truth, determined=~truth.determined),
+        replace(truth, degrees_of_freedom=truth.degrees_of_freedom + 1),
+        replace(truth, chi_square=truth.chi_square + 1e-3),
+    )
+    for one in wrong:
+        assert [text for check in CHECKS for text in check(replace(found, truth=one), e)]
+
+
+def test_layouts_of_every_kind_in_proportion() -> None:
+    some = tasks(1000)
+    assert len(some) == 1000 and len(tasks(20)) == 20
+    assert {kind for kind, _ in tasks(20)} == set(COUNTS)
+    arms = [case_of(("arms", k)) for k in range(4)]
+    turns = np.array([case.q for case in arms]) / (np.pi / 2)
+    np.testing.assert_array_equal(turns, np.round(turns))
+    assert all(case.aligned for case in arms)
