@@ -13,17 +13,12 @@ from dynsys.model.joints import Free, Revolute
 from dynsys.model.parameters import inertial_values
 from dynsys.model.spatial import Inertia, Transform
 from dynsys.model.tree import Body, KinematicTree
+from experiments.identification import changed, correlated, motion, torque_layout
 from problems import Identification
 from problems.identification.noise import Autoregression
 from problems.identification.physical import nearest_physical, pseudo_inertia
 from sensors import Layout
-from tests.problems.identification.identification_cases import (
-    changed,
-    correlated,
-    motion,
-    readings,
-    torque_layout,
-)
+from tests.problems.identification.identification_cases import readings
 
 
 @pytest.fixture(scope="module")

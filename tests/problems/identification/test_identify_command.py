@@ -11,15 +11,11 @@ import pytest
 
 import dynsys
 from dynsys.model.tree import KinematicTree
+from experiments.identification import changed, motion, torque_layout
 from problems import Identification
 from problems.command.main import main
 from problems.identification.excitation import design
-from tests.problems.identification.identification_cases import (
-    changed,
-    motion,
-    readings,
-    torque_layout,
-)
+from tests.problems.identification.identification_cases import readings
 
 PROBLEM = """\
 robot: synthetic:chain:2

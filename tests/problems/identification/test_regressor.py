@@ -2,58 +2,30 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import pytest
 
 import dynsys
 import sensors
 from dynsys.errors import LayoutError, ModelError
-from dynsys.interop import PinocchioMap, from_pinocchio
 from dynsys.model.joints import Free
 from dynsys.model.parameters import BODY_PARAMETERS
 from dynsys.model.tree import KinematicTree
-from experiments.example_robots import ROBOTS, pinocchio_model_of, robot_path
+from experiments.example_robots import ROBOTS
+from experiments.identification import changed, mixed_layout, regressor_error, torque_layout
 from problems.identification import regressor as module
 from problems.identification.identification import Identification
 from sensors import Layout
-from tests.problems.identification.identification_cases import (
-    changed,
-    mixed_layout,
-    random_states,
-    readings,
-    torque_layout,
-)
+from tests.problems.identification.identification_cases import random_states, readings
 
-pin = pytest.importorskip("pinocchio")
+pytest.importorskip("pinocchio")
 
-THEIR_ORDER = [0, 1, 2, 3, 4, 5, 7, 6, 8, 9]
-"""Ixx Ixy Iyy Ixz Iyz Izz of Pinocchio in our order Ixx Ixy Ixz Iyy Iyz Izz."""
 SMALL = [r for r in ROBOTS if not r[0].startswith(("talos", "icub", "pr2", "baxter", "tiago"))]
 
 
 @pytest.mark.parametrize(("path", "floating"), SMALL)
 def test_joint_torques_beside_pinocchio(path: str, floating: bool) -> None:
-    model = pinocchio_model_of(robot_path(path), floating)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        robot = from_pinocchio(model)
-    torques = [sensors.JointTorque(f"t {n}", n, std=1.0) for n in robot.joint_names]
-    ident = Identification(
-        robot, Layout(robot, torques), friction=False, rotor=False, offset=False
-    )
-    names, pairs = [str(n) for n in model.names], PinocchioMap(robot, model)
-    their_torque = pairs.v_to_pin(np.eye(robot.nv)).T  # v_theirs = T v, torque = T^T theirs
-    for q, qd, qdd in zip(*random_states(robot, 3, 5), strict=True):
-        R = ident.sought.regressor.at(q, qd, qdd).theta.reshape(robot.nv, robot.n_bodies, 10)
-        given = pairs.q_to_pin(q), pairs.v_to_pin(qd), pairs.v_to_pin(qdd)
-        theirs = pin.computeJointTorqueRegressor(model, model.createData(), *given)
-        theirs = their_torque.T @ theirs
-        for i, joint in enumerate(robot.joint_names):
-            k = 10 * (names.index("root_joint" if joint == "root" else joint) - 1)
-            expected = theirs[:, k : k + 10][:, THEIR_ORDER]
-            assert np.abs(R[:, i] - expected).max() <= 1e-12 * max(1.0, np.abs(theirs).max())
+    assert regressor_error(path, floating) <= 1e-12
 
 
 def _trees() -> list[tuple[KinematicTree, Layout]]:

@@ -8,33 +8,10 @@ import pytest
 import dynsys
 import sensors
 from dynsys.model.tree import KinematicTree
-from dynsys.types import Array
+from experiments.identification import dense_rank, mixed_layout, motion, torque_layout
 from problems import Identification
 from problems.identification.seen import generic_states
 from sensors import Layout
-from tests.problems.identification.identification_cases import (
-    carried_up,
-    mixed_layout,
-    motion,
-    torque_layout,
-)
-
-
-def dense_rank(layout: Layout, states: tuple[Array, Array, Array]) -> int:
-    """Rank of torque and force/torque rows on the inertias of all bodies, by one SVD."""
-    robot, blocks = layout.robot, []
-    for state in zip(*states, strict=True):
-        F = carried_up(robot, *state)
-        for sensor in layout.sensors:
-            if isinstance(sensor, sensors.JointTorque):
-                i = robot.joint_index(sensor.joint)
-                blocks.append(robot.motion_subspace[i].T @ F[i])
-            elif isinstance(sensor, sensors.ForceTorque):
-                blocks.append(F[robot.joint_index(sensor.at)])
-    A = np.concatenate(blocks)
-    size = np.linalg.norm(A, axis=0)
-    singular = np.linalg.svd(A[:, size > 0] / size[size > 0], compute_uv=False)
-    return int((singular > 1e-10 * singular[0]).sum())
 
 
 @pytest.mark.parametrize("seed", range(10))
