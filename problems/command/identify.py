@@ -70,6 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "friction": "joints whose friction, rotor and offset are sought",
         "asymmetric": "joints whose dry friction differs with the direction",
         "sensor-offset": "sensors with a constant error",
+        "sensor-gain": "sensors with an unknown factor, such as N m/A",
         "contacts": "bodies that touch something unknown",
     }
     for name, text in words.items():
@@ -133,6 +134,7 @@ def _identification(problem: ProblemFile, args: argparse.Namespace) -> Identific
         offset=friction,
         asymmetric=list(args.asymmetric),
         sensor_offset=list(args.sensor_offset),
+        sensor_gain=list(args.sensor_gain),
         contacts=list(args.contacts),
     )
 

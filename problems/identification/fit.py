@@ -110,6 +110,7 @@ class _Samples:
     sought: ParameterSet
     log: Log
     plain: bool = False
+    about: Array | None = None
     _kept: dict[int, tuple[Array, Array, Array]] = field(default_factory=dict)
 
     def chunks(self) -> range:
@@ -133,12 +134,24 @@ class _Samples:
         """R, E and y - c of a chunk; kept where memory allows."""
         if start not in self._kept:
             part = self.log.part(slice(start, start + CHUNK))
-            rows = self.sought.rows(part.q, part.qd, part.qdd, plain=self.plain)
+            rows = self.sought.rows(
+                part.q, part.qd, part.qdd, plain=self.plain, about=self.about
+            )
             found = rows.theta, rows.contact, part.y - rows.known
             if len(self.log) > 8 * CHUNK:
                 return found
             self._kept[start] = found
         return self._kept[start]
+
+    def move(self, theta: Array) -> float:
+        """Make rows with gains linear about other values; how far those are, in parts."""
+        before = self.sought.model if self.about is None else self.about
+        if not self.sought.gains:
+            return 0.0
+        self.about = theta
+        self._kept.clear()
+        size = len(self.sought.gains)
+        return float(np.abs(theta[-size:] / before[-size:] - 1.0).max())
 
     def weighted(self, weight: Array) -> Iterator[tuple[int, _Rows]]:
         """Rows times ``weight`` (rows,), chunk by chunk."""
@@ -233,6 +246,7 @@ def fit_parameters(
         weight = 1.0 / (std * np.sqrt(time))
         G, g = _normal(samples, weight, trust)
         theta = _solved(sought, G, g, scale, physical)
+        moved = samples.move(theta)
         residual, left = _residuals(samples, weight, theta)
         if huber is not None:
             with np.errstate(divide="ignore", invalid="ignore"):
@@ -250,7 +264,8 @@ def fit_parameters(
         if noise == "estimate":
             found = _residual_std(residual, left, followed[:, 0], std, huber)
             std = np.where(samples.stated, std, np.maximum(found, least))
-        if np.abs(1.0 / (std * np.sqrt(time)) / weight - 1.0).max(initial=0.0) < STANDS:
+        change = np.abs(1.0 / (std * np.sqrt(time)) / weight - 1.0).max(initial=0.0)
+        if max(float(change), 10 * moved) < STANDS:
             break
     return Fit(sought, theta, std, time, information, scale, physical, len(log))
 
@@ -514,7 +529,7 @@ class Fit:
 
     def _predicted(self, log: Log) -> tuple[Array, Array]:
         """Value and variance (N, rows) of readings."""
-        rows = self.sought.rows(log.q, log.qd, log.qdd)
+        rows = self.sought.rows(log.q, log.qd, log.qdd, about=self.theta)
         R, E = rows.theta, rows.contact
         value = R @ self.theta + rows.known
         own = np.broadcast_to(self.noise**2, value.shape)

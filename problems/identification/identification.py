@@ -39,7 +39,9 @@ class Identification:
     friction, rotor, offset : joints whose viscous and Coulomb friction, rotor inertia and
         constant torque are sought. True: those whose torque some reading sees.
     asymmetric : joints whose dry friction differs with the direction.
-    sensor_offset : sensors whose readings have a constant error.
+    sensor_offset, sensor_gain : sensors whose readings have a constant error, or a factor:
+        a motor constant in N m/A, say. Gains are told apart from masses by other sensors, or
+        by the masses that stay at the model's value.
     contacts : bodies that touch something unknown, other at every sample, beside those that
         the layout says are: bodies on whose external wrench there is some reading; and where
         it states that nothing touches some bodies, all others. Else bodies move freely.
@@ -72,6 +74,7 @@ class Identification:
         *,
         asymmetric: Choice = False,
         sensor_offset: Choice = False,
+        sensor_gain: Choice = False,
         contacts: Sequence[str] = (),
     ) -> None:
         self.sought = ParameterSet.of(
@@ -83,6 +86,7 @@ class Identification:
             offset=offset,
             asymmetric=asymmetric,
             sensor_offset=sensor_offset,
+            sensor_gain=sensor_gain,
             contacts=contacts,
         )
 

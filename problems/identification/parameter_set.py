@@ -10,6 +10,10 @@ the natural size of a parameter, one standard deviation of what may be expected 
                       holds the robot stretched out, for viscous friction at 1 rad/s
     rotor             inertia that the joint moves in the neutral position
     sensor offset     ten times the sensor's standard deviation
+    sensor gain       a fifth
+
+A gain multiplies other parameters, so rows with gains are linear about some values only: the
+model's before a fit, and those found so far within one (Gauss and Newton).
 """
 
 from __future__ import annotations
@@ -45,6 +49,8 @@ FRICTION = 0.1
 """Friction and offset, in the largest torque of the joint."""
 OFFSETS = 10.0
 """Offset of a sensor, in its standard deviations."""
+GAINS = 0.2
+"""Gain of a sensor, off one."""
 
 
 @final
@@ -55,11 +61,12 @@ class ParameterSet:
     Attributes
     ----------
     regressor : rows of the layout on the parameters of bodies and joints.
-    offsets : rows of the layout whose constant error is sought as well.
+    offsets, gains : rows of the layout whose constant error, or factor, is sought as well.
     """
 
     regressor: Regressor
-    offsets: tuple[int, ...]
+    offsets: tuple[int, ...] = ()
+    gains: tuple[int, ...] = ()
 
     @staticmethod
     def of(
@@ -72,6 +79,7 @@ class ParameterSet:
         offset: Choice = True,
         asymmetric: Choice = False,
         sensor_offset: Choice = False,
+        sensor_gain: Choice = False,
         contacts: Sequence[str] = (),
     ) -> ParameterSet:
         """Parameters by what is asked for; names of bodies, joints and sensors.
@@ -104,13 +112,23 @@ class ParameterSet:
             for j in _chosen(asked, seen, robot.joint_names, "joint", robot.name):
                 columns += [Parameter(j, kind, k) for k in range(robot.joints[j].nv)]
         needs_data = [s.name for s in layout.sensors if s.constant(1) is None]
-        sensors = _chosen(sensor_offset, needs_data, layout.names, "sensor", robot.name)
-        rows = [layout.slice(layout.names[k]) for k in sensors]
+        rows = [
+            tuple(
+                row
+                for k in _chosen(asked, needs_data, layout.names, "sensor", robot.name)
+                for row in range(layout.size)[layout.slice(layout.names[k])]
+            )
+            for asked in (sensor_offset, sensor_gain)
+        ]
         about = _contacts(layout, blocks) | {robot.body_index(name) for name in contacts}
-        return ParameterSet(
-            Regressor(robot, layout, tuple(columns), tuple(sorted(about))),
-            tuple(r for where in rows for r in range(where.start, where.stop)),
-        )
+        regressor = Regressor(robot, layout, tuple(columns), tuple(sorted(about)))
+        for row in rows[1]:
+            if regressor.sees_contact(row):
+                raise LayoutError(
+                    f"reading {layout.labels[row]!r} depends on a contact: its gain cannot be"
+                    " told from the unknown wrench there"
+                )
+        return ParameterSet(regressor, rows[0], rows[1])
 
     # ---- names and places ----------------------------------------------------------------
 
@@ -134,11 +152,12 @@ class ParameterSet:
                 found.append(joint_parameter_names(body, at.kind)[at.freedom])
             else:
                 found.append(f"{body.name}.{at.kind}")
-        for row in self.offsets:
-            sensor = self.layout.labels[row].rpartition(".")[0]
-            where = self.layout.slice(sensor)
-            one = where.stop - where.start == 1
-            found.append(f"{sensor}.offset" + ("" if one else f"[{row - where.start}]"))
+        for kind, rows in (("offset", self.offsets), ("gain", self.gains)):
+            for row in rows:
+                sensor = self.layout.labels[row].rpartition(".")[0]
+                where = self.layout.slice(sensor)
+                one = where.stop - where.start == 1
+                found.append(f"{sensor}.{kind}" + ("" if one else f"[{row - where.start}]"))
         return tuple(found)
 
     @property
@@ -166,9 +185,9 @@ class ParameterSet:
 
     @cached_property
     def model(self) -> Array:
-        """Values (p,) of the model; offsets of sensors zero."""
+        """Values (p,) of the model; offsets of sensors are zero, gains one."""
         values = [at.value(self.robot.bodies) for at in self.regressor.columns]
-        return np.array(values + [0.0] * len(self.offsets))
+        return np.array(values + [0.0] * len(self.offsets) + [1.0] * len(self.gains))
 
     @cached_property
     def scale(self) -> Array:
@@ -190,7 +209,7 @@ class ParameterSet:
                 found.append(mass * LENGTH**power)
         std = self.layout.std
         found += [OFFSETS * (float(std[row]) or 1.0) for row in self.offsets]
-        return np.array(found)
+        return np.array(found + [GAINS] * len(self.gains))
 
     def scaled(self, sizes: Mapping[str, float]) -> Array:
         """Natural sizes (p,) with some given by name.
@@ -212,22 +231,42 @@ class ParameterSet:
 
     # ---- rows --------------------------------------------------------------------------------
 
-    def rows(self, q: Array, qd: Array, qdd: Array, *, plain: bool = False) -> MotionRows:
-        """Rows at one state or many, columns of sensor offsets behind those of the robot.
+    def rows(
+        self,
+        q: Array,
+        qd: Array,
+        qdd: Array,
+        *,
+        plain: bool = False,
+        about: Array | None = None,
+    ) -> MotionRows:
+        """Rows at one state or many; columns of sensors behind those of the robot.
 
-        ``plain`` computes them without a kernel.
+        ``plain`` computes them without a kernel; ``about`` (p,) are the values about which
+        gains are linear, by default the model's.
         """
         regressor = self.regressor
         if q.ndim == 1:
             found = (regressor.at if plain else regressor.one)(q, qd, qdd)
         else:
             found = (regressor.each if plain else regressor.batch)(q, qd, qdd)
-        if not self.offsets:
+        if not (self.offsets or self.gains):
             return found
-        more = np.zeros((*found.known.shape, len(self.offsets)))
-        more[..., self.offsets, np.arange(len(self.offsets))] = 1.0
-        theta = np.concatenate([found.theta, more], axis=-1)
-        return MotionRows(theta, found.contact, found.known)
+        R, shape, count = found.theta, found.known.shape, len(regressor.columns)
+        offsets, gains = (np.zeros((*shape, len(rows))) for rows in (self.offsets, self.gains))
+        offsets[..., self.offsets, np.arange(len(self.offsets))] = 1.0
+        if not self.gains:
+            theta = np.concatenate([R, offsets], axis=-1)
+            return MotionRows(theta, found.contact, found.known)
+        # y = gain (R theta + c) + offset, about some values
+        values = self.model if about is None else about
+        factor = np.ones(shape[-1])
+        factor[list(self.gains)] = values[-len(self.gains) :]
+        inner = R @ values[:count] + found.known
+        gains[..., self.gains, np.arange(len(self.gains))] = inner[..., list(self.gains)]
+        theta = np.concatenate([R * factor[:, None], offsets, gains], axis=-1)
+        there = factor * inner + offsets @ values[count : count + len(self.offsets)]
+        return MotionRows(theta, found.contact, there - theta @ values)
 
 
 def _bodies(blocks: Sequence[EquationBlock], kind: str) -> set[int]:

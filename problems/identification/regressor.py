@@ -164,6 +164,11 @@ class Regressor:
             np.array(sorted(row * wide + k for row, k in contact), dtype=np.intp),
         )
 
+    def sees_contact(self, row: int) -> bool:
+        """Whether a reading depends on the unknown wrench of some contact."""
+        width = 6 * len(self.contacts)
+        return bool(width and (self._pattern[1] // width == row).any())
+
     # ---- values ---------------------------------------------------------------------------
 
     def at(self, q: Array, qd: Array, qdd: Array) -> MotionRows:

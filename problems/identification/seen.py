@@ -137,7 +137,7 @@ class Seen:
                 layout = Layout(robot, [*own, *more], quiet=True)
                 regressor = sought.regressor
                 wider = Regressor(robot, layout, regressor.columns, regressor.contacts)
-                with_it = ParameterSet(wider, sought.offsets)
+                with_it = ParameterSet(wider, sought.offsets, sought.gains)
                 gain = _generic_rank(with_it) - base
                 if gain > 0:
                     found.append((what, gain))

@@ -166,6 +166,40 @@ def test_the_nearest_physical_body_beside_a_search() -> None:
     assert value == pytest.approx(best.fun, rel=1e-4)
 
 
+# ---- sensors ---------------------------------------------------------------------------------
+
+
+def test_offsets_and_gains_of_sensors(arm, truth) -> None:
+    robot = truth  # its masses are known: they tell the gain
+    names = arm.layout.names
+    ident = Identification(
+        robot, Layout(robot, arm.layout.sensors), inertia=False, offset=False,
+        friction=False, rotor=False, sensor_offset=[names[0]], sensor_gain=[names[1]],
+    )  # fmt: skip
+    assert ident.parameters == (f"{names[0]}.offset", f"{names[1]}.gain")
+    *states, y = log(arm, truth, 3, 6.0, 0.02)
+    y = y * [1.0, 1.4, 1.0] + [0.7, 0.0, 0.0]
+    fit = ident.fit(*states, y)
+    assert abs(fit.values[f"{names[0]}.offset"] - 0.7) <= 4 * fit.std[f"{names[0]}.offset"]
+    assert abs(fit.values[f"{names[1]}.gain"] - 1.4) <= 4 * fit.std[f"{names[1]}.gain"] < 0.02
+    assert fit.validate(*states, y).after.max() < 0.02
+
+
+def test_gains_beside_parameters(arm, truth) -> None:
+    last, names = arm.robot.body_names[-1], arm.layout.names
+    ident = Identification(
+        truth, Layout(truth, arm.layout.sensors), inertia=[last], offset=False,
+        friction=False, rotor=False, sensor_gain=[names[0]],
+    )  # fmt: skip
+    ten = [n for n in truth.parameters if n.startswith(f"{last}.")][:10]
+    heavier = truth.with_parameters({n: 1.2 * truth.parameters[n] for n in ten})
+    *states, y = log(arm, heavier, 3, 10.0, 0.02)
+    fit = ident.fit(*states, y * [1.3, 1.0, 1.0])
+    gain = f"{names[0]}.gain"
+    assert abs(fit.values[gain] - 1.3) <= 4 * fit.std[gain] < 0.2
+    assert fit.validate(*states, y * [1.3, 1.0, 1.0]).after.max() < 0.02
+
+
 # ---- contacts --------------------------------------------------------------------------------
 
 
