@@ -19,7 +19,7 @@ import numpy as np
 
 from dynsys.errors import DynsysError
 from dynsys.system.equations import Kinematics
-from dynsys.types import Array, IntArray
+from dynsys.types import Array, BoolArray, IntArray
 from problems.estimation.consistency import SIGNIFICANCE, Suspect
 from problems.estimation.estimation import Estimation
 from problems.logs.samples import SampleReader, Samples
@@ -119,9 +119,7 @@ class Judgement:
         parts = [f"{percent} contradict the model (p < 0.01)"]
         name, share = self.suspects[0] if self.suspects else ("", 0.0)
         if share < 0.5:
-            parts.append(
-                "no single sensor explains it: units, model, noise larger than stated?"
-            )
+            parts.append("no single sensor explains it: units, model or noise?")
         if share > 0.0:
             often = "" if share > 0.99 else f" ({100 * share:.0f} % of those looked at)"
             parts.append(f"first suspect {_listed((name, *self.tied))}{often}")
@@ -170,7 +168,9 @@ def judge_log(
     runs = _events(p)
     if found.agrees and not runs:
         return found
-    places = bad[_spread(len(bad), LOOKED)]
+    beyond = np.flatnonzero(_beyond_chance(p))
+    asked_of = beyond if len(beyond) else bad
+    places = asked_of[_spread(len(asked_of), LOOKED)]
     asked = _Asked(estimation, reader)
     votes, tied = asked.vote(places)
     factor = asked.factor(votes[0][0], places) if votes else ""
@@ -198,12 +198,17 @@ def _spread(n: int, most: int) -> IntArray:
     return np.unique(np.linspace(0, n - 1, min(n, most)).round().astype(np.intp))
 
 
+def _beyond_chance(p: Array) -> BoolArray:
+    """Samples (N,) that contradict the model as none of a good log would."""
+    return np.asarray(np.nan_to_num(p, nan=1.0) < BEYOND_CHANCE / max(len(p), 1))
+
+
 def _events(p: Array) -> list[slice]:
     """Stretches of samples that contradict the model beyond chance, the worst first, in order.
 
     None if most of the log does: that is no event.
     """
-    bad = np.flatnonzero(np.nan_to_num(p, nan=1.0) < BEYOND_CHANCE / max(len(p), 1))
+    bad = np.flatnonzero(_beyond_chance(p))
     if not len(bad) or len(bad) > 0.5 * len(p):
         return []
     cuts = np.flatnonzero(np.diff(bad) > GAP) + 1

@@ -1,7 +1,9 @@
 """Estimates of a report: torques and external wrenches along a log, and their uncertainty.
 
-:func:`solve_log` estimates the samples of a log, :func:`log_part` makes series of them that are
-drawn one by one: line, band of two standard deviations, truth, and the error within its band.
+:func:`solve_log` estimates and judges all samples of a log, :func:`log_part` makes series of
+them that are drawn one by one: line, band of two standard deviations, truth, and the error
+within its band. A line goes through the least and the largest value of every pixel, so that
+nothing is too short to be seen.
 :func:`uncertainty_part` gives the standard deviations by name, along the log or at random
 postures.
 """
@@ -9,7 +11,7 @@ postures.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import final
 
@@ -22,6 +24,7 @@ from problems.estimation.estimation import Estimation
 from problems.labels import WRENCH, entry_names
 from problems.logs.differentiate import Differentiation
 from problems.logs.files import open_log
+from problems.logs.judge import Judgement, judge_log
 from problems.logs.samples import SampleReader, Samples
 from problems.logs.source import AbstractLog, own_joints, source_of
 from problems.measured.measured_system import Quantity
@@ -62,21 +65,40 @@ UNCERTAIN: tuple[Quantity, ...] = ("torque", "external_wrench")
 @final
 @dataclass(frozen=True, eq=False)
 class SolvedLog:
-    """Samples of a log with torque (N, nv), wrench (N, n_bodies, 6), both deviations, truth."""
+    """A log estimated: everything of all samples, deviations at some of them.
+
+    Attributes
+    ----------
+    samples, at : those with deviations, evenly chosen, and their numbers among all.
+    values, stds : torque (N, nv), external_wrench (N, n_bodies, 6) there.
+    truth : of all samples, where the log has it.
+    time : (M,) of all samples.
+    extremes : least and largest values within every pixel, by quantity.
+    peaks : largest external force (N) of every body and its time.
+    chi_square, degrees_of_freedom : means over all samples.
+    judgement : what all samples say of the model.
+    """
 
     reader: SampleReader
     samples: Samples
+    at: IntArray
     values: dict[str, Array]
     stds: dict[str, Array]
     truth: dict[str, Array]
+    time: Array
+    extremes: dict[str, Extremes]
+    peaks: list[tuple[float, float]]
+    chi_square: float
+    degrees_of_freedom: float
+    judgement: Judgement
 
 
-MOST_SAMPLES, MOST_INCOMPLETE, MOST_POINTS, CHECKED = 4000, 200, 200, 64
-"""Samples that are solved, with readings missing, drawn, and checked for agreement."""
+MOST_SAMPLES, PIXELS, BLOCK = 2000, 200, 2048
+"""Samples whose deviations are computed; columns of a picture; samples solved at a time."""
 
 
 def solve_log(subject: Subject, path: str | Path) -> SolvedLog:
-    """Estimate samples of a log, evenly chosen where there are too many.
+    """Estimate and judge all samples of a log that have positions.
 
     Raises
     ------
@@ -89,25 +111,100 @@ def solve_log(subject: Subject, path: str | Path) -> SolvedLog:
     method = Differentiation() if file is None else file.differentiation
     with open_log(path) if file is None else file.open_log(path) as log:
         reader = SampleReader(estimation.layout, log, method, allow_missing=True)
-        samples, at = _choose(reader, log)
-        values, stds = _estimates(estimation, samples.q, samples.qd, samples.y)
-        truth = _truth(estimation, log, at)
-    return SolvedLog(reader, samples, values, stds, truth)
+        every = reader.read(0, log.n_samples)
+        usable = np.isfinite(every.q).all(axis=1) & np.isfinite(every.qd).all(axis=1)
+        used = np.flatnonzero(usable)
+        if not len(used):
+            raise LogError(f"{log.path}: no sample has all positions and velocities")
+        samples = Samples(every.time[used], every.q[used], every.qd[used], every.y[used])
+        whole = _Whole(estimation.robot, len(used))
+        for block in np.array_split(np.arange(len(used)), -(-len(used) // BLOCK)):
+            whole.take(estimation, samples, block)
+        p = np.full(log.n_samples, np.nan)
+        p[used] = whole.p
+        judgement = judge_log(estimation, reader, p)
+        at = np.linspace(0, len(used) - 1, min(len(used), MOST_SAMPLES)).round().astype(np.intp)
+        some = Samples(*(x[at] for x in (samples.time, samples.q, samples.qd, samples.y)))
+        values, stds = _estimates(estimation, some.q, some.qd, some.y)
+        truth = _truth(estimation, log, used)
+    return SolvedLog(
+        reader, some, at, values, stds, truth, samples.time, whole.extremes, whole.peaks,
+        float(np.nanmean(whole.chi_square)), float(np.mean(whole.dof)), judgement,
+    )  # fmt: skip
 
 
-def _choose(reader: SampleReader, log: AbstractLog) -> tuple[Samples, IntArray]:
-    """Usable samples, at most so many, and their numbers."""
-    every = reader.read(0, log.n_samples)
-    usable = np.isfinite(every.q).all(axis=1) & np.isfinite(every.qd).all(axis=1)
-    at = np.flatnonzero(usable)
-    if not len(at):
-        raise LogError(f"{log.path}: no sample has all positions and velocities")
-    complete = not np.isnan(every.y[at]).any()
-    most = MOST_SAMPLES if complete else MOST_INCOMPLETE
-    if len(at) > most:
-        at = at[np.linspace(0, len(at) - 1, most).round().astype(np.intp)]
-    chosen = Samples(every.time[at], every.q[at], every.qd[at], every.y[at])
-    return chosen, at
+@final
+class Extremes:
+    """Least and largest of N values (N, size) within each of so many pixels, taken in blocks.
+
+    ``low``, ``high`` (pixels, size) are values, ``low_at``, ``high_at`` their samples; infinite
+    where a pixel has none. ``first`` and ``last`` are the values at either end.
+    """
+
+    def __init__(self, n: int, size: int) -> None:
+        self.n, self.pixels = n, min(n, PIXELS)
+        self.low, self.high = np.full((2, self.pixels, size), np.inf)
+        self.high *= -1.0
+        self.low_at, self.high_at = np.zeros((2, self.pixels, size), dtype=np.intp)
+        self.first, self.last = np.full((2, size), np.nan)
+
+    def take(self, values: Array, start: int) -> None:
+        """Take the values (k, size) of samples from ``start`` on."""
+        here = np.arange(start, start + len(values))
+        cuts = np.flatnonzero(np.diff(here * self.pixels // self.n)) + 1
+        for part in np.split(np.arange(len(values)), cuts):
+            pixel, some = int(here[part[0]] * self.pixels // self.n), values[part]
+            for best, at, sign in (
+                (self.low, self.low_at, 1.0),
+                (self.high, self.high_at, -1.0),
+            ):
+                known = np.where(np.isnan(some), np.inf, sign * some)
+                found, places = known.min(axis=0), known.argmin(axis=0)
+                beyond = found < sign * best[pixel]
+                best[pixel] = np.where(beyond, sign * found, best[pixel])
+                at[pixel] = np.where(beyond, here[part[0]] + places, at[pixel])
+        if start == 0:
+            self.first = values[0]
+        if start + len(values) == self.n:
+            self.last = values[-1]
+
+    def series(self, k: int) -> tuple[IntArray, Array]:
+        """Samples of number k that are drawn, in order, and their values; NaN in gaps."""
+        known = np.isfinite(self.low[:, k])
+        gaps = -(-np.flatnonzero(~known) * self.n // self.pixels)
+        at = [[0, self.n - 1], self.low_at[known, k], self.high_at[known, k], gaps]
+        ends = [self.first[k], self.last[k]]
+        values = [ends, self.low[known, k], self.high[known, k], np.full(len(gaps), np.nan)]
+        where, first = np.unique(np.concatenate(at), return_index=True)
+        return where, np.concatenate(values)[first]
+
+
+@final
+class _Whole:
+    """What is kept of all samples."""
+
+    def __init__(self, robot: KinematicTree, n: int) -> None:
+        self.extremes = {
+            "torque": Extremes(n, robot.nv),
+            "external_wrench": Extremes(n, 6 * robot.n_bodies),
+        }
+        self.peaks = [(0.0, 0.0)] * robot.n_bodies
+        self.p, self.chi_square, self.dof = np.full((3, n), np.nan)
+
+    def take(self, estimation: Estimation, samples: Samples, block: IntArray) -> None:
+        """Estimate a block of samples and keep its extremes."""
+        inputs = samples.q[block], samples.qd[block], samples.y[block]
+        wanted = ("torque", "external_wrench", "p_value")
+        e = estimation.solve_batch(*inputs, outputs=wanted)
+        torque, wrench = e.torque.array, e.external_wrench.array
+        self.extremes["torque"].take(torque, int(block[0]))
+        self.extremes["external_wrench"].take(wrench.reshape(len(block), -1), int(block[0]))
+        force = np.nan_to_num(np.linalg.norm(wrench[:, :, 3:], axis=2))
+        for i, k in enumerate(force.argmax(axis=0).tolist()):
+            if force[k, i] > self.peaks[i][0]:
+                self.peaks[i] = float(force[k, i]), float(samples.time[block[k]])
+        self.chi_square[block], self.dof[block] = e.chi_square, e.degrees_of_freedom
+        self.p[block] = np.where(self.dof[block] > 0, e.p_value, np.nan)
 
 
 def _estimates(
@@ -155,15 +252,16 @@ BAND = 2.0
 @final
 @dataclass(frozen=True, eq=False)
 class Series:
-    """One number over time: estimate, standard deviation, and truth where the log has it.
+    """One number over ``time`` (s): estimate, standard deviation, truth where the log has it.
 
-    ``rmse`` and ``inside`` (part of the samples within the band) are over all samples solved,
-    the arrays over those drawn.
+    The arrays are over the samples drawn: the least and the largest of every pixel. ``rmse``
+    and ``inside`` (part of the samples within the band) are over those with deviations.
     """
 
     quantity: str
     name: str
     unit: str
+    time: Array
     value: Array
     std: Array
     truth: Array | None
@@ -172,15 +270,15 @@ class Series:
 
     @property
     def reach(self) -> float:
-        """Range of nine tenths of the estimates."""
-        known = self.value[np.isfinite(self.value)]
-        return float(np.ptp(np.percentile(known, [5, 95]))) if len(known) else 0.0
+        """Range of the estimates that are not far less certain than the others."""
+        known = self.value[np.isfinite(self.value) & _sure(self.std)]
+        return float(np.ptp(known)) if len(known) else 0.0
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class LogPart:
-    """A log solved: ``time`` (s) of the samples drawn, the series, how well readings agree."""
+    """A log solved: the series, largest forces (body, N, s), how well all readings agree."""
 
     log: str
     samples: int
@@ -188,82 +286,84 @@ class LogPart:
     duration: float
     made: list[str]
     without_data: list[str]
-    time: Array
     torques: list[Series]
     wrenches: list[Series]
+    peaks: list[tuple[str, float, float]]
     chi_square: float | None
     degrees_of_freedom: float | None
-    suspicious: float | None
+    judgement: Judgement
 
 
 def log_part(subject: Subject, solved: SolvedLog) -> LogPart:
     """Series of a solved log, thinned to what can be seen."""
     estimation = subject.estimation
     assert estimation is not None
-    samples, reader = solved.samples, solved.reader
-    n = len(samples.time)
-    shown = np.linspace(0, n - 1, min(n, MOST_POINTS)).round().astype(np.intp)
-    checked = np.linspace(0, n - 1, min(n, CHECKED)).round().astype(np.intp)
-    e = estimation.solve_batch(samples.q[checked], samples.qd[checked], samples.y[checked])
-    dof = np.asarray(e.degrees_of_freedom)
-    agrees = bool((dof > 0).any())
+    reader, robot = solved.reader, estimation.robot
+    wrenches = _wrenches(robot, solved)
+    touched = {one.name.rsplit(" ", 1)[0] for one in wrenches}
+    peaks = [(b, *peak) for b, peak in zip(robot.body_names, solved.peaks, strict=True)]
+    is_checked = solved.judgement.checked > 0
     return LogPart(
         log=reader.log.path.name,
         samples=reader.log.n_samples,
-        solved=n,
-        duration=float(samples.time[-1] - samples.time[0]),
+        solved=len(solved.time),
+        duration=float(solved.time[-1] - solved.time[0]),
         made=list(reader.derived),
         without_data=list(reader.not_measured),
-        time=samples.time[shown],
-        torques=_torques(estimation.robot, solved, shown),
-        wrenches=_wrenches(estimation.robot, solved, shown),
-        chi_square=float(np.mean(e.chi_square)) if agrees else None,
-        degrees_of_freedom=float(np.mean(dof)) if agrees else None,
-        suspicious=float(np.mean(np.asarray(e.p_value) < 0.01)) if agrees else None,
+        torques=_torques(robot, solved),
+        wrenches=wrenches,
+        peaks=sorted((x for x in peaks if x[0] in touched), key=lambda x: -x[1])[:3],
+        chi_square=solved.chi_square if is_checked else None,
+        degrees_of_freedom=solved.degrees_of_freedom if is_checked else None,
+        judgement=solved.judgement,
     )
 
 
-def _torques(robot: KinematicTree, solved: SolvedLog, shown: IntArray) -> list[Series]:
+def _torques(robot: KinematicTree, solved: SolvedLog) -> list[Series]:
     """Torques but those known exactly, as of a free base."""
     turns = np.zeros(robot.nv, dtype=np.bool_)
     for i in own_joints(robot):
         turns[robot.v_slices()[i]] = robot.joints[i].S[:3].any(axis=0)
     exact, truth, found = exact_below(solved.stds["torque"]), solved.truth.get("torque"), []
     for k, name in enumerate(entry_names(robot)["torque"]):
-        value, std = solved.values["torque"][:, k], solved.stds["torque"][:, k]
+        std = solved.stds["torque"][:, k]
         if np.nanmax(std, initial=0.0) > exact or np.isnan(std).all():
             label = ("torque", name, "N m" if turns[k] else "N")
-            found.append(
-                _series(label, value, std, None if truth is None else truth[:, k], shown)
-            )
+            known = None if truth is None else truth[:, k]
+            found.append(_series(label, solved, "torque", k, known))
     return found
 
 
-def _wrenches(robot: KinematicTree, solved: SolvedLog, shown: IntArray) -> list[Series]:
+def _wrenches(robot: KinematicTree, solved: SolvedLog) -> list[Series]:
     """Components of external wrenches that are determined, but not stated exactly."""
-    found, exact = [], exact_below(solved.stds["external_wrench"])
+    found, stds = [], solved.stds["external_wrench"]
     for i, body in enumerate(robot.body_names):
         truth = solved.truth.get(body)
         for k, axis in enumerate(WRENCH):
-            value, std = (x["external_wrench"][:, i, k] for x in (solved.values, solved.stds))
-            if np.nanmax(std, initial=0.0) > exact:
+            if np.nanmax(stds[:, i, k], initial=0.0) > exact_below(stds):
                 label = ("external wrench", f"{body} {axis}", "N m" if axis[0] == "t" else "N")
                 known = None if truth is None else truth[:, k]
-                found.append(_series(label, value, std, known, shown))
+                found.append(_series(label, solved, "external_wrench", 6 * i + k, known))
     return found
 
 
 def _series(
-    label: tuple[str, str, str], value: Array, std: Array, truth: Array | None, shown: IntArray
+    label: tuple[str, str, str], solved: SolvedLog, kind: str, k: int, truth: Array | None
 ) -> Series:
-    """Series of the samples shown; its agreement with the truth over all of them."""
+    """Number k of a quantity: what is drawn of it, and its agreement with the truth."""
+    shown, drawn = solved.extremes[kind].series(k)
+    nearest = np.abs(np.searchsorted(solved.at, shown)).clip(0, len(solved.at) - 1)
+    value, std = (
+        x[kind].reshape(len(solved.at), -1)[:, k] for x in (solved.values, solved.stds)
+    )
+    found = Series(*label, solved.time[shown], drawn, std[nearest], None)
     if truth is None:
-        return Series(*label, value[shown], std[shown], None)
-    error = np.abs(value - truth)
+        return found
+    error = np.abs(value - truth[solved.at])
     known = np.isfinite(error)
     rmse = float(np.sqrt(np.mean(error[known] ** 2))) if known.any() else None
     inside = float(np.mean(error[known] <= BAND * std[known])) if known.any() else None
-    return Series(*label, value[shown], std[shown], truth[shown], rmse, inside)
+    return replace(found, truth=truth[shown], rmse=rmse, inside=inside)
 
 
 FIRST = 9
@@ -286,13 +386,14 @@ def estimates_section(log: LogPart) -> str:
         "Torques and components of external wrenches that move most, body coordinates; below"
         " each, where the truth is known, the error within ± 2 standard deviations."
         " Samples far less certain than the others are cut off."
-        f" {len(log.time)} of {count(log.solved)} samples are drawn."
+        f" Of all {count(log.solved)} samples the least and the largest within every"
+        " pixel are drawn."
     )
-    parts = [_log_words(log), legend(marks), figure(_grid(log, first), caption)]
+    parts = [_log_words(log), legend(marks), figure(_grid(first), caption)]
     for title, some in rest:
         if some:
             parts.append(
-                f"<details><summary>{title} ({len(some)})</summary>{_grid(log, some)}</details>"
+                f"<details><summary>{title} ({len(some)})</summary>{_grid(some)}</details>"
             )
     return "".join(parts)
 
@@ -314,15 +415,16 @@ def _log_words(log: LogPart) -> str:
         f"Log {text(log.log)}: {count(log.samples)} samples over {number(log.duration)} s,"
         f" {count(log.solved)} of them estimated."
     ]
+    said = text(log.judgement.words)
+    words.append(f"{said[:1].upper()}{said[1:]}.")
     if log.chi_square is not None and log.degrees_of_freedom:
-        judged = "disagree more than their noise explains"
-        if log.chi_square < 2 * log.degrees_of_freedom:
-            judged = "agree with each other and with the laws"
         words.append(
-            f"The readings {judged}: chi-square {number(log.chi_square)} on average where"
-            f" {number(log.degrees_of_freedom)} is expected;"
-            f" {100 * (log.suspicious or 0):.0f}% of the samples have p &lt; 0.01."
+            f"Chi-square is {number(log.chi_square)} on average where"
+            f" {number(log.degrees_of_freedom)} is expected."
         )
+    if log.peaks:
+        peaks = ", ".join(f"{number(f)} N on {text(b)} at {t:.4g} s" for b, f, t in log.peaks)
+        words.append(f"Largest external forces: {peaks}.")
     torques = [s for s in log.torques if s.inside is not None]
     if torques:
         inside = sum(s.inside or 0.0 for s in torques) / len(torques)
@@ -334,7 +436,10 @@ def _log_words(log: LogPart) -> str:
         words.append(f"{count(len(log.made))} velocities or accelerations were differentiated.")
     if log.without_data:
         words.append(f"Without data: {text(', '.join(log.without_data))}.")
-    return f"<p>{' '.join(words)}</p>"
+    lines = [f"Units? {text(line)}" for line in log.judgement.units]
+    lines += [f"The readings disagree, {text(str(event))}" for event in log.judgement.events]
+    listed = "".join(f"<li>{line}</li>" for line in lines)
+    return f"<p>{' '.join(words)}</p>" + (f"<ul>{listed}</ul>" if lines else "")
 
 
 # ---- pictures of series ------------------------------------------------------------------
@@ -345,13 +450,13 @@ FAR = 8.0
 """Samples this many times less certain than usual are drawn cut off."""
 
 
-def _grid(log: LogPart, chosen: Sequence[Series]) -> str:
+def _grid(chosen: Sequence[Series]) -> str:
     """Pictures of some series side by side."""
-    return f'<div class="grid">{"".join(_picture(log.time, one) for one in chosen)}</div>'
+    return f'<div class="grid">{"".join(map(_picture, chosen))}</div>'
 
 
-def _picture(time: Array, one: Series) -> str:
-    sure = _sure(one.std)
+def _picture(one: Series) -> str:
+    time, sure = one.time, _sure(one.std)
     band = [(one.value + side * BAND * one.std)[sure] for side in (-1, 1)]
     low, high = _range([*band, one.truth])
     frame = _Frame(time, TOP, HEIGHT - BOTTOM, low, high)
@@ -533,7 +638,7 @@ def uncertainty_part(estimation: Estimation, solved: SolvedLog | None) -> Uncert
     They depend on the posture and the sensors, not on what the sensors read.
     """
     if solved is not None:
-        stds, over = solved.stds, f"{len(solved.samples.time)} samples of the log"
+        stds, over = solved.stds, f"{len(solved.at)} samples of the log"
     else:
         stds, over = _sampled(estimation), f"{POSTURES} random postures within the limits"
     return UncertaintyPart(
