@@ -207,7 +207,10 @@ def lying(problem: Estimation, n: int, missing: float) -> tuple[Array, ...]:
 def contacts(robot) -> sensors.Layout:
     """Exact rows that are no plain statements, and correlated ones."""
     return generous(
-        robot, sensors.RigidContact("l_contact", "l_sole"), sensors.PureForce("pure", "r_sole")
+        robot,
+        sensors.RigidContact("l_contact", "l_sole"),
+        sensors.PureForce("pure", "r_sole"),
+        sensors.JointTorque("no drive", "root", value=0.0),  # sees every stated wrench
     )
 
 
