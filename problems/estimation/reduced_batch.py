@@ -54,8 +54,9 @@ DIRECTIONS = 2048
 """Directions handed to a kernel at a time: few enough to stay near the processor."""
 SETS = 16
 """Sets of statements that hold in a batch, each with unknowns of its own; more share them."""
-MARGIN = 100.0
-"""A quantity that moves by so much more, or less, than what makes it open is beyond doubt."""
+MARGIN = 10.0
+"""A quantity that moves by so much more, or less, than what makes it open is beyond doubt: the
+sizes that decide hardly depend on the posture (by 15 % at most on icub and talos)."""
 ALONE = 1e-6
 """Part of a change that exact rows may resist, so that it is rounding."""
 
