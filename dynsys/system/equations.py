@@ -202,7 +202,9 @@ class Term:
 
 def carrying_size(arm: float) -> Array:
     """Sizes (6, 6) of the matrix of a transform over ``arm``: |E| = 1, below it |E r x|."""
-    return np.asarray(np.kron([[1.0, 0.0], [arm, 1.0]], np.ones((3, 3))), dtype=np.float64)
+    size = np.ones((6, 6))
+    size[:3, 3:], size[3:, :3] = 0.0, arm
+    return size
 
 
 def product_size(A: Array, B: Array) -> Array:
@@ -222,7 +224,7 @@ def vector_size(M: ScalarArray, rows: bool = True, columns: bool = True) -> Arra
         norms = np.linalg.norm(blocks, ord=2, axis=(1, 3))
     else:
         norms = np.sqrt((blocks**2).sum(axis=(1, 3)))
-    return np.asarray(np.kron(norms, np.ones((tall, wide))), dtype=np.float64)
+    return np.asarray(norms.repeat(tall, axis=0).repeat(wide, axis=1))
 
 
 @cache
