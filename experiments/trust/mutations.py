@@ -53,6 +53,7 @@ MORE_TESTS: Mapping[str, tuple[str, ...]] = {
         "tests/model/test_interop.py",
         "tests/plan/test_campaign.py",
         "tests/problems/logs/test_log_jobs.py",
+        "tests/trust/test_faults.py",
     ),
     "dynsys/loops": ("tests/recursive", "tests/operational"),
     "dynsys/system": ("tests/plan/test_lu.py",),

@@ -118,6 +118,11 @@ def test_no_output_replaces_the_log_it_is_made_from(problem_file: Path) -> None:
 # ---- what a run goes on with: its own work, whole, and nothing else -------------------------
 
 
+def torques(problem: Path) -> SolveJob:
+    """Solve for torques alone, which takes little."""
+    return solving(problem, "out.npz", chunk=20, outputs=("torque",))
+
+
 def interrupted(job: SolveJob | SimulateJob, after: int = 3) -> Path:
     """Run a job until so many chunks are done; the folder of these."""
 
@@ -149,7 +154,7 @@ def test_a_log_replaced_by_one_of_equal_size_and_time_is_another(problem_file: P
     """Identity was path, size and time: 720 of 2000 rows were those of the old log."""
     log = simulated(problem_file)
     before, stamp = log.read_bytes(), log.stat()
-    job = solving(problem_file, "out.npz", chunk=20)
+    job = torques(problem_file)
     interrupted(job)
     simulated(problem_file, seed=1)
     assert log.stat().st_size == stamp.st_size and log.read_bytes() != before
@@ -195,7 +200,7 @@ def test_damaged_chunks_are_computed_again(
 ) -> None:
     """A zeroed chunk gave wrong output with exit 0, a short one fewer rows."""
     simulated(problem_file)
-    job = solving(problem_file, "out.npz", chunk=20)
+    job = torques(problem_file)
     folder = interrupted(job)
     damage(folder / "00000000.chunk")
     assert run_job(job).resumed == 40
@@ -204,7 +209,7 @@ def test_damaged_chunks_are_computed_again(
 
 def test_a_chunk_that_cannot_be_replaced_is_named(problem_file: Path) -> None:
     simulated(problem_file)
-    job = solving(problem_file, "out.npz", chunk=20)
+    job = torques(problem_file)
     _a_folder(interrupted(job) / "00000000.chunk")
     with pytest.raises(LogError, match="cannot be written"):
         run_job(job)
@@ -245,7 +250,7 @@ def test_every_change_of_the_problem_begins_anew(problem_file: Path) -> None:
     """Prior, differentiation and topics could change, and no test noticed."""
     simulated(problem_file)
     original = problem_file.read_text()
-    job = solving(problem_file, "out.npz", chunk=20)
+    job = torques(problem_file)
     window = {"log": {"differentiate": {"window": 0.05}}}
     changes: dict[str, tuple[SolveJob, Callable[[], None]]] = {
         "prior": (job, _with(problem_file, prior={"std": {"external_wrench": 100.0}})),
@@ -256,7 +261,7 @@ def test_every_change_of_the_problem_begins_anew(problem_file: Path) -> None:
         "differentiation": (job, _with(problem_file, **window)),
         "topics": (job, _with(problem_file, log={"topics": {"imu": "/imu"}})),
         "columns": (job, _with(problem_file, log={"columns": {"ft": "force"}})),
-        "outputs": (job, _with(problem_file, outputs=["torque"])),
+        "outputs": (replace(job, outputs=()), _with(problem_file, outputs=["torque", "qdd"])),
         "outputs asked for": (replace(job, outputs=("qdd",)), lambda: None),
         "missing": (replace(job, allow_missing=True), lambda: None),
         "chunk": (replace(job, chunk=10), lambda: None),
@@ -290,7 +295,7 @@ def test_every_setting_of_a_simulation_begins_anew(problem_file: Path) -> None:
 def test_two_runs_on_one_output_refuse(problem_file: Path) -> None:
     """They deleted each other's chunks."""
     simulated(problem_file)
-    job = solving(problem_file, "out.npz", chunk=20)
+    job = torques(problem_file)
     seen: list[str] = []
 
     def second(done: int, total: int) -> Callable[[int], None]:
@@ -308,7 +313,7 @@ def test_two_runs_on_one_output_refuse(problem_file: Path) -> None:
 
 def test_a_log_that_changes_while_it_is_read_is_refused(problem_file: Path) -> None:
     log = simulated(problem_file)
-    job = solving(problem_file, "out.npz", chunk=20)
+    job = torques(problem_file)
 
     def change(done: int, total: int) -> Callable[[int], None]:
         log.write_bytes(log.read_bytes())
@@ -333,7 +338,7 @@ def test_one_sample_that_overflows_is_missing_and_named(problem_file: Path) -> N
     """It ended the whole job, as 'state 50' for sample 65."""
     log = simulated(problem_file)
     arrays = dict(np.load(log))
-    job = solving(problem_file, "out.npz", chunk=30)
+    job = solving(problem_file, "out.npz", chunk=30, outputs=("torque", "chi_square"))
     run_job(job)
     before = dict(np.load(job.output))
     arrays["qd"][65, 1] = 1e200
@@ -356,7 +361,7 @@ def test_a_log_of_which_no_sample_can_be_solved_is_refused(problem_file: Path) -
     arrays["qd"][:, 1] = 1e200
     np.savez(log, **arrays)
     with np.errstate(all="ignore"), pytest.raises(LogError, match="no sample can be solved"):
-        run_job(solving(problem_file, "out.npz"))
+        run_job(torques(problem_file))
 
 
 def test_a_contradiction_names_the_sample_of_the_log(problem_file: Path) -> None:
