@@ -130,7 +130,7 @@ class Seen:
                 [ForceTorque(f"wrench of {n}", n, std=1.0) for n in roots if n not in at],
             ),
         ]
-        base = _generic_rank(sought)
+        base = self.rank + self.other_motion
         found = []
         for what, more in choices:
             if more:
@@ -138,7 +138,7 @@ class Seen:
                 regressor = sought.regressor
                 wider = Regressor(robot, layout, regressor.columns, regressor.contacts)
                 with_it = ParameterSet(wider, sought.offsets, sought.gains)
-                gain = _generic_rank(with_it) - base
+                gain = _generic_rank(with_it, plain=True) - base
                 if gain > 0:
                     found.append((what, gain))
         return found
@@ -184,7 +184,7 @@ def seen_by(sought: ParameterSet, log: Log | None) -> Seen:
     for i, k in enumerate(base.tolist()):
         if moved[i].any():
             together[names[k]] = tuple(names[d] for _, d in _used(rest, moved[i]))
-    other = 0 if log is None else max(0, _generic_rank(sought) - rank)
+    other = 0 if log is None else max(0, _generic_rank(sought, plain=False) - rank)
     return Seen(
         sought=sought,
         combinations=combinations,
@@ -200,9 +200,9 @@ def _used(rest: IntArray, row: Array) -> list[tuple[int, int]]:
     return [(j, int(rest[j])) for j in np.flatnonzero(row).tolist()]
 
 
-def _generic_rank(sought: ParameterSet) -> int:
-    """Rank at random states: a few dozen, which are not worth compiling a kernel."""
-    return _rank(_factor(sought, generic_states(sought), plain=True))
+def _generic_rank(sought: ParameterSet, *, plain: bool) -> int:
+    """Rank at random states: a few dozen, not worth compiling a kernel if there is none."""
+    return _rank(_factor(sought, generic_states(sought), plain=plain))
 
 
 def _factor(sought: ParameterSet, states: Log, *, plain: bool) -> Array:
