@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 from typing import Any, final
 
 import numpy as np
-from scipy.interpolate import CubicSpline
 from scipy.optimize import least_squares
 from scipy.spatial.transform import Rotation
 
@@ -173,6 +172,8 @@ class _Fit:
         triples: list[list[int]], offset: bool, delay: bool,
     ) -> None:  # fmt: skip
         self._time, self._read, self._std, self._triples = time, read, std, triples
+        from scipy.interpolate import CubicSpline  # slow to import
+
         self._expected = CubicSpline(time, expected)
         self._n_offsets = read.shape[1] if offset else 0
         self._has_delay = delay

@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Self, final
 
 import numpy as np
-from scipy.signal import butter, sosfiltfilt
 
 from dynsys.errors import LogError
 from dynsys.types import Array, IntArray
@@ -222,6 +221,8 @@ class Butterworth(AbstractDifferentiation):
                 f"differentiation: a cutoff of {self.cutoff:g} Hz is not below half the"
                 f" sampling rate, {0.5 / period:.4g} Hz; lower it"
             )
+        from scipy.signal import butter, sosfiltfilt  # slow to import
+
         low_pass = butter(self.order, self.cutoff, fs=1.0 / period, output="sos")
         if len(time) <= 3 * (2 * len(low_pass) + 1):
             raise LogError(
