@@ -151,7 +151,8 @@ def recursion_program(
 ) -> Program:
     """Program of a given order, executed as it stands.
 
-    The order says nothing of standard deviations: those come from scalar LU.
+    The order says nothing of deviations and of how well readings agree: where these are asked
+    for behind estimates, they come from scalar LU.
 
     Raises
     ------
@@ -160,11 +161,16 @@ def recursion_program(
     NoOrderError
         if it is asked for what the recursion does not compute.
     """
+    ours = tuple(name for name in spec.outputs if name in ESTIMATES)
+    others = spec.outputs[len(ours) :]
+    if others or spec.uncertainty:
+        if not ours or ours + others != spec.outputs:
+            raise NoOrderError("the recursion computes estimates, all else behind them")
+        estimates = recursion_program(replace(spec, outputs=ours, uncertainty=()), order, dtype)
+        return side_by_side(
+            estimates, lu_estimator(replace(spec, outputs=others), dtype).program
+        )
     _require_square(spec)
-    if spec.uncertainty:
-        estimates = recursion_program(replace(spec, uncertainty=()), order, dtype)
-        deviations = lu_estimator(replace(spec, outputs=()), dtype).program
-        return side_by_side(estimates, deviations)
     try:
         small = _ordered(spec, order)
         return small.program(small.numbered(order.pivots), dtype)

@@ -204,6 +204,22 @@ def lu_plan(est: problems.Estimation, search: Search | None = None) -> dynsys.Pl
     )
 
 
+def test_agreement_is_asked_beside_the_order_of_a_plan() -> None:
+    """dynsys solve asks for chi-square with every plan; the recursion says nothing of it."""
+    est, rng = load_cells(4), np.random.default_rng(0)
+    plan = est.plan()
+    assert plan.method == "recursion"
+    planned = problems.Estimation(est.robot, est.layout, plan=plan)
+    q, qd, y = (rng.normal(size=(3, n)) for n in (4, 4, est.layout.size))
+    asked = {"outputs": ("torque", "chi_square"), "uncertainty": "torque"}
+    e = planned.solve_batch(q, qd, y, **asked)
+    pivoting = problems.Estimation(est.robot, est.layout, backend="superlu")
+    expected = pivoting.solve_batch(q, qd, y, **asked)
+    assert e.method == "llvm" and (e.chi_square == 0).all()
+    np.testing.assert_allclose(e.torque.array, expected.torque.array, rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(e.std.torque.array, expected.std.torque.array, rtol=1e-7)
+
+
 SQUARE = {"load cells, 4": partial(load_cells, 4), "load cells, 8": partial(load_cells, 8)}
 SQUARE |= {"textbook arm": textbook_arm}
 
