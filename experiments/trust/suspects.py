@@ -170,8 +170,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if (outcome := tried(kind, culprit, k)) is not None:
             outcomes.append(outcome)
     if options.json:
-        text = json.dumps([asdict(one) for one in outcomes], indent=1)
-        options.json.write_text(text + "\n", encoding="utf-8")
+        lines = [json.dumps(asdict(one)) for one in outcomes]
+        options.json.write_text("\n".join(lines) + "\n", encoding="utf-8")
     Console().print(table(outcomes))
     bad = [one for one in outcomes if not one.place or one.error > SAME]
     for one in bad:

@@ -136,6 +136,13 @@ def _consistency(result: Json) -> tuple[str, str, str]:
     return tried, f"{worst:.0f} condition * eps", str(len(result["differences"]))
 
 
+def _suspects(result: Sequence[Json]) -> tuple[str, str, str]:
+    first, missed = (sum(one["place"] == k for one in result) for k in (1, 0))
+    tried = f"{len(result)} layouts with one wrong sensor, ordinary, far too precise, or exact"
+    worst = max(one["error"] for one in result)
+    return tried, f"in the first group {first / len(result):.1%}; {worst:.1e}", str(missed)
+
+
 _DESCRIBED: Mapping[str, Callable[[Any], tuple[str, str, str]]] = {
     "fuzz": _fuzz,
     "edges": _edges,
@@ -147,6 +154,7 @@ _DESCRIBED: Mapping[str, Callable[[Any], tuple[str, str, str]]] = {
     "layouts": _layouts,
     "mutations": _mutations,
     "consistency": _consistency,
+    "suspects": _suspects,
 }
 
 

@@ -63,6 +63,16 @@ def test_a_wrong_estimate_is_told(rank: str) -> None:
         assert [text for check in CHECKS for text in check(replace(found, truth=one), e)]
 
 
+@pytest.mark.parametrize("field", ["drop", "rank"])
+def test_a_wrong_part_of_a_sensor_is_told(field: str, monkeypatch) -> None:
+    case, found = asked("aligned", "determined")
+    e = replace(case.estimation, backend="dense").solve(case.q, case.qd, case.y)
+    right = e.problem.checks(case.q, case.qd, case.rows)
+    wrong = replace(right, **{field: getattr(right, field) + 1})
+    monkeypatch.setattr(type(e.problem), "checks", lambda *state: wrong)
+    assert [text for check in CHECKS for text in check(found, e)]
+
+
 def test_layouts_of_every_kind_in_proportion() -> None:
     some = tasks(1000)
     assert len(some) == 1000 and len(tasks(20)) == 20

@@ -5,8 +5,9 @@
 Each layout (:mod:`experiments.trust.consistency.cases`: random trees with every kind of joint,
 aligned robots at right angles, exact rows stated twice, catalogues) is solved at one state by
 every backend and compared with the truth (:mod:`experiments.trust.consistency.oracle`): values,
-deviations, what is determined, chi-square, degrees of freedom, contradictions. Machine code
-(``llvm``: the estimator; ``reduced``: batches) is compiled for some layouts of every kind only.
+deviations, what is determined, chi-square, degrees of freedom, what some sensors explain of
+these, contradictions. Machine code (``llvm``: the estimator; ``reduced``: batches) is compiled
+for some layouts of every kind only.
 Exit status 1 if there is a difference beyond rounding.
 
 What is beyond rounding: an error of more than ``LOST`` * condition * eps of the size of an
@@ -36,6 +37,7 @@ from dynsys.system.equations import Kinematics
 from dynsys.types import Array
 from experiments.trust.consistency.cases import Case, case_of, tasks
 from experiments.trust.consistency.oracle import Truth, kinematics_at, truth_at
+from problems.estimation.consistency import Checks
 from problems.estimation.estimate import Estimate
 from problems.estimation.factors import has_cholmod
 from problems.measured.measured_system import QUANTITIES, Quantity
@@ -217,20 +219,67 @@ def _agreement(asked: Asked, e: Estimate) -> Iterator[str]:
     chi_square = float(np.ravel(e.chi_square)[-1])
     if dof != truth.degrees_of_freedom:
         yield f"degrees of freedom {dof}, not {truth.degrees_of_freedom}"
-    least = (
-        min(float(np.sqrt(v)) for v in asked.case.estimation.measured.variance if v)
-        if (truth.chi_square or chi_square)
-        else 1.0
-    )
-    rounding = LOST * EPS * asked.condition * float(asked.size.max()) / least
-    allowed = 1e-8 * truth.chi_square + 2 * rounding * truth.chi_square**0.5 + rounding**2
-    if not abs(chi_square - truth.chi_square) <= allowed + 1e-12:
+    if not abs(chi_square - truth.chi_square) <= _allowed(asked, truth.chi_square):
         yield f"chi-square {chi_square:.6g}, not {truth.chi_square:.6g}"
 
 
-CHECKS: tuple[Check, ...] = (_determined, _agreement)
-"""What is compared besides numbers. A check of the suspects belongs here: the chi-square
-without a sensor's rows is that of ``truth_at`` with these rows NaN."""
+def _allowed(asked: Asked, chi_square: float) -> float:
+    """What rounding may do to a chi-square."""
+    noisy = [float(v) for v in asked.case.estimation.measured.variance if v]
+    least = min(noisy, default=1.0) ** 0.5
+    rounding = LOST * EPS * asked.condition * float(asked.size.max()) / least
+    return float(1e-8 * chi_square + 2 * rounding * chi_square**0.5 + rounding**2 + 1e-12)
+
+
+SUSPECTED = 3
+"""Sensors of a layout whose part in the chi-square is compared."""
+
+
+def _suspects(asked: Asked, e: Estimate) -> Iterator[str]:
+    """What a sensor explains is what the truth loses without its rows, and so is the rank.
+
+    Exact readings that others repeat are wrong together with these: no truth without one.
+    """
+    case, truth = asked.case, asked.truth
+    if e.problem.backend != "dense" and not e.shape:
+        return
+    measured, layout = case.estimation.measured, case.estimation.layout
+    found = _checks(case, e)
+    if found is None:
+        return
+    kinematics = kinematics_at(case.estimation.robot, case.q, case.qd, aligned=case.aligned)
+    exact = ~np.isnan(case.rows) & (measured.variance == 0)
+    rows = measured.reduced(Kinematics.at(case.estimation.robot, case.q, case.qd))
+    fixed = rank_of(rows.B[exact], rows.B_size[exact])
+    repeats = fixed.seen.shape[1] < exact.sum()
+    names = [n for n in layout.names if not (repeats and exact[layout.slice(n)].any())]
+    for name in names[:: max(len(names) // SUSPECTED, 1)]:
+        without = case.rows.copy()
+        without[layout.slice(name)] = np.nan
+        other = truth_at(measured, kinematics, without)
+        if other.doubtful or other.contradicts:
+            continue
+        s = found.names.index(name)
+        rank = truth.degrees_of_freedom - other.degrees_of_freedom
+        drop, told = truth.chi_square - other.chi_square, float(found.drop[-1, s])
+        if found.rank[-1, s] != rank:
+            yield f"{name} explains {found.rank[-1, s]} degrees of freedom, not {rank}"
+        elif not abs(told - drop) <= 2 * _allowed(asked, truth.chi_square):
+            yield f"{name} explains {told:.6g} of the chi-square, not {drop:.6g}"
+
+
+def _checks(case: Case, e: Estimate) -> Checks | None:
+    """What sensors explain, by the dense system or by batches; None if these do not answer."""
+    if not e.shape:
+        return e.problem.checks(case.q, case.qd, case.rows)
+    found: list[Checks] = []
+    q, qd, rows = (np.tile(x, (2, 1)) for x in (case.q, case.qd, case.rows))
+    e.problem.reduced.solve(q, qd, rows, (), judge=lambda _, checks: found.append(checks))
+    return found[-1] if found and len(found[-1].drop) else None
+
+
+CHECKS: tuple[Check, ...] = (_determined, _agreement, _suspects)
+"""What is compared besides numbers."""
 
 
 # ---- the study -------------------------------------------------------------------------------
