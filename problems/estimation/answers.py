@@ -37,6 +37,7 @@ compiled first; the second where machine code was asked for."""
 
 # ---- answers about N states ----------------------------------------------------------------
 
+_Both: TypeAlias = "tuple[dict[Quantity, Array], dict[Quantity, Array]]"
 Facts: TypeAlias = tuple[float, int, str]
 """Chi-square, degrees of freedom and method of a state."""
 
@@ -279,16 +280,18 @@ class OneAnswer:
         """Leave deviations at frames to the general path."""
         return None
 
-    def both(self, kinds: tuple[Quantity, ...]) -> dict[str, Array] | None:
+    def both(self, kinds: tuple[Quantity, ...]) -> _Both | None:
         """Values and standard deviations of quantities, by their names, from one kernel."""
         call, shapes = self._estimator.together(kinds)
         if call is None or self.has_failed:
             return None
-        found = {name: np.empty(shape) for name, shape in shapes}
-        if not call(*self._states.parts(), *[x.ravel() for x in found.values()]):
+        value = {kind: np.empty(shape) for kind, shape in shapes}
+        std = {kind: np.empty(shape) for kind, shape in shapes}
+        outputs = [x.reshape(-1) for x in (*value.values(), *std.values())]
+        if not call(*self._states.parts(), *outputs):
             self.has_failed = True
             return None
-        return found
+        return value, std
 
     def _many(self, outputs: EstimatorOutputs) -> CompiledAnswers | None:
         """Answers of a kernel of several outputs, None if it is not there."""

@@ -69,7 +69,7 @@ __all__ = [
 ]
 
 Names: TypeAlias = tuple[str, ...]
-_Together: TypeAlias = "tuple[FastCall | None, tuple[tuple[str, tuple[int, ...]], ...]]"
+_Together: TypeAlias = "tuple[FastCall | None, tuple[tuple[Quantity, tuple[int, ...]], ...]]"
 AGREEMENT = ("residual", "multiplier")
 FACTS = ("chi_square", "degrees_of_freedom", "p_value", "residual")
 HANDFUL = 8
@@ -291,16 +291,16 @@ class CompiledEstimator:
         return self.calls[name]
 
     @cached_property
-    def _together(self) -> dict[Names, _Together]:
+    def _together(self) -> dict[tuple[Quantity, ...], _Together]:
         return {}
 
-    def together(self, kinds: Names) -> _Together:
-        """Machine code of quantities and their standard deviations, and what it writes."""
-        if kinds not in self._together:
-            outputs = EstimatorOutputs(kinds, kinds)
-            shapes = tuple((name, self.shapes[name]) for name in outputs.names)
-            self._together[kinds] = self.call(outputs), shapes
-        return self._together[kinds]
+    def together(self, kinds: tuple[Quantity, ...]) -> _Together:
+        """Machine code of quantities and their standard deviations, and their shapes."""
+        found = self._together.get(kinds)
+        if found is None:
+            shapes = tuple((kind, self.shapes[kind]) for kind in kinds)
+            found = self._together[kinds] = self.call(EstimatorOutputs(kinds, kinds)), shapes
+        return found
 
     # ---- many states ---------------------------------------------------------------------
 

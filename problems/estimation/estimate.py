@@ -493,7 +493,8 @@ class Estimate(AbstractQuantities):
         when they are asked for.
         """
         self.values.arrays |= quantities
-        self.std.arrays |= deviations or {}
+        if deviations:
+            self.std.arrays |= deviations
         return self
 
     # ---- trust and travel ----------------------------------------------------------------

@@ -231,9 +231,10 @@ class Estimation(AbstractProblem):
             kinds = quantities_of(uncertainty, "uncertainty")
             found = answers.both(kinds) if kinds else None
             if found is not None:
-                e.keep({k: found[k] for k in kinds}, {k: found[f"std_{k}"] for k in kinds})
-            for kind in kinds:
-                _ = e.std[kind].array
+                e.keep(*found)
+            else:
+                for kind in kinds:
+                    _ = e.std[kind].array
         if self._reference.repeats:
             _ = e.torque.array
         return e
