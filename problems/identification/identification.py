@@ -77,18 +77,10 @@ class Identification:
         sensor_gain: Choice = False,
         contacts: Sequence[str] = (),
     ) -> None:
-        self.sought = ParameterSet.of(
-            robot,
-            layout,
-            inertia=inertia,
-            friction=friction,
-            rotor=rotor,
-            offset=offset,
-            asymmetric=asymmetric,
-            sensor_offset=sensor_offset,
-            sensor_gain=sensor_gain,
-            contacts=contacts,
-        )
+        joints = {"viscous": friction, "coulomb": friction, "coulomb_minus": asymmetric}
+        joints |= {"armature": rotor, "offset": offset}
+        errors = {"offset": sensor_offset, "gain": sensor_gain}
+        self.sought = ParameterSet.of(robot, layout, inertia, joints, errors, contacts)
 
     @property
     def robot(self) -> KinematicTree:

@@ -72,17 +72,12 @@ class ParameterSet:
     def of(
         robot: KinematicTree,
         layout: Layout,
-        *,
-        inertia: Choice = True,
-        friction: Choice = True,
-        rotor: Choice = True,
-        offset: Choice = True,
-        asymmetric: Choice = False,
-        sensor_offset: Choice = False,
-        sensor_gain: Choice = False,
-        contacts: Sequence[str] = (),
+        bodies: Choice,
+        joints: Mapping[str, Choice],
+        sensors: Mapping[str, Choice],
+        contacts: Sequence[str],
     ) -> ParameterSet:
-        """Parameters by what is asked for; names of bodies, joints and sensors.
+        """Parameters by what is asked for: names of bodies; joints and sensors by kind.
 
         True stands for all bodies, for all joints whose torque some reading sees, for all
         sensors that need data. ``contacts`` are touched by something unknown, beside those that
@@ -95,40 +90,37 @@ class ParameterSet:
             )
         unknowns = UnknownLayout(robot, net_wrench=True)
         blocks = layout.equations(unknowns)
-        bodies = _chosen(inertia, robot.body_names, robot.body_names, "body", robot.name)
-        columns = [Parameter(i, kind) for i in bodies for kind in BODY_PARAMETERS]
-        touched = {
-            t.unknown.body for b in blocks for t in b.terms if t.unknown.kind == "torque"
-        }
+        names = robot.body_names
+        chosen = _chosen(bodies, names, names, "body", robot.name)
+        columns = [Parameter(i, kind) for i in chosen for kind in BODY_PARAMETERS]
+        touched = _bodies(blocks, "torque")
         seen = [
             robot.joint_names[j]
             for leader, driven in unknowns.driven.items()
             for j in driven
             if leader in touched and not isinstance(robot.joints[leader], Free)
         ]
-        kinds = {"viscous": friction, "coulomb": friction, "coulomb_minus": asymmetric}
-        kinds |= {"armature": rotor, "offset": offset}
-        for kind, asked in kinds.items():
+        for kind, asked in joints.items():
             for j in _chosen(asked, seen, robot.joint_names, "joint", robot.name):
                 columns += [Parameter(j, kind, k) for k in range(robot.joints[j].nv)]
         needs_data = [s.name for s in layout.sensors if s.constant(1) is None]
-        rows = [
-            tuple(
+        rows = {
+            kind: tuple(
                 row
                 for k in _chosen(asked, needs_data, layout.names, "sensor", robot.name)
                 for row in range(layout.size)[layout.slice(layout.names[k])]
             )
-            for asked in (sensor_offset, sensor_gain)
-        ]
+            for kind, asked in sensors.items()
+        }
         about = _contacts(layout, blocks) | {robot.body_index(name) for name in contacts}
         regressor = Regressor(robot, layout, tuple(columns), tuple(sorted(about)))
-        for row in rows[1]:
+        for row in rows["gain"]:
             if regressor.sees_contact(row):
                 raise LayoutError(
                     f"reading {layout.labels[row]!r} depends on a contact: its gain cannot be"
                     " told from the unknown wrench there"
                 )
-        return ParameterSet(regressor, rows[0], rows[1])
+        return ParameterSet(regressor, rows["offset"], rows["gain"])
 
     # ---- names and places ----------------------------------------------------------------
 

@@ -90,6 +90,9 @@ def test_smooth_residuals_count_less(arm, truth) -> None:
     assert (white.correlation_time < 2).all() and (smooth.correlation_time > 10).all()
     seen = [n for n in arm.parameters if n.endswith("coulomb")]
     assert all(smooth.std[n] > 1.5 * white.std[n] for n in seen)
+    for name in seen:  # and they hold less against the model
+        k = arm.parameters.index(name)
+        assert smooth.information.G[k, k] < 0.3 * white.information.G[k, k]
 
 
 def test_wild_readings_do_not_move_the_fit(arm, truth) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import dynsys
 import sensors
 from dynsys.errors import LayoutError, ModelError
+from dynsys.model.body import Coupling
 from dynsys.model.joints import Free
 from dynsys.model.parameters import BODY_PARAMETERS
 from dynsys.model.tree import KinematicTree
@@ -20,6 +23,7 @@ from tests.problems.identification.identification_cases import random_states, re
 
 pytest.importorskip("pinocchio")
 
+FRICTION = ("viscous", "coulomb", "armature", "offset")
 SMALL = [r for r in ROBOTS if not r[0].startswith(("talos", "icub", "pr2", "baxter", "tiago"))]
 
 
@@ -42,7 +46,7 @@ def test_any_layout_beside_the_laws(case: int) -> None:
     ident = Identification(robot, layout)
     truth = changed(robot, case)
     states = random_states(robot, 4, case)
-    rows = ident.sought.rows(*states)
+    rows = ident.sought.rows(*states, plain=True)
     theta = [truth.parameters.get(name, 0.0) for name in ident.parameters]
     f_ext = np.zeros((4, robot.n_bodies, 6))
     x = np.random.default_rng(case).normal(size=(4, len(ident.sought.regressor.contacts), 6))
@@ -62,14 +66,14 @@ def test_what_is_not_sought_has_the_value_of_the_model() -> None:
     )
     assert ident.parameters == tuple(f"{body}.{kind}" for kind in BODY_PARAMETERS)
     states = random_states(robot, 3, 0)
-    rows = ident.sought.rows(*states)
+    rows = ident.sought.rows(*states, plain=True)
     found = rows.theta @ [robot.parameters[name] for name in ident.parameters] + rows.known
     expected = readings(layout, robot, states)
     assert np.abs(found - expected).max() <= 1e-11 * np.abs(expected).max()
 
 
 def test_kernel_one_batch_and_plain_arithmetic_agree(monkeypatch: pytest.MonkeyPatch) -> None:
-    robot = dynsys.synthetic.random_tree(4, seed=2)
+    robot = dynsys.synthetic.random_tree(3, seed=2, joint_types=("revolute", "prismatic"))
     sought = Identification(robot, mixed_layout(robot, 2, contact=True)).sought
     states = random_states(robot, 5, 1)
     batch, plain = sought.regressor.batch(*states), sought.regressor
@@ -82,7 +86,28 @@ def test_kernel_one_batch_and_plain_arithmetic_agree(monkeypatch: pytest.MonkeyP
             assert np.abs(getattr(batch, name)[k] - twin).max() <= 1e-13 * scale
     monkeypatch.setattr(module, "WHOLE", 0)  # kernels that write nonzeros only
     few = Identification(robot, sought.layout).sought.regressor.batch(*states)
+    monkeypatch.setattr(module, "LARGEST", 0)  # no kernel at all
+    none = Identification(robot, sought.layout).sought.regressor.batch(*states)
+    assert np.abs(none.theta - batch.theta).max() <= 1e-13 * np.abs(batch.theta).max()
     assert np.array_equal(few.theta, batch.theta) and np.array_equal(few.contact, batch.contact)
+
+
+def test_joints_that_follow_others_count_at_their_leader() -> None:
+    plain = dynsys.synthetic.chain(3)
+    bodies = list(plain.bodies)
+    bodies[2] = replace(bodies[2], coupling=Coupling(0, -0.5, 0.1))
+    robot = KinematicTree("coupled", bodies)
+    names = [f"{joint}.{kind}" for joint in robot.joint_names for kind in FRICTION]
+    rng = np.random.default_rng(1)
+    truth = robot.with_parameters({n: rng.uniform(0.1, 1.0) for n in names})
+    layout = Layout(robot, [sensors.JointTorque(n, n, std=1.0) for n in robot.joint_names[:2]])
+    ident = Identification(robot, layout)
+    q, qd, qdd = random_states(robot, 1, 4)
+    values = np.array([truth.parameters[n] for n in ident.parameters])
+    found = ident.regressor(q[0], qd[0], qdd[0]) @ values
+    expected = dynsys.rnea(truth.with_friction(False), q[0], qd[0], qdd[0])
+    expected = expected + truth.friction_torque(qd[0])
+    assert np.abs(found - expected).max() <= 1e-12 * np.abs(expected).max()
 
 
 def test_asymmetric_friction_and_sensor_offsets_have_columns_of_their_own() -> None:
