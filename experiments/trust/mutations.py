@@ -6,9 +6,10 @@
 A mutant is one function with one change: a comparison, a sign, a constant, ``any`` for ``all``,
 a check left out. Nothing is written anywhere near the sources: a process that has imported the
 packages forks, the child exchanges the code of that function in memory and runs the tests that
-call it, the fastest first, with an empty kernel cache. Which tests call it is recorded once per
-file of tests (``--work``), by the calls they make. A mutant that no test notices has survived:
-it is killed by a test, or explained in ``survivors.yaml``.
+call it, the fastest first; of what was compiled before, nothing is used that the change might
+concern. Which tests call it is recorded once per file of tests (``--work``), by the calls they
+make. A mutant that no test notices has survived: it is killed by a test, or explained in
+``survivors.yaml``.
 
 ``--count`` mutants per room are drawn, always the same ones as long as their functions stand as
 they are. A FILE that exists is added to; ``--again`` tries those that survived once more, with
@@ -25,6 +26,7 @@ import importlib
 import json
 import os
 import pkgutil
+import shutil
 import signal
 import sys
 import tempfile
@@ -317,10 +319,21 @@ def _pytest(tests: Sequence[str], recorder: _Recorder, marked: str = "") -> int:
     return int(pytest.main([*options, "--rootdir", str(ROOT), *tests], plugins=[recorder]))
 
 
-def _forked(work: Callable[[], object], seconds: float) -> Any:
-    """What ``work`` returns in a child of this process; None where it dies or takes long."""
-    with tempfile.TemporaryDirectory() as folder:
+def _forked(
+    work: Callable[[], object],
+    seconds: float,
+    warm: Path | None = None,
+    without: Sequence[str] = (),
+) -> Any:
+    """What ``work`` returns in a child of this process; None where it dies or takes long.
+
+    Its cache begins with what is in ``warm``, but for some names; ``warm`` stays as it is.
+    """
+    with tempfile.TemporaryDirectory(dir=warm.parent if warm else None) as folder:
         answer = Path(folder) / "answer.json"
+        if warm is not None and warm.exists():
+            kept = shutil.ignore_patterns(*without)
+            shutil.copytree(warm, f"{folder}/cache", ignore=kept, copy_function=os.link)
         pid = os.fork()
         if pid == 0:
             try:
@@ -360,6 +373,7 @@ def _recorded(file: Path, work: Path, marked: str) -> dict[str, dict[str, Any]]:
     if not kept.exists():
 
         def run() -> dict[str, Any]:
+            os.environ["DYNSYS_CACHE"] = str(work / "cache")
             recorder = _Recorder(calls=True)
             _pytest([str(file)], recorder, marked)
             named = {name.partition("::")[2]: told for name, told in recorder.tests.items()}
@@ -391,6 +405,14 @@ def _tests_of(mutant: Mutant, work: Path, marked: str) -> list[tuple[float, str]
     return []
 
 
+def _concerned(mutant: Mutant) -> list[str]:
+    """Names in the cache that a change might concern: dynsys compiles kernels, loops loops."""
+    if not mutant.file.startswith("dynsys/"):
+        return []
+    loop = "jit import" in (ROOT / mutant.file).read_text(encoding="utf-8")
+    return ["*"] if loop else ["*.kernel"]
+
+
 def _tried(mutant: Mutant, work: Path, marked: str) -> dict[str, Any]:
     """What the tests say of a mutant."""
     begin, tests = time.monotonic(), _tests_of(mutant, work, marked)
@@ -408,7 +430,8 @@ def _tried(mutant: Mutant, work: Path, marked: str) -> dict[str, Any]:
             places, recorder = swap(mutant), _Recorder(calls=False)
             return [places, _pytest(some, recorder), recorder.failed]
 
-        answer = _forked(run, 60.0 + 10.0 * sum(cost for cost, name in tests if name in some))
+        limit = 60.0 + 10.0 * sum(cost for cost, name in tests if name in some)
+        answer = _forked(run, limit, work / "cache", _concerned(mutant))
         told["tests"] += len(some)
         if answer is None:
             status, told["by"] = "killed", "no end, or the process died"

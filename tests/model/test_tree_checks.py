@@ -22,6 +22,7 @@ LEFT_HANDED = Transform(np.diag([1.0, 1.0, -1.0]), np.zeros(3))
 SHEARED = Transform(np.eye(3) + 0.1 * np.eye(3, k=1), np.zeros(3))
 NOWHERE = Transform(np.eye(3), np.array([np.inf, 0.0, 0.0]))
 LOPSIDED = Inertia(1.0, np.zeros(3), np.eye(3) + np.triu(np.ones((3, 3)), 1) * 0.1)
+HARDLY_LOPSIDED = Inertia(1.0, np.zeros(3), np.eye(3) + 1e-7 * np.eye(3, k=1))
 
 
 @pytest.mark.parametrize(
@@ -41,6 +42,7 @@ LOPSIDED = Inertia(1.0, np.zeros(3), np.eye(3) + np.triu(np.ones((3, 3)), 1) * 0
         ({"inertia": Inertia(1.0, np.zeros(3), np.eye(2))}, "rotational inertia 3 x 3"),
         ({"inertia": inertia([1.0, np.nan, 1.0])}, "entries that are not finite"),
         ({"inertia": LOPSIDED}, "not symmetric"),
+        ({"inertia": HARDLY_LOPSIDED}, "not symmetric"),
         (
             {"inertia": inertia([1.0, 1.0, -0.5])},
             "not positive definite (principal moment -0.5)",

@@ -8,12 +8,17 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from dynsys.errors import CampaignError
+from dynsys import resumable
+from dynsys.errors import CampaignError, WorkersLost
 from dynsys.plan.search.campaign import Campaign, CampaignTask, Outcome
+from dynsys.resumable import Serial
 from tests.plan.campaign_tasks import failing, square
 
 ROOT = Path(__file__).parents[2]
@@ -84,6 +89,24 @@ def test_one_digit_that_changes_is_damage(tmp_path: Path) -> None:
     assert [outcome.result for outcome in work.outcomes()] == [{"square": 0}, {"square": 1}]
     assert work.run(square).computed == 1
     assert_complete(work)
+
+
+def test_lost_workers_are_replaced_as_often_as_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Losses in a row: one task that is finished in between starts the count anew."""
+    left, tries = [[0, 1]], list[int]()
+
+    class Dying(Serial):
+        def submit(self, *arguments: Any, **_: Any) -> Any:
+            tries.append(1)
+            if len(tries) == 2:
+                left.append([1])
+                return super().submit(lambda: None)
+            raise BrokenProcessPool("gone")
+
+    monkeypatch.setattr(resumable, "executor", lambda *_: nullcontext(Dying()))
+    with pytest.raises(WorkersLost):
+        resumable.run_open(lambda: left[-1], print, lambda *_: None, patience=3)
+    assert len(tries) == 1 + 1 + 3
 
 
 def test_same_task_twice_is_refused(tmp_path: Path) -> None:
