@@ -169,6 +169,12 @@ class Transform:
         return in_a
 
 
+def compose(first: Transform, second: Transform) -> Transform:
+    """Transform A -> C from A -> B and B -> C, rounding of exact zeros removed."""
+    both = first.then(second)
+    return Transform(without_rounding(np.asarray(both.E)), both.r)
+
+
 @final
 @dataclass(frozen=True, eq=False)
 class Inertia:

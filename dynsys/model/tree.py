@@ -27,6 +27,7 @@ from dynsys.model.body import (
     read_only,
 )
 from dynsys.model.joints import AbstractJoint, Free, Spherical, between, random_quaternion
+from dynsys.model.locked import weld_joints
 from dynsys.model.parameters import (
     FRICTION,
     SMOOTHING,
@@ -460,6 +461,27 @@ class KinematicTree:
         ``smoothing`` is the speed (rad/s, m/s) below which dry friction fades.
         """
         return self._with(smoothing=smoothing if on else None)
+
+    def with_locked(self, positions: Mapping[str, ArrayLike]) -> KinematicTree:
+        """Return the robot with some joints welded at a position (rad, m), by name.
+
+        Bodies on them, and on joints that follow them, become parts of the bodies that carry
+        them; their frames stay, and a weld of the joint's name, for sensors that sit there.
+
+        Raises
+        ------
+        ModelError
+            naming a joint that does not exist or follows another one, or what is no position.
+
+        Examples
+        --------
+        >>> import dynsys
+        >>> robot = dynsys.synthetic.chain(3)
+        >>> robot.with_locked({"link_2": 0.3}).joint_names
+        ('link_1', 'link_3')
+        """
+        bodies, frames, welds = weld_joints(self, positions)
+        return self._with(bodies=bodies, frames=frames, welds=welds)
 
     def parameter(self, name: str) -> Parameter:
         """Where the named parameter is; ModelError names the nearest one."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from dynsys.errors import ModelError
 from dynsys.model.readers.assembly import (
     FrictionPolicy,
@@ -27,6 +29,7 @@ def load(
     gravity: ArrayLike | None = None,
     inertia: InertiaPolicy = "warn",
     friction: FrictionPolicy = "ignore",
+    lock: Mapping[str, ArrayLike] | None = None,
     max_bytes: int = MAX_BYTES,
     include_folder: PathLike | None = None,
 ) -> KinematicTree:
@@ -49,6 +52,8 @@ def load(
         (:mod:`dynsys.model.parameters` has the law; MuJoCo's own law of dry friction, for
         ``frictionloss``, is a constraint that can hold a joint still). "ignore" reads them
         only, with a warning.
+    lock : joints that do not move, with the position (rad, m) at which they stand: they are
+        welded, and so are those that mimic them (:meth:`KinematicTree.with_locked`).
     max_bytes : largest file that is read.
     include_folder : folder below which the files that an MJCF file includes must lie; None for
         that of the file itself. Name another one only if you trust the file.
@@ -70,7 +75,7 @@ def load(
     >>> robot = dynsys.load("arm.urdf", floating_base=True)   # doctest: +SKIP
     """
     options = ReadOptions(
-        floating_base, mimic, gravity, inertia, max_bytes, include_folder, friction
+        floating_base, mimic, gravity, inertia, max_bytes, include_folder, friction, lock or {}
     )
     root = read_xml(path, max_bytes)
     if root.tag == "robot":
@@ -83,4 +88,4 @@ def load(
             " (<mujoco>); convert the file to one of them"
         )
     emit(notes, stacklevel=2)
-    return tree
+    return tree.with_locked(lock) if lock else tree

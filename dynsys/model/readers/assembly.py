@@ -7,8 +7,8 @@ Fixed joints are folded: the child's inertia goes to the body that carries it; i
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias, final, get_args
 
 import numpy as np
@@ -17,7 +17,7 @@ from dynsys.errors import ModelError, ModelWarning
 from dynsys.model.body import Body, Coupling, Frame, Weld, check_joint_data, inertia_defect
 from dynsys.model.parameters import SMOOTHING
 from dynsys.model.readers.xml_input import PathLike
-from dynsys.model.spatial import Inertia, Transform, without_rounding
+from dynsys.model.spatial import Inertia, Transform
 from dynsys.model.tree import KinematicTree
 from dynsys.types import Array, ArrayLike
 
@@ -28,8 +28,8 @@ __all__ = [
     "MimicPolicy",
     "ReadOptions",
     "check_policies",
-    "compose",
     "emit",
+    "followers_of",
     "listing",
 ]
 
@@ -61,9 +61,22 @@ class ReadOptions:
     max_bytes: int
     include_folder: PathLike | None = None
     friction: FrictionPolicy = "ignore"
+    lock: Mapping[str, ArrayLike] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_policies(self.mimic, self.inertia, self.friction)
+
+
+def followers_of(locked: Collection[str], leaders: Mapping[str, str]) -> set[str]:
+    """Joints that follow a locked one, through others too, and are not locked themselves."""
+    found: set[str] = set()
+    while more := {
+        joint
+        for joint, leader in leaders.items()
+        if (leader in locked or leader in found) and joint not in found and joint not in locked
+    }:
+        found |= more
+    return found
 
 
 def listing(names: Sequence[str], shown: int = 8) -> str:
@@ -76,12 +89,6 @@ def emit(notes: Sequence[str], stacklevel: int) -> None:
     """Issue one ModelWarning per note, at the caller ``stacklevel`` frames up."""
     for note in notes:
         warnings.warn(note, ModelWarning, stacklevel=stacklevel + 1)
-
-
-def compose(first: Transform, second: Transform) -> Transform:
-    """Transform A -> C from A -> B and B -> C, rounding of exact zeros removed."""
-    both = first.then(second)
-    return Transform(without_rounding(np.asarray(both.E)), both.r)
 
 
 @final

@@ -29,9 +29,15 @@ import numpy as np
 from dynsys.distribution import install
 from dynsys.errors import ModelError
 from dynsys.model.joints import AbstractJoint, Free, Prismatic, Revolute, Spherical
-from dynsys.model.readers.assembly import Assembly, MimicPolicy, ReadOptions, compose, listing
+from dynsys.model.readers.assembly import Assembly, ReadOptions, followers_of, listing
 from dynsys.model.readers.xml_input import Node, PathLike, read_xml
-from dynsys.model.spatial import Inertia, Transform, quaternion_to_rotation, without_rounding
+from dynsys.model.spatial import (
+    Inertia,
+    Transform,
+    compose,
+    quaternion_to_rotation,
+    without_rounding,
+)
 from dynsys.model.tree import Body, Coupling, Frame, KinematicTree
 from dynsys.types import Array, BoolArray
 
@@ -58,7 +64,7 @@ def mjcf_from_node(root: Node, options: ReadOptions) -> tuple[KinematicTree, lis
     reader = ModelReader(model, Assembly(name or Path(root.file).stem, root.file))
     reader.assembly.notes.extend(notes)
     reader.read_bodies(options.floating_base)
-    reader.read_equalities(options.mimic)
+    reader.read_equalities(options)
     reader.note_unread()
     gravity = options.gravity
     if gravity is None:
@@ -458,9 +464,15 @@ class ModelReader:
         )
         return principal.seen_from(transform_of(model.body_ipos[i], model.body_iquat[i]))
 
-    def read_equalities(self, mimic: MimicPolicy) -> None:
+    def read_equalities(self, options: ReadOptions) -> None:
         """Couple joints as the file's equalities say, or note that they are free."""
         model = self.model
+        leaders = {
+            self.names[int(model.eq_obj1id[e])]: self.names[int(model.eq_obj2id[e])]
+            for e in range(model.neq)
+            if model.eq_type[e] == EQUALITY_JOINT and model.eq_obj2id[e] >= 0
+        }
+        held = followers_of(options.lock, leaders)
         couplings: dict[int, Coupling] = {}
         free: list[str] = []
         other: list[str] = []
@@ -473,7 +485,8 @@ class ModelReader:
                 continue
             follower, leader = int(model.eq_obj1id[e]), int(model.eq_obj2id[e])
             constant, slope, *higher = (float(c) for c in model.eq_data[e][:5])
-            if mimic == "couple" and leader >= 0 and not any(higher):
+            couple = options.mimic == "couple" or self.names[follower] in held
+            if couple and leader >= 0 and not any(higher):
                 q_f, q_l = (
                     float(model.qpos0[model.jnt_qposadr[j]]) for j in (follower, leader)
                 )

@@ -24,11 +24,12 @@ import numpy as np
 
 from dynsys.errors import ModelError, nearest_name
 from dynsys.model.joints import AbstractJoint, Free, Planar, Prismatic, Revolute, Spherical
-from dynsys.model.readers.assembly import Assembly, MimicPolicy, ReadOptions, compose, listing
+from dynsys.model.readers.assembly import Assembly, ReadOptions, followers_of, listing
 from dynsys.model.readers.xml_input import Node
 from dynsys.model.spatial import (
     Inertia,
     Transform,
+    compose,
     quaternion_to_rotation,
     rotation_from_rpy,
     without_rounding,
@@ -49,7 +50,7 @@ def urdf_from_node(root: Node, options: ReadOptions) -> tuple[KinematicTree, lis
     base = _root_link(root, links, joints)
     _note_unread(root, assembly)
     _assemble(assembly, base, links, joints, options.floating_base)
-    _follow(assembly, joints, options.mimic)
+    _follow(assembly, joints, options)
     gravity = STANDARD_GRAVITY if options.gravity is None else options.gravity
     tree = assembly.finish(gravity, options.inertia, options.friction)
     return tree, assembly.notes
@@ -141,21 +142,22 @@ def _floats(base: str, carried_by: dict[str, list[Joint]]) -> bool:
 # ---- what needs a word -----------------------------------------------------------------------
 
 
-def _follow(assembly: Assembly, joints: dict[str, Joint], mimic: MimicPolicy) -> None:
+def _follow(assembly: Assembly, joints: dict[str, Joint], options: ReadOptions) -> None:
     number = {body.joint_name: i for i, body in enumerate(assembly.bodies)}
     followers = {
         number[joint.name]: joint.mimic
         for joint in joints.values()
         if joint.mimic is not None and not joint.is_fixed
     }
-    if mimic == "independent":
-        if followers:
-            names = [assembly.bodies[i].joint_name for i in sorted(followers)]
+    if options.mimic == "independent":
+        name = {i: assembly.bodies[i].joint_name for i in followers}
+        held = followers_of(options.lock, {name[i]: rule[0] for i, rule in followers.items()})
+        if free := [name[i] for i in sorted(followers) if name[i] not in held]:
             assembly.note(
-                f"mimic joints {listing(names)} are read as independent joints;"
+                f"mimic joints {listing(free)} are read as independent joints;"
                 " load with mimic='couple' to make them follow their leaders"
             )
-        return
+        followers = {i: rule for i, rule in followers.items() if name[i] in held}
     couplings: dict[int, Coupling] = {}
     for i, (leader, ratio, offset) in followers.items():
         if leader not in number:
