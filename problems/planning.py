@@ -111,8 +111,12 @@ def split_outputs(names: Sequence[str]) -> tuple[list[str], list[str]]:
     return values, [name.removeprefix(STD) for name in names if name.startswith(STD)]
 
 
-def read_request(spec: str, problem: str = "fd", floating_base: bool = False) -> PlanRequest:
+def read_request(
+    spec: str, problem: str = "fd", floating_base: bool = False, **options: Any
+) -> PlanRequest:
     """Return what ``spec`` and ``problem`` name; see the module.
+
+    ``options`` are further ones of :func:`problems.robots.read_robot`.
 
     Raises
     ------
@@ -121,7 +125,7 @@ def read_request(spec: str, problem: str = "fd", floating_base: bool = False) ->
     """
     if spec.endswith(FILES) or spec.startswith("catalogue:"):
         return PlanRequest(spec, load_problem(spec).estimation)
-    robot = read_robot(spec, floating_base).robot
+    robot = read_robot(spec, floating_base, **options).robot
     if problem == "id":
         return _dynamics(InverseDynamics(robot))
     if problem == "fd":
@@ -150,9 +154,10 @@ def _dynamics(dynamics: AbstractDynamics) -> PlanRequest:
 def plan_task(payload: Mapping[str, Any]) -> dict[str, Any]:
     """One task of a campaign: search an order for a robot, problem and seed.
 
-    The payload has ``robot, problem, floating_base, seed, evaluations``, and ``content``, which
-    tells files from others of the same name; the result what the order that is constructed
-    executes, what the one found does, and the order itself.
+    The payload has ``robot, problem, floating_base, seed, evaluations``, ``options`` of
+    :func:`read_request` and ``content``, which tells files from others of the same name; the
+    result what the order that is constructed executes, what the one found does, and the order
+    itself.
 
     Raises
     ------
@@ -160,7 +165,8 @@ def plan_task(payload: Mapping[str, Any]) -> dict[str, Any]:
         if a file has changed since the task was made.
     """
     start = time.perf_counter()
-    request = read_request(payload["robot"], payload["problem"], bool(payload["floating_base"]))
+    base, options = bool(payload["floating_base"]), payload.get("options", {})
+    request = read_request(payload["robot"], payload["problem"], base, **options)
     if payload.get("content", request.content) != request.content:
         raise LayoutError(f"{payload['robot']}: has changed since this task was made")
     plan = request.plan(Search(evaluations=payload["evaluations"], seed=payload["seed"]))

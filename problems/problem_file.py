@@ -2,6 +2,8 @@
 
 robot: nao.urdf              # a file beside this one, example:NAME or synthetic:NAME[:ARG...]
 base: floating               # or fixed, the default
+friction: file               # of the robot's file, in the equations; or ignore, the default
+lock: {finger_joint: 0.02}   # joints that do not move (rad, m), optional
 layout: nao_layout.yaml      # a file, catalogue:NAME, or the sections of a layout file in place
 outputs: [torque, std.torque, external_wrench.l_sole]         # see problems.logs.outputs
 prior: {std: {external_wrench: 100}, mean: {}}                # optional
@@ -29,6 +31,7 @@ from typing import Any, final
 import numpy as np
 
 from dynsys.errors import DynsysError, LayoutError, ModelError, nearest_name
+from dynsys.model.readers.assembly import FrictionPolicy
 from dynsys.model.readers.xml_input import PathLike
 from dynsys.model.tree import KinematicTree
 from dynsys.plan.plan import Plan
@@ -56,7 +59,7 @@ __all__ = [
     "save_problem",
 ]
 
-SECTIONS = ("robot", "base", "layout", "outputs", "prior", "plan", "log")
+SECTIONS = ("robot", "base", "friction", "lock", "layout", "outputs", "prior", "plan", "log")
 DEFAULT_OUTPUTS = ("torque", "std.torque", "chi_square")
 CATALOGUE = "catalogue:"
 
@@ -77,6 +80,7 @@ class ProblemFile:
     differentiation, topics, columns : how logs are read.
     path : where it was read, for messages.
     lines : line of each section in that file.
+    friction, lock : how the robot is read, see :func:`dynsys.load`.
     """
 
     robot: str
@@ -90,6 +94,8 @@ class ProblemFile:
     columns: Columns = field(default_factory=Columns)
     path: str = ""
     lines: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    friction: FrictionPolicy = "ignore"
+    lock: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
 
     def _error(self, section: str, error: Exception | str) -> LayoutError:
         place = f"{self.path}, line {self.lines[section]}: " if section in self.lines else ""
@@ -104,7 +110,9 @@ class ProblemFile:
         if not spec.startswith(("synthetic:", "example:")):
             spec = str(self._beside(spec))
         try:
-            return read_robot(spec, self.floating or None)
+            return read_robot(
+                spec, self.floating or None, friction=self.friction, lock=self.lock
+            )
         except ModelError as error:
             raise self._error("robot", error) from None
 
@@ -216,6 +224,8 @@ def load_problem(spec: PathLike) -> ProblemFile:
         columns=_columns(log),
         path=str(spec),
         lines={key: item.line for key, item in sections.items()},
+        friction=_friction(sections.get("friction")),
+        lock=_lock(sections.get("lock")),
     )
 
 
@@ -257,6 +267,16 @@ def _base(item: Item | None) -> bool:
     if item is not None and item.value not in ("fixed", "floating"):
         raise item.error(f"base must be fixed or floating, got {item.plain()!r}")
     return item is not None and item.value == "floating"
+
+
+def _friction(item: Item | None) -> FrictionPolicy:
+    if item is not None and item.value not in ("ignore", "file"):
+        raise item.error(f"friction must be file or ignore, got {item.plain()!r}")
+    return "file" if item is not None and item.value == "file" else "ignore"
+
+
+def _lock(item: Item | None) -> dict[str, Any]:
+    return {} if item is None else {k: v.plain() for k, v in item.mapping("lock").items()}
 
 
 def _layout(item: Item) -> str | Item:
@@ -384,6 +404,10 @@ def save_problem(problem: ProblemFile, path: PathLike) -> None:
     content: dict[str, Any] = {"robot": problem.robot}
     if problem.floating:
         content["base"] = "floating"
+    if problem.friction == "file":
+        content["friction"] = "file"
+    if problem.lock:
+        content["lock"] = dict(problem.lock)
     content["layout"] = problem.layout
     content["outputs"] = list(problem.outputs)
     if problem.prior is not None:
@@ -488,6 +512,8 @@ def problem_schema(robot: KinematicTree | None = None) -> dict[str, Any]:
         "properties": {
             "robot": {"type": "string"},
             "base": {"enum": ["fixed", "floating"]},
+            "friction": {"enum": ["file", "ignore"]},
+            "lock": {"type": "object"},
             "layout": {"anyOf": [{"type": "string"}, layout]},
             "outputs": {"type": "array", "items": {"type": "string"}},
             "prior": {

@@ -5,13 +5,16 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Callable, Mapping
+from functools import partial
 from importlib import resources
 from typing import Any, NamedTuple
 
 from dynsys.errors import ModelError, ModelWarning, nearest_name
 from dynsys.model import synthetic
 from dynsys.model.readers import load
+from dynsys.model.readers.assembly import FrictionPolicy
 from dynsys.model.tree import KinematicTree
+from dynsys.types import ArrayLike
 
 __all__ = ["MAX_BODIES", "NamedRobot", "read_robot"]
 
@@ -35,7 +38,13 @@ class NamedRobot(NamedTuple):
     notes: tuple[str, ...]
 
 
-def read_robot(spec: str, floating_base: bool | None = None) -> NamedRobot:
+def read_robot(
+    spec: str,
+    floating_base: bool | None = None,
+    *,
+    friction: FrictionPolicy = "ignore",
+    lock: Mapping[str, ArrayLike] | None = None,
+) -> NamedRobot:
     """Return the robot that ``spec`` names.
 
     Parameters
@@ -43,6 +52,7 @@ def read_robot(spec: str, floating_base: bool | None = None) -> NamedRobot:
     spec : path of a robot file, ``example:NAME`` (bundled) or ``synthetic:NAME[:ARG...]`` with
         positional or ``key=value`` arguments of the function in ``dynsys.synthetic``.
     floating_base : True gives the root link six freedoms. None takes the robot as it comes.
+    friction, lock : as :func:`dynsys.load` takes them.
 
     Raises
     ------
@@ -63,16 +73,21 @@ def read_robot(spec: str, floating_base: bool | None = None) -> NamedRobot:
                     f"{spec}: synthetic robots have the base they were defined with;"
                     " leave out --floating-base, or base: floating in a problem file"
                 )
-            robot = _synthetic(spec, rest)
-        elif kind == "example":
-            robot = _example(spec, rest, bool(floating_base))
+            robot = _synthetic(spec, rest).with_friction(friction == "file")
+            robot = robot.with_locked(lock) if lock else robot
         else:
-            robot = load(spec, floating_base=bool(floating_base))
+            read = partial(_example, spec) if kind == "example" else load
+            robot = read(
+                rest if kind == "example" else spec,
+                floating_base=bool(floating_base),
+                friction=friction,
+                lock=lock,
+            )
     notes = (str(item.message).removeprefix(f"{spec}: ") for item in caught)
     return NamedRobot(robot, tuple(notes))
 
 
-def _example(spec: str, name: str, floating_base: bool) -> KinematicTree:
+def _example(spec: str, name: str, **options: Any) -> KinematicTree:
     folder = resources.files("dynsys.model") / "data"
     known = sorted(
         item.name.removesuffix(".urdf")
@@ -83,7 +98,7 @@ def _example(spec: str, name: str, floating_base: bool) -> KinematicTree:
         listed = ", ".join(f"example:{item}" for item in known)
         raise ModelError(f"{spec}: no such bundled robot; there is {listed}")
     with resources.as_file(folder / f"{name}.urdf") as path:
-        return load(path, floating_base=floating_base)
+        return load(path, **options)
 
 
 def _synthetic(spec: str, rest: str) -> KinematicTree:

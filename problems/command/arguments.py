@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Callable
+from typing import Any
 
 from problems import terminal
 from problems.log_jobs import Finished, Job, run_job
@@ -16,8 +17,11 @@ __all__ = [
     "add_numbers",
     "add_plan",
     "add_problem",
+    "add_robot",
     "add_running",
     "positive",
+    "robot_options",
+    "robot_words",
     "seconds",
     "whole",
     "with_bar",
@@ -44,6 +48,39 @@ def add_flags(parser: argparse.ArgumentParser, **rows: str) -> None:
     """Declare options without a value: name, and what it does."""
     for name, text in rows.items():
         parser.add_argument(f"--{name.replace('_', '-')}", action="store_true", help=text)
+
+
+def add_robot(parser: argparse.ArgumentParser, floating_base: str = "free root link") -> None:
+    """Declare how the robot is read; ``floating_base`` says what that does here."""
+    add_flags(
+        parser,
+        floating_base=floating_base,
+        friction="damping and friction of the robot file are part of the equations",
+    )
+    parser.add_argument(
+        "--lock",
+        metavar="JOINT=VALUE",
+        action="append",
+        type=joint_at,
+        default=[],
+        help="weld a joint at a position (rad, m); may be repeated",
+    )
+
+
+def robot_options(args: argparse.Namespace) -> dict[str, Any]:
+    """Friction and locked joints of :func:`add_robot`, as ``read_robot`` takes them.
+
+    Empty where nothing was asked for.
+    """
+    friction = {"friction": "file"} if args.friction else {}
+    return friction | ({"lock": dict(args.lock)} if args.lock else {})
+
+
+def robot_words(args: argparse.Namespace) -> list[str]:
+    """The options of :func:`add_robot` that were given, as they were written."""
+    words = ["--floating-base"] if args.floating_base else []
+    words += ["--friction"] if args.friction else []
+    return words + [f"--lock={joint}={value!r}" for joint, value in args.lock]
 
 
 def add_names(
@@ -119,6 +156,18 @@ def seconds(text: str) -> float:
     if not 0.0 <= value < math.inf:
         raise argparse.ArgumentTypeError(f"must be a number of seconds >= 0, got {text!r}")
     return value
+
+
+def joint_at(text: str) -> tuple[str, float]:
+    """Return the name of a joint and a finite number from JOINT=VALUE."""
+    joint, _, value = text.rpartition("=")
+    try:
+        at = float(value)
+    except ValueError:
+        at = math.nan
+    if not joint or not math.isfinite(at):
+        raise argparse.ArgumentTypeError(f"must be JOINT=VALUE, got {text!r}")
+    return joint, at
 
 
 def _at_least(text: str, smallest: int) -> int:

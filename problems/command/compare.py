@@ -7,7 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from problems import terminal
-from problems.command.arguments import KINDS, add_flags, add_numbers, positive, whole
+from problems.command.arguments import (
+    KINDS,
+    add_flags,
+    add_numbers,
+    add_robot,
+    positive,
+    robot_options,
+    whole,
+)
 from problems.command.plan import draw_order
 from problems.order_comparison import Compared, compare
 from problems.planning import PlanRequest, read_request
@@ -26,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("robot", metavar="ROBOT", help="a robot, as for 'dynsys info'")
     parser.add_argument("--problem", default="fd", metavar="KIND", help=KINDS)
-    add_flags(parser, floating_base="free root link")
+    add_robot(parser)
     add_numbers(
         parser, ("states", positive, 16, "sampled states"), ("seed", whole, 0, "of the states")
     )
@@ -38,7 +46,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Show the table."""
-    request = read_request(args.robot, args.problem, args.floating_base)
+    options = robot_options(args)
+    request = read_request(args.robot, args.problem, args.floating_base, **options)
     rows = compare(request, states=args.states, seed=args.seed, timed=not args.no_time)
     pictures: list[str] = []
     if args.plot is not None:

@@ -11,7 +11,15 @@ from typing import Any
 from dynsys.errors import LayoutError
 from dynsys.plan.plan import Plan
 from problems import terminal
-from problems.command.arguments import KINDS, add_flags, add_names, add_plan
+from problems.command.arguments import (
+    KINDS,
+    add_flags,
+    add_names,
+    add_plan,
+    add_robot,
+    robot_options,
+    robot_words,
+)
 from problems.estimation.estimation import Estimation
 from problems.planning import FILES, read_request, split_outputs
 from problems.problem_file import load_problem
@@ -36,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o", "--output", required=True, metavar="FOLDER", type=Path, help="where to write"
     )
     parser.add_argument("--problem", default="fd", metavar="KIND", help=f"of a robot: {KINDS}")
-    add_flags(parser, floating_base="free root link")
+    add_robot(parser)
     add_plan(parser)
     parser.add_argument("--name", help="of the C function (default: the problem's)")
     add_names(
@@ -78,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _of_robot(args: argparse.Namespace) -> tuple[str, str, Sequence[Path]]:
-    request = read_request(args.what, args.problem, args.floating_base)
+    request = read_request(args.what, args.problem, args.floating_base, **robot_options(args))
     plan = Plan.load(args.plan) if args.plan else None
     if request.estimation is not None:
         estimation = replace(request.estimation, executes=plan)
@@ -91,10 +99,10 @@ def _of_robot(args: argparse.Namespace) -> tuple[str, str, Sequence[Path]]:
 
 
 def _of_file(args: argparse.Namespace) -> tuple[str, str, Sequence[Path]]:
-    if args.problem != "fd" or args.floating_base:
+    if args.problem != "fd" or robot_words(args):
         raise LayoutError(
-            f"{args.what}: a problem file says what is known itself; leave out --problem and"
-            " --floating-base"
+            f"{args.what}: a problem file says what is known and how its robot is read itself;"
+            " leave out --problem, --floating-base, --friction and --lock"
         )
     problem = load_problem(args.what).with_plan(args.plan)
     what = f"estimation from {len(problem.sensors.sensors)} sensors"

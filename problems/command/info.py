@@ -10,7 +10,7 @@ import numpy as np
 from dynsys.model.tree import Body, KinematicTree
 from dynsys.types import ArrayLike
 from problems import terminal
-from problems.command.arguments import add_flags
+from problems.command.arguments import add_robot, robot_options
 from problems.robots import NamedRobot, read_robot
 from problems.terminal import number
 
@@ -38,12 +38,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         " such as synthetic:humanoid30, synthetic:chain:10, synthetic:random_tree:8:seed=3",
     )
     free = 'let the root link move freely: six freedoms more, joint "root"'
-    add_flags(parser, floating_base=free)
+    add_robot(parser, free)
 
 
 def run(args: argparse.Namespace) -> int:
     """Describe the robot."""
-    told = _describe(read_robot(args.robot, args.floating_base))
+    told = _describe(read_robot(args.robot, args.floating_base, **robot_options(args)))
     if args.json:
         terminal.show_json(told)
         return 0

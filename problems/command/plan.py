@@ -24,10 +24,11 @@ from dynsys.plan.search.search import Progress, Search
 from dynsys.system.linear_system import LinearSystem
 from problems import terminal
 from problems.command.arguments import (
-    add_flags,
     add_names,
     add_numbers,
+    add_robot,
     positive,
+    robot_options,
     seconds,
     whole,
 )
@@ -60,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="of a robot: id, fd (default), hybrid:JOINT,JOINT..., published:NAME or a layout"
         " file; may be repeated with --campaign",
     )  # fmt: skip
-    add_flags(parser, floating_base="free root link")
+    add_robot(parser)
     add_names(
         parser,
         "--outputs",
@@ -106,7 +107,8 @@ def run(args: argparse.Namespace) -> int:
         return _run_campaign(args)
     if len(args.what) > 1 or len(args.problem or ()) > 1 or args.seeds > 1:
         raise ModelError("several problems or seeds need --campaign FOLDER for their results")
-    request = read_request(args.what[0], (args.problem or ["fd"])[0], args.floating_base)
+    problem, options = (args.problem or ["fd"])[0], robot_options(args)
+    request = read_request(args.what[0], problem, args.floating_base, **options)
     if args.plot is not None:
         request.require_square()
     plan, progress = _planned(request, args)
@@ -214,6 +216,7 @@ def _run_campaign(args: argparse.Namespace) -> int:
     """Run what is open, show all results; 1 if tasks failed or are still open."""
     if not args.evaluations:
         raise ModelError("a campaign needs --evaluations N, so that its results are repeatable")
+    options = robot_options(args)
     tasks = tuple(
         CampaignTask(
             {
@@ -223,11 +226,12 @@ def _run_campaign(args: argparse.Namespace) -> int:
                 "seed": args.seed + k,
                 "evaluations": args.evaluations,
                 "content": content,
+                **({"options": options} if options else {}),
             }
         )
         for robot in args.what
         for problem in (args.problem or ["fd"])
-        for content in [read_request(robot, problem, args.floating_base).content]
+        for content in [read_request(robot, problem, args.floating_base, **options).content]
         for k in range(args.seeds)
     )
     campaign = Campaign(args.campaign, tasks)

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from problems import terminal
-from problems.command.arguments import KINDS, add_flags
+from problems.command.arguments import KINDS, add_flags, add_robot, robot_options, robot_words
 from problems.report import Report, Subject, build_report, read_subject, write_page, write_pdf
 
 __all__ = ["EXAMPLES", "SUMMARY", "add_arguments", "build_with_bar", "run"]
@@ -36,12 +36,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     kinds = f"of a robot: {KINDS}"
     parser.add_argument("--problem", default="fd", metavar="KIND", help=kinds)
-    add_flags(parser, floating_base="free root link", no_time="do not compile and measure")
+    add_robot(parser)
+    add_flags(parser, no_time="do not compile and measure")
 
 
 def run(args: argparse.Namespace) -> int:
     """Write the page and say what it says first."""
-    subject = read_subject(args.what, args.problem, args.floating_base)
+    options = robot_options(args)
+    subject = read_subject(args.what, args.problem, args.floating_base, **options)
     report = build_with_bar(subject, _command(args), log=args.log, timed=not args.no_time)
     written = [write_page(report, args.output)]
     if args.pdf is not None:
@@ -81,7 +83,6 @@ def _command(args: argparse.Namespace) -> list[str]:
     words = ["dynsys", "report", args.what]
     if args.problem != "fd":
         words += ["--problem", args.problem]
-    for flag, given in (("--floating-base", args.floating_base), ("--no-time", args.no_time)):
-        words += [flag] if given else []
+    words += [*robot_words(args), *(["--no-time"] if args.no_time else [])]
     words += ["--log", args.log] if args.log else []
     return [*words, "-o", str(args.output)]

@@ -6,11 +6,12 @@ import argparse
 import os
 import sys
 import webbrowser
+from dataclasses import replace
 from pathlib import Path
 from secrets import token_urlsafe
 
 from problems import terminal
-from problems.command.arguments import add_flags
+from problems.command.arguments import add_flags, add_robot, robot_options
 from problems.command.demo_log import bundled
 from problems.problem_file import ProblemFile, load_problem
 from problems.studio.background import ProcessBackground
@@ -37,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a problem file (.yaml), catalogue:NAME, or a robot: .urdf, .xml, example:NAME,"
         " synthetic:NAME; by default the humanoid of dynsys demo with its log",
     )
-    add_flags(parser, floating_base="for a robot: its root link moves freely")
+    add_robot(parser, "for a robot: its root link moves freely")
     parser.add_argument("--log", metavar="LOG", help="a log to play")
     parser.add_argument(
         "--folder", default=".", help="where the page opens and saves layouts (this folder)"
@@ -110,8 +111,8 @@ def _problem(args: argparse.Namespace) -> tuple[ProblemFile, Path | None]:
     spec = args.problem
     if not spec.startswith(("synthetic:", "example:")):
         spec = str(Path(spec).resolve())
-    bare = ProblemFile(spec, {"sensors": []}, args.floating_base)
-    return ProblemFile(spec, _nothing_touches(bare), args.floating_base), log
+    bare = ProblemFile(spec, {"sensors": []}, args.floating_base, **robot_options(args))
+    return replace(bare, layout=_nothing_touches(bare)), log
 
 
 def _nothing_touches(bare: ProblemFile) -> dict[str, object]:

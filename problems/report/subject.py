@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 from dynsys.model.tree import KinematicTree
 from dynsys.system.linear_system import LinearSystem
@@ -56,7 +56,9 @@ class Subject:
         return None if self.estimation is None else self.estimation.layout
 
 
-def read_subject(spec: str, problem: str = "fd", floating_base: bool = False) -> Subject:
+def read_subject(
+    spec: str, problem: str = "fd", floating_base: bool = False, **options: Any
+) -> Subject:
     """Return what ``spec`` names: a problem file, ``catalogue:NAME``, or a robot.
 
     Parameters
@@ -65,11 +67,12 @@ def read_subject(spec: str, problem: str = "fd", floating_base: bool = False) ->
         ``synthetic:...``.
     problem : of a robot: id, fd, hybrid:JOINT,..., published:NAME or a layout file.
     floating_base : True lets the root link of a robot file move freely.
+    options : further ones of :func:`problems.robots.read_robot`.
     """
     if spec.endswith(FILES) or spec.startswith("catalogue:"):
         file = load_problem(spec)
         return estimation_subject(spec, file.planned, file)
-    request = read_request(spec, problem, floating_base)
+    request = read_request(spec, problem, floating_base, **options)
     if request.dynamics is None:
         assert request.estimation is not None
         return estimation_subject(spec, request.estimation)

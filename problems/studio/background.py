@@ -15,6 +15,7 @@ import signal
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import lru_cache, partial
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
@@ -28,7 +29,6 @@ from scipy.sparse import csc_array
 from scipy.sparse.linalg import splu
 
 from dynsys.errors import KernelBuildError
-from dynsys.model.tree import KinematicTree
 from dynsys.system.equations import Kinematics
 from problems.estimation.estimation import Estimation
 from problems.measured.prior import Prior
@@ -70,6 +70,7 @@ class Job(NamedTuple):
     layout : content of a layout file.
     prior : std and mean of a prior, or None.
     options : further arguments of the task.
+    reading : ``friction`` and ``lock`` of the problem: how the robot is read.
     """
 
     task: str
@@ -78,6 +79,7 @@ class Job(NamedTuple):
     layout: Facts
     prior: tuple[Facts, Facts] | None = None
     options: tuple[tuple[str, Any], ...] = ()
+    reading: tuple[Any, ...] = ("ignore", ())
 
 
 class AbstractBackground(ABC):
@@ -144,6 +146,12 @@ class BackgroundAnswers:
             layout=self._content,
             prior=None if prior is None else (dict(prior.std), dict(prior.mean)),
             options=tuple(options.items()),
+            reading=(
+                self._problem.friction,
+                tuple(
+                    (k, tuple(np.ravel(at).tolist())) for k, at in self._problem.lock.items()
+                ),
+            ),
         )
 
         def done(facts: Facts) -> None:
@@ -271,13 +279,15 @@ def serve(pipe: Connection) -> None:
 
 
 @lru_cache(maxsize=2)
-def _robot(spec: str, floating: bool) -> KinematicTree:
-    return ProblemFile(spec, {}, floating).tree
+def _robot(spec: str, floating: bool, reading: tuple[Any, ...]) -> ProblemFile:
+    friction, lock = reading
+    return ProblemFile(spec, {}, floating, friction=friction, lock=dict(lock))
 
 
 def _estimation(job: Job) -> Estimation:
-    problem = ProblemFile(job.robot, job.layout, job.floating)
-    problem.__dict__["tree"] = _robot(job.robot, job.floating)  # fills the cached property
+    robot = _robot(job.robot, job.floating, job.reading)
+    problem = replace(robot, layout=job.layout)
+    problem.__dict__["_named"] = robot._named  # read once
     prior = None if job.prior is None else Prior(*job.prior)
     return Estimation(problem.tree, problem.sensors, prior)
 

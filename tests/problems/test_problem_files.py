@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 
 from dynsys.errors import DynsysError
+from dynsys.model.readers import load as load_robot
+from dynsys.verbs import rnea
 from problems.problem_file import load_problem, problem_schema, save_problem
+from tests.problems.command.command_line import run, run_json
 from tests.problems.logs.log_cases import PROBLEM
 
 
@@ -21,10 +25,53 @@ def test_problem_files_survive_a_round_trip(problem_file: Path, tmp_path: Path) 
     assert (again.outputs, again.differentiation) == (first.outputs, first.differentiation)
 
 
+ARM = """<robot name="arm"><link name="base"/>
+{links}
+<joint name="j1" type="continuous"><parent link="base"/><child link="l1"/>
+<axis xyz="0 1 0"/><dynamics damping="0.5" friction="2"/></joint>
+<joint name="j2" type="continuous"><parent link="l1"/><child link="l2"/></joint></robot>"""
+LINK = """<link name="{}"><inertial><origin xyz="0.1 0 0"/><mass value="1"/>
+<inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link>"""
+
+
+def test_friction_and_locked_joints(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    links = "".join(LINK.format(f"l{k}") for k in (1, 2))
+    (tmp_path / "arm.urdf").write_text(ARM.format(links=links))
+    content = {"robot": "arm.urdf", "friction": "file", "lock": {"j2": 0.4}}
+    motor = {"kind": "joint_torque", "name": "m", "joint": "j1", "std": 1e-9}
+    content |= {"layout": {"sensors": [motor, "zero_external_wrench_except"]}}
+    (tmp_path / "p.yaml").write_text(yaml.safe_dump(content))
+    problem = load_problem(tmp_path / "p.yaml")
+    assert problem.tree.joint_names == ("j1",)
+    assert problem.tree.friction_torque(np.array([3.0]))[0] == pytest.approx(3.5, rel=1e-4)
+    assert problem.notes == ()
+    save_problem(problem, tmp_path / "again.yaml")
+    again = load_problem(tmp_path / "again.yaml")
+    assert again.sensors.fingerprint() == problem.sensors.fingerprint()
+    # what 'dynsys simulate' reads of a drive holds friction
+    command = ("simulate", tmp_path / "p.yaml", "-o", tmp_path / "log.npz", "--duration", "1")
+    command += ("--truth", "--position-std", "0", "--velocity-std", "0")
+    assert run(capsys, *command)[0] == 0
+    log = np.load(tmp_path / "log.npz")
+    plain = load_robot(tmp_path / "arm.urdf", lock={"j2": 0.4})
+    torque = rnea(plain, *(log[name] for name in ("q", "qd", "truth.qdd")))
+    qd = log["qd"][:, 0]
+    expected = torque[:, 0] + 0.5 * qd + 2 * qd / np.sqrt(qd**2 + 1e-4)
+    np.testing.assert_allclose(np.ravel(log["m"]), expected, atol=1e-6)
+    status, told = run_json(capsys, "info", tmp_path / "arm.urdf", "--lock", "j2=0.4")
+    assert (status, told["nv"]) == (0, 1)
+    assert any("friction" in note for note in told["notes"])
+    told = run_json(capsys, "info", tmp_path / "arm.urdf", "--friction")[1]
+    assert not any("friction" in note for note in told["notes"])
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"robott": "x"}, r"unknown section 'robott'.*did you mean 'robot'"),
+        ({"friction": "on"}, r"line \d+: friction must be file or ignore"),
+        ({"lock": {"body_9": 0.1}}, r"robot: .*no joint 'body_9'; did you mean"),
+        ({"lock": {"body_1": "open"}}, r"robot: .*locked at 'open'; give a number"),
         ({"base": "sitting"}, r"line \d+: base must be fixed or floating"),
         ({"outputs": ["torqe"]}, r"outputs: output 'torqe'.*did you mean 'torque'"),
         ({"outputs": ["torque.nowhere"]}, "outputs: .*nowhere"),
