@@ -14,7 +14,13 @@ from typing import final
 
 import numpy as np
 
-from dynsys.model.spatial import Transform, cross, rotation_from_rpy, without_rounding
+from dynsys.model.spatial import (
+    Transform,
+    cross,
+    rotation_from_rpy,
+    rpy_of,
+    without_rounding,
+)
 from dynsys.model.tree import KinematicTree
 from dynsys.system.equations import Kinematics, Term, Values, carrying_size
 from dynsys.system.size import without_rounding as rounded_off
@@ -177,11 +183,3 @@ def varying_term(
     """
     found = [rounded_off(value(kin), size(kin)) != 0 for kin in states]
     return Term(unknown, np.any(found, axis=0), value, size)
-
-
-def rpy_of(E: Array) -> tuple[float, float, float]:
-    """Roll, pitch, yaw of a coordinate rotation E (3, 3): inverse of ``rotation_from_rpy``."""
-    pitch = float(np.arctan2(-E[0, 2], np.hypot(E[0, 0], E[0, 1])))
-    if np.hypot(E[0, 0], E[0, 1]) < 1e-9:  # looking straight up or down: yaw is free
-        return float(np.arctan2(-E[2, 1], E[1, 1])), pitch, 0.0
-    return float(np.arctan2(E[1, 2], E[2, 2])), pitch, float(np.arctan2(E[0, 1], E[0, 0]))

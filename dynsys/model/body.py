@@ -150,6 +150,7 @@ class Weld:
     parent_transform : body -> frame of the link that carries it.
     inertia : of the carried link and everything welded to it, in body coordinates.
     children : bodies whose joints hang on that part.
+    parent : name of the link that carries it.
     """
 
     joint: str
@@ -159,6 +160,7 @@ class Weld:
     parent_transform: Transform
     inertia: Inertia
     children: tuple[int, ...]
+    parent: str = ""
 
 
 def read_only(array: NDArray[_Scalar]) -> NDArray[_Scalar]:

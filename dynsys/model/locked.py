@@ -131,9 +131,10 @@ def _welds(
     for i in sorted(locked):
         parent = robot.bodies[i].parent
         carrier = place[parent].transform if parent >= 0 else Transform.identity()
+        held = robot.body_names[parent] if parent >= 0 else ""
         for name, weld in robot.welds.items():  # parents first: the last one holds the joint
             if name == weld.joint and i in weld.children:
-                carrier = found[name].transform
+                carrier, held = found[name].transform, weld.link
         made = Weld(
             robot.joint_names[i],
             robot.body_names[i],
@@ -142,6 +143,7 @@ def _welds(
             carrier,
             beyond[i],
             tuple(sorted(hanging[i])),
+            held,
         )
         found[made.joint] = made
         found.setdefault(made.link, made)

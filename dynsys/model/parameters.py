@@ -188,7 +188,8 @@ def inertia_of(values: ArrayLike) -> Inertia:
     about = np.zeros((3, 3), dtype=np.longdouble)
     about[np.triu_indices(3)] = ten[4:]
     about = about + np.triu(about, 1).T
-    about_com = about - (np.dot(first, com) * np.eye(3) - np.outer(first, com))
+    moved = np.outer(first, first) / (mass or 1)  # m c c^T, symmetric to the last digit
+    about_com = about - (np.trace(moved) * np.eye(3) - moved)
     return Inertia(float(mass), com.astype(np.float64), about_com.astype(np.float64))
 
 

@@ -24,6 +24,7 @@ __all__ = [
     "Inertia",
     "MassMoments",
     "Transform",
+    "compose",
     "congruence",
     "cross",
     "cross_force",
@@ -33,6 +34,7 @@ __all__ = [
     "rotate_matrix",
     "rotation_about",
     "rotation_from_rpy",
+    "rpy_of",
     "skew",
     "vector",
 ]
@@ -104,6 +106,19 @@ def rotation_from_rpy(rpy: Array) -> Array:
         @ rotation_about(z, np.cos(yaw), np.sin(yaw))
     )
     return without_rounding(E)
+
+
+def rpy_of(E: Array) -> tuple[float, float, float]:
+    """Roll, pitch, yaw of a coordinate rotation E (3, 3): inverse of :func:`rotation_from_rpy`.
+
+    To rounding everywhere: where roll and yaw turn about the same line, the rest after any roll
+    still says what the yaw is.
+    """
+    x = np.array([1.0, 0.0, 0.0])
+    roll = float(np.arctan2(E[1, 2], E[2, 2]))
+    rest = rotation_about(x, np.cos(roll), np.sin(roll)).T @ E  # of pitch and yaw
+    pitch, yaw = np.arctan2(-rest[0, 2], rest[2, 2]), np.arctan2(-rest[1, 0], rest[1, 1])
+    return roll, float(pitch), float(yaw)
 
 
 def without_rounding(E: Array) -> Array:

@@ -7,9 +7,11 @@ joints follow each other by number; a coupled (mimic) joint shares the place of 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Protocol, final
 
@@ -482,6 +484,15 @@ class KinematicTree:
         """
         bodies, frames, welds = weld_joints(self, positions)
         return self._with(bodies=bodies, frames=frames, welds=welds)
+
+    def to_urdf(self, path: str | os.PathLike[str]) -> Path:
+        """Write the robot to a URDF file and return its path; see dynsys.model.writers.urdf.
+
+        ``load(path, mimic="couple", friction="file")`` reads it back with the same dynamics.
+        """
+        from dynsys.model.writers.urdf import write_urdf  # it needs this file for its types
+
+        return write_urdf(self, path)
 
     def parameter(self, name: str) -> Parameter:
         """Where the named parameter is; ModelError names the nearest one."""

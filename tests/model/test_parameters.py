@@ -70,6 +70,10 @@ def test_the_ten_are_about_the_origin() -> None:
     again = inertia_of(ten)
     assert_allclose(again.com, ROD.com, rtol=1e-15)
     assert_allclose(again.about_com, ROD.about_com, atol=1e-16)
+    point = inertia_of(
+        inertial_values(Inertia(0.7, np.array([0.13, 0.7, -0.31]), np.zeros((3, 3))))
+    )
+    assert (point.about_com == point.about_com.T).all()
 
 
 @given(strategies.trees(coupled=True), strategies.seeds)

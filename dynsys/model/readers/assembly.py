@@ -166,7 +166,7 @@ class Assembly:
         self.weld(carrier.body, link, transform, inertia)
         seen = inertia.seen_from(transform)
         self._welds[link] = Weld(
-            joint, link, carrier.body, transform, carrier.transform, seen, ()
+            joint, link, carrier.body, transform, carrier.transform, seen, (), parent
         )
         self._welded_to[link] = parent
         return self.frames[link]

@@ -226,6 +226,7 @@ def _unexpanded(node: Node, reason: str) -> ModelError:
 JOINTS = ("joint", "drake:joint")
 MOVING_TYPES = ("revolute", "continuous", "prismatic", "planar", "floating")
 BALL_TYPES = ("spherical", "ball")
+LARGEST = np.finfo(np.float64).max
 
 
 @final
@@ -339,6 +340,12 @@ def _joint_model(joint: Joint) -> AbstractJoint:
     return Prismatic(axis) if joint.type == "prismatic" else Revolute(axis)
 
 
+def _limit(limits: Node, key: str, default: float) -> float:
+    """A limit; the largest number of float64, as some write, is none."""
+    value = limits.number(key, default, infinite=True)
+    return float(np.copysign(np.inf, value)) if abs(value) == LARGEST else value
+
+
 def joint_body(
     joint: Joint, parent: int, placement: Transform, inertia: Inertia, assembly: Assembly
 ) -> Body:
@@ -351,13 +358,13 @@ def joint_body(
     stated: dict[str, Any] = {}
     if limits is not None and joint.type not in ("planar", "floating", *BALL_TYPES):
         for key in ("effort", "velocity"):
-            most = limits.number(key, np.inf, infinite=True)
+            most = _limit(limits, key, np.inf)
             if most < 0:
                 assembly.doubt(f"a negative {key} limit is read as none, of joints", joint.name)
                 most = np.inf
             stated[f"{key}_limit"] = most
         if joint.type != "continuous":
-            lower, upper = (limits.number(k, 0.0, infinite=True) for k in ("lower", "upper"))
+            lower, upper = (_limit(limits, k, 0.0) for k in ("lower", "upper"))
             if lower <= upper:
                 stated |= {"lower": lower, "upper": upper}
             else:

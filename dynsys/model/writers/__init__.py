@@ -1,0 +1,1 @@
+"""Writing robots to files that :func:`dynsys.load` reads back."""
