@@ -55,7 +55,7 @@ from sensors.layout import Layout
 __all__ = ["MotionRows", "Regressor", "body_regressor"]
 
 CHECK_STATES = 3
-WHOLE = 8192
+WHOLE = 1024
 """Numbers of R and E up to which a kernel writes their zeros too; beyond, memory is slower."""
 LARGEST = 150_000
 """Numbers of a regressor beyond which straight-line code takes too long to compile."""
