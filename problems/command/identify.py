@@ -181,8 +181,7 @@ def _part(text: str) -> float:
 def _write(fit: Fit, path: Path) -> None:
     """Write the robot, or the numbers."""
     if path.suffix == ".urdf":
-        writer = getattr(fit.robot, "to_urdf")  # noqa: B009
-        writer(path)
+        fit.robot.to_urdf(path)
     elif path.suffix == ".json":
         content = {"values": fit.values, "std": fit.std}
         with replacing(path) as part:

@@ -60,6 +60,13 @@ def test_a_log_gives_values_with_deviations(problem: Path, tmp_path: Path, capsy
     assert json.loads(out.read_text())["values"]["link_2.mx"] == pytest.approx(
         told["parameters"]["link_2.mx"]["value"]
     )
+    robot = tmp_path / "found.urdf"
+    assert main([*words[:3], "-o", str(robot)]) == 0
+    again = dynsys.load(robot, friction="file").parameters
+    assert again["link_2.viscous"] == pytest.approx(
+        told["parameters"]["link_2.viscous"]["value"], rel=1e-6
+    )
+    capsys.readouterr()
     assert main([*words, "--hold-out", "0.5"]) == 0
     text = capsys.readouterr().out
     assert "held out, the last 600 samples" in text
