@@ -85,7 +85,8 @@ def case_of(task: tuple[str, int]) -> Case:
         return _measured(kind, robot, _any_sensors(robot, rng, True), rng, True)
     if kind == "aligned, drawn":
         drawn = drawn_case(KINDS[k % len(KINDS)], aligned_tree(3 + k % 3, k), k)
-        return _read(kind, drawn.name, drawn.estimation, rng, aligned=True)
+        straight = drawn.kind != "coupled joints"  # whose followers stand at any angle
+        return _read(kind, drawn.name, drawn.estimation, rng, aligned=straight)
     if kind == "any rank":
         robot = dynsys.synthetic.random_tree(2 + k % 5, k)
         return _measured(kind, robot, _any_sensors(robot, rng, False), rng, False)
