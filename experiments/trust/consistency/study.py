@@ -49,7 +49,7 @@ BACKENDS = ("dense", "superlu", *(["cholmod"] if has_cholmod() else []))
 COMPILED = ("llvm", "reduced")
 COMPILED_EVERY = 16
 """Layouts of a kind of which one is compiled; none of a catalogue."""
-LOST = 1e3
+LOST = 1e4
 """Times condition * eps: what is beyond rounding."""
 EPS = float(np.finfo(np.float64).eps)
 
