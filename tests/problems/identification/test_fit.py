@@ -260,6 +260,27 @@ def test_ground_forces_alone_tell_the_mass_of_a_floating_robot(walker: Kinematic
     assert np.isnan(fit.predict(*states, held).value[:, 6:]).all()
 
 
+def test_a_known_push_is_taken_off(arm, truth) -> None:
+    robot, last = arm.robot, arm.robot.body_names[-1]
+    push = (0.1, 0.0, -0.2, 3.0, -2.0, 1.0)
+    known = sensors.ExternalWrench("push", last, value=push)
+    layout = Layout(robot, [*arm.layout.sensors, known])
+    ident = Identification(robot, layout)
+    assert ident.sought.regressor.contacts == (robot.body_index(last),)
+    states = motion(robot, 6.0, 100.0, 0)
+    f_ext = np.zeros((len(states[0]), robot.n_bodies, 6))
+    f_ext[:, -1] = push
+    y = readings(layout, truth, states, f_ext)
+    fit = ident.fit(*states, y)
+    found = fit.validate(*states, y)
+    assert (found.after < 1e-2 * found.before.max()).all()
+    free = arm.fit(*states, readings(arm.layout, truth, states))  # and nothing else changes
+    joint = robot.joint_names[0]
+    assert fit.values[f"{joint}.viscous"] == pytest.approx(
+        free.values[f"{joint}.viscous"], abs=4 * free.std[f"{joint}.viscous"] + 1e-3
+    )
+
+
 def test_an_exact_reading_needs_a_deviation(walker: KinematicTree) -> None:
     layout = Layout(walker, [sensors.JointTorque("no drive", "trunk", value=0.0)])
     ident = Identification(walker, layout)

@@ -11,7 +11,14 @@ import pytest
 
 import dynsys
 from dynsys.model.tree import KinematicTree
-from experiments.identification import changed, motion, torque_layout
+from experiments.identification import (
+    LOGS,
+    REFERENCE,
+    changed,
+    motion,
+    problem_text,
+    torque_layout,
+)
 from problems import Identification
 from problems.command.main import main
 from problems.identification.excitation import design
@@ -71,6 +78,26 @@ def test_a_log_gives_values_with_deviations(problem: Path, tmp_path: Path, capsy
     text = capsys.readouterr().out
     assert "held out, the last 600 samples" in text
     assert "13 combinations of 28 parameters" in text
+
+
+DATA = Path(__file__).parents[4] / "shared" / "data"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", REFERENCE)
+def test_bags_of_real_arms(name: str, tmp_path: Path, capsys) -> None:
+    bags = sorted((DATA / LOGS[name][1]).glob("*.db3"))
+    if not bags:
+        pytest.skip("the real logs are not here")
+    problem = tmp_path / "problem.yaml"
+    problem.write_text(problem_text(name))
+    assert main(["identify", str(problem), str(bags[0]), "--hold-out", "0.5", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    trial = next(t for k, t in told["trials"].items() if k.startswith("held out"))
+    found = np.array([t["fit"] for t in trial.values()])
+    assert (found <= np.array(REFERENCE[name]) + 0.005).all()  # theirs are rounded
+    inside = np.array([t["inside_band"] for t in trial.values()])
+    assert 0.93 <= inside.mean() <= 0.98
 
 
 def test_without_a_log_it_says_what_can_be_seen(problem: Path, capsys) -> None:
