@@ -29,8 +29,9 @@ def entry_names(robot: KinematicTree) -> dict[str, list[str]]:
     Examples
     --------
     >>> import dynsys
-    >>> entry_names(dynsys.synthetic.humanoid30())["q"][5:8]
-    ['root.qz', 'root.qw', 'left_leg_1']
+    >>> names = entry_names(dynsys.synthetic.humanoid30())
+    >>> names["q"][5:8], names["qd"][4:8]
+    (['root.qz', 'root.qw', 'left_leg_1'], ['root[4]', 'root[5]', 'left_leg_1', 'left_leg_2'])
     """
     return {
         "q": _position_names(robot),

@@ -383,7 +383,7 @@ def _column(name: str, item: Item) -> Column:
         if key in ("sign", "order"):
             listed = value.listed(key) if isinstance(value.value, list) else [value]
             for one in listed:
-                _check_option(key, one, "int")
+                _check_option(key, one, "int" if key == "order" else "float")
             given[key] = tuple(one.value for one in listed)
         elif key == "scale":
             _check_option(key, value, "float")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import yaml
 from dynsys.errors import DynsysError
 from dynsys.model.readers import load as load_robot
 from dynsys.verbs import rnea
+from problems.logs.columns import Column, Columns
 from problems.problem_file import load_problem, problem_schema, save_problem
 from tests.problems.command.command_line import run, run_json
 from tests.problems.logs.log_cases import PROBLEM
@@ -23,6 +25,14 @@ def test_problem_files_survive_a_round_trip(problem_file: Path, tmp_path: Path) 
     again = load_problem(tmp_path / "again.yaml")
     assert again.sensors.fingerprint() == first.sensors.fingerprint()
     assert (again.outputs, again.differentiation) == (first.outputs, first.differentiation)
+
+
+def test_where_columns_are_survives_a_round_trip(problem_file: Path, tmp_path: Path) -> None:
+    first = load_problem(problem_file)
+    parts = (Column("raw[0:3]", "deg", 2.0, (1.0, -1.0, 1.0), (2, 0, 1)), Column("pose"))
+    columns = Columns({"imu": parts}, {"elbow": "j2"}, 250.0)
+    save_problem(replace(first, columns=columns), tmp_path / "again.yaml")
+    assert load_problem(tmp_path / "again.yaml").columns == columns
 
 
 ARM = """<robot name="arm"><link name="base"/>

@@ -91,6 +91,14 @@ def test_the_same_seed_gives_the_same_log_and_parts_of_it_lost() -> None:
     assert 0.05 < np.isnan(other[:, 15:]).mean() < 0.15
 
 
+def test_any_stretch_of_a_motion_is_that_of_the_whole() -> None:
+    problem = load_problem("catalogue:panda")
+    simulation = Simulation(problem.sensors, Trajectory.random(problem.tree, 1.0), 1000)
+    whole, part = simulation.motion(0, 600), simulation.motion(520, 590)
+    for all_of_it, some in zip(whole, part, strict=True):
+        np.testing.assert_allclose(some, all_of_it[520:590], rtol=1e-12, atol=1e-12)
+
+
 def test_random_motions_stay_within_limits(humanoid: dynsys.KinematicTree) -> None:
     q, _, _ = Trajectory.random(humanoid, 20.0, seed=2).at(np.linspace(0, 20, 500))
     lower, upper = humanoid.position_limits
