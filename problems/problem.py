@@ -25,12 +25,14 @@ from dynsys.kernel.c.source import export_c
 from dynsys.kernel.calls import AbstractCompiledKernel, AbstractKernel
 from dynsys.loops import LoopKernel, prefer_loops
 from dynsys.model.tree import KinematicTree
+from dynsys.model.varying import varying_parameters
 from dynsys.plan.fingerprint import Fingerprint, fingerprint_problem, fingerprint_robot
 from dynsys.plan.operations import program_operations
 from dynsys.plan.pivots import pivot_safety, symmetric_pivots
 from dynsys.plan.plan import Plan
 from dynsys.plan.record import (
     DYNAMICS_OUTPUTS,
+    PARAMETERS,
     DynamicsSpec,
     dynamics_program,
     guarded_dynamics,
@@ -119,8 +121,11 @@ class AbstractDynamics(AbstractProblem):
         outputs: tuple[str, ...],
         wrenches: bool = False,
         steps: Sequence[SymmetricStep] | None = None,
+        parameters: Sequence[str] = (),
     ) -> DynamicsSpec:
-        return DynamicsSpec(self.robot, self.known, self.given, outputs, wrenches, steps)
+        varying_parameters(self.robot, parameters)
+        asked = (outputs, wrenches, steps, tuple(parameters))
+        return DynamicsSpec(self.robot, self.known, self.given, *asked)
 
     def plan(
         self,
@@ -167,6 +172,7 @@ class AbstractDynamics(AbstractProblem):
         dtype: str = "float64",
         outputs: Sequence[str] | None = None,
         wrenches: bool = False,
+        parameters: Sequence[str] = (),
     ) -> AbstractKernel:
         """Kernel for this robot and problem, from the cache if it has been compiled before.
 
@@ -181,15 +187,26 @@ class AbstractDynamics(AbstractProblem):
         dtype : ``float64``, or ``float32`` (``llvm`` only).
         outputs : any of ``torque``, ``qdd``, ``acceleration``, ``joint_wrench``; the last two
             are (6 n_bodies,) in body coordinates. Default: what the problem asks for.
-        wrenches : True makes external wrenches (6 n_bodies,) the last input.
+        wrenches : True makes external wrenches (6 n_bodies,) a further input.
+        parameters : names of parameters of the robot (``robot.parameters``) whose values, in
+            this order, are the last input, so that a payload changes without recompiling;
+            ``llvm`` only. The kernel answers as that of ``robot.with_parameters``.
 
         Returns
         -------
-        kernel with ``kernel.one(q, qd, given, [f_ext], out=None)`` and ``kernel.batch(...)``.
+        kernel with ``kernel.one(q, qd, given, [f_ext], [parameters], out=None)`` and
+        ``kernel.batch(...)``.
         """
         steps = None if plan is None else self._steps(plan)
         names = self._output_names(outputs)
         backend = backend or self.backend
+        if len(parameters):
+            if backend not in ("auto", "llvm"):
+                raise KernelBuildError(
+                    f"backend {backend!r} has no parameters as inputs; use llvm"
+                )
+            spec = self._spec(names, wrenches, steps, parameters)
+            return dynamics_kernel(spec, dtype=dtype)
         chosen = self._chosen("llvm" if plan and backend == "auto" else backend, dtype)
         if plan is not None and chosen != "llvm":
             raise KernelBuildError(f"backend {chosen!r} executes no plan; use llvm, or no plan")
@@ -254,11 +271,12 @@ class AbstractDynamics(AbstractProblem):
         wrenches: bool = False,
         dtype: Literal["float64", "float32"] = "float64",
         overwrite: bool = False,
+        parameters: Sequence[str] = (),
     ) -> list[Path]:
         """Write this problem as dependency-free C99 with header, self-test and CMake file.
 
-        ``plan`` is executed as by :meth:`compile`; ``name`` is that of the C function (default:
-        the problem's). Returns the files written.
+        ``plan`` is executed and ``parameters`` are inputs as in :meth:`compile`; ``name`` is
+        that of the C function (default: the problem's). Returns the files written.
 
         Raises
         ------
@@ -268,8 +286,9 @@ class AbstractDynamics(AbstractProblem):
         robot, kind = self.robot, type(self).__name__
         names = self._output_names(outputs)
         pivot_safety(robot, self.known)  # names a joint that moves no inertia
-        spec = self._spec(names, wrenches, None if plan is None else self._steps(plan))
-        labels = entry_names(robot)
+        steps = None if plan is None else self._steps(plan)
+        spec = self._spec(names, wrenches, steps, parameters)
+        labels = entry_names(robot) | {PARAMETERS: list(parameters)}
         labels[self.given] = labels["qd"]
         return export_c(
             folder,

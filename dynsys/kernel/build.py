@@ -67,7 +67,8 @@ def dynamics_kernel(
     make = program or (lambda: guarded_dynamics(spec, dtype))
     order = () if spec.steps is None else tuple((step.kind, step.body) for step in spec.steps)
     robot = fingerprint_robot(spec.robot).digest
-    made_from = ("dynamics", robot, spec.known, spec.given, spec.outputs, spec.wrenches, order)
+    asked = (spec.known, spec.given, spec.outputs, spec.wrenches, spec.parameters)
+    made_from = ("dynamics", robot, *asked, order)
     states = spec.samples(CHECK_STATES, 7)
     return kernel_from(make, spec.signature, states, made_from, dtype=dtype, cache=cache)
 

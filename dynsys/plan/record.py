@@ -7,16 +7,18 @@ simplified, and guarded where a pivot is not safe by argument.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dynsys.model.spatial import cross_force, cross_motion
+from dynsys.model.spatial import MassMoments, cross_force, cross_motion
 from dynsys.model.tree import KinematicTree
+from dynsys.model.varying import at_parameters, parameter_samples
 from dynsys.plan.pivots import pivot_safety
 from dynsys.plan.step_order import staged_steps
 from dynsys.plan.symmetric import SymmetricStep, solve_symmetric, symmetric_steps
@@ -32,6 +34,7 @@ from dynsys.types import Array, BoolArray, ScalarArray
 
 __all__ = [
     "DYNAMICS_OUTPUTS",
+    "PARAMETERS",
     "SAMPLES",
     "DynamicsSpec",
     "body_quantities",
@@ -50,6 +53,8 @@ NO_WORSE = 2.0
 """Errors of two programs at a dozen states that far apart are the same."""
 PIVOT_MARGIN = 1e10
 """A watched pivot may fall this far below its median before pivoting takes over."""
+PARAMETERS = "parameters"
+"""Name of the input that holds parameters of the robot."""
 DYNAMICS_OUTPUTS = ("torque", "qdd", "acceleration", "joint_wrench")
 
 
@@ -77,6 +82,7 @@ class DynamicsSpec:
     outputs : any of :data:`DYNAMICS_OUTPUTS`, in the order wanted.
     wrenches : external wrenches (n_bodies, 6) are a further input, else they are zero.
     steps : the order of elimination, executed as it stands; by default leaf to root.
+    parameters : of the robot, by name, whose values are the last input.
     """
 
     robot: KinematicTree
@@ -85,16 +91,24 @@ class DynamicsSpec:
     outputs: tuple[str, ...]
     wrenches: bool = False
     steps: Sequence[SymmetricStep] | None = None
+    parameters: tuple[str, ...] = ()
 
     @property
     def signature(self) -> Signature:
         """Inputs and outputs by name."""
-        return dynamics_signature(self.robot, self.given, self.outputs, self.wrenches)
+        found = dynamics_signature(self.robot, self.given, self.outputs, self.wrenches)
+        if not self.parameters:
+            return found
+        return Signature((*found.inputs, (PARAMETERS, len(self.parameters))), found.outputs)
 
     def samples(self, count: int, seed: int) -> NDArray[np.longdouble]:
         """Random inputs (count, n_inputs)."""
         extra = self.signature.n_inputs - self.robot.nq - self.robot.nv
-        return sample_states(self.robot, count, seed, extra)
+        states = sample_states(self.robot, count, seed, extra)
+        if self.parameters:
+            values = parameter_samples(self.robot, self.parameters, count, seed)
+            states[:, -len(self.parameters) :] = values
+        return states
 
 
 def guarded_dynamics(spec: DynamicsSpec, dtype: str = "float64") -> Program:
@@ -164,13 +178,16 @@ def _recorded_dynamics(
     robot, graph = spec.robot, Graph()
     q, qd, inputs = graph.inputs(robot.nq), graph.inputs(robot.nv), graph.inputs(robot.nv)
     f_ext = graph.inputs(6 * robot.n_bodies).reshape(-1, 6) if spec.wrenches else None
-    mechanism = reframe(robot, regroup=regroup)
+    at = None
+    if spec.parameters:
+        at = at_parameters(robot, spec.parameters, graph.inputs(len(spec.parameters)))
+    mechanism = reframe(robot, regroup=regroup, at_values=at)
     qdd, torque, reciprocals = symmetric_dynamics(
         mechanism, q, qd, inputs, spec.known, f_ext, spec.steps
     )
     results: dict[str, ScalarArray] = {"qdd": qdd, "torque": torque}
     if not set(spec.outputs) <= set(results):
-        results |= body_quantities(robot, q, qd, qdd, f_ext)
+        results |= body_quantities(robot, q, qd, qdd, f_ext, at.moments if at else {})
     answers = [x for name in spec.outputs for x in np.ravel(results[name])]
     watched = [x for joint in watch for x in reciprocals[robot.v_slice(joint).start]]
     return simplify(graph.program([*answers, *watched]), samples)
@@ -225,8 +242,11 @@ def body_quantities(
     qd: ScalarArray,
     qdd: ScalarArray,
     f_ext: ScalarArray | None,
+    moments: Mapping[int, MassMoments] = MappingProxyType({}),
 ) -> dict[str, ScalarArray]:
     """Accelerations and joint wrenches (n_bodies, 6) of the robot's own frames, from qdd.
+
+    ``moments`` stand in place of those of some bodies.
 
     The laws of :mod:`dynsys.system.laws`, solved one after the other: with qdd known the rows
     of accelerations are triangular from the root, those of balance from the leaves.
@@ -239,7 +259,7 @@ def body_quantities(
     for i, (X, parent, freedoms) in enumerate(
         zip(X_up, robot.parent, robot.v_slices(), strict=True)
     ):
-        S, M = robot.motion_subspace[i], robot.moments[i].matrix()
+        S, M = robot.motion_subspace[i], moments.get(i, robot.moments[i]).matrix()
         # a_i = X_i a_parent + S_i qdd_i + v_i x S_i qd_i   [NORI] (3a), proper accelerations
         carried = X.motion(gravity if parent < 0 else a[parent])
         a.append(carried + S @ qdd[freedoms] + cross_motion(v[i], S @ qd[freedoms]))

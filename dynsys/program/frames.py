@@ -17,6 +17,7 @@ difference is taken between larger numbers and loses digits.
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, NamedTuple, TypeAlias, final
@@ -42,6 +43,7 @@ from dynsys.model.spatial import (
     without_rounding,
 )
 from dynsys.model.tree import KinematicTree
+from dynsys.model.varying import AtParameters
 from dynsys.types import Array, IntArray, ScalarArray
 
 __all__ = ["Reframed", "Regrouping", "invisible_moments", "reframe"]
@@ -85,6 +87,7 @@ class Reframed:
     moments: tuple[MassMoments, ...]
     place: tuple[int, ...]
     to_new: tuple[Transform, ...]
+    at: AtParameters | None = None  # where some of the robot's parameters are no numbers
 
     @property
     def n_bodies(self) -> int:
@@ -104,11 +107,13 @@ class Reframed:
     @property
     def armature(self) -> Array:
         """Rotor inertia (nv,)."""
-        return self.robot.armature
+        return self.robot.armature if self.at is None else self.at.armature
 
     def friction_torque(self, qd: ScalarArray) -> ScalarArray:
         """Torque (nv,) that the drives spend on friction, as the robot has it."""
-        return self.robot.friction_torque(qd)
+        if self.at is None or self.at.friction is None:
+            return self.robot.friction_torque(qd)
+        return self.at.friction.torque(qd)
 
     @cached_property
     def parent(self) -> IntArray:
@@ -167,11 +172,16 @@ def _joint_motion(stage: _Stage, position: ScalarArray) -> Transform:
 
 
 def reframe(
-    robot: KinematicTree, *, regroup: Regrouping = "all", own_frames: bool = False
+    robot: KinematicTree,
+    *,
+    regroup: Regrouping = "all",
+    own_frames: bool = False,
+    at_values: AtParameters | None = None,
 ) -> Reframed:
     """Choose frames, and move mass moments of the bodies asked for towards the base. O(n).
 
     ``own_frames`` keeps the robot's frames and masses and only takes its joints apart.
+    ``at_values`` of parameters that are no numbers: moments of these bodies stay in place.
     """
     weight = _subtree_sizes(robot)
     to_new: list[Transform] = []
@@ -207,13 +217,17 @@ def reframe(
         _snapped_moments(body.inertia.moments(np.longdouble).seen_from(X.inverse()))
         for body, X in zip(robot.bodies, to_new, strict=True)
     ]
+    varying = {} if at_values is None else at_values.moments
+    for i, own in varying.items():
+        moments[i] = own.seen_from(to_new[i].inverse())
     if not own_frames:
-        _regroup_moments(robot, moments, joint_frames, regroup)
+        _regroup_moments(robot, moments, joint_frames, regroup, varying)
     nothing = MassMoments(0.0, np.zeros(3), np.zeros((3, 3)))
     by_stage = [nothing] * len(stages)
     for i, k in enumerate(place):
         by_stage[k] = moments[i]
-    return Reframed(robot, tuple(stages), tuple(by_stage), tuple(place), tuple(to_new))
+    parts = (tuple(stages), tuple(by_stage), tuple(place), tuple(to_new))
+    return Reframed(robot, *parts, at_values)
 
 
 def _subtree_sizes(robot: KinematicTree) -> list[int]:
@@ -353,13 +367,15 @@ def _regroup_moments(
     moments: list[MassMoments],
     joint_frame: list[Transform],
     which: Regrouping,
+    varying: Container[int],
 ) -> None:
     """Move what each joint cannot see from its body to its parent, leaves first, in place.
 
-    ``joint_frame`` goes from the parent's frame to the joint's, axis along z.
+    ``joint_frame`` goes from the parent's frame to the joint's, axis along z; what ``varying``
+    bodies have stays.
     """
     for i in reversed(range(robot.n_bodies)):
-        if not _moves(robot, i, which):
+        if i in varying or not _moves(robot, i, which):
             continue
         moved = invisible_moments(robot.joints[i], moments[i])
         moments[i] = _snapped_moments(moments[i].minus(moved))
