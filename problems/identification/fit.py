@@ -3,7 +3,7 @@
     minimise  sum of w (y - R theta - E x - c)^2  +  |(theta - model) / size|^2
 
 1. Contacts. The wrenches x of a sample are eliminated: rows become their part across E. What
-   the layout states exactly about x alone (nothing touches the hand) holds exactly.
+   the layout states about x (nothing touches the hand, no motor moves the base) holds exactly.
 2. Weights  w = 1 / (variance of the row's residual x its correlation time): a smooth residual
    of 100 samples counts once (:mod:`problems.identification.noise`). Both are estimated from
    the residuals, the fit repeated until they stand; readings far off count less (Huber's loss).
@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal, TypeAlias, final
+from typing import Any, Literal, TypeAlias, final
 
 import numpy as np
 from scipy.special import erfc
@@ -50,8 +50,8 @@ Noise: TypeAlias = Literal["estimate", "layout"]
 
 CHUNK = 8192
 """Samples at a time."""
-ROUNDS = 10
-STANDS = 0.01
+ROUNDS = 25
+STANDS = 0.002
 """The fit is repeated until weights change by less than this part."""
 HUBER = 4.0
 """Residuals beyond this many deviations count by their size, not its square."""
@@ -63,6 +63,8 @@ CLEAN = 1e-4
 """A reading's noise is taken to be at least this part of what the model leaves of it."""
 PAYLOAD = 10.0
 """Natural size of a payload, in that of the body that carries it."""
+NORMAL = 1.4826
+"""Deviation of normal numbers, in the median of their sizes."""
 BAND = 1.959964
 """Half width of a 95 % band, in deviations."""
 
@@ -118,11 +120,20 @@ class _Samples:
 
     @cached_property
     def statements(self) -> BoolArray:
-        """Rows that say something exact about contacts and nothing about parameters."""
-        sought = self.sought
-        rows = sought.rows(self.log.q[0], self.log.qd[0], self.log.qdd[0], plain=True)
-        about = (rows.contact != 0).any(axis=-1) & ~(rows.theta != 0).any(axis=-1)
-        return np.asarray(about & sought.layout.exact)
+        """Rows that the layout states, exactly, about contacts: they give wrenches away."""
+        layout = self.sought.layout
+        about = (self._pattern.contact != 0).any(axis=-1) & np.isfinite(layout.constants)
+        return np.asarray(about & layout.exact)
+
+    @cached_property
+    def involved(self) -> BoolArray:
+        """Rows that parameters have a part in."""
+        return np.asarray((self._pattern.theta != 0).any(axis=-1))
+
+    @cached_property
+    def _pattern(self) -> Any:
+        q, qd, qdd = self.log.q[0], self.log.qd[0], self.log.qdd[0]
+        return self.sought.rows(q, qd, qdd, plain=True)
 
     @cached_property
     def stated(self) -> BoolArray:
@@ -166,16 +177,17 @@ def _weighted(R: Array, E: Array, b: Array, weight: Array, statements: BoolArray
     b = np.where(present, b, 0.0)
     if not E.shape[-1]:
         return _Rows(R * W[..., None], b * W, (W > 0).astype(np.float64))
-    if statements.any():  # x = P^+ b + (1 - P^+ P) z
+    largest = np.linalg.norm(E * W[..., None], axis=(1, 2))[:, None]
+    if statements.any():  # x = P^+ (b - R theta) + (1 - P^+ P) z of the rows that state it
         P = E[:, statements] * present[:, statements, None]
-        inverse = np.linalg.pinv(P[:1] if _same(P) else P, rcond=1e-10)
-        x = (inverse @ b[:, statements, None])[..., 0]
-        b = b - (E @ x[..., None])[..., 0]
-        E = E - (E @ inverse) @ P
+        carried = E @ np.linalg.pinv(P[:1] if _same(P) else P, rcond=1e-10)
+        b = b - (carried @ b[:, statements, None])[..., 0]
+        R = R - carried @ (R[:, statements] * present[:, statements, None])
+        E = E - carried @ P
         W = np.where(statements, 0.0, W)
     A, b, E = R * W[..., None], b * W, E * W[..., None]
     U, s, _ = np.linalg.svd(E, full_matrices=False)
-    U = U * (s > 1e-9 * np.maximum(s[:, :1], 1e-300))[:, None, :]
+    U = U * (s > 1e-9 * np.maximum(largest, 1e-300))[:, None, :]  # not of rounding alone
     Ut = np.swapaxes(U, 1, 2)
     left = np.where(W > 0, 1.0 - (U * U).sum(axis=-1), 0.0)
     return _Rows(A - U @ (Ut @ A), b - (U @ (Ut @ b[..., None]))[..., 0], left)
@@ -237,17 +249,21 @@ def fit_parameters(
 ) -> Fit:
     """Fit to a log; see the module and :meth:`problems.Identification.fit`."""
     samples = _Samples(sought, log)
-    std = _first_std(samples, noise)
+    std = most = _first_std(samples, noise)
     least = CLEAN * std
     if noise == "estimate":  # first by the data alone: else the model could hold them off
         std = START * std
     time, trust = np.ones_like(std), np.ones_like(log.y)
-    for _ in range(ROUNDS):
+    longest = np.full_like(std, np.inf)
+    for count in range(ROUNDS):
         weight = 1.0 / (std * np.sqrt(time))
         G, g = _normal(samples, weight, trust)
         theta = _solved(sought, G, g, scale, physical)
         moved = samples.move(theta)
         residual, left = _residuals(samples, weight, theta)
+        if count == 0 and noise == "estimate":  # how far is far off: by what most readings are
+            middle = NORMAL * np.median(np.abs(np.nan_to_num(residual)), axis=0)
+            std = np.where(samples.stated | ~(middle > 0), std, np.clip(middle, least, most))
         if huber is not None:
             with np.errstate(divide="ignore", invalid="ignore"):
                 trust = np.minimum(1.0, huber * std / np.abs(residual))
@@ -262,8 +278,13 @@ def fit_parameters(
         information = Information(G, g, _scores(samples, weight, trust, models, std))
         time = np.array([model.correlation_time for model in models])
         if noise == "estimate":
+            time = np.minimum(time, longest)
+            longest = time if count == 0 else longest
+        if noise == "estimate":
             found = _residual_std(residual, left, followed[:, 0], std, huber)
-            std = np.where(samples.stated, std, np.maximum(found, least))
+            # No fit makes a reading's noise larger than the model left it: else a row that
+            # others pull away would be trusted less and less, and pulled further.
+            std = np.where(samples.stated, std, np.clip(found, least, most))
         change = np.abs(1.0 / (std * np.sqrt(time)) / weight - 1.0).max(initial=0.0)
         if max(float(change), 10 * moved) < STANDS:
             break
@@ -275,22 +296,19 @@ def _first_std(samples: _Samples, noise: Noise) -> Array:
     sought, layout = samples.sought, samples.sought.layout
     needed = ~samples.statements
     if noise == "layout":
-        exact = np.flatnonzero(layout.exact & needed)
+        exact = np.flatnonzero(layout.exact & needed & samples.involved)
         if len(exact):
             raise LayoutError(
                 f"reading {layout.labels[exact[0]]!r} has a std of zero: exact at every sample,"
                 " which no log is; give it a std, or let the fit estimate it (noise='estimate')"
             )
-        return np.where(needed, layout.std, 1.0)
-    total, count = np.zeros(layout.size), np.zeros(layout.size)
-    for start in samples.chunks():
-        R, _, b = samples.raw(start)
-        left = b - R @ sought.model
-        total += np.nansum(left**2, axis=0)
-        count += np.isfinite(left).sum(axis=0)
-    found = np.sqrt(total / np.maximum(count, 1))
+        return np.where(needed & ~layout.exact, layout.std, 1.0)
     given = np.where(layout.std > 0, layout.std, 1.0)
-    return np.where(needed & ~samples.stated & (found > 0), found, given)
+    residual, left = _residuals(samples, 1.0 / given, sought.model)
+    count = np.maximum(np.isfinite(residual).sum(axis=0), 1)
+    seen = needed & ~samples.stated & (left > ABSORBED)
+    found = np.sqrt(np.nansum(residual**2, axis=0) / count / np.where(seen, left, 1.0))
+    return np.where(seen & (found > 0), found, given)
 
 
 def _normal(samples: _Samples, weight: Array, trust: Array) -> tuple[Array, Array]:

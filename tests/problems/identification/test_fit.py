@@ -281,6 +281,37 @@ def test_a_known_push_is_taken_off(arm, truth) -> None:
     )
 
 
+def test_a_plate_under_a_leg_tells_the_weight(walker: KinematicTree) -> None:
+    """What is stated holds: no motor moves the trunk, so the plate carries all of the robot.
+
+    A slow error of its moments must not make the fit believe its force any less.
+    """
+    layout = Layout(
+        walker,
+        [
+            sensors.JointTorque("no drive", "trunk", value=0.0),
+            *sensors.zero_external_wrench_except(walker, ["leg0"]),
+            sensors.ExternalWrench("plate", "leg0", std=[1.0, 2.0]),
+        ],
+    )
+    heavier = walker.with_parameters({"trunk.mass": 8.0, "trunk.mz": 0.8})
+    q, qd, qdd = motion(walker, 6.0, 50.0, 0)
+    push = np.zeros((len(q), 3, 6))
+    X = np.array([dynsys.jacobian(walker, state, "leg0")[:, :6] for state in q])
+    trunk = dynsys.rnea(heavier, q, qd, qdd)[:, :6]  # J^T f carries what the trunk would need
+    push[:, 1] = np.linalg.solve(np.swapaxes(X, 1, 2), trunk[..., None])[..., 0]
+    y = np.zeros((len(q), layout.size))
+    rng = np.random.default_rng(0)
+    slow = np.sin(np.arange(len(q))[:, None] / 40 + np.arange(3))
+    y[:, layout.slice("plate")] = push[:, 1] + rng.normal(scale=0.3, size=(len(q), 6))
+    y[:, layout.slice("plate")][:, :3] += 8.0 * slow
+    fit = Identification(walker, layout, friction=False, rotor=False, offset=False).fit(
+        q, qd, qdd, y
+    )
+    total = sum(fit.values[f"{body}.mass"] for body in walker.body_names)
+    assert total == pytest.approx(12.0, abs=0.05)
+
+
 def test_an_exact_reading_needs_a_deviation(walker: KinematicTree) -> None:
     layout = Layout(walker, [sensors.JointTorque("no drive", "trunk", value=0.0)])
     ident = Identification(walker, layout)
