@@ -102,9 +102,15 @@ class LawSizes:
         return [(target, law) for law, target in self.system.inverse_dynamics]
 
     def _carried(self, arms: Array) -> Array:
-        """Sizes (unknowns, size of z + 2 per law with a bias) for unit sizes of these."""
-        columns, biased = self.system.open_columns, len(self._biased)
-        sizes = np.zeros((self.system.unknowns.size, len(columns) + 2 * biased))
+        """Sizes (unknowns, size of z + those of biases) for unit sizes of these.
+
+        A bias has two sizes, of its vectors; that of a torque one for each freedom.
+        """
+        columns = self.system.open_columns
+        biases = sum(
+            len(_firsts(target)) for target, law in self._steps if law.bias is not None
+        )
+        sizes = np.zeros((self.system.unknowns.size, len(columns) + biases))
         for k, column in enumerate(columns.tolist()):
             block = self.system.unknowns.at(column)
             first = block.start + (column - block.start) // 3 * 3
@@ -119,8 +125,8 @@ class LawSizes:
                     size = _law_term(term, target, arms)[np.ix_(rows, firsts)]
                     total += size @ sizes[term.unknown.start + firsts]
             if law.bias is not None:
-                total[:, place : place + 2] += np.eye(2)
-                place += 2
+                total[:, place : place + len(rows)] += np.eye(len(rows))
+                place += len(rows)
             sizes[target.slice] = np.repeat(total, 3, axis=0) if target.is_vector else total
         return sizes
 
@@ -136,7 +142,7 @@ class LawSizes:
         return np.array([vector_size(matrix)[::3, ::3] for matrix in matrices])
 
     def _biases(self, kinematics: Kinematics) -> Array:
-        """Sizes (2 per law) of what velocities and gravity add: v x S qd, -g, v x* I v."""
+        """Sizes of what velocities and gravity add: v x S qd, -g, v x* I v; friction."""
         robot, (w, linear) = self.system.robot, kinematics.speeds.T
         turning, sliding = kinematics.joint_speeds.T
         gravity = np.where(robot.parent < 0, np.linalg.norm(robot.gravity), 0.0)
@@ -145,12 +151,15 @@ class LawSizes:
             "acceleration": (w * turning, w * sliding + linear * turning + gravity),
             "momentum": (w * moment + linear * force, w * force),
         }
-        parts = [sizes.get(law.kind, sizes["momentum"]) for law in self._biased]
-        found = [
-            (angular[law.body], straight[law.body])
-            for law, (angular, straight) in zip(self._biased, parts, strict=True)
-        ]
-        return np.array(found).ravel()
+        found: list[Array] = []
+        for law in self._biased:
+            if law.kind == "torque" and robot.joint_friction is not None:
+                freedoms = robot.v_slices()[law.body]
+                found.append(robot.joint_friction.magnitude(kinematics.qd)[freedoms])
+            else:
+                angular, straight = sizes.get(law.kind, sizes["momentum"])
+                found.append(np.array([angular[law.body], straight[law.body]]))
+        return np.concatenate(found)
 
 
 def _law_term(term: Term, target: UnknownBlock, arms: Array) -> Array:

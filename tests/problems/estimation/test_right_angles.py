@@ -21,6 +21,7 @@ from dynsys.model.joints import Prismatic, Revolute
 from dynsys.model.spatial import Inertia, Transform
 from dynsys.model.tree import KinematicTree
 from dynsys.system.equations import Kinematics
+from dynsys.system.linear_system import LinearSystem
 from dynsys.system.response import LawResponse
 from dynsys.types import Array
 from problems.estimation.factors import has_cholmod
@@ -302,3 +303,29 @@ def test_the_condition_number_tells_what_rounding_costs() -> None:
         assert error.max() <= 100 * condition * np.finfo(float).eps * size
     text = str(est.verdict(search=False))
     assert "rounding moves estimates by up to about" in text
+
+
+def test_sizes_of_a_robot_with_friction() -> None:
+    """Friction is a bias of the torque law, one number per freedom; singular states have it."""
+    plain = dynsys.synthetic.chain(4)
+    robot = plain.with_parameters({f"{joint}.coulomb": 0.5 for joint in plain.joint_names})
+    layout = sensors.Layout(
+        robot,
+        [
+            *sensors.all_joint_torques(robot, std=0.1),
+            *sensors.all_joint_accelerations(robot, std=0.1),
+            *sensors.zero_external_wrench_except(robot, ["link_4"]),
+        ],
+    )
+    problem = problems.Estimation(robot, layout, backend="dense")
+    q, qd = np.full(4, 0.3), np.full(4, 0.2)
+    y = layout.pack(
+        {f"{joint}/torque": 0.1 for joint in robot.joint_names}
+        | {f"{joint}/acceleration": 0.2 for joint in robot.joint_names}
+    )
+    assert np.isfinite(problem.solve(q, qd, y).torque.array).all()
+    sizes = problem.measured.response.sizes.at(Kinematics.at(robot, q, qd))
+    torques = problem.measured.laws.unknowns.columns("torque")
+    without = LawResponse(LinearSystem(plain)).sizes.at(Kinematics.at(plain, q, qd))
+    more = sizes[torques, -1] - without[torques, -1]
+    np.testing.assert_allclose(more, 0.5 * 0.2 / np.hypot(0.2, 0.01), rtol=1e-9)
