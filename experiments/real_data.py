@@ -1,15 +1,14 @@
-"""Real measurements through dynsys: a person, two arms, a walking robot; what holds, what not.
+"""Real measurements through dynsys: a person, an arm, a walking robot; what holds, what not.
 
-    python -m experiments.real_data --data ../shared/data [--only human icub contact] [--json FILE]
-                                    [--figure FILE.png]
+    python -m experiments.real_data --data ../shared/data [--only human icub contact] [--json F]
 
 human     force plate and chest accelerometer of a person bowing, each predicted without itself:
           from the model, and after identification and alignment on the first half
-icub      sum of vertical foot forces beside the weight; direction of gravity at rest; what the
-          accelerometer of the base says while it walks
+icub      sum of vertical foot forces beside the weight; gravity at rest; force from motion
 contact   force that a Panda in free motion "feels" at its hand, by its URDF and identified;
           bands that hold; false alarms on held-out motion, pushes added to the real log
-identify  the bags of UR10 and Panda: see python -m experiments.identification --data
+
+The bags of UR10 and Panda are identified by python -m experiments.identification --data.
 """
 
 from __future__ import annotations
@@ -24,10 +23,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.spatial.transform import Rotation
 
 import dynsys
 import sensors
 from dynsys.model.tree import KinematicTree
+from dynsys.system.equations import Kinematics
 from dynsys.types import Array
 from experiments.identification import LOGS, problem_text
 from problems import Estimation, Identification, align_sensor, predict
@@ -136,7 +137,7 @@ def human(data: Path) -> Told:
     chest = log.y[:, layout.slice("chest")]
     before_chest = predict(problem, "chest", log.q, log.qd, log.y).value
     after_chest = predict(aligned, "chest", log.q, log.qd, log.y).value
-    told = {
+    told: Told = {
         "weight_of_model": robot.total_mass * 9.81,
         "mean_vertical_force": float(read[:, 5].mean()),
         "plate_rms_from_motion": _rms((plate - read)[second]),
@@ -209,8 +210,8 @@ def icub(data: Path) -> Told:
         q = np.tile(robot.neutral(), (len(feet), 1))
         for k, joint in enumerate(ICUB):
             q[:, robot.q_slice(joint)] = c["estimatorJointsPos"][:, [k]]
-        rpy = Column("x", rotation="rpy").made({"x": c["linkBaseRot"]}, _Held(c["linkBaseRot"]))
-        q[:, :3], q[:, 3:7] = c["linkBasePos"], rpy
+        turned = Rotation.from_euler("xyz", c["linkBaseRot"]).as_quat()
+        q[:, :3], q[:, 3:7] = c["linkBasePos"], turned
         time = np.arange(len(feet)) / 100.0
         height = np.array([_centre(robot, state)[2] for state in q])
         method = Smoother().tuned(time, height[:, None])
@@ -223,7 +224,7 @@ def icub(data: Path) -> Told:
             "gravity_at_rest": float(a[at_rest].mean()) if at_rest.any() else None,
             "direction_scatter_deg": None if np.isnan(away) else away,
             "samples_at_rest": int(at_rest.sum()),
-            "rms_constant_weight": float(np.sqrt(np.mean((feet - feet.mean())[inside] ** 2))),
+            "rms_constant_weight": float(np.std(feet[inside])),
             "rms_from_motion": float(
                 np.sqrt(
                     np.mean((feet - feet.mean() - (expected - expected.mean()))[inside] ** 2)
@@ -235,28 +236,20 @@ def icub(data: Path) -> Told:
         show_line(
             f"icub {name}: feet carry {one['mean_feet']:.1f} +- {one['std_feet']:.1f} N (model"
             f" {told['weight_of_model']:.1f} N); |acc| at rest {one['gravity_at_rest']} m/s^2;"
-            f" change of force from the centre of mass: correlation {one['correlation']:.2f}, rms"
-            f" {one['rms_from_motion']:.1f} N left of {one['rms_constant_weight']:.1f} N"
+            f" change of force from the centre of mass: correlation {one['correlation']:.2f},"
+            f" rms {one['rms_from_motion']:.1f} N left of {one['rms_constant_weight']:.1f} N"
         )
     return told
 
 
-class _Held:
-    """Width of one array, as a log would say it."""
-
-    def __init__(self, rows: Array) -> None:
-        self.path, self.widths = Path("held"), {"x": rows.shape[1]}
-
-
 def _angles(vectors: Array, mean: Array) -> Array:
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    return np.arccos(np.clip(unit @ (mean / np.linalg.norm(mean)), -1, 1))
+    return np.asarray(np.arccos(np.clip(unit @ (mean / np.linalg.norm(mean)), -1, 1)))
 
 
 def _centre(robot: KinematicTree, q: Array) -> Array:
-    from dynsys.system.equations import Kinematics
-
-    return np.asarray(Kinematics.at(robot, q, np.zeros(robot.nv)).centre_of_mass)
+    centre: Array = Kinematics.at(robot, q, np.zeros(robot.nv)).centre_of_mass
+    return centre
 
 
 # ---- contact of an arm -----------------------------------------------------------------------
@@ -344,13 +337,13 @@ def _detection(
     assert log.qdd is not None
     std = np.array(_rms((log.y - dynsys.rnea(robot, log.q, log.qd, log.qdd))[first]))
     problem = _felt(robot, std, [])
-    packed = np.broadcast_to(problem.layout.constants, (len(log.y), problem.layout.size)).copy()
+    packed = np.tile(problem.layout.constants, (len(log.y), 1))
     packed[:, : 2 * robot.nv] = np.hstack([log.y, log.qdd])
     data = (log.time, log.q, log.qd, packed)
     seconds = float(log.time[second][-1] - log.time[second][0])
     told: Told = {"seconds_held_out": seconds, "false_alarms": [], "pushes": []}
     for rate in RATES:
-        detector = ContactDetector.calibrated(problem, *(x[first] for x in data), per_hour=rate)
+        detector = _calibrated(problem, data, first, rate)
         counted = len(
             detector.alarm.events(log.time[second], _statistic(problem, data, second))
         )
@@ -364,7 +357,7 @@ def _detection(
             for row in told["false_alarms"]
         ],
     )
-    detector = ContactDetector.calibrated(problem, *(x[first] for x in data), per_hour=600.0)
+    detector = _calibrated(problem, data, first, 600.0)
     observer = MomentumObserver(robot, gain=15.0)
     free = observer.run(log.time, log.q, log.qd, log.y)
     limit = np.abs(free[first][30:]).max(axis=0)
@@ -417,6 +410,13 @@ def _detection(
         ],
     )
     return told
+
+
+def _calibrated(
+    problem: Estimation, data: tuple[Array, ...], part: slice, rate: float
+) -> ContactDetector:
+    time, q, qd, y = (x[part] for x in data)
+    return ContactDetector.calibrated(problem, time, q, qd, y, rate)
 
 
 def _statistic(problem: Estimation, data: tuple[Array, ...], part: Any) -> Array:
