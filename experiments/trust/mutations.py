@@ -1,7 +1,7 @@
 """Tests that cannot fail: small changes of meaning in every room, and the tests that notice.
 
     python -m experiments.trust.mutations [--count 7] [--only ROOM ...] [--again] [--slow]
-                                          [--json FILE]
+                                          [--record SECONDS] [--json FILE]
 
 A mutant is one function with one change: a comparison, a sign, a constant, ``any`` for ``all``,
 a check left out. Nothing is written anywhere near the sources: a process that has imported the
@@ -12,8 +12,9 @@ make. A mutant that no test notices has survived: it is killed by a test, or exp
 ``survivors.yaml``.
 
 ``--count`` mutants per room are drawn, always the same ones as long as their functions stand as
-they are. A FILE that exists is added to; ``--again`` tries those that survived once more, with
-``--slow`` by tests that are marked so, too.
+they are. A FILE that exists is added to; ``--again`` tries those that survived once more: with
+``--record 200`` by more tests than the first ones of a file, with ``--slow`` by those that are
+marked so.
 """
 
 from __future__ import annotations
@@ -63,9 +64,8 @@ MORE_TESTS: Mapping[str, tuple[str, ...]] = {
     "problems/measured": ("tests/problems/estimation", "tests/problems/verdict"),
 }
 """Tests of a room beside those in the folder of its name."""
-FIRST, MOST_SECONDS, LONGEST = 20, 30.0, 20.0
-"""Tests tried at first; seconds of the others that are tried then; processor time for the tests
-of one file while their calls are recorded."""
+FIRST, MOST_SECONDS = 20, 30.0
+"""Tests tried at first; seconds of the others that are tried then."""
 
 
 # ---- what is changed ------------------------------------------------------------------------
@@ -272,15 +272,16 @@ def _all_codes(code: CodeType) -> Iterator[CodeType]:
 class _Recorder:
     """Plugin of pytest: calls and seconds of every test that passes, the first that fails."""
 
-    def __init__(self, *, calls: bool) -> None:
+    def __init__(self, *, calls: bool, longest: float = 0.0) -> None:
         self.calls = calls
+        self.longest = longest
         self.tests: dict[str, dict[str, Any]] = {}
         self.failed = ""
         self._codes: set[CodeType] = set()
         self._begin = time.process_time()
 
     def pytest_runtest_setup(self, item: Any) -> None:
-        if self.calls and time.process_time() - self._begin > LONGEST:
+        if self.calls and time.process_time() - self._begin > self.longest:
             item.session.shouldstop = "what is recorded is enough"
 
     def pytest_runtest_logstart(self) -> None:
@@ -338,6 +339,7 @@ def _forked(
         if pid == 0:
             try:
                 os.setsid()
+                signal.alarm(int(seconds) + 60)  # also if nobody waits for it any more
                 silent = os.open(os.devnull, os.O_RDWR)
                 for stream in (0, 1, 2):
                     os.dup2(silent, stream)
@@ -366,20 +368,30 @@ def _files_of(room: str) -> list[Path]:
     return [place for place in dict.fromkeys(places) if place.is_file()]
 
 
-def _recorded(file: Path, work: Path, marked: str) -> dict[str, dict[str, Any]]:
+@final
+@dataclass(frozen=True)
+class _How:
+    """Folder of what is recorded, tests by their mark, processor time to record a file."""
+
+    work: Path
+    marked: str = "not slow"
+    longest: float = 20.0
+
+
+def _recorded(file: Path, how: _How) -> dict[str, dict[str, Any]]:
     """Tests of a file: seconds and calls of each, recorded once."""
-    digest = hashlib.sha256(marked.encode() + file.read_bytes()).hexdigest()[:16]
-    kept = work / f"{digest}.json"
+    key = f"{how.marked} {how.longest:g} {file.read_text(encoding='utf-8')}"
+    kept = how.work / f"{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
     if not kept.exists():
 
         def run() -> dict[str, Any]:
-            os.environ["DYNSYS_CACHE"] = str(work / "cache")
-            recorder = _Recorder(calls=True)
-            _pytest([str(file)], recorder, marked)
+            os.environ["DYNSYS_CACHE"] = str(how.work / "cache")
+            recorder = _Recorder(calls=True, longest=how.longest)
+            _pytest([str(file)], recorder, how.marked)
             named = {name.partition("::")[2]: told for name, told in recorder.tests.items()}
             return {f"{file}::{name}": told for name, told in named.items()}
 
-        found = _forked(run, 60.0 * LONGEST)
+        found = _forked(run, 60.0 * how.longest)
         if found is None:  # ended from outside: nothing is known of these tests
             return {}
         kept.write_text(json.dumps(found))
@@ -387,7 +399,7 @@ def _recorded(file: Path, work: Path, marked: str) -> dict[str, dict[str, Any]]:
     return tests
 
 
-def _tests_of(mutant: Mutant, work: Path, marked: str) -> list[tuple[float, str]]:
+def _tests_of(mutant: Mutant, how: _How) -> list[tuple[float, str]]:
     """Tests that call the function, the fastest first.
 
     Of a constant, and of a loop that runs as machine code, where no call is seen: tests that
@@ -395,7 +407,7 @@ def _tests_of(mutant: Mutant, work: Path, marked: str) -> list[tuple[float, str]
     """
     tests: dict[str, dict[str, Any]] = {}
     for file in _files_of(mutant.room):
-        tests |= _recorded(file, work, marked)
+        tests |= _recorded(file, how)
     wide = mutant.function.isupper() or "jit import" in (ROOT / mutant.file).read_text()
     for wanted in (f"{mutant.file}::{mutant.function}", f"{mutant.file}::", f"{mutant.room}/"):
         found = [
@@ -416,9 +428,9 @@ def _concerned(mutant: Mutant) -> list[str]:
     return ["*"] if loop else ["*.kernel"]
 
 
-def _tried(mutant: Mutant, work: Path, marked: str) -> dict[str, Any]:
+def _tried(mutant: Mutant, how: _How) -> dict[str, Any]:
     """What the tests say of a mutant."""
-    begin, tests = time.monotonic(), _tests_of(mutant, work, marked)
+    begin, tests = time.monotonic(), _tests_of(mutant, how)
     told: dict[str, Any] = {**asdict(mutant), "tests": 0, "by": None}
     later, seconds = list[str](), 0.0
     for cost, name in tests[FIRST:]:
@@ -434,7 +446,7 @@ def _tried(mutant: Mutant, work: Path, marked: str) -> dict[str, Any]:
             return [places, _pytest(some, recorder), recorder.failed]
 
         limit = 60.0 + 10.0 * sum(cost for cost, name in tests if name in some)
-        answer = _forked(run, limit, work / "cache", _concerned(mutant))
+        answer = _forked(run, limit, how.work / "cache", _concerned(mutant))
         told["tests"] += len(some)
         if answer is None:
             status, told["by"] = "killed", "no end, or the process died"
@@ -488,17 +500,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--again", action="store_true", help="try survivors once more")
     parser.add_argument("--slow", action="store_true", help="by tests that are marked so")
     parser.add_argument("--json", type=Path, default=RESULTS)
+    longest = "processor time to record the calls of one file of tests"
+    parser.add_argument("--record", type=float, default=20.0, metavar="SECONDS", help=longest)
     default = Path(tempfile.gettempdir()) / "dynsys-mutations"
     parser.add_argument("--work", type=Path, default=default, help="calls of tests, recorded")
     options = parser.parse_args(arguments)
     options.work.mkdir(parents=True, exist_ok=True)
+    how = _How(options.work, "slow" if options.slow else "not slow", options.record)
     os.chdir(ROOT)
     _import_all()
     known, mutants = _known(options.json), drawn(options.count, options.only)
     for k, mutant in enumerate(mutants, start=1):
         row = known.get(mutant.id)
         if row is None or (options.again and row["status"] != "killed"):
-            row = _tried(mutant, options.work, "slow" if options.slow else "not slow")
+            row = _tried(mutant, how)
             known[mutant.id] = row
             current = known.values()
             options.json.write_text("".join(json.dumps(one) + "\n" for one in current))

@@ -9,7 +9,16 @@ import pytest
 from dynsys import resumable
 from dynsys.kernel import cache
 from experiments.trust import mutations
-from experiments.trust.mutations import ROOT, Mutant, _forked, _tried, mutants_of, scores, swap
+from experiments.trust.mutations import (
+    ROOT,
+    Mutant,
+    _forked,
+    _How,
+    _tried,
+    mutants_of,
+    scores,
+    swap,
+)
 
 LIMITS = ROOT / "problems/estimation/consistency.py"
 
@@ -58,11 +67,11 @@ def test_tests_that_call_it_are_asked(tmp_path: Path, monkeypatch: pytest.Monkey
     )
     monkeypatch.setattr(mutations, "_files_of", lambda room: [tests])
     noticed = mutant(ROOT / "dynsys/resumable.py", "seal", "9")
-    told = _tried(noticed, tmp_path, "not slow")
+    told = _tried(noticed, _How(tmp_path))
     assert (told["status"], told["tests"]) == ("killed", 1)
     assert told["by"].endswith("::test_seal")
     elsewhere = next(m for m in mutants_of(ROOT / "dynsys/resumable.py") if m.line > 200)
-    assert _tried(elsewhere, tmp_path, "not slow")["status"] == "not called by a test"
+    assert _tried(elsewhere, _How(tmp_path))["status"] == "not called by a test"
 
 
 def test_scores_count_by_room() -> None:
