@@ -27,7 +27,7 @@ from tests.markdown_blocks import ROOT, blocks, run_page, run_page_apart
 DOCS = ROOT / "docs"
 WRITTEN = sorted(path.relative_to(DOCS) for path in DOCS.rglob("*.md"))
 WITH_CODE = [path for path in WRITTEN if blocks((DOCS / path).read_text(encoding="utf-8"))]
-HOW_TO = ("estimate", "compare", "permutations", "realtime", "logs")
+HOW_TO = ("estimate", "compare", "permutations", "realtime", "logs", "real_robots")
 GENERATED = dict(pages())
 has_sphinx = all(importlib.util.find_spec(name) for name in ("sphinx", "myst_parser", "furo"))
 
