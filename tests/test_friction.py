@@ -20,7 +20,7 @@ from dynsys.model.parameters import joint_parameter_names
 from dynsys.model.tree import KinematicTree
 from dynsys.plan.fingerprint import fingerprint_robot
 from dynsys.plan.lu_program import lu_estimator
-from dynsys.plan.record import dynamics_program
+from dynsys.plan.record import DynamicsSpec, dynamics_program
 from dynsys.plan.recursion import recursion_estimator
 from dynsys.plan.saddle_program import EstimatorSpec, saddle_estimator
 from dynsys.program.program import Program
@@ -86,7 +86,7 @@ def test_dynamics_of_every_kind_agree(
         third = np.where(known, qdd, torque)
         (tau, acc), finite = LoopKernel(robot, known, "x", names).one(q, qd, third)
         assert finite
-        program, _ = dynamics_program(robot, known, "x", names)
+        program = dynamics_program(DynamicsSpec(robot, known, "x", names))
         for found in (np.concatenate([tau, acc]), evaluated(program, q, qd, third)):
             assert_allclose(found[:nv], torque, **CLOSE)
             assert_allclose(found[nv:], qdd, **CLOSE)
