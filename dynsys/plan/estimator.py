@@ -54,6 +54,8 @@ def planned_estimator(
         if the measurements do not determine every unknown, or not without pivoting at run time;
         names the unknowns.
     """
+    if spec.parameters:
+        return _with_parameters(spec, dtype)
     refused: NoOrderError | None = None
     ways: list[PlannedEstimator[EliminationOrder]] = []
     if search is not None and search.seconds and spec.is_square:
@@ -80,6 +82,16 @@ def planned_estimator(
     return min(ways, key=lambda way: way.operations.total)
 
 
+def _with_parameters(spec: EstimatorSpec, dtype: str) -> PlannedEstimator[EliminationOrder]:
+    """The saddle elimination, which alone takes parameters of the robot as inputs."""
+    if len(spec.repeated):
+        raise NoOrderError(
+            "exact readings that repeat others agree at one value of the parameters only; give"
+            " them a standard deviation, or leave parameters out"
+        )
+    return saddle_estimator(spec, dtype)
+
+
 def estimator_program(
     spec: EstimatorSpec, dtype: str = "float64", order: EliminationOrder | None = None
 ) -> Program:
@@ -92,6 +104,11 @@ def estimator_program(
     """
     if order is None:
         return planned_estimator(spec, dtype).program
+    if spec.parameters and order.method != "saddle":
+        raise PlanOrderError(
+            f"an order of method {order.method!r} takes no parameters as inputs; leave out the"
+            " plan or the parameters"
+        )
     try:
         with np.errstate(all="ignore"):  # an order that is not ours may divide by anything
             program = EXECUTORS[type(order)](spec, order, dtype)

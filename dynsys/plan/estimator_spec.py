@@ -21,11 +21,12 @@ from scipy.sparse import coo_array, csc_array
 
 from dynsys.errors import KernelBuildError
 from dynsys.model.tree import KinematicTree
+from dynsys.model.varying import parameter_samples
 from dynsys.plan.fingerprint import fingerprint_robot
 from dynsys.plan.methods import EliminationOrder, Method
 from dynsys.plan.operations import Operations, program_operations
 from dynsys.plan.pivots import PlannedPivot
-from dynsys.plan.record import sample_states
+from dynsys.plan.record import PARAMETERS, sample_states
 from dynsys.plan.repeated_rows import implied_readings, implied_rows
 from dynsys.program.guards import guarded
 from dynsys.program.program import Program
@@ -80,6 +81,8 @@ class EstimatorSpec:
         ``weight`` (rows,) is a further input: 1 counts fully, 0 not at all, in between it
         divides the row's standard deviation. The y of a missing row must be finite.
     beliefs : so many of the last rows are no readings: their y is zero, and no input.
+    parameters : of the robot, by name, whose values are the last input. No measurement may
+        depend on them but through the laws.
     """
 
     robot: KinematicTree
@@ -89,6 +92,7 @@ class EstimatorSpec:
     uncertainty: tuple[str, ...] = ()
     switchable: tuple[str, ...] = ()
     beliefs: int = 0
+    parameters: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for name in (*self.outputs, *self.uncertainty):
@@ -226,6 +230,8 @@ class EstimatorSpec:
         inputs = [("q", self.robot.nq), ("qd", self.robot.nv), ("y", self.n_readings)]
         if self.switchable:
             inputs.append(("weight", self.n_readings))
+        if self.parameters:
+            inputs.append((PARAMETERS, len(self.parameters)))
         outputs = [(name, self.size(name)) for name in self.outputs]
         outputs += [(f"std_{name}", self.size(name)) for name in self.uncertainty]
         return Signature(tuple(inputs), tuple(outputs))
@@ -236,7 +242,12 @@ class EstimatorSpec:
         states = sample_states(self.robot, count, seed, extra)
         if self.switchable:
             rng = np.random.default_rng(seed + 1)
-            states[:, -self.n_readings :] = rng.uniform(0.4, 0.9, (count, self.n_readings))
+            first = self.robot.nq + self.robot.nv + self.n_readings
+            weights = rng.uniform(0.4, 0.9, (count, self.n_readings))
+            states[:, first : first + self.n_readings] = weights
+        if self.parameters:
+            values = parameter_samples(self.robot, self.parameters, count, seed)
+            states[:, -len(self.parameters) :] = values
         return states
 
     def admissible(self, count: int, seed: int) -> NDArray[np.longdouble]:
@@ -258,7 +269,8 @@ class EstimatorSpec:
     def fingerprint(self) -> str:
         """SHA-256 (hex) of robot, equations (by their values at random states) and noise."""
         digest = hashlib.sha256(fingerprint_robot(self.robot).digest.encode())
-        text = repr((self.outputs, self.uncertainty, self.switchable, self.signature))
+        asked = (self.outputs, self.uncertainty, self.switchable, self.parameters)
+        text = repr((*asked, self.signature))
         digest.update(text.encode())
         for block in self.equations:
             shape = [(t.unknown.kind, t.unknown.body, t.pattern.shape) for t in block.terms]

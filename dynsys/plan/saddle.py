@@ -20,15 +20,16 @@ Whoever solves this takes the system from here: as a dense matrix of any scalars
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, final
 
 import numpy as np
 from scipy.sparse import coo_array, csc_array, csr_array
 
-from dynsys.model.spatial import Transform
+from dynsys.model.spatial import Transform, cross_force, is_number
 from dynsys.model.tree import KinematicTree
+from dynsys.model.varying import AtParameters
 from dynsys.plan.saddle_elimination import RIGHT, Recorder, Ref, Row
 from dynsys.system.equations import EquationBlock, Kinematics, Term
 from dynsys.system.laws import acceleration_law, balance_law, net_wrench_law, torque_law
@@ -463,20 +464,50 @@ class _Rows:
         return iter(self._rows)
 
 
-def law_rows(unknowns: StagedUnknowns, kin: Kinematics, q: ScalarArray) -> list[LinearRow]:
-    """All laws of the robot, joints in two stages."""
+def law_rows(
+    unknowns: StagedUnknowns, kin: Kinematics, q: ScalarArray, at: AtParameters | None = None
+) -> list[LinearRow]:
+    """All laws of the robot, joints in two stages; ``at`` values of parameters, if given."""
     rows: list[LinearRow] = []
     layout = unknowns.layout
     plain = UnknownLayout(layout.robot)  # the balance in I a, net wrenches beside it
     for i in range(layout.robot.n_bodies):
         rows.extend(_acceleration(unknowns, acceleration_law(layout, i), kin, q))
-        rows.extend(_balance(unknowns, balance_law(plain, i), kin, q))
-        laws = [torque_law(layout, i)] if i in layout.driven else []
-        if layout.net_wrench:
-            laws.append(net_wrench_law(layout, i))
-        for law in laws:
-            rows.extend(equation_rows(unknowns, law, kin))
+        balance = list(_balance(unknowns, balance_law(plain, i), kin, q))
+        torque = (
+            equation_rows(unknowns, torque_law(layout, i), kin) if i in layout.driven else []
+        )
+        net = (
+            equation_rows(unknowns, net_wrench_law(layout, i), kin) if layout.net_wrench else []
+        )
+        if at is not None and i in at.moments:
+            M, v = at.moments[i].matrix(), kin.velocity[i]
+            columns, nu = (
+                unknowns.columns(layout.block("acceleration", i)),
+                cross_force(v, M @ v),
+            )
+            balance[:6] = _restated(balance[:6], columns, M, nu)
+            net = _restated(net, columns, M, nu)
+        if at is not None and torque:
+            freedoms, columns = layout.freedoms[i], unknowns.columns(layout.block("qdd", i))
+            friction = kin.friction if at.friction is None else at.friction.torque(kin.qd)
+            rotor = np.diag(at.armature[freedoms])
+            torque = _restated(torque, columns, rotor, friction[freedoms])
+        rows += [*balance, *torque, *net]
     return rows
+
+
+def _restated(
+    rows: Sequence[LinearRow], columns: Sequence[int], M: ScalarArray, constant: ScalarArray
+) -> list[LinearRow]:
+    """Rows with other coefficients M of some columns, and other constants."""
+    found = []
+    for row, entries, x in zip(rows, M, constant, strict=False):
+        stated = dict(zip(columns, entries, strict=True))
+        coefficients = {c: y for c, y in row.coefficients.items() if c not in stated}
+        coefficients |= {c: y for c, y in stated.items() if not is_number(y, 0)}
+        found.append(replace(row, coefficients=coefficients, constant=x))
+    return found
 
 
 def _acceleration(

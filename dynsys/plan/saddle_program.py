@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, cast, final
 import numpy as np
 
 from dynsys.errors import NoOrderError, PlanOrderError, nearest_name
+from dynsys.model.varying import at_parameters
 from dynsys.plan.estimator_spec import (
     CHECKS,
     SAMPLES,
@@ -247,9 +248,13 @@ class _Recording:
         y = self.graph.inputs(spec.n_readings)
         weights = self.graph.inputs(spec.n_readings) if spec.switchable else y
         y = spec.all_rows(y)
+        at = None
+        if spec.parameters:
+            p = self.graph.inputs(len(spec.parameters))
+            at = at_parameters(robot, spec.parameters, p)
         kin = Kinematics.at(robot, q, qd)
         self.unknowns = StagedUnknowns(spec.unknowns, turned)
-        laws = law_rows(self.unknowns, kin, q)
+        laws = law_rows(self.unknowns, kin, q, at)
         self.measurements: list[LinearRow] = []
         weight: dict[int, Any] = {}
         for block in spec.equations:

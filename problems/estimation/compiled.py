@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast, final
@@ -30,6 +30,7 @@ from dynsys.kernel.c.source import export_c
 from dynsys.kernel.kernel import Kernel
 from dynsys.kernel.python_entry import FastCall
 from dynsys.model.tree import KinematicTree
+from dynsys.model.varying import parameter_samples, varying_parameters
 from dynsys.plan.estimator import estimator_program, planned_estimator
 from dynsys.plan.estimator_spec import ESTIMATES, EstimatorSpec
 from dynsys.plan.fingerprint import (
@@ -40,8 +41,9 @@ from dynsys.plan.fingerprint import (
 )
 from dynsys.plan.operations import Operations, program_operations
 from dynsys.plan.plan import Plan
+from dynsys.plan.record import PARAMETERS
 from dynsys.plan.search.search import Search
-from dynsys.system.equations import EquationBlock
+from dynsys.system.equations import EquationBlock, Kinematics
 from dynsys.system.unknowns import UnknownLayout
 from dynsys.types import Array, BoolArray
 from problems.estimation.estimate import Estimate, MeasuredStates
@@ -238,6 +240,41 @@ class CompiledEstimator:
             raise found[0](found[1])
         return found
 
+    def kernel_of_parameters(
+        self, outputs: EstimatorOutputs, switchable: Names, dtype: str, names: Sequence[str]
+    ) -> Kernel:
+        """The same with parameters of the robot as the last input."""
+        spec = self.spec_of_parameters(outputs, switchable, names)
+        order = None if self.plan is None else self.plan.order
+        return estimation_kernel(spec, dtype=dtype, order=order)
+
+    def spec_of_parameters(
+        self, outputs: EstimatorOutputs, switchable: Names, names: Sequence[str]
+    ) -> EstimatorSpec:
+        """What such a kernel answers; KernelBuildError names a sensor that weighs bodies.
+
+        What a sensor reads may depend on parameters only through the laws of motion.
+        """
+        robot = self.robot
+        varying_parameters(robot, names)
+        values = parameter_samples(robot, names, 1, 0)[0]
+        other = robot.with_parameters(dict(zip(names, values, strict=True)), physical=False)
+        rng = np.random.default_rng(0)
+        q, qd = robot.random_configuration(rng), rng.normal(size=robot.nv)
+        for sensor in self.layout.sensors:
+            rows = []
+            for tree in (robot, other):
+                kin = Kinematics.at(tree, q, qd)
+                blocks = sensor.blocks(UnknownLayout(tree, net_wrench=True))
+                parts = [np.ravel(t.entries(kin)) for b in blocks for t in b.terms]
+                rows.append(np.concatenate([*parts, *(b.bias_at(kin) for b in blocks)]))
+            if rows[0].shape != rows[1].shape or not np.array_equal(rows[0], rows[1]):
+                raise KernelBuildError(
+                    f"sensor {sensor.name!r} depends on masses or friction itself, which then"
+                    " cannot be inputs of the kernel; leave it or the parameters out"
+                )
+        return replace(self.spec(outputs, switchable), parameters=tuple(names))
+
     @cached_property
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Shapes of the quantities of one state, by name."""
@@ -415,19 +452,23 @@ def export_estimator(
     dtype: Literal["float64", "float32"],
     overwrite: bool,
     plan: Plan | None,
+    parameters: Sequence[str] = (),
 ) -> list[Path]:
     """Write C99 with header, self-test and CMake file; returns the files."""
     robot, layout = problem.robot, problem.layout
-    spec = CompiledEstimator.of(problem).spec(outputs, tuple(switchable))
+    compiled = CompiledEstimator.of(problem)
+    spec = compiled.spec(outputs, tuple(switchable))
+    if len(parameters):
+        spec = compiled.spec_of_parameters(outputs, tuple(switchable), parameters)
     labels = {x: list(layout.labels) for x in ("y", "weight", "residual", "multiplier")}
     of_prior = problem.measured.prior_rows.equations
     beliefs = [(block.name, k) for block in of_prior for k in range(block.size)]
     for x in ("residual", "multiplier"):
         labels[x] += [f"{belief}[{k}]" for belief, k in beliefs]
-    labels |= entry_names(robot)
+    labels |= entry_names(robot) | {PARAMETERS: list(parameters)}
     labels |= {f"std_{array}": words for array, words in labels.items()}
     program = estimator_program(spec, dtype, None if plan is None else plan.order)
-    if plan is not None and dtype == "float64" and not switchable:
+    if plan is not None and dtype == "float64" and not switchable and not len(parameters):
         require_cost(plan, outputs, program_operations(program))
     return export_c(
         folder,

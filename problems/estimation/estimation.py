@@ -392,8 +392,9 @@ class Estimation(AbstractProblem):
         outputs: Sequence[str] = ("torque",),
         uncertainty: Sequence[str] = (),
         switchable: Sequence[str] = (),
+        parameters: Sequence[str] = (),
     ) -> AbstractKernel:
-        """Kernel with ``kernel.one(q, qd, y[, weight])`` and ``kernel.batch(...)``.
+        """Kernel with ``kernel.one(q, qd, y[, weight][, parameters])``, ``kernel.batch(...)``.
 
         Parameters
         ----------
@@ -405,6 +406,9 @@ class Estimation(AbstractProblem):
             ``llvm`` also ``residual``, ``multiplier`` (:func:`estimation_kernel`).
         uncertainty : quantities whose standard deviations follow as ``std_<name>``.
         switchable : sensors that may be missing; their rows of the input ``weight`` count.
+        parameters : names of parameters of the robot (``robot.parameters``) whose values, in
+            this order, are the last input; ``llvm`` only. The kernel answers as that of
+            ``robot.with_parameters``.
 
         Raises
         ------
@@ -425,9 +429,17 @@ class Estimation(AbstractProblem):
                 raise KernelBuildError(
                     f"backend {backend!r} executes no plan; use llvm, or no plan"
                 )
+            if len(parameters):
+                raise KernelBuildError(
+                    f"backend {backend!r} has no parameters as inputs; use llvm"
+                )
             return ReferenceEstimator(self, wanted)
         compiled = self._compiled if plan is None else replace(self._compiled, plan=plan)
         with said_by_the_verdict(self):
+            if len(parameters):
+                return compiled.kernel_of_parameters(
+                    wanted, listed(switchable), dtype, parameters
+                )
             return compiled.kernel(wanted, listed(switchable), dtype)
 
     def export_c(
@@ -441,10 +453,11 @@ class Estimation(AbstractProblem):
         switchable: Sequence[str] = (),
         dtype: Literal["float64", "float32"] = "float64",
         overwrite: bool = False,
+        parameters: Sequence[str] = (),
     ) -> list[Path]:
         """Write the estimator as dependency-free C99 with header, self-test and CMake file.
 
-        ``name`` is that of the C function, its arguments q, qd, y[, weight]; the others are as
+        ``name`` is that of the C function, its arguments those of the kernel; the others are as
         for :meth:`compile`. Returns the files written.
         """
         if plan is not None:
@@ -459,6 +472,7 @@ class Estimation(AbstractProblem):
                 dtype=dtype,
                 overwrite=overwrite,
                 plan=self.executes if plan is None else plan,
+                parameters=parameters,
             )
 
     # ---- before any data -----------------------------------------------------------------

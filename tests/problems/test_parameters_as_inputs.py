@@ -11,13 +11,15 @@ from numpy.testing import assert_allclose
 
 import dynsys
 import problems
+import sensors
 from dynsys.errors import KernelBuildError, ModelError
 from dynsys.model.tree import KinematicTree
 from dynsys.plan.record import DynamicsSpec, dynamics_program
 from dynsys.recursive import aba, rnea
 from dynsys.types import Array
+from sensors import Layout
 from tests import strategies
-from tests.kernel.exported_c import call, compile_and_check, needs_compiler
+from tests.kernel.exported_c import COMPILERS, call, compile_and_check, needs_compiler
 
 CLOSE = {"rtol": 1e-8, "atol": 1e-8}
 
@@ -97,6 +99,53 @@ def test_kernels(arm: KinematicTree, kind: str) -> None:
         ):
             for x, y in zip(found, answer, strict=True):
                 assert_allclose(x, y, **CLOSE)
+
+
+@pytest.mark.parametrize("redundant", [False, True])
+def test_estimators(arm: KinematicTree, redundant: bool, tmp_path: Path) -> None:
+    extra = [
+        sensors.Imu("imu", "link_2", std=0.1),
+        *sensors.all_joint_accelerations(arm, std=0.1),
+    ]
+    layout = Layout(
+        arm,
+        [
+            *sensors.all_joint_torques(arm, std=0.1),
+            *(extra if redundant else []),
+            *sensors.zero_external_wrench_except(arm),
+        ],
+    )
+    est = problems.Estimation(arm, layout)
+    asked = {"outputs": ["qdd", "torque", "joint_wrench"]}
+    asked |= {"uncertainty": ["qdd"]} if redundant else {}
+    kernel = est.compile(parameters=PAYLOAD, **asked)
+    q, qd, _, p = states(arm)
+    rng, noisy = np.random.default_rng(1), np.asarray(layout.covariance().diagonal()) > 0
+    y = rng.normal(size=(9, layout.size)) * noisy
+    batch, finite = kernel.batch(q, qd, y, p)
+    assert finite
+    for k in range(3):
+        heavy = arm.with_parameters(dict(zip(PAYLOAD, p[k], strict=True)), physical=False)
+        same = Layout(heavy, layout.sensors)
+        reference = problems.Estimation(heavy, same).compile(backend="reference", **asked)
+        expected, _ = reference.one(q[k], qd[k], y[k])
+        one, _ = kernel.one(q[k], qd[k], y[k], p[k])
+        for x, many, answer in zip(one, batch, expected, strict=True):
+            assert_allclose(x, answer, rtol=1e-6, atol=1e-6)
+            assert_allclose(many[k], answer, rtol=1e-6, atol=1e-6)
+    if redundant and COMPILERS:
+        est.export_c(tmp_path, name="f", parameters=PAYLOAD)
+        compile_and_check(tmp_path, "f")
+
+
+def test_sensors_that_weigh_bodies_themselves_are_refused(arm: KinematicTree) -> None:
+    com = sensors.CentreOfMassAcceleration("com", std=0.1)
+    torques = sensors.all_joint_torques(arm, std=0.1)
+    layout = Layout(arm, [*torques, com, *sensors.zero_external_wrench_except(arm)])
+    est = problems.Estimation(arm, layout)
+    with pytest.raises(KernelBuildError, match="sensor 'com' depends on masses"):
+        est.compile(parameters=["link_4.mass"])
+    est.compile(parameters=["link_4.viscous"])
 
 
 @needs_compiler
