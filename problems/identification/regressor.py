@@ -70,7 +70,7 @@ def body_regressor(a: ScalarArray, v: ScalarArray) -> ScalarArray:
     Examples
     --------
     >>> inertia = Inertia(2.0, np.array([0.1, 0.0, 0.2]), np.eye(3))
-    >>> from dynsys.model.parameters import inertial_values
+    >>> from dynsys.model.spatial import cross_force
     >>> a, v = np.arange(6.0), np.ones(6)
     >>> wrench = inertia.matrix() @ a + cross_force(v, inertia.matrix() @ v)
     >>> bool(np.allclose(body_regressor(a, v) @ inertial_values(inertia), wrench))
