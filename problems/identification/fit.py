@@ -28,7 +28,7 @@ from scipy.special import erfc
 
 from dynsys.errors import LayoutError, ModelError, StateError
 from dynsys.model.tree import KinematicTree
-from dynsys.types import Array, ArrayLike, BoolArray, float_array
+from dynsys.types import Array, ArrayLike, BoolArray, IntArray, float_array
 from problems.identification.noise import Autoregression, autocovariance
 from problems.identification.parameter_set import ParameterSet
 from problems.identification.physical import nearest_physical
@@ -102,6 +102,11 @@ class _Rows:
     A: Array
     b: Array
     left: Array
+
+    @cached_property
+    def columns(self) -> list[IntArray]:
+        """Parameters that each row depends on."""
+        return [np.flatnonzero(used) for used in np.asarray(self.A.any(axis=0))]
 
 
 @final
@@ -255,6 +260,7 @@ def fit_parameters(
         std = START * std
     time, trust = np.ones_like(std), np.ones_like(log.y)
     longest = np.full_like(std, np.inf)
+    followed = np.zeros((len(std), 1))
     for count in range(ROUNDS):
         weight = 1.0 / (std * np.sqrt(time))
         G, g = _normal(samples, weight, trust)
@@ -269,25 +275,27 @@ def fit_parameters(
                 trust = np.minimum(1.0, huber * std / np.abs(residual))
             trust[~np.isfinite(trust)] = 1.0
         counted = (trust * residual).T
-        models = [Autoregression.of(r) for r in counted]
-        spread = np.sqrt([model.variance for model in models])
-        first = Information(G, g, _scores(samples, weight, trust, models, spread))
-        followed = _followed(samples, first.covariance(scale), scale)
         series = zip(counted, followed, strict=True)
         models = [Autoregression.of(r, more) for r, more in series]
-        information = Information(G, g, _scores(samples, weight, trust, models, std))
         time = np.array([model.correlation_time for model in models])
         if noise == "estimate":
             time = np.minimum(time, longest)
-            longest = time if count == 0 else longest
-        if noise == "estimate":
+            longest = time if np.isinf(longest).all() else longest
             found = _residual_std(residual, left, followed[:, 0], std, huber)
             # No fit makes a reading's noise larger than the model left it: else a row that
             # others pull away would be trusted less and less, and pulled further.
             std = np.where(samples.stated, std, np.clip(found, least, most))
         change = np.abs(1.0 / (std * np.sqrt(time)) / weight - 1.0).max(initial=0.0)
-        if max(float(change), 10 * moved) < STANDS:
+        if max(float(change), 10 * moved) >= STANDS:
+            continue
+        if followed.any():
             break
+        # the weights stand: once, add to the residuals what the fit has followed of the noise
+        spread = np.sqrt([model.variance for model in models])
+        first = Information(G, g, _scores(samples, weight, trust, models, spread))
+        followed = _followed(samples, first.covariance(scale), scale)
+        longest = np.full_like(std, np.inf)
+    information = Information(G, g, _scores(samples, weight, trust, models, std))
     return Fit(sought, theta, std, time, information, scale, physical, len(log))
 
 
@@ -312,14 +320,15 @@ def _first_std(samples: _Samples, noise: Noise) -> Array:
 
 
 def _normal(samples: _Samples, weight: Array, trust: Array) -> tuple[Array, Array]:
-    """G (p, p) and g (p,) of rows that count by ``trust`` (N, rows)."""
+    """G (p, p) and g (p,) of rows that count by ``trust`` (N, rows), each on its columns."""
     p = samples.sought.size
     G, g = np.zeros((p, p)), np.zeros(p)
     for start, rows in samples.weighted(weight):
         root = np.sqrt(trust[start : start + CHUNK])
-        A = (rows.A * root[..., None]).reshape(-1, p)
-        G += A.T @ A
-        g += A.T @ (rows.b * root).ravel()
+        for k, used in enumerate(rows.columns):
+            A = rows.A[:, k, used] * root[:, k, None]
+            G[np.ix_(used, used)] += A.T @ A
+            g[used] += A.T @ (rows.b[:, k] * root[:, k])
     return G, g
 
 
@@ -352,12 +361,11 @@ def _scores(
     p = samples.sought.size
     scores = np.zeros((p, p))
     for start, rows in samples.weighted(weight):
-        A = rows.A * trust[start : start + CHUNK, :, None]
-        for k, model in enumerate(models):
-            used = np.flatnonzero(A[:, k].any(axis=0))
+        for k, (model, used) in enumerate(zip(models, rows.columns, strict=True)):
             if len(used) and model.variance > 0:
+                A = rows.A[:, k, used] * trust[start : start + CHUNK, k, None]
                 factor = (weight[k] * std[k]) ** 2 / model.variance
-                scores[np.ix_(used, used)] += factor * model.scores(A[:, k, used])
+                scores[np.ix_(used, used)] += factor * model.scores(A)
     return scores
 
 
