@@ -72,14 +72,15 @@ class Record:
     """What happened, one entry per step.
 
     Energy (J) and penetration (m, the deepest point's) are those at the start of the step,
-    works (J) those done in it by drives and contacts; number of contacts that push, and sweeps
-    of the solver.
+    works (J) those done in it by drives, contacts and friction of joints; number of contacts
+    that push, and sweeps of the solver.
     """
 
     time: list[float] = field(default_factory=list)
     energy: list[float] = field(default_factory=list)
     drive_work: list[float] = field(default_factory=list)
     contact_work: list[float] = field(default_factory=list)
+    friction_work: list[float] = field(default_factory=list)
     penetration: list[float] = field(default_factory=list)
     contacts: list[int] = field(default_factory=list)
     sweeps: list[int] = field(default_factory=list)
@@ -87,7 +88,9 @@ class Record:
     @property
     def drift(self) -> Array:
         """Energy (steps - 1,) that came from nowhere, J, after every step but the last."""
-        work = np.cumsum(np.add(self.drive_work, self.contact_work))
+        work = np.cumsum(
+            np.sum([self.drive_work, self.contact_work, self.friction_work], axis=0)
+        )
         return np.asarray(np.array(self.energy)[1:] - self.energy[0] - work[:-1])
 
 
@@ -97,7 +100,8 @@ class Simulation:
 
     Parameters
     ----------
-    robot : the robot, without coupled joints.
+    robot : the robot, without coupled joints. Friction in its equations is that at the start of
+        a step: dt must be short beside inertia * smoothing / dry friction.
     points : those of its points that may touch the ground.
     dt : step, s.
     ground : the plane.
@@ -185,6 +189,7 @@ class Simulation:
             record.energy.append(self.energy(state))
             record.drive_work.append(float((dt * torque - added * (new_v - v)) @ mean))
             record.contact_work.append(float(done @ mean))
+            record.friction_work.append(float(-dt * self.robot.friction_torque(v) @ mean))
         return SimulationState(new_q, new_v, state.time + dt, impulses)
 
     def energy(self, state: SimulationState) -> float:

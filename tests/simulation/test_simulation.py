@@ -100,6 +100,17 @@ def test_energy_drift_is_of_first_order(integrator: str) -> None:
     assert 8 < drift[0] / drift[1] < 12
 
 
+def test_friction_of_joints_takes_the_energy_that_is_lost() -> None:
+    names = ("viscous", "coulomb")
+    values = {f"link_{k}.{name}": 0.02 for k in (1, 2, 3) for name in names}
+    robot = synthetic.chain(3).with_parameters(values).with_friction(smoothing=0.1)
+    sim = Simulation(robot, ContactPoints(robot, ["link_3"], [(0, 0, 50.0)]), 1e-4)
+    _, record = sim.run(sim.start([0.3, 0.4, 0.5], [1.0, -2.0, 3.0]), 1000)
+    lost = sum(record.friction_work)
+    assert lost < -0.01
+    assert abs(record.drift[-1]) < 0.03 * abs(lost)
+
+
 # ---- centipede ---------------------------------------------------------------------------
 
 
