@@ -119,6 +119,8 @@ class _Samples:
     plain: bool = False
     about: Array | None = None
     _kept: dict[int, tuple[Array, Array, Array]] = field(default_factory=dict)
+    _weight: Array | None = None
+    _rows: dict[int, _Rows] = field(default_factory=dict)
 
     def chunks(self) -> range:
         return range(0, len(self.log), CHUNK)
@@ -166,14 +168,22 @@ class _Samples:
             return 0.0
         self.about = theta
         self._kept.clear()
+        self._rows.clear()
         size = len(self.sought.gains)
         return float(np.abs(theta[-size:] / before[-size:] - 1.0).max())
 
     def weighted(self, weight: Array) -> Iterator[tuple[int, _Rows]]:
         """Rows times ``weight`` (rows,), chunk by chunk."""
+        if self._weight is None or not np.array_equal(weight, self._weight):
+            self._weight = weight
+            self._rows.clear()
         for start in self.chunks():
-            R, E, b = self.raw(start)
-            yield start, _weighted(R, E, b, weight, self.statements)
+            rows = self._rows.get(start)
+            if rows is None:
+                rows = _weighted(*self.raw(start), weight, self.statements)
+                if start in self._kept:
+                    self._rows[start] = rows
+            yield start, rows
 
 
 def _weighted(R: Array, E: Array, b: Array, weight: Array, statements: BoolArray) -> _Rows:
