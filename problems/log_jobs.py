@@ -40,7 +40,7 @@ from dynsys.errors import (
 from dynsys.plan.fingerprint import canonical_bytes
 from dynsys.resumable import content_digest, locked, replacing, run_open, seal
 from dynsys.types import Array, IntArray
-from problems.estimation.compiled import COMPILED_FROM, EstimatorOutputs
+from problems.estimation.compiled import COMPILED_FROM, EstimatorOutputs, check_cost
 from problems.estimation.estimation import Estimation
 from problems.logs.files import Group, check_output, log_digest, write_log
 from problems.logs.judge import Judgement, judge_log
@@ -117,6 +117,8 @@ class SolveJob:
     def describe(self) -> Mapping[str, Any]:
         """All that a chunk depends on, but for the bytes of the log."""
         problem, outputs = _problem(self)
+        if problem.planned.executes is not None:
+            check_cost(problem.planned, problem.planned.executes)
         return {
             "version": version(""),
             "layout": problem.sensors.fingerprint(),

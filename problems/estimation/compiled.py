@@ -63,6 +63,7 @@ __all__ = [
     "CompiledEstimator",
     "EstimatorOutputs",
     "ReferenceEstimator",
+    "check_cost",
     "check_plan",
     "export_estimator",
     "listed",
@@ -440,6 +441,20 @@ def require_cost(plan: Plan, outputs: EstimatorOutputs, executed: Operations | N
             f"the plan states {plan.operations}, its order executes {executed}: it was changed,"
             " or another version made it; make a new plan"
         )
+
+
+def check_cost(problem: Estimation, plan: Plan) -> None:
+    """Raise PlanMismatchError unless its order costs what the plan states, for its outputs.
+
+    Whoever asks for other outputs executes the same order at another cost: its own outputs are
+    recorded once, not compiled.
+    """
+    names = str(plan.options.get("outputs", "")).split()
+    stds = [name.removeprefix("std_") for name in names if name.startswith("std_")]
+    outputs = EstimatorOutputs.of([name for name in names if "std_" not in name], stds)
+    spec = CompiledEstimator.of(problem).spec(outputs)
+    program = estimator_program(spec, "float64", plan.order)
+    require_cost(plan, outputs, program_operations(program))
 
 
 def export_estimator(
