@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, final
+from typing import Any, TypeAlias, final
 
 import numpy as np
 from scipy.optimize import least_squares
@@ -126,20 +126,25 @@ def align_sensor(
     std = np.sqrt(problem.measured.variance[place])
     scale = np.where(std > 0, std, 1.0)
     found = _Fit(times, expected, read, scale, triples if turn else [], offset, delay).solved()
-    E = Rotation.from_rotvec(-found.turn).as_matrix()
+    (phi, late, offsets), (phi_std, late_std, offsets_std), left = found
     aligned = predictor.target
     if turn:
         target: Any = aligned
         old = placed((0.0, 0.0, 0.0), target.rpy)
-        aligned = replace(target, rpy=rpy_of(E @ np.asarray(old.E, dtype=np.float64)))
+        E = Rotation.from_rotvec(-phi).as_matrix() @ np.asarray(old.E, dtype=np.float64)
+        aligned = replace(target, rpy=rpy_of(E))
     return Alignment(
-        predictor.target,
-        found.turn, found.turn_std, found.offset, found.offset_std,
-        found.delay, found.delay_std,
-        _rms(read - expected),
-        found.rms,
-        aligned,
-    )  # fmt: skip
+        sensor=predictor.target,
+        turn=phi,
+        turn_std=phi_std,
+        offset=offsets,
+        offset_std=offsets_std,
+        delay=late,
+        delay_std=late_std,
+        rms_before=_rms(read - expected),
+        rms_after=left,
+        aligned=aligned,
+    )
 
 
 def _triples(labels: Sequence[str]) -> list[list[int]]:
@@ -152,15 +157,8 @@ def _rms(x: Array) -> Array:
     return np.asarray(np.sqrt(np.nanmean(x**2, axis=0)))
 
 
-@dataclass(frozen=True, eq=False)
-class _Found:
-    turn: Array
-    turn_std: Array
-    offset: Array
-    offset_std: Array
-    delay: float
-    delay_std: float
-    rms: Array
+_Parts: TypeAlias = tuple[Array, float, Array]
+"""Turn (3,), delay and offsets (rows,)."""
 
 
 @final
@@ -174,20 +172,26 @@ class _Fit:
         self._time, self._read, self._std, self._triples = time, read, std, triples
         from scipy.interpolate import CubicSpline  # slow to import
 
-        self._expected = CubicSpline(time, expected)
+        known = np.isfinite(expected).all(axis=1)
+        if known.sum() < LEAST_SAMPLES:
+            raise StateError(
+                f"alignment needs {LEAST_SAMPLES} samples at which the others tell what the"
+                f" sensor reads, got {int(known.sum())}"
+            )
+        self._expected = CubicSpline(time[known], expected[known])
         self._n_offsets = read.shape[1] if offset else 0
         self._has_delay = delay
         # a delayed prediction must not be asked for beyond the log
         margin = LONGEST_DELAY if delay else 0.0
         inside = (time >= time[0] + margin) & (time <= time[-1] - margin)
-        self._used = inside & np.isfinite(read).all(axis=1)
+        self._used = inside & known & np.isfinite(read).all(axis=1)
         if self._used.sum() < LEAST_SAMPLES:
             raise StateError(
                 f"alignment needs {LEAST_SAMPLES} samples with all readings of the sensor, got"
                 f" {int(self._used.sum())}"
             )
 
-    def _parts(self, x: Array) -> tuple[Array, float, Array]:
+    def _parts(self, x: Array) -> _Parts:
         phi, delay, offset = np.zeros(3), 0.0, np.zeros(self._read.shape[1])
         at = 0
         if self._triples:
@@ -244,7 +248,8 @@ class _Fit:
             starts.append(np.concatenate(parts) if parts else np.zeros(0))
         return min(starts, key=lambda x: float((self._residual(x) ** 2).sum()))
 
-    def solved(self) -> _Found:
+    def solved(self) -> tuple[_Parts, _Parts, Array]:
+        """What is found, its deviations, and the rms (rows,) that is left."""
         start = self._start()
         x = start
         covariance: Array = np.zeros((len(start), len(start)))
@@ -257,7 +262,4 @@ class _Fit:
         # samples are worth less than their number: each row by its own correlation in time
         worth = float(np.mean([integrated_correlation(row) * row.var() for row in residual]))
         std = np.sqrt(np.maximum(np.diag(covariance), 0.0) * worth)
-        phi, delay, offset = self._parts(x)
-        phi_std, delay_std, offset_std = self._parts(std)
-        rms = _rms(residual.T) * self._std
-        return _Found(phi, phi_std, offset, offset_std, delay, delay_std, rms)
+        return self._parts(x), self._parts(std), _rms(residual.T) * self._std

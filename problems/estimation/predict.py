@@ -19,7 +19,7 @@ from dynsys.errors import LayoutError, StateError
 from dynsys.recursive.inputs import state_rows
 from dynsys.system.equations import Kinematics
 from dynsys.system.response import read_blocks
-from dynsys.types import Array, ArrayLike, BoolArray
+from dynsys.types import Array, ArrayLike
 from problems.estimation.estimation import Estimation
 from problems.estimation.response import ROWS, ResponseKernels
 from problems.measured.measured_system import MeasuredSystem, Readings
@@ -28,14 +28,13 @@ from sensors.sensor import AbstractSensor
 
 __all__ = ["Prediction", "Predictor", "predict"]
 
-CHECKED = 8
-"""States of a log at which it is checked that the other sensors determine the reading."""
-
 
 @final
 @dataclass(frozen=True, eq=False)
 class Prediction:
     """Readings (N, rows) of a sensor that were not used, by the rows' ``labels``.
+
+    NaN where the others do not determine them: at a sample with readings missing.
 
     ``std`` (N, rows) are the deviations of the prediction, without the sensor's own noise; None
     unless they were asked for.
@@ -108,56 +107,50 @@ class Predictor:
         Raises
         ------
         LayoutError
-            if the other sensors do not determine what this one reads, naming the rows.
+            if the other sensors determine what this one reads at no sample, naming the rows.
         """
         positions, speeds = state_rows(self.problem.robot, (("q", q), ("qd", qd)))
         others = self.others(y)
-        packed = self.rest.measured.pack(others, None, len(positions))
-        for k in np.unique(np.linspace(0, len(positions) - 1, CHECKED).astype(int)):
-            self._check(positions[k], speeds[k], packed[k])
         e = self.rest.solve_batch(positions, speeds, others)
         d = np.zeros((len(positions), self._alone.laws.unknowns.size))
         columns = self._alone.laws.unknowns.columns
         d[:, columns("qdd")] = e.qdd.array
         d[:, columns("external_wrench")] = e.external_wrench.array
-        z = np.ascontiguousarray(np.nan_to_num(d[:, self._alone.response.open_columns]))
-        (moved,), _ = self._kernels.linear((ROWS,)).batch(positions, speeds, z)
+        z = np.ascontiguousarray(d[:, self._alone.response.open_columns])
+        whole = np.asarray(np.isfinite(z).all(axis=1))
+        (moved,), _ = self._kernels.linear((ROWS,)).batch(positions, speeds, np.nan_to_num(z))
         (fixed,), _ = self._kernels.bias((ROWS,)).batch(positions, speeds)
-        deviations = None
-        if std:
-            states = zip(positions, speeds, packed, strict=True)
-            deviations = np.array([self._deviations(*state) for state in states])
-        return Prediction(self.target, self._alone.layout.labels, moved + fixed, deviations)
-
-    def _rows(self, q: Array, qd: Array) -> Array:
-        """Y T (rows, size of d): the sensor's rows on the unknowns of the rest."""
-        kinematics = Kinematics.at(self.problem.robot, q, qd)
-        size = self.rest.measured.laws.unknowns.size
-        equations = self.target.blocks(self.rest.measured.laws.unknowns)
-        each = np.eye(size, size + 1)
-        return read_blocks(equations, kinematics, each)[:, :-1]
-
-    def _check(self, q: Array, qd: Array, rows: Array) -> None:
-        posterior = self.rest.posterior(q, qd, rows)
-        Y = self._rows(q, qd)
-        touched = np.flatnonzero(np.abs(Y).any(axis=0))
-        seen: BoolArray = posterior.determined(Y[:, touched], touched)
-        if not seen.all():
-            unseen = [self._alone.layout.labels[k] for k in np.flatnonzero(~seen)]
+        value, deviations = moved + fixed, np.zeros_like(moved) if std else None
+        packed = self.rest.measured.pack(others, None, len(positions))
+        for k in range(len(whole)):
+            if std or not whole[k]:  # an open wrench may or may not matter to this sensor
+                reading, deviation = self._one(positions[k], speeds[k], packed[k], std)
+                value[k] = np.where(whole[k], value[k], reading)
+                if deviations is not None:
+                    deviations[k] = deviation
+        blind = np.isnan(value).all(axis=0)
+        if len(value) and blind.any():
+            labels = [self._alone.layout.labels[k] for k in np.flatnonzero(blind)]
             raise LayoutError(
-                f"{self.target}: the other sensors do not determine {', '.join(unseen)}, so"
+                f"{self.target}: the other sensors do not determine {', '.join(labels)}, so"
                 " that nothing can be predicted; see the verdict without it"
             )
+        return Prediction(self.target, self._alone.layout.labels, value, deviations)
 
-    def _deviations(self, q: Array, qd: Array, rows: Array) -> Array:
-        Y = self._rows(q, qd)
-        touched = np.flatnonzero(np.abs(Y).any(axis=0))
-        if not len(touched):
-            return np.zeros(len(Y))
-        part = Y[:, touched]
-        covariance = self.rest.posterior(q, qd, rows).covariance(touched)
-        variance: Array = np.einsum("ij,jk,ik->i", part, covariance, part)
-        return np.asarray(np.sqrt(np.maximum(variance, 0.0)))
+    def _one(self, q: Array, qd: Array, rows: Array, std: bool) -> tuple[Array, Array]:
+        """Reading and its deviation (rows,) at one state; NaN where it is not determined."""
+        kinematics = Kinematics.at(self.problem.robot, q, qd)
+        B = read_blocks(self._alone.readings, kinematics, self._alone.response.at(kinematics))
+        posterior = self.rest.posterior(q, qd, rows)
+        columns = self.rest.measured.response.open_columns
+        touched = np.flatnonzero(B[:, :-1].any(axis=0))
+        part, at = B[:, touched], columns[touched]
+        seen = posterior.determined(part, at) if len(at) else np.ones(len(B), dtype=bool)
+        reading = np.where(seen, part @ posterior.d[at] + B[:, -1], np.nan)
+        variance = np.zeros(len(B))
+        if std and len(at):
+            variance = np.einsum("ij,jk,ik->i", part, posterior.covariance(at), part)
+        return reading, np.where(seen, np.sqrt(np.maximum(variance, 0.0)), np.nan)
 
 
 def predict(

@@ -50,6 +50,40 @@ def test_what_the_others_do_not_determine_is_named() -> None:
         predict(problem, "tip", *np.zeros((2, 3, 2)), np.zeros((3, 4)))
 
 
+def test_a_sample_with_readings_missing_is_predicted_or_not_never_wrongly() -> None:
+    """NaN where what is missing leaves it open, elsewhere as dense algebra says."""
+    robot = dynsys.synthetic.chain(3)
+    layout = sensors.Layout(
+        robot,
+        [
+            *sensors.all_joint_accelerations(robot, std=0.1),
+            *sensors.all_joint_torques(robot, std=0.1),
+            *sensors.zero_external_wrench_except(robot, ["link_3"]),
+            sensors.ExternalWrench("push", "link_3", std=1.0),
+            sensors.Accelerometer("tip", "link_2", xyz=(0.1, 0.2, 0.3), std=0.1),
+        ],
+    )
+    problem = Estimation(robot, layout)
+    rng = np.random.default_rng(0)
+    q, qd = rng.normal(size=(2, 6, 3))
+    y = np.tile(layout.constants, (6, 1))
+    y[np.isnan(y)] = rng.normal(size=int(np.isnan(y).sum()))
+    whole = predict(problem, "tip", q, qd, y).value
+    y[1, layout.slice("push")] = np.nan  # the wrench is open, the tip's acceleration is not
+    for name in ("push", "link_1/acceleration", "link_1/torque", "link_2/torque"):
+        y[4, layout.slice(name)] = np.nan
+    found = predict(problem, "tip", q, qd, y, std=True)
+    assert found.std is not None
+    assert np.isnan(found.value[4, :2]).all() and np.isnan(found.std[4, :2]).all()
+    assert found.value[4, 2] == pytest.approx(whole[4, 2])  # gravity and speed alone
+    dense = predict(replace(problem, backend="dense"), "tip", q, qd, y, std=True)
+    np.testing.assert_allclose(found.value, dense.value, rtol=1e-9, atol=1e-9)
+    np.testing.assert_array_equal(predict(problem, "tip", q, qd, y).value, found.value)
+    kept = [0, 2, 3, 5]
+    np.testing.assert_allclose(found.value[kept], whole[kept], rtol=1e-9, atol=1e-12)
+    assert np.isfinite(found.value[1]).all()
+
+
 def imu_log(
     delay: float, turn: np.ndarray, offset: np.ndarray, seed: int
 ) -> tuple[Estimation, np.ndarray, np.ndarray, np.ndarray, dict[str, np.ndarray]]:
