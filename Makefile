@@ -9,10 +9,26 @@ MAKEFLAGS += --no-print-directory
 PYTHON ?= python3.13 python3.12 python3.11 python3
 # Test processes at a time
 WORKERS ?= auto
+# Version of PyTorch that `make test TORCH=1` installs
+TORCH_VERSION ?= 2.13.0
 
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+
+# pip_install(arguments): on a terminal one running line of what is collected and built, in a log
+# the number of packages alone; what pip warns of is shown where it fails.
+define pip_install
+pip_install() {
+  { PYTHONUNBUFFERED=1 $(PIP) install --progress-bar off "$$@" 2>$(VENV)/pip.log || \
+    { cat $(VENV)/pip.log >&2; exit 1; }; } | while IFS= read -r line; do
+    case $$line in
+      Collecting*|*Downloading*|*Building*) [ ! -t 1 ] || printf '\r\033[K  %.70s' "$$line" ;;
+      "Installing collected"*) [ ! -t 1 ] || printf '\r\033[K'
+        words=($$line); echo "  unpacking $$(($${#words[@]} - 3)) packages" ;;
+    esac
+  done; [ ! -t 1 ] || printf '\r\033[K'; }
+endef
 
 # Package manager as root, or nothing where that is not allowed.
 APT := $(shell command -v apt-get >/dev/null && { [ "$$(id -u)" = 0 ] && echo apt-get || \
@@ -31,15 +47,16 @@ endef
 help: ## show this list
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
 
-demo: $(VENV)/.installed ## set up, then run the demonstration
+demo: $(VENV)/.installed ## set up what it needs, then run the demonstration
 	@$(BIN)/dynsys demo
 
 docs: $(VENV)/.installed ## set up, then build the documentation into build/docs/html
-	@$(PIP) install -e '.[docs]'
+	@$(pip_install)
+	pip_install -e '.[docs]'
 	$(BIN)/python -m docs.build
 	echo "dynsys: open build/docs/html/index.html"
 
-test: lint ## set up, then ruff, mypy --strict and all tests; FAST=1 leaves out the slow ones
+test: lint $(if $(TORCH),$(VENV)/.installed-torch) ## set up, then ruff, mypy --strict and all tests; FAST=1 without the slow ones, TORCH=1 with PyTorch
 	@$(BIN)/python -m pytest -q -n $(WORKERS) $(if $(FAST),-m "not slow")
 
 lint: $(VENV)/.installed-test ## set up, then ruff and mypy --strict only
@@ -76,31 +93,48 @@ $(VENV)/.created:
 	touch $@
 
 $(VENV)/.installed: pyproject.toml | $(VENV)/.created
-	@echo "dynsys: installing dynsys and what it needs into $(VENV)"
-	$(PIP) install -e .
-	$(apt_install)
+	@$(pip_install)
+	echo "dynsys: installing dynsys and what it needs into $(VENV)"
+	pip_install -e .
+	touch $@
+
+# CHOLMOD makes estimation without machine code faster; it is built here, from source.
+$(VENV)/.installed-cholmod: $(VENV)/.installed
+	@$(apt_install)
 	has_headers() { [ -e /usr/include/suitesparse/cholmod.h ] || [ -n "$${SUITESPARSE_INCLUDE_DIR:-}" ]; }
 	has_python_h() { $(BIN)/python -c 'import pathlib, sys, sysconfig as s; \
 	  sys.exit(not pathlib.Path(s.get_path("include"), "Python.h").exists())'; }
+	# scikit-sparse 0.5 needs SuiteSparse 7.4, whose CHOLMOD is 5.1
+	suits() { cat /usr/include/suitesparse/cholmod*.h 2>/dev/null | grep -qE \
+	  'define +CHOLMOD_MAIN_VERSION +([5-9]|[1-9][0-9])' || echo 'scikit-sparse<0.5'; }
 	missing=()
 	has_headers || missing+=(libsuitesparse-dev)
-	command -v gcc >/dev/null || missing+=(gcc libc6-dev)
+	{ command -v gcc && command -v g++; } >/dev/null || missing+=(gcc g++ libc6-dev)
 	has_python_h || missing+=(python3-dev)
 	if [ "$${#missing[@]}" -gt 0 ] && ! apt_install "$${missing[@]}"; then
 	  echo "dynsys: CHOLMOD left out, slower fallbacks take its place. To have it:"
 	  echo "dynsys:     sudo apt-get install $${missing[*]} && touch pyproject.toml && make setup"
-	elif ! $(PIP) install -e '.[cholmod]' >$(VENV)/cholmod.log 2>&1; then
+	elif echo "dynsys: building scikit-sparse" && \
+	     ! $(PIP) install -e '.[cholmod]' $$(suits) >$(VENV)/cholmod.log 2>&1; then
 	  echo "dynsys: building scikit-sparse failed (see $(VENV)/cholmod.log); CHOLMOD left out,"
 	  echo "dynsys: slower fallbacks take its place"
 	fi
 	touch $@
 
-$(VENV)/.installed-test: $(VENV)/.installed
-	@echo "dynsys: installing what the tests need (two minutes on a slow line)"
-	$(PIP) install -e '.[test]'
-	$(apt_install)
+$(VENV)/.installed-test: $(VENV)/.installed-cholmod
+	@$(apt_install)
+	$(pip_install)
+	echo "dynsys: installing what the tests need (two minutes on a slow line)"
+	pip_install -e '.[test]'
 	if ! command -v chromium >/dev/null || ! command -v chromedriver >/dev/null; then
 	  apt_install chromium chromium-driver || \
 	    echo "dynsys: no Chromium with its driver, the tests of pages in a browser are skipped"
 	fi
+	touch $@
+
+# Not part of the tests' packages: its newest builds bring gigabytes that nobody should get unasked.
+$(VENV)/.installed-torch: | $(VENV)/.installed-test
+	@$(pip_install)
+	echo "dynsys: installing PyTorch $(TORCH_VERSION)"
+	pip_install 'torch==$(TORCH_VERSION)'
 	touch $@

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from docs.api_pages import api_pages
 from docs.command_pages import command_pages
+from docs.notebook_pages import notebook_pages
 from docs.sensor_pages import sensor_pages
 
 __all__ = ["build", "main", "pages"]
@@ -29,6 +30,7 @@ def pages() -> Iterator[tuple[str, str]]:
     yield from sensor_pages()
     yield from api_pages()
     yield from command_pages()
+    yield from notebook_pages()
 
 
 def _list_other_pages(index: Path) -> None:

@@ -25,6 +25,7 @@ __all__ = [
     "RefusedError",
     "ReportError",
     "SchedulerError",
+    "SimulationWarning",
     "SingularSystemError",
     "StateError",
     "StructurallySingularError",
@@ -117,6 +118,10 @@ class RefusedError(DynsysError):
 
 class ModelWarning(UserWarning):
     """A robot file says something that dynsys reads differently or not at all."""
+
+
+class SimulationWarning(UserWarning):
+    """A simulation went on with an answer that is less exact than asked for."""
 
 
 class LayoutWarning(ModelWarning):

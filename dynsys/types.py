@@ -17,7 +17,15 @@ ScalarArray: TypeAlias = NDArray[Any]
 
 
 def float_array(x: ArrayLike) -> Array:
-    """Return x as float64, not copied where it is; what numpy masks is missing: NaN."""
+    """Return x as float64, not copied where it is; what numpy masks is missing: NaN.
+
+    Raises
+    ------
+    TypeError, ValueError
+        if x is not made of real numbers.
+    """
+    if getattr(x, "dtype", np.dtype(np.float64)).kind == "c":
+        raise TypeError("complex numbers; give their real part")
     array = np.asarray(x, dtype=np.float64)
     if isinstance(x, np.ma.MaskedArray) and x.mask is not np.ma.nomask:
         array = np.where(np.ma.getmaskarray(x), np.nan, array)

@@ -38,7 +38,7 @@ from dynsys.recursive.inputs import state_rows, wrench_rows
 from dynsys.recursive.kinematics import WrenchInput, external_wrenches
 from dynsys.types import Array, ArrayLike
 
-__all__ = ["aba", "crba", "jacobian", "rnea"]
+__all__ = ["Verb", "aba", "answer_with", "crba", "jacobian", "rnea"]
 
 FEW = 100
 """States that a first call may have without being worth a compilation."""
@@ -86,7 +86,7 @@ def rnea(
         torque = np.empty(robot.nv)
         if code.fast(q, qd, qdd, torque):
             return torque
-    return _answer(_RNEA, robot, (q, qd, qdd), f_ext)
+    return answer_with(_RNEA, robot, (q, qd, qdd), f_ext)
 
 
 def aba(
@@ -120,7 +120,7 @@ def aba(
         qdd = np.empty(robot.nv)
         if code.fast(q, qd, torque, qdd):
             return qdd
-    return _answer(_ABA, robot, (q, qd, torque), f_ext)
+    return answer_with(_ABA, robot, (q, qd, torque), f_ext)
 
 
 def crba(robot: KinematicTree, q: ArrayLike) -> Array:
@@ -145,7 +145,7 @@ def crba(robot: KinematicTree, q: ArrayLike) -> Array:
         H = np.empty(n * n)
         if code.fast(q, H):
             return H.reshape(n, n)
-    return _answer(_CRBA, robot, (q,))
+    return answer_with(_CRBA, robot, (q,))
 
 
 def jacobian(robot: KinematicTree, q: ArrayLike, body: str | int) -> Array:
@@ -174,7 +174,7 @@ def jacobian(robot: KinematicTree, q: ArrayLike, body: str | int) -> Array:
         if code.fast(q, J):
             return J.reshape(6, n)
     robot.frame(body)  # names what there is not
-    return _answer(_JACOBIAN, robot, (q,), body=body)
+    return answer_with(_JACOBIAN, robot, (q,), body=body)
 
 
 # ---- with checks and conversions ---------------------------------------------------------
@@ -184,8 +184,8 @@ Refusal: TypeAlias = Callable[[], NoReturn]
 Build: TypeAlias = Callable[[KinematicTree, Any, Refusal | None], AbstractCompiledKernel]
 
 
-class _Verb(NamedTuple):
-    """What tells one of the four from the others.
+class Verb(NamedTuple):
+    """What tells one of them from the others.
 
     ``build(robot, about, program)`` makes the machine code; ``about`` is the body, or whether
     wrenches act. ``program``, if given, refuses to be recorded: what is on disk is taken only.
@@ -198,8 +198,8 @@ class _Verb(NamedTuple):
     shape: Callable[[KinematicTree], tuple[int, ...]]
 
 
-def _answer(
-    verb: _Verb,
+def answer_with(
+    verb: Verb,
     robot: KinematicTree,
     given: Sequence[ArrayLike],
     f_ext: WrenchInput = None,
@@ -219,7 +219,7 @@ def _answer(
 
 
 def _answer_rows(
-    verb: _Verb,
+    verb: Verb,
     robot: KinematicTree,
     given: Sequence[ArrayLike],
     f_ext: WrenchInput,
@@ -248,13 +248,13 @@ def _answer_rows(
     return answers
 
 
-def _checked(verb: _Verb, robot: KinematicTree, given: Sequence[ArrayLike]) -> list[Array]:
+def _checked(verb: Verb, robot: KinematicTree, given: Sequence[ArrayLike]) -> list[Array]:
     """One state as float64; StateError names what is wrong with it."""
     others = zip(given[1:], verb.vectors[1:], strict=True)
     return [robot.check_q(given[0]), *(robot.check_v(x, name) for x, name in others)]
 
 
-def _is_batch(robot: KinematicTree, verb: _Verb, given: Sequence[ArrayLike]) -> bool:
+def _is_batch(robot: KinematicTree, verb: Verb, given: Sequence[ArrayLike]) -> bool:
     """Whether all vectors have a leading axis; StateError if only some do."""
     axes = []
     for name, x in zip(verb.vectors, given, strict=True):
@@ -289,7 +289,7 @@ def _refuse() -> NoReturn:
 class _Machine:
     """Machine code of one question about a robot, from the time that it is worth having."""
 
-    def __init__(self, verb: _Verb, about: Any, effort: list[float]) -> None:
+    def __init__(self, verb: Verb, about: Any, effort: list[float]) -> None:
         self._verb, self._about = verb, about
         self._effort = effort  # of all questions with this verb: see code_for
         self._asked = 0
@@ -330,7 +330,7 @@ class _Machine:
         return answer
 
 
-def _machine(verb: _Verb, robot: KinematicTree, about: Any) -> _Machine:
+def _machine(verb: Verb, robot: KinematicTree, about: Any) -> _Machine:
     """What the robot keeps of a question: a verb, and the body or whether wrenches act."""
     kept = robot._kept
     if (verb.name, about) not in kept:
@@ -381,13 +381,11 @@ def _freedoms(robot: KinematicTree) -> tuple[int, ...]:
     return (robot.nv,)
 
 
-_RNEA = _Verb(
+_RNEA = Verb(
     "rnea", ("q", "qd", "qdd"), recursive.rnea, _dynamics(True, "qdd", "torque"), _freedoms
 )
-_ABA = _Verb(
+_ABA = Verb(
     "aba", ("q", "qd", "torque"), recursive.aba, _dynamics(False, "torque", "qdd"), _freedoms
 )
-_CRBA = _Verb("crba", ("q",), recursive.crba, _inertia, lambda robot: (robot.nv, robot.nv))
-_JACOBIAN = _Verb(
-    "jacobian", ("q",), recursive.jacobian, _jacobian, lambda robot: (6, robot.nv)
-)
+_CRBA = Verb("crba", ("q",), recursive.crba, _inertia, lambda robot: (robot.nv, robot.nv))
+_JACOBIAN = Verb("jacobian", ("q",), recursive.jacobian, _jacobian, lambda robot: (6, robot.nv))

@@ -4,7 +4,8 @@
     python -m experiments.identification --only ranks deviations --json FILE
     python -m experiments.identification --data ../shared/data     the real logs too
 
-regressor    joint torques beside pin.computeJointTorqueRegressor: error and time, by robot
+regressor    joint torques beside pin.computeJointTorqueRegressor: error and time, by robot;
+             what it takes to write as many numbers to the same memory
 ranks        what 50 random trees with random layouts see, beside a dense SVD of blocks that
              are carried from the tips to the root
 deviations   200 simulated logs, noise white and correlated in time: errors within 2 deviations
@@ -60,7 +61,7 @@ __all__ = [
 
 THEIR_ORDER = [0, 1, 2, 3, 4, 5, 7, 6, 8, 9]
 """Ixx Ixy Iyy Ixz Iyz Izz of Pinocchio in our order Ixx Ixy Ixz Iyy Iyz Izz."""
-TIMED = ("ur10_robot.urdf", "panda.urdf", "solo12.urdf", "talos_full_v2.urdf")
+TIMED = ("ur10_robot.urdf", "panda.urdf", "solo12.urdf", "anymal.urdf", "talos_full_v2.urdf")
 LOGS = {
     "ur10": ("ur_description/urdf/ur10_robot.urdf", "ur10_bags", 10.0, ""),
     "panda": ("panda_description/urdf/panda.urdf", "panda_bag", 5.0, "fer"),
@@ -181,8 +182,17 @@ def _best(call: Callable[[], object], count: int, repeats: int = 40) -> float:
     return 1e6 * best
 
 
+def _fill(arrays: Sequence[Array]) -> None:
+    for array in arrays:
+        array.fill(1.0)
+
+
 def _regressor_time(path: str, floating: bool) -> dict[str, float]:
-    """Microseconds of Pinocchio's call, of the kernel's, and of a state in a batch."""
+    """Microseconds of Pinocchio's call, of the kernel's, and of a state in a batch.
+
+    And of writing the numbers of a state to the same memory, whatever they are: no batch takes
+    less.
+    """
     import pinocchio as pin
 
     ident, model = _torques(path, floating)
@@ -198,6 +208,8 @@ def _regressor_time(path: str, floating: bool) -> dict[str, float]:
         "pinocchio": _best(lambda: pin.computeJointTorqueRegressor(model, data, *given), 100),
         "one": _best(lambda: kernel.one(q[0], qd[0], qdd[0], out=one), 100),
         "batch": _best(lambda: kernel.batch(q, qd, qdd, out=many), 4) / n,
+        "write": _best(lambda: _fill(many), 4) / n,
+        "bytes": sum(x.nbytes for x in many) / n,
     }
 
 
@@ -213,7 +225,7 @@ def regressor() -> list[dict[str, Any]]:
             row |= _regressor_time(path, floating)
         rows.append(row)
     show_table(
-        ("robot", "error", "pinocchio us", "one us", "times", "batch us", "times "),
+        ("robot", "error", "pinocchio us", "one us", "times", "batch us", "times ", "write us"),
         [
             (
                 r["robot"],
@@ -225,9 +237,10 @@ def regressor() -> list[dict[str, Any]]:
                         f"{r['pinocchio'] / r['one']:.1f}",
                         f"{r['batch']:.3f}",
                         f"{r['pinocchio'] / r['batch']:.1f}",
+                        f"{r['write']:.3f}",
                     )
                     if "one" in r
-                    else ("",) * 5
+                    else ("",) * 6
                 ),
             )
             for r in rows

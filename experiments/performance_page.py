@@ -168,7 +168,8 @@ CAVEATS = """\
   at a time writes to one place. Hence batches of H that seem slower than one state.
 - **Two threads** help batches of a millisecond and more; on a machine that does something else
   they can lose.
-- **Not here**: derivatives of the dynamics, contact solvers, collision. Pinocchio has them.
+- **Not here**: contact solvers, collision; Pinocchio has them. Derivatives are measured on
+  [a page of their own](howto/derivatives.md).
 """
 
 

@@ -1,17 +1,21 @@
 """Problems on the linear system D(q) d + b(q, qd) = 0: dynamics, estimation from sensors."""
 
 from dynsys.errors import ContradictionError
+from problems.derivatives import Derivatives
 from problems.dynamics import ForwardDynamics, HybridDynamics, InverseDynamics
 from problems.estimation.alignment import Alignment, align_sensor
 from problems.estimation.calibration import Calibration, calibrate_offsets
+from problems.estimation.derivatives import EstimateDerivatives
 from problems.estimation.estimate import Estimate, Suspect
 from problems.estimation.estimation import Estimation
 from problems.estimation.noise import NoiseEstimate, estimate_noise
 from problems.estimation.predict import Prediction, predict
+from problems.held_verdict import HeldVerdict
 from problems.identification.identification import Identification
 from problems.measured.prior import Prior
 from problems.placement.placement import Candidate, Placement, place_sensors
 from problems.problem import AbstractDynamics, AbstractProblem
+from problems.products import Gradient
 from problems.solution import NamedVectors, Solution
 from problems.verdict.verdict import Verdict
 
@@ -22,9 +26,13 @@ __all__ = [
     "Calibration",
     "Candidate",
     "ContradictionError",
+    "Derivatives",
     "Estimate",
+    "EstimateDerivatives",
     "Estimation",
     "ForwardDynamics",
+    "Gradient",
+    "HeldVerdict",
     "HybridDynamics",
     "Identification",
     "InverseDynamics",

@@ -1,16 +1,17 @@
-"""Checks of what a user hands to a problem: joints, and arrays to write answers to."""
+"""Checks of what a user hands to a problem: joints, times, and arrays to write answers to."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from dynsys.errors import ModelError
+from dynsys.errors import ModelError, StateError
 from dynsys.model.tree import KinematicTree
-from dynsys.types import Array
+from dynsys.types import Array, ArrayLike, float_array
 
-__all__ = ["apart_from", "joints_of_their_own"]
+__all__ = ["apart_from", "ascending_times", "check_out", "joints_of_their_own"]
 
 
 def apart_from(arrays: Sequence[Array], out: Sequence[Array] | None) -> list[Array]:
@@ -22,8 +23,43 @@ def apart_from(arrays: Sequence[Array], out: Sequence[Array] | None) -> list[Arr
     ]
 
 
-def joints_of_their_own(robot: KinematicTree, names: Sequence[str]) -> tuple[str, ...]:
-    """Return names of joints whose acceleration can be given: ``known_acceleration``.
+def check_out(out: Any, shape: tuple[int, ...]) -> Array:
+    """Return ``out``; StateError if results of this shape cannot be written to it."""
+    if not isinstance(out, np.ndarray) or out.shape != shape or out.dtype != np.float64:
+        raise StateError(f"out: expected a float64 array of shape {shape}, got {out!r:.60}")
+    if not out.flags.writeable:
+        raise StateError("out: the array is read-only; hand in a writeable one")
+    return out
+
+
+def ascending_times(time: ArrayLike, n: int) -> Array:
+    """Return the times (n,) of a log's samples in seconds.
+
+    Raises
+    ------
+    StateError
+        if they are not n finite numbers, each above the one before.
+    """
+    try:
+        times = float_array(time)
+    except (TypeError, ValueError) as error:
+        raise StateError(f"time is not numeric: {error}") from None
+    if times.shape != (n,):
+        raise StateError(f"time must have shape ({n},), one per sample, got {times.shape}")
+    good = np.isfinite(times)
+    good[1:] &= times[1:] > times[:-1]
+    wrong = np.flatnonzero(~good)
+    if len(wrong):
+        k = int(wrong[0])
+        after = f" after {times[k - 1]:.9g}" if k else ""
+        raise StateError(f"time of sample {k} is {times[k]:.9g}{after}; times must ascend (s)")
+    return times
+
+
+def joints_of_their_own(
+    robot: KinematicTree, names: Sequence[str], what: str = "known_acceleration"
+) -> tuple[str, ...]:
+    """Return names of joints that have freedoms of their own; ``what`` they are named for.
 
     Raises
     ------
@@ -31,7 +67,7 @@ def joints_of_their_own(robot: KinematicTree, names: Sequence[str]) -> tuple[str
         if a name is no joint of the robot, or one that follows another (mimic).
     """
     if isinstance(names, str):
-        raise ModelError(f"known_acceleration must list joint names, got {names!r}")
+        raise ModelError(f"{what} must list joint names, got {names!r}")
     found = tuple(names)
     for name in found:
         coupling = robot.bodies[robot.joint_index(name)].coupling

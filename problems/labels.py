@@ -6,11 +6,24 @@ They stand in the headers of exported C, in the columns of logs and in reports.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
+from dynsys.model.constraints import Constraint, row_labels
 from dynsys.model.tree import KinematicTree
 from dynsys.program.signature import Signature
 
-__all__ = ["ACCELERATION", "WRENCH", "entry_names", "of_arrays"]
+__all__ = [
+    "ACCELERATION",
+    "WRENCH",
+    "Group",
+    "and_more",
+    "constraint_labels",
+    "entry_names",
+    "joint_columns",
+    "numbered",
+    "of_arrays",
+    "own_joints",
+]
 
 WRENCH = ("tx", "ty", "tz", "fx", "fy", "fz")
 ACCELERATION = ("wdx", "wdy", "wdz", "ax", "ay", "az")
@@ -43,6 +56,13 @@ def entry_names(robot: KinematicTree) -> dict[str, list[str]]:
     }
 
 
+def constraint_labels(constraints: Sequence[Constraint]) -> dict[str, list[str]]:
+    """Name every force and target of the rows of constraints, and every gain, by array."""
+    rows = row_labels(constraints)
+    gains = [f"{c.name}.{gain}" for c in constraints for gain in ("stiffness", "damping")]
+    return {"constraint_wrench": rows, "target": rows, "gains": gains}
+
+
 def of_arrays(labels: Mapping[str, list[str]], signature: Signature) -> dict[str, list[str]]:
     """Labels of the arrays of a signature."""
     return {array: labels[array] for array, _ in signature.groups if array in labels}
@@ -70,3 +90,45 @@ def _freedom_names(robot: KinematicTree) -> list[str]:
 
 def _spatial_names(owners: Sequence[str], parts: Sequence[str]) -> list[str]:
     return [f"{owner}.{part}" for owner in owners for part in parts]
+
+
+def and_more(texts: Sequence[str], limit: int) -> str:
+    """The first texts, and how many more there are."""
+    left = len(texts) - limit
+    return ", ".join(texts[:limit]) + (f" and {left} more" if left > 0 else "")
+
+
+# ---- columns of tables and logs -------------------------------------------------------------
+
+
+class Group(NamedTuple):
+    """Numbers that belong together: an array of an .npz file, columns of a table.
+
+    Parameters
+    ----------
+    name : of the array.
+    columns : of its numbers.
+    """
+
+    name: str
+    columns: tuple[str, ...]
+
+
+def numbered(prefix: str, size: int) -> list[str]:
+    """``prefix`` alone for one number, else ``prefix[0]``, ``prefix[1]`` ..."""
+    return [prefix] if size == 1 else [f"{prefix}[{k}]" for k in range(size)]
+
+
+def own_joints(robot: KinematicTree) -> list[int]:
+    """Joints that have coordinates of their own."""
+    return [i for i, b in enumerate(robot.bodies) if b.coupling is None and b.joint.nq]
+
+
+def joint_columns(robot: KinematicTree, quantity: str) -> list[str]:
+    """Columns of ``q`` in its order, or of any quantity in the order of qd."""
+    names: list[str] = []
+    for i in own_joints(robot):
+        joint = robot.joints[i]
+        size = joint.nq if quantity == "q" else joint.nv
+        names += numbered(f"{quantity}.{robot.joint_names[i]}", size)
+    return names

@@ -42,11 +42,12 @@ from dynsys.resumable import content_digest, locked, replacing, run_open, seal
 from dynsys.types import Array, IntArray
 from problems.estimation.compiled import COMPILED_FROM, EstimatorOutputs, check_cost
 from problems.estimation.estimation import Estimation
-from problems.logs.files import Group, check_output, log_digest, write_log
+from problems.estimation.outputs import Output, judged, parse_outputs, rows_of, uncertain
+from problems.labels import Group
+from problems.logs.files import check_output, log_digest, write_log
 from problems.logs.judge import Judgement, judge_log
-from problems.logs.outputs import Output, judged, parse_outputs, rows_of, uncertain
 from problems.logs.samples import SampleReader, Samples
-from problems.logs.simulate import Simulation, Trajectory
+from problems.logs.simulate import Recorded, Simulation, Trajectory
 from problems.problem_file import ProblemFile, load_problem
 
 __all__ = [
@@ -284,7 +285,9 @@ class SimulateJob:
     problem : problem file or ``catalogue:NAME``.
     output : file.
     duration : seconds, for random motions.
-    trajectory : log whose ``time`` and ``q`` are followed; empty for a random motion.
+    trajectory : log whose ``time`` and ``q`` are followed, or a record of
+        ``dynsys.simulation``, whose accelerations and wrenches are taken too; empty for a
+        random motion.
     truth : True adds the true torques, accelerations and wrenches.
     others : as in :class:`problems.logs.simulate.Simulation`.
     """
@@ -347,10 +350,13 @@ class SimulateJob:
 @lru_cache(maxsize=1)
 def _simulation(job: SimulateJob) -> Simulation:
     problem = load_problem(job.problem)
+    trajectory: Trajectory | Recorded | None
     _check_meant(job)
     if job.trajectory:
-        with problem.open_log(job.trajectory, job.spool or None) as log:
-            trajectory = Trajectory.from_log(problem.tree, log)
+        trajectory = Recorded.read(problem.tree, job.trajectory)
+        if trajectory is None:
+            with problem.open_log(job.trajectory, job.spool or None) as log:
+                trajectory = Trajectory.from_log(problem.tree, log)
     else:
         trajectory = Trajectory.random(problem.tree, job.duration, seed=job.seed, pace=job.pace)
     return Simulation(

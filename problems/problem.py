@@ -23,6 +23,7 @@ from dynsys.errors import KernelBuildError, PlanMismatchError, SingularSystemErr
 from dynsys.kernel.build import dynamics_kernel
 from dynsys.kernel.c.source import export_c
 from dynsys.kernel.calls import AbstractCompiledKernel, AbstractKernel
+from dynsys.kernel.kernel import Kernel
 from dynsys.loops import LoopKernel, prefer_loops
 from dynsys.model.tree import KinematicTree
 from dynsys.model.varying import varying_parameters
@@ -30,7 +31,9 @@ from dynsys.plan.fingerprint import Fingerprint, fingerprint_problem, fingerprin
 from dynsys.plan.operations import program_operations
 from dynsys.plan.pivots import pivot_safety, symmetric_pivots
 from dynsys.plan.plan import Plan
+from dynsys.plan.products import PRODUCTS
 from dynsys.plan.record import (
+    CONSTRAINT_WRENCH,
     DYNAMICS_OUTPUTS,
     PARAMETERS,
     DynamicsSpec,
@@ -46,8 +49,11 @@ from dynsys.system.laws import known_inputs
 from dynsys.system.linear_system import LinearSystem
 from dynsys.system.unknowns import UnknownKind
 from dynsys.types import Array, ArrayLike, BoolArray
+from problems.constrained import ConstrainedDynamics, DenseConstrained, Gains
+from problems.derivatives import DifferentiatedDynamics
 from problems.inputs import apart_from
-from problems.labels import entry_names, of_arrays
+from problems.labels import constraint_labels, entry_names, of_arrays
+from problems.products import ProductsOfDynamics
 from problems.reference import ReferenceKernel, residuals
 from problems.solution import Details, Solution, State
 from problems.trust import Trust, error_bounds
@@ -81,8 +87,13 @@ class AbstractProblem(ABC):
         """The laws of the robot and the equations that make the question definite."""
 
 
-class AbstractDynamics(AbstractProblem):
-    """Dynamics with every external wrench known and, per joint, its acceleration or torque."""
+class AbstractDynamics(
+    AbstractProblem, ConstrainedDynamics, DifferentiatedDynamics, ProductsOfDynamics
+):
+    """Dynamics with every external wrench known and, per joint, its acceleration or torque.
+
+    ``constraints`` hold the robot, if there are any (:mod:`problems.constrained`).
+    """
 
     backend: Backend
     given: ClassVar[str]
@@ -98,7 +109,7 @@ class AbstractDynamics(AbstractProblem):
     @cached_property
     def system(self) -> LinearSystem:
         """Laws plus known quantities: as many equations as unknowns ([NORI] eq. 9 and 15)."""
-        laws = LinearSystem(self.robot)
+        laws = LinearSystem(self.robot, constraints=self.constraints)
         return laws.with_equations(known_inputs(laws.unknowns, self.accelerated_joints))
 
     @cached_property
@@ -114,7 +125,7 @@ class AbstractDynamics(AbstractProblem):
     @cached_property
     def program(self) -> Program:
         """Operations of a solve, recorded once for the plan and the kernel."""
-        return guarded_dynamics(self._spec(self.answers))
+        return guarded_dynamics(self._spec(self.outputs))
 
     def _spec(
         self,
@@ -122,9 +133,12 @@ class AbstractDynamics(AbstractProblem):
         wrenches: bool = False,
         steps: Sequence[SymmetricStep] | None = None,
         parameters: Sequence[str] = (),
+        steered: bool = False,
     ) -> DynamicsSpec:
         varying_parameters(self.robot, parameters)
-        asked = (outputs, wrenches, steps, tuple(parameters))
+        if steered:
+            self._require_constraints()
+        asked = (outputs, wrenches, steps, tuple(parameters), self.held, steered)
         return DynamicsSpec(self.robot, self.known, self.given, *asked)
 
     def plan(
@@ -139,26 +153,41 @@ class AbstractDynamics(AbstractProblem):
 
         The laws with known wrenches and, per joint, a known qdd or torque are eliminated in
         symmetric pairs, leaves first: no other order needs fewer divisions, and every pivot is
-        a joint inertia. There is nothing to search; the arguments are those of problems whose
-        sensors leave more open. ``steps`` prices an order of your own (see
-        :mod:`dynsys.plan.step_order`).
+        a joint inertia; rows of constraints come last (:mod:`dynsys.plan.held.multipliers`).
+        There is nothing to search; the arguments are those of problems whose sensors leave more
+        open.
+        ``steps`` prices an order of your own (see :mod:`dynsys.plan.step_order`).
         """
         robot, program = self.robot, self.program
         if steps is None:
-            steps = symmetric_steps(robot, self.known)
+            steps = self._usual_steps
         else:
-            require_executable(robot, self.known, steps := tuple(steps))
-            program = guarded_dynamics(self._spec(self.answers, steps=steps))
+            self._require_executable(steps := tuple(steps))
+            program = guarded_dynamics(self._spec(self.outputs, steps=steps))
+        pivots = symmetric_pivots(robot, self.known, steps)
+        if self.held is not None:
+            pivots = (*pivots, *self.held.pivots(steps))
         return Plan(
             method="symmetric",
             robot=fingerprint_robot(robot),
             problem=self._fingerprint,
             operations=program_operations(program),
-            pivots=symmetric_pivots(robot, self.known, steps),
+            pivots=pivots,
             steps=steps,
             options={"frames": "re-chosen", "masses": "regrouped where accuracy allows"},
             ordering="symmetric pairs, leaf to root",
         )
+
+    @cached_property
+    def _usual_steps(self) -> tuple[SymmetricStep, ...]:
+        """Leaf to root, then the rows of constraints."""
+        rows = () if self.held is None else self.held.steps
+        return (*symmetric_steps(self.robot, self.known), *rows)
+
+    def _require_executable(self, steps: Sequence[SymmetricStep]) -> None:
+        """Raise PlanMismatchError unless the steps can be executed."""
+        tree = steps if self.held is None else self.held.split(steps)[0]
+        require_executable(self.robot, self.known, tree)
 
     @cached_property
     def _fingerprint(self) -> Fingerprint:
@@ -173,6 +202,7 @@ class AbstractDynamics(AbstractProblem):
         outputs: Sequence[str] | None = None,
         wrenches: bool = False,
         parameters: Sequence[str] = (),
+        steered: bool = False,
     ) -> AbstractKernel:
         """Kernel for this robot and problem, from the cache if it has been compiled before.
 
@@ -186,24 +216,39 @@ class AbstractDynamics(AbstractProblem):
             every state (it then names the joints that move no inertia).
         dtype : ``float64``, or ``float32`` (``llvm`` only).
         outputs : any of ``torque``, ``qdd``, ``acceleration``, ``joint_wrench``; the last two
-            are (6 n_bodies,) in body coordinates. Default: what the problem asks for.
+            are (6 n_bodies,) in body coordinates. Default: what the problem asks for. And
+            derivatives (``llvm`` only), row by row: ``dtorque_dq``, ``dtorque_dqd``,
+            ``dtorque_dqdd`` of inverse, ``dqdd_dq`` and so on of forward, ``dunknown_dq`` and
+            so on of hybrid dynamics (:mod:`dynsys.plan.derivatives`), where they are inputs
+            also by ``f_ext`` and ``parameters``; ``derivatives``: the first three in a row.
+            And products with them, ``jvp``, ``vjp``, ``hvp`` (:mod:`problems.products`), whose
+            ``weight`` (nv,) and ``direction`` (of all variables) are the last inputs.
         wrenches : True makes external wrenches (6 n_bodies,) a further input.
         parameters : names of parameters of the robot (``robot.parameters``) whose values, in
-            this order, are the last input, so that a payload changes without recompiling;
+            this order, are a further input, so that a payload changes without recompiling;
             ``llvm`` only. The kernel answers as that of ``robot.with_parameters``.
+        steered : True makes gains (stiffness and damping of each constraint) and target
+            accelerations of their rows further inputs, behind the external wrenches.
 
         Returns
         -------
-        kernel with ``kernel.one(q, qd, given, [f_ext], [parameters], out=None)`` and
-        ``kernel.batch(...)``.
+        kernel with ``kernel.one(q, qd, given, [f_ext], [gains, target], [parameters], [weight],
+        [direction], out=None)`` and ``kernel.batch(...)``. Where constraints hold,
+        ``constraint_wrench`` is an output by default, and derivatives are none.
         """
         steps = None if plan is None else self._steps(plan)
-        names = self._output_names(outputs)
+        names = self._output_names(outputs, wrenches, parameters)
         backend = backend or self.backend
-        if len(parameters):
+        if steered:
+            self._require_constraints()
+        if self.held is not None:
+            return self._compiled_held(names, wrenches, steps, parameters, steered, dtype, plan,
+                                       backend)  # fmt: skip
+        if len(parameters) or not set(names) <= set(DYNAMICS_OUTPUTS):
             if backend not in ("auto", "llvm"):
                 raise KernelBuildError(
-                    f"backend {backend!r} has no parameters as inputs; use llvm"
+                    f"backend {backend!r} has no parameters as inputs and no derivatives; use"
+                    " llvm"
                 )
             spec = self._spec(names, wrenches, steps, parameters)
             return dynamics_kernel(spec, dtype=dtype)
@@ -222,12 +267,8 @@ class AbstractDynamics(AbstractProblem):
                 if backend == "llvm":
                     raise
             else:
-                if plan is not None and is_planned and kernel.operations != plan.operations:
-                    raise PlanMismatchError(
-                        f"the plan states {plan.operations}, its steps execute"
-                        f" {kernel.operations}: it was changed, or another version made it;"
-                        " make a new plan"
-                    )
+                if plan is not None and is_planned:
+                    self._require_counted(plan, kernel)
                 return kernel
         return ReferenceKernel(self.system, self.given, names, wrenches=wrenches)
 
@@ -237,16 +278,20 @@ class AbstractDynamics(AbstractProblem):
         PlanMismatchError if the plan is for something else, or cannot be executed.
         """
         given_plan(plan).check(self.robot, self._fingerprint)
-        require_executable(self.robot, self.known, plan.steps)
-        usual = symmetric_steps(self.robot, self.known)
-        return None if plan.steps == usual else plan.steps
+        self._require_executable(plan.steps)
+        return None if plan.steps == self._usual_steps else plan.steps
 
-    def _output_names(self, outputs: Sequence[str] | None) -> tuple[str, ...]:
-        names = tuple(self.answers if outputs is None else outputs)
-        unknown = set(names) - set(DYNAMICS_OUTPUTS)
-        if isinstance(outputs, str) or unknown or not names:
+    def _output_names(
+        self, outputs: Sequence[str] | None, wrenches: bool, parameters: Sequence[str]
+    ) -> tuple[str, ...]:
+        names = tuple(self.outputs if outputs is None else outputs)
+        derived = self._spec((), wrenches, None, parameters).derivatives
+        known = (*DYNAMICS_OUTPUTS, *derived, *PRODUCTS)
+        if self.constraints:
+            known = (*DYNAMICS_OUTPUTS, CONSTRAINT_WRENCH)
+        if isinstance(outputs, str) or not set(names) <= set(known) or not names:
             raise KernelBuildError(
-                f"outputs must list some of {', '.join(DYNAMICS_OUTPUTS)}, got {outputs!r}"
+                f"outputs must list some of {', '.join(known)}, got {outputs!r}"
             )
         return names
 
@@ -272,11 +317,13 @@ class AbstractDynamics(AbstractProblem):
         dtype: Literal["float64", "float32"] = "float64",
         overwrite: bool = False,
         parameters: Sequence[str] = (),
+        steered: bool = False,
     ) -> list[Path]:
         """Write this problem as dependency-free C99 with header, self-test and CMake file.
 
-        ``plan`` is executed and ``parameters`` are inputs as in :meth:`compile`; ``name`` is
-        that of the C function (default: the problem's). Returns the files written.
+        ``plan`` is executed, ``parameters`` and what is ``steered`` are inputs as in
+        :meth:`compile`; ``name`` is that of the C function (default: the problem's). Where
+        constraints lose a rank the C function answers NaN. Returns the files written.
 
         Raises
         ------
@@ -284,23 +331,68 @@ class AbstractDynamics(AbstractProblem):
             if some joint moves no inertia at any state, naming it.
         """
         robot, kind = self.robot, type(self).__name__
-        names = self._output_names(outputs)
+        names = self._output_names(outputs, wrenches, parameters)
         pivot_safety(robot, self.known)  # names a joint that moves no inertia
         steps = None if plan is None else self._steps(plan)
-        spec = self._spec(names, wrenches, steps, parameters)
+        spec = self._spec(names, wrenches, steps, parameters, steered)
         labels = entry_names(robot) | {PARAMETERS: list(parameters)}
-        labels[self.given] = labels["qd"]
+        labels |= dict.fromkeys((self.given, "weight", "jvp"), labels["qd"])
+        labels |= {} if self.held is None else constraint_labels(self.held.constraints)
+        tangent = labels | {"q": labels["qd"]}
+        every = [f"{name} of {x}" for name in spec.variables for x in tangent[name]]
+        labels |= dict.fromkeys(("direction", "vjp", "hvp"), every)
+        program = dynamics_program(spec)
+        if self.held is not None:  # ranks may be lost: C answers NaN there too
+            program = guarded_dynamics(spec, dtype)
         return export_c(
             folder,
             name or kind.lower(),
-            dynamics_program(spec),
+            program,
             spec.signature,
-            spec.samples(5, 11),
+            spec.admissible(5, 11),
             dtype=dtype,
             labels=of_arrays(labels, spec.signature),
             description=f"{kind} of robot {robot.name}",
             overwrite=overwrite,
         )
+
+    def _compiled_held(
+        self,
+        names: tuple[str, ...],
+        wrenches: bool,
+        steps: tuple[SymmetricStep, ...] | None,
+        parameters: Sequence[str],
+        steered: bool,
+        dtype: str,
+        plan: Plan | None,
+        backend: Backend,
+    ) -> AbstractKernel:
+        """Kernel where constraints hold: machine code, or dense algebra."""
+        spec = self._spec(names, wrenches, steps, parameters, steered)
+        if backend == "reference" and not parameters:
+            if plan is not None:
+                raise KernelBuildError("backend 'reference' executes no plan; use llvm")
+            return DenseConstrained(spec)
+        if backend not in ("auto", "llvm"):
+            raise KernelBuildError(
+                f"backend {backend!r} has no such kernels where constraints hold; use llvm"
+            )
+        asked = (names, wrenches, bool(parameters), steered, dtype)
+        is_planned = asked == (self.outputs, False, False, False, "float64")
+        program = (lambda: self.program) if is_planned and steps is None else None
+        kernel = dynamics_kernel(spec, dtype=dtype, program=program)
+        if plan is not None and is_planned:
+            self._require_counted(plan, kernel)
+        return kernel
+
+    @staticmethod
+    def _require_counted(plan: Plan, kernel: Kernel) -> None:
+        if kernel.operations != plan.operations:
+            raise PlanMismatchError(
+                f"the plan states {plan.operations}, its steps execute"
+                f" {kernel.operations}: it was changed, or another version made it;"
+                " make a new plan"
+            )
 
     @cached_property
     def _kernel(self) -> AbstractKernel:
@@ -338,6 +430,8 @@ class AbstractDynamics(AbstractProblem):
         f_ext: WrenchInput = None,
         *,
         out: Any = None,
+        gains: Gains = None,
+        target: ArrayLike | None = None,
     ) -> Solution:
         """Torques, accelerations and wrenches at one state; compiles on first use.
 
@@ -350,7 +444,11 @@ class AbstractDynamics(AbstractProblem):
         f_ext : external wrenches: (n_bodies, 6) in body coordinates, or a mapping from body or
             frame names to wrenches (6,), each in the coordinates of what names it.
         out : where to write what is found: torque (nv,) in inverse, qdd (nv,) in forward
-            dynamics, the tuple of both in hybrid dynamics.
+            dynamics, the tuple of both in hybrid dynamics; where constraints hold, a tuple
+            that ends with their forces (rows,).
+        gains : stiffness (1/s^2) and damping (1/s) that pull constraints together where they
+            are open or move (Baumgarte), for all or by name; by default none.
+        target : acceleration (rows,) that the rows of the constraints are to have, else zero.
 
         Raises
         ------
@@ -380,6 +478,8 @@ class AbstractDynamics(AbstractProblem):
         *,
         threads: int = 1,
         out: Any = None,
+        gains: Gains = None,
+        target: ArrayLike | None = None,
     ) -> Solution:
         """Solve N states: q (N, nq), the others (N, nv); answers have a leading axis N.
 
@@ -389,7 +489,12 @@ class AbstractDynamics(AbstractProblem):
         """
 
     def _solve(
-        self, q: Any, qd: Any, given: Any, f_ext: WrenchInput, out: Any = None
+        self,
+        q: Any,
+        qd: Any,
+        given: Any,
+        f_ext: WrenchInput,
+        out: Any = None,
     ) -> Solution:
         """One call of machine code if it can use the arrays as they are, else the careful way.
 
@@ -434,13 +539,23 @@ class AbstractDynamics(AbstractProblem):
         return self._solution(state, wrenches, answers, fallback=not finite)
 
     def _solve_batch(
-        self, q: Any, qd: Any, given: Any, f_ext: WrenchInput, threads: int, out: Any
+        self,
+        q: Any,
+        qd: Any,
+        given: Any,
+        f_ext: WrenchInput,
+        threads: int,
+        out: Any,
+        gains: Gains = None,
+        target: Any = None,
     ) -> Solution:
         """Rows through machine code if it can use the arrays as they are, else the careful way.
 
         What is given is copied: late questions are about the states of this call, whatever the
         caller does with the arrays.
         """
+        if self.constraints or gains is not None or target is not None:
+            return self._solve_batch_held(q, qd, given, f_ext, threads, out, gains, target)
         if f_ext is None and out is None and type(q) is np.ndarray and q.ndim == 2:
             rows, nv, single, answers, inputs = self._fast_rows
             n = len(q)
@@ -508,20 +623,35 @@ class AbstractDynamics(AbstractProblem):
     def trust(self, state: State, torque: Array, qdd: Array) -> Trust:
         """Bounds on the errors of any torque and qdd, whatever computed them.
 
+        KernelBuildError where constraints hold: there look at ``solution.residual``.
+
         Parameters
         ----------
         state : q (nq,), qd (nv,), external wrenches (n_bodies, 6) or None; N states have a
             leading axis N, as have torque and qdd.
         """
+        if self.constraints:
+            raise KernelBuildError(
+                "there are no bounds where constraints hold; look at solution.residual"
+            )
         answers = np.asarray(torque, np.float64), np.asarray(qdd, np.float64)
         return error_bounds(self.robot, self.known, state, *answers)
 
-    def details(self, state: State, torque: Array, qdd: Array) -> Details:
-        """Body quantities and residual that belong to torque and qdd, at one state or N."""
+    def details(
+        self, state: State, torque: Array, qdd: Array, forces: Array | None = None
+    ) -> Details:
+        """Body quantities and residual that belong to torque and qdd, at one state or N.
+
+        ``forces`` (rows,) are those of the constraints, if any hold.
+        """
         q, qd, wrenches = state
         shape = (*q.shape[:-1], self.robot.n_bodies, 6)
-        f_ext = np.zeros(shape) if wrenches is None else wrenches
-        third = np.where(self.known, qdd, torque) if self.backend == "reference" else qdd
+        pushed = np.zeros(shape) if wrenches is None else wrenches
+        f_ext = pushed
+        if forces is not None:
+            f_ext = pushed + self.constraint_wrenches((q, qd), forces)[0]
+        by_reference = self.backend == "reference" and not self.constraints
+        third = np.where(self.known, qdd, torque) if by_reference else qdd
         given = (q, qd, third, f_ext.reshape(*q.shape[:-1], 6 * self.robot.n_bodies))
         kernel = self._body_kernel
         (acceleration, wrench), _ = kernel.batch(*given) if q.ndim == 2 else kernel.one(*given)
@@ -530,12 +660,14 @@ class AbstractDynamics(AbstractProblem):
             "qdd": qdd,
             "acceleration": acceleration.reshape(shape),
             "joint_wrench": wrench.reshape(shape),
-            "external_wrench": f_ext,
+            "external_wrench": pushed,
         }
+        if forces is not None:
+            quantities["constraint_wrench"] = forces
         return Details(
             quantities["acceleration"],
             quantities["joint_wrench"],
-            f_ext,
+            pushed,
             residuals(self.system, q, qd, quantities),
         )
 
@@ -549,7 +681,7 @@ class AbstractDynamics(AbstractProblem):
             ("acceleration", "joint_wrench"),
             np.ones(self.robot.nv, dtype=bool),
         )
-        if self.backend == "reference":
+        if self.backend == "reference" and not self.constraints:
             return ReferenceKernel(self.system, self.given, outputs, wrenches=True)
         if self._chosen(self.backend, "float64") == "loops":
             return LoopKernel(self.robot, everything, "qdd", outputs, wrenches=True)

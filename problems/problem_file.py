@@ -3,9 +3,10 @@
 robot: nao.urdf              # a file beside this one, example:NAME or synthetic:NAME[:ARG...]
 base: floating               # or fixed, the default
 friction: file               # of the robot's file, in the equations; or ignore, the default
+mimic: couple                # joints that mimic others follow them; or independent, the default
 lock: {finger_joint: 0.02}   # joints that do not move (rad, m), optional
 layout: nao_layout.yaml      # a file, catalogue:NAME, or the sections of a layout file in place
-outputs: [torque, std.torque, external_wrench.l_sole]         # see problems.logs.outputs
+outputs: [torque, std.torque, external_wrench.l_sole]         # see problems.estimation.outputs
 prior: {std: {external_wrench: 100}, mean: {}}                # optional
 plan: nao.plan.json          # optional, as 'dynsys plan' writes it: what solves the problem
 log:                                                          # optional
@@ -31,22 +32,24 @@ from typing import Any, final
 import numpy as np
 
 from dynsys.errors import DynsysError, LayoutError, ModelError, nearest_name
-from dynsys.model.readers.assembly import FrictionPolicy
+from dynsys.model.readers.assembly import FrictionPolicy, MimicPolicy
 from dynsys.model.readers.xml_input import PathLike
 from dynsys.model.tree import KinematicTree
 from dynsys.plan.plan import Plan
 from dynsys.resumable import replacing
 from problems.estimation.estimation import Estimation
+from problems.estimation.outputs import parse_outputs
 from problems.logs import (
     AbstractDifferentiation,
     AbstractLog,
     Butterworth,
     Differentiation,
+    SampleReader,
+    Samples,
     Smoother,
     open_log,
 )
 from problems.logs.columns import ROTATIONS, UNITS, Column, Columns
-from problems.logs.outputs import parse_outputs
 from problems.measured.prior import Prior
 from problems.robots import NamedRobot, read_robot
 from sensors import Layout, catalogue, layout_schema
@@ -59,7 +62,9 @@ __all__ = [
     "save_problem",
 ]
 
-SECTIONS = ("robot", "base", "friction", "lock", "layout", "outputs", "prior", "plan", "log")
+SECTIONS = (
+    "robot", "base", "friction", "mimic", "lock", "layout", "outputs", "prior", "plan", "log",
+)  # fmt: skip
 DEFAULT_OUTPUTS = ("torque", "std.torque", "chi_square")
 CATALOGUE = "catalogue:"
 
@@ -74,13 +79,13 @@ class ProblemFile:
     robot : file (absolute, or relative to ``folder``), ``example:...`` or ``synthetic:...``.
     layout : file, ``catalogue:NAME``, or the content of a layout file.
     floating : True if the root link moves freely.
-    outputs : names, see :mod:`problems.logs.outputs`.
+    outputs : names, see :mod:`problems.estimation.outputs`.
     prior : beliefs, or None.
     plan : file of the plan that is executed (absolute, or relative to ``folder``); empty: none.
     differentiation, topics, columns : how logs are read.
     path : where it was read, for messages.
     lines : line of each section in that file.
-    friction, lock : how the robot is read, see :func:`dynsys.load`.
+    friction, lock, mimic : how the robot is read, see :func:`dynsys.load`.
     """
 
     robot: str
@@ -96,6 +101,7 @@ class ProblemFile:
     lines: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     friction: FrictionPolicy = "ignore"
     lock: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    mimic: MimicPolicy = "independent"
 
     def _error(self, section: str, error: Exception | str) -> LayoutError:
         place = f"{self.path}, line {self.lines[section]}: " if section in self.lines else ""
@@ -111,7 +117,11 @@ class ProblemFile:
             spec = str(self._beside(spec))
         try:
             return read_robot(
-                spec, self.floating or None, friction=self.friction, lock=self.lock
+                spec,
+                self.floating or None,
+                friction=self.friction,
+                lock=self.lock,
+                mimic=self.mimic,
             )
         except ModelError as error:
             raise self._error("robot", error) from None
@@ -180,6 +190,16 @@ class ProblemFile:
         """Open a log by the names that the problem says it has."""
         return open_log(path, topics=self.topics, columns=self.columns, spool=spool)
 
+    def samples(
+        self, path: PathLike, *, allow_missing: bool = False, accelerations: bool = False
+    ) -> Samples:
+        """A whole log, as :class:`SampleReader` reads it."""
+        with self.open_log(path) as log:
+            reader = SampleReader(
+                self.sensors, log, self.differentiation, allow_missing, accelerations
+            )
+            return reader.read(0, log.n_samples)
+
     def with_plan(self, path: PathLike) -> ProblemFile:
         """The same problem with another plan, beside the working directory; "": its own."""
         return replace(self, plan=str(Path(path).absolute())) if str(path) else self
@@ -226,6 +246,7 @@ def load_problem(spec: PathLike) -> ProblemFile:
         lines={key: item.line for key, item in sections.items()},
         friction=_friction(sections.get("friction")),
         lock=_lock(sections.get("lock")),
+        mimic=_mimic(sections.get("mimic")),
     )
 
 
@@ -273,6 +294,12 @@ def _friction(item: Item | None) -> FrictionPolicy:
     if item is not None and item.value not in ("ignore", "file"):
         raise item.error(f"friction must be file or ignore, got {item.plain()!r}")
     return "file" if item is not None and item.value == "file" else "ignore"
+
+
+def _mimic(item: Item | None) -> MimicPolicy:
+    if item is not None and item.value not in ("independent", "couple"):
+        raise item.error(f"mimic must be couple or independent, got {item.plain()!r}")
+    return "couple" if item is not None and item.value == "couple" else "independent"
 
 
 def _lock(item: Item | None) -> dict[str, Any]:
@@ -406,6 +433,8 @@ def save_problem(problem: ProblemFile, path: PathLike) -> None:
         content["base"] = "floating"
     if problem.friction == "file":
         content["friction"] = "file"
+    if problem.mimic == "couple":
+        content["mimic"] = "couple"
     if problem.lock:
         content["lock"] = dict(problem.lock)
     content["layout"] = problem.layout
@@ -513,6 +542,7 @@ def problem_schema(robot: KinematicTree | None = None) -> dict[str, Any]:
             "robot": {"type": "string"},
             "base": {"enum": ["fixed", "floating"]},
             "friction": {"enum": ["file", "ignore"]},
+            "mimic": {"enum": ["couple", "independent"]},
             "lock": {"type": "object"},
             "layout": {"anyOf": [{"type": "string"}, layout]},
             "outputs": {"type": "array", "items": {"type": "string"}},

@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import final
+from typing import cast, final
 
 import numpy as np
 from scipy.sparse import csc_array
@@ -17,10 +17,11 @@ from scipy.sparse.linalg import SuperLU, splu
 from dynsys.errors import DynsysError, SingularSystemError, StateError
 from dynsys.kernel.arguments import input_array, input_rows, output_target
 from dynsys.kernel.threads import check_threads
-from dynsys.plan.record import dynamics_signature
+from dynsys.plan.record import DynamicsSpec
 from dynsys.program.signature import Signature
 from dynsys.system.diagnosis import describe_singularity, null_vector
 from dynsys.system.linear_system import LinearSystem
+from dynsys.system.unknowns import UnknownKind
 from dynsys.types import Array, ArrayLike, IntArray
 from problems.inputs import apart_from
 
@@ -71,8 +72,8 @@ def residuals(
     to zero, as proper accelerations do in free fall, their rounding has no scale of its own.
     """
     d = np.empty((*q.shape[:-1], system.unknowns.size))
-    for kind in ("torque", "qdd", "acceleration", "joint_wrench", "external_wrench"):
-        d[..., system.unknowns.columns(kind)] = quantities[kind]
+    for kind, values in quantities.items():
+        d[..., system.unknowns.columns(cast("UnknownKind", kind))] = values
     known = _known_columns(system)
 
     def of_state(q: Array, qd: Array, d: Array) -> float:
@@ -173,7 +174,8 @@ class ReferenceKernel(AbstractReference):
     ) -> None:
         self.system = system
         self.outputs = outputs
-        self.signature = dynamics_signature(system.robot, given, outputs, wrenches)
+        robot, any_known = system.robot, np.ones(system.robot.nv, dtype=np.bool_)
+        self.signature = DynamicsSpec(robot, any_known, given, outputs, wrenches).signature
         self._given = given
 
     @cached_property

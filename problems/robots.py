@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from dynsys.errors import ModelError, ModelWarning, nearest_name
 from dynsys.model import synthetic
 from dynsys.model.readers import load
-from dynsys.model.readers.assembly import FrictionPolicy
+from dynsys.model.readers.assembly import FrictionPolicy, MimicPolicy
 from dynsys.model.tree import KinematicTree
 from dynsys.types import ArrayLike
 
@@ -44,6 +44,7 @@ def read_robot(
     *,
     friction: FrictionPolicy = "ignore",
     lock: Mapping[str, ArrayLike] | None = None,
+    mimic: MimicPolicy = "independent",
 ) -> NamedRobot:
     """Return the robot that ``spec`` names.
 
@@ -52,7 +53,7 @@ def read_robot(
     spec : path of a robot file, ``example:NAME`` (bundled) or ``synthetic:NAME[:ARG...]`` with
         positional or ``key=value`` arguments of the function in ``dynsys.synthetic``.
     floating_base : True gives the root link six freedoms. None takes the robot as it comes.
-    friction, lock : as :func:`dynsys.load` takes them.
+    friction, lock, mimic : as :func:`dynsys.load` takes them.
 
     Raises
     ------
@@ -82,6 +83,7 @@ def read_robot(
                 floating_base=bool(floating_base),
                 friction=friction,
                 lock=lock,
+                mimic=mimic,
             )
     notes = (str(item.message).removeprefix(f"{spec}: ") for item in caught)
     return NamedRobot(robot, tuple(notes))

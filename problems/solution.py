@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, final
 
 import numpy as np
 
-from dynsys.errors import ModelError
+from dynsys.errors import ModelError, nearest_name
+from dynsys.model.constraints import Constraint, JointConstraint, row_slices
 from dynsys.model.tree import Frame, KinematicTree
 from dynsys.types import Array
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from problems.problem import AbstractDynamics
     from problems.trust import Trust
 
-__all__ = ["Details", "NamedVectors", "Solution", "State"]
+__all__ = ["Details", "NamedForces", "NamedVectors", "Solution", "State"]
 
 State: TypeAlias = tuple[Array, Array, Array | None]
 """q, qd and external wrenches (or None for none), of one state or N."""
@@ -81,6 +82,49 @@ class NamedVectors:
         return f"NamedVectors({what} per {self.per}, array of shape {self.array.shape})"
 
 
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class NamedForces:
+    """Forces that hold a robot, looked up by the names of constraints; leading axis N.
+
+    Of a frame the wrench (6,) on it, moment first, about its origin and in the constraint's
+    axes, zero along directions that are free; its ``other`` feels the opposite. Of a joint that
+    follows another its torque (1,).
+
+    Attributes
+    ----------
+    array : all forces (rows,), or (N, rows), one for each direction that is held.
+    """
+
+    constraints: tuple[Constraint, ...]
+    array: Array
+
+    def __getitem__(self, name: str) -> Array:
+        for constraint, where in zip(
+            self.constraints, row_slices(self.constraints), strict=True
+        ):
+            if constraint.name == name:
+                if isinstance(constraint, JointConstraint):
+                    return self.array[..., where]
+                wrench = np.zeros((*self.array.shape[:-1], 6))
+                wrench[..., constraint.held] = self.array[..., where]
+                return wrench
+        hint = nearest_name(str(name), list(self))
+        raise ModelError(f"there is no constraint {name!r} among {list(self)}{hint}")
+
+    def __contains__(self, name: object) -> bool:
+        return name in list(self)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([constraint.name for constraint in self.constraints])
+
+    def __len__(self) -> int:
+        return len(self.constraints)
+
+    def __repr__(self) -> str:
+        return f"NamedForces({list(self)}, array of shape {self.array.shape})"
+
+
 class Details(NamedTuple):
     """What a solution has beyond torque and qdd: (..., n_bodies, 6) each, and the residual."""
 
@@ -108,6 +152,7 @@ class Solution:
 
     __slots__ = (
         "_details",
+        "_forces",
         "_problem",
         "_q",
         "_qd",
@@ -126,6 +171,7 @@ class Solution:
         qd: Array | bytes,
         wrenches: Array | None = None,
         fallback: bool = False,
+        forces: Array | None = None,
     ) -> None:
         self._problem = problem
         self._torque = torque
@@ -133,6 +179,7 @@ class Solution:
         self._q = q
         self._qd = qd
         self._wrenches = wrenches
+        self._forces = forces
         self._details: Details | None = None
         self.fallback = fallback
 
@@ -152,7 +199,8 @@ class Solution:
 
     def _all(self) -> Details:
         if self._details is None:
-            self._details = self._problem.details(self._where, self.torque, self.qdd)
+            found = self.torque, self.qdd, self._forces
+            self._details = self._problem.details(self._where, *found)
         return self._details
 
     @property
@@ -192,6 +240,12 @@ class Solution:
     def external_wrench(self) -> NamedVectors:
         """Wrench of the environment on each body."""
         return NamedVectors(self._robot, self._all().external_wrench, is_wrench=True)
+
+    @property
+    def constraint_wrench(self) -> NamedForces:
+        """Force of each constraint, by name; none where nothing holds the robot."""
+        forces = np.zeros((*self.qdd.shape[:-1], 0)) if self._forces is None else self._forces
+        return NamedForces(self._problem.constraints, forces)
 
     @property
     def residual(self) -> float | Array:

@@ -7,6 +7,8 @@ sensors:
   - zero_external_wrench_except: [l_sole, r_sole]
 correlations:
   - {between: [chest_imu, head_imu], covariance: [[...], ...]}
+position_std: 0.0005                       # optional: noise of q and qd, one number for all
+velocity_std: {l_knee: 0.02, r_knee: 0.02} # joints with encoders, or numbers by joint
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from dynsys.model.readers.xml_input import PathLike
 from dynsys.model.tree import KinematicTree
 from dynsys.types import Array
 from sensors.correlations import Correlation
+from sensors.encoders import encoder_deviations
 from sensors.groups import (
     all_joint_accelerations,
     all_joint_torques,
@@ -34,6 +37,7 @@ from sensors.sensor import AbstractSensor, sensor_kinds
 from sensors.yaml_input import Item, write_yaml
 
 __all__ = [
+    "ENCODERS",
     "SECTIONS",
     "SHORTHANDS",
     "is_required",
@@ -42,7 +46,8 @@ __all__ = [
     "sensor_record",
 ]
 
-SECTIONS = ("about", "sensors", "correlations")
+ENCODERS = ("position_std", "velocity_std")
+SECTIONS = ("about", "sensors", "correlations", *ENCODERS)
 SHORTHANDS: Mapping[str, tuple[Callable[..., Sequence[AbstractSensor]], tuple[str, ...]]] = {
     "all_joint_accelerations": (all_joint_accelerations, ("exclude", "std", "free")),
     "all_joint_torques": (all_joint_torques, ("exclude", "std")),
@@ -63,6 +68,7 @@ class LayoutEntries(NamedTuple):
     sensors: list[AbstractSensor]
     correlations: list[Correlation]
     about: dict[str, Any]
+    encoders: dict[str, Any]
     where: Callable[[str], str]
 
 
@@ -91,7 +97,15 @@ def read_entries(root: Item, robot: KinematicTree) -> LayoutEntries:
         return f"{lines[name].file}, line {lines[name].line}: " if name in lines else ""
 
     texts = {key: item.plain() for key, item in about.items()}
-    return LayoutEntries(sensors, correlations, texts, where)
+    encoders = {}
+    for name in ENCODERS:
+        if name in sections:
+            encoders[name] = sections[name].plain()
+            try:
+                encoder_deviations(robot, encoders[name], name)
+            except LayoutError as error:
+                raise sections[name].error(str(error)) from None
+    return LayoutEntries(sensors, correlations, texts, encoders, where)
 
 
 def _check_keys(given: Mapping[str, Item], known: Sequence[str], what: str) -> None:
@@ -210,6 +224,7 @@ def save_entries(
     about: Mapping[str, Any],
     sensors: Sequence[AbstractSensor],
     correlations: Sequence[tuple[str, str, Array]],
+    encoders: Mapping[str, Mapping[str, Any]],
 ) -> None:
     """Write a layout file: complete or not at all."""
     content: dict[str, Any] = {}
@@ -221,6 +236,7 @@ def save_entries(
             {"between": [first, second], "covariance": matrix.tolist()}
             for first, second, matrix in correlations
         ]
+    content |= {name: dict(noise) for name, noise in encoders.items() if noise}
     target = Path(path)
     text = write_yaml(content)
     if target.suffix == ".json":

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from operator import itemgetter
 from types import MappingProxyType
 from typing import Any, final
 
@@ -22,15 +23,17 @@ from dynsys.system.equations import EquationBlock
 from dynsys.system.unknowns import UnknownLayout
 from dynsys.types import Array, ArrayLike, BoolArray, IntArray, float_array
 from sensors.correlations import Correlation, check_correlations, sparse_blocks
-from sensors.files import read_entries, save_entries
+from sensors.encoders import EncoderNoise, encoder_deviations, encoder_record
+from sensors.files import ENCODERS, read_entries, save_entries
 from sensors.sensor import AbstractSensor, SensorRows
 from sensors.yaml_input import Item, read_yaml
 
-__all__ = ["Layout"]
+__all__ = ["Layout", "is_table"]
 
 PACKERS = 16
 """Orders of names whose places in y are kept."""
-PLAIN = frozenset({float, int, np.float64, np.float32, np.int64, np.ndarray})
+NUMBERS = frozenset({float, int, np.float64, np.float32, np.int64})
+PLAIN = NUMBERS | {np.ndarray}
 """Types that hide nothing, such as a mask."""
 
 
@@ -46,10 +49,13 @@ class Layout:
     correlations : covariances between the noise of two different sensors.
     about : free text kept with the layout: ``description``, ``model``, ``source`` ...
     quiet : True says nothing of standard deviations that are assumed.
+    position_std, velocity_std : noise of q and qd, which enters the standard deviation of every
+        estimate: one number, or numbers by joint (:mod:`sensors.encoders`). None: none.
 
     Attributes
     ----------
     covariances : noise (size, size) of each sensor by itself.
+    position_std, velocity_std : standard deviations (nv,), zero where there is no noise.
 
     Raises
     ------
@@ -81,6 +87,8 @@ class Layout:
     correlations: tuple[tuple[str, str, Array], ...]
     about: Mapping[str, Any]
     covariances: tuple[Array, ...]
+    position_std: Array
+    velocity_std: Array
     _rows: tuple[SensorRows, ...]
 
     def __init__(
@@ -92,6 +100,8 @@ class Layout:
         *,
         where: Callable[[str], str] = lambda name: "",
         quiet: bool = False,
+        position_std: EncoderNoise = None,
+        velocity_std: EncoderNoise = None,
     ) -> None:
         set_field = object.__setattr__
         if not isinstance(robot, KinematicTree) or not isinstance(sensors, Iterable):
@@ -102,6 +112,10 @@ class Layout:
         self._check(where)
         own = dict(zip(self.names, self.covariances, strict=True))
         set_field(self, "correlations", check_correlations(own, correlations, where))
+        for name, noise in zip(ENCODERS, (position_std, velocity_std), strict=True):
+            deviations = encoder_deviations(robot, noise, name)
+            deviations.flags.writeable = False
+            set_field(self, name, deviations)
         if self.assumed and not quiet:
             warnings.warn(self._assumption(where), LayoutWarning, stacklevel=2)
 
@@ -110,7 +124,33 @@ class Layout:
 
     def __reduce__(self) -> tuple[Callable[..., Layout], tuple[object, ...]]:
         entries = (self.robot, self.sensors, self.correlations, dict(self.about))
-        return partial(Layout, quiet=True), entries
+        return partial(Layout, quiet=True, **self._encoders), entries
+
+    @property
+    def _encoders(self) -> dict[str, Any]:
+        """Noise of the encoders by joint, as the arguments of a layout."""
+        return {name: encoder_record(self.robot, getattr(self, name)) for name in ENCODERS}
+
+    @property
+    def has_encoder_noise(self) -> bool:
+        """Whether q or qd have noise."""
+        return bool(self.position_std.any() or self.velocity_std.any())
+
+    def with_sensors(
+        self,
+        sensors: Sequence[AbstractSensor],
+        correlations: Sequence[Correlation] | None = None,
+    ) -> Layout:
+        """Return a layout of other sensors; by default correlations stay where both do.
+
+        All else is kept: robot, noise of the encoders, what the layout is about.
+        """
+        names = {sensor.name for sensor in sensors}
+        if correlations is None:
+            correlations = [c for c in self.correlations if c[0] in names and c[1] in names]
+        return Layout(
+            self.robot, sensors, correlations, self.about, quiet=True, **self._encoders
+        )
 
     def __len__(self) -> int:
         return len(self.sensors)
@@ -135,15 +175,15 @@ class Layout:
     @staticmethod
     def read(content: Item, robot: KinematicTree) -> Layout:
         """Layout from the content of a layout file, wherever that was written."""
-        sensors, correlations, about, where = read_entries(content, robot)
-        return Layout(robot, sensors, correlations, about, where=where)
+        sensors, correlations, about, encoders, where = read_entries(content, robot)
+        return Layout(robot, sensors, correlations, about, where=where, **encoders)
 
     def save(self, path: PathLike) -> None:
         """Write a layout file that :meth:`load` reads back to the same sensors.
 
         YAML, or JSON where the name ends in ``.json``.
         """
-        save_entries(path, self.about, self.sensors, self.correlations)
+        save_entries(path, self.about, self.sensors, self.correlations, self._encoders)
 
     # ---- checks --------------------------------------------------------------------------
 
@@ -285,7 +325,7 @@ class Layout:
         return y
 
     def pack(
-        self, values: Mapping[str, ArrayLike], *, missing: ArrayLike | None = None
+        self, values: Mapping[str, ArrayLike] | Any, *, missing: ArrayLike | None = None
     ) -> Array:
         """Return y (size,), or (N, size), from readings by sensor name.
 
@@ -295,7 +335,9 @@ class Layout:
         Parameters
         ----------
         values : sensor name to (size,) or (N, size); a sensor of one row also takes a number
-            or (N,).
+            or (N,). Or a table (a DataFrame of pandas) of N samples whose columns are named
+            as ``labels``, or as the sensors of one row; columns of other names are left out.
+            A row of it (a Series) is one sample.
         missing : what sensors without a known value get when left out, e.g. ``numpy.nan``;
             None makes that an error.
 
@@ -308,6 +350,8 @@ class Layout:
             y = self._packed_again(values)
             if y is not None:
                 return y
+        if is_table(values):
+            values = self._columns_of(values)
         for name in values:
             self._index(name)  # refuses names that are none
         given = {name: _reading(name, x, self.sizes[name]) for name, x in values.items()}
@@ -330,6 +374,31 @@ class Layout:
         if missing is None and not counts and len(self._packers) < PACKERS:
             self._packers[tuple(values)] = _Packer.of(self, tuple(values))
         return y
+
+    def _columns_of(self, table: Any) -> dict[str, Array]:
+        """Readings (N, size) by sensor name from the columns of a table."""
+        names = list(map(str, table.columns if hasattr(table, "columns") else table.index))
+        columns, found = set(names), {}
+        if len(columns) < len(names):
+            raise LayoutError("two columns of the table have one name; rename one of them")
+        for name in self.names:
+            labels = self.labels[self.slice(name)]
+            if len(labels) == 1 and name in columns:
+                labels = (name,)
+            there = [label for label in labels if label in columns]
+            if there and len(there) < len(labels):
+                lacking = ", ".join(label for label in labels if label not in columns)
+                raise LayoutError(f"the table has no column {lacking} beside {there[0]}")
+            if there:
+                rows = table[[*there]].to_numpy()
+                found[name] = _reading(name, rows, len(labels))
+        if not found:
+            some = ", ".join(sorted(columns)[:6])
+            raise LayoutError(
+                f"no column of the table is a reading of the layout: it has {some}; readings"
+                f" are called {', '.join(self.labels[:3])} ..."
+            )
+        return found
 
     @cached_property
     def _packers(self) -> dict[tuple[str, ...], _Packer]:
@@ -362,6 +431,8 @@ class Layout:
             digest.update(repr(sensor).encode())
         for first, second, matrix in self.correlations:
             digest.update(f"{first}\0{second}\0".encode() + _bytes(matrix))
+        if self.has_encoder_noise:
+            digest.update(b"encoders" + _bytes(self.position_std, self.velocity_std))
         return digest.hexdigest()
 
 
@@ -378,14 +449,14 @@ class _Packer:
     Attributes
     ----------
     template : y (size,) where nothing is given.
-    one, many : numbers of the values of sensors of one row, and of the others.
+    one, many : pick the values of sensors of one row, and of the others.
     one_at, many_at : their places in y; ``lengths`` of the others.
     """
 
     template: Array
-    one: list[int]
+    one: Callable[[tuple[Any, ...]], tuple[Any, ...]]
     one_at: IntArray
-    many: list[int]
+    many: Callable[[tuple[Any, ...]], tuple[Any, ...]]
     many_at: IntArray
     lengths: list[int]
 
@@ -399,36 +470,53 @@ class _Packer:
         none = [np.zeros(0, dtype=np.intp)]
         return _Packer(
             layout.constants,
-            one,
+            _chosen(one),
             np.concatenate([*none, *(where[k] for k in one)]),
-            many,
+            _chosen(many),
             np.concatenate([*none, *(where[k] for k in many)]),
             [len(where[k]) for k in many],
         )
 
     def packed(self, values: tuple[Any, ...]) -> Array | None:
         """Return y (size,); None if some value is no plain number or vector of its length."""
-        if not PLAIN.issuperset(map(type, values)):
-            return None
-        y = self.template.copy()
+        y, one, many = self.template.copy(), self.one(values), self.many(values)
         try:
-            if self.one:
-                numbers = np.array([values[k] for k in self.one])
+            if NUMBERS.issuperset(map(type, one)):
+                y[self.one_at] = np.fromiter(one, np.float64, len(one))
+            else:
+                numbers = np.array(one)
                 is_plain = numbers.dtype.kind in "fiub" and numbers.ndim <= 2
-                if not is_plain or numbers.size != len(self.one):
+                if not PLAIN.issuperset(map(type, one)) or not is_plain:
+                    return None
+                if numbers.size != len(one):
                     return None
                 y[self.one_at] = numbers.ravel()
-            if self.many:
-                vectors = [values[k] for k in self.many]
-                flat = np.concatenate(vectors)
-                if flat.dtype.kind not in "fiub" or flat.ndim != 1:
+            if many:
+                flat = np.concatenate(many)
+                if (
+                    not PLAIN.issuperset(map(type, many))
+                    or list(map(len, many)) != self.lengths
+                ):
                     return None
-                if list(map(len, vectors)) != self.lengths:
+                if flat.dtype.kind not in "fiub" or flat.ndim != 1:
                     return None
                 y[self.many_at] = flat
         except (TypeError, ValueError):
             return None
         return y
+
+
+def _chosen(places: list[int]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
+    """What picks these places out of a tuple."""
+    if len(places) > 1:
+        return itemgetter(*places)
+    return lambda values: tuple(values[k] for k in places)
+
+
+def is_table(values: object) -> bool:
+    """Tell whether these are readings with names: a DataFrame of pandas, or a row of one."""
+    names = getattr(values, "columns", getattr(values, "index", ()))
+    return hasattr(values, "to_numpy") and any(isinstance(name, str) for name in names)
 
 
 def _reading(name: str, value: ArrayLike, size: int) -> Array:

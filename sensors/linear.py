@@ -19,7 +19,10 @@ from sensors.sensor import KnownSensor, SensorRows
 __all__ = ["LinearMeasurement"]
 
 OF_JOINTS = ("torque", "qdd", "joint_wrench")
-KINDS: tuple[UnknownKind, ...] = get_args(UnknownKind)
+KINDS: tuple[UnknownKind, ...] = tuple(
+    kind for kind in get_args(UnknownKind) if kind != "constraint_wrench"
+)
+"""What a robot has whose motion nothing holds: sensors are of such a one."""
 
 
 def _row_or_rows(value: object) -> object:

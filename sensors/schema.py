@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import Any
 
 from dynsys.model.tree import KinematicTree
-from sensors.files import SECTIONS, SHORTHANDS, is_required
+from sensors.files import ENCODERS, SECTIONS, SHORTHANDS, is_required
 from sensors.parameters import Parameter, parameters
 from sensors.sensor import AbstractSensor, sensor_kinds
 
@@ -44,6 +44,7 @@ def layout_schema(robot: KinematicTree | None = None) -> dict[str, Any]:
             "items": {"anyOf": [*sensors, *_shorthand_schemas(robot)]},
         },
         "correlations": {"type": "array", "items": correlation},
+        **dict.fromkeys(ENCODERS, _encoder_schema(robot)),
     }
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -53,6 +54,18 @@ def layout_schema(robot: KinematicTree | None = None) -> dict[str, Any]:
         "required": ["sensors"],
         "additionalProperties": False,
     }
+
+
+def _encoder_schema(robot: KinematicTree | None) -> dict[str, Any]:
+    """One number, or numbers by joint."""
+    number = {"type": "number", "minimum": 0}
+    by_joint: dict[str, Any] = {
+        "type": "object",
+        "additionalProperties": {"anyOf": [number, {"type": "array", "items": number}]},
+    }
+    if robot is not None:
+        by_joint["propertyNames"] = {"enum": list(robot.joint_names)}
+    return {"anyOf": [number, by_joint]}
 
 
 def layout_schema_text() -> str:

@@ -8,6 +8,7 @@ text     for reading only
 
 from __future__ import annotations
 
+import ast
 import re
 import shlex
 import shutil
@@ -27,6 +28,17 @@ BLOCK = re.compile(r"^```(\S*)\n(.*?)^```", re.M | re.S)
 def blocks(text: str) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = BLOCK.findall(text)
     return found
+
+
+def run_python(body: str, page: str, names: dict[str, object]) -> object:
+    """Run a block or cell; returns the value of its last line, what a notebook shows."""
+    tree = ast.parse(body, page)
+    last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+    exec(compile(tree, page, "exec", dont_inherit=True), names)
+    if last is None:
+        return None
+    shown = ast.Expression(last.value)
+    return eval(compile(shown, page, "eval", dont_inherit=True), names)
 
 
 def run_page_apart(page: Path, folder: Path) -> None:
@@ -49,9 +61,9 @@ def run_page(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[
         assert language in LANGUAGES, f"{page.name}: a block of unknown language {language!r}"
         if language == "python":
             try:
-                exec(compile(body, page.name, "exec", dont_inherit=True), names)
+                run_python(body, page.name, names)
             except ModuleNotFoundError as error:
-                if error.name not in ("pinocchio", "mujoco", "matplotlib"):
+                if error.name not in ("pinocchio", "mujoco", "matplotlib", "torch"):
                     raise
         elif language == "yaml":
             name = re.match(r"# (\S+\.yaml)\n", body)

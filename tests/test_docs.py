@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import json
 import re
@@ -17,17 +18,29 @@ import problems
 import sensors
 from docs.build import _list_other_pages, build, pages
 from docs.docstrings import read
+from docs.notebook_pages import FOLDER, cells
 from docs.plain_math import latex
 from docs.sensor_pages import classes, example, humanoid
 from experiments import gallery, performance_page
 from experiments import performance_page as performance_results
 from sensors import sensor_kinds
-from tests.markdown_blocks import ROOT, blocks, run_page, run_page_apart
+from tests.markdown_blocks import ROOT, blocks, run_page, run_page_apart, run_python
 
 DOCS = ROOT / "docs"
 WRITTEN = sorted(path.relative_to(DOCS) for path in DOCS.rglob("*.md"))
 WITH_CODE = [path for path in WRITTEN if blocks((DOCS / path).read_text(encoding="utf-8"))]
-HOW_TO = ("estimate", "compare", "permutations", "realtime", "logs", "real_robots")
+HOW_TO = (
+    "estimate",
+    "constraints",
+    "compare",
+    "permutations",
+    "realtime",
+    "logs",
+    "real_robots",
+    "derivatives",
+    "plugins",
+    "simulate",
+)
 GENERATED = dict(pages())
 has_sphinx = all(importlib.util.find_spec(name) for name in ("sphinx", "myst_parser", "furo"))
 
@@ -71,6 +84,61 @@ def test_no_paths_of_one_machine() -> None:
     wrong = [p.name for p in files if pattern.search(p.read_text(encoding="utf-8"))]
     assert len(files) > 15
     assert wrong == []
+
+
+# ---- notebooks ----------------------------------------------------------------------------
+
+NOTEBOOKS = sorted(FOLDER.glob("*.py"))
+
+
+def test_there_is_a_page_of_every_notebook() -> None:
+    numbers = [path.stem.split("_")[0] for path in NOTEBOOKS]
+    assert numbers == ["1", "2", "3", "4"]
+    index = (FOLDER / "index.md").read_text(encoding="utf-8")
+    for path in NOTEBOOKS:
+        assert f"]({path.stem}.md)" in index and f"]({path.name})" in index
+        page = GENERATED[f"notebooks/{path.stem}.md"]
+        assert page.startswith(f"# {path.stem[0]}. ")
+        code = [body for kind, body in cells(path.read_text("utf-8")) if kind == "python"]
+        assert [body for _, body in blocks(page)] == code
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_every_cell_of_code_is_explained_and_ends_in_what_it_shows(path: Path) -> None:
+    found = cells(path.read_text(encoding="utf-8"))
+    kinds = [cell.kind for cell in found[1:]]
+    assert kinds == ["markdown", "python"] * (len(kinds) // 2)
+    for said, code in zip(found[1::2], found[2::2], strict=True):
+        assert 1 <= len(re.findall(r"[.?](?=\s)", said.body)) <= 3, said.body
+        assert isinstance(ast.parse(code.body).body[-1], ast.Assert | ast.Expr), code.body
+
+
+def test_what_is_no_notebook_is_refused() -> None:
+    with pytest.raises(ValueError, match="before the first cell: 'import numpy"):
+        cells("import numpy\n\n# %%\n1\n")
+    with pytest.raises(ValueError, match="'x = 1'"):
+        cells("# %% [markdown]\n# Text.\nx = 1\n")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebooks_run(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pandas")
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    pyplot.switch_backend("Agg")
+    pyplot.close("all")  # those of other tests
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {"__name__": "notebook"}
+    for kind, body in cells(path.read_text(encoding="utf-8")):
+        if kind == "python":
+            shown = run_python(body, path.name, names)
+            html = getattr(shown, "_repr_html_", lambda: "no table")()
+            assert html and (shown is not None or "assert" in body.splitlines()[-1]), body
+    drawn = [axes for n in pyplot.get_fignums() for axes in pyplot.figure(n).axes]
+    pyplot.close("all")
+    assert all(axes.lines and axes.get_ylabel() for axes in drawn)
+    assert bool(drawn) == (path.stem[0] in "14")
+    assert not list(tmp_path.iterdir())
 
 
 # ---- pages made of the sources ------------------------------------------------------------

@@ -16,7 +16,7 @@ from problems.command import main as command
 ROOT = Path(__file__).parents[1]
 FLOORS = {
     "dynsys": (
-        "distribution errors types jit resumable",
+        "distribution errors types jit resumable cholmod notebook",
         "model",
         "recursive",
         "system",
@@ -24,7 +24,7 @@ FLOORS = {
         "plan",
         "kernel",
         "loops",
-        "verbs",
+        "verbs motion",
         "operational",
         "simulation",
         "interop",
@@ -33,7 +33,8 @@ FLOORS = {
     ),
     "problems": (
         "terminal robots inputs labels warm correlation",
-        "reference solution problem dynamics trust",
+        "reference solution derivatives products constrained held_verdict problem dynamics"
+        " trust",
         "measured",
         "verdict",
         "estimation",

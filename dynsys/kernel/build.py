@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from functools import cache as remember
 from functools import partial
 from pathlib import Path
@@ -28,12 +28,26 @@ from dynsys.errors import DynsysError
 from dynsys.jit import collector_paused
 from dynsys.kernel.cache import Entry, KernelCache, fingerprint
 from dynsys.kernel.kernel import Kernel
-from dynsys.kernel.llvm.computation import AbstractComputation, Part, compile_computation
+from dynsys.kernel.llvm.computation import (
+    AbstractComputation,
+    MatrixProgram,
+    Part,
+    compile_computation,
+)
+from dynsys.kernel.llvm.solve_tail import SolveTail
 from dynsys.kernel.llvm.target import Target, host
 from dynsys.kernel.python_entry import CHUNK
+from dynsys.model.expanded import expanded_parent, own_supports
+from dynsys.plan.derivatives import ALL_DERIVATIVES, FACTORED
 from dynsys.plan.estimator import estimator_program
 from dynsys.plan.estimator_spec import EstimatorSpec
-from dynsys.plan.fingerprint import fingerprint_robot
+from dynsys.plan.fingerprint import (
+    constraint_content,
+    fingerprint_parts,
+    fingerprint_robot,
+)
+from dynsys.plan.held.impulse import ImpulseSpec, impulse_program
+from dynsys.plan.held.multipliers import HeldBy
 from dynsys.plan.methods import EliminationOrder
 from dynsys.plan.operations import Operations, program_operations
 from dynsys.plan.record import DynamicsSpec, guarded_dynamics
@@ -43,12 +57,16 @@ from dynsys.program.signature import Signature
 __all__ = [
     "build_kernel",
     "cached_estimation_kernel",
+    "dynamics_computation",
     "dynamics_kernel",
     "estimation_kernel",
+    "impulse_kernel",
     "kernel_from",
 ]
 
 CHECK_STATES = 3
+FEWEST_FREEDOMS = 24
+"""Below, straight-line code of the derivatives of forward dynamics is faster."""
 AGREEMENT = {"float64": 1e-8, "float32": 1e-2}
 """Relative agreement asked of a loaded kernel; ill-conditioned robots stay well below it."""
 
@@ -59,18 +77,76 @@ def dynamics_kernel(
     dtype: str = "float64",
     program: Callable[[], Program] | None = None,
     cache: KernelCache | None = None,
+    rows: bool = False,
 ) -> Kernel:
     """Kernel of :func:`guarded_dynamics`: what it must not answer comes out as NaN.
 
-    ``program`` gives what that function would, where it has been recorded before.
+    ``program`` gives what that function would, where it has been recorded before. ``rows`` asks
+    for the code that is best for many states, where there are two kinds, however long it takes
+    to compile.
     """
-    make = program or (lambda: guarded_dynamics(spec, dtype))
+    rows = rows and by_sweeps(spec, dtype)
+    if rows:
+        program = program or (lambda: guarded_dynamics(spec, dtype))
+    made: Callable[[], Program | AbstractComputation] = program or (
+        lambda: dynamics_computation(spec, dtype)
+    )
     order = () if spec.steps is None else tuple((step.kind, step.body) for step in spec.steps)
     robot = fingerprint_robot(spec.robot).digest
     asked = (spec.known, spec.given, spec.outputs, spec.wrenches, spec.parameters)
-    made_from = ("dynamics", robot, *asked, order)
-    states = spec.samples(CHECK_STATES, 7)
-    return kernel_from(make, spec.signature, states, made_from, dtype=dtype, cache=cache)
+    made_from = ("dynamics", robot, *asked, order, *_held(spec), *(["rows"] if rows else []))
+    states = partial(spec.admissible, CHECK_STATES, 7)
+    return kernel_from(made, spec.signature, states, made_from, dtype=dtype, cache=cache)
+
+
+def dynamics_computation(
+    spec: DynamicsSpec, dtype: str = "float64"
+) -> Program | AbstractComputation:
+    """What the kernel computes: straight-line code, or derivatives of large robots by sweeps.
+
+    Derivatives of forward dynamics are H^-1 times those of inverse dynamics: a number of
+    products that grows with the third power of a robot's size. From some size on they are
+    faster as loops over factors of H, SIMD even for one state, and compiled in a third of the
+    time; many states are faster in straight-line code, SIMD over the states (measured).
+    """
+    if not by_sweeps(spec, dtype):
+        return guarded_dynamics(spec, dtype)
+    head = guarded_dynamics(replace(spec, outputs=(FACTORED,)), dtype)
+    return MatrixProgram(head, SolveTail(own_supports(expanded_parent(spec.robot))))
+
+
+def by_sweeps(spec: DynamicsSpec, dtype: str = "float64") -> bool:
+    """Whether these are derivatives that sweeps over factors of H give."""
+    robot, width = spec.robot, host().tile_width(dtype)
+    is_forward = spec.outputs == (ALL_DERIVATIVES,) and not spec.known.any()
+    is_large = robot.nv >= max(FEWEST_FREEDOMS, 2 * width)
+    return is_forward and is_large and not robot.is_coupled and spec.held is None
+
+
+def _held(spec: DynamicsSpec) -> tuple[object, ...]:
+    """What tells constraints from others."""
+    if spec.held is None:
+        return ()
+    return "held", _content(spec.held, [*spec.rows_in_order, spec.steered])
+
+
+def _content(held: HeldBy, more: list[object]) -> str:
+    content = [constraint_content(held.robot, each) for each in held.constraints]
+    parts = {"held": content, "freedoms": [held.known, held.undriven], "more": more}
+    return fingerprint_parts("", parts).digest
+
+
+def impulse_kernel(spec: ImpulseSpec, *, cache: KernelCache | None = None) -> Kernel:
+    """Kernel of :func:`impulse_program`: velocities after an impact, and its impulses."""
+    held, steps = spec.held, spec.steps or spec.held.steps
+    content = _content(held, [[step.kind, step.body] for step in steps])
+    return kernel_from(
+        lambda: impulse_program(spec),
+        spec.signature,
+        partial(spec.admissible, CHECK_STATES, 7),
+        ("impulse", fingerprint_robot(held.robot).digest, content),
+        cache=cache,
+    )
 
 
 def estimation_kernel(
@@ -146,6 +222,7 @@ def build_kernel(
     kernel = Kernel(code, signature, dtype)
     if isinstance(computation, Program):
         kernel.operations = program_operations(computation)
+        kernel.nonzero = computation.outputs != 0
     return kernel
 
 
@@ -232,7 +309,10 @@ class _Stored:
     def _loaded(self, code: bytes, arrays: Arrays) -> Kernel:
         """Kernel whose code for batches, if it has none of its own, is found when needed."""
         later = partial(self._batch, code, arrays) if "op" in arrays else None
-        return Kernel(code, self._signature, self._dtype, later)
+        kernel = Kernel(code, self._signature, self._dtype, later)
+        if "results" in arrays:
+            kernel.nonzero = arrays["results"] != 0
+        return kernel
 
     def _batch(self, code: bytes, arrays: Arrays) -> bytes:
         """Code for batches beside ``code`` for one state: stored and right, or made now."""

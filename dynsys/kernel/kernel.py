@@ -16,9 +16,17 @@ from typing import Any, final
 
 from dynsys.kernel.calls import AbstractCompiledKernel
 from dynsys.kernel.llvm.target import FUNCTIONS, load_object
-from dynsys.kernel.python_entry import CHUNK, FastCall, call_function, rows_function, share
+from dynsys.kernel.python_entry import (
+    CHUNK,
+    FastCall,
+    LoadedCode,
+    call_function,
+    rows_function,
+    share,
+)
 from dynsys.plan.operations import Operations
 from dynsys.program.signature import Signature
+from dynsys.types import BoolArray
 
 __all__ = ["Kernel"]
 
@@ -29,6 +37,9 @@ class Kernel(AbstractCompiledKernel):
 
     operations: Operations | None = None
     """What it executes for one state, exactly; None where that is not counted."""
+
+    nonzero: BoolArray | None = None
+    """Outputs (n_outputs,) that are not zero at every state; None where that is not known."""
 
     length_words = "{} numbers, got an array"
 
@@ -45,15 +56,27 @@ class Kernel(AbstractCompiledKernel):
         self.fast = call_function(self._loaded, signature, dtype)
 
     @cached_property
-    def _rows(self) -> FastCall:
+    def _loaded_batch(self) -> LoadedCode:
         of_batch = self._batch
-        loaded = self._loaded if of_batch is None else load_object(of_batch(), FUNCTIONS[2:])
-        return rows_function(loaded, self.signature, self.dtype.name)
+        return self._loaded if of_batch is None else load_object(of_batch(), FUNCTIONS[2:])
+
+    @cached_property
+    def _rows(self) -> FastCall:
+        return rows_function(self._loaded_batch, self.signature, self.dtype.name)
 
     @property
     def address(self) -> int:
         """Address of ``void one(in0, ..., out0, ...)``; valid while this object lives."""
         return self._loaded.address["one"]
+
+    @property
+    def batch_address(self) -> int:
+        """Address of ``int64 share(part, parts, n, in0, stride0, ..., out0, stride0, ...)``.
+
+        It computes one of so many parts of n rows and returns -1 if memory is short; valid
+        while this object lives.
+        """
+        return self._loaded_batch.address["share"]
 
     def _fast_rows(self, arrays: Sequence[Any], part: int, parts: int) -> bool | None:
         return self._rows(share(part, parts), *arrays)

@@ -1,4 +1,4 @@
-"""Kernels of single quantities of a robot, specialised to it: H, H^-1, Jacobians, poses.
+"""Kernels of single quantities of a robot, specialised to it: H, H^-1, Jacobians, momentum.
 
 The recursions of :mod:`dynsys.recursive`, recorded on the robot with re-chosen frames where the
 quantity does not depend on them. Few freedoms: straight-line code. Many: articulated or
@@ -9,7 +9,7 @@ state (:mod:`dynsys.kernel.llvm.computation`).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,9 +20,9 @@ from dynsys.kernel.cache import KernelCache
 from dynsys.kernel.kernel import Kernel
 from dynsys.kernel.llvm.computation import AbstractComputation, MatrixProgram, check_dtype
 from dynsys.kernel.llvm.ltdl import ltdl_computation
-from dynsys.kernel.llvm.matrix_tails import GramTail, InertiaTail, block_starts, own_supports
+from dynsys.kernel.llvm.matrix_tails import GramTail, InertiaTail, block_starts
 from dynsys.kernel.llvm.target import host
-from dynsys.model.expanded import expanded_parent, last_freedom
+from dynsys.model.expanded import expanded_parent, last_freedom, own_supports
 from dynsys.model.spatial import Transform
 from dynsys.model.tree import KinematicTree
 from dynsys.plan.fingerprint import fingerprint_robot
@@ -39,9 +39,21 @@ from dynsys.recursive.common_frame import (
     articulated_freedoms,
     composite_freedoms,
 )
+from dynsys.recursive.coriolis import coriolis_scalars
 from dynsys.recursive.crba import crba_scalars
 from dynsys.recursive.inverse import inverse_scalars, operational_inverse
 from dynsys.recursive.jacobian import jacobian_scalars
+from dynsys.recursive.momentum import (
+    bias_scalars,
+    centre_jacobian_scalars,
+    centre_of_mass_scalars,
+    centroidal_scalars,
+    kinetic_scalars,
+    matrix_scalars,
+    momentum_scalars,
+    potential_scalars,
+    require_mass,
+)
 from dynsys.types import IntArray, ScalarArray
 
 __all__ = [
@@ -57,9 +69,59 @@ __all__ = [
 ]
 
 Quantity = Literal[
-    "inertia", "inverse_inertia", "operational_space_inverse", "ltdl", "jacobian", "pose"
+    "inertia",
+    "inverse_inertia",
+    "operational_space_inverse",
+    "ltdl",
+    "jacobian",
+    "pose",
+    "kinetic_energy",
+    "potential_energy",
+    "momentum",
+    "centroidal_momentum",
+    "centroidal_momentum_matrix",
+    "centroidal_momentum_bias",
+    "centre_of_mass",
+    "centre_of_mass_jacobian",
+    "coriolis_matrix",
 ]
 QUANTITIES: tuple[str, ...] = get_args(Quantity)
+
+
+class Sum(NamedTuple):
+    """A quantity of the whole robot, in base coordinates, at q or at q and qd.
+
+    ``regroup`` says which masses may move to the parent: on the fixed base they are gone.
+    """
+
+    algorithm: Callable[..., ScalarArray]
+    inputs: tuple[str, ...]
+    shape: Callable[[KinematicTree], tuple[int, ...]]
+    regroup: Regrouping = "none"
+    gravity: bool = True
+
+
+AT_REST, MOVING = ("q",), ("q", "qd")
+SUMS: dict[str, Sum] = {
+    "kinetic_energy": Sum(kinetic_scalars, MOVING, lambda _: (), "all"),
+    "potential_energy": Sum(potential_scalars, AT_REST, lambda _: ()),
+    "momentum": Sum(momentum_scalars, MOVING, lambda _: (6,), "all"),
+    "centroidal_momentum": Sum(centroidal_scalars, MOVING, lambda _: (6,)),
+    "centroidal_momentum_matrix": Sum(matrix_scalars, AT_REST, lambda r: (6, r.nv)),
+    "centroidal_momentum_bias": Sum(bias_scalars, MOVING, lambda _: (6,), gravity=False),
+    "centre_of_mass": Sum(centre_of_mass_scalars, AT_REST, lambda _: (3,)),
+    "centre_of_mass_jacobian": Sum(centre_jacobian_scalars, AT_REST, lambda r: (3, r.nv)),
+    "coriolis_matrix": Sum(coriolis_scalars, MOVING, lambda r: (r.nv, r.nv), "all"),
+}
+"""What recursions gather over all bodies, by name."""
+OF_CENTRE = (
+    centroidal_scalars,
+    matrix_scalars,
+    bias_scalars,
+    centre_of_mass_scalars,
+    centre_jacobian_scalars,
+)
+"""Those of them that a robot without mass does not have."""
 CHECK_STATES = 3
 AGREEMENT = {"float64": 1e-5, "float32": 1e-1}
 """Relative agreement asked of a loaded kernel: the inverse inertia of icub, for one, is so
@@ -83,7 +145,7 @@ def specialise(
     dtype: str = "float64",
     cache: KernelCache | None = None,
 ) -> Kernel:
-    """Kernel of one quantity of q: ``kernel.one(q)`` and ``kernel.batch(q)``, flattened.
+    """Kernel of one quantity: ``kernel.one(q)`` and ``kernel.batch(q)``, flattened.
 
     Parameters
     ----------
@@ -91,7 +153,9 @@ def specialise(
         ``operational_space_inverse`` Lambda^-1 = J H^-1 J^T (6 m, 6 m) of m bodies or frames,
         each in its own coordinates; ``jacobian`` (6, nv) of a body or frame in its own
         coordinates; ``pose``: E (3, 3) and origin (3,) of a body or frame in base coordinates;
-        ``ltdl``: L (nv, nv) and d (nv,) with H = L^T diag(d) L, of a given H instead of q.
+        ``ltdl``: L (nv, nv) and d (nv,) with H = L^T diag(d) L, of a given H instead of q;
+        and what ``dynsys.kinetic_energy`` and its kin of :mod:`dynsys.motion` give, by their
+        names: of q, or of q and qd.
     body : name or number, for ``jacobian`` and ``pose``.
     bodies : names or numbers, for ``operational_space_inverse``.
 
@@ -132,12 +196,13 @@ def quantity_kernel(
     _check(quantity, wanted)
     check_dtype(dtype)
     signature = _signature(robot, quantity, len(wanted))
-    places = [repr((robot.frame(name).body, name)) for name in wanted]
+    frames = [robot.frame(name) for name in wanted]  # no part of the robot's fingerprint
+    places = [repr((f.body, f.transform.E.tolist(), f.transform.r.tolist())) for f in frames]
     made_from = ("quantity", fingerprint_robot(robot).digest, quantity, *places)
     if quantity == "ltdl":
         states = _sample_matrices(expanded_parent(robot))
     else:
-        states = sample_states(robot, CHECK_STATES, 7, 0)[:, : robot.nq]
+        states = sample_states(robot, CHECK_STATES, 7, 0)[:, : signature.n_inputs]
     return kernel_from(
         program or (lambda: quantity_computation(robot, quantity, wanted, dtype)),
         signature,
@@ -165,8 +230,24 @@ def quantity_computation(
         return operational_matrix(robot, bodies, dtype, width)
     if quantity == "ltdl":
         return ltdl_computation(expanded_parent(robot), width)
+    if quantity in SUMS:
+        return _sum(robot, SUMS[quantity], dtype)
     algorithm = jacobian_scalars if quantity == "jacobian" else _pose
     return recorded(robot, lambda q: algorithm(robot, q, bodies[0]), dtype)
+
+
+def _sum(robot: KinematicTree, asked: Sum, dtype: str) -> Program:
+    """Program of a quantity of the whole robot."""
+    if asked.algorithm in OF_CENTRE:
+        require_mass(robot)
+    seen = robot if asked.gravity else robot.with_gravity(np.zeros(3))
+    mechanism = reframe(seen, regroup=asked.regroup)
+
+    def algorithm(state: ScalarArray) -> ScalarArray:
+        parts = [state[: robot.nq], state[robot.nq :]][: len(asked.inputs)]
+        return asked.algorithm(mechanism, *parts)
+
+    return recorded(robot, algorithm, dtype, moving=asked.inputs == MOVING)
 
 
 def _pose(robot: KinematicTree, q: ScalarArray, body: str | int) -> ScalarArray:
@@ -194,6 +275,11 @@ def _signature(robot: KinematicTree, quantity: Quantity, n_bodies: int) -> Signa
     n = robot.nv
     if quantity == "ltdl":
         return Signature((("inertia", n * n),), (("L", n * n), ("diagonal", n)))
+    if quantity in SUMS:
+        asked, sizes_of = SUMS[quantity], {"q": robot.nq, "qd": robot.nv}
+        size = int(np.prod(asked.shape(robot)))
+        inputs = tuple((name, sizes_of[name]) for name in asked.inputs)
+        return Signature(inputs, ((quantity, size),))
     sizes = {"jacobian": 6 * n, "pose": 12, "operational_space_inverse": (6 * n_bodies) ** 2}
     return Signature((("q", robot.nq),), ((quantity, sizes.get(quantity, n * n)),))
 
@@ -213,14 +299,21 @@ def _check(quantity: str, bodies: Sequence[str | int]) -> None:
 
 
 def recorded(
-    robot: KinematicTree, algorithm: Callable[[ScalarArray], ScalarArray], dtype: str
+    robot: KinematicTree,
+    algorithm: Callable[[ScalarArray], ScalarArray],
+    dtype: str,
+    *,
+    moving: bool = False,
 ) -> Program:
-    """Simplified program of an algorithm of q; NaN at q that are no configuration."""
-    graph = Graph()
-    outputs = np.ravel(algorithm(graph.inputs(robot.nq)))
-    samples = sample_states(robot, SAMPLES, 0, 0)[:, : robot.nq]
+    """Simplified program of an algorithm of q; NaN at q that are no configuration.
+
+    ``moving`` hands q and qd (nq + nv,) to the algorithm.
+    """
+    graph, n = Graph(), robot.nq + (robot.nv if moving else 0)
+    outputs = np.ravel(algorithm(graph.inputs(n)))
+    samples = sample_states(robot, SAMPLES, 0, 0)[:, :n]
     program = simplify(graph.program(list(outputs)), samples)
-    return guarded(program, robot.quaternion_slices, dtype, n_finite=robot.nq)
+    return guarded(program, robot.quaternion_slices, dtype, n_finite=n)
 
 
 def inertia_matrix(robot: KinematicTree, dtype: str, width: int) -> Program | MatrixProgram:

@@ -22,6 +22,7 @@ __all__ = [
     "Body",
     "Coupling",
     "Frame",
+    "Shape",
     "Weld",
     "check_frames",
     "check_gravity",
@@ -63,6 +64,23 @@ class Frame:
 
     body: int
     transform: Transform
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Shape:
+    """A shape that a body (-1: the base) touches others with; ``transform`` goes body -> shape.
+
+    ``size`` of a sphere: radius; of a box: half its sides; of a cylinder or capsule along z:
+    radius, half its length (a capsule's without its caps). Shapes of another ``kind``, meshes
+    above all, are kept by name only.
+    """
+
+    name: str
+    kind: str
+    body: int
+    transform: Transform
+    size: tuple[float, ...] = ()
 
 
 @final

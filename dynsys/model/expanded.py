@@ -13,7 +13,7 @@ from dynsys.errors import ModelError
 from dynsys.model.tree import KinematicTree
 from dynsys.types import IntArray
 
-__all__ = ["depths", "expanded_parent", "last_freedom"]
+__all__ = ["depths", "expanded_parent", "last_freedom", "own_supports"]
 
 
 def last_freedom(robot: KinematicTree) -> IntArray:
@@ -95,3 +95,11 @@ def _require_tree_sparsity(robot: KinematicTree) -> None:
             " no tree sparsity and the expanded graph does not exist; load the robot with"
             ' mimic="independent" or use a dense method'
         )
+
+
+def own_supports(parent: IntArray) -> list[frozenset[int]]:
+    """Freedoms that support each freedom, itself included."""
+    supports: list[frozenset[int]] = []
+    for i, above in enumerate(parent):
+        supports.append(frozenset([i]) | (supports[above] if above >= 0 else frozenset()))
+    return supports

@@ -106,8 +106,24 @@ class AbstractJoint(ABC):
         return q
 
     def integrate(self, q: Array, v: Array, dt: float) -> Array:
-        """Position (nq,) after moving at constant velocity v (nv,) for time dt."""
+        """Position (.., nq) after moving at constant velocity v (.., nv) for time dt."""
         return q + v * dt
+
+    def difference(self, q0: Array, q1: Array) -> Array:
+        """Velocity v (.., nv) with ``integrate(q0, v, 1)`` = q1: the shortest way there."""
+        return q1 - q0
+
+    def tangent(self, q: ScalarArray) -> ScalarArray:
+        """T (nq, nv), derivative of ``integrate(q, v, 1)`` by v at v = 0; any scalars."""
+        return np.eye(self.nv)
+
+    def rate(self, q: Array, v: Array) -> Array:
+        """Rate dq/dt = T v (.., nq) of the position at velocity v (.., nv)."""
+        return v
+
+    def velocity(self, q: Array, rate: Array) -> Array:
+        """Velocity v (.., nv) whose T v is nearest to a rate dq/dt (.., nq)."""
+        return rate
 
 
 def between(lower: Array, upper: Array, reach: Array) -> tuple[Array, Array]:
@@ -247,12 +263,35 @@ class Planar(_AxisJoint, kind="planar", nq=3, nv=3):
         return _columns((self.axis, _NONE), (_NONE, e1), (_NONE, e2))
 
     def integrate(self, q: Array, v: Array, dt: float) -> Array:
-        turn = v[0] * dt
-        half = 0.5 * turn
+        half = 0.5 * v[..., 0] * dt
         chord = np.sinc(half / np.pi) * dt  # |chord of the arc| / |velocity|
-        c, s = np.cos(q[0] + half), np.sin(q[0] + half)
-        dx, dy = chord * (c * v[1] - s * v[2]), chord * (s * v[1] + c * v[2])
-        return np.array([q[0] + turn, q[1] + dx, q[2] + dy])
+        return q + self._turned(q[..., 0] + half, v, dt, chord)
+
+    def difference(self, q0: Array, q1: Array) -> Array:
+        way = q1 - q0
+        turn = way[..., 0] - 2 * np.pi * np.round(way[..., 0] / (2 * np.pi))
+        half = 0.5 * turn
+        moved = self._turned(-(q0[..., 0] + half), way, 1.0, 1.0 / np.sinc(half / np.pi))
+        moved[..., 0] = turn
+        return moved
+
+    def rate(self, q: Array, v: Array) -> Array:
+        return self._turned(q[..., 0], v, 1.0, 1.0)
+
+    def velocity(self, q: Array, rate: Array) -> Array:
+        return self._turned(-q[..., 0], rate, 1.0, 1.0)
+
+    @staticmethod
+    def _turned(angle: Array, x: Array, turn: float, move: Array | float) -> Array:
+        """(turn x0, move (x1, x2) turned by the angle), leading axes allowed."""
+        c, s = np.cos(angle), np.sin(angle)
+        x1, x2 = x[..., 1], x[..., 2]
+        parts = [turn * x[..., 0], move * (c * x1 - s * x2), move * (s * x1 + c * x2)]
+        return np.stack(parts, axis=-1)
+
+    def tangent(self, q: ScalarArray) -> ScalarArray:
+        c, s = np.cos(q[0]), np.sin(q[0])
+        return np.array([[1.0, 0.0, 0.0], [0.0, c, -s], [0.0, s, c]])
 
 
 # ---- joints that turn by a unit quaternion (x, y, z, w), and no joint --------------------
@@ -283,6 +322,18 @@ class Spherical(AbstractJoint, kind="spherical", nq=4, nv=3):
     def integrate(self, q: Array, v: Array, dt: float) -> Array:
         return quaternion_step(q, v * dt)
 
+    def difference(self, q0: Array, q1: Array) -> Array:
+        return quaternion_turn(q0, q1)
+
+    def tangent(self, q: ScalarArray) -> ScalarArray:
+        return quaternion_tangent(q)
+
+    def rate(self, q: Array, v: Array) -> Array:
+        return quaternion_rate(q, v)
+
+    def velocity(self, q: Array, rate: Array) -> Array:
+        return angular_velocity(q, rate)
+
 
 @final
 @dataclass(frozen=True, eq=False)
@@ -307,11 +358,31 @@ class Free(AbstractJoint, kind="free", nq=7, nv=6):
         return np.ones(3)
 
     def integrate(self, q: Array, v: Array, dt: float) -> Array:
-        step, turn = v[3:] * dt, v[:3] * dt
-        E = np.asarray(quaternion_to_rotation(q[3:]), dtype=np.float64)
-        return np.concatenate(
-            [q[:3] + E.T @ (left_jacobian(turn) @ step), quaternion_step(q[3:], turn)]
-        )
+        where, quaternion = q[..., :3], q[..., 3:]
+        turn, step = v[..., :3] * dt, v[..., 3:] * dt
+        moved = rotated(quaternion, along_arc(turn, step))
+        return np.concatenate([where + moved, quaternion_step(quaternion, turn)], axis=-1)
+
+    def difference(self, q0: Array, q1: Array) -> Array:
+        turn = quaternion_turn(q0[..., 3:], q1[..., 3:])
+        way = rotated(conjugate(q0[..., 3:]), q1[..., :3] - q0[..., :3])
+        return np.concatenate([turn, before_arc(turn, way)], axis=-1)
+
+    def rate(self, q: Array, v: Array) -> Array:
+        quaternion = q[..., 3:]
+        turning = quaternion_rate(quaternion, v[..., :3])
+        return np.concatenate([rotated(quaternion, v[..., 3:]), turning], axis=-1)
+
+    def velocity(self, q: Array, rate: Array) -> Array:
+        quaternion = q[..., 3:]
+        linear = rotated(conjugate(quaternion), rate[..., :3])
+        return np.concatenate([angular_velocity(quaternion, rate[..., 3:]), linear], axis=-1)
+
+    def tangent(self, q: ScalarArray) -> ScalarArray:
+        T = np.zeros((7, 6), dtype=q.dtype)
+        T[:3, 3:] = quaternion_to_rotation(q[3:]).T
+        T[3:, :3] = quaternion_tangent(q[3:])
+        return T
 
 
 def random_quaternion(rng: np.random.Generator) -> Array:
@@ -320,27 +391,95 @@ def random_quaternion(rng: np.random.Generator) -> Array:
     return x / np.linalg.norm(x)
 
 
+# ---- unit quaternions (.., 4) and vectors (.., 3) -----------------------------------------
+
+
 def quaternion_step(quaternion: Array, turn: Array) -> Array:
-    """Quaternion after a further rotation vector ``turn`` (3,) in body coordinates."""
-    angle = float(np.linalg.norm(turn))
+    """Quaternion after a further rotation vector ``turn`` (.., 3) in body coordinates."""
+    angle = _length(turn)
     xyz = 0.5 * np.sinc(0.5 * angle / np.pi) * turn
-    w = np.cos(0.5 * angle)
-    u, u0 = quaternion[:3], quaternion[3]
-    product = np.concatenate([u0 * xyz + w * u + np.cross(u, xyz), [u0 * w - float(u @ xyz)]])
-    return np.asarray(product / np.linalg.norm(product))
+    moved = _product(quaternion, np.concatenate([xyz, np.cos(0.5 * angle)], axis=-1))
+    return np.asarray(moved / _length(moved))
 
 
-def left_jacobian(turn: Array) -> Array:
-    """(3, 3) map from a constant body velocity to the displacement in the starting frame."""
-    angle = float(np.linalg.norm(turn))
-    x, y, z = turn
-    K = np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
+def quaternion_turn(start: Array, end: Array) -> Array:
+    """Shortest rotation vector (.., 3) that :func:`quaternion_step` goes from start to end."""
+    way = _product(conjugate(start), end)
+    way = np.where(way[..., 3:] < 0, -way, way)  # both signs stand for the same rotation
+    sine = _length(way[..., :3])
+    half = np.arctan2(sine, way[..., 3:])
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(np.where(sine > 0, 2 * half / sine, 2.0) * way[..., :3])
+
+
+def quaternion_tangent(quaternion: ScalarArray) -> ScalarArray:
+    """Derivative (4, 3) of :func:`quaternion_step` by the turn, at none."""
+    x, y, z, w = quaternion / 2
+    return np.array([[w, -z, y], [z, w, -x], [-y, x, w], [-x, -y, -z]])
+
+
+def quaternion_rate(quaternion: Array, w: Array) -> Array:
+    """Rate (.., 4) of a quaternion that turns at angular velocity w (.., 3), body axes."""
+    return _product(quaternion, np.concatenate([0.5 * w, np.zeros_like(w[..., :1])], axis=-1))
+
+
+def angular_velocity(quaternion: Array, rate: Array) -> Array:
+    """Angular velocity (.., 3), body axes, whose :func:`quaternion_rate` is nearest."""
+    square = (quaternion * quaternion).sum(axis=-1, keepdims=True)
+    return np.asarray(2 * _product(conjugate(quaternion), rate)[..., :3] / square)
+
+
+def conjugate(quaternion: Array) -> Array:
+    """Quaternion (.., 4) of the inverse rotation."""
+    return np.asarray(quaternion * np.array([-1.0, -1.0, -1.0, 1.0]))
+
+
+def rotated(quaternion: Array, x: Array) -> Array:
+    """E^T x (.., 3): body coordinates to the parent's."""
+    u, w = quaternion[..., :3], quaternion[..., 3:]
+    return np.asarray(x + 2 * _cross(u, _cross(u, x) + w * x))
+
+
+def along_arc(turn: Array, x: Array) -> Array:
+    """Displacement (.., 3) in the starting frame at velocity x while the body turns."""
+    angle = _length(turn)
     a2 = angle * angle
-    if angle < 1e-3:  # series: what follows is below 1e-16
-        along, square = 1 / 2 - a2 / 24, 1 / 6 - a2 / 120
-    else:
-        along, square = (1 - np.cos(angle)) / a2, (angle - np.sin(angle)) / (a2 * angle)
-    return np.asarray(np.eye(3) + along * K + square * (K @ K))
+    small = angle < 1e-3  # series: what follows is below 1e-16
+    a, b = np.where(small, 1.0, angle), np.where(small, 1.0, a2)
+    along = 0.5 * np.sinc(0.5 * angle / np.pi) ** 2
+    square = np.where(small, 1 / 6 - a2 / 120, (a - np.sin(a)) / (b * a))
+    once = _cross(turn, x)
+    return np.asarray(x + along * once + square * _cross(turn, once))
+
+
+def before_arc(turn: Array, x: Array) -> Array:
+    """Undo :func:`along_arc` for turns of at most pi: the velocity that ends at x."""
+    angle = _length(turn)
+    small = angle < 1e-3
+    half = np.where(small, 1.0, 0.5 * angle)
+    square = (1 - half * np.cos(half) / np.sin(half)) / np.where(small, 1.0, angle * angle)
+    square = np.where(small, 1 / 12 + angle * angle / 720, square)
+    once = _cross(turn, x)
+    return np.asarray(x - 0.5 * once + square * _cross(turn, once))
+
+
+def _product(a: Array, b: Array) -> Array:
+    """Hamilton's product of quaternions x, y, z, w."""
+    u, u0, v, v0 = a[..., :3], a[..., 3:], b[..., :3], b[..., 3:]
+    real = u0 * v0 - (u * v).sum(axis=-1, keepdims=True)
+    return np.concatenate([u0 * v + v0 * u + _cross(u, v), real], axis=-1)
+
+
+def _cross(a: Array, b: Array) -> Array:
+    """a x b along the last axis."""
+    a0, a1, a2 = a[..., 0], a[..., 1], a[..., 2]
+    b0, b1, b2 = b[..., 0], b[..., 1], b[..., 2]
+    return np.stack([a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, a0 * b1 - a1 * b0], axis=-1)
+
+
+def _length(x: Array) -> Array:
+    """Length of vectors along the last axis, which stays: (.., 1)."""
+    return np.asarray(np.sqrt((x * x).sum(axis=-1, keepdims=True)))
 
 
 @final

@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dynsys.errors import ModelError, StateError
-from dynsys.model.body import Body, Frame, Weld
+from dynsys.model.body import Body, Frame, Shape, Weld
 from dynsys.model.spatial import Inertia, Transform, compose
 from dynsys.types import Array, ArrayLike
 
@@ -28,8 +28,8 @@ __all__ = ["weld_joints"]
 
 def weld_joints(
     robot: KinematicTree, positions: Mapping[str, ArrayLike]
-) -> tuple[list[Body], dict[str, Frame], dict[str, Weld]]:
-    """Bodies, frames and welds of the robot with some joints welded; see the module.
+) -> tuple[list[Body], dict[str, Frame], dict[str, Weld], list[Shape]]:
+    """Bodies, frames, welds and shapes of the robot with some joints welded; see the module.
 
     Raises
     ------
@@ -67,7 +67,17 @@ def weld_joints(
     }
     for i in sorted(locked):
         frames.setdefault(robot.joint_names[i], place[i])
-    return bodies, frames, _welds(robot, locked, place, number)
+    shapes = [
+        replace(
+            s,
+            body=place[s.body].body,
+            transform=compose(place[s.body].transform, s.transform),
+        )
+        if s.body >= 0
+        else s
+        for s in robot.shapes
+    ]
+    return bodies, frames, _welds(robot, locked, place, number), shapes
 
 
 def _positions(

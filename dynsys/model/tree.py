@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Protocol, final
+from typing import TYPE_CHECKING, Any, Protocol, final
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from dynsys.model.body import (
     Body,
     Coupling,
     Frame,
+    Shape,
     Weld,
     check_frames,
     check_gravity,
@@ -30,6 +31,13 @@ from dynsys.model.body import (
 )
 from dynsys.model.joints import AbstractJoint, Free, Spherical, between, random_quaternion
 from dynsys.model.locked import weld_joints
+from dynsys.model.moving import (
+    UNIT,
+    difference,
+    integrate,
+    position_rate,
+    velocity_from_rate,
+)
 from dynsys.model.parameters import (
     FRICTION,
     SMOOTHING,
@@ -41,7 +49,11 @@ from dynsys.model.parameters import (
     with_values,
 )
 from dynsys.model.spatial import MassMoments, Transform
+from dynsys.notebook import facts, folded, table
 from dynsys.types import Array, ArrayLike, BoolArray, IntArray, ScalarArray, float_array
+
+if TYPE_CHECKING:
+    from dynsys.model.constraints import Constraint  # it needs this file for its types
 
 __all__ = [
     "STANDARD_GRAVITY",
@@ -50,12 +62,10 @@ __all__ = [
     "Frame",
     "KinematicTree",
     "Mechanism",
+    "Shape",
     "Weld",
     "read_only",
 ]
-
-UNIT = 1e-6
-"""Distance of a quaternion's norm from one that is accepted."""
 
 STANDARD_GRAVITY = (0.0, 0.0, -9.81)
 
@@ -76,6 +86,9 @@ class KinematicTree:
     welds : fixed joints that were folded away, by name, for sensors that sit in one.
     smoothing : speed (rad/s, m/s) below which dry friction fades where friction and offsets of
         the joints are part of the equations of motion; None where they are not.
+    constraints : what its file says holds it (:mod:`dynsys.model.constraints`): used by the
+        problems that ask for ``constraints="file"``, no part of any other equation.
+    shapes : what its bodies may touch others with; no part of the equations of motion.
 
     Raises
     ------
@@ -90,6 +103,8 @@ class KinematicTree:
     physical: bool
     welds: Mapping[str, Weld]
     smoothing: float | None
+    constraints: tuple[Constraint, ...]
+    shapes: tuple[Shape, ...]
 
     def __init__(
         self,
@@ -100,6 +115,8 @@ class KinematicTree:
         physical: bool = True,
         welds: Mapping[str, Weld] | None = None,
         smoothing: float | None = None,
+        constraints: Sequence[Constraint] = (),
+        shapes: Sequence[Shape] = (),
     ) -> None:
         set_field = object.__setattr__
         set_field(self, "name", name)
@@ -108,6 +125,8 @@ class KinematicTree:
         set_field(self, "physical", physical)
         set_field(self, "welds", MappingProxyType(dict(welds or {})))
         set_field(self, "smoothing", smoothing)
+        set_field(self, "constraints", tuple(constraints))
+        set_field(self, "shapes", tuple(shapes))
         check_tree(name, self.bodies, physical=physical)
         if smoothing is not None and not 0 < smoothing < np.inf:
             raise ModelError(
@@ -122,10 +141,27 @@ class KinematicTree:
         sizes = f"n_bodies={self.n_bodies}, nq={self.nq}, nv={self.nv}"
         return f"KinematicTree({self.name!r}, {sizes})"
 
+    def _repr_html_(self) -> str:
+        low, high = self.position_limits
+        rows = [
+            (joint, body.joint.kind, "base" if p < 0 else self.body_names[p], body.name,
+             ", ".join(f"{a:.3g} to {b:.3g}" for a, b in zip(low[s], high[s], strict=True)))
+            for joint, body, p, s in zip(
+                self.joint_names, self.bodies, self.parent, self.q_slices(), strict=True)
+        ]  # fmt: skip
+        about = [
+            ("bodies", self.n_bodies),
+            ("freedoms", f"{self.nv} (q has {self.nq} numbers)"),
+        ]
+        about += [("mass", f"{self.total_mass:.4g} kg"), ("frames", len(self.frames))]
+        header = ("joint", "kind", "parent", "body", "limits")
+        return facts(f"robot {self.name!r}", about) + folded("joints", table(header, rows))
+
     def __reduce__(self) -> tuple[type[KinematicTree], tuple[object, ...]]:
         more = {k: frame for k, frame in self.frames.items() if k not in self.body_names}
         entries = (self.name, self.bodies, more, self.gravity, self.physical)
-        return KinematicTree, (*entries, dict(self.welds), self.smoothing)
+        own = (dict(self.welds), self.smoothing, self.constraints, self.shapes)
+        return KinematicTree, (*entries, *own)
 
     @cached_property
     def _kept(self) -> dict[object, Any]:
@@ -379,17 +415,43 @@ class KinematicTree:
         return between(*self.position_limits, reach)
 
     def integrate(self, q: ArrayLike, v: ArrayLike, dt: float) -> Array:
-        """Return q (nq,) after moving at constant velocity v (nv,) for time dt."""
-        start = self.check_q(q)
-        velocity = self.check_v(v, "v")
-        if not np.isfinite(dt):
-            raise StateError(f"dt must be a finite number of seconds, got {dt}")
-        return np.concatenate(
-            [
-                body.joint.integrate(start[q], velocity[v], dt)
-                for body, q, v in self._leading.values()
-            ]
-        )
+        """Return q (nq,) after moving at constant velocity v (nv,) for time dt; rows too."""
+        return integrate(self, q, v, dt)
+
+    def difference(self, q0: ArrayLike, q1: ArrayLike) -> Array:
+        """Return the v (nv,) with ``integrate(q0, v, 1)`` = q1; (N, nv) for rows of both.
+
+        It undoes integrate for turns below pi; of two ways round, the shorter one is taken
+        where a joint turns by a quaternion or in a plane. Other angles count whole turns.
+
+        Examples
+        --------
+        >>> import dynsys, numpy as np
+        >>> robot = dynsys.synthetic.random_tree(5, seed=2, joint_types=["free", "spherical"])
+        >>> q0, q1 = (robot.random_configuration(seed) for seed in (0, 1))
+        >>> v = robot.difference(q0, q1)
+        >>> bool(np.abs(robot.difference(robot.integrate(q0, v, 1.0), q1)).max() < 1e-12)
+        True
+        """
+        return difference(self, q0, q1)
+
+    def position_rate(self, q: ArrayLike, v: ArrayLike) -> Array:
+        """Return dq/dt (nq,) at velocity v (nv,), of quaternions too; (N, nq) for rows."""
+        return position_rate(self, q, v)
+
+    def velocity_from_rate(self, q: ArrayLike, rate: ArrayLike) -> Array:
+        """Return the velocity v (nv,) that moves q at dq/dt = ``rate`` (nq,); rows too.
+
+        What would only stretch a quaternion is left out: its norm stays one.
+        """
+        return velocity_from_rate(self, q, rate)
+
+    def tangent(self, q: ScalarArray) -> ScalarArray:
+        """T (nq, nv), derivative of ``integrate(q, v, 1)`` by v at v = 0; any scalars."""
+        T = np.zeros((self.nq, self.nv), dtype=q.dtype)
+        for body, place, freedoms in self._leading.values():
+            T[place, freedoms] = body.joint.tangent(q[place])
+        return T
 
     # ---- checks at the boundary ----------------------------------------------------------
 
@@ -407,14 +469,14 @@ class KinematicTree:
         """Where unit quaternions sit in q."""
         return tuple(self._quaternions.values())
 
-    def check_q(self, q: ArrayLike) -> Array:
+    def check_q(self, q: ArrayLike, what: str = "q") -> Array:
         """Return q as float64 (nq,), finite, its quaternions of norm one; else StateError."""
-        out = self._checked(q, "q", self.nq, self._slices[0])
+        out = self._checked(q, what, self.nq, self._slices[0])
         for joint, where in self._quaternions.items():
             norm = float(np.linalg.norm(out[where]))
             if abs(norm - 1.0) > UNIT:
                 raise StateError(
-                    f"q: the quaternion of joint {joint!r} (x, y, z, w at {where.start}:"
+                    f"{what}: the quaternion of joint {joint!r} (x, y, z, w at {where.start}:"
                     f"{where.stop}) has norm {norm:.9g}; divide it by its norm"
                 )
         return out
@@ -482,8 +544,18 @@ class KinematicTree:
         >>> robot.with_locked({"link_2": 0.3}).joint_names
         ('link_1', 'link_3')
         """
-        bodies, frames, welds = weld_joints(self, positions)
-        return self._with(bodies=bodies, frames=frames, welds=welds)
+        bodies, frames, welds, shapes = weld_joints(self, positions)
+        constraints = [
+            left
+            for held in self.constraints
+            if (left := held.with_locked(self, positions)) is not None
+        ]
+        changed = {"bodies": bodies, "frames": frames, "welds": welds, "shapes": shapes}
+        return self._with(**changed, constraints=constraints)
+
+    def with_constraints(self, constraints: Sequence[Constraint]) -> KinematicTree:
+        """Return the same robot held by other constraints where ``"file"`` is asked for."""
+        return self._with(constraints=constraints)
 
     def to_urdf(self, path: str | os.PathLike[str]) -> Path:
         """Write the robot to a URDF file and return its path; see dynsys.model.writers.urdf.

@@ -1,17 +1,20 @@
-"""Operational-space dynamics: Lambda^-1, Lambda, Jbar and N by several methods."""
+"""Operational-space dynamics: inertia, bias and torque of tasks, by several methods."""
 
+from dynsys.operational.hierarchy import Damped
 from dynsys.operational.operational_space import (
-    OperationalInertia,
+    OperationalDynamics,
     OperationalSpace,
     operational_space,
 )
-from dynsys.operational.tasks import BodyMotion, CentreOfMass, RelativeMotion
+from dynsys.operational.tasks import BodyMotion, CentreOfMass, Posture, RelativeMotion
 
 __all__ = [
     "BodyMotion",
     "CentreOfMass",
-    "OperationalInertia",
+    "Damped",
+    "OperationalDynamics",
     "OperationalSpace",
+    "Posture",
     "RelativeMotion",
     "operational_space",
 ]

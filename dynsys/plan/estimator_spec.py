@@ -261,6 +261,19 @@ class EstimatorSpec:
         states[:, n + self._kinds[0]] = program.evaluate(inputs)
         return states
 
+    def switched(self, count: int, seed: int) -> NDArray[np.longdouble]:
+        """The same, but every switchable sensor is on or off."""
+        states = self.admissible(count, seed)
+        rng = np.random.default_rng(seed + 3)
+        names = np.array([block.name for block in self.equations for _ in range(block.size)])
+        first = self.robot.nq + self.robot.nv + self.n_readings
+        if self.switchable:
+            states[:, first : first + self.n_readings] = 1.0
+        for name in self.switchable:
+            columns = first + np.flatnonzero(names == name)
+            states[:, columns] = rng.integers(0, 2, (count, 1))
+        return states
+
     @cached_property
     def _agreeing(self) -> Program:
         return implied_readings(self.system, self.system.measured_rows[self._kinds[0]])
@@ -336,11 +349,17 @@ def failures(program: Program, spec: EstimatorSpec) -> int:
     return int((~(program_errors(program, spec, CHECKS)[0] <= 1.0)).sum())
 
 
-def program_errors(program: Program, spec: EstimatorSpec, count: int) -> tuple[Array, Array]:
-    """Errors of answers at random states (count,), beside what is accurate; all outputs."""
-    rounded = spec.admissible(count, 4).astype(np.float64)
+def program_errors(
+    program: Program, spec: EstimatorSpec, count: int, *, switched: bool = False
+) -> tuple[Array, Array]:
+    """Errors of answers at random states (count,), beside what is accurate; all outputs.
+
+    ``switched``: with sensors on or off.
+    """
+    states = spec.switched(count, 4) if switched else spec.admissible(count, 4)
+    rounded = states.astype(np.float64)
     parts = [rounded[k : k + CHECKS] for k in range(0, count, CHECKS)]
-    with np.errstate(invalid="ignore", over="ignore"):
+    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
         exact = np.vstack([program.evaluate(x.astype(np.longdouble)) for x in parts])
         found = np.vstack([program.evaluate(x) for x in parts])
         errors = np.abs(found - exact)

@@ -15,12 +15,14 @@ from typing import Any, final
 import numpy as np
 
 from dynsys.errors import PlanMismatchError
+from dynsys.model.constraints import Constraint, FrameConstraint
 from dynsys.model.tree import Body, KinematicTree
 from dynsys.system.linear_system import LinearSystem
 
 __all__ = [
     "Fingerprint",
     "canonical_bytes",
+    "constraint_content",
     "fingerprint_parts",
     "fingerprint_problem",
     "fingerprint_robot",
@@ -139,7 +141,15 @@ def fingerprint_problem(kind: str, system: LinearSystem) -> Fingerprint:
             for t in block.terms
         ]
         parts[f"equation {block.name!r}"] = [block.kind, block.size, block.measured, terms]
+    for held in system.unknowns.constraints:
+        parts[f"constraint {held.name!r}"] = constraint_content(system.robot, held)
     return fingerprint_parts(f"problem {kind!r}", parts)
+
+
+def constraint_content(robot: KinematicTree, held: Constraint) -> list[Any]:
+    """All that the rows of a constraint depend on, the places of its frames included."""
+    ends = held.ends(robot) if isinstance(held, FrameConstraint) else ()
+    return [held, [[end.body, end.transform] for end in ends]]
 
 
 def canonical_bytes(data: Any) -> bytes:

@@ -14,6 +14,7 @@ from typing import final
 
 from dynsys.distribution import versions
 from dynsys.model.tree import KinematicTree
+from dynsys.notebook import facts
 from dynsys.plan.fingerprint import Fingerprint, fingerprint_robot, require_same
 from dynsys.plan.methods import EliminationOrder, Method, counted_digest, require_count
 from dynsys.plan.operations import Operations
@@ -92,6 +93,18 @@ class Plan:
     def load(path: str | Path) -> Plan:
         """Read what :meth:`save` wrote; PlanFileError if it is damaged or no plan at all."""
         return Plan(**read_plan(Path(path)))
+
+    def _repr_html_(self) -> str:
+        n, order = len(self.checked_pivots), self.ordering or "as given"
+        return facts(
+            f"{self.method} plan of the {self.problem.subject} for the {self.robot.subject}",
+            [
+                ("operations", self.operations),
+                ("order", order),
+                ("pivots safe by argument", len(self.pivots) - n),
+                ("pivots watched at run time", n),
+            ],
+        )
 
     def __str__(self) -> str:
         what = f"{self.method} plan of the {self.problem.subject} for the {self.robot.subject}"

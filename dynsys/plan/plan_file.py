@@ -29,7 +29,7 @@ LARGEST_FILE = 64 * 2**20
 """Bytes; a plan of 10^5 pivots has about 20 MB."""
 
 _METHODS = ("symmetric", *ORDERS)
-_STEPS = ("joint pair", "pivot", "link pair")
+_STEPS = ("joint pair", "pivot", "link pair", "multiplier", "redundant")
 _COUNTS = ("multiplications", "additions", "divisions")
 _LARGEST_COUNT = 2**53
 

@@ -1,7 +1,8 @@
 """A quadratic form  1/2 d^T M d + p^T d  by blocks, and the three steps that eliminate from it.
 
 Its stationary point  M d + p = 0  is the motion of the robot; the unknowns d are accelerations
-of bodies and joints. Scalars are of any kind: numbers, or nodes of the expression graph.
+of bodies and joints, and forces of constraints, whose own block is zero at first. Scalars are
+of any kind: numbers, or nodes of the expression graph.
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ from typing import Any, final
 import numpy as np
 
 from dynsys.model.spatial import Transform, congruence
-from dynsys.recursive.aba import factor_ldl, solve_ldl, without_joint
-from dynsys.types import Array, ScalarArray
+from dynsys.recursive.aba import along_axes, factor_ldl, solve_ldl, without_joint
+from dynsys.types import Array, BoolArray, ScalarArray
 
 __all__ = ["Key", "QuadraticForm", "Row"]
 
 Key = tuple[str, int]
-"""An unknown: ("body", number) for accelerations, ("qdd", first freedom) for joints."""
+"""An unknown: ("body", number) for accelerations, ("qdd", first freedom) for joints, ("force",
+number) for the forces of a constraint."""
 
 
 @final
@@ -67,6 +69,12 @@ class QuadraticForm:
             del self.M[v][u]
         return own, self.p.pop(u), row
 
+    def _clear(self, u: Key, v: Key, rows: BoolArray) -> None:
+        """Rows of M_uv that vanish."""
+        block = self.M[u][v].copy()
+        block[rows] = 0
+        self.M[u][v], self.M[v][u] = block, block.T
+
     def joint_pair(self, u: Key, x: Key, S: ScalarArray) -> None:
         """u = carried + S qdd: the carried acceleration takes the place of u."""
         # M_xy += S^T M_uy for all y, u and x among them
@@ -99,14 +107,16 @@ class QuadraticForm:
         factors = factor_ldl(own + np.diag(armature))
         # M_yz -= M_yx M_xx^-1 M_xz for all neighbours y and z of x
         neighbours = list(blocks)
+        more = bool(armature.any()) or x in self._coupled  # not of u alone
         for place, y in enumerate(neighbours):
             self.add_linear(y, -(blocks[y].T @ solve_ldl(factors, p)))
-            if neighbours == [u]:
-                M, U = self.M[u][u], blocks[u].T
-                more = bool(armature.any()) or x in self._coupled  # not of u alone
-                self.M[u][u] = without_joint(M, S, U, factors, armature=more)
-                continue
             for z in neighbours[place:]:
+                if y == z == u:
+                    M, U = self.M[u][u], blocks[u].T
+                    self.M[u][u] = without_joint(M, S, U, factors, armature=more)
+                    continue
                 scaled = np.column_stack([solve_ldl(factors, c) for c in blocks[z].T])
                 self.add(y, z, -(blocks[y].T @ scaled))
+                if u in (y, z) and not more:  # S^T M_uz = 0 exactly, as S^T M_uu is
+                    self._clear(u, z if y == u else y, along_axes(S))
         return Row(p, blocks, factors)

@@ -19,9 +19,18 @@ from numpy.typing import NDArray
 from dynsys.model.spatial import MassMoments, cross_force, cross_motion
 from dynsys.model.tree import KinematicTree
 from dynsys.model.varying import at_parameters, parameter_samples
+from dynsys.plan.derivatives import (
+    FACTORED,
+    derivative_outputs,
+    derivative_results,
+    factored_size,
+)
+from dynsys.plan.held.holding import Holding
+from dynsys.plan.held.multipliers import LIMIT, HeldBy
 from dynsys.plan.pivots import pivot_safety
+from dynsys.plan.products import PRODUCTS, VECTORS, product_results
 from dynsys.plan.step_order import staged_steps
-from dynsys.plan.symmetric import SymmetricStep, solve_symmetric, symmetric_steps
+from dynsys.plan.symmetric import HeldRows, SymmetricStep, solve_symmetric, symmetric_steps
 from dynsys.program.frames import Reframed, Regrouping, reframe
 from dynsys.program.graph import Graph
 from dynsys.program.guards import guarded
@@ -33,6 +42,7 @@ from dynsys.recursive.rnea import net_wrenches
 from dynsys.types import Array, BoolArray, ScalarArray
 
 __all__ = [
+    "CONSTRAINT_WRENCH",
     "DYNAMICS_OUTPUTS",
     "PARAMETERS",
     "SAMPLES",
@@ -40,10 +50,10 @@ __all__ = [
     "body_quantities",
     "cheapest_accurate",
     "dynamics_program",
-    "dynamics_signature",
     "guarded_dynamics",
     "sample_states",
     "symmetric_dynamics",
+    "watched_dynamics",
 ]
 
 SAMPLES = 12
@@ -56,6 +66,8 @@ PIVOT_MARGIN = 1e10
 PARAMETERS = "parameters"
 """Name of the input that holds parameters of the robot."""
 DYNAMICS_OUTPUTS = ("torque", "qdd", "acceleration", "joint_wrench")
+CONSTRAINT_WRENCH = "constraint_wrench"
+"""Name of the output that holds the forces of constraints."""
 
 
 def sample_states(
@@ -79,10 +91,14 @@ class DynamicsSpec:
     ----------
     known : (nv,) freedoms whose qdd is given; of the others the torque is.
     given : name of the input vector (nv,) that holds them.
-    outputs : any of :data:`DYNAMICS_OUTPUTS`, in the order wanted.
+    outputs : any of :data:`DYNAMICS_OUTPUTS`, of ``derivatives`` and of :data:`PRODUCTS`, in
+        the order wanted; what products multiply with are further inputs behind all others.
     wrenches : external wrenches (n_bodies, 6) are a further input, else they are zero.
     steps : the order of elimination, executed as it stands; by default leaf to root.
-    parameters : of the robot, by name, whose values are the last input.
+    parameters : of the robot, by name, whose values are the last input before those.
+    held : constraints that hold; ``constraint_wrench`` are then outputs, one per row.
+    steered : gains (stiffness, damping) of each constraint and target accelerations of the rows
+        are further inputs: J qdd + Jdot qd = target - stiffness error - damping velocity.
     """
 
     robot: KinematicTree
@@ -92,22 +108,84 @@ class DynamicsSpec:
     wrenches: bool = False
     steps: Sequence[SymmetricStep] | None = None
     parameters: tuple[str, ...] = ()
+    held: HeldBy | None = None
+    steered: bool = False
 
     @property
     def signature(self) -> Signature:
         """Inputs and outputs by name."""
-        found = dynamics_signature(self.robot, self.given, self.outputs, self.wrenches)
-        if not self.parameters:
-            return found
-        return Signature((*found.inputs, (PARAMETERS, len(self.parameters))), found.outputs)
+        inputs = {"q": self.robot.nq} | self._variables | self.vectors
+        sizes = self.derivatives | dict.fromkeys(("torque", "qdd", "jvp"), self.robot.nv)
+        sizes |= dict.fromkeys(("vjp", "hvp"), sum(self.variables.values()))
+        sizes |= {FACTORED: factored_size(self.robot)} if FACTORED in self.outputs else {}
+        sizes[CONSTRAINT_WRENCH] = self.n_rows
+        size = {name: sizes.get(name, 6 * self.robot.n_bodies) for name in self.outputs}
+        return Signature(tuple(inputs.items()), tuple((x, size[x]) for x in self.outputs))
+
+    @property
+    def _variables(self) -> dict[str, int]:
+        """Inputs but q, with their sizes."""
+        found = {"qd": self.robot.nv, self.given: self.robot.nv}
+        found |= {"f_ext": 6 * self.robot.n_bodies} if self.wrenches else {}
+        if self.steered and self.held is not None:
+            found |= {"gains": 2 * len(self.held.constraints), "target": self.n_rows}
+        return found | ({PARAMETERS: len(self.parameters)} if self.parameters else {})
+
+    @property
+    def variables(self) -> dict[str, int]:
+        """What derivatives are by, with sizes: inputs, q by its tangent (nv,)."""
+        return {"q": self.robot.nv} | self._variables
+
+    @property
+    def vectors(self) -> dict[str, int]:
+        """What products multiply with: weight (nv,) and direction of all variables."""
+        sizes = {"weight": self.robot.nv, "direction": sum(self.variables.values())}
+        needed = {name for output in self.outputs for name in PRODUCTS.get(output, ())}
+        return {name: sizes[name] for name in VECTORS if name in needed}
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows that constraints hold."""
+        return 0 if self.held is None else sum(c.size for c in self.held.constraints)
+
+    @property
+    def derivatives(self) -> dict[str, int]:
+        """Names of all derivatives that could be outputs, with their sizes."""
+        if self.held is not None:
+            return {}
+        return derivative_outputs(self.robot.nv, self.variables, self.given)
+
+    @property
+    def rows_in_order(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Rows of constraints that are pivots, in their order, and redundant ones."""
+        if self.held is None:
+            return (), ()
+        steps = self.held.steps if self.steps is None else self.steps
+        return self.held.split(steps)[1:]
 
     def samples(self, count: int, seed: int) -> NDArray[np.longdouble]:
         """Random inputs (count, n_inputs)."""
         extra = self.signature.n_inputs - self.robot.nq - self.robot.nv
         states = sample_states(self.robot, count, seed, extra)
         if self.parameters:
+            end = self.signature.n_inputs - sum(self.vectors.values())
             values = parameter_samples(self.robot, self.parameters, count, seed)
-            states[:, -len(self.parameters) :] = values
+            states[:, end - len(self.parameters) : end] = values
+        return states
+
+    def admissible(self, count: int, seed: int) -> NDArray[np.longdouble]:
+        """Random inputs (count, n_inputs) at which constraints hold, as far as that is found.
+
+        Velocities are such that they keep on holding, targets zero where rows are redundant.
+        """
+        states = self.samples(count, seed)
+        if self.held is None:
+            return states
+        nq, nv = self.robot.nq, self.robot.nv
+        states[:, : nq + nv] = self.held.moving(states[:, : nq + nv].astype(np.float64), seed)
+        if self.steered and self.held.redundant:
+            place = self.signature.n_inputs - len(self.parameters)  # no products with these
+            states[:, place - self.n_rows : place] = 0.0
         return states
 
 
@@ -119,14 +197,29 @@ def guarded_dynamics(spec: DynamicsSpec, dtype: str = "float64") -> Program:
     SingularSystemError
         if some joint moves no inertia at any state, naming it.
     """
-    robot, signature = spec.robot, spec.signature
-    pivots = pivot_safety(robot, spec.known)
+    program, limits = watched_dynamics(spec)
+    n_finite, n_checks = spec.signature.n_inputs, len(spec.rows_in_order[1])
+    quaternions = spec.robot.quaternion_slices
+    return guarded(program, quaternions, dtype, limits, n_finite=n_finite, n_checks=n_checks)
+
+
+def watched_dynamics(spec: DynamicsSpec) -> tuple[Program, list[float]]:
+    """Dynamics program with reciprocals of pivots behind its outputs, and their limits.
+
+    The pivots are those that are safe by sampling only, the rows of constraints among them;
+    what redundant rows contradict, and its size, comes last. Errors as of
+    :func:`guarded_dynamics`.
+    """
+    pivots = pivot_safety(spec.robot, spec.known)
     watch = tuple(pivot.joint for pivot in pivots if pivot.safe_by == "sampling")
     program = dynamics_program(spec, watch)
-    reciprocals = np.abs(program.evaluate(spec.samples(20, 3))[:, signature.n_outputs :])
+    kept, redundant = spec.rows_in_order
+    end = len(program.outputs) - len(kept) - 2 * len(redundant)
+    reciprocals = np.abs(
+        program.evaluate(spec.samples(20, 3))[:, spec.signature.n_outputs : end]
+    )
     limits = [float(PIVOT_MARGIN * x) for x in np.median(reciprocals, axis=0)]
-    n_finite = signature.n_inputs
-    return guarded(program, robot.quaternion_slices, dtype, limits, n_finite=n_finite)
+    return program, [*limits, *[LIMIT] * len(kept)]
 
 
 def dynamics_program(spec: DynamicsSpec, watch: tuple[str, ...] = ()) -> Program:
@@ -178,32 +271,47 @@ def _recorded_dynamics(
     robot, graph = spec.robot, Graph()
     q, qd, inputs = graph.inputs(robot.nq), graph.inputs(robot.nv), graph.inputs(robot.nv)
     f_ext = graph.inputs(6 * robot.n_bodies).reshape(-1, 6) if spec.wrenches else None
-    at = None
-    if spec.parameters:
-        at = at_parameters(robot, spec.parameters, graph.inputs(len(spec.parameters)))
-    mechanism = reframe(robot, regroup=regroup, at_values=at)
+    n_gains = 2 * len(spec.held.constraints) if spec.steered and spec.held else 0
+    gains, target = graph.inputs(n_gains), graph.inputs(spec.n_rows if n_gains else 0)
+    p = graph.inputs(len(spec.parameters))
+
+    def mechanism_at(p: ScalarArray) -> Reframed:
+        at = at_parameters(robot, spec.parameters, p) if len(p) else None
+        return reframe(robot, regroup=regroup, at_values=at)
+
+    mechanism = mechanism_at(p)
+    holding = (
+        None
+        if spec.held is None
+        else Holding(spec.held, spec.rows_in_order, mechanism, (q, qd), (gains, target))
+    )
     qdd, torque, reciprocals = symmetric_dynamics(
-        mechanism, q, qd, inputs, spec.known, f_ext, spec.steps
+        mechanism, q, qd, inputs, spec.known, f_ext, spec.steps, holding
     )
     results: dict[str, ScalarArray] = {"qdd": qdd, "torque": torque}
+    given = {"q": q, "qd": qd, spec.given: inputs, PARAMETERS: p}
+    given |= {} if f_ext is None else {"f_ext": f_ext.ravel()}
+    if holding is not None and spec.held is not None:
+        results[CONSTRAINT_WRENCH] = holding.forces
+        torque[spec.held.undriven & spec.known] = 0.0
+        if f_ext is not None or not set(spec.outputs) <= set(results):
+            f_ext = holding.added_to(f_ext)
+    if any(name in (FACTORED, *spec.derivatives) for name in spec.outputs):
+        results |= derivative_results(
+            mechanism_at, given, qdd, spec.known, spec.given, spec.outputs
+        )
+    given |= {name: graph.inputs(size) for name, size in spec.vectors.items()}
+    if spec.vectors:
+        results |= product_results(
+            mechanism_at, given, qdd, spec.known, spec.steps, spec.outputs
+        )
     if not set(spec.outputs) <= set(results):
-        results |= body_quantities(robot, q, qd, qdd, f_ext, at.moments if at else {})
+        moments = mechanism.at.moments if mechanism.at else {}
+        results |= body_quantities(robot, q, qd, qdd, f_ext, moments)
     answers = [x for name in spec.outputs for x in np.ravel(results[name])]
     watched = [x for joint in watch for x in reciprocals[robot.v_slice(joint).start]]
+    watched += [] if holding is None else holding.watched
     return simplify(graph.program([*answers, *watched]), samples)
-
-
-def dynamics_signature(
-    robot: KinematicTree, given: str, outputs: tuple[str, ...], wrenches: bool
-) -> Signature:
-    """Inputs and outputs of :class:`DynamicsSpec`."""
-    size = {"torque": robot.nv, "qdd": robot.nv}
-    inputs = [("q", robot.nq), ("qd", robot.nv), (given, robot.nv)]
-    if wrenches:
-        inputs.append(("f_ext", 6 * robot.n_bodies))
-    return Signature(
-        tuple(inputs), tuple((name, size.get(name, 6 * robot.n_bodies)) for name in outputs)
-    )
 
 
 def symmetric_dynamics(
@@ -214,10 +322,12 @@ def symmetric_dynamics(
     known: BoolArray,
     f_ext: ScalarArray | None = None,
     steps: Sequence[SymmetricStep] | None = None,
+    holding: Holding | None = None,
 ) -> tuple[ScalarArray, ScalarArray, dict[int, ScalarArray]]:
     """qdd, torque (nv,) and reciprocal pivots; ``f_ext`` in the robot's own frames.
 
-    ``steps`` are those of the robot's bodies, by default leaf to root.
+    ``steps`` are those of the robot's bodies, by default leaf to root; behind them those of the
+    constraints that are ``holding``.
     """
     X_up = transforms(mechanism, q)
     imposed = inputs.copy()
@@ -230,8 +340,13 @@ def symmetric_dynamics(
         for body, place in enumerate(mechanism.place):
             bias[place] = bias[place] - mechanism.wrench_to_new(body, f_ext[body])
     steps = symmetric_steps(mechanism.robot, known) if steps is None else steps
+    rows: list[HeldRows] = []
+    if holding is not None:
+        steps, rows = holding.tree(steps), holding.rows(X_up, imposed)
+    solve = None if holding is None else holding.solve
     staged = staged_steps(mechanism, steps)
-    qdd, torque, reciprocals = solve_symmetric(mechanism, X_up, bias, net, known, staged)
+    system = (mechanism, X_up, bias, net, known, staged)
+    qdd, torque, reciprocals = solve_symmetric(*system, rows, solve)
     torque[known], torque[~known] = torque[known] + friction[known], inputs[~known]
     return qdd, torque, reciprocals
 

@@ -53,7 +53,7 @@ from dynsys.program.program import Op, Program
 from dynsys.program.simplify import simplify
 from dynsys.system.equations import Kinematics
 from dynsys.system.unknowns import UnknownKind
-from dynsys.types import IntArray
+from dynsys.types import Array, BoolArray, IntArray
 
 __all__ = [
     "SaddleEntries",
@@ -91,6 +91,7 @@ CLOSER = ((1e4, 1e7), (1e4, 1e6), (1e3, 1e6), (1e3, 1e5), (1e2, 1e5), (1e2, 1e4)
 terms. The first under which no answer at so many states is off by more than TOLERATED."""
 CLOSELY, CLOSELY_NODES = 4096, 4e7
 """These states; fewer where the program is long, states times nodes."""
+LARGEST = float(np.finfo(np.float64).max)
 TOLERATED = 10.0
 """Times what counts as accurate: beyond the states tried, errors are larger."""
 
@@ -195,7 +196,9 @@ class SaddleEntries(NamedTuple):
     """The system before elimination, for a search to price orders of it.
 
     ``program`` computes the entries at ``rows`` and ``columns``, both halves, RIGHT (-1) for
-    the constants; ``names`` and ``bodies`` are those of the lines.
+    the constants; ``names`` and ``bodies`` are those of the lines, ``switched`` tells which
+    entries vanish with weights that may be zero, ``avoided`` (any number, 2) which lines should
+    be no pivots together.
     """
 
     program: Program
@@ -203,6 +206,8 @@ class SaddleEntries(NamedTuple):
     columns: IntArray
     names: tuple[str, ...]
     bodies: IntArray
+    switched: BoolArray
+    avoided: IntArray
 
 
 def saddle_entries(spec: EstimatorSpec, order: SaddleOrder) -> SaddleEntries:
@@ -327,7 +332,11 @@ class _Recording:
         rows, columns = np.array(places, dtype=np.intp).reshape(-1, 2).T
         bodies = np.array([saddle.group.get(u, 0) for u in range(len(saddle.names))])
         program = simplify(self.graph.program(values), self.samples[:SIMPLIFY_SAMPLES])
-        return SaddleEntries(program, rows, columns, saddle.names, bodies)
+        switched = [self.record.is_switched(self.system.rows[u][k]) for u, k in places]
+        avoided = np.array(sorted(saddle.avoided), dtype=np.intp).reshape(-1, 2)
+        return SaddleEntries(
+            program, rows, columns, saddle.names, bodies, np.array(switched), avoided
+        )
 
     @property
     def order(self) -> SaddleOrder:
@@ -390,10 +399,13 @@ class _Recording:
         """The program simplified; NaN where a watched pivot vanishes."""
         program, spec, cancelling = self.simplified, self.spec, len(self._cancelling)
         if not cancelling:
-            margin = SWITCHED_MARGIN if spec.switchable else PIVOT_MARGIN
-            return guarded_estimator(program, spec, dtype, margin)
+            return guarded_estimator(program, spec, dtype, self._margin)
         margin, part = _closely(program, spec, cancelling)
         return guarded_estimator(program, spec, dtype, margin, [part**2] * cancelling)
+
+    @property
+    def _margin(self) -> float:
+        return SWITCHED_MARGIN if self.spec.switchable else PIVOT_MARGIN
 
     @cached_property
     def simplified(self) -> Program:
@@ -433,16 +445,17 @@ class _Recording:
         and answers show it.
         """
         reciprocals, record = self.system.reciprocals, self.record
-        if self.spec.switchable or not reciprocals:
+        if not reciprocals:
             return []
         divisors = [self.graph.right[abs(ref) - 1] for ref in reciprocals]
         sizes = [np.abs(record.values(p)) for p in divisors]
         steady = min(x.min() / np.median(x) for x in sizes)
         kept = min(record.kept(p).min() for p in divisors)
-        if steady >= DOUBTFUL_STEADY and kept >= DOUBTFUL_KEPT:
+        switchable = bool(self.spec.switchable)  # then these tell little
+        if not switchable and steady >= DOUBTFUL_STEADY and kept >= DOUBTFUL_KEPT:
             return []
-        watched = guarded_estimator(self._plain, self.spec, "float64", PIVOT_MARGIN)
-        if not (program_errors(watched, self.spec, CHECKS)[0] > CALM).any():
+        watched = guarded_estimator(self._plain, self.spec, "float64", self._margin)
+        if not (_errors(watched, self.spec, CHECKS)[0] > CALM).any():
             return []
         is_sum = [self.graph.op[p - 1] == Op.ADD for p in divisors]
         return [ref for ref, one in zip(reciprocals, is_sum, strict=True) if one]
@@ -518,18 +531,26 @@ class _Recording:
         return Scalar(self.graph, ref) if ref else 0.0
 
 
+def _errors(program: Program, spec: EstimatorSpec, count: int) -> tuple[Array, Array]:
+    """Errors at random states, sensors on or off; where only float64 has an answer, large."""
+    errors, found = program_errors(program, spec, count, switched=bool(spec.switchable))
+    answered = np.isfinite(found[:, : spec.signature.n_outputs]).all(axis=1)
+    return np.where(answered & np.isnan(errors), np.inf, errors), found
+
+
 def _closely(program: Program, spec: EstimatorSpec, cancelling: int) -> tuple[float, float]:
     """Margins, of CLOSER, under which double precision is right or has no answer."""
     count = int(np.clip(CLOSELY_NODES / len(program.op), CHECKS, CLOSELY))
-    errors, found = program_errors(program, spec, count)
+    errors, found = _errors(program, spec, count)
     end = len(program.outputs) - 2 * len(spec.repeated)
     watched, terms = np.split(
         np.abs(found[:, spec.signature.n_outputs : end]), [-cancelling], axis=1
     )
-    fallen = np.max(watched / np.median(watched, axis=0), axis=1)
+    usual = not spec.switchable  # else most states may leave a pivot at zero
+    fallen = np.max(watched / (np.median(watched, axis=0) if usual else 1.0), axis=1)
     cancelled = np.sqrt(np.max(terms, axis=1))
     for margin, part in CLOSER:
-        answered = (fallen <= margin) & (cancelled <= part)
+        answered = (fallen <= (margin if usual else LARGEST)) & (cancelled <= part)
         if np.max(errors[answered], initial=0.0) <= TOLERATED:
             break
-    return margin, part
+    return (margin if usual else SWITCHED_MARGIN), part

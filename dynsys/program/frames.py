@@ -42,7 +42,7 @@ from dynsys.model.spatial import (
     rotation_about,
     without_rounding,
 )
-from dynsys.model.tree import KinematicTree
+from dynsys.model.tree import Frame, KinematicTree
 from dynsys.model.varying import AtParameters
 from dynsys.types import Array, IntArray, ScalarArray
 
@@ -152,6 +152,13 @@ class Reframed:
     def wrench_to_new(self, body: int, wrench: ScalarArray) -> ScalarArray:
         """A wrench (6,) on the robot's body from its own coordinates to those it has here."""
         return self.to_new[body].inverse().force_back(wrench)
+
+    def frame_here(self, frame: Frame) -> Frame:
+        """A frame on a body of the robot as one on a body of this mechanism."""
+        if frame.body < 0:
+            return frame
+        moved = self.to_new[frame.body].inverse().then(_extended(frame.transform))
+        return Frame(self.place[frame.body], _clean(moved))
 
 
 def _joint_motion(stage: _Stage, position: ScalarArray) -> Transform:

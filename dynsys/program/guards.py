@@ -71,13 +71,15 @@ def guarded(
     pivot_limits: Sequence[float] = (),
     n_finite: int = 0,
     n_checks: int = 0,
+    every: bool = False,
 ) -> Program:
     """Guard the quaternions among the inputs, and what ends the outputs: pivots and checks.
 
     The last ``2 n_checks`` outputs are residuals and the squared sizes of their terms, the
     ``len(reciprocal_limits)`` before them reciprocals of pivots, and before those come as many
     pivots as there are ``pivot_limits``; each gets a guard and is then no output any more. The
-    first ``n_finite`` inputs must be finite.
+    first ``n_finite`` inputs must be finite. ``every`` output turns NaN, where who reads them
+    may not look at the first.
     """
     n_pivots = len(pivot_limits) + len(reciprocal_limits)
     outputs = program.outputs.tolist()[: len(program.outputs) - n_pivots - 2 * n_checks]
@@ -108,8 +110,12 @@ def guarded(
         first = add.node(Op.ADD, first, add.node(Op.MUL, zero, total))
     for number in unread:
         first = add.node(Op.ADD, first, add.node(Op.MUL, zero, add.input(number)))
+    rest = outputs[1:]
+    if every and margins:
+        gap = add.node(Op.MUL, zero, first)
+        rest = [ref and add.node(Op.ADD, ref, gap) for ref in rest]
     return Program.from_lists(
-        add.op, add.left, add.right, add.constants, [first, *outputs[1:]], program.n_inputs
+        add.op, add.left, add.right, add.constants, [first, *rest], program.n_inputs
     )
 
 

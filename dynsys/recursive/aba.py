@@ -22,9 +22,9 @@ from dynsys.model.tree import KinematicTree, Mechanism
 from dynsys.recursive.crba import crba_scalars
 from dynsys.recursive.kinematics import WrenchInput, external_wrenches, transforms
 from dynsys.recursive.rnea import net_wrenches, rnea_scalars
-from dynsys.types import Array, ArrayLike, ScalarArray
+from dynsys.types import Array, ArrayLike, BoolArray, ScalarArray
 
-__all__ = ["aba", "aba_scalars", "factor_ldl", "solve_ldl", "without_joint"]
+__all__ = ["aba", "aba_scalars", "along_axes", "factor_ldl", "solve_ldl", "without_joint"]
 
 
 def aba(robot: KinematicTree, q: ArrayLike, qd: ArrayLike, torque: ArrayLike,
@@ -109,12 +109,17 @@ def without_joint(
     """
     nv = S.shape[1]
     Ia = IA - U @ np.column_stack([solve_ldl(D, U[k]) for k in range(6)]) if nv else IA.copy()
-    size = np.abs(S)
-    if not armature and nv and (size.sum(axis=0) == 1).all() and (size.max(axis=0) == 1).all():
-        along = size.max(axis=1) == 1
+    if not armature and (along := along_axes(S)).any():
         Ia[along, :] = 0
         Ia[:, along] = 0
     return Ia
+
+
+def along_axes(S: Array) -> BoolArray:
+    """Rows (6,) along which a joint moves, if it moves along frame axes; else none."""
+    size = np.abs(S)
+    is_aligned = S.shape[1] and (size.sum(axis=0) == 1).all() and (size.max(axis=0) == 1).all()
+    return size.max(axis=1) == 1 if is_aligned else np.zeros(6, dtype=bool)
 
 
 def _coupled(

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
 from dynsys.errors import StateError
+from dynsys.model.moving import check_rows
 from dynsys.model.tree import KinematicTree
 from dynsys.recursive.kinematics import WrenchInput, external_wrenches, wrench_numbers
 from dynsys.types import Array, ArrayLike, float_array
 
-__all__ = ["state_rows", "wrench_rows"]
+__all__ = ["finite_rows", "state_rows", "wrench_rows"]
 
 
 def state_rows(robot: KinematicTree, given: Sequence[tuple[str, ArrayLike]]) -> list[Array]:
@@ -37,6 +39,25 @@ def state_rows(robot: KinematicTree, given: Sequence[tuple[str, ArrayLike]]) -> 
             raise StateError(f"{name} has {len(array)} states, but q has {len(states[0])}")
         states.append(array)
     return states
+
+
+def finite_rows(
+    robot: KinematicTree, given: Sequence[tuple[str, ArrayLike]], what: str = "state"
+) -> list[Array]:
+    """Return what :func:`state_rows` does, for code that no kernel guards.
+
+    Raises
+    ------
+    StateError
+        beside its own, naming the first row that ``robot.check_q`` or ``check_v`` refuses.
+    """
+    rows = state_rows(robot, given)
+    for (name, _), array in zip(given, rows, strict=True):
+        if name == "q":
+            check_rows(array, robot.check_q, robot.quaternion_slices, what)
+        else:
+            check_rows(array, partial(robot.check_v, what=name), what=what)
+    return rows
 
 
 def wrench_rows(robot: KinematicTree, f_ext: WrenchInput, n: int) -> Array | None:

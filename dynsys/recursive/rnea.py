@@ -44,12 +44,19 @@ def rnea(
     )
 
 
-def rnea_scalars(robot: Mechanism, q: ScalarArray, qd: ScalarArray, qdd: ScalarArray,
-                 f_ext: ScalarArray | None = None) -> ScalarArray:  # fmt: skip
-    """Torque (nv,) over scalars of any kind; see :func:`rnea`."""
+def rnea_scalars(
+    robot: Mechanism,
+    q: ScalarArray,
+    qd: ScalarArray,
+    qdd: ScalarArray | None,
+    f_ext: ScalarArray | None = None,
+) -> ScalarArray:
+    """Torque (nv,) over scalars of any kind; ``qdd`` None stands for zero; see :func:`rnea`."""
     X_up = transforms(robot, q)
     f = net_wrenches(robot, X_up, qd, qdd, f_ext)
-    torque = robot.armature * qdd + robot.friction_torque(qd)
+    torque = robot.friction_torque(qd).astype(np.result_type(q, qd))
+    if qdd is not None:
+        torque = robot.armature * qdd + torque
     for i in reversed(range(robot.n_bodies)):
         v = robot.v_slices()[i]
         torque[v] = torque[v] + robot.motion_subspace[i].T @ f[i]  # [NORI] eq. (3 tau)

@@ -1,71 +1,60 @@
-"""Contact of a robot with a horizontal plane: points, contact-space inertia, impulses.
+"""What a robot may touch and hold: a plane, contact points, closures between frames.
 
-    J_c (3, nv)   velocity of point c in base coordinates (normal, two tangents) per qd
+    J_c (3, nv)   velocity of point c along the plane's normal and two tangents, per qd
 
-The plane is z = height; its normal is z, the tangents x and y. Row order per contact: normal
-first, N and D of [DRUM] section 6.3 side by side. The contact-space inertia is found by one of
-three routes:
+Row order per contact: normal first, N and D of [DRUM] section 6.3 side by side. The
+contact-space inertia A = J M^-1 J^T is found by one of four routes:
 
-| route      | A = J M^-1 J^T: how M^-1 J^T is found                        |
-|------------|--------------------------------------------------------------|
-| drumwright | articulated bodies, Theta(n) per column                      |
-| dense      | LAPACK's Cholesky factorisation and back-substitution        |
-| ltl        | Cholesky factorisation by branch-induced sparsity, likewise  |
+| route      | how                                                                        |
+|------------|----------------------------------------------------------------------------|
+| y_factor   | M = L^T L by branch-induced sparsity, Y = J L^-1, A = Y Y^T ([OSI] 4.1)    |
+| ltl        | the same factors, M^-1 J^T by back-substitution, times J ([BIS])           |
+| dense      | LAPACK's Cholesky factorisation and back-substitution, times J             |
+| drumwright | articulated bodies, Theta(n) per column ([DRUM]); A comes along            |
 
-The first also has the velocities of all bodies, hence A, at hand; the others multiply by J,
-using the sparsity of J. Contact impulses x with Coulomb friction follow by projected
-Gauss-Seidel:
-
-    u = A x + b           per contact: x_n >= 0, u_n >= 0, x_n u_n = 0
-                          |x_t| <= mu x_n, and x_t opposes u_t where the contact slides
-
-Why this solver. It needs nothing but A and b, which [DRUM]'s method delivers; it takes the
-round friction cone as it is, where an LCP solver (Lemke, or the one of [DRUM]'s reference 10)
-needs a polyhedral one and O(m^3) pivoting; every iterate is feasible, so that it may stop early
-and start from the impulses of the step before; and A may be singular, as it is whenever more
-feet stand than forces can be told apart. General conic solvers take the round cone as well, but
-solve a convex relaxation in which a sliding foot lifts off. Its weakness is slow convergence on
-long stacks; a centipede has none. The result says what was reached.
+All use the sparsity of J. The first is the one of the compiled step.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, final, get_args
+from itertools import product
+from typing import Literal, NamedTuple, TypeAlias, final, get_args
 
 import numpy as np
 from scipy.linalg import lapack
 
-from dynsys.errors import ModelError, SingularSystemError, StateError, nearest_name
+from dynsys.errors import ModelError, SingularSystemError, nearest_name
 from dynsys.jit import Loop
 from dynsys.loops import drumwright
 from dynsys.loops.drumwright import Freedoms
 from dynsys.loops.flat import FlatRobot, TreeArrays
 from dynsys.loops.tree_state import Poses, TreeState
-from dynsys.model.tree import KinematicTree
+from dynsys.model.spatial import Transform
+from dynsys.model.tree import Frame, KinematicTree, Shape
 from dynsys.recursive.sparse_factors import ltl_in_situ, solve_L_in_situ, solve_LT_in_situ
 from dynsys.types import Array, ArrayLike, IntArray
 
 __all__ = [
     "ROUTES",
+    "Closure",
     "ContactInertia",
     "ContactPoints",
     "ContactSpace",
     "Ground",
-    "Impulses",
     "Route",
-    "solve_contacts",
 ]
 
 
 @final
 @dataclass(frozen=True)
 class Ground:
-    """Horizontal plane z = ``height`` with Coulomb friction.
+    """Plane normal . p = ``height`` with Coulomb friction.
 
+    ``restitution`` is the part of the speed of approach that a contact has afterwards.
     ``correction`` is the part of a penetration beyond ``slop`` (m) that a step removes, at no
-    more than ``speed_limit`` (m/s).
+    more than ``speed_limit`` (m/s), without giving it that speed.
     """
 
     friction: float = 0.8
@@ -73,40 +62,260 @@ class Ground:
     correction: float = 0.2
     slop: float = 1e-4
     speed_limit: float = 0.5
+    normal: tuple[float, float, float] = (0.0, 0.0, 1.0)
+    restitution: float = 0.0
 
     def __post_init__(self) -> None:
         if not self.friction >= 0 or not 0 <= self.correction <= 1 or not self.slop >= 0:
             raise ModelError(f"friction and slop must be >= 0, correction in 0..1: {self}")
+        if not 0 <= self.restitution <= 1 or not self.speed_limit >= 0:
+            raise ModelError(f"restitution must be in 0..1, speed_limit >= 0: {self}")
+        normal = np.array(self.normal, dtype=np.float64)
+        if normal.shape != (3,) or not 0 < np.linalg.norm(normal) < np.inf:
+            raise ModelError(f"normal must be three numbers, not all zero: {self}")
+        if not np.isfinite(self.height):
+            raise ModelError(f"height must be finite: {self}")
+
+    @property
+    def axes(self) -> Array:
+        """Unit normal and two tangents (3, 3), right-handed: z, x, y for a horizontal plane."""
+        n = np.array(self.normal, dtype=np.float64)
+        n = n / np.linalg.norm(n)
+        across = np.eye(3)[0] if abs(n[0]) < 0.9 else np.eye(3)[1]
+        first = across - (across @ n) * n
+        first = first / np.linalg.norm(first)
+        return np.array([n, first, np.cross(n, first)])
 
 
 @final
 class ContactPoints:
-    """Points fixed to bodies of a robot: ``body`` (K,), ``point`` (K, 3) in its coordinates."""
+    """Points, balls and rims fixed to bodies: what of a robot may touch the plane.
+
+    Parameters
+    ----------
+    robot : the robot.
+    frames : name of a frame or body, or number of a body, for every point (K,).
+    points : (K, 3) in the coordinates of that frame; None for its origin.
+    radius : (K,) of a ball about the point, or of a rim; 0 for the point itself.
+    names : (K,); by default the frame's, with [0], [1], ... where it has several.
+    rims : (K, 7) axis of a rim in the frame (zero where there is none), a direction across it,
+        and by how much (rad) the point lies beside the lowest one.
+
+    ``body`` (K,) and ``point`` (K, 3), in body coordinates, say where they are.
+    """
 
     def __init__(
-        self, robot: KinematicTree, bodies: Sequence[str | int], points: ArrayLike
+        self,
+        robot: KinematicTree,
+        frames: Sequence[str | int],
+        points: ArrayLike | None = None,
+        radius: ArrayLike = 0.0,
+        names: Sequence[str] | None = None,
+        rims: ArrayLike | None = None,
     ) -> None:
         self.robot = robot
-        self.body: IntArray = np.array([robot.body_index(b) for b in bodies], dtype=np.intp)
-        self.point = np.array(points, dtype=np.float64).reshape(len(bodies), 3)
-        if (self.body < 0).any():
-            raise ModelError(f"robot {robot.name!r}: a contact point on the base never moves")
+        count = len(frames)
+        places = [robot.frame(name) for name in frames]
+        for name, place in zip(frames, places, strict=True):
+            if place.body < 0:
+                raise ModelError(
+                    f"robot {robot.name!r}: {name!r} is on the base, where a contact point"
+                    " never moves"
+                )
+        given = _numbers(robot, "points", np.zeros((count, 3)) if points is None else points)
+        turns = _numbers(robot, "rims", np.zeros((count, 7)) if rims is None else rims)
+        if given.size != 3 * count or turns.size != 7 * count:
+            raise ModelError(
+                f"robot {robot.name!r}: {count} contact points need points ({count}, 3) and"
+                f" rims ({count}, 7), got {given.shape} and {turns.shape}"
+            )
+        self.body: IntArray = np.array([place.body for place in places], dtype=np.intp)
+        self.point = np.array(
+            [_in_body(f, p) for f, p in zip(places, given.reshape(count, 3), strict=True)]
+        ).reshape(count, 3)
+        self.radius = np.zeros(count) + _numbers(robot, "radius", radius)
+        if not (self.radius >= 0).all():
+            raise ModelError(f"robot {robot.name!r}: a radius of a contact point is negative")
+        self.rim = turns.reshape(count, 7).copy()
+        for row, place in zip(self.rim, places, strict=True):
+            row[:3], row[3:6] = place.transform.E.T @ row[:3], place.transform.E.T @ row[3:6]
+        self.names = _point_names(robot, frames) if names is None else tuple(map(str, names))
+        if len(self.names) != count or len(set(self.names)) != count:
+            raise ModelError(
+                f"robot {robot.name!r}: contact points need a name each, all other"
+            )
+
+    def __len__(self) -> int:
+        return len(self.body)
+
+    @staticmethod
+    def of_shapes(robot: KinematicTree, shapes: Sequence[str] | None = None) -> ContactPoints:
+        """Points of the primitive shapes in the robot's file, which ``robot.shapes`` lists.
+
+        A sphere is a ball, a capsule two, a box its eight corners, a cylinder three points on
+        each of its rims: the lowest, and two beside it to stand on. A point is called after its
+        shape: ``foot``, ``box[3]``.
+
+        Parameters
+        ----------
+        shapes : names of shapes, or of bodies and frames for all that they carry; None for all
+            primitive shapes of bodies that move.
+
+        Raises
+        ------
+        ModelError
+            for a name that is none, or a shape that is no primitive one, such as a mesh.
+        """
+        moving = [s for s in robot.shapes if s.body >= 0]
+        if shapes is None:
+            chosen = [s for s in moving if s.kind in _PRIMITIVES]
+        else:
+            chosen = [s for name in shapes for s in _shapes_called(robot, moving, name)]
+        bodies, centres, radii, rims, names = [], [], [], [], []
+        for shape in chosen:
+            points = _PRIMITIVES[shape.kind](shape)
+            for k, (centre, radius, rim) in enumerate(points):
+                to_body = shape.transform.E.T
+                bodies.append(shape.body)
+                centres.append(shape.transform.r + to_body @ centre)
+                radii.append(radius)
+                rims.append([*(to_body @ rim[:3]), *(to_body @ rim[3:6]), rim[6]])
+                names.append(shape.name if len(points) == 1 else f"{shape.name}[{k}]")
+        return ContactPoints(robot, bodies, np.array(centres), radii, names, np.array(rims))
 
     def positions(self, poses: Poses) -> Array:
-        """Positions (K, 3) in base coordinates."""
+        """Positions (K, 3) in base coordinates: of balls and rims, those of their centres."""
         E, r = poses.E[self.body], poses.r[self.body]
         return np.asarray(r + np.einsum("kji,kj->ki", E, self.point))
 
     def jacobian(
         self, tree: TreeArrays, poses: Poses, positions: Array, active: IntArray
     ) -> Array:
-        """J (3 len(active), nv) of the chosen points."""
+        """J (3 len(active), nv) of the chosen points at given positions, along z, x, y."""
         J = np.zeros((3 * len(active), len(tree.S)))
         fill_jacobian(
             *(tree.parent, tree.first, tree.S, poses.E, poses.r),
             *(self.body[active], positions[active], J),
         )
         return J
+
+
+_NO_RIM = np.zeros(7)
+_Point: TypeAlias = tuple[Array, float, Array]
+
+
+def _sphere(shape: Shape) -> list[_Point]:
+    return [(np.zeros(3), shape.size[0], _NO_RIM)]
+
+
+def _box(shape: Shape) -> list[_Point]:
+    return [(np.array(s) * shape.size, 0.0, _NO_RIM) for s in product((-1, 1), repeat=3)]
+
+
+def _capsule(shape: Shape) -> list[_Point]:
+    radius, half = shape.size
+    return [(np.array([0.0, 0.0, end * half]), radius, _NO_RIM) for end in (-1, 1)]
+
+
+def _cylinder(shape: Shape) -> list[_Point]:
+    radius, half = shape.size
+    beside = 2 * np.pi / 3
+    return [
+        (np.array([0.0, 0.0, end * half]), radius, np.array([0.0, 0, 1, 1, 0, 0, phase]))
+        for end in (-1, 1)
+        for phase in (0.0, beside, -beside)
+    ]
+
+
+_PRIMITIVES: dict[str, Callable[[Shape], list[_Point]]] = {
+    "sphere": _sphere,
+    "box": _box,
+    "capsule": _capsule,
+    "cylinder": _cylinder,
+}
+
+
+def _shapes_called(robot: KinematicTree, moving: Sequence[Shape], name: str) -> list[Shape]:
+    """The shape of a name, or all shapes of a body or frame."""
+    found = [s for s in moving if s.name == name]
+    if not found and name in robot.frames:
+        found = [s for s in moving if s.body == robot.frames[name].body]
+    if not found:
+        hint = nearest_name(name, [*(s.name for s in moving), *robot.frames])
+        raise ModelError(f"robot {robot.name!r}: {name!r} has no shape to touch with{hint}")
+    for shape in found:
+        if shape.kind not in _PRIMITIVES:
+            raise ModelError(
+                f"robot {robot.name!r}: shape {shape.name!r} of {name!r} is a {shape.kind};"
+                f" there are points of {', '.join(_PRIMITIVES)} only: give points or frames"
+            )
+    return found
+
+
+def _numbers(robot: KinematicTree, what: str, values: ArrayLike) -> Array:
+    try:
+        found = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ModelError(f"robot {robot.name!r}: {what} of contacts: {error}") from None
+    if not np.isfinite(found).all():
+        raise ModelError(f"robot {robot.name!r}: {what} of contacts must be finite numbers")
+    return found
+
+
+def _in_body(frame: Frame, point: Array) -> Array:
+    """Point of a frame in the coordinates of its body."""
+    return np.asarray(frame.transform.r + frame.transform.E.T @ point)
+
+
+def _point_names(robot: KinematicTree, frames: Sequence[str | int]) -> tuple[str, ...]:
+    plain = [f if isinstance(f, str) else robot.body_names[int(f)] for f in frames]
+    number = {name: iter(range(len(plain))) for name in plain}
+    return tuple(
+        name if plain.count(name) == 1 else f"{name}[{next(number[name])}]" for name in plain
+    )
+
+
+@final
+@dataclass(frozen=True)
+class Closure:
+    """Two frames that move together: a loop closed, a hand that holds an object.
+
+    ``rows`` names the directions that are held, in the axes of the first frame: rotations about
+    x, y, z (``tx ty tz``) and ways (``fx fy fz``); all six by default. The wrench found acts on
+    the first frame's body, at that frame; its opposite on the second's. The second frame may be
+    one of the base.
+    """
+
+    name: str
+    first: str
+    second: str
+    rows: tuple[str, ...] = ("tx", "ty", "tz", "fx", "fy", "fz")
+
+    def __post_init__(self) -> None:
+        known = ("tx", "ty", "tz", "fx", "fy", "fz")
+        for row in self.rows:
+            if row not in known:
+                raise ModelError(
+                    f"closure {self.name!r}: no direction {row!r}; there are {', '.join(known)}"
+                )
+        if not self.rows:
+            raise ModelError(f"closure {self.name!r} closes no direction")
+
+    @property
+    def closed(self) -> IntArray:
+        """1 (6,) where the direction is held."""
+        known = ("tx", "ty", "tz", "fx", "fy", "fz")
+        return np.array([row in self.rows for row in known], dtype=np.intp)
+
+    def places(self, robot: KinematicTree) -> tuple[tuple[int, Transform], ...]:
+        """Body and transform body -> frame of both frames."""
+        found = [robot.frame(name) for name in (self.first, self.second)]
+        if found[0].body < 0 or found[0].body == found[1].body:
+            raise ModelError(
+                f"closure {self.name!r}: frames {self.first!r} and {self.second!r} must be on"
+                " two bodies, the first one on a body that moves"
+            )
+        return tuple((frame.body, frame.transform) for frame in found)
 
 
 @Loop
@@ -141,7 +350,7 @@ def fill_jacobian(
 
 # ---- contact-space inertia ---------------------------------------------------------------
 
-Route = Literal["drumwright", "dense", "ltl"]
+Route = Literal["y_factor", "ltl", "dense", "drumwright"]
 ROUTES: tuple[Route, ...] = get_args(Route)
 
 
@@ -179,14 +388,18 @@ class ContactInertia:
             return ContactSpace(
                 A, lambda r: drumwright.multiply_inverse(freedoms, r[:, None], base)[:, 0]
             )
-        solve = self._factors(state)
         A = np.zeros((len(J), len(J)))
-        response = solve(np.ascontiguousarray(J.T))
-        multiply_supported(self.tree.freedom_parent, tip, J, response, A)
+        solve, L = self._factors(state)
+        if self.route == "y_factor":
+            Y = J.copy()
+            square_supported(self.tree.freedom_parent, tip, L, Y, A)
+        else:
+            response = solve(np.ascontiguousarray(J.T))
+            multiply_supported(self.tree.freedom_parent, tip, J, response, A)
         return ContactSpace(A, lambda r: solve(r[:, None].copy())[:, 0])
 
-    def _factors(self, state: TreeState) -> Callable[[Array], Array]:
-        """Factorise M; the function returned replaces B (nv, m) by M^-1 B."""
+    def _factors(self, state: TreeState) -> tuple[Callable[[Array], Array], Array]:
+        """Factorise M; the function returned replaces B (nv, m) by M^-1 B; and the factor."""
         H, parent = state.H, self.tree.freedom_parent
         if self.route == "dense":
             L, failed = lapack.dpotrf(H, lower=1)
@@ -195,7 +408,7 @@ class ContactInertia:
                     f"robot {self._robot.name!r}: its inertia matrix is not positive"
                     " definite; give its bodies mass or its joints armature"
                 )
-            return lambda B: np.ascontiguousarray(lapack.dpotrs(L, B, lower=1)[0])
+            return lambda B: np.ascontiguousarray(lapack.dpotrs(L, B, lower=1)[0]), L
         ltl_in_situ(H, parent)
         state.require_positive(np.diagonal(H))
 
@@ -204,7 +417,7 @@ class ContactInertia:
             solve_L_in_situ(H, parent, B, False)
             return B
 
-        return solve
+        return solve, H
 
 
 @Loop
@@ -225,67 +438,35 @@ def multiply_supported(
             A[column, row] = A[row, column]
 
 
-# ---- contact impulses --------------------------------------------------------------------
-
-
-class Impulses(NamedTuple):
-    """Impulses x (3 c,), sweeps made, and the largest change (m/s) in the last sweep."""
-
-    x: Array
-    sweeps: int
-    change: float
-
-
-def solve_contacts(
-    A: Array,
-    b: Array,
-    friction: float,
-    start: Array | None = None,
-    sweeps: int = 200,
-    tolerance: float = 1e-7,
-) -> Impulses:
-    """Impulses (3 c,) for contact-space inertia A (3 c, 3 c); b (3 c,) is u without them.
-
-    Rows come in threes: normal, two tangents. Sweeps stop when no contact would change its
-    velocity by more than ``tolerance`` (m/s).
-
-    Examples
-    --------
-    >>> solve_contacts(np.eye(3), np.array([-1.0, 3.0, 0.0]), friction=0.5).x.tolist()
-    [1.0, -0.5, 0.0]
-    """
-    if A.shape != (len(b), len(b)) or len(b) % 3:
-        raise StateError(f"A must be (3 c, 3 c) and b (3 c,), got {A.shape} and {b.shape}")
-    x = np.zeros(len(b)) if start is None else start.copy()
-    outcome = np.zeros(2)
-    project_gauss_seidel(A, b, friction, sweeps, tolerance, x, outcome)
-    return Impulses(x, int(outcome[0]), float(outcome[1]))
-
-
 @Loop
-def project_gauss_seidel(
-    A: Array, b: Array, mu: float, sweeps: int, tolerance: float, x: Array, outcome: Array
-) -> None:
-    """Improve x (3 c,) in place; outcome = (sweeps made, largest change of velocity)."""
-    u = np.empty(3)
-    for sweep in range(sweeps):
-        change = 0.0
-        for i in range(0, len(x), 3):
-            for r in range(3):
-                u[r] = b[i + r]
-                for k in range(len(x)):
-                    u[r] += A[i + r, k] * x[k]
-            normal = max(0.0, x[i] - u[0] / A[i, i])
-            step = normal - x[i]
-            scale = max(A[i + 1, i + 1], A[i + 2, i + 2]) + abs(A[i + 1, i + 2])
-            first = x[i + 1] - (u[1] + A[i + 1, i] * step) / scale
-            second = x[i + 2] - (u[2] + A[i + 2, i] * step) / scale
-            size, limit = np.sqrt(first * first + second * second), mu * normal
-            if size > limit:
-                first, second = first * (limit / size), second * (limit / size)
-            change = max(change, abs(step) * A[i, i], abs(first - x[i + 1]) * scale)
-            change = max(change, abs(second - x[i + 2]) * scale)
-            x[i], x[i + 1], x[i + 2] = normal, first, second
-        outcome[0], outcome[1] = sweep + 1, change
-        if change <= tolerance:
-            return
+def square_supported(parent: IntArray, tip: IntArray, L: Array, Y: Array, A: Array) -> None:
+    """Replace Y, which is J at first, by J L^-1 and write A = Y Y^T ([OSI] section 4.1).
+
+    Rows in threes; those of point c begin at freedom tip[c] and see its ancestors only.
+    """
+    for c in range(len(tip)):
+        for i in range(3 * c, 3 * c + 3):
+            y, k = Y[i], tip[c]
+            while k >= 0:
+                y[k] /= L[k, k]
+                j = parent[k]
+                while j >= 0:
+                    y[j] -= L[k, j] * y[k]
+                    j = parent[j]
+                k = parent[k]
+    for c in range(len(tip)):
+        for d in range(c + 1):
+            one, two = tip[c], tip[d]
+            while one != two:  # their nearest common ancestor
+                if one > two:
+                    one = parent[one]
+                else:
+                    two = parent[two]
+            while one >= 0:
+                for i in range(3 * c, 3 * c + 3):
+                    for j in range(3 * d, 3 * d + 3):
+                        A[i, j] += Y[i, one] * Y[j, one]
+                one = parent[one]
+    for i in range(len(A)):
+        for j in range(i):
+            A[j, i] = A[i, j]

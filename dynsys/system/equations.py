@@ -20,8 +20,10 @@ from typing import TypeAlias, final
 
 import numpy as np
 
-from dynsys.model.spatial import Transform
+from dynsys.model.constraints import Constraint
+from dynsys.model.spatial import Transform, cross_motion
 from dynsys.model.tree import KinematicTree
+from dynsys.recursive.constraint_rows import ConstraintRows, constraint_rows
 from dynsys.recursive.kinematics import poses, transforms, velocities
 from dynsys.system.unknowns import UnknownBlock
 from dynsys.types import Array, BoolArray, IntArray, ScalarArray
@@ -51,18 +53,44 @@ class Kinematics:
     transforms: tuple[Transform, ...]
     X_up: tuple[ScalarArray, ...]
     velocity: tuple[ScalarArray, ...]
+    q: ScalarArray | None = None  # for what joints are tied to
 
     @staticmethod
     def at(robot: KinematicTree, q: ScalarArray, qd: ScalarArray) -> Kinematics:
         """Return the kinematics at position q (nq,) and velocity qd (nv,)."""
         X = tuple(transforms(robot, q))
         matrices = tuple(transform.matrix() for transform in X)
-        return Kinematics(robot, qd, X, matrices, tuple(velocities(robot, X, qd)))
+        return Kinematics(robot, qd, X, matrices, tuple(velocities(robot, X, qd)), q)
 
     @cached_property
     def poses(self) -> tuple[Transform, ...]:
         """Transform base -> body of every body."""
         return tuple(poses(self.robot, self.transforms))
+
+    @cached_property
+    def drift(self) -> tuple[ScalarArray, ...]:
+        """Proper acceleration (6,) of every body where every qdd is zero."""
+        found: list[ScalarArray] = []
+        for i, (X, S, v) in enumerate(
+            zip(self.transforms, self.robot.motion_subspace, self.robot.v_slices(), strict=True)
+        ):
+            parent = int(self.robot.parent[i])
+            above = self.base_acceleration if parent < 0 else found[parent]
+            found.append(X.motion(above) + cross_motion(self.velocity[i], S @ self.qd[v]))
+        return tuple(found)
+
+    def rows(self, constraint: Constraint) -> ConstraintRows:
+        """Rows of a constraint, in the motion whose qdd are zero."""
+        if constraint not in self._rows:
+            if self.q is None:
+                raise ValueError("constraints need kinematics that know q: Kinematics.at")
+            state = self.q, self.qd, 0 * self.qd, self.transforms
+            self._rows[constraint] = constraint_rows(self.robot, constraint, self.robot, *state)
+        return self._rows[constraint]
+
+    @cached_property
+    def _rows(self) -> dict[Constraint, ConstraintRows]:
+        return {}
 
     @cached_property
     def friction(self) -> ScalarArray:

@@ -11,16 +11,21 @@ from collections.abc import Collection, Iterator
 
 import numpy as np
 
+from dynsys.model.constraints import Constraint, JointConstraint
 from dynsys.model.spatial import cross_force, cross_motion
+from dynsys.model.tree import KinematicTree
 from dynsys.system.equations import EquationBlock, Kinematics, Term, Values
-from dynsys.system.unknowns import UnknownKind, UnknownLayout
+from dynsys.system.unknowns import UnknownBlock, UnknownKind, UnknownLayout
 from dynsys.types import ScalarArray
 
-__all__ = ["known", "known_inputs", "laws", "net_wrench_law", "torque_law"]
+__all__ = ["constraint_law", "known", "known_inputs", "laws", "net_wrench_law", "torque_law"]
 
 
 def laws(unknowns: UnknownLayout) -> Iterator[EquationBlock]:
-    """All laws of a robot, body by body: acceleration, (net wrench), balance, torque."""
+    """All laws of a robot, body by body: acceleration, (net wrench), balance, torque.
+
+    Then those of its constraints, if it has any.
+    """
     for i in range(unknowns.robot.n_bodies):
         yield acceleration_law(unknowns, i)
         if unknowns.net_wrench:
@@ -28,6 +33,8 @@ def laws(unknowns: UnknownLayout) -> Iterator[EquationBlock]:
         yield balance_law(unknowns, i)
         if i in unknowns.driven:
             yield torque_law(unknowns, i)
+    for c in range(len(unknowns.constraints)):
+        yield constraint_law(unknowns, c)
 
 
 def acceleration_law(unknowns: UnknownLayout, i: int) -> EquationBlock:
@@ -68,7 +75,8 @@ def balance_law(unknowns: UnknownLayout, i: int) -> EquationBlock:
 
     I_i a_i - f_i - f^x_i + sum over children X_j^T f_j + nu_i = 0          [NORI] (3f), (4c-d)
 
-    with f^B_i in place of I_i a_i + nu_i where the layout has net wrenches.
+    with f^B_i in place of I_i a_i + nu_i where the layout has net wrenches; constraints that
+    hold the body take part with the wrenches of their forces, - W_c force_c.
     """
     robot, block, (inertial, nu) = unknowns.robot, unknowns.block, _momentum_rate(unknowns, i)
     if unknowns.net_wrench:
@@ -79,6 +87,9 @@ def balance_law(unknowns: UnknownLayout, i: int) -> EquationBlock:
         Term.identity(block("external_wrench", i), -1.0),
         *(Term.carried_back(block("joint_wrench", j), robot, j) for j in robot.children[i]),
     ]
+    for c, held in enumerate(unknowns.constraints):
+        if i in _held_bodies(robot, held):
+            terms.append(_varying(block("constraint_wrench", c), 6, _wrenches(held, i)))
     a = block("acceleration", i)
     return EquationBlock.paired("balance", robot.body_names[i], a, terms, nu)
 
@@ -100,8 +111,63 @@ def torque_law(unknowns: UnknownLayout, i: int) -> EquationBlock:
     terms.append(Term.identity(unknowns.block("torque", i), -1.0))
     if armature.any():
         terms.append(Term.constant(qdd, armature))
+    for c, held in enumerate(unknowns.constraints):
+        if isinstance(held, JointConstraint) and freedoms.start in held.freedoms(robot):
+            force = unknowns.block("constraint_wrench", c)
+            terms.append(_varying(force, 1, _torques(held, freedoms.start)))
     friction = None if robot.joint_friction is None else lambda kin: kin.friction[freedoms]
     return EquationBlock.paired("torque", robot.joint_names[i], qdd, terms, friction)
+
+
+def constraint_law(unknowns: UnknownLayout, c: int) -> EquationBlock:
+    """Acceleration of what a constraint holds: none along its rows.
+
+    - sum over bodies W_i^T (a_i - a_i^0) - sum over joints w_j qdd_j - drift = 0
+
+    with a^0 and the drift Jdot qd those of the motion without qdd. W_i and w_j are wrenches and
+    torques of unit forces, which the balance and torque laws hold too: D stays symmetric.
+    """
+    robot, held = unknowns.robot, unknowns.constraints[c]
+    force, bodies = unknowns.block("constraint_wrench", c), _held_bodies(robot, held)
+    terms = [
+        _varying(unknowns.block("acceleration", i), held.size, _wrenches(held, i, back=True))
+        for i in bodies
+    ]
+    if isinstance(held, JointConstraint):
+        for joint, freedom in zip((held.joint, held.leader), held.freedoms(robot), strict=True):
+            if joint is not None and freedom is not None:
+                qdd = unknowns.block("qdd", robot.joint_index(joint))
+                terms.append(_varying(qdd, 1, _torques(held, freedom)))
+
+    def bias(kin: Kinematics) -> ScalarArray:
+        rows = kin.rows(held)
+        total = -rows.drift
+        for i in bodies:
+            total = total + rows.wrenches[i].T @ kin.drift[i]
+        return total
+
+    return EquationBlock.paired("constraint", held.name, force, terms, bias)
+
+
+def _held_bodies(robot: KinematicTree, held: Constraint) -> list[int]:
+    """Moving bodies that a constraint holds."""
+    if isinstance(held, JointConstraint):
+        return []
+    return [end.body for end in held.ends(robot) if end.body >= 0]
+
+
+def _varying(unknown: UnknownBlock, rows: int, value: Values) -> Term:
+    return Term(unknown, np.ones((rows, unknown.size), dtype=bool), value)
+
+
+def _wrenches(held: Constraint, body: int, *, back: bool = False) -> Values:
+    if back:
+        return lambda kin: -kin.rows(held).wrenches[body].T
+    return lambda kin: -kin.rows(held).wrenches[body]
+
+
+def _torques(held: Constraint, freedom: int) -> Values:
+    return lambda kin: -kin.rows(held).torques[freedom].reshape(1, -1)
 
 
 def known(unknowns: UnknownLayout, kind: UnknownKind, i: int) -> EquationBlock:

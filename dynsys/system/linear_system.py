@@ -9,7 +9,7 @@ Permutations are index arrays with the meaning ``D[row_order][:, col_order]`` th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import final
@@ -18,6 +18,7 @@ import numpy as np
 from scipy.sparse import csc_array
 
 from dynsys.errors import StateError, nearest_name
+from dynsys.model.constraints import Constraint, checked_constraints
 from dynsys.model.tree import KinematicTree
 from dynsys.system.equations import EquationBlock, Kinematics, Term
 from dynsys.system.laws import laws
@@ -44,6 +45,7 @@ class LinearSystem:
     ----------
     robot : the robot.
     net_wrench : True keeps the net wrenches f^B_i as unknowns (the 26N variant).
+    constraints : what holds it: rows more, and as many forces as unknowns.
 
     Attributes
     ----------
@@ -67,8 +69,14 @@ class LinearSystem:
     unknowns: UnknownLayout
     equations: tuple[EquationBlock, ...]
 
-    def __init__(self, robot: KinematicTree, *, net_wrench: bool = False) -> None:
-        unknowns = UnknownLayout(robot, net_wrench)
+    def __init__(
+        self,
+        robot: KinematicTree,
+        *,
+        net_wrench: bool = False,
+        constraints: Iterable[Constraint] = (),
+    ) -> None:
+        unknowns = UnknownLayout(robot, net_wrench, checked_constraints(robot, constraints))
         self._set(unknowns, tuple(laws(unknowns)))
 
     def _set(self, unknowns: UnknownLayout, equations: Sequence[EquationBlock]) -> None:

@@ -13,6 +13,9 @@ Natural order of the columns, that of the scripts behind [NORI]:
 | f^x_i   | `external_wrench` | 6    | wrench from the environment                             |
 | qdd_i   | `qdd`             | nv_i | acceleration of the joint                               |
 
+Constraints, where there are any, come last, each with the forces of its rows: kind
+`constraint_wrench`, numbered by constraint in place of a body.
+
 A joint without freedom, and one coupled to another (mimic), has no torque and qdd of its own.
 """
 
@@ -26,13 +29,20 @@ from typing import Literal, TypeAlias, final
 import numpy as np
 
 from dynsys.errors import ModelError
+from dynsys.model.constraints import Constraint
 from dynsys.model.tree import KinematicTree
 from dynsys.types import IntArray
 
 __all__ = ["UnknownBlock", "UnknownKind", "UnknownLayout"]
 
 UnknownKind: TypeAlias = Literal[
-    "acceleration", "net_wrench", "joint_wrench", "torque", "external_wrench", "qdd"
+    "acceleration",
+    "net_wrench",
+    "joint_wrench",
+    "torque",
+    "external_wrench",
+    "qdd",
+    "constraint_wrench",
 ]
 
 _OF_JOINTS = ("joint_wrench", "torque", "qdd")
@@ -43,6 +53,7 @@ _WORDS: dict[str, str] = {
     "joint_wrench": "wrench through joint",
     "torque": "torque of joint",
     "qdd": "acceleration of joint",
+    "constraint_wrench": "wrench of constraint",
 }
 
 
@@ -70,7 +81,7 @@ class UnknownBlock:
     @property
     def is_vector(self) -> bool:
         """True for spatial vectors, False for what has one number per freedom of a joint."""
-        return self.kind not in ("torque", "qdd")
+        return self.kind not in ("torque", "qdd", "constraint_wrench")
 
     def __str__(self) -> str:
         return f"{_WORDS[self.kind]} {self.name!r}"
@@ -86,10 +97,12 @@ class UnknownLayout:
     robot : the robot.
     net_wrench : True adds f^B_i as unknowns of their own (26 instead of 20 columns per body of
         one freedom).
+    constraints : what holds the robot, if anything.
     """
 
     robot: KinematicTree
     net_wrench: bool = False
+    constraints: tuple[Constraint, ...] = ()
 
     @cached_property
     def blocks(self) -> tuple[UnknownBlock, ...]:
@@ -109,6 +122,10 @@ class UnknownLayout:
                     if size:
                         blocks.append(UnknownBlock(kind, i, self._name(kind, i), start, size))
                     start += size
+        for c, held in enumerate(self.constraints):
+            block = UnknownBlock("constraint_wrench", c, held.name, start, held.size)
+            blocks.append(block)
+            start += held.size
         return tuple(blocks)
 
     @cached_property
@@ -160,7 +177,7 @@ class UnknownLayout:
         return self._by_key[kind, body]
 
     def columns(self, kind: UnknownKind) -> IntArray:
-        """Columns of one kind: (n_bodies, 6); for torque and qdd (nv,) in the order of qd."""
+        """Columns of one kind: (n_bodies, 6); torque and qdd (nv,) in the order of qd; rows."""
         if kind not in self._columns:
             found = self._columns_of(kind)
             found.flags.writeable = False
@@ -172,6 +189,9 @@ class UnknownLayout:
         return {}
 
     def _columns_of(self, kind: UnknownKind) -> IntArray:
+        if kind == "constraint_wrench":
+            found = [block.columns for block in self.blocks if block.kind == kind]
+            return np.concatenate([np.zeros(0, dtype=np.intp), *found])
         if kind not in ("torque", "qdd"):
             bodies = range(self.robot.n_bodies)
             return np.array([self.block(kind, i).columns for i in bodies], dtype=np.intp)

@@ -64,7 +64,7 @@ def humanoid_rows(quick: bool) -> list[Row]:
     """n = 24, two operational points: agreement of all methods, and times."""
     robot = humanoid24()
     q = robot.random_configuration(0)
-    exact = operational_space(robot, q, HANDS, "dense").Lambda_inv
+    exact = operational_space(robot, q, HANDS, method="dense").Lambda_inv
     where, scale = "humanoid, two hands", float(np.abs(exact).max())
     out = [
         row("section 4", where, "links n", 24, robot.n_bodies, "given"),

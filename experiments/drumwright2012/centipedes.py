@@ -116,6 +116,8 @@ def step_seconds(segments: int, route: Route, steps: int) -> float:
         route=route,
         integrator="explicit",
         drives=Drives(robot, KP, KD),
+        solver="gauss_seidel",
+        tolerance=1e-5,
     )
     gait = Gait(robot)
     state, _ = sim.run(sim.start(standing(robot)), 2, gait)

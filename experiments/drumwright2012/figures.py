@@ -59,6 +59,7 @@ def _times(unit: str, sizes: Sequence[int], measured: Sequence[Mapping[str, floa
 def _figure_4(sizes: Sizes) -> Figure:
     figure, axes = labelled_axes("body segments", "CPU s per 1000 steps")
     labels = {
+        "y_factor": "Y-factor, one compiled step",
         "drumwright": "Theta(n^2)",
         "dense": "LAPACK Cholesky, back-substitution",
         "ltl": "branch-induced sparsity, back-substitution",

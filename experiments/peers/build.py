@@ -126,6 +126,10 @@ class Builder:
         """Shared library of Pinocchio's routes to Lambda^-1; None as above."""
         return self._pinocchio_library("operational_loops.cpp")
 
+    def task_loops(self) -> Path | None:
+        """Shared library of Pinocchio's route to a task controller; None as above."""
+        return self._pinocchio_library("task_loops.cpp")
+
     def casadi_generator(self) -> Path | None:
         """Program that writes C through CasADi, or None where it may not be built."""
         spec = util.find_spec("casadi")

@@ -16,6 +16,7 @@ from typing import Any, final
 
 import numpy as np
 import pinocchio as pin
+from numpy.typing import NDArray
 
 from dynsys.types import Array
 from experiments.peers.robots import PeerRobot, States, robot_file
@@ -27,7 +28,9 @@ __all__ = [
     "MINVERSE",
     "NativeLoops",
     "SpaceLoops",
+    "frame_places",
     "native_contenders",
+    "opened",
     "pinocchio_contenders",
     "python_contenders",
     "reference",
@@ -114,7 +117,7 @@ def wheel_contenders(
     return contenders
 
 
-def _opened(peer: PeerRobot, function: Callable[..., int | None], *more: int) -> int:
+def opened(peer: PeerRobot, function: Callable[..., int | None], *more: int) -> int:
     """Handle that ``function`` of a C++ library gives for the file of a robot."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "robot.txt"
@@ -123,6 +126,16 @@ def _opened(peer: PeerRobot, function: Callable[..., int | None], *more: int) ->
     if not handle:
         raise RuntimeError(f"the C++ library could not read robot {peer.name!r}")
     return int(handle)
+
+
+def frame_places(peer: PeerRobot, frames: Sequence[str]) -> tuple[NDArray[np.int64], Array]:
+    """Joint (k,) of every frame, and its rotation by rows and translation (k, 12) there."""
+    found = [peer.model.frames[peer.model.getFrameId(name)] for name in frames]
+    joints = np.array([frame.parentJoint for frame in found], dtype=np.int64)
+    placements = [
+        [*frame.placement.rotation.ravel(), *frame.placement.translation] for frame in found
+    ]
+    return joints, np.array(placements)
 
 
 @final
@@ -153,7 +166,7 @@ class NativeLoops:
 
     def open(self, peer: PeerRobot) -> int:
         """Handle of a robot."""
-        return _opened(peer, self._library.peer_open)
+        return opened(peer, self._library.peer_open)
 
     def run(
         self,
@@ -235,16 +248,9 @@ class SpaceLoops:
         self._library.space_give.argtypes = [pointer, number, pointer]
         self._library.space_factor.argtypes = [pointer, number, pointer]
         self._nv, self._rows = peer.model.nv, 6 * len(frames)
-        found = [peer.model.frames[peer.model.getFrameId(name)] for name in frames]
-        joints = np.array([frame.parentJoint for frame in found], dtype=np.int64)
-        placements = np.array(
-            [
-                [*frame.placement.rotation.ravel(), *frame.placement.translation]
-                for frame in found
-            ]
-        )
-        places = (len(found), joints.ctypes.data, placements.ctypes.data)
-        self._handle = _opened(peer, self._library.space_open, *places)
+        joints, placements = frame_places(peer, frames)
+        places = (len(joints), joints.ctypes.data, placements.ctypes.data)
+        self._handle = opened(peer, self._library.space_open, *places)
 
     def run(self, route: int, q: Array, repeats: int) -> None:
         """Go ``repeats`` times over the states q (n, nq), in Pinocchio's order."""

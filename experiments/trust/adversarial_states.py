@@ -1,7 +1,7 @@
 """States at which a static order is weakest: are answers right, or left to pivoting?
 
     python -m experiments.trust.adversarial_states [--layouts 20] [--starts 100]
-                                       [--states 100000] [--json FILE]
+                                       [--states 100000] [--switchable 0] [--json FILE]
 
 For each layout every watched pivot is driven towards zero over q from random starts (random
 steps that shrink, kept where the pivot falls), and states are taken all along the way; random
@@ -9,7 +9,7 @@ states come on top. The kernel's program answers each of them in float64, or NaN
 judged beside the same program in extended precision; what is off by more than 1e-8 is solved
 again by pivoting, refined in extended precision, and must then be below 100 times the error of
 the plain pivoting solve. What is neither right nor NaN is silent, and there must be none. Exit
-status 1 if there is.
+status 1 if there is. ``--switchable`` layouts come on top: sensors on or off, at random.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from experiments.trust.layouts_cases import (
     published_case,
     robot_named,
     textbook_arm,
+    weights,
 )
 from problems.estimation.compiled import CompiledEstimator, EstimatorOutputs
 from problems.estimation.posterior import PosteriorSolver
@@ -74,13 +75,14 @@ class Outcome:
 def tried(case: Case, starts: int, states: int) -> Outcome:
     """Random states and driven ones of a layout."""
     estimation = case.estimation
-    spec = CompiledEstimator.of(estimation).spec(EstimatorOutputs(("torque",)))
+    outputs = EstimatorOutputs(("torque",))
+    spec = CompiledEstimator.of(estimation).spec(outputs, case.switchable)
     found = planned_estimator(spec)
     judge = _Judge(case, spec, found)
-    at_random = judge.all(_random(spec, states))
+    at_random = judge.all(_random(case, spec, states))
     power = 1 if found.method == "recursion" else -1
     watched = watched_program(spec, found.order)
-    driven = judge.all(_driven(spec, watched, starts, power))
+    driven = judge.all(_driven(case, spec, watched, starts, power))
     return Outcome(
         name=f"{case.kind}: {case.name}",
         method=found.method,
@@ -98,23 +100,35 @@ def tried(case: Case, starts: int, states: int) -> Outcome:
 # ---- states --------------------------------------------------------------------------------
 
 
-def _random(spec: EstimatorSpec, count: int) -> Iterator[Array]:
+def _random(case: Case, spec: EstimatorSpec, count: int) -> Iterator[Array]:
     """Random states; from the second chunk on joint positions of the first in other company."""
-    pool = spec.admissible(min(CHUNK, count), 1000).astype(np.float64)
+    rng = np.random.default_rng(1000)
+    pool = _switched(case, spec.admissible(min(CHUNK, count), 1000).astype(np.float64), rng)
     yield pool
-    robot, rng = spec.robot, np.random.default_rng(1000)
+    robot = spec.robot
     places = [robot.q_slice(name) for name in robot.joint_names]
     for k, start in enumerate(range(CHUNK, count, CHUNK)):
         if len(spec.repeated):  # exact readings must agree
-            yield spec.admissible(min(CHUNK, count - start), 1001 + k).astype(np.float64)
+            x = spec.admissible(min(CHUNK, count - start), 1001 + k).astype(np.float64)
+            yield _switched(case, x, rng)
             continue
         x = rng.normal(size=pool.shape)
         for where in places:
             x[:, where] = pool[rng.permutation(CHUNK), where]
-        yield x[: count - start]
+        yield _switched(case, x, rng)[: count - start]
 
 
-def _driven(spec: EstimatorSpec, program: Program, starts: int, power: int) -> Iterator[Array]:
+def _switched(case: Case, x: Array, rng: np.random.Generator) -> Array:
+    """States (N, inputs) with switchable sensors on or off."""
+    if case.switchable:
+        size = case.estimation.layout.size
+        x[:, -size:] = [weights(case, rng) for _ in x]
+    return x
+
+
+def _driven(
+    case: Case, spec: EstimatorSpec, program: Program, starts: int, power: int
+) -> Iterator[Array]:
     """States on the way of each watched pivot, given to some power, towards zero."""
     robot, n_outputs = spec.robot, spec.signature.n_outputs
     n_watched = len(program.outputs) - n_outputs - 2 * len(spec.repeated)
@@ -122,7 +136,7 @@ def _driven(spec: EstimatorSpec, program: Program, starts: int, power: int) -> I
     for first in range(0, n_watched, TOGETHER):
         of = np.repeat(np.arange(first, min(first + TOGETHER, n_watched)), starts)
         rng = np.random.default_rng(first)
-        x = spec.admissible(len(of), 2000 + first).astype(np.float64)
+        x = _switched(case, spec.admissible(len(of), 2000 + first).astype(np.float64), rng)
         size, step = _sizes(watched, x, of, power), np.full(len(of), 0.5)
         for _ in range(STEPS):
             moved = x.copy()
@@ -194,9 +208,9 @@ class _Judge:
 
     def _beside_pivoting(self, x: Array, got: Array) -> tuple[float, float]:
         """Error of an answer beside a refined solve, and what is allowed."""
-        robot, spec, measured = self.spec.robot, self.spec, self.estimation.measured
-        q, qd, y = np.split(x, [robot.nq, robot.nq + robot.nv])
-        rows = measured.pack(y, None, None)
+        spec, measured = self.spec, self.estimation.measured
+        q, qd, y, weight = _parts(spec, x)
+        rows = measured.pack(np.where(weight > 0, y, np.nan), None, None)
         columns = measured.laws.unknowns.columns("torque").ravel()
         plain = self.solver.at(q, qd, rows).d[columns]
         exact = _extended(spec, x)
@@ -207,13 +221,13 @@ class _Judge:
 
 def _extended(spec: EstimatorSpec, x: Array) -> Any:
     """Torques of the saddle system, pivoting in float64, refined in extended precision."""
-    robot = spec.robot
-    q, qd, y = np.split(x, [robot.nq, robot.nq + robot.nv])
+    q, qd, y, weight = _parts(spec, x)
     A, b = spec.system.assemble(q, qd)
     n_laws, n = spec.system.shape[0] - spec.n_rows, spec.unknowns.size
     dense, c = A.toarray().astype(np.longdouble), b.astype(np.longdouble)
     c[n_laws:] -= np.asarray(spec.all_rows(y))
-    kept = np.concatenate([np.arange(n_laws), n_laws + np.union1d(spec.seeing, spec.aside)])
+    there = np.setdiff1d(np.union1d(spec.seeing, spec.aside), np.flatnonzero(weight == 0))
+    kept = np.concatenate([np.arange(n_laws), n_laws + there])
     rows = dense[kept]
     C = np.zeros((len(kept), len(kept)), dtype=np.longdouble)
     noisy = kept[n_laws:] - n_laws
@@ -227,6 +241,14 @@ def _extended(spec: EstimatorSpec, x: Array) -> Any:
         rest = (scale * (right - K @ solution)).astype(np.float64)
         solution = solution + scale * np.linalg.solve(scaled, rest)
     return solution[spec.columns("torque")]
+
+
+def _parts(spec: EstimatorSpec, x: Array) -> tuple[Array, Array, Array, Array]:
+    """Position, velocity, readings, and their weights, 1 where nothing is switchable."""
+    robot, n = spec.robot, spec.n_readings
+    cuts = np.cumsum([robot.nq, robot.nv, n])
+    q, qd, y, weight = np.split(x, cuts)
+    return q, qd, y, weight if len(weight) else np.ones(n)
 
 
 def _dense(covariance: Any) -> Any:
@@ -252,16 +274,28 @@ def layouts(count: int) -> list[Case]:
     return found[:count]
 
 
+def switchable_layouts(count: int) -> list[Case]:
+    """Layouts of which some sensors can be switched off."""
+    robots = ("ur5", "panda", *(f"tree {k}" for k in range(12)))
+    drawn = (
+        drawn_case("switchable", robot_named(robots[k % len(robots)]), k) for k in range(count)
+    )
+    return [case for case in drawn if case.switchable]
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the study."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--layouts", type=int, default=20)
     parser.add_argument("--starts", type=int, default=100)
     parser.add_argument("--states", type=int, default=100_000)
+    parser.add_argument("--switchable", type=int, default=0)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args(arguments)
     outcomes: list[Outcome] = []
-    for case in track(layouts(options.layouts), "layouts"):
+    for case in track(
+        [*layouts(options.layouts), *switchable_layouts(options.switchable)], "layouts"
+    ):
         outcomes.append(tried(case, options.starts, options.states))
         if options.json:
             lines = [json.dumps(asdict(one)) for one in outcomes]

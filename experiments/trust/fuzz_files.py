@@ -14,7 +14,8 @@ import yaml
 import dynsys
 import problems
 from dynsys.kernel.cache import Entry, pack
-from problems.logs.files import Group, write_log
+from problems.labels import Group
+from problems.logs.files import write_log
 from sensors import Layout
 
 __all__ = [

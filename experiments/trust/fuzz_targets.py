@@ -32,9 +32,9 @@ from experiments.trust.fuzz_files import (
     valid_log,
 )
 from experiments.trust.fuzz_mutations import mutate, mutate_cache_entry, mutate_npz, mutate_plan
+from problems.estimation.outputs import parse_outputs
 from problems.log_jobs import SolveJob, run_job
 from problems.logs import Differentiation, SampleReader, open_log
-from problems.logs.outputs import parse_outputs
 from problems.problem_file import load_problem
 from sensors import Layout
 

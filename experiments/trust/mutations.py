@@ -1,32 +1,36 @@
 """Tests that cannot fail: small changes of meaning in every room, and the tests that notice.
 
     python -m experiments.trust.mutations [--count 7] [--only ROOM ...] [--again] [--slow]
+                                          [--mutants ID ...] [--tests FILE ...]
                                           [--record SECONDS] [--json FILE]
 
 A mutant is one function with one change: a comparison, a sign, a constant, ``any`` for ``all``,
 a check left out. Nothing is written anywhere near the sources: a process that has imported the
 packages forks, the child exchanges the code of that function in memory and runs the tests that
 call it, the fastest first; of what was compiled before, nothing is used that the change might
-concern. Which tests call it is recorded once per file of tests (``--work``), by the calls they
-make. A mutant that no test notices has survived: it is killed by a test, or explained in
-``survivors.yaml``.
+concern. Which tests call it is recorded once per file of tests (``--work``): in a child that
+runs them, every function begins by saying its name. A mutant that no test notices has survived:
+it is killed by a test, or explained in ``survivors.yaml``.
 
 ``--count`` mutants per room are drawn, always the same ones as long as their functions stand as
-they are. A FILE that exists is added to; ``--again`` tries those that survived once more: with
-``--record 200`` by more tests than the first ones of a file, with ``--slow`` by those that are
-marked so.
+they are. A FILE that exists is added to; ``--again`` tries those that survived once more, by
+the tests of all rooms: with ``--record 200`` by more than the first ones of a file, with
+``--slow`` by those that are marked so, with ``--tests`` by whole files. A function whose work
+is kept on the disk (a compiled recursion) is called by more tests than is recorded.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import builtins
 import gc
 import hashlib
 import importlib
 import json
 import os
 import pkgutil
+import resource
 import shutil
 import signal
 import sys
@@ -38,10 +42,12 @@ from contextlib import suppress
 from copy import deepcopy
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import CodeType, FrameType, FunctionType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any, final
 
 import yaml
+
+from dynsys.jit import Loop
 
 __all__ = ["Mutant", "drawn", "explained", "main", "mutants_of", "scores", "swap"]
 
@@ -215,6 +221,8 @@ def drawn(count: int, only: Sequence[str] = ()) -> list[Mutant]:
 
 # ---- in memory ------------------------------------------------------------------------------
 
+SAY = "_say_that_it_is_called"
+
 
 def swap(mutant: Mutant) -> int:
     """Exchange the code of the function, or the constant, in this process; how many places."""
@@ -225,26 +233,84 @@ def swap(mutant: Mutant) -> int:
     ast.fix_missing_locations(tree)
     if isinstance(owner, ast.Assign):
         return _swap_constant(mutant, ast.literal_eval(owner.value))
-    file = str(ROOT / mutant.file)
-    codes = {c.co_qualname: c for c in _all_codes(compile(tree, file, "exec"))}
-    places = [
-        f
-        for f in gc.get_objects()
-        if isinstance(f, FunctionType)
-        and f.__code__.co_qualname == mutant.function
-        and os.path.samefile(f.__code__.co_filename, file)
+    count = _exchange({mutant.file: tree}, {f"{mutant.file}::{mutant.function}"})
+    module = sys.modules[mutant.file.removesuffix(".py").replace("/", ".")]
+    for node in tree.body:  # constants that it has made when its module was imported
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            if ast.unparse(node.value) == f"{mutant.function}()":
+                _set_everywhere(module, node.targets[0].id, getattr(module, mutant.function)())
+    return count
+
+
+def _exchange(trees: Mapping[str, ast.Module], wanted: set[str]) -> int:
+    """Give the functions ``wanted``, as file::name, their code in the trees; how many.
+
+    Functions that they have returned, if these can be told apart by their names, too.
+    """
+    codes = {
+        f"{file}::{code.co_qualname}": code
+        for file, tree in trees.items()
+        for code in _all_codes(compile(tree, str(ROOT / file), "exec"))
+    }
+    found = [
+        (function, name)
+        for function in gc.get_objects()
+        if type(function) is FunctionType
+        and (name := _name_of(function)).split(".<locals>")[0] in wanted
+        and not name.endswith(">")  # lambdas and comprehensions share their names
+        and name in codes
     ]
-    for function in places:
-        function.__code__ = codes[mutant.function]
-    return len(places)
+    for function, name in found:
+        if function.__code__.co_freevars == codes[name].co_freevars:
+            function.__code__ = codes[name]
+    return len(found)
+
+
+def _watch(called: set[str]) -> None:
+    """Let every function of the packages add its name to ``called``, in this process.
+
+    Loops, whose code becomes machine code, are seen where they are called from Python.
+    """
+    trees, wanted = {}, set()
+    for package in PACKAGES:
+        for file in sorted((ROOT / package).rglob("*.py")):
+            path = file.relative_to(ROOT).as_posix()
+            trees[path] = ast.parse(file.read_text(encoding="utf-8"))
+            for name, owner in _owners(trees[path].body):
+                if isinstance(owner, ast.FunctionDef):
+                    said = ast.parse(f"{SAY}({path + '::' + name!r})").body[0]
+                    owner.body.insert(0, said)
+                    wanted.add(f"{path}::{name}")
+            ast.fix_missing_locations(trees[path])
+    loops = [one for one in gc.get_objects() if type(one) is Loop]
+    setattr(builtins, SAY, called.add)
+    _exchange(trees, wanted - {_name_of(loop.source) for loop in loops})
+    run = Loop.__call__
+
+    def seen(loop: Loop[Any, Any], *arguments: Any, **named: Any) -> Any:
+        called.add(_name_of(loop.source))
+        return run(loop, *arguments, **named)
+
+    setattr(Loop, "__call__", seen)  # noqa: B010
+
+
+def _name_of(function: Any) -> str:
+    """File and qualified name of a function of ours."""
+    code = function.__code__
+    return f"{code.co_filename.removeprefix(f'{ROOT}/')}::{code.co_qualname}"
 
 
 def _swap_constant(mutant: Mutant, value: object) -> int:
     module = sys.modules[mutant.file.removesuffix(".py").replace("/", ".")]
-    old, count = getattr(module, mutant.function), 0
+    return _set_everywhere(module, mutant.function, value)
+
+
+def _set_everywhere(module: ModuleType, name: str, value: object) -> int:
+    """Give a constant of a module another value there and wherever it was imported."""
+    old, count = getattr(module, name), 0
     for other in list(sys.modules.values()):
-        if getattr(other, "__dict__", {}).get(mutant.function) is old:
-            setattr(other, mutant.function, value)
+        if getattr(other, "__dict__", {}).get(name) is old:
+            setattr(other, name, value)
             count += 1
     return count
 
@@ -277,21 +343,17 @@ class _Recorder:
         self.longest = longest
         self.tests: dict[str, dict[str, Any]] = {}
         self.failed = ""
-        self._codes: set[CodeType] = set()
+        self._called: set[str] = set()
         self._begin = time.process_time()
+        if calls:
+            _watch(self._called)
 
     def pytest_runtest_setup(self, item: Any) -> None:
         if self.calls and time.process_time() - self._begin > self.longest:
             item.session.shouldstop = "what is recorded is enough"
 
     def pytest_runtest_logstart(self) -> None:
-        self._codes = set()
-        if self.calls:
-            sys.setprofile(self._called)
-
-    def _called(self, frame: FrameType, event: str, _: object) -> None:
-        if event == "call":
-            self._codes.add(frame.f_code)
+        self._called.clear()
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         if report.failed and not self.failed:
@@ -299,17 +361,7 @@ class _Recorder:
         if report.when == "call" and report.passed:
             self.tests[report.nodeid] = {"seconds": report.duration}
         if report.when == "teardown" and report.nodeid in self.tests:
-            sys.setprofile(None)
-            self.tests[report.nodeid]["functions"] = sorted(_functions(self._codes))
-
-
-def _functions(codes: set[CodeType]) -> set[str]:
-    prefix = f"{ROOT}/"
-    return {
-        f"{c.co_filename.removeprefix(prefix)}::{c.co_qualname.split('.<locals>')[0]}"
-        for c in codes
-        if c.co_filename.startswith(prefix)
-    }
+            self.tests[report.nodeid]["functions"] = sorted(self._called)
 
 
 def _pytest(tests: Sequence[str], recorder: _Recorder, marked: str = "") -> int:
@@ -328,7 +380,8 @@ def _forked(
 ) -> Any:
     """What ``work`` returns in a child of this process; None where it dies or takes long.
 
-    Its cache begins with what is in ``warm``, but for some names; ``warm`` stays as it is.
+    ``seconds`` are of its processor: on a busy machine it may take twenty times as long. Its
+    cache begins with what is in ``warm``, but for some names; ``warm`` stays as it is.
     """
     with tempfile.TemporaryDirectory(dir=warm.parent if warm else None) as folder:
         answer = Path(folder) / "answer.json"
@@ -339,7 +392,8 @@ def _forked(
         if pid == 0:
             try:
                 os.setsid()
-                signal.alarm(int(seconds) + 60)  # also if nobody waits for it any more
+                resource.setrlimit(resource.RLIMIT_CPU, (int(seconds), int(seconds) + 5))
+                signal.alarm(int(20.0 * seconds) + 60)  # also if nobody waits for it any more
                 silent = os.open(os.devnull, os.O_RDWR)
                 for stream in (0, 1, 2):
                     os.dup2(silent, stream)
@@ -347,7 +401,7 @@ def _forked(
                 answer.write_text(json.dumps(work()))
             finally:
                 os._exit(0)
-        end = time.monotonic() + seconds
+        end = time.monotonic() + 20.0 * seconds
         while os.waitpid(pid, os.WNOHANG) == (0, 0):
             if time.monotonic() > end:
                 with suppress(ProcessLookupError):
@@ -371,11 +425,17 @@ def _files_of(room: str) -> list[Path]:
 @final
 @dataclass(frozen=True)
 class _How:
-    """Folder of what is recorded, tests by their mark, processor time to record a file."""
+    """Folder of what is recorded, tests by their mark, processor time to record a file.
+
+    ``everywhere``: tests of all rooms, not only those of the mutant's own; ``files``: all tests
+    of these, no others.
+    """
 
     work: Path
     marked: str = "not slow"
     longest: float = 20.0
+    everywhere: bool = False
+    files: Sequence[str] = ()
 
 
 def _recorded(file: Path, how: _How) -> dict[str, dict[str, Any]]:
@@ -391,7 +451,7 @@ def _recorded(file: Path, how: _How) -> dict[str, dict[str, Any]]:
             named = {name.partition("::")[2]: told for name, told in recorder.tests.items()}
             return {f"{file}::{name}": told for name, told in named.items()}
 
-        found = _forked(run, 60.0 * how.longest)
+        found = _forked(run, 10.0 * how.longest)
         if found is None:  # ended from outside: nothing is known of these tests
             return {}
         kept.write_text(json.dumps(found))
@@ -405,8 +465,13 @@ def _tests_of(mutant: Mutant, how: _How) -> list[tuple[float, str]]:
     Of a constant, and of a loop that runs as machine code, where no call is seen: tests that
     call something of its file, or of its room.
     """
+    if how.files:
+        return [(60.0, name) for name in how.files]
     tests: dict[str, dict[str, Any]] = {}
-    for file in _files_of(mutant.room):
+    files = [*_files_of(mutant.room), ROOT / mutant.file]  # its examples
+    if how.everywhere:
+        files += [f for f in sorted((ROOT / "tests").rglob("test_*.py")) if f not in files]
+    for file in files:
         tests |= _recorded(file, how)
     wide = mutant.function.isupper() or "jit import" in (ROOT / mutant.file).read_text()
     for wanted in (f"{mutant.file}::{mutant.function}", f"{mutant.file}::", f"{mutant.room}/"):
@@ -497,6 +562,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--count", type=int, default=7, help="mutants of a room")
     parser.add_argument("--only", nargs="*", default=[], help="rooms, such as problems/logs")
+    parser.add_argument("--mutants", nargs="*", default=[], metavar="ID", help="only these")
+    parser.add_argument(
+        "--tests", nargs="*", default=[], metavar="FILE", help="by all of these"
+    )
     parser.add_argument("--again", action="store_true", help="try survivors once more")
     parser.add_argument("--slow", action="store_true", help="by tests that are marked so")
     parser.add_argument("--json", type=Path, default=RESULTS)
@@ -506,13 +575,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--work", type=Path, default=default, help="calls of tests, recorded")
     options = parser.parse_args(arguments)
     options.work.mkdir(parents=True, exist_ok=True)
-    how = _How(options.work, "slow" if options.slow else "not slow", options.record)
+    marked = "slow" if options.slow else "not slow"
+    how = _How(options.work, marked, options.record, options.again, options.tests)
     os.chdir(ROOT)
     _import_all()
     known, mutants = _known(options.json), drawn(options.count, options.only)
+    mutants = [m for m in mutants if not options.mutants or m.id in options.mutants]
+    why = explained()
     for k, mutant in enumerate(mutants, start=1):
         row = known.get(mutant.id)
-        if row is None or (options.again and row["status"] != "killed"):
+        again = (options.again or options.tests) and mutant.id not in why
+        if row is None or (again and row["status"] != "killed"):
             row = _tried(mutant, how)
             known[mutant.id] = row
             current = known.values()
@@ -520,7 +593,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         told = f"{row['file']}:{row['line']}  {row['before'][:60]}  ->  {row['after'][:60]}"
         print(f"{k}/{len(mutants)} {row['status']:9} {told}", flush=True)
     rows = [known[mutant.id] for mutant in mutants]
-    if not options.only:
+    if not options.only and not options.mutants:
         options.json.write_text("".join(json.dumps(row) + "\n" for row in rows))
     alive = 0
     for room, (killed, told_of, total) in scores(rows).items():

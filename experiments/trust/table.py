@@ -22,11 +22,22 @@ from typing import Any
 
 import yaml
 
+from experiments.trust.consistency.study import outcomes_of
+from experiments.trust.consistency.study import summary as summary_of
 from experiments.trust.layouts import RIGHT, ROBOTS, drawn, fixed
 from experiments.trust.mutations import explained, scores
 from experiments.trust.realtime import allocation_free
 
-__all__ = ["SECTIONS", "findings", "main", "row", "summary", "text_of", "without_test"]
+__all__ = [
+    "SECTIONS",
+    "findings",
+    "items",
+    "main",
+    "row",
+    "summary",
+    "text_of",
+    "without_test",
+]
 
 # ---- sections of the table of trust: what each campaign tried, and the worst it saw --------
 
@@ -127,13 +138,20 @@ def _mutations(result: Sequence[Json]) -> tuple[str, str, str]:
     return tried, f"{count['killed']} noticed by a test, {told} explained", str(left)
 
 
-def _consistency(result: Json) -> tuple[str, str, str]:
-    backends = result["backends"].items()
-    on = ", ".join(f"{name} {one['layouts']}" for name, one in backends)
-    ranks = ", ".join(f"{number} {rank}" for rank, number in result["ranks"].items())
-    worst = max(one["worst"] for _, one in backends)
-    tried = f"{result['layouts']} layouts ({ranks}) against a dense oracle, on {on}"
-    return tried, f"{worst:.0f} condition * eps", str(len(result["differences"]))
+def _consistency(result: Sequence[Json]) -> tuple[str, str, str]:
+    facts = summary_of(outcomes_of(result))
+    ranks = ", ".join(f"{number} {rank}" for rank, number in facts["ranks"].items())
+    parts = []
+    for name, one in facts["backends"].items():
+        refused = f" ({one['refused']} refused)" if one["refused"] else ""
+        parts.append(f"{name} {one['layouts']}{refused}")
+    suspects = max(one["suspects"] for one in facts["backends"].values())
+    worst = max(one["worst"] for one in facts["backends"].values())
+    tried = (
+        f"{facts['layouts']} layouts ({ranks}) against a dense oracle, on {', '.join(parts)}"
+    )
+    told = f"{worst:.0f} condition * spread * eps; suspects compared on {suspects} layouts"
+    return tried, told, str(len(facts["differences"]))
 
 
 def _suspects(result: Sequence[Json]) -> tuple[str, str, str]:
@@ -229,6 +247,7 @@ SECTIONS: Mapping[str, Callable[[Any], list[str]]] = {
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "docs" / "results" / "trust"
 FINDINGS = Path(__file__).with_name("findings.yaml")
+ITEMS = Path(__file__).with_name("items.yaml")
 PAGE = ROOT / "docs" / "trust.md"
 
 
@@ -238,19 +257,26 @@ def findings() -> list[dict[str, Any]]:
     return sorted(found or [], key=lambda one: _natural(str(one["id"])))
 
 
+def items() -> list[dict[str, Any]]:
+    """The hostile test of the landed code, item by item."""
+    return list(yaml.safe_load(ITEMS.read_text(encoding="utf-8")))
+
+
 def _natural(text: str) -> list[Any]:
     return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", text)]
 
 
 def without_test(found: Sequence[Json]) -> list[str]:
-    """Ids of findings whose regression test is not there."""
+    """Ids of findings, or numbers of items, of which a test is not there."""
     missing = []
     for one in found:
-        file, _, name = str(one.get("test", "")).partition("::")
-        path = ROOT / file
-        name = name.split("[")[0]
-        if not file or not path.is_file() or (name and f"def {name}(" not in path.read_text()):
-            missing.append(str(one["id"]))
+        for test in one.get("tests", [one.get("test", "")]):
+            file, _, name = str(test).partition("::")
+            path = ROOT / file
+            name = name.split("[")[0]
+            there = file and path.is_file() and (f"def {name}(" in path.read_text() or not name)
+            if not there:
+                missing.append(str(one.get("id", one.get("item"))))
     return missing
 
 
@@ -291,6 +317,15 @@ def _findings_section(found: Sequence[Json], commits: Sequence[tuple[str, str]])
     return lines
 
 
+def _items_section() -> list[str]:
+    lines = ["## The silent ones, item by item", "", "| item | failure | fix | tests |"]
+    lines.append("|---|---|---|---|")
+    for one in items():
+        tests = ", ".join(f"`{test}`" for test in one["tests"])
+        lines.append(row(one["item"], one["failure"], one["fix"], tests))
+    return lines
+
+
 def text_of(results: Json, found: Sequence[Json], commits: Sequence[tuple[str, str]]) -> str:
     """The page."""
     lines = [
@@ -306,7 +341,7 @@ def text_of(results: Json, found: Sequence[Json], commits: Sequence[tuple[str, s
     for name, section in SECTIONS.items():
         if name in results:
             lines += ["", *section(results[name])]
-    lines += ["", *_findings_section(found, commits)]
+    lines += ["", *_items_section(), "", *_findings_section(found, commits)]
     return "\n".join(lines) + "\n"
 
 
@@ -317,7 +352,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     found = findings()
     text = text_of(_results(), found, _commits())
-    missing = without_test(found)
+    missing = without_test([*found, *items()])
     if missing:
         print(f"no regression test: {', '.join(missing)}")
     if options.check:

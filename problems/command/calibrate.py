@@ -14,7 +14,7 @@ from problems.estimation.alignment import Alignment, align_sensor
 from problems.estimation.calibration import Calibration, calibrate_offsets
 from problems.estimation.estimation import Estimation
 from problems.estimation.noise import NoiseEstimate, estimate_noise
-from problems.logs.samples import SampleReader, Samples
+from problems.logs.samples import Samples
 from problems.problem_file import load_problem
 
 __all__ = ["EXAMPLES", "SUMMARY", "add_arguments", "run"]
@@ -46,11 +46,7 @@ def run(args: argparse.Namespace) -> int:
     """Show what was found, and write the layout."""
     problem = load_problem(args.problem)
     estimation = problem.estimation
-    with problem.open_log(args.log) as log:
-        reader = SampleReader(
-            estimation.layout, log, problem.differentiation, allow_missing=True
-        )
-        samples = _usable(reader.read(0, log.n_samples))
+    samples = problem.samples(args.log, allow_missing=True).with_motion()
     aligned = []
     for name in args.align:
         found = align_sensor(
@@ -69,12 +65,6 @@ def run(args: argparse.Namespace) -> int:
     else:
         _show(noise, offsets, aligned, args.output)
     return 0
-
-
-def _usable(samples: Samples) -> Samples:
-    """Samples with all positions and velocities."""
-    at = np.isfinite(samples.q).all(axis=1) & np.isfinite(samples.qd).all(axis=1)
-    return Samples(samples.time[at], samples.q[at], samples.qd[at], samples.y[at])
 
 
 def _offsets(estimation: Estimation, samples: Samples) -> Calibration:

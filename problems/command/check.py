@@ -6,6 +6,7 @@ import argparse
 
 from problems import terminal
 from problems.command.arguments import add_flags, add_numbers, add_problem, positive, whole
+from problems.estimation.sensitivity import TorqueSensitivity
 from problems.problem_file import load_problem
 
 __all__ = ["EXAMPLES", "SUMMARY", "add_arguments", "run"]
@@ -34,12 +35,29 @@ def run(args: argparse.Namespace) -> int:
     verdict = problem.estimation.verdict(
         samples=args.samples, seed=args.seed, search=not args.quick
     )
+    made_of: tuple[TorqueSensitivity, ...] = ()
+    if problem.estimation.layout.has_encoder_noise and verdict.is_well_posed:
+        made_of = problem.estimation.sensitivity(seed=args.seed)
     if args.json:
-        terminal.show_json(verdict.to_json() | {"notes": list(problem.notes)})
+        noise = {"sensitivity": [part.to_json() for part in made_of]} if made_of else {}
+        terminal.show_json(verdict.to_json() | {"notes": list(problem.notes)} | noise)
     else:
         for line in str(verdict).splitlines():
             to_copy = line.lstrip().startswith("- {")
             (terminal.show_line if to_copy else terminal.show_prose)(line)
         for note in problem.notes:
             terminal.show_prose(f"note: {note}")
+        if made_of:
+            _show(made_of)
     return 0 if verdict.is_well_posed else 1
+
+
+def _show(made_of: tuple[TorqueSensitivity, ...]) -> None:
+    """A line for each torque: its deviation, and what noise it comes from."""
+    terminal.show_line("")
+    terminal.show_prose(
+        "Standard deviations of the torques at random motions, and the parts of their variance"
+        " that the noise of sensors, positions and velocities makes:"
+    )
+    rows = [(part.joint, f"{part.std:.3g}", part.words) for part in made_of]
+    terminal.show_table(("torque", "std", "made of"), rows)

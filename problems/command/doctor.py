@@ -97,11 +97,12 @@ CHOLMOD = _Package(
     "scikit-sparse",
     "sksparse.cholmod",
     "CHOLMOD: sparse Cholesky",
-    "scipy's SuperLU takes its place, slower",
-    "scikit-sparse>=0.4.16,<0.5",
+    "scipy's SuperLU takes its place, slower (SuiteSparse before 7.4: <0.5 in the line below)",
+    "scikit-sparse>=0.4.16,<0.6",
 )
 OPTIONAL = (
     _Package("mujoco", "mujoco", "reading MJCF files", "URDF files only", "mujoco>=3.1"),
+    _Package("xacro", "xacro", "expanding .xacro files", "URDF files only", "xacro>=2.0"),
     _Package("matplotlib", "matplotlib", "pictures", "no pictures", "matplotlib>=3.8"),
     _Package("pyarrow", "pyarrow", "Parquet logs", "no Parquet logs", "pyarrow>=15"),
     _Package("mcap", "mcap", "ROS 2 bags (.mcap)", "no .mcap logs", "mcap>=1.1"),
@@ -178,7 +179,7 @@ def _build_tools() -> Iterator[Component]:
     python = Path(sysconfig.get_path("include"), "Python.h")
     for name, found, packages in (
         ("SuiteSparse headers", cholmod, "libsuitesparse-dev"),
-        ("C compiler", compiler, "gcc libc6-dev"),
+        ("C compiler", compiler, "gcc g++ libc6-dev"),
         ("Python headers", "Python.h" if python.exists() else None, "python3-dev"),
     ):
         remedy = f"sudo apt-get install {packages}"

@@ -14,10 +14,10 @@ from dynsys.resumable import replacing
 from problems import terminal
 from problems.command.arguments import add_flags, add_names, add_problem, seconds, whole
 from problems.identification.excitation import Excitation, design
-from problems.identification.fit import Fit, Log, Payload, Validation
+from problems.identification.fit import Fit, Payload, Validation
 from problems.identification.identification import Identification
 from problems.identification.seen import Seen
-from problems.logs.samples import SampleReader
+from problems.identification.weighted import Log
 from problems.problem_file import ProblemFile, load_problem
 
 __all__ = ["EXAMPLES", "SUMMARY", "add_arguments", "run"]
@@ -141,15 +141,7 @@ def _identification(problem: ProblemFile, args: argparse.Namespace) -> Identific
 
 def _read(problem: ProblemFile, path: str, args: argparse.Namespace) -> Log:
     """Motion and readings of a whole log, accelerations made where it has none."""
-    with problem.open_log(path) as log:
-        reader = SampleReader(
-            problem.sensors,
-            log,
-            problem.differentiation,
-            allow_missing=args.allow_missing,
-            accelerations=True,
-        )
-        samples = reader.read(0, log.n_samples)
+    samples = problem.samples(path, allow_missing=args.allow_missing, accelerations=True)
     assert samples.qdd is not None
     if not np.isfinite(samples.qdd).all():
         raise LogError(f"{path}: some accelerations are not numbers; is the log too short?")

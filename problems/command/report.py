@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from dynsys.errors import LogError
 from problems import terminal
 from problems.command.arguments import KINDS, add_flags, add_robot, robot_options, robot_words
 from problems.report import Report, Subject, build_report, read_subject, write_page, write_pdf
@@ -14,7 +15,7 @@ __all__ = ["EXAMPLES", "SUMMARY", "add_arguments", "build_with_bar", "run"]
 SUMMARY = "Write one self-contained page on a problem, also as PDF."
 EXAMPLES = """\
   dynsys report catalogue:nao -o report.html
-  dynsys report problem.yaml --log log.npz -o report.html"""
+  dynsys report problem.yaml log.npz -o report.html"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,9 +25,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a problem file (.yaml), catalogue:NAME, or a robot as for 'dynsys info'",
     )  # fmt: skip
     parser.add_argument(
-        "--log", metavar="LOG",
+        "log", metavar="LOG", nargs="?",
         help="estimate along this log: .npz, .csv, .parquet, .mcap or a ROS 2 bag",
     )  # fmt: skip
+    parser.add_argument("--log", metavar="LOG", dest="log_option", help="the same")
     parser.add_argument(
         "-o", "--output", metavar="FILE", type=Path, default=Path("report.html"),
         help="page to write (default report.html)",
@@ -44,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
     """Write the page and say what it says first."""
     options = robot_options(args)
     subject = read_subject(args.what, args.problem, args.floating_base, **options)
-    report = build_with_bar(subject, _command(args), log=args.log, timed=not args.no_time)
+    report = build_with_bar(subject, _command(args), log=_log(args), timed=not args.no_time)
     written = [write_page(report, args.output)]
     if args.pdf is not None:
         written.append(write_pdf(args.output, args.pdf))
@@ -78,11 +80,18 @@ def build_with_bar(
         return build_report(subject, log=log, command=command, timed=timed, steps=step)
 
 
+def _log(args: argparse.Namespace) -> str | None:
+    """The log, however it was named; LogError if two were."""
+    if args.log and args.log_option:
+        raise LogError(f"{args.log} and --log {args.log_option}: a report is on one log")
+    log: str | None = args.log or args.log_option
+    return log
+
+
 def _command(args: argparse.Namespace) -> list[str]:
     """Words that make the same page again."""
-    words = ["dynsys", "report", args.what]
+    words = ["dynsys", "report", args.what, *([_log(args)] if _log(args) else [])]
     if args.problem != "fd":
         words += ["--problem", args.problem]
     words += [*robot_words(args), *(["--no-time"] if args.no_time else [])]
-    words += ["--log", args.log] if args.log else []
     return [*words, "-o", str(args.output)]

@@ -25,7 +25,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o", "--output", required=True, metavar="OUT", help=".npz, .csv, .parquet or .mcap"
     )
     parser.add_argument(
-        "--trajectory", default="", metavar="LOG", help="follow time and q of this log"
+        "--trajectory",
+        default="",
+        metavar="LOG",
+        help="follow this log, or a simulation's record",
     )
     touch = "reach of random forces on bodies that may be touched, N"
     add_numbers(

@@ -20,9 +20,10 @@ from typing import final
 
 import numpy as np
 
-from dynsys.errors import LogError
-from dynsys.types import Array, ArrayLike, IntArray
+from dynsys.errors import LogError, StateError
+from dynsys.types import Array, ArrayLike, IntArray, float_array
 from problems.correlation import integrated_correlation
+from problems.inputs import ascending_times
 
 __all__ = ["Alarm", "calibrate_alarm", "clusters", "correlation_time"]
 
@@ -53,9 +54,14 @@ class Alarm:
     extrapolation: float
     shape: float
 
-    def events(self, time: Array, statistic: Array) -> list[tuple[int, int]]:
-        """First and last sample of each alarm."""
-        found = clusters(time, statistic, self.threshold, self.apart)
+    def __post_init__(self) -> None:
+        if not np.isfinite(self.threshold):
+            raise LogError(f"a threshold of {self.threshold} raises no alarm, or always one")
+
+    def events(self, time: ArrayLike, statistic: ArrayLike) -> list[tuple[int, int]]:
+        """First and last sample of each alarm; no sample without a statistic (NaN) is one."""
+        t, s = _series(time, statistic)
+        found = clusters(t, s, self.threshold, self.apart)
         return [(int(members[0]), int(members[-1])) for members in found]
 
     def __str__(self) -> str:
@@ -81,16 +87,21 @@ def clusters(time: Array, statistic: Array, level: float, apart: float) -> list[
 def calibrate_alarm(time: ArrayLike, statistic: ArrayLike, per_hour: float) -> Alarm:
     """Threshold of a statistic (N,) seen in free motion at times (N,), for a rate of alarms.
 
+    Samples without a statistic (NaN) are left out.
+
     Raises
     ------
     LogError
-        if there are too few samples, or the rate is not positive.
+        if there are too few samples, the rate is not positive or beyond what the log shows, or
+        the statistic never changes.
+    StateError
+        if times do not ascend, or the statistic is infinite.
     """
-    t, s = np.asarray(time, dtype=np.float64), np.asarray(statistic, dtype=np.float64)
-    finite = np.isfinite(s)
-    t, s = t[finite], s[finite]
-    if not 0 < per_hour < np.inf:
-        raise LogError(f"false alarms per hour must be positive, got {per_hour}")
+    t, s = _series(time, statistic)
+    there = ~np.isnan(s)
+    t, s = t[there], s[there]
+    if not isinstance(per_hour, (int, float, np.number)) or not 0 < per_hour < np.inf:
+        raise LogError(f"false alarms per hour must be positive, got {per_hour!r}")
     if len(s) < 5 * LEAST_PEAKS:
         raise LogError(
             f"an alarm is calibrated on {5 * LEAST_PEAKS} samples of free motion at least,"
@@ -99,12 +110,36 @@ def calibrate_alarm(time: ArrayLike, statistic: ArrayLike, per_hour: float) -> A
     apart = correlation_time(t, s)
     hours = (t[-1] - t[0]) / HOUR
     level, peaks = _peaks(t, s, apart)
+    if not len(peaks):
+        raise LogError(
+            f"the statistic is {level:.4g} at every sample of the free motion: no threshold has"
+            " a rate of false alarms; calibrate on a log with noise"
+        )
     excess = peaks - level
     rate = len(peaks) / hours
+    if per_hour > rate:
+        raise LogError(
+            f"{per_hour:g} false alarms per hour are more than the {rate:.3g} excursions that"
+            " free motion shows; ask for fewer"
+        )
     shape, scale = _tail(excess)
     ratio = rate / per_hour
     beyond = scale * (np.log(ratio) if shape == 0 else (ratio**shape - 1.0) / shape)
-    return Alarm(level + float(beyond), per_hour, apart, 1.0 / (per_hour * hours), shape)
+    rarer = float(1.0 / (per_hour * hours))
+    return Alarm(level + float(beyond), float(per_hour), apart, rarer, shape)
+
+
+def _series(time: ArrayLike, statistic: ArrayLike) -> tuple[Array, Array]:
+    """Times and statistic (N,) as arrays; NaN where there is none."""
+    try:
+        s = float_array(statistic)
+    except (TypeError, ValueError) as error:
+        raise StateError(f"the statistic is not numeric: {error}") from None
+    if s.ndim != 1:
+        raise StateError(f"the statistic must have shape (N,), got {s.shape}")
+    if np.isinf(s).any():
+        raise StateError(f"the statistic of sample {int(np.isinf(s).argmax())} is infinite")
+    return ascending_times(time, len(s)), s
 
 
 def _peaks(time: Array, statistic: Array, apart: float) -> tuple[float, Array]:

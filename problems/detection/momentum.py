@@ -24,7 +24,7 @@ from typing import final
 
 import numpy as np
 
-from dynsys.errors import StateError
+from dynsys.errors import ModelError, StateError
 from dynsys.kernel.build import kernel_from
 from dynsys.kernel.kernel import Kernel
 from dynsys.model.spatial import cross_motion
@@ -35,9 +35,10 @@ from dynsys.program.graph import Graph
 from dynsys.program.program import Program
 from dynsys.program.signature import Signature
 from dynsys.program.simplify import simplify
-from dynsys.recursive.inputs import state_rows
+from dynsys.recursive.inputs import finite_rows
 from dynsys.recursive.kinematics import transforms, velocities
 from dynsys.types import Array, ArrayLike, ScalarArray
+from problems.inputs import ascending_times
 
 __all__ = ["MomentumObserver", "momentum_rates"]
 
@@ -96,9 +97,11 @@ class MomentumObserver:
     gain: float = 25.0
 
     def __post_init__(self) -> None:
-        if not 0 < self.gain < np.inf:
+        if not isinstance(self.robot, KinematicTree):
+            raise ModelError(f"a momentum observer needs a robot, got {self.robot!r:.60}")
+        if not isinstance(self.gain, (int, float, np.number)) or not 0 < self.gain < np.inf:
             raise StateError(
-                f"the gain of a momentum observer must be positive, got {self.gain}"
+                f"the gain of a momentum observer must be positive, got {self.gain!r}"
             )
 
     @cached_property
@@ -117,10 +120,17 @@ class MomentumObserver:
         made_from = ("momentum", fingerprint_robot(robot).digest)
         return kernel_from(program, signature, sample_states(robot, 3, 7, 0), made_from)
 
-    def rates(self, q: Array, qd: Array) -> tuple[Array, Array]:
+    def rates(self, q: ArrayLike, qd: ArrayLike) -> tuple[Array, Array]:
         """p and beta less friction, (N, nv) each, at states (N, nq), (N, nv)."""
-        (p, beta), _ = self._kernel.batch(q, qd)
-        return p, beta - self.robot.friction_torque(qd)
+        positions, speeds = finite_rows(self.robot, (("q", q), ("qd", qd)), "sample")
+        (p, beta), _ = self._kernel.batch(positions, speeds)
+        lost = np.flatnonzero(~(np.isfinite(p) & np.isfinite(beta)).all(axis=1))
+        if len(lost):
+            raise StateError(
+                f"sample {lost[0]}: the momentum of robot {self.robot.name!r} overflows"
+                " float64; check the units of q and qd"
+            )
+        return p, beta - self.robot.friction_torque(speeds)
 
     def run(self, time: ArrayLike, q: ArrayLike, qd: ArrayLike, torque: ArrayLike) -> Array:
         """External joint torques (N, nv) along a log; the first sample is taken as untouched.
@@ -128,14 +138,10 @@ class MomentumObserver:
         Between samples everything known is taken as linear in time, so that the rate of the
         log does not bound the gain.
         """
-        positions, speeds, drives = state_rows(
-            self.robot, (("q", q), ("qd", qd), ("torque", torque))
+        positions, speeds, drives = finite_rows(
+            self.robot, (("q", q), ("qd", qd), ("torque", torque)), "sample"
         )
-        times = np.asarray(time, dtype=np.float64)
-        if times.shape != (len(positions),) or not (np.diff(times) > 0).all():
-            raise StateError(
-                f"time must hold {len(positions)} ascending numbers (s), one per sample"
-            )
+        times = ascending_times(time, len(positions))
         p, beta = self.rates(positions, speeds)
         known = drives + beta
         r, out = np.zeros(self.robot.nv), np.zeros_like(p)

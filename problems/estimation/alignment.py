@@ -69,7 +69,7 @@ class Alignment:
     def layout(self, layout: Layout) -> Layout:
         """The layout with the sensor as it was found to be mounted."""
         found = [self.aligned if s.name == self.sensor.name else s for s in layout]
-        return Layout(layout.robot, found, layout.correlations, layout.about, quiet=True)
+        return layout.with_sensors(found)
 
     def __str__(self) -> str:
         angle, error = (

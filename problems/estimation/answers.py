@@ -28,6 +28,8 @@ from problems.measured.measured_system import QUANTITIES, Quantity
 
 __all__ = ["CompiledAnswers", "OneAnswer"]
 
+FLAT = frozenset({"torque", "qdd"})
+"""Quantities of joints, (nv,); the others are (n_bodies, 6)."""
 CLEAR = 1e-9
 """Part of a reading's information that others check, below which rounding hides how much."""
 FEW, HARDLY_ANY = 128, 8
@@ -84,11 +86,18 @@ class CompiledAnswers:
         KernelBuildError
             if the layout has no kernel.
         """
+        problem = self._states.problem
+        noisy = [x for x in outputs.uncertainty if x in QUANTITIES]
+        if noisy and problem.layout.has_encoder_noise:
+            others = tuple(x for x in outputs.uncertainty if x not in noisy)
+            if outputs.outputs or others:
+                self.compute(EstimatorOutputs(outputs.outputs, others))
+            self._arrays |= self._by_posteriors(noisy)
+            return
         found = self._by_kernel(outputs)
         bad = ~np.all([np.isfinite(array).all(axis=1) for array in found.values()], axis=0)
         if outputs == EstimatorOutputs(AGREEMENT):  # facts are kept
             bad[list(self._facts)] = False
-        problem = self._states.problem
         for k in self._by_reduced(np.flatnonzero(bad), found).tolist():
             posterior = self._states(k)
             one = Estimate.of_one(problem, posterior)
@@ -103,9 +112,22 @@ class CompiledAnswers:
                     array[k] = source.array.ravel()
         self._arrays |= found
 
+    def _by_posteriors(self, kinds: Sequence[str]) -> dict[str, Array]:
+        """Deviations with the noise of q and qd, state by state."""
+        found: dict[str, list[Array]] = {f"std_{kind}": [] for kind in kinds}
+        for k in range(len(self._states)):
+            one = Estimate.of_one(self._states.problem, self._states(k))
+            for kind in kinds:
+                found[f"std_{kind}"].append(one.std[cast("Quantity", kind)].array.ravel())
+        shapes = self._estimator.shapes
+        return {
+            name: np.reshape(rows, (len(self._states), int(np.prod(shapes[name]))))
+            for name, rows in found.items()
+        }
+
     def _by_kernel(self, outputs: EstimatorOutputs) -> dict[str, Array]:
         """Arrays by name; NaN where there is no kernel, or too few complete states for it."""
-        states, spec = self._states, self._estimator.spec(outputs)
+        states, spec = self._states, self._estimator.question(outputs)
         complete = ~np.isnan(states.rows).any(axis=1)
         if self._strict or complete.all() or int(complete.sum()) >= COMPILED_FROM:
             try:
@@ -174,7 +196,7 @@ class CompiledAnswers:
         NaN at states that are left to the posterior: too few, in doubt, or something is open.
         """
         states, n = self._states, len(self._states)
-        if n < FEW:
+        if n < FEW or states.problem.layout.has_encoder_noise:
             return np.full((n, 6), np.nan)
         answers = states.problem.reduced.solve(
             states.q, states.qd, states.rows, (), (kind,), moved={"here": (kind, body, matrix)}
@@ -282,16 +304,24 @@ class OneAnswer:
 
     def both(self, kinds: tuple[Quantity, ...]) -> _Both | None:
         """Values and standard deviations of quantities, by their names, from one kernel."""
-        call, shapes = self._estimator.together(kinds)
+        call, sizes = self._estimator.together(kinds)
         if call is None or self.has_failed:
             return None
-        value = {kind: np.empty(shape) for kind, shape in shapes}
-        std = {kind: np.empty(shape) for kind, shape in shapes}
-        outputs = [x.reshape(-1) for x in (*value.values(), *std.values())]
-        if not call(*self._states.parts(), *outputs):
+        found: list[Array] = [np.empty(size) for size in sizes]
+        q, qd, y = self._states.parts()
+        if not call(q, qd, y, *found):
             self.has_failed = True
             return None
-        return value, std
+        n, shaped = (
+            len(kinds),
+            [
+                x if kind in FLAT else x.reshape(-1, 6)
+                for kind, x in zip(kinds * 2, found, strict=True)
+            ],
+        )
+        return dict(zip(kinds, shaped[:n], strict=True)), dict(
+            zip(kinds, shaped[n:], strict=True)
+        )
 
     def _many(self, outputs: EstimatorOutputs) -> CompiledAnswers | None:
         """Answers of a kernel of several outputs, None if it is not there."""

@@ -70,12 +70,13 @@ class Assembly:
         made_from = ("assembly", measured.layout.fingerprint(), repr(measured.prior))
         states = sample_states(robot, 3, 7, 0)
         try:
-            kernel = kernel_from(self._program, Signature(inputs, outputs), states, made_from)
+            kernel = kernel_from(self.program, Signature(inputs, outputs), states, made_from)
         except (DynsysError, TypeError):  # rows of the user's own that take numbers only
             return None
         return kernel.fast
 
-    def _program(self) -> Program:
+    def program(self) -> Program:
+        """Entries and b from q and qd; TypeError if some rows take numbers only."""
         graph, robot = Graph(), self.measured.robot
         q, qd = graph.inputs(robot.nq), graph.inputs(robot.nv)
         data, b = self.measured.whole.values(Kinematics.at(robot, q, qd))

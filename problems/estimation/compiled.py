@@ -48,7 +48,12 @@ from dynsys.system.unknowns import UnknownLayout
 from dynsys.types import Array, BoolArray
 from problems.estimation.estimate import Estimate, MeasuredStates
 from problems.labels import entry_names, of_arrays
-from problems.measured.measured_system import QUANTITIES, Quantity, joint_covariance
+from problems.measured.measured_system import (
+    QUANTITIES,
+    MeasuredSystem,
+    Quantity,
+    joint_covariance,
+)
 from problems.measured.prior import Prior, PriorRows, prior_rows
 from problems.problem import given_plan
 from problems.reference import AbstractReference
@@ -68,11 +73,12 @@ __all__ = [
     "export_estimator",
     "listed",
     "plan_estimation",
+    "require_laws_only",
     "said_by_the_verdict",
 ]
 
 Names: TypeAlias = tuple[str, ...]
-_Together: TypeAlias = "tuple[FastCall | None, tuple[tuple[Quantity, tuple[int, ...]], ...]]"
+_Together: TypeAlias = "tuple[FastCall | None, tuple[int, ...]]"
 AGREEMENT = ("residual", "multiplier")
 FACTS = ("chi_square", "degrees_of_freedom", "p_value", "residual")
 HANDFUL = 8
@@ -159,6 +165,21 @@ def said_by_the_verdict(problem: Estimation) -> Iterator[None]:
         raise KernelBuildError(f"{verdict.headline}; {text}") from None
 
 
+def _refuse_open(measured: MeasuredSystem, outputs: EstimatorOutputs) -> None:
+    """NoOrderError where readings leave something open of what is asked for.
+
+    Elimination without pivoting would divide by what rounding leaves of a pivot there, and may
+    find that large enough.
+    """
+    asked = {*outputs.outputs, *outputs.uncertainty}
+    wanted = sorted(asked & measured.open_quantities)
+    if wanted:
+        names = ", ".join(wanted).replace("_", " ")
+        raise NoOrderError(
+            f"robot {measured.robot.name!r}: readings leave something open of: {names}"
+        )
+
+
 @final
 @dataclass(frozen=True, eq=False)
 class CompiledEstimator:
@@ -172,12 +193,17 @@ class CompiledEstimator:
     layout: Layout
     prior: Prior | None = None
     plan: Plan | None = None
+    system: MeasuredSystem | None = None
 
     @staticmethod
     def of(problem: Estimation) -> CompiledEstimator:
         """The kernels of an estimation."""
         prior, plan = problem.measured.prior, problem.executes
-        return CompiledEstimator(problem.robot, problem.layout, prior, plan)
+        return CompiledEstimator(problem.robot, problem.layout, prior, plan, problem.measured)
+
+    @cached_property
+    def _measured(self) -> MeasuredSystem:
+        return self.system or MeasuredSystem(self.robot, self.layout, self.prior)
 
     def __reduce__(self) -> tuple[type[CompiledEstimator], tuple[object, ...]]:
         """Travels as what it was made from; kernels come from the cache there."""
@@ -198,7 +224,25 @@ class CompiledEstimator:
         return {}
 
     def spec(self, outputs: EstimatorOutputs, switchable: Names = ()) -> EstimatorSpec:
-        """What the kernel of the same arguments answers."""
+        """What the kernel of the same arguments answers.
+
+        Raises
+        ------
+        KernelBuildError
+            if deviations are asked for that count noise of q and qd, or what is asked for is
+            open at every state.
+        """
+        _refuse_open(self._measured, outputs)
+        if self.layout.has_encoder_noise and set(outputs.uncertainty) & set(QUANTITIES):
+            raise KernelBuildError(
+                "machine code has no standard deviations with the noise of q and qd"
+                " (position_std, velocity_std of the layout); solve and solve_batch compute"
+                " them, or make a layout without that noise"
+            )
+        return self.question(outputs, switchable)
+
+    def question(self, outputs: EstimatorOutputs, switchable: Names = ()) -> EstimatorSpec:
+        """The same, whoever answers it."""
         return EstimatorSpec(
             self.robot,
             self._equations,
@@ -256,24 +300,7 @@ class CompiledEstimator:
 
         What a sensor reads may depend on parameters only through the laws of motion.
         """
-        robot = self.robot
-        varying_parameters(robot, names)
-        values = parameter_samples(robot, names, 1, 0)[0]
-        other = robot.with_parameters(dict(zip(names, values, strict=True)), physical=False)
-        rng = np.random.default_rng(0)
-        q, qd = robot.random_configuration(rng), rng.normal(size=robot.nv)
-        for sensor in self.layout.sensors:
-            rows = []
-            for tree in (robot, other):
-                kin = Kinematics.at(tree, q, qd)
-                blocks = sensor.blocks(UnknownLayout(tree, net_wrench=True))
-                parts = [np.ravel(t.entries(kin)) for b in blocks for t in b.terms]
-                rows.append(np.concatenate([*parts, *(b.bias_at(kin) for b in blocks)]))
-            if rows[0].shape != rows[1].shape or not np.array_equal(rows[0], rows[1]):
-                raise KernelBuildError(
-                    f"sensor {sensor.name!r} depends on masses or friction itself, which then"
-                    " cannot be inputs of the kernel; leave it or the parameters out"
-                )
+        require_laws_only(self.robot, self.layout, names)
         return replace(self.spec(outputs, switchable), parameters=tuple(names))
 
     @cached_property
@@ -333,11 +360,11 @@ class CompiledEstimator:
         return {}
 
     def together(self, kinds: tuple[Quantity, ...]) -> _Together:
-        """Machine code of quantities and their standard deviations, and their shapes."""
+        """Machine code of quantities and their standard deviations, and sizes of all these."""
         found = self._together.get(kinds)
         if found is None:
-            shapes = tuple((kind, self.shapes[kind]) for kind in kinds)
-            found = self._together[kinds] = self.call(EstimatorOutputs(kinds, kinds)), shapes
+            sizes = tuple(int(np.prod(self.shapes[kind])) for kind in kinds) * 2
+            found = self._together[kinds] = self.call(EstimatorOutputs(kinds, kinds)), sizes
         return found
 
     # ---- many states ---------------------------------------------------------------------
@@ -360,6 +387,27 @@ class CompiledEstimator:
         out = [np.full((len(q), size), np.nan) for size in sizes]
         _scatter(out, kernel, ~partial, (q, qd, y), threads)
         return dict(zip(outputs.names, out, strict=True))
+
+
+def require_laws_only(robot: KinematicTree, layout: Layout, names: Sequence[str]) -> None:
+    """KernelBuildError names a sensor whose rows depend on these parameters by themselves."""
+    varying_parameters(robot, names)
+    values = parameter_samples(robot, names, 1, 0)[0]
+    other = robot.with_parameters(dict(zip(names, values, strict=True)), physical=False)
+    rng = np.random.default_rng(0)
+    q, qd = robot.random_configuration(rng), rng.normal(size=robot.nv)
+    for sensor in layout.sensors:
+        rows = []
+        for tree in (robot, other):
+            kin = Kinematics.at(tree, q, qd)
+            blocks = sensor.blocks(UnknownLayout(tree, net_wrench=True))
+            parts = [np.ravel(t.entries(kin)) for b in blocks for t in b.terms]
+            rows.append(np.concatenate([*parts, *(b.bias_at(kin) for b in blocks)]))
+        if rows[0].shape != rows[1].shape or not np.array_equal(rows[0], rows[1]):
+            raise KernelBuildError(
+                f"sensor {sensor.name!r} depends on masses or friction itself, which then"
+                " cannot be variables; leave it or the parameters out"
+            )
 
 
 def _scatter(
@@ -510,14 +558,14 @@ class ReferenceEstimator(AbstractReference):
             )
         self._problem = problem
         self._outputs = outputs
-        self.signature = CompiledEstimator.of(problem).spec(outputs).signature
+        self.signature = CompiledEstimator.of(problem).question(outputs).signature
 
     def answers(self, *inputs: ArrayLike) -> tuple[Array, ...]:
         q, qd, y = inputs
         problem, robot = self._problem, self._problem.robot
         rows = problem.measured.pack(y, None, None)
         e = Estimate.of_one(
-            problem, problem.posterior(robot.check_q(q), robot.check_v(qd, "qd"), rows)
+            problem, problem.noisy_posterior(robot.check_q(q), robot.check_v(qd, "qd"), rows)
         )
         values = [e.values[cast("Quantity", k)] for k in self._outputs.outputs]
         values += [e.std[cast("Quantity", k)] for k in self._outputs.uncertainty]

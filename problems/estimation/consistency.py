@@ -271,12 +271,17 @@ class Checks:
         return np.asarray((self.degrees_of_freedom > 0) & (p < SIGNIFICANCE))
 
     @cached_property
-    def probability(self) -> Array:
-        """Probability (N, S) that a sensor is the wrong one; zero where readings agree."""
+    def odds(self) -> Array:
+        """Probability (N, S) that a sensor is the wrong one, if one is."""
         weight = np.exp(self.log_p.min(axis=1, keepdims=True) - self.log_p)
-        weight = np.where((self.rank > 0) & self.disagree[:, None], weight, 0.0)
+        weight = np.where(self.rank > 0, weight, 0.0)
         total = weight.sum(axis=1, keepdims=True)
         return np.asarray(weight / np.where(total > 0, total, 1.0))
+
+    @property
+    def probability(self) -> Array:
+        """The same, zero where the readings agree."""
+        return np.where(self.disagree[:, None], self.odds, 0.0)
 
     def suspects(self, n: int) -> list[Suspect]:
         """Sensors that may be the wrong one at a state, the likeliest first."""

@@ -9,13 +9,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, cast, final
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar, cast, final
 
 import numpy as np
 from scipy.special import chdtrc
 
 from dynsys.errors import DynsysError, LayoutError, ModelError, StateError, nearest_name
 from dynsys.model.tree import KinematicTree
+from dynsys.notebook import facts
 from dynsys.types import Array, ArrayLike, IntArray
 from problems.estimation.consistency import (
     SIGNIFICANCE,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from problems.estimation.estimation import Estimation
 
 __all__ = [
+    "AbstractQuantities",
     "Estimate",
     "MeasuredStates",
     "Of",
@@ -45,6 +47,7 @@ __all__ = [
 
 Uncertainty: TypeAlias = Literal["all"] | Quantity | Sequence[Quantity] | None
 Found = TypeVar("Found")
+About = TypeVar("About", covariant=True)
 MANY = 64
 """States from which on it pays to compile code that judges them."""
 Of: TypeAlias = Callable[[AbstractPosterior, Array, IntArray], Array]
@@ -198,43 +201,43 @@ class NamedQuantity:
         return f"NamedQuantity({self._kind}, array of shape {self.array.shape})"
 
 
-class AbstractQuantities(ABC):
+class AbstractQuantities(ABC, Generic[About]):
     """Something about every quantity, by its name."""
 
     __slots__ = ()
 
     @abstractmethod
-    def about(self, quantity: Quantity) -> NamedQuantity:
+    def about(self, quantity: Quantity) -> About:
         """What there is about one quantity."""
 
     @property
-    def torque(self) -> NamedQuantity:
+    def torque(self) -> About:
         """Joint torques, by joint."""
         return self.about("torque")
 
     @property
-    def qdd(self) -> NamedQuantity:
+    def qdd(self) -> About:
         """Joint accelerations, by joint."""
         return self.about("qdd")
 
     @property
-    def acceleration(self) -> NamedQuantity:
+    def acceleration(self) -> About:
         """Proper spatial accelerations, by body or frame."""
         return self.about("acceleration")
 
     @property
-    def joint_wrench(self) -> NamedQuantity:
+    def joint_wrench(self) -> About:
         """Wrenches that joints transmit from their parents, by joint, body or frame."""
         return self.about("joint_wrench")
 
     @property
-    def external_wrench(self) -> NamedQuantity:
+    def external_wrench(self) -> About:
         """Wrenches of the environment on bodies, by body or frame."""
         return self.about("external_wrench")
 
 
 @final
-class ByQuantity(AbstractQuantities):
+class ByQuantity(AbstractQuantities[NamedQuantity]):
     """The same about every quantity: ``.torque["l_knee"]`` or ``["torque"]["l_knee"]``.
 
     ``arrays`` are those that have been computed, by quantity.
@@ -254,7 +257,7 @@ class ByQuantity(AbstractQuantities):
         return NamedQuantity(self, quantity)
 
     def about(self, quantity: Quantity) -> NamedQuantity:
-        return self[quantity]
+        return NamedQuantity(self, quantity)
 
 
 # ---- states with their readings: what an estimate was made from, and can be made from again --
@@ -319,7 +322,7 @@ class MeasuredStates:
 
     def __call__(self, k: int) -> AbstractPosterior:
         """All that the readings of state k say."""
-        return self._named(k, self.problem.posterior)
+        return self._named(k, self.problem.noisy_posterior)
 
     def checks(self, k: int) -> Checks:
         """What the readings of state k say of each other."""
@@ -356,7 +359,7 @@ class MeasuredStates:
 
 
 @final
-class Estimate(AbstractQuantities):
+class Estimate(AbstractQuantities[NamedQuantity]):
     """What the readings say at one state, or at N states with a leading axis N.
 
     Attributes
@@ -531,6 +534,64 @@ class Estimate(AbstractQuantities):
         n = self.shape[0] if self.shape else None
         made_from = self.problem, self._states(), n, self._method, self._facts, self._answers
         return _restored, (made_from, self.values.arrays, self.std.arrays)
+
+    # ---- in other tools ------------------------------------------------------------------
+
+    def to_pandas(self, *outputs: str, time: ArrayLike | None = None) -> Any:
+        """Table of pandas, one row for each state.
+
+        Parameters
+        ----------
+        outputs : names as those of ``dynsys solve`` (:mod:`problems.estimation.outputs`):
+            ``torque`` (default), ``std.torque``, ``external_wrench.l_sole``, ``p_value`` ...
+        time : (N,), the index of the table; default: numbers of the states.
+
+        Raises
+        ------
+        ReportError
+            if pandas is not installed.
+        """
+        from problems.estimation.tables import to_pandas
+
+        return to_pandas(self, outputs, time)
+
+    def to_xarray(self, *outputs: str, time: ArrayLike | None = None) -> Any:
+        """Dataset of xarray: one variable for each output of :meth:`to_pandas`, by its name."""
+        from problems.estimation.tables import to_xarray
+
+        return to_xarray(self, outputs, time)
+
+    def plot(
+        self,
+        quantity: str = "torque",
+        names: Sequence[str] | None = None,
+        *,
+        time: ArrayLike | None = None,
+        axes: Any = None,
+    ) -> Any:
+        """Draw a quantity with bands of two standard deviations; returns matplotlib's axes.
+
+        Over states or ``time`` (N,) for a batch, joint by joint for one state.
+
+        Parameters
+        ----------
+        quantity : ``torque``, ``qdd``, ``acceleration``, ``joint_wrench``, ``external_wrench``.
+        names : joints, bodies or frames to draw; default: all.
+        axes : where to draw; default: a new figure.
+        """
+        from problems.estimation.tables import plotted
+
+        return plotted(self, quantity, names, time, axes)
+
+    def _repr_html_(self) -> str:
+        rows: list[tuple[str, object]] = [("states", self.shape[0] if self.shape else "one")]
+        if not self.shape:
+            rows += [("p-value of the readings", f"{self.p_value:.3g}")]
+            rows += [
+                (f"torque {name}", " ".join(f"{x:.4g}" for x in np.ravel(value)))
+                for name, value in self.torque.items()
+            ]
+        return facts(f"estimate of {self.problem.robot.name!r}", rows)
 
     # ---- asking --------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias, cast, final, get_args
 
 import numpy as np
 
+from dynsys.cholmod import has_cholmod
 from dynsys.distribution import install
 from dynsys.errors import DynsysError, KernelBuildError
 from dynsys.kernel.calls import AbstractKernel
@@ -35,13 +36,15 @@ from problems.estimation.compiled import (
     export_estimator,
     listed,
     plan_estimation,
+    require_laws_only,
     said_by_the_verdict,
 )
 from problems.estimation.consistency import Checks, checks_at
+from problems.estimation.derivatives import EstimateDerivatives, EstimatorSlopes
 from problems.estimation.estimate import Estimate, MeasuredStates, Uncertainty, quantities_of
-from problems.estimation.factors import has_cholmod
-from problems.estimation.posterior import AbstractPosterior, PosteriorSolver
+from problems.estimation.posterior import AbstractPosterior, EncoderPosterior, PosteriorSolver
 from problems.estimation.reduced_batch import ReducedBatch
+from problems.estimation.sensitivity import TorqueSensitivity, torque_sensitivities
 from problems.measured.measured_system import QUANTITIES, Active, MeasuredSystem, Readings
 from problems.measured.prior import PerName, Prior
 from problems.problem import AbstractProblem
@@ -169,7 +172,9 @@ class Estimation(AbstractProblem):
         q, qd : position (nq,), velocity (nv,).
         y : readings by sensor name, or all in the order of ``layout`` (size,). NaN: missing.
         uncertainty : quantities whose standard deviations are computed now, and themselves; any
-            others are when ``std`` is asked for them.
+            others are when ``std`` is asked for them. They count the noise of q and qd that the
+            layout states (``position_std``, ``velocity_std``), to first order; such deviations
+            take the general path.
         active : sensor name to False for sensors (contacts, constraints) that do not hold.
 
         Raises
@@ -261,7 +266,7 @@ class Estimation(AbstractProblem):
             return Estimate(self, states, None, method, None, answers)
         if usual:
             return self._by_kernels(states, wanted)
-        e = Estimate.of_one(self, self.posterior(q, qd, rows), states)
+        e = Estimate.of_one(self, self.noisy_posterior(q, qd, rows), states)
         for quantity in wanted:
             _ = e.std[quantity].array
         return e
@@ -330,6 +335,15 @@ class Estimation(AbstractProblem):
         """
         return self._reference.at(q, qd, rows)
 
+    def noisy_posterior(self, q: Array, qd: Array, rows: Array) -> AbstractPosterior:
+        """The same with the noise of q and qd, if the layout states any, in covariances."""
+        found = self.posterior(q, qd, rows)
+        layout = self.layout
+        if not layout.has_encoder_noise:
+            return found
+        std = np.concatenate([layout.position_std, layout.velocity_std])
+        return EncoderPosterior(found, lambda: self._slopes.at(q, qd, rows), std)
+
     def checks(self, q: Array, qd: Array, rows: Array) -> Checks:
         """What one state's readings say of each other; ``rows`` as for :meth:`posterior`."""
         found = self._reference.dense(q, qd, rows)
@@ -357,6 +371,64 @@ class Estimation(AbstractProblem):
             rows = self.measured.pack(y, None, None)
             self.posterior(self.robot.random_configuration(0), np.zeros(self.robot.nv), rows)
 
+    # ---- derivatives ---------------------------------------------------------------------
+
+    def derivatives(
+        self,
+        q: ArrayLike,
+        qd: ArrayLike,
+        y: Readings,
+        *,
+        parameters: Sequence[str] = (),
+        active: Active | None = None,
+    ) -> EstimateDerivatives:
+        """How every estimated quantity changes with q, qd, y and parameters; exact.
+
+        The readings stay what they are when q moves: this is what a wrong q does to an
+        estimate. One solve for each number that is asked for, see
+        :mod:`problems.estimation.derivatives`.
+
+        Parameters
+        ----------
+        q, qd, y, active : those of :meth:`solve`; a missing reading has derivatives zero.
+        parameters : names of parameters of the robot (``robot.parameters``).
+
+        Raises
+        ------
+        KernelBuildError
+            naming a sensor whose own rows depend on the parameters.
+
+        Examples
+        --------
+        >>> import dynsys, problems, sensors
+        >>> robot = dynsys.synthetic.chain(3)
+        >>> known = sensors.all_joint_accelerations(robot, std=0.1)
+        >>> untouched = sensors.zero_external_wrench_except(robot)
+        >>> est = problems.Estimation(robot, sensors.Layout(robot, [*known, *untouched]))
+        >>> y = {sensor.name: 1.0 for sensor in known}
+        >>> J = est.derivatives([1, 2, 3], [0, 0, 0], y, parameters=["link_3.mass"])
+        >>> same = problems.InverseDynamics(robot).derivatives([1, 2, 3], [0, 0, 0], [1, 1, 1])
+        >>> bool(np.allclose(J.torque.q, same.q)), J.torque.y.shape, J.torque.parameters.shape
+        (True, (3, 21), (3, 1))
+        """
+        if len(parameters):
+            require_laws_only(self.robot, self.layout, parameters)
+        q, qd = self.robot.check_q(q), self.robot.check_v(qd, "qd")
+        rows = self.measured.pack(y, active, None)
+        at = self._slopes.at(q, qd, rows, parameters)
+        return EstimateDerivatives(at, self.system.unknowns)
+
+    def sensitivity(self, samples: int = 8, seed: int = 0) -> tuple[TorqueSensitivity, ...]:
+        """What each torque's deviation is made of: sensors, positions, velocities.
+
+        At random motions; see :mod:`problems.estimation.sensitivity`.
+        """
+        return torque_sensitivities(self, samples, seed)
+
+    @cached_property
+    def _slopes(self) -> EstimatorSlopes:
+        return EstimatorSlopes(self.measured)
+
     # ---- kernels -------------------------------------------------------------------------
 
     def plan(
@@ -372,9 +444,10 @@ class Estimation(AbstractProblem):
         """Order of elimination with its exact operation count and the safety of its pivots.
 
         Laws and readings are eliminated as one symmetric system, leaves first, every pivot the
-        cheapest safe one; that order is not searched. As many readings as unknowns: by scalar
-        LU where that system has no safe pivots, and where an order searched for in so many
-        seconds costs less. ``search`` says in full how to search, in place of the first three.
+        cheapest safe one; ``search_seconds`` look for a cheaper order of it. As many readings
+        as unknowns: by the recursion with open parameters too, and by scalar LU where these
+        have no safe pivots or an order searched for costs less. ``search`` says in full how to
+        search, in place of the first three.
         Any question about the layout executes the order; ``plan.operations`` is its cost for
         ``outputs`` and ``uncertainty``, ``plan.options["constructive"]`` what it costs without
         a search.
@@ -404,7 +477,8 @@ class Estimation(AbstractProblem):
             state and so executes no plan.
         outputs : ``torque``, ``qdd``, ``acceleration``, ``joint_wrench``, ``external_wrench``;
             ``llvm`` also ``residual``, ``multiplier`` (:func:`estimation_kernel`).
-        uncertainty : quantities whose standard deviations follow as ``std_<name>``.
+        uncertainty : quantities whose standard deviations follow as ``std_<name>``; ``llvm``
+            not those that count noise of q and qd.
         switchable : sensors that may be missing; their rows of the input ``weight`` count.
         parameters : names of parameters of the robot (``robot.parameters``) whose values, in
             this order, are the last input; ``llvm`` only. The kernel answers as that of

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from functools import cache
-from importlib import import_module
-from typing import Any, Literal, final
+from typing import Literal, final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csc_array, csc_matrix
+from scipy.sparse import csc_array
 from scipy.sparse.linalg import SuperLU, splu
 
+from dynsys.cholmod import SimplicialFactors, has_cholmod
 from dynsys.types import Array, IntArray
 
 __all__ = [
@@ -24,7 +24,6 @@ __all__ = [
     "CholmodFactors",
     "SuperLUFactors",
     "general_backend",
-    "has_cholmod",
 ]
 
 GROWTH = 1e12
@@ -44,15 +43,6 @@ CONVERGED = 1e-13
 STEPS = 20
 EPS = float(np.finfo(np.float64).eps)
 TINY = float(np.finfo(np.float64).tiny)
-
-
-def has_cholmod() -> bool:
-    """Tell whether CHOLMOD (scikit-sparse) is installed."""
-    try:
-        import_module("sksparse.cholmod")
-    except ImportError:
-        return False
-    return True
 
 
 def general_backend() -> Literal["cholmod", "superlu"]:
@@ -131,12 +121,11 @@ class CholmodFactors(AbstractFactors):
     """
 
     def __init__(self, signs: Array) -> None:
-        self._cholmod = import_module("sksparse.cholmod")
         self._shift = SHIFT * signs
         self._places: IntArray
         self._diagonal: IntArray
-        self._shifted: csc_matrix[np.float64]
-        self._factor: Any = None
+        self._shifted: csc_array[np.float64]
+        self._factors: SimplicialFactors | None = None
         self._size: csc_array[np.float64] | None = None
         self._fallback = SuperLUFactors()
         self._by_fallback = False
@@ -148,21 +137,18 @@ class CholmodFactors(AbstractFactors):
     def factor(self, K: csc_array[np.float64]) -> bool:
         self.current = K
         self._size = None
-        try:
-            if self._factor is None:
-                self._analyse(K)
-            data = self._shifted.data
-            data[...] = 0.0
-            data[self._places] = K.data
-            data[self._diagonal] += self._shift
-            self._factor.cholesky_inplace(self._shifted)
-            x = self._refined(_probe(K.shape[0]), None)
-        except self._cholmod.CholmodError:
-            x = None
+        if self._factors is None:
+            self._factors = self._analysed(K)
+        data = self._shifted.data
+        data[...] = 0.0
+        data[self._places] = K.data
+        data[self._diagonal] += self._shift
+        is_regular = self._factors.factor(self._shifted)
+        x = self._refined(_probe(K.shape[0]), None) if is_regular else None
         self._by_fallback = x is None or not float(np.abs(x).max()) < GROWN
         return not self._by_fallback or self._fallback.factor(K)
 
-    def _analyse(self, K: csc_array[np.float64]) -> None:
+    def _analysed(self, K: csc_array[np.float64]) -> SimplicialFactors:
         """Order and symbolic factors of the pattern of K with its diagonal, once."""
         n = K.shape[0]
         columns = np.repeat(np.arange(n), np.diff(K.indptr))
@@ -175,8 +161,8 @@ class CholmodFactors(AbstractFactors):
         )
         starts = np.searchsorted(kept, np.arange(n + 1) * n)
         pattern = (kept % n).astype(np.int32), starts.astype(np.int32)
-        self._shifted = csc_matrix((np.ones(len(kept)), *pattern), shape=K.shape)
-        self._factor = self._cholmod.analyze(self._shifted, mode="simplicial")
+        self._shifted = csc_array((np.ones(len(kept)), *pattern), shape=K.shape)
+        return SimplicialFactors(self._shifted)
 
     def _refined(self, b: Array, size: csc_array[np.float64] | None) -> Array | None:
         """K^-1 b, refined while the residual shrinks, by the largest entry or row by row.
@@ -184,7 +170,8 @@ class CholmodFactors(AbstractFactors):
         Row by row, given the ``size`` |K|, by the terms of each: the torques of a light hand
         are as good as those of a heavy trunk.
         """
-        x, size_b, before = self._factor(b), np.abs(b), (np.inf, np.inf)
+        assert self._factors is not None
+        x, size_b, before = self._factors.solve(b), np.abs(b), (np.inf, np.inf)
         for _ in range(STEPS):
             r, size_x = b - self.current @ x, np.abs(x)
             size_r, largest = np.abs(r), size_b.max(axis=0) + size_x.max(axis=0) + TINY
@@ -195,7 +182,7 @@ class CholmodFactors(AbstractFactors):
             shrinks = missed > EPS and missed < 0.5 * before[0]  # below, it is but rounding
             if not (shrinks or missed_row < 0.5 * before[1]):
                 return np.asarray(x) if missed <= CONVERGED else None
-            x, before = x + self._factor(r), (missed, missed_row)
+            x, before = x + self._factors.solve(r), (missed, missed_row)
         return None
 
     def solve(self, b: Array) -> Array:

@@ -334,7 +334,7 @@ def _scaled(layout: Layout, groups: list[_Group], factors: Array) -> Layout:
         (a, b, C * np.outer(scale[layout.slice(a)], scale[layout.slice(b)]))
         for a, b, C in layout.correlations
     ]
-    return Layout(layout.robot, sensors, correlations, layout.about, quiet=True)
+    return layout.with_sensors(sensors, correlations)
 
 
 def _short(std: Array) -> float | tuple[float, ...]:

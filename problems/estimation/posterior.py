@@ -9,14 +9,16 @@ Fewer, or readings that these factors find singular: orthogonal factors of the r
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import final
+from typing import TYPE_CHECKING, final
 
 import numpy as np
 from scipy.sparse import csc_array
 from scipy.sparse.linalg import SuperLU, splu
 
+from dynsys.cholmod import has_cholmod
 from dynsys.errors import ContradictionError
 from dynsys.plan.saddle import ScaledSaddle, SparseSaddle
 from dynsys.system.equations import Kinematics
@@ -27,7 +29,6 @@ from problems.estimation.factors import (
     AbstractFactors,
     CholmodFactors,
     SuperLUFactors,
-    has_cholmod,
 )
 from problems.measured.measured_system import Equations, MeasuredSystem
 from problems.measured.reduced import (
@@ -38,9 +39,13 @@ from problems.measured.reduced import (
     rank_of,
 )
 
+if TYPE_CHECKING:
+    from problems.estimation.derivatives import StateSlopes
+
 __all__ = [
     "AbstractPosterior",
     "DensePosterior",
+    "EncoderPosterior",
     "PosteriorSolver",
 ]
 
@@ -201,6 +206,68 @@ class DensePosterior(AbstractPosterior):
         return np.asarray(seen.T @ seen - explained.T @ explained)
 
 
+# ---- noise of q and qd ---------------------------------------------------------------------
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class EncoderPosterior(AbstractPosterior):
+    """A posterior whose covariance has the noise of q and qd too, to first order.
+
+        J Sigma J^T,      J = derivatives of the unknowns by q and qd
+
+    ``of_readings`` is the posterior of exact q and qd, ``std`` (2 nv,) their deviations.
+    Chi-square and residuals are those of the readings alone.
+    """
+
+    of_readings: AbstractPosterior
+    slopes: Callable[[], StateSlopes]
+    std: Array
+
+    @property
+    def d(self) -> Array:  # type: ignore[override]
+        """All unknowns (n,)."""
+        return self.of_readings.d
+
+    @property
+    def multipliers(self) -> Array:  # type: ignore[override]
+        """C^-1 times the residuals."""
+        return self.of_readings.multipliers
+
+    @property
+    def chi_square(self) -> float:  # type: ignore[override]
+        """Sum of squared residuals in standard deviations."""
+        return self.of_readings.chi_square
+
+    @property
+    def degrees_of_freedom(self) -> int:  # type: ignore[override]
+        """What the chi-square is expected to be."""
+        return self.of_readings.degrees_of_freedom
+
+    @property
+    def method(self) -> str:  # type: ignore[override]
+        """The way that found it."""
+        return self.of_readings.method
+
+    @property
+    def is_complete(self) -> bool:
+        return self.of_readings.is_complete
+
+    def determined(self, combination: Array, columns: IntArray) -> BoolArray:
+        return self.of_readings.determined(combination, columns)
+
+    @cached_property
+    def _slopes(self) -> StateSlopes:
+        return self.slopes()
+
+    def covariance(self, columns: IntArray) -> Array:
+        J = self._slopes.by_state(columns) * self.std
+        return np.asarray(self.of_readings.covariance(columns) + J @ J.T)
+
+    def residual_information(self, rows: IntArray) -> Array:
+        return self.of_readings.residual_information(rows)
+
+
 # ---- one state after the other -------------------------------------------------------------
 
 
@@ -246,9 +313,7 @@ class PosteriorSolver:
 
         At a random state, no reading missing.
         """
-        robot, measured = self.measured.robot, self.measured
-        kinematics = Kinematics.at(robot, robot.random_configuration(0), np.zeros(robot.nv))
-        reduced = measured.reduced(kinematics)
+        measured, reduced = self.measured, self.measured.usual
         whitened = measured.whitened(np.ones(len(reduced.c), dtype=bool))
         exact, size = whitened.times(reduced.B)[0], whitened.sizes(reduced.B_size)[0]
         return reduced.rank().nullity, len(exact) - rank_of(exact, size).seen.shape[1]

@@ -23,7 +23,7 @@ from dynsys.types import Array, ArrayLike
 from problems.estimation.estimation import Estimation
 from problems.estimation.response import ROWS, ResponseKernels
 from problems.measured.measured_system import MeasuredSystem, Readings
-from sensors.layout import Layout
+from sensors.layout import Layout, is_table
 from sensors.sensor import AbstractSensor
 
 __all__ = ["Prediction", "Predictor", "predict"]
@@ -72,8 +72,7 @@ class Predictor:
         if self.target.name not in layout.names:
             return problem
         others = [s for s in layout if s.name != self.target.name]
-        kept = [c for c in layout.correlations if self.target.name not in c[:2]]
-        left = Layout(problem.robot, others, kept, layout.about, quiet=True)
+        left = layout.with_sensors(others)
         return Estimation(problem.robot, left, problem.prior, problem.backend)
 
     def others(self, y: Readings) -> Readings:
@@ -81,6 +80,8 @@ class Predictor:
         layout, name = self.problem.layout, self.target.name
         if name not in layout.names:
             return y
+        if is_table(y):
+            return y  # whose columns the layout without it does not look for
         if isinstance(y, Mapping):
             return {key: value for key, value in y.items() if key != name}
         return np.delete(np.asarray(y), np.arange(layout.size)[layout.slice(name)], axis=-1)

@@ -20,9 +20,9 @@ import numpy as np
 
 from dynsys.errors import StateError
 from dynsys.types import Array, IntArray
-from problems.identification.fit import Log, weighted_rows
 from problems.identification.parameter_set import ParameterSet
 from problems.identification.seen import seen_by
+from problems.identification.weighted import Log, weighted_rows
 
 __all__ = ["Excitation", "design"]
 
@@ -159,9 +159,11 @@ def design(
     StateError
         if nothing moves, or nothing is seen.
     """
-    series = _Series(sought, seconds)
-    if not seconds > 0 or not len(series.joints):
-        raise StateError("a motion takes some seconds, and a joint of one freedom to move")
+    if not isinstance(seconds, (int, float, np.number)) or not 0 < seconds < np.inf:
+        raise StateError(f"a motion takes some seconds, got {seconds!r}")
+    series = _Series(sought, float(seconds))
+    if not len(series.joints):
+        raise StateError("a motion needs a joint of one freedom to move")
     general = seen_by(sought, None)
     if not general.rank:
         raise StateError("no reading of this layout depends on any parameter that is sought")

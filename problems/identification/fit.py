@@ -2,45 +2,49 @@
 
     minimise  sum of w (y - R theta - E x - c)^2  +  |(theta - model) / size|^2
 
-1. Contacts. The wrenches x of a sample are eliminated: rows become their part across E. What
-   the layout states about x (nothing touches the hand, no motor moves the base) holds exactly.
+1. Rows of unit noise (:mod:`problems.identification.weighted`): the wrenches x of a sample are
+   eliminated, what the layout states about them (nothing touches the hand, no motor moves the
+   base) holds exactly, and noise that readings share is taken out.
 2. Weights  w = 1 / (variance of the row's residual x its correlation time): a smooth residual
-   of 100 samples counts once (:mod:`problems.identification.noise`). Both are estimated from
+   of 100 samples counts once (:mod:`problems.correlation`). Both are estimated from
    the residuals, the fit repeated until they stand; readings far off count less (Huber's loss).
+   Correlations between readings are the layout's, whether their deviations are or not.
 3. Physical consistency by :mod:`problems.identification.physical`.
 4. Deviations from the residuals' correlation in time and the model's natural sizes:
    H^-1 (scores + 1 / size^2) H^-1.
 
 Normal equations: what data tell is compared with the model's natural sizes, so digits below
 1e-8 of the largest do not matter here; ranks are judged elsewhere, by orthogonal factors
-(:mod:`problems.identification.seen`). O(samples x rows x parameters^2).
+(:mod:`problems.identification.seen`). O(samples x rows x (parameters of a row)^2).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal, TypeAlias, final
+from typing import Any, Literal, TypeAlias, cast, final, get_args
 
 import numpy as np
 from scipy.special import erfc
 
 from dynsys.errors import LayoutError, ModelError, StateError
 from dynsys.model.tree import KinematicTree
-from dynsys.types import Array, ArrayLike, BoolArray, IntArray, float_array
-from problems.identification.noise import Autoregression, autocovariance
+from dynsys.recursive.inputs import finite_rows
+from dynsys.types import Array, ArrayLike, IntArray, float_array
+from problems.correlation import Autoregression, autocovariance
 from problems.identification.parameter_set import ParameterSet
 from problems.identification.physical import nearest_physical
+from problems.identification.regressor import OVERFLOW, check_finite
+from problems.identification.weighted import CHUNK, Log, Samples, SharedNoise
 from problems.measured.measured_system import Readings
 
 __all__ = [
     "Fit",
     "Information",
-    "Log",
     "Noise",
     "Payload",
-    "Prediction",
+    "PredictedReadings",
     "Validation",
     "checked_log",
     "fit_parameters",
@@ -48,9 +52,9 @@ __all__ = [
 
 Noise: TypeAlias = Literal["estimate", "layout"]
 
-CHUNK = 8192
-"""Samples at a time."""
 ROUNDS = 25
+SWAYING = 8
+"""Rounds after which a correlation time may only fall: some sway between two orders."""
 STANDS = 0.002
 """The fit is repeated until weights change by less than this part."""
 HUBER = 4.0
@@ -67,156 +71,6 @@ NORMAL = 1.4826
 """Deviation of normal numbers, in the median of their sizes."""
 BAND = 1.959964
 """Half width of a 95 % band, in deviations."""
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class Log:
-    """Motion and readings: q (N, nq), qd, qdd (N, nv), y (N, rows); NaN for no reading."""
-
-    q: Array
-    qd: Array
-    qdd: Array
-    y: Array
-
-    def __len__(self) -> int:
-        return len(self.q)
-
-    def part(self, samples: slice) -> Log:
-        """Some of the samples."""
-        return Log(self.q[samples], self.qd[samples], self.qdd[samples], self.y[samples])
-
-
-# ---- rows of unit weight, contacts eliminated ------------------------------------------------
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class _Rows:
-    """Weighted rows  A theta = b  of some samples.
-
-    ``A`` (N, rows, p) and ``b`` (N, rows) are zero where there is no reading; ``left``
-    (N, rows) is the part of each row that contacts leave.
-    """
-
-    A: Array
-    b: Array
-    left: Array
-
-    @cached_property
-    def columns(self) -> list[IntArray]:
-        """Parameters that each row depends on."""
-        return [np.flatnonzero(used) for used in np.asarray(self.A.any(axis=0))]
-
-
-@final
-@dataclass(eq=False)
-class _Samples:
-    """All rows of a log, chunk by chunk, for given weights."""
-
-    sought: ParameterSet
-    log: Log
-    plain: bool = False
-    about: Array | None = None
-    _kept: dict[int, tuple[Array, Array, Array]] = field(default_factory=dict)
-    _weight: Array | None = None
-    _rows: dict[int, _Rows] = field(default_factory=dict)
-
-    def chunks(self) -> range:
-        return range(0, len(self.log), CHUNK)
-
-    @cached_property
-    def statements(self) -> BoolArray:
-        """Rows that the layout states, exactly, about contacts: they give wrenches away."""
-        layout = self.sought.layout
-        about = (self._pattern.contact != 0).any(axis=-1) & np.isfinite(layout.constants)
-        return np.asarray(about & layout.exact)
-
-    @cached_property
-    def involved(self) -> BoolArray:
-        """Rows that parameters have a part in."""
-        return np.asarray((self._pattern.theta != 0).any(axis=-1))
-
-    @cached_property
-    def _pattern(self) -> Any:
-        q, qd, qdd = self.log.q[0], self.log.qd[0], self.log.qdd[0]
-        return self.sought.rows(q, qd, qdd, plain=True)
-
-    @cached_property
-    def stated(self) -> BoolArray:
-        """Rows whose noise the layout knows best: they hold no data, and some noise."""
-        layout = self.sought.layout
-        return np.asarray(np.isfinite(layout.constants) & ~layout.exact)
-
-    def raw(self, start: int) -> tuple[Array, Array, Array]:
-        """R, E and y - c of a chunk; kept where memory allows."""
-        if start not in self._kept:
-            part = self.log.part(slice(start, start + CHUNK))
-            rows = self.sought.rows(
-                part.q, part.qd, part.qdd, plain=self.plain, about=self.about
-            )
-            found = rows.theta, rows.contact, part.y - rows.known
-            if len(self.log) > 8 * CHUNK:
-                return found
-            self._kept[start] = found
-        return self._kept[start]
-
-    def move(self, theta: Array) -> float:
-        """Make rows with gains linear about other values; how far those are, in parts."""
-        before = self.sought.model if self.about is None else self.about
-        if not self.sought.gains:
-            return 0.0
-        self.about = theta
-        self._kept.clear()
-        self._rows.clear()
-        size = len(self.sought.gains)
-        return float(np.abs(theta[-size:] / before[-size:] - 1.0).max())
-
-    def weighted(self, weight: Array) -> Iterator[tuple[int, _Rows]]:
-        """Rows times ``weight`` (rows,), chunk by chunk."""
-        if self._weight is None or not np.array_equal(weight, self._weight):
-            self._weight = weight
-            self._rows.clear()
-        for start in self.chunks():
-            rows = self._rows.get(start)
-            if rows is None:
-                rows = _weighted(*self.raw(start), weight, self.statements)
-                if start in self._kept:
-                    self._rows[start] = rows
-            yield start, rows
-
-
-def _weighted(R: Array, E: Array, b: Array, weight: Array, statements: BoolArray) -> _Rows:
-    present = np.isfinite(b)
-    W = np.where(present, weight, 0.0)
-    b = np.where(present, b, 0.0)
-    if not E.shape[-1]:
-        return _Rows(R * W[..., None], b * W, (W > 0).astype(np.float64))
-    largest = np.linalg.norm(E * W[..., None], axis=(1, 2))[:, None]
-    if statements.any():  # x = P^+ (b - R theta) + (1 - P^+ P) z of the rows that state it
-        P = E[:, statements] * present[:, statements, None]
-        carried = E @ np.linalg.pinv(P[:1] if _same(P) else P, rcond=1e-10)
-        b = b - (carried @ b[:, statements, None])[..., 0]
-        R = R - carried @ (R[:, statements] * present[:, statements, None])
-        E = E - carried @ P
-        W = np.where(statements, 0.0, W)
-    A, b, E = R * W[..., None], b * W, E * W[..., None]
-    U, s, _ = np.linalg.svd(E, full_matrices=False)
-    U = U * (s > 1e-9 * np.maximum(largest, 1e-300))[:, None, :]  # not of rounding alone
-    Ut = np.swapaxes(U, 1, 2)
-    left = np.where(W > 0, 1.0 - (U * U).sum(axis=-1), 0.0)
-    return _Rows(A - U @ (Ut @ A), b - (U @ (Ut @ b[..., None]))[..., 0], left)
-
-
-def weighted_rows(sought: ParameterSet, log: Log, std: Array, *, plain: bool = False) -> Array:
-    """Rows (N, rows, p) of unit noise, contacts eliminated; ``plain`` without a kernel."""
-    samples = _Samples(sought, log, plain)
-    R, E, b = samples.raw(0)
-    return _weighted(R, E, b, 1.0 / std, samples.statements).A
-
-
-def _same(P: Array) -> bool:
-    return bool((P == P[:1]).all())
 
 
 # ---- the fit ---------------------------------------------------------------------------------
@@ -263,53 +117,87 @@ def fit_parameters(
     huber: float | None = HUBER,
 ) -> Fit:
     """Fit to a log; see the module and :meth:`problems.Identification.fit`."""
-    samples = _Samples(sought, log)
+    _check_choices(noise, huber)
+    samples = Samples(sought, log)
+    if not np.isfinite(log.y[:, ~samples.statements]).any():
+        raise StateError("y has no reading: nothing to fit to")
     std = most = _first_std(samples, noise)
+    if not np.isfinite(std).all():
+        raise StateError(OVERFLOW)
     least = CLEAN * std
     if noise == "estimate":  # first by the data alone: else the model could hold them off
         std = START * std
     time, trust = np.ones_like(std), np.ones_like(log.y)
     longest = np.full_like(std, np.inf)
-    followed = np.zeros((len(std), 1))
+    followed, missed = np.zeros((len(std), 1)), np.zeros_like(std)
     for count in range(ROUNDS):
-        weight = 1.0 / (std * np.sqrt(time))
-        G, g = _normal(samples, weight, trust)
+        weighed, weight = std, 1.0 / np.sqrt(time)
+        G, g = _normal(samples, weighed, weight, trust)
+        if not (np.isfinite(G).all() and np.isfinite(g).all()):
+            raise StateError(OVERFLOW)
+        if count == 0 and noise == "estimate":
+            _check_length(samples, weighed, weight, G, scale)
         theta = _solved(sought, G, g, scale, physical)
         moved = samples.move(theta)
-        residual, left = _residuals(samples, weight, theta)
+        residual, own, left = _residuals(samples, weighed, weight, theta)
         if count == 0 and noise == "estimate":  # how far is far off: by what most readings are
             middle = NORMAL * np.median(np.abs(np.nan_to_num(residual)), axis=0)
             std = np.where(samples.stated | ~(middle > 0), std, np.clip(middle, least, most))
         if huber is not None:
             with np.errstate(divide="ignore", invalid="ignore"):
-                trust = np.minimum(1.0, huber * std / np.abs(residual))
+                trust = np.minimum(1.0, huber * std / np.abs(own))
             trust[~np.isfinite(trust)] = 1.0
-        counted = (trust * residual).T
+        counted = (trust * own).T
         series = zip(counted, followed, strict=True)
         models = [Autoregression.of(r, more) for r, more in series]
         time = np.array([model.correlation_time for model in models])
+        time = np.minimum(time, longest)
+        if count >= SWAYING or (noise == "estimate" and np.isinf(longest).all()):
+            longest = time
         if noise == "estimate":
-            time = np.minimum(time, longest)
-            longest = time if np.isinf(longest).all() else longest
-            found = _residual_std(residual, left, followed[:, 0], std, huber)
+            found = _residual_std(residual, left, missed, std, huber)
             # No fit makes a reading's noise larger than the model left it: else a row that
             # others pull away would be trusted less and less, and pulled further.
             std = np.where(samples.stated, std, np.clip(found, least, most))
-        change = np.abs(1.0 / (std * np.sqrt(time)) / weight - 1.0).max(initial=0.0)
+        change = np.abs(weighed / (std * np.sqrt(time) * weight) - 1.0).max(initial=0.0)
         if max(float(change), 10 * moved) >= STANDS:
             continue
         if followed.any():
             break
         # the weights stand: once, add to the residuals what the fit has followed of the noise
         spread = np.sqrt([model.variance for model in models])
-        first = Information(G, g, _scores(samples, weight, trust, models, spread))
-        followed = _followed(samples, first.covariance(scale), scale)
+        first = Information(G, g, _scores(samples, weighed, weight, trust, models, spread))
+        followed, missed = _followed(samples, first.covariance(scale), scale, weighed)
         longest = np.full_like(std, np.inf)
-    information = Information(G, g, _scores(samples, weight, trust, models, std))
+    information = Information(G, g, _scores(samples, weighed, weight, trust, models, std))
+    if not all(np.isfinite(x).all() for x in (theta, std, information.scores)):
+        raise StateError(OVERFLOW)
     return Fit(sought, theta, std, time, information, scale, physical, len(log))
 
 
-def _first_std(samples: _Samples, noise: Noise) -> Array:
+def _check_choices(noise: object, huber: object) -> None:
+    if noise not in get_args(Noise):
+        raise StateError(f"noise must be one of {', '.join(get_args(Noise))}, got {noise!r}")
+    number = isinstance(huber, (int, float, np.number))
+    if huber is not None and not (number and 0 < float(cast(Any, huber)) < np.inf):
+        raise StateError(f"huber must be a positive number or None, got {huber!r}")
+
+
+def _check_length(samples: Samples, std: Array, weight: Array, G: Array, scale: Array) -> None:
+    """Refuse a log that the fit follows wherever it goes: nothing is left to tell its noise."""
+    readings = 0.0
+    for _, rows in samples.unit(std, weight):
+        about = [k for k, used in enumerate(rows.columns) if len(used)]
+        readings += float(rows.left[:, about].sum())
+    told = int((np.linalg.eigvalsh(scale[:, None] * G * scale) > 1.0).sum())
+    if told > readings - 0.5:
+        raise StateError(
+            f"{readings:.0f} readings tell {told} combinations of parameters and leave nothing"
+            " to tell their noise: give a longer log, or noise='layout'"
+        )
+
+
+def _first_std(samples: Samples, noise: Noise) -> Array:
     """Deviations (rows,) to begin with: the layout's, or those of what the model leaves."""
     sought, layout = samples.sought, samples.sought.layout
     needed = ~samples.statements
@@ -322,21 +210,21 @@ def _first_std(samples: _Samples, noise: Noise) -> Array:
             )
         return np.where(needed & ~layout.exact, layout.std, 1.0)
     given = np.where(layout.std > 0, layout.std, 1.0)
-    residual, left = _residuals(samples, 1.0 / given, sought.model)
+    residual, _, left = _residuals(samples, given, np.ones_like(given), sought.model)
     count = np.maximum(np.isfinite(residual).sum(axis=0), 1)
     seen = needed & ~samples.stated & (left > ABSORBED)
     found = np.sqrt(np.nansum(residual**2, axis=0) / count / np.where(seen, left, 1.0))
     return np.where(seen & (found > 0), found, given)
 
 
-def _normal(samples: _Samples, weight: Array, trust: Array) -> tuple[Array, Array]:
+def _normal(samples: Samples, std: Array, weight: Array, trust: Array) -> tuple[Array, Array]:
     """G (p, p) and g (p,) of rows that count by ``trust`` (N, rows), each on its columns."""
     p = samples.sought.size
     G, g = np.zeros((p, p)), np.zeros(p)
-    for start, rows in samples.weighted(weight):
+    for start, rows in samples.unit(std, weight):
         root = np.sqrt(trust[start : start + CHUNK])
         for k, used in enumerate(rows.columns):
-            A = rows.A[:, k, used] * root[:, k, None]
+            A = rows.block(k, root[:, k])
             G[np.ix_(used, used)] += A.T @ A
             g[used] += A.T @ (rows.b[:, k] * root[:, k])
     return G, g
@@ -352,46 +240,80 @@ def _solved(sought: ParameterSet, G: Array, g: Array, scale: Array, physical: bo
     return nearest_physical(free, root, scale, tens, sought.not_negative)
 
 
-def _residuals(samples: _Samples, weight: Array, theta: Array) -> tuple[Array, Array]:
-    """Residuals (N, rows) in units of the readings, NaN for none; what contacts leave."""
-    found, left = np.full(samples.log.y.shape, np.nan), []
-    for start, rows in samples.weighted(weight):
-        there = rows.left > 0
-        r = (rows.b - rows.A @ theta) / weight
-        found[start : start + CHUNK] = np.where(there, r, np.nan)
+def _residuals(
+    samples: Samples, std: Array, weight: Array, theta: Array
+) -> tuple[Array, Array, Array]:
+    """Residuals (N, rows) of the readings and of what each says beyond those it shares noise
+    with, both in units of the readings, NaN for none; the part (rows,) that contacts leave.
+    """
+    found, own, left = np.full(samples.log.y.shape, np.nan), np.empty(samples.log.y.shape), []
+    for start, rows in samples.unit(std, weight):
+        part, there = slice(start, start + CHUNK), rows.left > 0
+        off = rows.off(theta) / weight
+        own[part] = np.where(there, std * off, np.nan)
+        back = samples.shared.put_back(off[..., None], rows.there)[..., 0]
+        found[part] = np.where(there, std * back, np.nan)
         left.append(rows.left.sum(axis=0))
     count = np.maximum(np.isfinite(found).sum(axis=0), 1)
-    return found, np.sum(left, axis=0) / count
+    return found, own, np.sum(left, axis=0) / count
 
 
 def _scores(
-    samples: _Samples, weight: Array, trust: Array, models: list[Autoregression], std: Array
+    samples: Samples,
+    std: Array,
+    weight: Array,
+    trust: Array,
+    models: list[Autoregression],
+    spread: Array,
 ) -> Array:
     """Covariance of g: every row with its own autocovariance, chunks apart."""
     p = samples.sought.size
     scores = np.zeros((p, p))
-    for start, rows in samples.weighted(weight):
+    for start, rows in samples.unit(std, weight):
         for k, (model, used) in enumerate(zip(models, rows.columns, strict=True)):
             if len(used) and model.variance > 0:
-                A = rows.A[:, k, used] * trust[start : start + CHUNK, k, None]
-                factor = (weight[k] * std[k]) ** 2 / model.variance
+                A = rows.block(k, trust[start : start + CHUNK, k])
+                factor = (weight[k] * spread[k] / std[k]) ** 2 / model.variance
                 scores[np.ix_(used, used)] += factor * model.scores(A)
     return scores
 
 
-def _followed(samples: _Samples, covariance: Array, scale: Array) -> Array:
-    """Autocovariance (rows, lags) of what deviations of the parameters make of each reading.
+def _followed(
+    samples: Samples, covariance: Array, scale: Array, std: Array
+) -> tuple[Array, Array]:
+    """What deviations of the parameters make of each reading.
 
-    A fit follows that much of the noise: it is missing in the residuals.
+    A fit follows that much of the noise: it is missing in the residuals. Autocovariance
+    (rows, lags) of what a reading says beyond those it shares noise with, and variance (rows,)
+    of the reading itself.
     """
-    values, vectors = np.linalg.eigh(covariance / np.outer(scale, scale))
-    root = scale[:, None] * vectors * np.sqrt(np.maximum(values, 0.0))
+    roots: dict[bytes, Array] = {}
     total: Array | float = 0.0
+    alone: Array | float = 0.0
     for start in samples.chunks():
-        moved = samples.raw(start)[0] @ root
-        rows = range(moved.shape[1])
-        total = total + np.array([autocovariance(moved[:, k]) for k in rows])
-    return np.asarray(total) / len(samples.log)
+        rows, b = samples.raw(start)
+        there = np.isfinite(b)
+        parts = dict(enumerate(zip(rows.columns, rows.theta, strict=True)))
+        moved = [
+            autocovariance((A * there[:, k, None]) @ _root(covariance, scale, used, roots))
+            for k, (used, A) in parts.items()
+        ]
+        alone = alone + np.array([found[0] for found in moved])
+        for k, (used, A) in samples.mixed(start, std).items():
+            moved[k] = autocovariance(A @ _root(covariance, scale, used, roots))
+        total = total + np.array(moved)
+    count = np.maximum(np.isfinite(samples.log.y).sum(axis=0), 1)
+    return np.asarray(total) / count[:, None], np.asarray(alone) / count
+
+
+def _root(covariance: Array, scale: Array, used: IntArray, kept: dict[bytes, Array]) -> Array:
+    """V with  V V^T = covariance  of some parameters."""
+    key = used.tobytes()
+    if key not in kept:
+        size = scale[used]
+        values, vectors = np.linalg.eigh(covariance[np.ix_(used, used)] / np.outer(size, size))
+        kept[key] = size[:, None] * vectors * np.sqrt(np.maximum(values, 0.0))
+    return kept[key]
 
 
 def _residual_std(
@@ -414,7 +336,7 @@ def _residual_std(
 
 @final
 @dataclass(frozen=True, eq=False)
-class Prediction:
+class PredictedReadings:
     """Readings (N, rows) from the motion, and the deviation of what a sensor would show."""
 
     value: Array
@@ -441,6 +363,8 @@ class Validation:
     labels, units : of the rows.
     before, after : (rows,) rms of reading minus prediction, by the model and by the fit.
     inside : (rows,) part of the readings within the 95 % band.
+
+    NaN for rows without a reading that can be predicted.
     """
 
     labels: tuple[str, ...]
@@ -544,7 +468,7 @@ class Fit:
 
     def predict(
         self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike, y: Readings | None = None
-    ) -> Prediction:
+    ) -> PredictedReadings:
         """Readings from motion alone, or from motion and some readings ``y``.
 
         Parameters
@@ -557,22 +481,25 @@ class Fit:
         """
         log = checked_log(self.sought, q, qd, qdd, y)
         parts = [
-            self._predicted(log.part(slice(start, start + CHUNK)))
+            self._predicted(log.part(slice(start, start + CHUNK)), start)
             for start in range(0, len(log), CHUNK)
         ]
         values, variances = zip(*parts, strict=True)
-        return Prediction(np.concatenate(values), np.sqrt(np.concatenate(variances)))
+        return PredictedReadings(np.concatenate(values), np.sqrt(np.concatenate(variances)))
 
-    def _predicted(self, log: Log) -> tuple[Array, Array]:
-        """Value and variance (N, rows) of readings."""
+    def _predicted(self, log: Log, first: int) -> tuple[Array, Array]:
+        """Value and variance (N, rows) of readings; ``first`` is the number of the sample."""
         rows = self.sought.rows(log.q, log.qd, log.qdd, about=self.theta)
         R, E = rows.theta, rows.contact
+        check_finite(R.sum(axis=-1) + rows.known, first)
         value = R @ self.theta + rows.known
         own = np.broadcast_to(self.noise**2, value.shape)
         if E.shape[-1]:
             weight = np.where(self.sought.layout.exact, 1e6, 1.0) / self.noise
-            W = np.where(np.isfinite(log.y), weight, 0.0)
-            U, s, Vt = np.linalg.svd(E * W[..., None], full_matrices=True)
+            shared, there = SharedNoise.of(self.sought.layout), np.isfinite(log.y)
+            each = np.where(there, weight, 0.0)[..., None] * np.eye(len(weight))
+            W = shared.taken_out(each, there)
+            U, s, Vt = np.linalg.svd(W @ E, full_matrices=True)
             size = E.shape[-1]
             known = np.zeros((len(E), size))
             known[:, : s.shape[1]] = s > 1e-9 * np.maximum(s[:, :1], 1e-300)
@@ -581,12 +508,13 @@ class Fit:
             gain = (V[:, :, : s.shape[1]] * inverse[:, None]) @ np.swapaxes(
                 U[:, :, : s.shape[1]], 1, 2
             )
-            to_x = gain * W[:, None]  # x = to_x (y - value)
-            missing = np.where(np.isfinite(log.y), log.y - value, 0.0)
+            to_x = gain @ W  # x = to_x (y - value)
+            missing = np.where(there, log.y - value, 0.0)
             through = E @ to_x
             value = value + (through @ missing[..., None])[..., 0]
             R = R - through @ R
-            own = own + (through**2 @ (self.noise**2)[:, None])[..., 0]
+            noise = shared.correlation * np.outer(self.noise, self.noise)
+            own = own + ((through @ noise) * through).sum(axis=-1)
             free = np.abs(E @ (V * (1.0 - known)[:, None])).max(axis=-1)
             lost = free > 1e-6 * np.maximum(np.abs(E).max(axis=-1), 1e-300)
             value = np.where(lost, np.nan, value)
@@ -613,13 +541,14 @@ class Fit:
         off = log.y - found.value
         there = np.isfinite(off)
         inside = (np.abs(off) <= BAND * found.std) & there
-        count = np.maximum(there.sum(axis=0), 1)
+        with np.errstate(invalid="ignore"):
+            share = inside.sum(axis=0) / there.sum(axis=0)
         return Validation(
             layout.labels,
             layout.units,
             _rms(log.y - before),
             _rms(off),
-            inside.sum(axis=0) / count,
+            share,
         )
 
     def payload(self, without: Fit, body: str) -> Payload:
@@ -630,7 +559,8 @@ class Fit:
         """
         sought = self.sought
         i = sought.robot.body_index(body)
-        if without.names != self.names or i not in sought.bodies:
+        comparable = isinstance(without, Fit) and without.names == self.names
+        if not comparable or i not in sought.bodies:
             raise ModelError(
                 f"a payload on {body!r} is the difference of two fits of the same parameters,"
                 f" those of {body!r} among them"
@@ -660,8 +590,9 @@ class Fit:
 
 
 def _rms(x: Array) -> Array:
-    count = np.maximum(np.isfinite(x).sum(axis=0), 1)
-    return np.asarray(np.sqrt(np.nansum(x**2, axis=0) / count))
+    """Of every column; NaN for one without numbers."""
+    with np.errstate(invalid="ignore"):
+        return np.asarray(np.sqrt(np.nansum(x**2, axis=0) / np.isfinite(x).sum(axis=0)))
 
 
 def checked_log(
@@ -675,25 +606,17 @@ def checked_log(
         naming what has the wrong shape or is not a number, and where.
     """
     robot, layout = sought.robot, sought.layout
-    sizes = {"q": robot.nq, "qd": robot.nv, "qdd": robot.nv}
-    found = []
-    for (name, size), given in zip(sizes.items(), (q, qd, qdd), strict=True):
-        x = float_array(given)
-        if x.ndim != 2 or x.shape[1] != size or not len(x):
-            raise StateError(
-                f"{name} of robot {robot.name!r} must have shape (N, {size}), got {x.shape}"
-            )
-        if not np.isfinite(x).all():
-            sample = int(np.flatnonzero(~np.isfinite(x).all(axis=1))[0])
-            raise StateError(f"{name}: sample {sample} is not finite; leave such samples out")
-        found.append(x)
+    found = finite_rows(robot, (("q", q), ("qd", qd), ("qdd", qdd)), "sample")
     n = len(found[0])
-    if {len(x) for x in found} != {n}:
-        raise StateError(f"q, qd and qdd have different numbers of samples: {n} and others")
+    if not n:
+        raise StateError("the log has no sample")
     if y is None:
         values = np.full((n, layout.size), np.nan)
     else:
-        values = layout.pack(y) if isinstance(y, Mapping) else float_array(y)
+        try:
+            values = layout.pack(y) if isinstance(y, Mapping) else float_array(y)
+        except (TypeError, ValueError) as error:
+            raise StateError(f"y is not numeric: {error}") from None
     if values.shape != (n, layout.size):
         raise StateError(f"y must have shape ({n}, {layout.size}), got {values.shape}")
     if np.isinf(values).any():

@@ -16,11 +16,13 @@ from typing import final
 
 import numpy as np
 
+from dynsys.errors import StateError
 from dynsys.model.tree import KinematicTree
 from dynsys.types import Array, ArrayLike
-from problems.identification.fit import HUBER, Fit, Log, Noise, checked_log, fit_parameters
+from problems.identification.fit import HUBER, Fit, Noise, checked_log, fit_parameters
 from problems.identification.parameter_set import Choice, ParameterSet
 from problems.identification.seen import Seen, seen_by
+from problems.identification.weighted import Log
 from problems.measured.measured_system import Readings
 from sensors.layout import Layout
 
@@ -63,6 +65,9 @@ class Identification:
     (('link_1.mass', 'link_1.mx'), 28)
     """
 
+    robot: KinematicTree
+    layout: Layout
+
     def __init__(
         self,
         robot: KinematicTree,
@@ -81,16 +86,7 @@ class Identification:
         joints |= {"armature": rotor, "offset": offset}
         errors = {"offset": sensor_offset, "gain": sensor_gain}
         self.sought = ParameterSet.of(robot, layout, inertia, joints, errors, contacts)
-
-    @property
-    def robot(self) -> KinematicTree:
-        """The robot as the model has it."""
-        return self.sought.robot
-
-    @property
-    def layout(self) -> Layout:
-        """The sensors."""
-        return self.sought.layout
+        self.robot, self.layout = robot, layout
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -101,12 +97,12 @@ class Identification:
         """R (rows of the layout, parameters) at one state."""
         robot = self.robot
         state = robot.check_q(q), robot.check_v(qd, "qd"), robot.check_v(qdd, "qdd")
-        return self.sought.rows(*state).theta
+        return self.sought.rows(*state).checked().theta
 
     def regressor_batch(self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike) -> Array:
         """R (N, rows, parameters) at N states."""
         log = checked_log(self.sought, q, qd, qdd, None)
-        return self.sought.rows(log.q, log.qd, log.qdd).theta
+        return self.sought.rows(log.q, log.qd, log.qdd).checked().theta
 
     def verdict(
         self,
@@ -118,8 +114,10 @@ class Identification:
 
         Without a motion random states within the limits take its place: the base parameters.
         """
-        if q is None or qd is None or qdd is None:
+        if q is None and qd is None and qdd is None:
             return seen_by(self.sought, None)
+        if q is None or qd is None or qdd is None:
+            raise StateError("a motion is q, qd and qdd: give all three, or none of them")
         log = checked_log(self.sought, q, qd, qdd, None)
         return seen_by(self.sought, Log(log.q, log.qd, log.qdd, np.zeros_like(log.y)))
 

@@ -18,7 +18,7 @@ model's before a fit, and those found so far within one (Gauss and Newton).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias, final
@@ -33,7 +33,7 @@ from dynsys.recursive.crba import crba
 from dynsys.system.equations import EquationBlock
 from dynsys.system.unknowns import UnknownLayout
 from dynsys.types import Array, IntArray
-from problems.identification.regressor import MotionRows, Regressor
+from problems.identification.regressor import MotionRows, Regressor, RowBlocks
 from sensors.layout import Layout
 
 __all__ = ["Choice", "ParameterSet"]
@@ -83,11 +83,14 @@ class ParameterSet:
         sensors that need data. ``contacts`` are touched by something unknown, beside those that
         the layout says are.
         """
-        if not isinstance(layout, Layout):
-            raise LayoutError(
-                "an identification needs a robot and its sensors.Layout, got"
-                f" {layout!r:.80}; write Layout(robot, sensors)"
-            )
+        for part, wanted in ((robot, KinematicTree), (layout, Layout)):
+            if not isinstance(part, wanted):
+                raise LayoutError(
+                    "an identification needs a robot and its sensors.Layout, got"
+                    f" {part!r:.80}; write Layout(robot, sensors)"
+                )
+        if not layout.size:
+            raise LayoutError("a layout without sensors tells nothing about parameters")
         unknowns = UnknownLayout(robot, net_wrench=True)
         blocks = layout.equations(unknowns)
         names = robot.body_names
@@ -112,7 +115,10 @@ class ParameterSet:
             )
             for kind, asked in sensors.items()
         }
-        about = _contacts(layout, blocks) | {robot.body_index(name) for name in contacts}
+        touching = _chosen(contacts, (), names, "body", robot.name)
+        about = _contacts(layout, blocks) | set(touching)
+        if not (columns or rows["offset"] or rows["gain"]):
+            raise ModelError(f"robot {robot.name!r}: no parameter is sought; ask for some")
         regressor = Regressor(robot, layout, tuple(columns), tuple(sorted(about)))
         for row in rows["gain"]:
             if regressor.sees_contact(row):
@@ -211,13 +217,15 @@ class ParameterSet:
         ModelError
             naming the nearest parameter.
         """
+        if not isinstance(sizes, Mapping):
+            raise ModelError(f"sizes are given by names of parameters, got {sizes!r:.60}")
         scale = self.scale.copy()
         for name, size in sizes.items():
             if name not in self.names:
                 hint = nearest_name(name, self.names)
                 raise ModelError(f"no parameter {name!r} is sought{hint}")
-            if not 0 < size < np.inf:
-                raise ModelError(f"the size of {name} must be positive, got {size}")
+            if not isinstance(size, (int, float, np.number)) or not 0 < size < np.inf:
+                raise ModelError(f"the size of {name} must be positive, got {size!r}")
             scale[self.names.index(name)] = size
         return scale
 
@@ -238,27 +246,45 @@ class ParameterSet:
         gains are linear, by default the model's.
         """
         regressor = self.regressor
+        if self.offsets or self.gains:
+            many = (np.atleast_2d(x) for x in (q, qd, qdd))
+            found = self.blocks(*many, plain=plain, about=about).whole(self.size)
+            if q.ndim == 1:
+                return MotionRows(found.theta[0], found.contact[0], found.known[0])
+            return found
         if q.ndim == 1:
-            found = (regressor.at if plain else regressor.one)(q, qd, qdd)
-        else:
-            found = (regressor.each if plain else regressor.batch)(q, qd, qdd)
+            return (regressor.at if plain else regressor.one)(q, qd, qdd)
+        return (regressor.each if plain else regressor.batch)(q, qd, qdd)
+
+    def blocks(
+        self,
+        q: Array,
+        qd: Array,
+        qdd: Array,
+        *,
+        plain: bool = False,
+        about: Array | None = None,
+    ) -> RowBlocks:
+        """The same at many states, each row on its own parameters."""
+        found = self.regressor.blocks(q, qd, qdd, plain=plain)
         if not (self.offsets or self.gains):
             return found
-        R, shape, count = found.theta, found.known.shape, len(regressor.columns)
-        offsets, gains = (np.zeros((*shape, len(rows))) for rows in (self.offsets, self.gains))
-        offsets[..., self.offsets, np.arange(len(self.offsets))] = 1.0
-        if not self.gains:
-            theta = np.concatenate([R, offsets], axis=-1)
-            return MotionRows(theta, found.contact, found.known)
-        # y = gain (R theta + c) + offset, about some values
+        columns, theta, known = list(found.columns), list(found.theta), found.known.copy()
         values = self.model if about is None else about
-        factor = np.ones(shape[-1])
-        factor[list(self.gains)] = values[-len(self.gains) :]
-        inner = R @ values[:count] + found.known
-        gains[..., self.gains, np.arange(len(self.gains))] = inner[..., list(self.gains)]
-        theta = np.concatenate([R * factor[:, None], offsets, gains], axis=-1)
-        there = factor * inner + offsets @ values[count : count + len(self.offsets)]
-        return MotionRows(theta, found.contact, there - theta @ values)
+        count = len(self.regressor.columns)
+        one = np.ones((len(known), 1))
+        for k, row in enumerate(self.offsets):
+            columns[row] = np.append(columns[row], count + k)
+            theta[row] = np.hstack([theta[row], one])
+        for k, row in enumerate(self.gains):  # y = gain (R theta + c) + offset, about values
+            place = count + len(self.offsets) + k
+            own = columns[row] < count
+            gain, part = float(values[place]), theta[row]
+            inner = part[:, own] @ values[columns[row][own]] + known[:, row]
+            known[:, row] = gain * (known[:, row] - inner)
+            columns[row] = np.append(columns[row], place)
+            theta[row] = np.hstack([np.where(own, gain, 1.0) * part, inner[:, None]])
+        return RowBlocks(tuple(columns), tuple(theta), found.contact, known)
 
 
 def _bodies(blocks: Sequence[EquationBlock], kind: str) -> set[int]:
@@ -292,11 +318,12 @@ def _chosen(
     asked: Choice, default: Sequence[str], names: Sequence[str], what: str, robot: str
 ) -> list[int]:
     """Numbers of what is asked for, among names."""
-    if isinstance(asked, str):
+    if isinstance(asked, str) or not isinstance(asked, (bool, Iterable)):
         raise ModelError(f"give a list of {what} names, got {asked!r}")
-    if isinstance(asked, bool):
-        asked = default if asked else ()
-    for name in asked:
+    asked = (default if asked else ()) if isinstance(asked, bool) else tuple(asked)
+    for k, name in enumerate(asked):
+        if name in asked[:k]:
+            raise ModelError(f"{what} {name!r} is asked for twice")
         if name not in names:
             raise ModelError(
                 f"robot {robot!r} has no {what} {name!r}{nearest_name(name, names)}"

@@ -8,8 +8,10 @@ U U^T the covariance of the unconstrained answer ``free``: the nearest parameter
 and friction and rotor inertias are not negative. P > 0 says that the ten parameters of a body
 are those of some distribution of mass; it is linear in them, so this is a convex problem with
 one answer (Wensing, Kim, Slotine 2018, "Linear matrix inequalities for physically consistent
-inertial parameter identification"). Solved by Clarabel, an interior-point method: ten
-iterations on some hundred unknowns, milliseconds.
+inertial parameter identification"). Solved by Clarabel, an interior-point method, some fifteen
+iterations. Its unknowns are  x = (theta - free) / natural size,  not u: a body's constraints
+then hold ten of them, where u has all in each, and a factor costs p^3 / 3 instead of ten times
+that (45 bodies, 626 parameters: 0.5 s, in u 4 s).
 """
 
 from __future__ import annotations
@@ -82,38 +84,62 @@ def nearest_physical(
     """
     if _is_physical(free, bodies, least, scale):
         return free
+    inverse = np.linalg.inv(root / scale[:, None])
+    for form in (scale, root):  # u has the better condition: where x ends without an answer
+        H = inverse.T @ inverse if form is scale else np.eye(len(free))
+        moved, status = _solved(free, form, H, scale, bodies, least)
+        if status in ("Solved", "AlmostSolved"):
+            break
+    else:
+        raise DynsysError(
+            f"no physically consistent parameters were found (solver: {status}); use"
+            " physical=False to see what the data ask for"
+        )
+    x = free + moved
+    x[least] = np.maximum(x[least], 0.0)
+    return np.asarray(x)
+
+
+def _solved(
+    free: Array,
+    form: Array,
+    H: Array,
+    scale: Array,
+    bodies: Sequence[IntArray],
+    least: IntArray,
+) -> tuple[Array, str]:
+    """Way (p,) from ``free`` to the answer, F x of least  x^T H x;  how the solver ended.
+
+    ``form`` is F (p, p), or its diagonal (p,).
+    """
     import clarabel  # a shared library: loaded where it is needed
 
+    p = len(free)
+    F = np.diag(form) if form.ndim == 1 else form
     rows: list[Array] = []
     shift: list[Sequence[float] | Array] = []
     cones: list[object] = []
-    p = len(free)
     if len(least):
-        rows.append(-root[least] / scale[least, None])
+        rows.append(-F[least] / scale[least, None])
         shift.append(free[least] / scale[least])
         cones.append(clarabel.NonnegativeConeT(len(least)))
     for ten in bodies:
         size = _natural(scale[ten])
         for i, j in _UPPER:  # the upper triangle of P, its off-diagonal times sqrt 2
             unit = (1.0 if i == j else np.sqrt(2.0)) / (size[i] * size[j]) * BASIS[:, i, j]
-            rows.append(-unit[None] @ root[ten])
+            rows.append(-unit[None] @ F[ten])
             shift.append([unit @ free[ten] - (MARGIN if i == j else 0.0)])
         cones.append(clarabel.PSDTriangleConeT(4))
     settings = clarabel.DefaultSettings()
     settings.verbose = False
+    settings.direct_solve_method, settings.max_threads = "faer", 1  # factors by blocks
     constraints = csc_array(np.concatenate(rows))
     solver = clarabel.DefaultSolver(
-        csc_array(np.eye(p)), np.zeros(p), constraints, np.concatenate(shift), cones, settings
+        csc_array(np.triu(H)), np.zeros(p), constraints, np.concatenate(shift), cones, settings
     )
     solution = solver.solve()
-    if str(solution.status) not in ("Solved", "AlmostSolved"):
-        raise DynsysError(
-            f"no physically consistent parameters were found (solver: {solution.status}); use"
-            " physical=False to see what the data ask for"
-        )
-    x = free + root @ np.asarray(solution.x)
-    x[least] = np.maximum(x[least], 0.0)
-    return np.asarray(x)
+    x = np.asarray(solution.x)
+    return np.asarray(form * x if form.ndim == 1 else form @ x), str(solution.status)
 
 
 def _natural(scale: Array) -> Array:

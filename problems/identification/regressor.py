@@ -24,12 +24,13 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeAlias, final
 
 import numpy as np
 
-from dynsys.errors import LayoutError
+from dynsys.errors import LayoutError, StateError
 from dynsys.kernel.build import kernel_from
 from dynsys.kernel.kernel import Kernel
 from dynsys.model.parameters import (
@@ -52,13 +53,15 @@ from dynsys.system.unknowns import UnknownLayout
 from dynsys.types import Array, IntArray, ScalarArray
 from sensors.layout import Layout
 
-__all__ = ["MotionRows", "Regressor", "body_regressor"]
+__all__ = ["MotionRows", "Regressor", "RowBlocks", "body_regressor"]
 
 CHECK_STATES = 3
 WHOLE = 1024
 """Numbers of R and E up to which a kernel writes their zeros too; beyond, memory is slower."""
 LARGEST = 150_000
 """Numbers of a regressor beyond which straight-line code takes too long to compile."""
+
+OVERFLOW = "the equations overflow float64; check the units of q, qd, qdd and readings"
 
 Rows: TypeAlias = "dict[int, dict[int, Any]]"
 """Coefficient vector by body and by row."""
@@ -90,6 +93,13 @@ def body_regressor(a: ScalarArray, v: ScalarArray) -> ScalarArray:
     return W
 
 
+def check_finite(sums: Array, first: int = 0) -> None:
+    """StateError names the first of some samples (N, rows) of which a sum is not finite."""
+    wrong = np.flatnonzero(~np.isfinite(np.atleast_2d(sums)).all(axis=1))
+    if len(wrong):
+        raise StateError(f"sample {first + int(wrong[0])}: {OVERFLOW}")
+
+
 @final
 @dataclass(frozen=True, eq=False)
 class MotionRows:
@@ -105,6 +115,42 @@ class MotionRows:
     theta: Array
     contact: Array
     known: Array
+
+    def checked(self) -> MotionRows:
+        """These rows; StateError names the state that overflows."""
+        check_finite(self.theta.sum(axis=-1) + self.known)
+        return self
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class RowBlocks:
+    """The same at N states, each row of R on its own parameters: a tenth of the numbers.
+
+    Attributes
+    ----------
+    columns : of each row, the parameters that it depends on.
+    theta : of each row, its numbers (N, parameters of the row).
+    contact, known : E (N, rows, size of x) and c (N, rows).
+    """
+
+    columns: tuple[IntArray, ...]
+    theta: tuple[Array, ...]
+    contact: Array
+    known: Array
+
+    def checked(self, first: int = 0) -> RowBlocks:
+        """These rows of samples from ``first`` on; StateError names one that overflows."""
+        sums = np.stack([part.sum(axis=1) for part in self.theta], axis=1)
+        check_finite(sums + self.known, first)
+        return self
+
+    def whole(self, width: int) -> MotionRows:
+        """R with its zeros, ``width`` parameters wide."""
+        theta = np.zeros((*self.known.shape, width))
+        for k, (used, part) in enumerate(zip(self.columns, self.theta, strict=True)):
+            theta[:, k, used] = part
+        return MotionRows(theta, self.contact, self.known)
 
 
 @final
@@ -164,6 +210,12 @@ class Regressor:
             np.array(sorted(row * wide + k for row, k in contact), dtype=np.intp),
         )
 
+    @cached_property
+    def row_columns(self) -> tuple[IntArray, ...]:
+        """Of each row, the parameters that it depends on: by topology."""
+        row, column = np.divmod(self._pattern[0], max(len(self.columns), 1))
+        return tuple(column[row == k] for k in range(self.layout.size))
+
     def sees_contact(self, row: int) -> bool:
         """Whether a reading depends on the unknown wrench of some contact."""
         width = 6 * len(self.contacts)
@@ -189,12 +241,32 @@ class Regressor:
 
     def each(self, q: Array, qd: Array, qdd: Array) -> MotionRows:
         """Rows at N states, one after the other by plain arithmetic."""
-        rows = [self.at(*state) for state in zip(q, qd, qdd, strict=True)]
-        return MotionRows(
-            np.array([r.theta for r in rows]),
-            np.array([r.contact for r in rows]),
-            np.array([r.known for r in rows]),
-        )
+        return self._filled(*self._flat_each(q, qd, qdd))
+
+    def blocks(self, q: Array, qd: Array, qdd: Array, *, plain: bool = False) -> RowBlocks:
+        """Rows at N states, each on its own parameters; ``plain`` without a kernel."""
+        if plain or self._is_large:
+            theta, x, known = self._flat_each(q, qd, qdd)
+            whole = False
+        else:
+            theta, x, known = self.kernel.batch(q, qd, qdd)[0]
+            whole = self._whole
+        width, parts, start = len(self.columns), [], 0
+        for k, used in enumerate(self.row_columns):
+            places: slice | IntArray = slice(start, start + len(used))
+            start += len(used)
+            if whole:
+                places = k * width + used
+            parts.append(theta[:, places])
+        shape = *known.shape, 6 * len(self.contacts)
+        contact = x.reshape(shape) if whole else _placed(x, self._pattern[1], shape)
+        return RowBlocks(self.row_columns, tuple(parts), contact, known)
+
+    def _flat_each(self, q: Array, qd: Array, qdd: Array) -> tuple[Array, Array, Array]:
+        """Nonzeros of R (N, ...), of E, and c, state by state."""
+        found = [self._flat(*state) for state in zip(q, qd, qdd, strict=True)]
+        theta, x, known = (np.array(part, float) for part in zip(*found, strict=True))
+        return theta, x, known
 
     @property
     def _is_large(self) -> bool:
@@ -213,14 +285,9 @@ class Regressor:
 
     def _filled(self, theta: Array, contact: Array, known: Array) -> MotionRows:
         """Rows from their nonzeros."""
-        lead, rows = known.shape[:-1], self.layout.size
-        parts = []
-        widths = len(self.columns), 6 * len(self.contacts)
-        for found, places, width in zip((theta, contact), self._pattern, widths, strict=True):
-            part = np.zeros((*lead, rows * width))
-            part[..., places] = found
-            parts.append(part.reshape(*lead, rows, width))
-        return MotionRows(parts[0], parts[1], known)
+        R = _placed(theta, self._pattern[0], (*known.shape, len(self.columns)))
+        E = _placed(contact, self._pattern[1], (*known.shape, 6 * len(self.contacts)))
+        return MotionRows(R, E, known)
 
     def _flat(
         self, q: ScalarArray, qd: ScalarArray, qdd: ScalarArray
@@ -267,6 +334,19 @@ class Regressor:
         program = simplify(graph.program(outputs), samples)
         n_inputs = robot.nq + 2 * robot.nv
         return guarded(program, robot.quaternion_slices, n_finite=n_inputs)
+
+
+def _placed(found: Array, places: IntArray, shape: tuple[int, ...]) -> Array:
+    """Array (..., rows, width) of zeros with ``found`` (..., n) at flat ``places`` (n,).
+
+    Neighbours are copied together: a row holds the parameters of a subtree, in one piece.
+    """
+    out = np.zeros((*shape[:-2], shape[-2] * shape[-1]))
+    cuts = [0, *(np.flatnonzero(np.diff(places) != 1) + 1).tolist(), len(places)]
+    for first, last in pairwise(cuts):
+        if last > first:
+            out[..., places[first] : places[first] + last - first] = found[..., first:last]
+    return out.reshape(shape)
 
 
 Entries: TypeAlias = "dict[tuple[int, int], Any]"

@@ -18,9 +18,9 @@ from typing import Any, final
 import numpy as np
 
 from dynsys.types import Array, IntArray
-from problems.identification.fit import Log, weighted_rows
 from problems.identification.parameter_set import ParameterSet
 from problems.identification.regressor import Regressor
+from problems.identification.weighted import Log, weighted_rows
 from sensors import ForceTorque, JointTorque, Layout
 
 __all__ = ["Combination", "Seen", "generic_states", "seen_by"]

@@ -15,7 +15,6 @@ import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
 
 import numpy as np
 
@@ -23,14 +22,16 @@ from dynsys.errors import LogError
 from dynsys.model.readers.xml_input import PathLike
 from dynsys.resumable import content_digest, replacing
 from dynsys.types import Array
+from problems.labels import Group
 from problems.logs.align import aligned_npz
 from problems.logs.columns import Columns
 from problems.logs.matlab import MatLog
-from problems.logs.ros import open_bag, write_messages
+from problems.logs.ros import open_bag
 from problems.logs.source import AbstractLog, missing_library
 from problems.logs.tables import CsvLog, NpzLog, ParquetLog
+from problems.logs.write_bag import write_messages
 
-__all__ = ["FORMATS", "Group", "check_output", "log_digest", "open_log", "write_log"]
+__all__ = ["FORMATS", "check_output", "log_digest", "open_log", "write_log"]
 
 
 # ---- reading --------------------------------------------------------------------------------
@@ -105,19 +106,6 @@ def log_digest(path: PathLike) -> str:
 
 
 # ---- writing --------------------------------------------------------------------------------
-
-
-class Group(NamedTuple):
-    """Numbers that belong together: an array of an .npz file, columns of a table.
-
-    Parameters
-    ----------
-    name : of the array.
-    columns : of its numbers.
-    """
-
-    name: str
-    columns: tuple[str, ...]
 
 
 def check_output(path: PathLike, inputs: Sequence[PathLike] = ()) -> None:

@@ -1,4 +1,4 @@
-"""ROS 2 bags: MCAP and .db3 files, folders with such; read as logs, MCAP written too.
+"""ROS 2 bags: MCAP and .db3 files, folders with such, read as logs.
 
 A bag is read once, message by message, into one plain file of float64 rows per topic (the
 spool); from there any stretch is read and aligned, on the times of the joints, without holding
@@ -12,10 +12,14 @@ samples. What a message holds, by name, both ways:
 | WrenchStamped        | ``fx fy fz tx ty tz``                                               |
 | AccelStamped         | ``ax ay az``, ``wdx wdy wdz``                                       |
 | Odometry             | pose and twist of the free joint, in the order of q and qd          |
-| dynsys NamedValues   | names of its own: whatever has no message of ROS                    |
+| Float64              | one number that no other message has; read from files of our own    |
+| dynsys NamedValues   | names of its own; in files of older versions, read only             |
 
 The last part of a name is that of the sensor's row, so a load-cell plate reads its ``tx ty fz``
 from a WrenchStamped, an accelerometer its ``ax ay az`` from an Imu.
+
+A file of our own (``problems.logs.write_bag``) has in its metadata ``dynsys.columns`` what
+every number is called, which then goes before the names above.
 """
 
 from __future__ import annotations
@@ -23,11 +27,10 @@ from __future__ import annotations
 import array
 import json
 import os
-import re
 import shutil
 import sqlite3
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, suppress
 from operator import attrgetter
 from pathlib import Path
@@ -43,15 +46,25 @@ from problems.logs.align import AlignedLog, Stream
 from problems.logs.source import missing_library
 
 __all__ = [
+    "COLUMNS",
     "DEFINITIONS",
+    "FLOAT",
+    "JOINT_STATE",
     "MAX_CHUNK",
+    "ODOMETRY",
+    "OURS",
+    "VECTORS",
     "build_message",
     "check_chunks",
     "open_bag",
-    "write_messages",
 ]
 
 INDEX = "streams.json"
+NAN = float("nan")
+OURS = "/dynsys/"
+"""Namespace of estimates, away from the topics of the robot."""
+COLUMNS = "dynsys.columns"
+"""Metadata of a file: by topic, the names in its messages and ours for them, as JSON."""
 BLOCK = 1 << 16
 
 
@@ -59,6 +72,7 @@ BLOCK = 1 << 16
 
 NAMED_VALUES = "dynsys_msgs/msg/NamedValues"
 JOINT_STATE, ODOMETRY = "sensor_msgs/msg/JointState", "nav_msgs/msg/Odometry"
+FLOAT = "std_msgs/msg/Float64"
 JOINT_FIELDS = {"q": "position", "qd": "velocity", "effort": "effort"}
 """Fields of a JointState by what the log calls them."""
 VECTORS: Mapping[str, Mapping[str, str]] = {
@@ -82,22 +96,24 @@ VECTORS: Mapping[str, Mapping[str, str]] = {
     },
 }
 """By message: where its vectors are, and the names of their x y z, or of x y z w."""
-KINDS = {kind.rpartition("/")[2]: kind for kind in (*VECTORS, JOINT_STATE, NAMED_VALUES)}
+KINDS = {kind.rpartition("/")[2]: kind for kind in (*VECTORS, JOINT_STATE, FLOAT, NAMED_VALUES)}
 """Messages that are read, by the last word of their type."""
 
+HEADER = "std_msgs/Header header, "
 FIELDS = {
-    JOINT_STATE: "string[] name, float64[] position, float64[] velocity, float64[] effort",
-    "sensor_msgs/msg/Imu": "geometry_msgs/Quaternion orientation,"
+    JOINT_STATE: HEADER
+    + "string[] name, float64[] position, float64[] velocity, float64[] effort",
+    "sensor_msgs/msg/Imu": HEADER + "geometry_msgs/Quaternion orientation,"
     " float64[9] orientation_covariance, geometry_msgs/Vector3 angular_velocity,"
     " float64[9] angular_velocity_covariance, geometry_msgs/Vector3 linear_acceleration,"
     " float64[9] linear_acceleration_covariance",
-    "geometry_msgs/msg/WrenchStamped": "geometry_msgs/Wrench wrench",
-    "geometry_msgs/msg/AccelStamped": "geometry_msgs/Accel accel",
-    ODOMETRY: "string child_frame_id, geometry_msgs/PoseWithCovariance pose,"
+    "geometry_msgs/msg/WrenchStamped": HEADER + "geometry_msgs/Wrench wrench",
+    "geometry_msgs/msg/AccelStamped": HEADER + "geometry_msgs/Accel accel",
+    ODOMETRY: HEADER + "string child_frame_id, geometry_msgs/PoseWithCovariance pose,"
     " geometry_msgs/TwistWithCovariance twist",
-    NAMED_VALUES: "string[] names, float64[] values",
+    FLOAT: "float64 data",
 }
-"""Fields of every message that is written, after its header; read messages carry their own."""
+"""Fields of every message that is written; read messages carry their own."""
 PARTS = {
     "std_msgs/Header": "builtin_interfaces/Time stamp, string frame_id",
     "builtin_interfaces/Time": "int32 sec, uint32 nanosec",
@@ -116,12 +132,12 @@ PARTS = {
 
 def _definition(fields: str) -> str:
     """Text of a message's definition: its fields, then those of every type within it."""
-    used, text = "std_msgs/Header header, " + fields, ""
+    used, text = fields, ""
     for name, parts in PARTS.items():
         if f"{name} " in used:
             used += f", {parts}"
             text += f"{'=' * 80}\nMSG: {name}\n" + "".join(_lines(parts))
-    return "".join(_lines("std_msgs/Header header, " + fields)) + text
+    return "".join(_lines(fields)) + text
 
 
 def _lines(fields: str) -> list[str]:
@@ -133,6 +149,8 @@ DEFINITIONS = {kind: _definition(fields) for kind, fields in FIELDS.items()}
 
 def _values(kind: str, message: Any) -> dict[str, float]:
     """Names and numbers of a message."""
+    if kind == FLOAT:
+        return {"data": float(message.data)}
     if kind == NAMED_VALUES:
         return dict(zip(message.names, map(float, message.values), strict=True))
     if kind == JOINT_STATE:
@@ -148,29 +166,33 @@ def _values(kind: str, message: Any) -> dict[str, float]:
     }
 
 
-def _stamp(message: Any, logged: int) -> float:
-    """Seconds of a message: its header's stamp, or when it was logged (ns) if that is zero."""
+def _stamp(kind: str, message: Any, logged: int) -> float:
+    """Seconds of a message: its header's stamp, or when it was logged (ns) if none or zero."""
+    if kind == FLOAT:
+        return logged / 1e9
     own = message.header.stamp
     nanoseconds = int(own.sec) * 1_000_000_000 + int(own.nanosec)
     return (nanoseconds or logged) / 1e9
 
 
-def build_message(kind: str, time: float, values: Mapping[str, float]) -> dict[str, Any]:
-    """Message of a kind from seconds and named numbers; fields left out are written as zero."""
+def build_message(
+    kind: str, time: float, values: Mapping[str, float], frame: str = ""
+) -> dict[str, Any]:
+    """Message of a kind from seconds and named numbers; fields left out are written as zero.
+
+    The fields of a JointState are empty or hold every joint: NaN where one has no number.
+    """
+    if kind == FLOAT:
+        return dict(values)
     sec, nanosec = divmod(round(time * 1e9), 1_000_000_000)
-    message: dict[str, Any] = {"header": {"stamp": {"sec": sec, "nanosec": nanosec}}}
-    if kind == NAMED_VALUES:
-        return message | {"names": list(values), "values": list(values.values())}
+    stamp = {"sec": sec, "nanosec": nanosec}
+    message: dict[str, Any] = {"header": {"stamp": stamp, "frame_id": frame}}
     if kind == JOINT_STATE:
-        joints = list(dict.fromkeys(name.partition(".")[2] for name in values))
-        return (
-            message
-            | {"name": joints}
-            | {
-                field: [values[f"{prefix}.{j}"] for j in joints if f"{prefix}.{j}" in values]
-                for prefix, field in JOINT_FIELDS.items()
-            }
-        )
+        message["name"] = list(dict.fromkeys(name.partition(".")[2] for name in values))
+        for prefix, field in JOINT_FIELDS.items():
+            if any(name.startswith(f"{prefix}.") for name in values):
+                message[field] = [values.get(f"{prefix}.{j}", NAN) for j in message["name"]]
+        return message
     for path, names in VECTORS[kind].items():
         *outer, last = path.split(".")
         place = message
@@ -213,6 +235,7 @@ def open_bag(
             raise LogError(f"{path}: what is unpacked into {spool} is damaged at once")
     streams: dict[str, Stream] = {}
     clocks: list[Array] = []
+    others: list[Array] = []
     for entry in index:
         names = entry["names"]
         rows: Array = np.memmap(spool / entry["file"], dtype="<f8", mode="r").reshape(
@@ -220,12 +243,15 @@ def open_bag(
         )
         if entry["kind"] == JOINT_STATE:
             clocks.append(rows[:, 0])
+        elif entry["own"]:
+            others.append(rows[:, 0])
+        is_named = entry["own"] and entry["topic"] not in topics.values()
         for k, name in enumerate(names, start=1):
             key = _name(entry["topic"], entry["kind"], name, topics)
-            streams[key] = _stream(rows, k)
-    if not clocks:
+            streams[entry["own"][name] if is_named else key] = _stream(rows, k)
+    if not (clocks or others):
         raise LogError(f"{path}: no sensor_msgs/JointState messages; record /joint_states")
-    return AlignedLog(path, max(clocks, key=len), streams, folder=folder)
+    return AlignedLog(path, max(clocks or others, key=len), streams, folder=folder)
 
 
 def _stream(rows: Array, k: int) -> Stream:
@@ -235,6 +261,8 @@ def _stream(rows: Array, k: int) -> Stream:
 
 def _name(topic: str, kind: str, name: str, topics: Mapping[str, str]) -> str:
     """Name of a number in the log: that of the sensor's row, of the joint's coordinate."""
+    if kind == JOINT_STATE and topic.startswith(OURS):  # whose metadata are lost: no readings
+        return f"{topic[1:]}.{name}"
     if kind in (JOINT_STATE, NAMED_VALUES):
         return name
     owner = next((key for key, value in topics.items() if value == topic), topic.lstrip("/"))
@@ -263,11 +291,14 @@ def _write_spool(path: Path, target: Path) -> None:
     shutil.rmtree(spool, ignore_errors=True)
     spool.mkdir(parents=True)
     files: dict[tuple[str, str, tuple[str, ...]], tuple[str, IO[bytes]]] = {}
+    own: dict[tuple[str, str, tuple[str, ...]], Mapping[str, str]] = {}
     try:
-        for topic, kind, message, logged in _messages(path):
+        for topic, kind, message, logged, columns in _messages(path):
             try:
                 values = _values(kind, message)
-                row = array.array("d", [_stamp(message, logged), *values.values()])
+                if columns:
+                    values = {name: x for name, x in values.items() if name in columns}
+                row = array.array("d", [_stamp(kind, message, logged), *values.values()])
             except (AttributeError, TypeError, ValueError, ArithmeticError) as error:
                 raise LogError(
                     f"{path}: a message on {topic!r} is no {kind.rpartition('/')[2]}: {error}"
@@ -276,16 +307,18 @@ def _write_spool(path: Path, target: Path) -> None:
             if key not in files:
                 name = f"{len(files)}.f8"
                 files[key] = name, (spool / name).open("wb")
+                own[key] = columns
             row.tofile(files[key][1])
     finally:
         for _, stream in files.values():
             stream.close()
     index = []
-    for (topic, kind, names), (file, _) in files.items():
+    for key, (file, _) in files.items():
+        topic, kind, names = key
         _sort_by_time(spool / file, 1 + len(names))
         digest = content_digest(spool / file)
         entry = {"topic": topic, "kind": kind, "names": names, "file": file, "sha256": digest}
-        index.append(entry)
+        index.append({**entry, "own": own[key]})
     (spool / INDEX).write_text(json.dumps(index), encoding="utf-8")
     shutil.rmtree(target, ignore_errors=True)
     with suppress(OSError):  # another process was first: its spool is as good
@@ -305,8 +338,17 @@ def _sort_by_time(file: Path, width: int) -> None:
             rows[order[start : start + BLOCK]].tofile(stream)
 
 
-def _messages(path: Path) -> Iterator[tuple[str, str, Any, int]]:
-    """Topic, kind, message and time of logging (ns) of what can be read."""
+class _Message(NamedTuple):
+    """A message that can be read, when it was logged (ns), and our own names of its numbers."""
+
+    topic: str
+    kind: str
+    content: Any
+    logged: int
+    columns: Mapping[str, str]
+
+
+def _messages(path: Path) -> Iterator[_Message]:
     if path.is_file():
         yield from _database_messages(path) if path.suffix == ".db3" else _mcap_messages(path)
         return
@@ -320,7 +362,7 @@ def _messages(path: Path) -> Iterator[tuple[str, str, Any, int]]:
         yield from _bag_messages(path)
 
 
-def _mcap_messages(path: Path) -> Iterator[tuple[str, str, Any, int]]:
+def _mcap_messages(path: Path) -> Iterator[_Message]:
     try:
         from mcap.reader import make_reader
         from mcap_ros2.decoder import DecoderFactory
@@ -336,24 +378,41 @@ def _mcap_messages(path: Path) -> Iterator[tuple[str, str, Any, int]]:
                     " 'mcap recover' on it"
                 )
             check_chunks(path, stream, summary.chunk_indexes)
+            own = _own_columns(path, reader.iter_metadata())
             wanted = [
                 channel.topic
                 for channel in summary.channels.values()
                 if channel.schema_id in summary.schemas
-                and _kind(summary.schemas[channel.schema_id].name)
+                and _kind(summary.schemas[channel.schema_id].name, channel.topic in own)
             ]
             if not wanted:
                 return
             for schema, channel, message, decoded in reader.iter_decoded_messages(wanted):
-                if schema is not None:
-                    yield channel.topic, _kind(schema.name), decoded, message.log_time
+                topic, logged = channel.topic, message.log_time
+                if schema is not None and (kind := _kind(schema.name, topic in own)):
+                    yield _Message(topic, kind, decoded, logged, own.get(topic, {}))
     except (LogError, MemoryError):
         raise
     except Exception as error:  # whatever decoders say of damaged bytes
         raise LogError(f"{path}: not a readable MCAP file: {error}") from None
 
 
-def _bag_messages(path: Path) -> Iterator[tuple[str, str, Any, int]]:
+def _own_columns(path: Path, metadata: Iterable[Any]) -> dict[str, dict[str, str]]:
+    """By topic: what the numbers of its messages are called, where the file is one of ours."""
+    own = {}
+    for record in metadata:
+        if record.name == COLUMNS:
+            for topic, text in record.metadata.items():
+                names = json.loads(text)
+                if not isinstance(names, dict) or not all(
+                    isinstance(name, str) for name in names.values()
+                ):
+                    raise LogError(f"{path}: metadata {COLUMNS!r} of {topic!r} are damaged")
+                own[topic] = names
+    return own
+
+
+def _bag_messages(path: Path) -> Iterator[_Message]:
     try:
         from rosbags.highlevel import AnyReader
         from rosbags.typesys import Stores, get_typestore
@@ -365,14 +424,14 @@ def _bag_messages(path: Path) -> Iterator[tuple[str, str, Any, int]]:
             wanted = [c for c in reader.connections if _kind(c.msgtype)]
             for connection, logged, raw in reader.messages(connections=wanted):
                 message = reader.deserialize(raw, connection.msgtype)
-                yield connection.topic, _kind(connection.msgtype), message, logged
+                yield _Message(connection.topic, _kind(connection.msgtype), message, logged, {})
     except (LogError, MemoryError):
         raise
     except Exception as error:  # whatever SQLite and decoders say of damaged bytes
         raise LogError(f"{path}: not a readable ROS 2 bag: {error}") from None
 
 
-def _database_messages(path: Path) -> Iterator[tuple[str, str, Any, int]]:
+def _database_messages(path: Path) -> Iterator[_Message]:
     """Messages of a .db3 file by itself: SQLite, without the metadata.yaml of its bag."""
     try:
         from rosbags.typesys import Stores, get_typestore
@@ -390,16 +449,18 @@ def _database_messages(path: Path) -> Iterator[tuple[str, str, Any, int]]:
             for number, logged, raw in rows:
                 if number in topics:
                     topic, kind = topics[number]
-                    yield topic, _kind(kind), store.deserialize_cdr(raw, kind), logged
+                    message = store.deserialize_cdr(raw, kind)
+                    yield _Message(topic, _kind(kind), message, logged, {})
     except (LogError, MemoryError):
         raise
     except Exception as error:  # whatever SQLite and decoders say of damaged bytes
         raise LogError(f"{path}: not a readable ROS 2 bag: {error}") from None
 
 
-def _kind(type_name: str) -> str:
+def _kind(type_name: str, is_ours: bool = False) -> str:
     """Kind of message that a type is read as; empty if it is not read."""
-    return KINDS.get(type_name.rpartition("/")[2], "")
+    kind = KINDS.get(type_name.rpartition("/")[2], "")
+    return "" if kind == FLOAT and not is_ours else kind
 
 
 # ---- bounds on what a file of unknown origin unpacks to, checked before it is unpacked -------
@@ -464,83 +525,3 @@ def _zstd_size(head: bytes) -> int:
     width = (1 if single else 0, 2, 4, 8)[flags >> 6]
     start = 5 + (not single) + (0, 1, 2, 4)[flags & 3]
     return int.from_bytes(head[start : start + width], "little")
-
-
-# ---- writing --------------------------------------------------------------------------------
-
-_JOINT = re.compile(r"(q|qd|torque|effort)\.[^\[]+")
-_FREE = re.compile(r"(q|qd)\.(.+)\[(\d)\]")
-
-
-class _Topic(NamedTuple):
-    """A topic: kind of message, and the column of the rows for each name in the message."""
-
-    name: str
-    kind: str
-    columns: Mapping[str, int]
-
-
-def write_messages(
-    path: Path, groups: Sequence[tuple[str, Sequence[str]]], chunks: Iterable[Array]
-) -> None:
-    """Write one message per topic and row. NaN values that a message must hold stay NaN.
-
-    Joint coordinates and torques become one JointState, the floating base an Odometry, sensors
-    and wrenches the message that has their components; the rest NamedValues, whose definition
-    the file carries.
-    """
-    from mcap_ros2.writer import Writer
-
-    time, topics = _topics(groups)
-    with path.open("wb") as stream, Writer(stream) as writer:
-        schemas = {
-            kind: writer.register_msgdef(kind, DEFINITIONS[kind])
-            for kind in dict.fromkeys(topic.kind for topic in topics)
-        }
-        for rows in chunks:
-            for row in np.asarray(rows).tolist():
-                for topic in topics:
-                    values = {label: row[k] for label, k in topic.columns.items()}
-                    message = build_message(topic.kind, row[time], values)
-                    stamp = round(row[time] * 1e9)
-                    writer.write_message(topic.name, schemas[topic.kind], message, stamp, stamp)
-
-
-def _topics(groups: Sequence[tuple[str, Sequence[str]]]) -> tuple[int, list[_Topic]]:
-    joints: dict[str, int] = {}
-    free: dict[str, dict[str, int]] = {}
-    topics: list[_Topic] = []
-    start, time = 0, -1
-    for name, columns in groups:
-        places = dict(zip(columns, range(start, start + len(columns)), strict=True))
-        start += len(columns)
-        if name == "time":
-            time = places.pop("time")
-        for column in list(places):
-            if _JOINT.fullmatch(column):
-                joints[column.replace("torque.", "effort.", 1)] = places.pop(column)
-            elif match := _FREE.fullmatch(column):
-                label = f"{match[1]}[{match[3]}]"
-                free.setdefault(match[2], {})[label] = places.pop(column)
-        if places:
-            topics.append(_sensor_topic(name, places))
-    if time < 0:
-        raise LogError("an MCAP file needs a time for every message; add time to the log")
-    if joints:
-        topics.insert(0, _Topic("/joint_states", JOINT_STATE, joints))
-    for joint, labels in free.items():
-        if joint == "root" and len(labels) == 13:
-            topics.append(_Topic("/odom", ODOMETRY, labels))
-        else:
-            whole = {label.replace("[", f".{joint}["): k for label, k in labels.items()}
-            topics.append(_Topic(f"/{joint}", NAMED_VALUES, whole))
-    return time, topics
-
-
-def _sensor_topic(name: str, columns: dict[str, int]) -> _Topic:
-    """The message that has exactly these components, or NamedValues."""
-    labels = {column.rpartition(".")[2]: k for column, k in columns.items()}
-    for kind, vectors in VECTORS.items():
-        if set(labels) == set(" ".join(vectors.values()).split()) and kind != ODOMETRY:
-            return _Topic(f"/{name}", kind, labels)
-    return _Topic(f"/{name}", NAMED_VALUES, columns)

@@ -21,7 +21,8 @@ import numpy as np
 from dynsys.errors import LogError, nearest_name
 from dynsys.model.joints import Free, Planar, Spherical
 from dynsys.model.tree import KinematicTree
-from dynsys.types import Array
+from dynsys.types import Array, BoolArray
+from problems.labels import numbered, own_joints
 from problems.logs.differentiate import (
     AbstractDifferentiation,
     Differentiation,
@@ -31,8 +32,6 @@ from problems.logs.source import (
     AbstractLog,
     Source,
     check_time,
-    numbered,
-    own_joints,
     source_of,
 )
 from sensors import AbstractSensor, JointAcceleration, JointTorque, Layout, MotorTorque
@@ -56,6 +55,16 @@ class Samples:
     qd: Array
     y: Array
     qdd: Array | None = None
+
+    def part(self, at: slice | BoolArray) -> Samples:
+        """Some of them."""
+        qdd = None if self.qdd is None else self.qdd[at]
+        return Samples(self.time[at], self.q[at], self.qd[at], self.y[at], qdd)
+
+    def with_motion(self) -> Samples:
+        """Those with all positions and velocities."""
+        known = np.isfinite(np.hstack([self.q, self.qd])).all(axis=1)
+        return self.part(np.asarray(known))
 
 
 @final

@@ -10,8 +10,10 @@ moved by the least amount that makes it so.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any, final
 
 import numpy as np
@@ -21,13 +23,13 @@ from dynsys.errors import LayoutError, StateError
 from dynsys.model.joints import Free
 from dynsys.model.tree import KinematicTree
 from dynsys.types import Array, ArrayLike, IntArray
-from problems.logs.files import Group
+from problems.labels import Group, joint_columns
 from problems.logs.samples import SampleReader, continuous_quaternions, rates
-from problems.logs.source import AbstractLog, joint_columns
+from problems.logs.source import AbstractLog
 from problems.measured.simulated_readings import NearestMotion, TrueReadings
 from sensors import Layout
 
-__all__ = ["Simulation", "Trajectory", "random_signal"]
+__all__ = ["Recorded", "Simulation", "Trajectory", "random_signal"]
 
 BLOCK = 512
 """Samples made at a time: few enough to stay near the processor."""
@@ -41,7 +43,7 @@ class Simulation:
     Parameters
     ----------
     layout : the sensors, and through it the robot.
-    trajectory : the motion.
+    trajectory : the motion; a recorded one has wrenches of its own.
     rate : samples per second.
     seed : of noise and wrenches.
     contact_force : reach (N) of the random wrenches on bodies that may be touched; moments
@@ -51,7 +53,7 @@ class Simulation:
     """
 
     layout: Layout
-    trajectory: Trajectory
+    trajectory: Trajectory | Recorded
     rate: float = 1000.0
     seed: int = 0
     contact_force: float = 20.0
@@ -120,9 +122,27 @@ class Simulation:
         """Motion of the samples from ``start`` on, given the errors (N, rows) of their rows."""
         time = self.trajectory.start + np.arange(start, start + len(errors)) / self.rate
         q, qd, qdd = self.trajectory.at(time)
-        f = np.asarray(self._contact(time - self.trajectory.start))
+        if isinstance(self.trajectory, Recorded):
+            f = self._checked_wrenches(self.trajectory, time)
+        else:
+            f = np.asarray(self._contact(time - self.trajectory.start))
         qdd, f = self._nearest.meet(q, qd, qdd, f, self.layout.constants - errors)
         return time, q, qd, qdd, f.reshape(len(time), -1, 6)
+
+    def _checked_wrenches(self, recorded: Recorded, time: Array) -> Array:
+        """Wrenches (N, 6 n_bodies) of a record; LayoutError if the layout denies them."""
+        q, qd, qdd = recorded.at(time)
+        f = recorded.wrenches(time)
+        stated = np.broadcast_to(self.layout.constants, (len(time), self.layout.size))
+        _, near = self._nearest.meet(q, qd, qdd, f.copy(), stated.copy())
+        change = np.abs(near - f).max(axis=0, initial=0.0)
+        if change.max(initial=0.0) > 1e-3 * (1.0 + np.abs(f).max(initial=0.0)):
+            body = self.robot.body_names[int(np.argmax(change)) // 6]
+            raise LayoutError(
+                f"the layout states what the record denies: a wrench on body {body!r} would"
+                f" have to change by {change.max():.3g} (N, N m); let it be touched"
+            )
+        return f
 
     def rows(self, start: int, stop: int, *, truth: bool = False) -> Array:
         """Samples start : stop, the columns of :meth:`groups`.
@@ -256,6 +276,73 @@ class Trajectory:
         """q (N, nq), qd and qdd (N, nv) at times (N,)."""
         values = (np.asarray(self.spline(time, nu)) for nu in range(3))
         return rates(self.robot, *values)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Recorded:
+    """Motion with the wrenches that made it: what ``dynsys.simulation.Record.save`` wrote.
+
+    Samples are taken as they are: at a time, the nearest one.
+    """
+
+    robot: KinematicTree
+    time: Array
+    q: Array
+    qd: Array
+    qdd: Array
+    wrench: Array
+    """(N, 6 n_bodies) on the bodies, but for gravity, body coordinates."""
+
+    @property
+    def start(self) -> float:
+        """Time of the first sample."""
+        return float(self.time[0])
+
+    @property
+    def stop(self) -> float:
+        """One step after the last sample."""
+        return float(self.time[-1] + (self.time[-1] - self.time[0]) / (len(self.time) - 1))
+
+    @staticmethod
+    def read(robot: KinematicTree, path: str | os.PathLike[str]) -> Recorded | None:
+        """Motion of a record; None for a log of another kind.
+
+        Raises
+        ------
+        StateError
+            if the record is of another robot.
+        """
+        if Path(path).suffix != ".npz":
+            return None
+        with np.load(path, allow_pickle=False) as file:
+            bodies = [key.removeprefix("wrench.") for key in file if key.startswith("wrench.")]
+            if not bodies or "qdd" not in file:
+                return None
+            if bodies != list(robot.body_names) or file["q"].shape[1] != robot.nq:
+                raise StateError(
+                    f"{path}: a record of another robot: it has bodies {bodies[:3]} ..., and"
+                    f" {robot.name!r} has {list(robot.body_names[:3])} ..."
+                )
+            if len(file["time"]) < 2:
+                raise StateError(f"{path}: a record of at least two samples is wanted")
+            wrench = np.hstack([file[f"wrench.{body}"] for body in bodies])
+            q, qd, qdd = file["q"], file["qd"], file["qdd"]
+            return Recorded(robot, file["time"], q, qd, qdd, wrench)
+
+    def _nearest(self, time: Array) -> IntArray:
+        after = np.clip(np.searchsorted(self.time, time), 1, len(self.time) - 1)
+        nearer = time - self.time[after - 1] < self.time[after] - time
+        return np.asarray(after - nearer)
+
+    def at(self, time: Array) -> tuple[Array, Array, Array]:
+        """q (N, nq), qd and qdd (N, nv) at times (N,)."""
+        k = self._nearest(time)
+        return self.q[k], self.qd[k], self.qdd[k]
+
+    def wrenches(self, time: Array) -> Array:
+        """Wrenches (N, 6 n_bodies) at times (N,)."""
+        return self.wrench[self._nearest(time)].copy()
 
 
 def random_signal(rng: np.random.Generator, reach: Array, duration: float, pace: float) -> Any:

@@ -23,17 +23,13 @@ import numpy as np
 
 from dynsys.distribution import install
 from dynsys.errors import LogError
-from dynsys.model.tree import KinematicTree
 from dynsys.types import Array
 
 __all__ = [
     "AbstractLog",
     "Source",
     "check_time",
-    "joint_columns",
     "missing_library",
-    "numbered",
-    "own_joints",
     "source_of",
 ]
 
@@ -99,26 +95,6 @@ class Source:
 
     names: tuple[str, ...]
     part: slice | None = None
-
-
-def numbered(prefix: str, size: int) -> list[str]:
-    """``prefix`` alone for one number, else ``prefix[0]``, ``prefix[1]`` ..."""
-    return [prefix] if size == 1 else [f"{prefix}[{k}]" for k in range(size)]
-
-
-def own_joints(robot: KinematicTree) -> list[int]:
-    """Joints that have coordinates of their own."""
-    return [i for i, b in enumerate(robot.bodies) if b.coupling is None and b.joint.nq]
-
-
-def joint_columns(robot: KinematicTree, quantity: str) -> list[str]:
-    """Columns of ``q`` in its order, or of any quantity in the order of qd."""
-    names: list[str] = []
-    for i in own_joints(robot):
-        joint = robot.joints[i]
-        size = joint.nq if quantity == "q" else joint.nv
-        names += numbered(f"{quantity}.{robot.joint_names[i]}", size)
-    return names
 
 
 def source_of(

@@ -15,9 +15,9 @@ import numpy as np
 from dynsys.model.joints import Free
 from dynsys.model.tree import KinematicTree
 from dynsys.types import Array, BoolArray
+from problems.labels import own_joints
 from problems.logs.columns import UNITS
 from problems.logs.samples import SampleReader, Samples
-from problems.logs.source import own_joints
 from sensors import Accelerometer, Imu, Layout
 
 __all__ = ["doubtful_units", "times_wrong"]

@@ -28,7 +28,7 @@ from dynsys.system.unknowns import UnknownLayout
 from dynsys.types import Array, ArrayLike, BoolArray, IntArray, float_array
 from problems.measured.prior import Prior, PriorRows, prior_rows
 from problems.measured.reduced import ReducedSystem, WhitenedRows, whiten
-from sensors.layout import Layout
+from sensors.layout import Layout, is_table
 
 __all__ = [
     "QUANTITIES",
@@ -188,6 +188,25 @@ class MeasuredSystem:
         given = np.zeros(len(seen)) if y is None else y
         return ReducedSystem.of(kinematics, (response, size), (seen, seen_size), given)
 
+    @cached_property
+    def usual(self) -> ReducedSystem:
+        """The rows at a random state: of the ranks that they have but at special ones."""
+        q = self.robot.random_configuration(0)
+        return self.reduced(Kinematics.at(self.robot, q, np.zeros(self.robot.nv)))
+
+    @cached_property
+    def open_quantities(self) -> frozenset[str]:
+        """Quantities of which something is open at every state, no reading missing."""
+        reduced, rank = self.usual, self.usual.rank()
+        if not rank.nullity:
+            return frozenset()
+        columns = {kind: self.laws.unknowns.columns(kind).ravel() for kind in QUANTITIES}
+        return frozenset(
+            kind
+            for kind, at in columns.items()
+            if rank.is_open(reduced.T[at], reduced.T_size[at]).any()
+        )
+
     def seen(self, kinematics: Kinematics, directions: Array) -> Array:
         """What the readings see (m, k) of directions Z (size of z, k): Y T Z."""
         along = self.response.at(kinematics, directions, bias=False)
@@ -240,7 +259,7 @@ class MeasuredSystem:
         return np.broadcast_to(given.astype(bool), shape)
 
     def _packed(self, y: Readings) -> Array:
-        if isinstance(y, Mapping):
+        if isinstance(y, Mapping) or is_table(y):
             return self.layout.pack(y)
         try:
             return float_array(y)

@@ -107,6 +107,16 @@ def whiten(covariance: csc_array[np.float64], present: BoolArray) -> WhitenedRow
     return WhitenedRows(_stack(exact, size), _stack(noisy, size))
 
 
+def noise_spread(variance: Array) -> float:
+    """Ratio of the largest to the smallest deviation that is not zero; 1 if there are none.
+
+    Rows of unit noise are worse scaled by that than rows of unit size: where a precise reading
+    and a crude one meet, rounding of the one is seen in what only the other tells.
+    """
+    noisy = variance[variance > 0]
+    return float(np.sqrt(noisy.max() / noisy.min())) if len(noisy) else 1.0
+
+
 def noise_axes(covariance: Array) -> tuple[Array, Array]:
     """Combinations (w, k), (e, k) of correlated rows: of unit noise, and without noise."""
     variance = np.diag(covariance)

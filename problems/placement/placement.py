@@ -170,7 +170,7 @@ def place_sensors(
     if budget is not None and not budget >= 0:
         raise LayoutError(f"the budget must be a number >= 0, got {budget!r}")
     offered = _offered(robot, layout, candidates)
-    measured = MeasuredSystem(robot, _with_sensors(robot, layout, offered), None)
+    measured = MeasuredSystem(robot, _extended(layout, offered), None)
     rng = np.random.default_rng(seed)
     positions = [robot.random_configuration(rng) for _ in range(max(states, 1))]
     board = ScoreBoard(measured, parse_goals(measured, goal), len(layout), positions)
@@ -192,13 +192,12 @@ def place_sensors(
         is_best=proved,
         least_cost=search.least_cost(),
         curve=tuple(_curve_point(search, board, offered, s) for s in curve),
-        layout=_with_sensors(robot, layout, taken),
+        layout=_extended(layout, taken),
     )
 
 
-def _with_sensors(robot: KinematicTree, layout: Layout, added: Sequence[Candidate]) -> Layout:
-    sensors = [*layout.sensors, *(c.sensor for c in added)]
-    return Layout(robot, sensors, layout.correlations, layout.about, quiet=True)
+def _extended(layout: Layout, added: Sequence[Candidate]) -> Layout:
+    return layout.with_sensors([*layout.sensors, *(c.sensor for c in added)])
 
 
 def _curve_point(

@@ -21,12 +21,12 @@ from dynsys.errors import LogError
 from dynsys.model.tree import KinematicTree
 from dynsys.types import Array, BoolArray, IntArray
 from problems.estimation.estimation import Estimation
-from problems.labels import WRENCH, entry_names
+from problems.labels import WRENCH, entry_names, own_joints
 from problems.logs.differentiate import Differentiation
 from problems.logs.files import open_log
 from problems.logs.judge import Judgement, judge_log
 from problems.logs.samples import SampleReader, Samples
-from problems.logs.source import AbstractLog, own_joints, source_of
+from problems.logs.source import AbstractLog, source_of
 from problems.measured.measured_system import Quantity
 from problems.report.markup import (
     count,

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib import import_module
-from typing import Any, final
+from typing import final
 
 import numpy as np
-from scipy.sparse import csc_array, csc_matrix
+from scipy.sparse import csc_array
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 from scipy.sparse.linalg import splu
 
+from dynsys.cholmod import fill_reducing_order, has_cholmod
 from dynsys.errors import DynsysError
 from dynsys.plan.estimator import estimator_program
 from dynsys.plan.lu import symbolic_lu
@@ -20,7 +20,6 @@ from dynsys.plan.orders.recursive_orders import LeafToRoot
 from dynsys.types import IntArray
 from problems.estimation.compiled import CompiledEstimator, EstimatorOutputs
 from problems.estimation.estimation import Estimation
-from problems.estimation.factors import has_cholmod
 from problems.order_comparison import Compared, compare
 from problems.planning import PlanRequest
 from problems.problem import AbstractDynamics
@@ -174,12 +173,10 @@ def _orders(system: Saddle) -> list[tuple[str, IntArray]]:
         ("minimum degree (SuperLU)", np.argsort(degrees.perm_c)),
     ]  # fmt: skip
     if has_cholmod():
-        cholmod: Any = import_module("sksparse.cholmod")
-        for method in ("amd", "metis"):
-            factor = cholmod.analyze(
-                csc_matrix(values), mode="simplicial", ordering_method=method
-            )
-            found.append((f"{method.upper()} (CHOLMOD)", factor.P()))
+        found += [
+            ("AMD (CHOLMOD)", fill_reducing_order(values, "amd")),
+            ("METIS (CHOLMOD)", fill_reducing_order(values, "metis")),
+        ]
     return [(name, np.asarray(order, dtype=np.intp)) for name, order in found]
 
 

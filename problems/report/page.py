@@ -33,8 +33,9 @@ def verdict_section(v: Verdict) -> str:
     parts = [
         f'<div class="verdict{"" if v.is_well_posed else " no"}">'
         f"<strong>{mark}: {text(v.status)}</strong><br>{text(headline)}.</div>",
-        f"<p>Rank {count(v.rank)} of {count(v.unknowns)} unknowns (net wrenches counted among"
-        f" them) from {count(v.equations)} equations, laws and readings:"
+        f"<p>Rank {count(v.rank)} of {count(v.unknowns)} unknowns (as the paper counts, with"
+        " the net wrench of every body, which the matrix below does without) from"
+        f" {count(v.equations)} equations, laws and readings:"
         f" {plural(v.checks, 'reading')} to check others by.</p>",
     ]
     if not v.is_well_posed:

@@ -70,7 +70,7 @@ class Job(NamedTuple):
     layout : content of a layout file.
     prior : std and mean of a prior, or None.
     options : further arguments of the task.
-    reading : ``friction`` and ``lock`` of the problem: how the robot is read.
+    reading : ``friction``, ``lock`` and ``mimic`` of the problem: how the robot is read.
     """
 
     task: str
@@ -79,7 +79,7 @@ class Job(NamedTuple):
     layout: Facts
     prior: tuple[Facts, Facts] | None = None
     options: tuple[tuple[str, Any], ...] = ()
-    reading: tuple[Any, ...] = ("ignore", ())
+    reading: tuple[Any, ...] = ("ignore", (), "independent")
 
 
 class AbstractBackground(ABC):
@@ -151,6 +151,7 @@ class BackgroundAnswers:
                 tuple(
                     (k, tuple(np.ravel(at).tolist())) for k, at in self._problem.lock.items()
                 ),
+                self._problem.mimic,
             ),
         )
 
@@ -280,8 +281,8 @@ def serve(pipe: Connection) -> None:
 
 @lru_cache(maxsize=2)
 def _robot(spec: str, floating: bool, reading: tuple[Any, ...]) -> ProblemFile:
-    friction, lock = reading
-    return ProblemFile(spec, {}, floating, friction=friction, lock=dict(lock))
+    friction, lock, mimic = reading
+    return ProblemFile(spec, {}, floating, friction=friction, lock=dict(lock), mimic=mimic)
 
 
 def _estimation(job: Job) -> Estimation:

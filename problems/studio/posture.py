@@ -12,7 +12,7 @@ from dynsys.model.joints import AbstractJoint, Free, Spherical
 from dynsys.model.spatial import quaternion_to_rotation
 from dynsys.model.tree import KinematicTree
 from dynsys.types import Array
-from problems.logs.source import own_joints
+from problems.labels import own_joints
 from sensors.mounting import rpy_of
 
 __all__ = ["Slider", "first_posture", "from_sliders", "sliders_of", "to_sliders"]

@@ -122,9 +122,7 @@ class Session:
 
     def _change(self, sensors: list[AbstractSensor]) -> None:
         """Take other sensors; correlations stay where both sensors do."""
-        names = {sensor.name for sensor in sensors}
-        kept = [c for c in self.layout.correlations if c[0] in names and c[1] in names]
-        layout = Layout(self.robot, sensors, kept, self.layout.about, quiet=True)
+        layout = self.layout.with_sensors(sensors)
         # refuses what cannot be judged, before anything changes
         self._onlooker.look(layout, self.q)
         self._history.leave(self.layout)

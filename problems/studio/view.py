@@ -10,7 +10,7 @@ import numpy as np
 from dynsys.model.tree import KinematicTree
 from dynsys.types import Array, BoolArray
 from problems.estimation.estimate import Estimate
-from problems.logs.source import own_joints
+from problems.labels import own_joints
 from problems.studio.glance import Glance
 from sensors.layout import Layout
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import final
+from itertools import combinations
+from typing import Any, final
 
 import numpy as np
 import yaml
@@ -14,21 +15,47 @@ from dynsys.system.equations import EquationBlock
 from dynsys.system.response import read_blocks
 from dynsys.system.size import reading_sizes
 from dynsys.types import Array
+from problems.labels import and_more
 from problems.measured.measured_system import MeasuredSystem
 from problems.measured.reduced import in_parts
 from problems.verdict.posture import PostureRank
 from sensors.external import ExternalWrench, FiveAxisPlate, LoadCellPlate
 from sensors.files import sensor_record
 from sensors.force_torque import ForceTorque
+from sensors.groups import (
+    all_joint_accelerations,
+    all_joint_torques,
+    zero_external_wrench_except,
+)
 from sensors.inertial import Imu
 from sensors.joint import JointAcceleration, JointTorque
 from sensors.parameters import AXES, sensor_name
 from sensors.sensor import AbstractSensor, SensorRows
 
-__all__ = ["SEEN", "Repair", "candidate_sensors", "repairs"]
+__all__ = ["SEEN", "Group", "Repair", "candidate_sensors", "repairs", "usual_groups"]
 
 SEEN = 1e-6
 """Part of its natural size at which a direction counts as seen."""
+
+FEW = 4
+"""Single sensors that are offered beside lines that add many."""
+
+CONTACTS = (ExternalWrench, LoadCellPlate, FiveAxisPlate)
+"""Sensors and statements of what touches a body."""
+
+
+@final
+@dataclass(frozen=True)
+class Group:
+    """Sensors or statements that one line of a layout file adds.
+
+    ``python`` is what makes them, with ``robot`` and ``sensors`` at hand.
+    """
+
+    words: str
+    yaml: str
+    python: str
+    sensors: tuple[AbstractSensor, ...]
 
 
 @final
@@ -37,60 +64,150 @@ class Repair:
     """Sensors that together make a layout well posed.
 
     ``strength``: how clearly they see what nobody saw, smallest singular value between 0 and 1.
+    ``groups``: the lines that add them, where these are fewer than the sensors.
     """
 
     sensors: tuple[AbstractSensor, ...]
     rows: int
     strength: float
+    groups: tuple[Group, ...] = ()
 
     @property
     def words(self) -> str:
         """What to measure or to know."""
-        texts = [_words(sensor) for sensor in self.sensors[:6]]
-        left = len(self.sensors) - len(texts)
-        return " and ".join(texts) + (f" and {left} more" if left else "")
+        if self.groups:
+            return "; ".join(group.words for group in self.groups)
+        heads: dict[str, list[str]] = {}
+        for sensor in self.sensors:
+            head, name = _phrase(sensor)
+            heads.setdefault(head, []).append(repr(name))
+        return " and ".join(
+            f"{head}{'s' if len(names) > 1 and head.endswith('joint') else ''}"
+            f" {and_more(names, 4)}"
+            for head, names in heads.items()
+        )
 
     @property
     def yaml(self) -> str:
         """Lines for the section ``sensors`` of a layout file."""
-        records = [sensor_record(sensor) for sensor in self.sensors]
-        lines = [
-            yaml.safe_dump(record, sort_keys=False, default_flow_style=True, width=1000)
-            for record in records
-        ]
-        return "".join(f"- {line}" for line in lines)
+        if self.groups:
+            return "".join(f"- {group.yaml}\n" for group in self.groups)
+        return "".join(f"- {_record(sensor_record(sensor))}\n" for sensor in self.sensors)
 
     @property
     def python(self) -> str:
         """Constructors, separated by commas."""
-        texts = []
-        for sensor in self.sensors:
-            record = sensor_record(sensor)
-            record.pop("kind")
-            name = record.pop("name")
-            given = "".join(f", {key}={value!r}" for key, value in record.items())
-            texts.append(f"sensors.{type(sensor).__name__}({name!r}{given})")
-        return ", ".join(texts)
+        if self.groups:
+            return ", ".join(group.python for group in self.groups)
+        return ", ".join(map(_constructor, self.sensors))
 
     def __str__(self) -> str:
         return self.words
 
 
-def _words(sensor: AbstractSensor) -> str:
+def _record(record: object) -> str:
+    """One line of YAML."""
+    text: str = yaml.safe_dump(record, sort_keys=False, default_flow_style=True, width=10**6)
+    return text.strip()
+
+
+def _constructor(sensor: AbstractSensor) -> str:
+    record = sensor_record(sensor)
+    record.pop("kind")
+    name = record.pop("name")
+    given = "".join(f", {key}={value!r}" for key, value in record.items())
+    return f"sensors.{type(sensor).__name__}({name!r}{given})"
+
+
+def _phrase(sensor: AbstractSensor) -> tuple[str, object]:
+    """What to do, and where."""
     if isinstance(sensor, JointTorque):
-        return f"measure the torque of joint {sensor.joint!r}"
+        return "measure the torque of joint", sensor.joint
     if isinstance(sensor, JointAcceleration):
-        return f"measure the acceleration of joint {sensor.joint!r}"
+        return "measure the acceleration of joint", sensor.joint
     if isinstance(sensor, ForceTorque):
-        return f"put a force/torque sensor at joint {sensor.at!r}"
+        return "put a force/torque sensor at joint", sensor.at
     if isinstance(sensor, Imu):
-        return f"put an inertial unit (with angular acceleration) on {sensor.frame!r}"
+        return "put an inertial unit (with angular acceleration) on", sensor.frame
     assert isinstance(sensor, ExternalWrench)
     whole = len(tuple(sensor.components)) == 6
     part = (
         "external wrench" if whole else f"{', '.join(sensor.components)} of the external wrench"
     )
-    return f"measure or know the {part} on {sensor.frame!r}"
+    return f"measure or know the {part} on", sensor.frame
+
+
+# ---- what a layout may have forgotten, a line each -------------------------------------------
+
+
+def usual_groups(measured: MeasuredSystem) -> list[Group]:
+    """Lines that most layouts have and this one lacks: statements first, then sensors."""
+    robot, layout = measured.robot, measured.layout
+    own = [
+        (name, body.joint.nv)
+        for name, body in zip(robot.joint_names, robot.bodies, strict=True)
+        if body.coupling is None and body.joint.nv
+    ]
+    found = []
+    driven = {s.joint for s in layout.sensors if isinstance(s, JointTorque)}
+    for name in (name for name, nv in own if nv == 6 and name not in driven):
+        still = JointTorque(sensor_name(name, "torque"), name, value=0.0)
+        words = f"say that the floating base ({name!r}) has no drive"
+        found.append(Group(words, _record(sensor_record(still)), _constructor(still), (still,)))
+    touching = [s for s in layout.sensors if isinstance(s, CONTACTS)]
+    if not any(s.constant(1) is not None for s in touching):
+        frames = list(dict.fromkeys(str(s.frame) for s in touching))
+        but = f" but {and_more(list(map(repr, frames)), 4)}" if frames else ""
+        found.append(
+            Group(
+                f"say that nothing touches the robot{but} (zero_external_wrench_except; name"
+                " every frame that may be touched)",
+                f"zero_external_wrench_except: {_record(frames)}",
+                f"*sensors.zero_external_wrench_except(robot, {frames!r})",
+                tuple(zero_external_wrench_except(robot, frames)),
+            )
+        )
+    moved = {s.joint for s in layout.sensors if isinstance(s, JointAcceleration)}
+    base = [name for name, nv in own if nv == 6]
+    for name, what, has, make, more in (
+        ("all_joint_accelerations", "acceleration", moved, all_joint_accelerations, False),
+        ("all_joint_torques", "torque", driven, all_joint_torques, True),
+    ):
+        without = [joint for joint, _ in own if joint in has or (more and joint in base)]
+        options: dict[str, Any] = {"exclude": without} if without else {}
+        options |= {} if more or not base else {"free": False}
+        sensors = tuple(make(robot, **options))
+        if len(sensors) > 1 and len(sensors) >= len(without):
+            other = "other " if has else ""
+            given = "".join(f", {key}={value!r}" for key, value in options.items())
+            found.append(
+                Group(
+                    f"measure the {what} of every {other}joint ({name})",
+                    f"{name}: {_record(options)}",
+                    f"*sensors.{name}(robot{given})",
+                    sensors,
+                )
+            )
+    return found
+
+
+def _by_groups(postures: Sequence[PostureRank]) -> Repair | None:
+    """The fewest lines of :func:`usual_groups` that leave nothing unseen at all states."""
+    groups = usual_groups(postures[0].measured)
+    unknowns = postures[0].measured.whole.unknowns
+    seen = []
+    for group in groups:
+        each = [[_seen(s.on(unknowns), posture) for s in group.sensors] for posture in postures]
+        seen.append([np.vstack(parts) for parts in each])
+    for count in range(1, len(groups) + 1):
+        for chosen in combinations(range(len(groups)), count):
+            views = [np.vstack([seen[k][n] for k in chosen]) for n in range(len(postures))]
+            strength = min(map(_strength, views))
+            if strength > SEEN:
+                lines = tuple(groups[k] for k in chosen)
+                sensors = tuple(sensor for group in lines for sensor in group.sensors)
+                return Repair(sensors, len(views[0]), strength, lines)
+    return None
 
 
 def candidate_sensors(
@@ -142,9 +259,10 @@ def _contact_frames(measured: MeasuredSystem) -> list[str]:
 
 
 def repairs(postures: Sequence[PostureRank], limit: int = 12) -> tuple[Repair, ...]:
-    """Single sensors that suffice, fewest rows first; else one small set of several.
+    """Single sensors that suffice, fewest rows first; else lines of a layout; else several.
 
-    A candidate suffices if it sees every unseen direction at all of the given states.
+    A candidate suffices if it sees every unseen direction at all of the given states. Lines
+    (:func:`usual_groups`) come before a set of single sensors that is longer than they are.
     """
     views = list(_views(postures))
     nullity = postures[0].rank.nullity
@@ -155,8 +273,11 @@ def repairs(postures: Sequence[PostureRank], limit: int = 12) -> tuple[Repair, .
             found.append(Repair((sensor,), len(seen[0]), min(strengths)))
     if found:
         return tuple(sorted(found, key=lambda repair: (repair.rows, -repair.strength))[:limit])
-    several = _several(views, nullity)
-    return (several,) if several is not None else ()
+    lines, several = _by_groups(postures), _several(views, nullity)
+    if lines is None or (several is not None and len(several.sensors) <= len(lines.groups)):
+        return (several,) if several is not None else ()
+    short = several is not None and len(several.sensors) <= FEW
+    return (lines, several) if short and several is not None else (lines,)
 
 
 def _views(
@@ -166,15 +287,16 @@ def _views(
     for sensor, rows in candidate_sensors(postures[0].measured):
         if not rows.terms:  # a gyroscope sees no unknown
             continue
-        seen = []
-        for posture in postures:
-            block = EquationBlock("", "", rows.body, rows.size, rows.terms)
-            reach = posture.reach[:, None]
-            size = reading_sizes([block], posture.kinematics, reach)[:, 0]
-            M = read_blocks([block], posture.kinematics, posture.unseen)
-            seen.append(in_parts(M, size))
+        seen = [_seen(rows, posture) for posture in postures]
         if any(np.abs(M).max(initial=0.0) > SEEN for M in seen):
             yield sensor, seen
+
+
+def _seen(rows: SensorRows, posture: PostureRank) -> Array:
+    """What a sensor sees (rows, nullity) of the unseen directions, in parts of its size."""
+    block = EquationBlock("", "", rows.body, rows.size, rows.terms)
+    size = reading_sizes([block], posture.kinematics, posture.reach[:, None])[:, 0]
+    return in_parts(read_blocks([block], posture.kinematics, posture.unseen), size)
 
 
 def _strength(M: Array) -> float:

@@ -13,19 +13,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import Any, Literal, TypeAlias, final
 
 import numpy as np
 
+from dynsys.notebook import facts, folded, lines
 from dynsys.plan.orders.dulmage_mendelsohn import coarse_decomposition
 from dynsys.system.unknowns import UnknownLayout
 from dynsys.types import Array
+from problems.labels import and_more
 from problems.measured.measured_system import QUANTITIES, MeasuredSystem
+from problems.measured.reduced import noise_spread
 from problems.verdict.posture import PostureRank, WeakestPosture, weakest_posture
 from problems.verdict.repairs import Repair, repairs
 from problems.verdict.words import (
     UnseenDirection,
-    and_more,
     component_names,
     describe,
     unseen_directions,
@@ -87,9 +90,10 @@ class Verdict:
     rank_drops : states where more is lost.
     condition : percentiles 0, 50, 90, 100 of the condition number over random states: of the
         readings as rows of z = (qdd, external wrenches), rows and columns in parts of their
-        size (:mod:`dynsys.system.size`). Rounding moves an estimate by about condition * 2e-16
-        of its size. That of D, with units in it, bounds nothing: given z, the laws yield all
-        else without a division.
+        size (:mod:`dynsys.system.size`). Rounding moves an estimate by about condition * spread
+        * 2e-16 of its size. That of D, with units in it, bounds nothing: given z, the laws
+        yield all else without a division.
+    spread : ratio of the largest to the smallest deviation of a noisy reading.
     checks : number of readings that the others check.
     """
 
@@ -105,6 +109,7 @@ class Verdict:
     repairs: tuple[Repair, ...]
     rank_drops: tuple[RankDrop, ...]
     condition: tuple[float, float, float, float]
+    spread: float
     samples: int
 
     @property
@@ -137,6 +142,16 @@ class Verdict:
 
     def __str__(self) -> str:
         return "\n".join(_report(self))
+
+    def _repr_html_(self) -> str:
+        rank = f"{self.rank} of {self.unknowns} unknowns, {self.equations} equations"
+        about = [("verdict", f"{self.status}: {_STATUS_WORDS[self.status]}"), ("rank", rank)]
+        about += [("readings to check others by", str(self.checks))]
+        text = facts(f"layout of {self.robot!r}", about)
+        text += lines("not seen by any sensor", describe(self.directions))
+        text += lines("not determined", self.open_words)
+        text += lines("any one of these repairs it", (repair.words for repair in self.repairs))
+        return text + folded("all of it", f"<pre>{escape(str(self))}</pre>")
 
     def to_json(self) -> dict[str, Any]:
         """Return the verdict as plain lists, mappings, numbers and strings."""
@@ -203,7 +218,7 @@ def _report(verdict: Verdict) -> list[str]:
     lines.append(
         f"condition number over {verdict.samples} random postures: median {median:.2g},"
         f" 90% below {high:.2g}, largest {most:.2g}: rounding moves estimates by up to about"
-        f" {most * EPS:.0e} of the terms they sum"
+        f" {most * verdict.spread * EPS:.0e} of the terms they sum"
     )
     for drop in verdict.rank_drops:
         are = "is" if drop.lost == 1 else "are"
@@ -224,7 +239,10 @@ def _open_lines(verdict: Verdict) -> list[str]:
         names = verdict.undetermined.get(kind, {})
         texts = [n if not parts else f"{n} ({', '.join(parts)})" for n, parts in names.items()]
         if names:
-            lines.append(f"{kind.replace('_', ' ')}: {and_more(texts, 8)}")
+            of = "body" if kind in ("acceleration", "external_wrench") else "joint"
+            is_all = not verdict.determined[kind] and not any(names.values()) and len(names) > 1
+            said = f"of every {of}" if is_all else and_more(texts, 8)
+            lines.append(f"{kind.replace('_', ' ')}: {said}")
     return lines
 
 
@@ -237,9 +255,7 @@ def _repair_lines(verdict: Verdict) -> list[str]:
     lines += [
         "  in the layout file" + (", for the first:" if len(verdict.repairs) > 1 else ":")
     ]
-    pasted = first.yaml.strip().splitlines()
-    more = [f"    # and {len(pasted) - 6} more"] if len(pasted) > 6 else []
-    return [*lines, *(f"    {line}" for line in pasted[:6]), *more]
+    return [*lines, *(f"    {line}" for line in first.yaml.strip().splitlines())]
 
 
 # ---- judging -------------------------------------------------------------------------------
@@ -282,6 +298,7 @@ def judge(measured: MeasuredSystem, *, samples: int, seed: int, search: bool) ->
         repairs=repairs(typical[:3]) if nullity else (),
         rank_drops=tuple(_rank_drops(measured, postures, nullity, search)),
         condition=tuple(np.percentile(conditions, [0, 50, 90, 100]).tolist()),
+        spread=noise_spread(measured.variance),
         samples=len(postures),
     )
 

@@ -17,6 +17,7 @@ from scipy.linalg import qr
 
 from dynsys.system.unknowns import UnknownBlock
 from dynsys.types import Array
+from problems.labels import and_more
 from problems.measured.measured_system import MeasuredSystem
 from problems.verdict.posture import PostureRank
 from sensors.mounting import Mount
@@ -25,7 +26,6 @@ from sensors.parameters import AXES
 __all__ = [
     "Part",
     "UnseenDirection",
-    "and_more",
     "component_names",
     "describe",
     "sparse_basis",
@@ -34,6 +34,20 @@ __all__ = [
 
 SMALL = 1e-7
 _COMPONENTS = re.compile(rf" \(((?:{'|'.join(AXES)})(?:, (?:{'|'.join(AXES)}))*)\)")
+SEVERAL = 3
+"""Parts of which one sentence speaks together."""
+_SAME = (
+    (
+        re.compile(
+            rf"the external wrench on ('.*') \((?:(?:{'|'.join(AXES)})(?:, )?){{6}}\) is.*"
+        ),
+        "all six components of the external wrenches on",
+    ),
+    (
+        re.compile(r"a change of the acceleration of joint ('[^']*') is seen by no sensor;.*"),
+        "the accelerations of joints",
+    ),
+)
 _ACCELERATIONS = ("wdx", "wdy", "wdz", "ax", "ay", "az")
 
 
@@ -46,12 +60,6 @@ def component_names(kind: str, size: int) -> list[str]:
     if size == 6 and (kind.endswith("_wrench") or kind == "balance"):
         return list(AXES)
     return [f"[{k}]" for k in range(size)]
-
-
-def and_more(texts: Sequence[str], limit: int) -> str:
-    """The first texts, and how many more there are."""
-    left = len(texts) - limit
-    return ", ".join(texts[:limit]) + (f" and {left} more" if left > 0 else "")
 
 
 @final
@@ -258,7 +266,8 @@ def _line(
 def describe(found: tuple[UnseenDirection, ...], limit: int = 6) -> list[str]:
     """Sentences, the first ``limit``, and how many more there are.
 
-    Those that differ only in the components they name, or not at all, are joined.
+    Those that differ only in the components they name, or not at all, are joined; so are those
+    that say the same of several bodies or joints.
     """
     joined: dict[str, list[str]] = {}
     for direction in found:
@@ -271,4 +280,16 @@ def describe(found: tuple[UnseenDirection, ...], limit: int = 6) -> list[str]:
         line = text.replace("{}", f" ({', '.join(unique)})")
         several = len(components) > 1 and "{}" not in text
         lines.append(f"{line} ({len(components)} independent ways)" if several else line)
+    lines = _of_several(lines)
     return [*lines[:limit], *([f"and {len(lines) - limit} more"] if len(lines) > limit else [])]
+
+
+def _of_several(lines: Sequence[str]) -> list[str]:
+    """Sentences, those that say the same of at least ``SEVERAL`` parts as one, first."""
+    left, joined = list(lines), []
+    for pattern, start in _SAME:
+        names = [match.group(1) for line in left if (match := pattern.fullmatch(line))]
+        if len(names) >= SEVERAL:
+            left = [line for line in left if not pattern.fullmatch(line)]
+            joined.append(f"{start} {and_more(names, 8)} are seen by no sensor")
+    return joined + left

@@ -59,7 +59,7 @@ def test_screw_arithmetic_executes_the_cost_models(seed: int) -> None:
     robot = ScrewRobot(parent, base_frames=False, seed=seed)
     bodies = sorted(int(b) for b in rng.choice(len(parent), 3, replace=False))
     blocks, first, second = robot.omega(bodies)
-    inverse = operational_space(robot.tree(), robot.q(), bodies, "dense").Lambda_inv
+    inverse = operational_space(robot.tree(), robot.q(), bodies, method="dense").Lambda_inv
     for a, i in enumerate(bodies):
         for b, j in enumerate(bodies[a:], start=a):
             block = inverse[6 * a : 6 * a + 6, 6 * b : 6 * b + 6]

@@ -82,6 +82,54 @@ def test_header_from_cpp(tmp_path: Path) -> None:
         subprocess.run(command, cwd=tmp_path, check=True)
 
 
+USE_ARRAYS = """
+#include "chain_id.hpp"
+#include "chain_id.hpp"
+#include <cstdio>
+#include <cstdlib>
+#include <new>
+
+void *operator new(std::size_t) { std::abort(); }
+
+int main()
+{
+    namespace kernel = dynsys_kernels::chain_id;
+    kernel::Inputs in;
+    in.q = {{0.1, -0.7, 2.0}};
+    in.qdd[1] = 3.0;
+    const kernel::Outputs out = kernel::evaluate(in);
+    for (double x : out.torque) std::printf("%.17g\\n", x);
+#if __cplusplus >= 202002L
+    double torque[3];
+    kernel::evaluate(in.q, in.qd, in.qdd, torque);
+    for (int k = 0; k < 3; ++k) if (torque[k] != out.torque[std::size_t(k)]) return 1;
+#endif
+    std::printf("%s\\n", kernel::names::torque[2]);
+}
+"""
+
+
+@needs_cpp
+@needs_compiler
+@pytest.mark.parametrize("standard", ["c++11", "c++20"])
+def test_arrays_and_spans_of_cpp(tmp_path: Path, standard: str) -> None:
+    program, signature, states = dynamics(synthetic.chain(3), rnea_scalars, "qdd", "torque")
+    labels = {"torque": ["a", "??/", 'é "*/\\\n']}
+    export_c(tmp_path, "chain_id", program, signature, states, labels=labels)
+    (tmp_path / "use.cpp").write_text(USE_ARRAYS)
+    strict = "-Wall -Wextra -Werror -pedantic -Wconversion -Wshadow".split()
+    for command in (
+        [COMPILERS[0], "-std=c99", "-O1", "-c", "chain_id.c"],
+        ["g++", f"-std={standard}", *strict, "use.cpp", "chain_id.o", "-o", "use"],
+    ):
+        subprocess.run(command, cwd=tmp_path, check=True)
+    done = subprocess.run(["./use"], cwd=tmp_path, check=True, capture_output=True)
+    *numbers, label, rest = done.stdout.decode().split("\n", 4)
+    want = program.evaluate(np.array([0.1, -0.7, 2.0, 0, 0, 0, 0, 3.0, 0]))
+    assert np.allclose([float(x) for x in numbers], want, rtol=1e-13)
+    assert f"{label}\n{rest}" == labels["torque"][2] + "\n"
+
+
 # ---- header ------------------------------------------------------------------------------
 
 

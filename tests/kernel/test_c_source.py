@@ -51,6 +51,7 @@ def test_robot_dynamics(tmp_path: Path, name: str) -> None:
     paths = export_c(tmp_path / "c", name, program, signature, states[:3])
     assert [path.name for path in paths] == [
         f"{name}.h",
+        f"{name}.hpp",
         f"{name}.c",
         f"{name}_selftest.c",
         "CMakeLists.txt",

@@ -116,7 +116,7 @@ def check_operational_space(
 ) -> None:
     kernel = specialise(robot, "operational_space_inverse", bodies=bodies, cache=cache)
     q = states(robot)
-    expected = [operational_space(robot, x, bodies, "dense").Lambda_inv for x in q]
+    expected = [operational_space(robot, x, bodies, method="dense").Lambda_inv for x in q]
     close(evaluated(kernel, q), np.array(expected), 1e-9)
 
 
@@ -251,8 +251,17 @@ def test_operational_space_watches_quaternions_of_a_second_tree(cache: KernelCac
     bodies = ["left_arm_6", "right_leg_6"]
     kernel = specialise(robot, "operational_space_inverse", bodies=bodies, cache=cache)
     q = states(robot)
-    expected = [operational_space(robot, x, bodies, "dense").Lambda_inv for x in q]
+    expected = [operational_space(robot, x, bodies, method="dense").Lambda_inv for x in q]
     close(evaluated(kernel, q), np.array(expected))
     q[:, robot.quaternion_slices[0]] *= 0.9
     assert not kernel.one(q[0])[1]
     assert not kernel.batch(q)[1]
+
+
+def test_frames_of_one_name_at_two_places_have_two_kernels(cache: KernelCache) -> None:
+    arm, q = synthetic.chain(3), np.array([0.1, 0.2, 0.3])
+    for k in range(2):
+        tool = Frame(2, Transform(np.eye(3), np.array([0.0, 0.1 * k, 0.0])))
+        robot = KinematicTree("arm", arm.bodies, {"tool": tool})
+        (J,), _ = specialise(robot, "jacobian", "tool", cache=cache).one(q)
+        np.testing.assert_allclose(J, jacobian(robot, q, "tool").ravel(), atol=1e-12)

@@ -36,7 +36,7 @@ def test_tips_and_interior_bodies_in_any_number(
     exact = J @ np.linalg.solve(oracles.mass_matrix(robot, q), J.T)
     scale = max(1.0, float(np.abs(exact).max()))
     for method in RECURSIVE:
-        found = operational_space(robot, q, bodies, method).Lambda_inv
+        found = operational_space(robot, q, bodies, method=method).Lambda_inv
         assert_allclose(found, exact, atol=1e-10 * scale)
 
 
@@ -98,7 +98,7 @@ def test_auto_chooses_a_method_and_gives_its_answers() -> None:
     space = OperationalSpace(robot, bodies, "auto")
     assert isinstance(space.method, auto.Method)
     assert space.method.chosen in UNITS
-    x, exact = space.at(q), operational_space(robot, q, bodies, "dense")
+    x, exact = space.at(q), operational_space(robot, q, bodies, method="dense")
     for name in ("Lambda_inv", "Lambda", "J", "Jbar", "N"):
         expected = getattr(exact, name)
         assert_allclose(getattr(x, name), expected, atol=1e-9 * np.abs(expected).max())
@@ -110,8 +110,8 @@ def test_auto_chooses_a_method_and_gives_its_answers() -> None:
 @settings(deadline=None, max_examples=40)
 def test_auto_takes_coupled_joints(robot: KinematicTree, seed: int) -> None:
     q, tip = robot.random_configuration(seed), robot.n_bodies - 1
-    exact = operational_space(robot, q, tip, "dense").Lambda_inv
-    found = operational_space(robot, q, tip, "auto").Lambda_inv
+    exact = operational_space(robot, q, tip, method="dense").Lambda_inv
+    found = operational_space(robot, q, tip, method="auto").Lambda_inv
     assert_allclose(found, exact, atol=1e-10 * max(1.0, float(np.abs(exact).max())))
 
 

@@ -61,12 +61,12 @@ def test_all_methods_agree_with_dense_algebra(
     data: st.DataObject, robot: KinematicTree, seed: int
 ) -> None:
     tasks, q = data.draw(task_lists(robot)), robot.random_configuration(seed)
-    reference = operational_space(robot, q, tasks, "dense")
+    reference = operational_space(robot, q, tasks, method="dense")
     exact = expected_inverse(robot, q, reference.J)
     scale = max(1.0, float(np.abs(exact).max()))
     assert_allclose(reference.Lambda_inv, exact, atol=1e-10 * scale)
     for method in SPARSE:
-        found = operational_space(robot, q, tasks, method)
+        found = operational_space(robot, q, tasks, method=method)
         assert_allclose(found.J, reference.J, atol=1e-12)
         assert_allclose(found.Lambda_inv, exact, atol=1e-10 * scale)
         assert_allclose(found.Lambda_inv, found.Lambda_inv.T, atol=1e-12 * scale)
@@ -95,7 +95,7 @@ def test_identities_of_operational_space(method: str) -> None:
     robot = synthetic.asimo()
     q, rng = robot.random_configuration(5), np.random.default_rng(0)
     tasks = ["left_leg_6", RelativeMotion("left_arm_7", "right_arm_7"), CentreOfMass()]
-    x = operational_space(robot, q, tasks, method)
+    x = operational_space(robot, q, tasks, method=method)
     H = oracles.mass_matrix(robot, q)
     assert_allclose(x.Lambda @ x.Lambda_inv, np.eye(15), atol=1e-9)
     assert_allclose(x.J @ x.Jbar, np.eye(15), atol=1e-9)
@@ -178,7 +178,7 @@ def test_a_joint_without_inertia_is_named(method: str) -> None:
     rod = synthetic.chain(2).bodies
     robot = KinematicTree("broken", [*rod, Body("tip", 1, Revolute(), joint_name="wrist")])
     with pytest.raises(SingularSystemError, match="wrist"):
-        operational_space(robot, np.zeros(3), "tip", method)
+        operational_space(robot, np.zeros(3), "tip", method=method)
 
 
 def test_unknown_names_are_refused() -> None:
@@ -187,7 +187,7 @@ def test_unknown_names_are_refused() -> None:
     with pytest.raises(ModelError, match="did you mean 'left_leg_6'"):
         operational_space(robot, q, "left_leg6")
     with pytest.raises(ModelError, match=r"did you mean 'y_factor'.*rjk"):
-        operational_space(robot, q, "torso", "yfactor")
+        operational_space(robot, q, "torso", method="yfactor")
     with pytest.raises(ModelError, match="at least one"):
         operational_space(robot, q, [])
     with pytest.raises(ModelError, match=r"\(k, 6\)"):
@@ -203,13 +203,13 @@ def test_unknown_names_are_refused() -> None:
 def test_coupled_joints_take_the_dense_way(robot: KinematicTree, seed: int) -> None:
     q, tip = robot.random_configuration(seed), robot.n_bodies - 1
     J = oracles.jacobian(robot, q, tip)
-    found = operational_space(robot, q, tip, "dense")
+    found = operational_space(robot, q, tip, method="dense")
     assert_allclose(found.J, J, atol=1e-12)
     exact = expected_inverse(robot, q, J)
     assert_allclose(found.Lambda_inv, exact, atol=1e-9 * max(1.0, np.abs(exact).max()))
     if robot.is_coupled:
         with pytest.raises(ModelError, match="dense"):
-            operational_space(robot, q, tip, "y_factor")
+            operational_space(robot, q, tip, method="y_factor")
 
 
 # ---- need --------------------------------------------------------------------------------

@@ -14,11 +14,14 @@ from dynsys.plan.estimator_spec import EstimatorSpec, PlannedEstimator, failures
 from dynsys.plan.methods import SaddleOrder
 from dynsys.plan.operations import program_operations
 from dynsys.plan.orders.restarts import body_levels
+from dynsys.plan.saddle_elimination import Candidate, PivotRule
 from dynsys.plan.saddle_program import saddle_estimator, saddle_order, saddle_program
 from dynsys.plan.search.saddle_price import SaddleProblem
 from dynsys.plan.search.saddle_search import (
+    Mode,
     SaddleTask,
     drawn_rule,
+    noisy_rule,
     run_saddle_task,
     search_saddle,
 )
@@ -55,17 +58,57 @@ def problem(spec: EstimatorSpec, start: PlannedEstimator[SaddleOrder]) -> Saddle
 def test_price_is_what_the_program_executes(
     spec: EstimatorSpec, start: PlannedEstimator[SaddleOrder], problem: SaddleProblem
 ) -> None:
-    rng = np.random.default_rng(0)
-    levels = body_levels(spec.robot)
-    orders = [start.order, *(saddle_order(spec, drawn_rule(levels, rng)) for _ in range(4))]
-    for order in orders:
-        if order.turned == start.order.turned:
-            priced = problem.price(problem.pivots(order))
-            executed = program_operations(saddle_program(spec, order)).total
-            assert priced is not None
-            assert (
-                abs(priced.operations - executed) <= 0.02 * executed
-            )  # it merges other equal quantities
+    rng, levels = np.random.default_rng(0), body_levels(spec.robot)
+    found = [problem.constructed(drawn_rule(problem, levels, rng)) for _ in range(8)]
+    orders = [problem.pivots(start.order), *(pivots for pivots, _ in filter(None, found))]
+    assert len(orders) > 4
+    for pivots in orders:
+        priced = problem.price(pivots)
+        executed = program_operations(saddle_program(spec, problem.order(pivots))).total
+        assert priced is not None and abs(priced.operations - executed) <= 0.02 * executed
+
+
+@pytest.mark.parametrize("constants", ["any", "first"])
+def test_orders_are_constructed_as_the_rule_records_them(
+    problem: SaddleProblem, spec: EstimatorSpec, constants: str
+) -> None:
+    """Compiled and recorded rule, ties broken alike: with keys of its own for every line."""
+    first, keys = constants == "first", np.random.default_rng(3).normal(size=len(problem.names))
+    found = problem.constructed(replace(problem.rule, keys=keys, constants_first=first))
+
+    def rank(candidate: Candidate) -> tuple[float, ...]:
+        u, v = candidate.pivot[0], candidate.pivot[-1]
+        updates = (candidate.updates + 0.5) * np.exp(keys[u] + keys[v])
+        return (candidate.last_resort, candidate.varying and first, updates)
+
+    recorded = saddle_order(spec, PivotRule(rank=rank))
+    assert found is not None and recorded.turned == problem.turned
+    again = problem.price(found[0])
+    assert again == found[1]
+    peeled = {p for p in problem.pivots(recorded) if p not in found[0]}  # in any sequence
+    assert len(peeled) <= 0.1 * len(found[0])
+
+
+def test_what_is_rebuilt_leaves_the_rest_as_it_was(
+    start: PlannedEstimator[SaddleOrder], problem: SaddleProblem
+) -> None:
+    pivots, rng = problem.pivots(start.order), np.random.default_rng(0)
+    n = len(pivots)
+    whole = problem.price(pivots)
+    gained = []
+    for first, last in ((0, n // 2), (n // 2, n)):
+        tried = [
+            problem.rebuilt(pivots, first, last, noisy_rule(problem, rng)) for _ in range(9)
+        ]
+        order, price = min(filter(None, tried), key=lambda one: one[1].operations)
+        behind = len(order) - (n - last)
+        assert order[:first] == pivots[:first] and order[behind:] == pivots[last:]
+        assert sorted(sum(order, ())) != [] and set(sum(order, ())) == set(sum(pivots, ()))
+        gained.append((order[first:behind], price))
+    both = problem.price([*gained[0][0], *gained[1][0]])
+    assert whole is not None and both is not None  # what two parts gain adds up
+    expected = sum(price.operations for _, price in gained) - whole.operations
+    assert abs(both.operations - expected) <= 0.02 * whole.operations
 
 
 def test_orders_and_lines_are_the_same(
@@ -84,19 +127,26 @@ def test_pivots_that_are_zero_have_no_price(
     assert problem.price([(u, v), (u, v), *rest]) is None
 
 
+@pytest.mark.parametrize("mode", ["restart", "evolve", "rebuild"])
 def test_runs_repeat_travel_and_stay_safe(
-    start: PlannedEstimator[SaddleOrder], problem: SaddleProblem
+    spec: EstimatorSpec,
+    start: PlannedEstimator[SaddleOrder],
+    problem: SaddleProblem,
+    mode: Mode,
 ) -> None:
     pivots = problem.pivots(start.order)
     first = problem.price(pivots)
     assert first is not None
-    bound = first.at_least(3e-2, 1e4, 1e-4)
-    task = SaddleTask(pivots, (1, 2), 150, bound)
+    bound, levels = first.at_least(3e-2, 1e4, 1e-4), body_levels(spec.robot)
+    every = np.ones(spec.robot.n_bodies, dtype=bool)
+    last = len(pivots)
+    task = SaddleTask(mode, pivots, problem.rule, levels, (1, 2), 80, bound, every, 0, last)
     found = run_saddle_task(problem, task)
-    copies = pickle.loads(pickle.dumps((problem, task)))
-    assert found is not None and found == run_saddle_task(*copies)
-    price = problem.price(found)
-    assert price is not None and price.operations < first.operations and price.is_as_safe(bound)
+    again = run_saddle_task(*pickle.loads(pickle.dumps((problem, task))))
+    assert found is not None and again is not None and found.pivots == again.pivots
+    price = problem.price(found.pivots)
+    assert price is not None and price.operations == found.operations < first.operations
+    assert price.is_as_safe(bound)
 
 
 def test_search_repeats_is_no_worse_and_keeps_its_digits(

@@ -213,7 +213,7 @@ def test_bad_workers_and_schedulers() -> None:
         pass
 
 
-# ---- prices by residues, restarts ------------------------------------------------------------
+# ---- prices by values, restarts --------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -228,7 +228,7 @@ def restarted(problem: SearchProblem) -> list[PivotOrder]:
     return list(found)
 
 
-def test_counts_by_residues_rank_as_the_executed_programs_do(
+def test_counts_by_values_rank_as_the_executed_programs_do(
     problem: SearchProblem, restarted: list[PivotOrder]
 ) -> None:
     counts = [problem.counted(order)[0] or 0 for order in restarted]

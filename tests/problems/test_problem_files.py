@@ -75,11 +75,30 @@ def test_friction_and_locked_joints(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert not any("friction" in note for note in told["notes"])
 
 
+def test_joints_that_mimic_others_follow_where_the_file_says_so(tmp_path: Path) -> None:
+    links = "".join(LINK.format(f"l{k}") for k in (1, 2))
+    follows = '<child link="l2"/><mimic joint="j1" multiplier="2"/>'
+    (tmp_path / "arm.urdf").write_text(
+        ARM.format(links=links).replace('<child link="l2"/>', follows)
+    )
+    content = {"robot": "arm.urdf", "layout": {"sensors": ["all_joint_accelerations"]}}
+    (tmp_path / "p.yaml").write_text(yaml.safe_dump(content))
+    problem = load_problem(tmp_path / "p.yaml")
+    assert problem.tree.nv == 2
+    assert any("mimic: couple in a problem file" in note for note in problem.notes)
+    (tmp_path / "p.yaml").write_text(yaml.safe_dump(content | {"mimic": "couple"}))
+    problem = load_problem(tmp_path / "p.yaml")
+    assert problem.tree.nv == 1 and not any("mimic" in note for note in problem.notes)
+    save_problem(problem, tmp_path / "again.yaml")
+    assert load_problem(tmp_path / "again.yaml").tree.is_coupled
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"robott": "x"}, r"unknown section 'robott'.*did you mean 'robot'"),
         ({"friction": "on"}, r"line \d+: friction must be file or ignore"),
+        ({"mimic": "yes please"}, r"line \d+: mimic must be couple or independent"),
         ({"lock": {"body_9": 0.1}}, r"robot: .*no joint 'body_9'; did you mean"),
         ({"lock": {"body_1": "open"}}, r"robot: .*locked at 'open'; give a number"),
         ({"base": "sitting"}, r"line \d+: base must be fixed or floating"),

@@ -69,14 +69,15 @@ def random_problem(contacts: int, seed: int) -> tuple[Array, Array]:
 @settings(deadline=None, max_examples=40)
 def test_solutions_obey_signorini_and_coulomb(contacts: int, seed: int, mu: float) -> None:
     A, b = random_problem(contacts, seed)
-    found = solve_contacts(A, b, mu, sweeps=20000, tolerance=1e-12)
-    if found.change > 1e-12:  # random A is no mechanism's: Gauss-Seidel need not converge
+    found = solve_contacts(A, b, mu, sweeps=20000, tolerance=1e-9)
+    assert found.converged == (found.residual <= 1e-9)
+    if not found.converged:  # random A is no mechanism's: there need not be an answer
         return
     x, u = found.x.reshape(-1, 3), (A @ found.x + b).reshape(-1, 3)
     assert (x[:, 0] >= 0).all() and (u[:, 0] >= -1e-9).all()
-    assert_allclose(x[:, 0] * u[:, 0], 0.0, atol=1e-8)
+    assert_allclose(x[:, 0] * u[:, 0], 0.0, atol=1e-7)
     size, limit = np.linalg.norm(x[:, 1:], axis=1), mu * x[:, 0]
-    assert (size <= limit + 1e-12).all()
+    assert (size <= limit + 1e-7).all()
     for c in np.flatnonzero(x[:, 0] > 1e-6):
         if size[c] < limit[c] * (1 - 1e-6):  # sticks
             assert_allclose(u[c, 1:], 0.0, atol=1e-8)
@@ -94,16 +95,18 @@ def test_without_friction_it_is_a_non_negative_least_squares_problem(
     normal = np.arange(0, 3 * contacts, 3)
     C = np.linalg.cholesky(A[np.ix_(normal, normal)]).T
     exact, _ = nnls(C, -np.linalg.solve(C.T, b[normal]))
-    found = solve_contacts(A, b, 0.0, sweeps=50000, tolerance=1e-13)
+    found = solve_contacts(A, b, 0.0, tolerance=1e-11)
+    assert found.converged
     assert_allclose(found.x[normal], exact, atol=1e-6 * max(1.0, float(exact.max())))
 
 
 def test_a_good_start_saves_sweeps() -> None:
     A, b = random_problem(5, 1)
-    cold = solve_contacts(A, b, 0.5)
-    warm = solve_contacts(A, b, 0.5, start=cold.x)
-    assert warm.sweeps < cold.sweeps
-    assert_allclose(warm.x, cold.x, atol=1e-5)
+    for solver in ("newton", "gauss_seidel"):
+        cold = solve_contacts(A, b, 0.5, solver=solver)  # type: ignore[arg-type]
+        warm = solve_contacts(A, b, 0.5, start=cold.x, solver=solver)  # type: ignore[arg-type]
+        assert warm.sweeps + warm.steps < cold.sweeps + cold.steps
+        assert_allclose(warm.x, cold.x, atol=1e-5)
 
 
 def test_bad_arguments_are_refused() -> None:
@@ -112,6 +115,8 @@ def test_bad_arguments_are_refused() -> None:
         solve_contacts(np.eye(4), np.ones(4), 0.5)
     with pytest.raises(ModelError, match="never moves"):
         ContactPoints(robot, [-1], np.zeros((1, 3)))
+    with pytest.raises(ModelError, match="no solver"):
+        solve_contacts(np.eye(3), np.ones(3), 0.5, solver="lemke")  # type: ignore[arg-type]
     with pytest.raises(ModelError, match="friction"):
         Ground(friction=-1.0)
     with pytest.raises(ModelError, match="did you mean 'dense'"):

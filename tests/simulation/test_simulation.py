@@ -37,8 +37,8 @@ def test_free_fall_of_a_box() -> None:
     sim = brick_on_corners(1e-3, 0.5)
     state, record = sim.run(sim.start([0, 0, 10.0, 0, 0, 0, 1]), 100)
     assert_allclose(state.v[5], -G * 0.1, rtol=1e-12)
-    assert_allclose(state.q[2], 10 - 0.5 * G * 0.1**2 - 0.5 * G * 0.1 * 1e-3, rtol=1e-12)
-    assert record.contacts == [0] * 100 and max(record.penetration) == 0.0
+    assert_allclose(state.q[2], 10 - 0.5 * G * 0.1**2, rtol=1e-12)
+    assert not record.contacts.any() and max(record.penetration) == 0.0
 
 
 def test_a_box_at_rest_stays_and_weighs_what_it_weighs() -> None:

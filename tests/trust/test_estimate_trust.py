@@ -10,6 +10,7 @@ import pytest
 import dynsys
 import problems
 import sensors
+from dynsys.cholmod import has_cholmod
 from dynsys.errors import StateError
 from dynsys.types import Array
 from experiments.trust.edges_estimation import (
@@ -19,7 +20,6 @@ from experiments.trust.edges_estimation import (
 )
 from experiments.trust.edges_oracle import exact_unknowns
 from problems.estimation.estimate import Estimate
-from problems.estimation.factors import has_cholmod
 from problems.measured.measured_system import QUANTITIES
 
 SAMPLE = {

@@ -50,6 +50,16 @@ def test_pivots_that_cost_digits_are_watched_more_closely() -> None:
     assert 0 < outcome.pivoting < 0.2
 
 
+@pytest.mark.slow
+def test_sensors_that_are_off_cost_no_digits_in_silence() -> None:
+    """43 of such states were off by up to 7e-7: pivots fall short of their terms there."""
+    case = drawn_case("switchable", robot_named("panda"), 1)
+    assert case.switchable
+    outcome = tried(case, starts=1, states=2000)
+    assert outcome.silent == 0 and outcome.worst < 1e-8
+    assert outcome.pivoting < 0.5
+
+
 def test_verdict_where_the_rank_drops_beside_a_gyroscope() -> None:
     """A gyroscope, as a candidate that might repair the layout, has no unknowns."""
     case = drawn_case("square, gyroscopes", robot_named("ur5"), 42)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from experiments.trust.table import findings, text_of, without_test
+from experiments.trust.table import findings, items, text_of, without_test
 
 
 def test_every_finding_has_a_regression_test() -> None:
     assert without_test(findings()) == []
+    assert without_test(items()) == [] and len(items()) == 14
 
 
 def test_ids_are_unique_and_failures_explained() -> None:

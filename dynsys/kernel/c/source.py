@@ -1,7 +1,7 @@
 """A program as dependency-free C99: ``void name(const double *q, ..., double *torque)``.
 
-Beside ``name.c`` and ``name.h`` goes what a user needs to trust them: a self-test with
-reference values, a CMake file, a README.
+Beside ``name.c`` and ``name.h`` (``name.hpp`` for C++, :mod:`dynsys.kernel.c.cpp`) goes what a
+user needs to trust them: a self-test with reference values, a CMake file, a README.
 
 Straight-line code, one statement per operation. No heap, no static data (reentrant), nothing of
 libm but sin and cos (and sqrt, one instruction everywhere, if the program has square roots).
@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dynsys.errors import KernelBuildError, StateError
+from dynsys.kernel.c.cpp import cpp_header
 from dynsys.kernel.c.files import MARK, listed_kernels, write_together
 from dynsys.kernel.c.text import Argument, Code, CType
 from dynsys.program.program import Program
@@ -47,8 +48,9 @@ def export_c(
 ) -> list[Path]:
     """Write C99 for a program into a folder, all files or none; returns their paths.
 
-    ``name.h``, ``name.c``, ``name_selftest.c`` (compares with the program evaluated in extended
-    precision at the reference inputs; exit status 0 or 1), ``CMakeLists.txt``, ``README.md``.
+    ``name.h``, ``name.hpp`` (the same for C++), ``name.c``, ``name_selftest.c`` (compares with
+    the program evaluated in extended precision at the reference inputs; exit status 0 or 1),
+    ``CMakeLists.txt``, ``README.md``.
     Several programs can be exported into one folder, one after the other.
 
     Parameters
@@ -74,6 +76,7 @@ def export_c(
     kernels = sorted({*listed_kernels(folder), name})
     texts = {
         f"{name}.h": c_header(code, description),
+        f"{name}.hpp": cpp_header(code),
         f"{name}.c": c_source(code),
         f"{name}_selftest.c": selftest_text(code, reference_inputs),
         "CMakeLists.txt": cmake_text(kernels),
@@ -354,7 +357,7 @@ endforeach()
 
 def readme_text(kernels: Sequence[str]) -> str:
     """Text of README.md: how to build, call and check the kernels of the folder."""
-    listed = "\n".join(f"- `{name}`: see `{name}.h`" for name in kernels)
+    listed = "\n".join(f"- `{name}`: see `{name}.h`; in C++ `{name}.hpp`" for name in kernels)
     return _README.format(mark=MARK, listed=listed, name=kernels[0])
 
 
@@ -367,6 +370,8 @@ _README = """\
 Each function is straight-line code made for one robot: its constants are in the code. The
 header lists every array with its size and order. Sizes are also there as macros.
 
+- In C++ `dynsys_kernels::{name}::evaluate(in)` takes and returns arrays by name (C++11), or
+  works on spans (C++20); it calls the C function and does nothing else.
 - No heap, no static data, no locks, no loops: reentrant, and the same statements run in every
   state. The header says how much stack is used.
 - Of the mathematical library only `sin` and `cos` are called (`sqrt` where the header counts

@@ -15,9 +15,9 @@ import numpy as np
 
 from dynsys.errors import KernelBuildError
 from dynsys.kernel.llvm.computation import each_row, kernel_text
-from dynsys.kernel.llvm.matrix_tails import own_supports
 from dynsys.kernel.llvm.target import Target
 from dynsys.kernel.llvm.text import Lines, VectorType, row_addresses, row_parameters
+from dynsys.model.expanded import own_supports
 from dynsys.program.graph import Graph
 from dynsys.program.program import Program
 from dynsys.program.signature import Signature

@@ -24,6 +24,7 @@ from typing import final
 
 from dynsys.kernel.llvm.batch import store_columns, transposed
 from dynsys.kernel.llvm.text import Lines, VectorType, counting_loop, internal_function
+from dynsys.model.expanded import own_supports
 from dynsys.recursive.common_frame import Freedoms
 from dynsys.recursive.inverse import (
     inertia_from_composites,
@@ -32,13 +33,19 @@ from dynsys.recursive.inverse import (
 )
 from dynsys.types import IntArray, ScalarArray
 
-__all__ = ["GramTail", "InertiaTail", "block_starts", "own_supports"]
+__all__ = [
+    "GramTail",
+    "InertiaTail",
+    "Tables",
+    "block_starts",
+    "tail_function",
+]
 
 Supports = Sequence[frozenset[int]]
 """Per column: the freedoms that support it."""
 
 
-class _Tables:
+class Tables:
     """Constant tables of a module; equal tables are one."""
 
     def __init__(self, prefix: str) -> None:
@@ -82,7 +89,7 @@ def _masked(lines: Lines, t: VectorType, value: str, mask: str) -> str:
     return lines.let(f"bitcast {t.integer} {kept} to {t}")
 
 
-def _tail_function(main: Lines) -> str:
+def tail_function(main: Lines) -> str:
     """Text of ``@tail``; see ``dynsys.kernel.llvm.computation``."""
     return internal_function("@tail", "ptr %head, ptr %work, ptr %out", main)
 
@@ -104,14 +111,6 @@ def block_starts(size: int, width: int) -> list[int]:
     """
     starts = list(range(0, size - width + 1, width))
     return starts if size % width == 0 else [*starts, size - width]
-
-
-def own_supports(parent: IntArray) -> list[frozenset[int]]:
-    """Freedoms that support each freedom, itself included."""
-    supports: list[frozenset[int]] = []
-    for i, above in enumerate(parent):
-        supports.append(frozenset([i]) | (supports[above] if above >= 0 else frozenset()))
-    return supports
 
 
 def _union(supports: Supports, first: int, count: int) -> frozenset[int]:
@@ -137,7 +136,7 @@ class InertiaTail:
     def text(self, dtype: str, width: int) -> str:
         """Text of ``void @tail(ptr head, ptr work, ptr out)``."""
         t = VectorType(dtype, width)
-        tables, main = _Tables("inertia_table"), Lines("m")
+        tables, main = Tables("inertia_table"), Lines("m")
         starts, supports = block_starts(self.n, width), own_supports(self.parent)
         # H(a,b) = F(:,a)^T S(:,b) and its mirror; zero between different limbs
         for a in starts:
@@ -147,10 +146,10 @@ class InertiaTail:
         for a in starts:
             self._call(main, tables, t, supports, a, a)
         functions = (self._tile(t), self._zero_tile(t), self._diagonal_tile(t))
-        return tables.text() + "".join(functions) + _tail_function(main)
+        return tables.text() + "".join(functions) + tail_function(main)
 
     def _call(
-        self, main: Lines, tables: _Tables, t: VectorType, supports: Supports, a: int, b: int
+        self, main: Lines, tables: Tables, t: VectorType, supports: Supports, a: int, b: int
     ) -> None:
         lanes = [
             j < i and j in supports[i]
@@ -256,7 +255,7 @@ class GramTail:
     def text(self, dtype: str, width: int) -> str:
         """Text of ``void @tail(ptr head, ptr work, ptr out)``."""
         t = VectorType(dtype, width)
-        tables, main = _Tables("gram_table"), Lines("m")
+        tables, main = Tables("gram_table"), Lines("m")
         # r = D^-1/2, S' = S diag(r), U' = U diag(r)
         for first in block_starts(self.n, width):
             main.do(f"call void @gram_scale(ptr %head, ptr %work, i64 {first})")
@@ -277,7 +276,7 @@ class GramTail:
             _tile(t, self.m, mirror=True),
             _tile(t, self.m, mirror=False),
         )
-        return tables.text() + "".join(functions) + _tail_function(main)
+        return tables.text() + "".join(functions) + tail_function(main)
 
     # ---- scaling -------------------------------------------------------------------------
 
@@ -302,7 +301,7 @@ class GramTail:
 
     # ---- sweep ---------------------------------------------------------------------------
 
-    def _call_sweep(self, main: Lines, tables: _Tables, t: VectorType, first: int) -> None:
+    def _call_sweep(self, main: Lines, tables: Tables, t: VectorType, first: int) -> None:
         columns = range(first, first + 2 * t.width)
         steps = sorted(_union(self.supports, first, 2 * t.width), reverse=True)
         lanes = [
@@ -378,7 +377,7 @@ class GramTail:
 
 
 def _call_products(
-    main: Lines, tables: _Tables, t: VectorType, supports: Supports, V: int
+    main: Lines, tables: Tables, t: VectorType, supports: Supports, V: int
 ) -> None:
     """Append the calls for all tiles; V begins at number ``V`` of %work.
 

@@ -37,7 +37,8 @@ def load(
 
     Parameters
     ----------
-    path : the file (``.urdf``, ``.xml``).
+    path : the file (``.urdf``, ``.xml``); a ``.xacro`` file is expanded by the ``xacro``
+        package, which evaluates what the file says: load none that you do not trust.
     floating_base : put the root link of a URDF file, or the one body of an MJCF file that is
         welded to the world, on a free joint called "root"; else it is the base. A robot that
         floats already stays as it is.

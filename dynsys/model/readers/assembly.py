@@ -14,10 +14,19 @@ from typing import Literal, TypeAlias, final, get_args
 import numpy as np
 
 from dynsys.errors import ModelError, ModelWarning
-from dynsys.model.body import Body, Coupling, Frame, Weld, check_joint_data, inertia_defect
+from dynsys.model.body import (
+    Body,
+    Coupling,
+    Frame,
+    Shape,
+    Weld,
+    check_joint_data,
+    inertia_defect,
+)
+from dynsys.model.constraints import Constraint, FrameConstraint, checked_constraints
 from dynsys.model.parameters import SMOOTHING
 from dynsys.model.readers.xml_input import PathLike
-from dynsys.model.spatial import Inertia, Transform
+from dynsys.model.spatial import Inertia, Transform, compose
 from dynsys.model.tree import KinematicTree
 from dynsys.types import Array, ArrayLike
 
@@ -101,6 +110,8 @@ class Assembly:
         self.bodies: list[Body] = []
         self.frames: dict[str, Frame] = {}
         self.notes: list[str] = []
+        self.shapes: list[Shape] = []
+        self.constraints: list[Constraint] = []
         self._welds: dict[str, Weld] = {}  # by link, parents before children
         self._welded_to: dict[str, str] = {}
         self._hanging: dict[str, list[int]] = {}
@@ -115,6 +126,20 @@ class Assembly:
     def doubt(self, kind: str, name: str) -> None:
         """Remember what is odd about one part; parts of one kind share a warning."""
         self._doubts.setdefault(kind, []).append(name)
+
+    def touch(
+        self, link: str, name: str, kind: str, place: Frame, here: Transform, *size: float
+    ) -> None:
+        """Add a shape of a link, at ``here`` in the frame ``place``; doubt what cannot be."""
+        if not all(0 < x < np.inf for x in size):
+            self.doubt("shapes whose size is not positive are left out, of links", link)
+            return
+        used = {shape.name for shape in self.shapes}
+        name, k = name or link, 1
+        while name in used:
+            name, k = f"{link}[{k}]", k + 1
+        at = compose(place.transform, here)
+        self.shapes.append(Shape(name, kind, place.body, at, tuple(map(float, size))))
 
     def inspect(self, link: str, inertia: Inertia) -> None:
         """Raise on an impossible inertia; remember one that no mass distribution has.
@@ -215,6 +240,24 @@ class Assembly:
                 )
             self.bodies[follower] = replace(self.bodies[follower], coupling=coupling)
 
+    def hold(self, name: str, own: Frame, other: Frame, components: Sequence[str]) -> None:
+        """Hold a frame against another one, each on a body (-1: the base)."""
+        if own.body < 0:
+            own, other = other, own
+        if own.body == other.body:
+            self.note(f"constraint {name!r} holds what cannot move anyway; it is left out")
+            return
+        there = None if other.body < 0 else self.bodies[other.body].name
+        held = FrameConstraint(
+            name,
+            self.bodies[own.body].name,
+            there,
+            components,
+            placement=own.transform,
+            other_placement=other.transform,
+        )
+        self.constraints.append(held)
+
     def finish(
         self, gravity: ArrayLike, inertia: InertiaPolicy, friction: FrictionPolicy
     ) -> KinematicTree:
@@ -236,7 +279,8 @@ class Assembly:
             self.note(
                 f"damping and friction of joints {listing(passive)} are read"
                 " (robot.damping, robot.friction) but not part of the equations of motion;"
-                " load with friction='file' to make them so"
+                " load with friction='file' (friction: file in a problem file, --friction) to"
+                " make them so"
             )
         try:
             tree = KinematicTree(
@@ -247,9 +291,18 @@ class Assembly:
                 physical=not self._unphysical,
                 welds=self.welds(),
                 smoothing=SMOOTHING if friction == "file" else None,
+                shapes=self.shapes,
+                constraints=self.constraints,
             )
+            checked_constraints(tree, self.constraints)
         except ModelError as error:
             raise ModelError(f"{self.source}: {error}") from None
+        if self.constraints:
+            named = listing([held.name for held in self.constraints])
+            self.note(
+                f"constraints {named} hold where a problem is asked for them: constraints="
+                "'file'; no other equation has them"
+            )
         weightless = bodies_without_inertia(self.bodies)
         if weightless:
             self.note(

@@ -28,6 +28,7 @@ import numpy as np
 
 from dynsys.distribution import install
 from dynsys.errors import ModelError
+from dynsys.model.constraints import MOTIONS, JointConstraint
 from dynsys.model.joints import AbstractJoint, Free, Prismatic, Revolute, Spherical
 from dynsys.model.readers.assembly import Assembly, ReadOptions, followers_of, listing
 from dynsys.model.readers.xml_input import Node, PathLike, read_xml
@@ -212,8 +213,12 @@ def _with_included(
 # ---- bodies, frames and couplings of a compiled model ----------------------------------------
 
 FREE, BALL, SLIDE, HINGE = range(4)  # mujoco.mjtJoint
-EQUALITY_JOINT = 2  # mujoco.mjtEq.mjEQ_JOINT
+CONNECT, WELD, EQUALITY_JOINT = range(3)  # mujoco.mjtEq
+SITE = 6  # mujoco.mjtObj.mjOBJ_SITE
 AT_JOINT = (0, 1)  # mujoco.mjtTrn: mjTRN_JOINT, mjTRN_JOINTINPARENT
+GEOM_NAME = {0: "plane", 1: "hfield", 2: "sphere", 3: "capsule", 4: "ellipsoid"}  # mjtGeom
+GEOM_NAME |= {5: "cylinder", 6: "box", 7: "mesh"}
+GEOM_SIZES = {"sphere": 1, "capsule": 2, "cylinder": 2, "box": 3}
 KIND_NAME = {FREE: "free", BALL: "ball", SLIDE: "slide", HINGE: "hinge"}
 
 
@@ -358,6 +363,22 @@ class ModelReader:
                 here = transform_of(self.model.site_pos[s], self.model.site_quat[s])
                 frame = Frame(holder.body, compose(holder.transform, here))
                 self.assembly.frames[name] = frame
+        self._read_shapes()
+
+    def _read_shapes(self) -> None:
+        """Geoms that may touch others: MuJoCo's contype or conaffinity is not zero."""
+        model = self.model
+        for g in range(model.ngeom):
+            if not (model.geom_contype[g] or model.geom_conaffinity[g]):
+                continue
+            kind = GEOM_NAME.get(int(model.geom_type[g]), "other")
+            here = transform_of(model.geom_pos[g], model.geom_quat[g])
+            body = int(model.geom_bodyid[g])
+            size = model.geom_size[g][: GEOM_SIZES.get(kind, 0)]
+            link = body_name(model, body) if body else "world"
+            self.assembly.touch(
+                link, model.geom(g).name, kind, self.place[body], here, *map(float, size)
+            )
 
     def _floating_body(self) -> int:
         """Body below the world that a free joint shall carry; -1 where the robot floats."""
@@ -465,7 +486,7 @@ class ModelReader:
         return principal.seen_from(transform_of(model.body_ipos[i], model.body_iquat[i]))
 
     def read_equalities(self, options: ReadOptions) -> None:
-        """Couple joints as the file's equalities say, or note that they are free."""
+        """Couple joints as the file's equalities say; what is left are constraints."""
         model = self.model
         leaders = {
             self.names[int(model.eq_obj1id[e])]: self.names[int(model.eq_obj2id[e])]
@@ -474,12 +495,14 @@ class ModelReader:
         }
         held = followers_of(options.lock, leaders)
         couplings: dict[int, Coupling] = {}
-        free: list[str] = []
         other: list[str] = []
         for e in range(model.neq):
             if not model.eq_active0[e]:
                 continue
             name = model.equality(e).name or f"equality {e}"
+            if model.eq_type[e] in (CONNECT, WELD):
+                self._hold(e, name)
+                continue
             if model.eq_type[e] != EQUALITY_JOINT:
                 other.append(name)
                 continue
@@ -494,15 +517,44 @@ class ModelReader:
                     self.number[leader], slope, q_f + constant - slope * q_l
                 )
             else:
-                free.append(f"{name} (joint {self.names[follower]})")
+                self._follow(e, name)
         self.assembly.couple(couplings)
-        if free:
-            self.assembly.note(
-                f"joint equalities {listing(free)} are not enforced; linear ones are with"
-                " mimic='couple'"
-            )
         if other:
             self.assembly.note(f"equality constraints {listing(other)} are not enforced")
+
+    def _hold(self, e: int, name: str) -> None:
+        """Connect or weld: two points, or poses, that are one (eq_data of MuJoCo's model)."""
+        model, data = self.model, np.array(self.model.eq_data[e], dtype=np.float64)
+        ends = [int(model.eq_obj1id[e]), int(model.eq_obj2id[e])]
+        if model.eq_objtype[e] == SITE:
+            first, second = (
+                (int(model.site_bodyid[s]), transform_of(model.site_pos[s], model.site_quat[s]))
+                for s in ends
+            )
+        elif model.eq_type[e] == CONNECT:  # anchors on both bodies
+            first, second = (ends[0], _shift(data[:3])), (ends[1], _shift(data[3:6]))
+        else:  # the anchor is on the second body, where the first has its relative pose
+            first = ends[0], transform_of(data[3:6], data[6:10])
+            second = ends[1], _shift(data[:3])
+        own, other = (
+            Frame(self.place[body].body, compose(self.place[body].transform, at))
+            for body, at in (first, second)
+        )
+        held = MOTIONS if model.eq_type[e] == WELD else MOTIONS[3:]
+        self.assembly.hold(name, own, other, held)
+
+    def _follow(self, e: int, name: str) -> None:
+        """Joint equality as a polynomial that holds where a problem asks for it."""
+        model = self.model
+        follower, leader = int(model.eq_obj1id[e]), int(model.eq_obj2id[e])
+        constant, *more = (float(c) for c in model.eq_data[e][:5])
+        at = float(model.qpos0[model.jnt_qposadr[follower]]) + constant
+        while more and more[-1] == 0:
+            more.pop()
+        names = self.names[follower], self.names[leader] if leader >= 0 else None
+        start = float(model.qpos0[model.jnt_qposadr[leader]]) if leader >= 0 else 0.0
+        curve = (at, *more) if leader >= 0 else (at,)
+        self.assembly.constraints.append(JointConstraint(name, *names, curve, start))
 
     def note_unread(self) -> None:
         """Note what the file holds and a tree does not."""

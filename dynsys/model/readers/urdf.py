@@ -23,6 +23,7 @@ from typing import Any, final
 import numpy as np
 
 from dynsys.errors import ModelError, nearest_name
+from dynsys.model.constraints import MOTIONS
 from dynsys.model.joints import AbstractJoint, Free, Planar, Prismatic, Revolute, Spherical
 from dynsys.model.readers.assembly import Assembly, ReadOptions, followers_of, listing
 from dynsys.model.readers.xml_input import Node
@@ -35,6 +36,7 @@ from dynsys.model.spatial import (
     without_rounding,
 )
 from dynsys.model.tree import STANDARD_GRAVITY, Body, Coupling, Frame, KinematicTree
+from dynsys.types import Array
 
 __all__ = ["urdf_from_node"]
 
@@ -49,7 +51,9 @@ def urdf_from_node(root: Node, options: ReadOptions) -> tuple[KinematicTree, lis
     links, joints = read_links(root, assembly), read_joints(root)
     base = _root_link(root, links, joints)
     _note_unread(root, assembly)
-    _assemble(assembly, base, links, joints, options.floating_base)
+    place = _assemble(assembly, base, links, joints, options.floating_base)
+    _read_shapes(root, assembly, place)
+    _close_loops(root, assembly, place)
     _follow(assembly, joints, options)
     gravity = STANDARD_GRAVITY if options.gravity is None else options.gravity
     tree = assembly.finish(gravity, options.inertia, options.friction)
@@ -88,8 +92,11 @@ def _assemble(
     links: dict[str, Inertia],
     joints: dict[str, Joint],
     floating_base: bool,
-) -> None:
-    """Add bodies and frames depth first, children in the order of their joints' names."""
+) -> dict[str, Frame]:
+    """Add bodies and frames depth first, children in the order of their joints' names.
+
+    Returns where every link is.
+    """
     carried_by: dict[str, list[Joint]] = {}
     for name in sorted(joints, reverse=True):
         carried_by.setdefault(joints[name].parent, []).append(joints[name])
@@ -126,6 +133,92 @@ def _assemble(
             f"{assembly.source}: links {listing(lost)} form a loop that the root link"
             f" {base!r} does not reach; cut one of their joints"
         )
+    return place
+
+
+def _read_shapes(root: Node, assembly: Assembly, place: dict[str, Frame]) -> None:
+    """Primitive shapes of <collision>, and the names of others; what is odd is left out."""
+    for link in root.all("link"):
+        name = link.attribute("name")
+        for node in link.all("collision"):
+            try:
+                geometry = node.required("geometry")
+                here, called = _origin(node), node.attributes.get("name", "")
+                for shape in geometry.children:
+                    size: tuple[float, ...] = ()
+                    if shape.tag == "box":
+                        size = tuple(0.5 * shape.numbers("size", (0.0, 0.0, 0.0)))
+                    elif shape.tag == "sphere":
+                        size = (shape.number("radius"),)
+                    elif shape.tag in ("cylinder", "capsule"):
+                        size = (shape.number("radius"), 0.5 * shape.number("length"))
+                    assembly.touch(name, called, shape.tag, place[name], here, *size)
+            except ModelError:
+                what = "collision shapes that cannot be understood are left out, of links"
+                assembly.doubt(what, name)
+
+
+# ---- loops: <loop_joint> of Isaac Sim and older Drakes, <drake:ball_constraint> --------------
+
+HELD: dict[str, tuple[str, ...]] = {
+    "fixed": MOTIONS,
+    "revolute": ("rx", "ry", "x", "y", "z"),
+    "continuous": ("rx", "ry", "x", "y", "z"),
+    "prismatic": ("rx", "ry", "rz", "x", "y"),
+    "planar": ("rx", "ry", "z"),
+    "spherical": ("x", "y", "z"),
+    "ball": ("x", "y", "z"),
+}
+"""What a joint that closes a loop holds, its axis or normal along z."""
+LOOPS = ("loop_joint", "drake:loop_joint")
+BALL = "drake:ball_constraint"
+
+
+def _close_loops(root: Node, assembly: Assembly, place: dict[str, Frame]) -> None:
+    """Constraints of the joints that close loops."""
+
+    def frame(node: Node, link: str, at: Transform) -> Frame:
+        if link not in place:
+            hint = nearest_name(link, tuple(place))
+            raise node.error(f"link {link!r} does not exist{hint}")
+        return Frame(place[link].body, compose(place[link].transform, at))
+
+    for node in (child for child in root.children if child.tag in LOOPS):
+        name, kind = node.attribute("name"), node.attribute("type")
+        ends = [child for child in node.children if child.tag in ("link1", "link2")]
+        if kind not in HELD or len(ends) != 2:
+            raise node.error(
+                f"a joint that closes a loop is one of {', '.join(HELD)} between <link1> and"
+                f" <link2>, each with link, xyz and rpy; got type {kind!r}, {len(ends)} links"
+            )
+        axis = node.optional("axis")
+        x = 1.0, 0.0, 0.0
+        along = np.array(x) if axis is None else axis.numbers("xyz", x)
+        turned = Transform(_along_z(node, along), np.zeros(3))
+        own, other = (
+            frame(end, end.attribute("link"), compose(_pose(end), turned)) for end in ends
+        )
+        assembly.hold(name, own, other, HELD[kind])
+    for k, node in enumerate(root.all(BALL)):
+        zero = 0.0, 0.0, 0.0
+        bodies = [node.required(f"{BALL}_body_{x}").attribute("name") for x in "AB"]
+        points = [node.required(f"{BALL}_{p}").numbers("value", zero) for p in ("p_AP", "p_BQ")]
+        own, other = (
+            frame(node, link, Transform(np.eye(3), at))
+            for link, at in zip(bodies, points, strict=True)
+        )
+        assembly.hold(f"ball constraint {k}", own, other, HELD["ball"])
+
+
+def _along_z(node: Node, axis: Array) -> Array:
+    """Rotation E (3, 3) of a frame whose z lies along an axis."""
+    if not axis.any():
+        raise node.error("the axis has no direction")
+    z = axis / np.linalg.norm(axis)
+    x = np.eye(3)[int(np.argmin(np.abs(z)))]
+    x = x - z * float(z @ x)
+    x = x / np.linalg.norm(x)
+    return without_rounding(np.array([x, np.cross(z, x), z]))
 
 
 def _floats(base: str, carried_by: dict[str, list[Joint]]) -> bool:
@@ -154,8 +247,8 @@ def _follow(assembly: Assembly, joints: dict[str, Joint], options: ReadOptions) 
         held = followers_of(options.lock, {name[i]: rule[0] for i, rule in followers.items()})
         if free := [name[i] for i in sorted(followers) if name[i] not in held]:
             assembly.note(
-                f"mimic joints {listing(free)} are read as independent joints;"
-                " load with mimic='couple' to make them follow their leaders"
+                f"mimic joints {listing(free)} are read as independent joints; load with"
+                " mimic='couple' (mimic: couple in a problem file) to make them follow"
             )
         followers = {i: rule for i, rule in followers.items() if name[i] in held}
     couplings: dict[int, Coupling] = {}
@@ -174,7 +267,8 @@ def _note_unread(root: Node, assembly: Assembly) -> None:
     left = [node.tag for node in root.children if node.tag.startswith("xacro:")]
     if left:
         assembly.note(f"the definitions {listing(sorted(set(left)))} of xacro are not read")
-    strange = [n.tag for n in root.children if n.tag.endswith("joint") and n.tag not in JOINTS]
+    read = (*JOINTS, *LOOPS)
+    strange = [n.tag for n in root.children if n.tag.endswith("joint") and n.tag not in read]
     if strange:
         assembly.note(f"elements {listing(sorted(set(strange)))} are not read")
     rotors = [
@@ -285,8 +379,11 @@ def _inertia(inertial: Node, link: str, assembly: Assembly) -> Inertia:
 
 def _origin(node: Node) -> Transform:
     origin = node.optional("origin")
-    if origin is None:
-        return Transform.identity()
+    return Transform.identity() if origin is None else _pose(origin)
+
+
+def _pose(origin: Node) -> Transform:
+    """Pose that attributes xyz and rpy (or quat_xyzw) give."""
     zero = (0.0, 0.0, 0.0)
     position = origin.numbers("xyz", zero)
     if "quat_xyzw" not in origin.attributes:

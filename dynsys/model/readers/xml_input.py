@@ -10,13 +10,16 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator
+from contextlib import redirect_stderr
 from dataclasses import dataclass, field
+from io import StringIO
 from pathlib import Path
 from typing import TypeAlias, final
 from xml.parsers import expat
 
 import numpy as np
 
+from dynsys.distribution import install
 from dynsys.errors import DynsysError, ModelError
 from dynsys.types import Array
 
@@ -146,21 +149,53 @@ def read_bounded(
 
 
 def read_xml(path: PathLike, max_bytes: int = MAX_BYTES) -> Node:
-    """Return the root element of an XML file.
+    """Return the root element of an XML file; a ``.xacro`` file is expanded first.
 
     Raises
     ------
     ModelError
-        file missing, too large, too deeply nested, not well-formed, or with a document type.
+        file missing, too large, too deeply nested, not well-formed, or with a document type; a
+        ``.xacro`` file that xacro cannot expand, or no ``xacro`` package to do it.
     """
+    name = os.fspath(path)
+    large = "raise max_bytes if you trust the file"
     content = read_bounded(
         path,
         max_bytes,
         ModelError,
         irregular="not a regular file; give the path of a robot file",
-        large="raise max_bytes if you trust the file",
+        large=large,
     )
-    return _Builder(os.fspath(path)).parse(content)
+    if name.endswith(".xacro"):
+        content, name = _expanded(name), f"{name} (expanded)"
+        if len(content) > max_bytes:
+            raise ModelError(f"{name}: larger than {max_bytes} bytes; {large}")
+    return _Builder(name).parse(content)
+
+
+def _expanded(path: str) -> bytes:
+    """What the package ``xacro`` makes of a file.
+
+    Unlike all else here it trusts the file: xacro evaluates its expressions and reads what it
+    includes. What it says on standard error is dropped; what it cannot do is an exception.
+    """
+    try:
+        import xacro
+    except ImportError:
+        raise ModelError(
+            f"{path}: a xacro file needs the package xacro ({install('xacro')}); or expand it"
+            f" where it is installed: xacro {path} > robot.urdf"
+        ) from None
+    try:
+        with redirect_stderr(StringIO()):
+            document = xacro.process_file(path)
+    except (Exception, SystemExit) as error:  # whatever expressions of the file raise
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise ModelError(
+            f"{path}: xacro cannot expand it: {reason}; packages are found by ROS only, so"
+            f" where it is set up: xacro {path} > robot.urdf"
+        ) from None
+    return bytes(document.toprettyxml(indent=" ", encoding="utf-8"))
 
 
 @final

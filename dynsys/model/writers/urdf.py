@@ -28,6 +28,7 @@ from dynsys.model.spatial import Inertia, Transform, rpy_of
 from dynsys.types import Array
 
 if TYPE_CHECKING:
+    from dynsys.model.body import Shape
     from dynsys.model.readers.xml_input import PathLike
     from dynsys.model.tree import KinematicTree
 
@@ -73,8 +74,11 @@ def urdf_text(robot: KinematicTree) -> str:
     _note_lost(robot)
     root = ET.Element("robot", name=robot.name)
     parts = _Parts(robot)
+    links = {name: ET.SubElement(root, "link", name=name) for name in parts.inertias}
     for name, inertia in parts.inertias.items():
-        _add_inertial(ET.SubElement(root, "link", name=name), inertia)
+        _add_inertial(links[name], inertia)
+    for shape in robot.shapes:
+        _add_shape(links[parts._body(shape.body)], shape)
     for i, body in enumerate(robot.bodies):
         node = _joint(root, robot.joint_names[i], _type(robot, i), *parts.holder(i), body.name)
         _add_motion(node, robot, i)
@@ -90,6 +94,8 @@ def _note_lost(robot: KinematicTree) -> None:
         lost.append(f"gravity {robot.gravity.tolist()}: load with gravity=...")
     if robot.smoothing not in (None, SMOOTHING):
         lost.append(f"smoothing {robot.smoothing}: use robot.with_friction(smoothing=...)")
+    if strange := sorted({s.kind for s in robot.shapes if not s.size}):
+        lost.append(f"collision shapes that are files or unknown ({', '.join(strange)})")
     for what in lost:
         warnings.warn(
             f"robot {robot.name!r}: URDF does not hold its {what}", ModelWarning, stacklevel=4
@@ -218,6 +224,24 @@ def _add_inertial(link: ET.Element, inertia: Inertia | None) -> None:
     places = {"ixx": (0, 0), "ixy": (0, 1), "ixz": (0, 2), "iyy": (1, 1), "iyz": (1, 2)}
     moments = {key: _number(I[at]) for key, at in (places | {"izz": (2, 2)}).items()}
     ET.SubElement(node, "inertia", moments)
+
+
+def _add_shape(link: ET.Element, shape: Shape) -> None:
+    """A <collision> of a primitive shape; others are files that a robot does not hold."""
+    sizes = [_number(x) for x in 2 * np.array(shape.size)]
+    radius = {"radius": _number(shape.size[0])} if shape.size else {}
+    given = {
+        "sphere": radius,
+        "box": {"size": " ".join(sizes)},
+        "cylinder": radius | {"length": sizes[-1] if sizes else ""},
+        "capsule": radius | {"length": sizes[-1] if sizes else ""},
+    }
+    if shape.kind not in given:
+        return
+    node = ET.SubElement(link, "collision", name=shape.name)
+    E, r = shape.transform.E, shape.transform.r
+    ET.SubElement(node, "origin", xyz=_numbers(r), rpy=_numbers(rpy_of(E)))
+    ET.SubElement(ET.SubElement(node, "geometry"), shape.kind, given[shape.kind])
 
 
 # ---- joints ----------------------------------------------------------------------------------

@@ -11,15 +11,15 @@ from __future__ import annotations
 import ctypes
 from ctypes.util import find_library
 from dataclasses import dataclass
-from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal, final
+from typing import Literal, final
 
 import numpy as np
-from scipy.sparse import csc_array, csc_matrix
+from scipy.sparse import csc_array
 from scipy.sparse.linalg import splu
 
+from dynsys.cholmod import fill_reducing_order
 from dynsys.distribution import install
 from dynsys.errors import SingularSystemError, StructurallySingularError, UnavailableOrdering
 from dynsys.plan.orders.dulmage_mendelsohn import matching
@@ -103,29 +103,22 @@ class Cholmod(AbstractOrdering):
         return f"CHOLMOD {self.method.upper()}"
 
     def find(self, pattern: Pattern, context: OrderingContext) -> PivotOrder:
-        cholmod = _cholmod()
         rows = _matched_rows(pattern)
         B = csc_array(pattern.tocsr()[rows].astype(np.float64))
-        factor = cholmod.analyze(
-            csc_matrix(B + B.T), mode="simplicial", ordering_method=self.method
-        )
-        order = np.asarray(factor.P(), dtype=np.intp)
+        try:
+            order = fill_reducing_order(csc_array(B + B.T), self.method)
+        except ImportError as error:
+            raise UnavailableOrdering(
+                "AMD and METIS come through CHOLMOD, which is not installed"
+                f" ({install('cholmod')}, needs a C compiler and SuiteSparse's headers):"
+                f" {error}"
+            ) from None
         return PivotOrder(rows[order], order)
 
 
 def library_orderings() -> list[AbstractOrdering]:
     """Seeds of a search, those of libraries that are not installed among them."""
     return [SuperLU("COLAMD"), Umfpack(), Cholmod("amd"), Cholmod("metis")]
-
-
-def _cholmod() -> Any:
-    try:
-        return import_module("sksparse.cholmod")
-    except ImportError as error:
-        raise UnavailableOrdering(
-            f"AMD and METIS come through CHOLMOD, which is not installed ({install('cholmod')},"
-            f" needs a C compiler and SuiteSparse's headers): {error}"
-        ) from None
 
 
 def _matched_rows(pattern: Pattern) -> IntArray:

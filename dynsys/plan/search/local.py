@@ -7,7 +7,7 @@ evolve   A greedy construction is pulled towards the present order by one number
 anneal   A neighbour is accepted if its price is no higher, or a little higher early on, and if
          its pivots are safe at the sampled states.
 
-Prices are those of the program that would be executed, counted by residues. The best few orders
+Prices are those of the program that would be executed, counted by values. The best few orders
 of a run are recorded and simplified, and what that says is their price.
 """
 

@@ -4,7 +4,7 @@
 between processes. The cost of an order, in two ways:
 
     counted    operations of the whole computation, entries of D and b included, equal values
-               computed once, without what no output needs: by residues, in a millisecond
+               computed once, without what no output needs: by values, in a millisecond
     exact      the same of the recorded and simplified program, which is what is executed
 
 and its safety: the worst ratio, over sampled states, of any pivot to its column or row.
@@ -34,7 +34,7 @@ from dynsys.plan.orders.orders import (
 )
 from dynsys.plan.orders.restarts import Restarts, tree_potentials
 from dynsys.plan.record import SAMPLES, sample_states
-from dynsys.plan.search.residues import (
+from dynsys.plan.search.values import (
     CONSTANT,
     OP,
     Nodes,
@@ -42,7 +42,7 @@ from dynsys.plan.search.residues import (
     div,
     less_product,
     mul,
-    residue_nodes,
+    program_nodes,
 )
 from dynsys.program.graph import Graph, Scalar
 from dynsys.program.program import Op, Program
@@ -172,9 +172,9 @@ class SearchProblem:
 
     @cached_property
     def _nodes(self) -> tuple[Nodes, IntArray]:
-        """The assembly by residues."""
+        """The assembly by values."""
         states = self.samples[:RATIO_STATES].astype(np.float64)
-        return residue_nodes(self.assembly, states, self.quaternions)
+        return program_nodes(self.assembly, self.samples, states)
 
     def exact(self, order: PivotOrder) -> Operations:
         """Operations executed by the simplified program of the whole computation."""
@@ -326,7 +326,7 @@ def worst_ratio(
     return worst
 
 
-# ---- the exact price, counted by residues ----------------------------------------------------
+# ---- the exact price, counted by values ------------------------------------------------------
 
 RATIO_STATES = 8
 """States at which pivots are looked at while operations are counted."""

@@ -1,14 +1,19 @@
 """Search for orders of saddle systems: the rule that chooses pivots, then the order itself.
 
-    restart  pivots chosen by the rule of :mod:`..saddle_elimination` with other sequences of
-             the bodies (another root, nested dissection, noise) and noisy costs: always safe
-    anneal   small changes of an order, priced by residues: pivots moved, two of them exchanged,
-             pairs that change partners, split or joined
+    restart  orders of the rule with other sequences of the bodies (another root, nested
+             dissection, noise) and noisy costs
+    evolve   the best rule is changed at some bodies, and the change kept if the order that it
+             leads to is no worse
+    rebuild  a stretch of the best order is chosen anew by a noisy rule, all other pivots stay
+             (a large neighbourhood search: Shaw 1998); kept if it is no worse
 
-A price is that of the estimates; deviations follow the same pivots. What a run finds is
+Evolution settles first: it sees far, but what the rule cannot say it does not find. A price is
+that of the estimates; deviations follow the same pivots. Runs come in generations, each run at
+bodies, or in a part of the order, of its own: what is left of a system does not depend on the
+order in which lines have gone, so that what runs of a generation gain adds up. The same seed
+and evaluations give the same order however many workers share the runs. What is found is
 executed, and gone on with only if it answers as many states to full precision as the order of
-the rule; what counts is the whole program. Runs come in generations as in :mod:`.search`: the
-same seed and evaluations give the same order however many workers share them.
+the rule; what counts is the whole program.
 """
 
 from __future__ import annotations
@@ -16,53 +21,86 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from concurrent.futures import Executor
-from contextlib import suppress
 from dataclasses import replace
-from functools import partial
-from typing import NamedTuple
+from itertools import pairwise
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from dynsys.errors import NoOrderError, PlanMismatchError
+from dynsys.errors import PlanMismatchError
 from dynsys.plan.estimator_spec import EstimatorSpec, PlannedEstimator, failures
 from dynsys.plan.methods import SaddleOrder
 from dynsys.plan.orders.restarts import body_levels
-from dynsys.plan.saddle_elimination import Candidate, PivotRule
-from dynsys.plan.saddle_program import executed_estimator, saddle_order
-from dynsys.plan.search.local import move_block, swap_places
-from dynsys.plan.search.saddle_price import Pivots, Price, SaddleProblem
+from dynsys.plan.saddle_program import executed_estimator
+from dynsys.plan.search.saddle_price import DrawnRule, Pivots, Price, SaddleProblem
 from dynsys.plan.search.search import Progress, Search
 from dynsys.resumable import Serial, executor
-from dynsys.types import Array
+from dynsys.types import Array, BoolArray
 
-__all__ = ["SaddleTask", "drawn_rule", "run_saddle_task", "search_saddle"]
+__all__ = [
+    "Found",
+    "Mode",
+    "SaddleTask",
+    "drawn_rule",
+    "noisy_rule",
+    "run_saddle_task",
+    "search_saddle",
+]
 
-RUNS, ELITE = 4, 3
-EVALUATIONS_PER_RUN = 250
-RESTARTS = 4
-"""Orders of the rule that a search begins with; each counts as RESTART_WORTH evaluations."""
-RESTART_WORTH = 40
-HEAT = 0.002
+Mode: TypeAlias = Literal["restart", "evolve", "rebuild"]
+
+RUNS = 4
+"""Runs of a generation: fixed, so that results do not depend on the number of workers."""
+RESTARTS, EVALUATIONS_PER_RUN = 12, 100
+SETTLED = 0.01
+"""Part of the cost; an evolution that gains less in a generation has settled."""
+CHECKED = 0.01
+"""The same; what gains more is executed before the search goes on from it."""
 STEADY, MULTIPLIER, KEPT = 3e-2, 1e4, 1e-4
 """What the pivots of a found order keep to, or as far as those of the rule's order do."""
+SIGMAS = (0.02, 0.1, 0.3, 0.6)
+"""Noise of restarts and of what is rebuilt."""
+MUTATED, SPREADS = (0.1, 0.3, 1.0), (0.1, 0.3, 1.0)
+"""Parts of the keys of a body that an evolution changes at once, and by how much."""
+STRETCHES = (3, 6, 12, 24, 48, 96)
+"""Numbers of pivots that are chosen anew."""
 MEASURED = 64
 """States at which a program is measured, where that is what is searched for."""
 
 
 class SaddleTask(NamedTuple):
-    """Where a run begins, its random numbers, its evaluations, and what pivots keep to."""
+    """A run: where it begins, its random numbers, how long it goes on, what it may change.
 
-    start: Pivots
+    ``start`` to ``stop`` is the part of the order that may be rebuilt; ``bodies`` (bodies,)
+    tells which may evolve. ``seconds`` ends a run early.
+    """
+
+    mode: Mode
+    pivots: Pivots
+    rule: DrawnRule
+    levels: Array
     seed: tuple[int, ...]
     evaluations: int
     bound: Price
+    bodies: BoolArray
+    start: int = 0
+    stop: int = 0
+    seconds: float | None = None
+
+
+class Found(NamedTuple):
+    """An order, what it costs by its price, and the rule it comes from."""
+
+    operations: int
+    pivots: Pivots
+    rule: DrawnRule
 
 
 class _Known(NamedTuple):
     """An order that was executed and kept its digits, with its whole cost."""
 
     cost: float
-    pivots: Pivots
+    found: Found
     estimator: PlannedEstimator[SaddleOrder]
 
 
@@ -78,12 +116,12 @@ def search_saddle(
         return start
     try:
         with executor(search.workers, search.scheduler) as pool:
-            generations.restarts()
             while not generations.is_over:
                 generations.generation(pool)
+        generations.check()
     except KeyboardInterrupt:
         pass
-    best = generations.elite[0].estimator
+    best = generations.best.estimator
     if best is start:
         return start
     found_by = f"search of {generations.evaluations} evaluations, seed {search.seed}"
@@ -91,7 +129,7 @@ def search_saddle(
 
 
 class _Generations:
-    """The best orders so far, what was spent on them, and the next generation of runs."""
+    """The order that runs change, the best that was executed, and what was spent."""
 
     def __init__(
         self,
@@ -102,79 +140,151 @@ class _Generations:
     ) -> None:
         self.spec, self.start, self.search, self.dtype = spec, start, search, dtype
         self.began = time.perf_counter()
-        self.problem = SaddleProblem.of(spec, start.order)
+        self.problem = problem = SaddleProblem.of(spec, start.order)
+        self.levels = body_levels(spec.robot)
         self.evaluations = self.generations = 0
+        self.mode: Mode = "restart"
+        now = time.perf_counter()
         self.failures = failures(start.program, spec)
-        pivots = self.problem.pivots(start.order)
-        self.elite = [_Known(self._cost(start), pivots, start)]
-        first = self.problem.price(pivots)
+        self.execution = 4.0 * (time.perf_counter() - now)
+        pivots = problem.pivots(start.order)
+        first = problem.price(pivots)
         self.bound = None if first is None else first.at_least(STEADY, MULTIPLIER, KEPT)
+        self.present = Found(0 if first is None else first.operations, pivots, problem.rule)
+        self.best = self.checked = _Known(self._cost(start), self.present, start)
+
+    @property
+    def left(self) -> float | None:
+        """Seconds left for runs: what they find takes some to be executed."""
+        if not self.search.seconds:
+            return None
+        spent = time.perf_counter() - self.began
+        return self.search.seconds - self.execution - spent
 
     @property
     def is_over(self) -> bool:
         """True if the evaluations or the seconds are spent."""
-        search = self.search
-        late = search.seconds and time.perf_counter() - self.began >= search.seconds
-        return bool(late) or (
-            search.evaluations is not None and self.evaluations >= search.evaluations
+        wanted, left = self.search.evaluations, self.left
+        return (left is not None and left <= 0.0) or (
+            wanted is not None and self.evaluations >= wanted
         )
 
-    def restarts(self) -> None:
-        """Orders of other rules."""
-        rng = np.random.default_rng((self.search.seed, 1))
-        levels = body_levels(self.spec.robot)
-        for _ in range(RESTARTS):
-            if self.is_over:
-                return
-            self.evaluations += RESTART_WORTH
-            with suppress(NoOrderError):
-                order = saddle_order(self.spec, drawn_rule(levels, rng))
-                if order.turned == self.start.order.turned:
-                    self._take(self.problem.pivots(order))
+    # ---- a generation --------------------------------------------------------------------
 
     def generation(self, pool: Executor) -> None:
-        """Runs from the best orders; what they find is executed."""
-        tasks = list(self._tasks())
-        alone = isinstance(pool, Serial)  # one by one, so that each is seen when it is done
-        given = [] if alone else tasks
-        futures = [pool.submit(run_saddle_task, self.problem, task) for task in given]
-        for index, task in enumerate(tasks):
-            found = run_saddle_task(self.problem, task) if alone else futures[index].result()
-            self.evaluations += task.evaluations
-            if found is not None:
-                self._take(found)
-            self._report()
-            if self.is_over and self.search.seconds:
-                break
-        for future in futures:
-            future.cancel()
+        """Runs from the present order, side by side; what they gain is put together."""
+        tasks, before = list(self._tasks()), self.present.operations
+        found: list[Found | None] = []
+        if isinstance(pool, Serial):  # one by one, so that each is seen when it is done
+            for task in tasks:
+                if self.left is None or self.left > 0.0:
+                    found.append(
+                        run_saddle_task(self.problem, task._replace(seconds=self.left))
+                    )
+        else:
+            share = None if self.left is None else self.left
+            if share is not None:
+                share /= -(-len(tasks) // self.search.workers)
+            futures = [
+                pool.submit(run_saddle_task, self.problem, task._replace(seconds=share))
+                for task in tasks
+            ]
+            found = [future.result() for future in futures]
+        self.evaluations += sum(task.evaluations for task in tasks[: len(found)])
+        self._join(tasks, found)
         self.generations += 1
+        gained = before - self.present.operations
+        if self.mode == "restart":
+            self.mode = "evolve"
+        elif self.mode == "evolve" and gained < SETTLED * before:
+            self.mode = "rebuild"
+        if self.present.operations < (1.0 - CHECKED) * self.checked.found.operations:
+            self.check()
+        self._report()
 
     def _tasks(self) -> Iterator[SaddleTask]:
-        wanted = self.search.evaluations
-        left = RUNS * EVALUATIONS_PER_RUN if wanted is None else wanted - self.evaluations
-        elite = list(self.elite)
-        for index in range(RUNS):
-            count = min(EVALUATIONS_PER_RUN, left - index * EVALUATIONS_PER_RUN)
-            if count <= 0 or self.bound is None:
+        """Runs of a generation, each with a part of its own."""
+        assert self.bound is not None
+        wanted, per_run = self.search.evaluations, EVALUATIONS_PER_RUN
+        if self.mode == "restart":
+            per_run = RESTARTS
+        left = RUNS * per_run if wanted is None else wanted - self.evaluations
+        rng = np.random.default_rng((self.search.seed, 1, self.generations))
+        part = rng.permutation(self.spec.robot.n_bodies) % RUNS
+        n = len(self.present.pivots)
+        cuts = (np.arange(RUNS + 1) + rng.uniform(-0.4, 0.4, RUNS + 1)) * n / RUNS
+        cuts[0], cuts[-1] = 0, n
+        for index, (start, stop) in enumerate(pairwise(cuts)):
+            count = min(per_run, left - index * per_run)
+            if count <= 0:
                 return
-            seed = (self.search.seed, 2, self.generations, index)
-            yield SaddleTask(elite[index % len(elite)].pivots, seed, count, self.bound)
+            yield SaddleTask(
+                self.mode,
+                self.present.pivots,
+                self.present.rule,
+                self.levels,
+                (self.search.seed, 2, self.generations, index),
+                count,
+                self.bound,
+                part == index,
+                int(start),
+                int(stop),
+            )
 
-    def _take(self, pivots: Pivots) -> None:
-        """Execute an order, and keep it if it loses no digits and is among the best."""
-        order = self.problem.order(pivots)
+    def _join(self, tasks: list[SaddleTask], found: list[Found | None]) -> None:
+        """The best of what runs found, or of what they found together."""
+        pairs = [(t, f) for t, f in zip(tasks, found, strict=False) if f is not None]
+        together: tuple[Pivots, Price] | None = None
+        before, rule = self.present, self.present.rule
+        if self.mode == "evolve" and len(pairs) > 1:
+            place, keys = rule.place.copy(), rule.keys.copy()
+            for task, one in pairs:
+                lines = task.bodies[self.problem.bodies]
+                place[task.bodies], keys[lines] = (
+                    one.rule.place[task.bodies],
+                    one.rule.keys[lines],
+                )
+            rule = replace(rule, place=place, keys=keys)
+            together = self.problem.constructed(rule)
+        elif self.mode == "rebuild" and len(pairs) > 1:
+            pivots, n = list(before.pivots), len(before.pivots)
+            for task, one in reversed(pairs):
+                behind = len(one.pivots) - (n - task.stop)
+                pivots[task.start : task.stop] = one.pivots[task.start : behind]
+            price = self.problem.price(pivots)
+            together = None if price is None else (pivots, price)
+        options = [before, *(one for _, one in pairs)]
+        if self.mode == "restart" and pairs:  # a rule to evolve, even if it is a little worse
+            options = options[1:]
+        if together is not None and self.bound and together[1].is_as_safe(self.bound):
+            options.append(Found(together[1].operations, together[0], rule))
+        self.present = min(options, key=lambda one: one.operations)
+
+    # ---- what was found, executed --------------------------------------------------------
+
+    def check(self) -> None:
+        """Execute the present order; go back to the last one that kept its digits if not."""
+        found, began = self.present, time.perf_counter()
+        if found.operations >= self.checked.found.operations:
+            return
+        known = self._executed(found)
+        self.execution = time.perf_counter() - began
+        if known is None:
+            self.present, self.mode = self.checked.found, "rebuild"
+            return
+        self.checked = known
+        if known.cost < self.best.cost:
+            self.best = known
+
+    def _executed(self, found: Found) -> _Known | None:
+        order = self.problem.order(found.pivots)
         try:
-            found = executed_estimator(self.spec, order, "", self.dtype)
+            estimator = executed_estimator(self.spec, order, "", self.dtype)
         except (PlanMismatchError, ZeroDivisionError):
-            return
-        if failures(found.program, self.spec) > self.failures:
-            return
-        known = [*self.elite, _Known(self._cost(found), pivots, found)]
-        best: dict[float, _Known] = {}
-        for one in known:
-            best.setdefault(one.cost, one)
-        self.elite = [best[cost] for cost in sorted(best)[:ELITE]]
+            return None
+        if failures(estimator.program, self.spec) > self.failures:
+            return None
+        return _Known(self._cost(estimator), found, estimator)
 
     def _cost(self, estimator: PlannedEstimator[SaddleOrder]) -> float:
         measure, program = self.search.measure, estimator.program
@@ -184,88 +294,95 @@ class _Generations:
 
     def _report(self) -> None:
         if self.search.progress is not None:
-            best, start = self.elite[0].estimator.operations, self.start.operations
+            best, start = self.best.estimator.operations, self.start.operations
             seconds = time.perf_counter() - self.began
             wanted = self.search.evaluations
             self.search.progress(Progress(self.evaluations, wanted, seconds, start, best))
 
 
-# ---- restarts of the rule ------------------------------------------------------------------
+# ---- one run: a function of its task alone, whichever process runs it -----------------------
 
 
-def drawn_rule(levels: Array, rng: np.random.Generator) -> PivotRule:
+def run_saddle_task(problem: SaddleProblem, task: SaddleTask) -> Found | None:
+    """Best order of a run; None if none is safe and as good as its beginning."""
+    rng, began = np.random.default_rng(task.seed), time.perf_counter()
+    pivots, rule, found = task.pivots, task.rule, None
+    least = np.inf
+    if task.mode != "restart":
+        first = problem.price(pivots) if task.mode == "rebuild" else None
+        if task.mode == "evolve":
+            now = problem.constructed(rule)
+            first = None if now is None else now[1]
+        least = np.inf if first is None else first.operations
+    for k in range(task.evaluations):
+        if task.seconds is not None and time.perf_counter() - began >= task.seconds:
+            break
+        if task.mode == "rebuild":
+            changed = noisy_rule(problem, rng)
+            tried = problem.rebuilt(pivots, *_stretch(task, len(pivots), rng), changed)
+        else:
+            if task.mode == "evolve":
+                changed = _evolved(problem, rule, task.bodies, rng)
+            else:
+                changed = drawn_rule(problem, task.levels, rng)
+            if task.mode == "restart" and k == 0 and task.seed[-1] == 0:
+                changed = rule  # the rule as it is comes first
+            tried = problem.constructed(changed)
+        if tried is None or not tried[1].is_as_safe(task.bound):
+            continue
+        if tried[1].operations <= least:
+            pivots, least = tried[0], tried[1].operations
+            rule = changed if task.mode != "rebuild" else rule
+            found = Found(least, pivots, rule)
+    return found
+
+
+def drawn_rule(problem: SaddleProblem, levels: Array, rng: np.random.Generator) -> DrawnRule:
     """Rule with another sequence of the bodies and noisy costs.
 
     ``levels`` (any number, bodies): distances from roots, or levels of a dissection; what is
     far goes first.
     """
-    place: Array = np.arange(levels.shape[1], dtype=np.float64)
+    place = problem.rule.place
     kind = rng.random()
     if kind < 0.2:
         place = levels[int(rng.integers(len(levels)))] + 1e-3 * place
     elif kind < 0.4:
         place = place + rng.normal(size=len(place)) * rng.choice([0.5, 1.0, 3.0])
-    sigma = float(rng.choice([0.0, 0.1, 0.3, 0.6]))
-    constants_first = bool(rng.random() < 0.7)
-
-    def rank(candidate: Candidate) -> tuple[float, ...]:
-        updates = (candidate.updates + 0.5) * float(np.exp(sigma * rng.normal()))
-        return (candidate.last_resort, candidate.varying and constants_first, updates)
-
-    return PivotRule(place=lambda body: float(place[body]), rank=rank)
+    return replace(noisy_rule(problem, rng), place=place)
 
 
-# ---- local moves ---------------------------------------------------------------------------
+def noisy_rule(problem: SaddleProblem, rng: np.random.Generator) -> DrawnRule:
+    """The rule with noisy costs, constants mostly first."""
+    keys = float(rng.choice(SIGMAS)) * rng.normal(size=len(problem.names))
+    return replace(problem.rule, keys=keys, constants_first=bool(rng.random() < 0.7))
 
 
-def run_saddle_task(problem: SaddleProblem, task: SaddleTask) -> Pivots | None:
-    """Best order of a run of small changes; None if none is better than its beginning."""
-    rng = np.random.default_rng(task.seed)
-    start = problem.price(task.start)
-    if start is None:
-        return None
-    present, found = task.start, None
-    cost = best = start.operations
-    heat = HEAT * cost
-    for k in range(task.evaluations):
-        now = heat * (1.0 - k / task.evaluations)
-        pivots = _MOVES[int(rng.integers(len(_MOVES)))](present, rng)
-        lucky = rng.random()  # drawn always: runs do not depend on outcomes' order
-        if pivots == present:
-            continue
-        price = problem.price(pivots)
-        if price is None or not price.is_as_safe(task.bound):
-            continue
-        worse = price.operations - cost
-        if worse > 0 and not (now and lucky < np.exp(-worse / now)):
-            continue
-        present, cost = pivots, price.operations
-        if cost < best:
-            best, found = cost, present
-    return found
+def _evolved(
+    problem: SaddleProblem, rule: DrawnRule, bodies: BoolArray, rng: np.random.Generator
+) -> DrawnRule:
+    """A rule changed at up to three of its bodies (of all, if it has none): their places, or
+    keys of their lines.
+    """
+    own = np.flatnonzero(bodies if bodies.any() else ~bodies)
+    some = rng.choice(own, int(rng.integers(1, 4)))
+    if rng.random() < 0.15:
+        place = rule.place.copy()
+        place[some[0]] += rng.normal() * rng.choice([0.5, 2.0, 6.0])
+        return replace(rule, place=place)
+    lines = np.isin(problem.bodies, some)
+    lines &= rng.random(len(lines)) < rng.choice(MUTATED)
+    noise = rng.normal(size=len(lines)) * rng.choice(SPREADS)
+    keys = 0.0 if rng.random() < 0.2 else rule.keys + noise
+    return replace(rule, keys=np.where(lines, keys, rule.keys))
 
 
-def _exchange(pivots: Pivots, rng: np.random.Generator) -> Pivots:
-    """Two pairs close to each other change partners; singles are joined, pairs split."""
-    out = list(pivots)
-    i = int(rng.integers(len(out)))
-    j = min(len(out) - 1, i + 1 + int(rng.integers(12)))
-    (a, b), (c, d) = out[i], out[j]
-    if i == j:
-        return out
-    if b >= 0 and d >= 0:
-        out[i], out[j] = ((a, d), (c, b)) if rng.random() < 0.5 else ((a, c), (b, d))
-    elif b < 0 and d < 0:
-        out[i] = (a, c)
-        del out[j]
-    elif d < 0:
-        if rng.random() < 0.3:
-            out[i : i + 1] = [(a, -1), (b, -1)]
-        else:
-            out[i], out[j] = ((c, b), (a, -1)) if rng.random() < 0.5 else ((a, c), (b, -1))
-    else:
-        out[i], out[j] = ((c, -1), (a, d)) if rng.random() < 0.5 else ((d, -1), (c, a))
-    return out
+def _stretch(task: SaddleTask, n: int, rng: np.random.Generator) -> tuple[int, int]:
+    """First pivot and the one behind the last of a stretch within the task's part.
 
-
-_MOVES = (partial(move_block, longest=1), move_block, move_block, swap_places, _exchange)
+    ``n`` is the number of pivots now: behind the part are as many as at the beginning.
+    """
+    stop = n - (len(task.pivots) - task.stop)
+    length = min(int(rng.choice(STRETCHES)), stop - task.start)
+    first = task.start + int(rng.integers(stop - task.start - length + 1))
+    return first, first + length

@@ -1,17 +1,20 @@
 """Estimates on every backend against a dense oracle: 1000 layouts of any rank.
 
-    python -m experiments.trust.consistency [--count 1000] [--jobs 1] [--json FILE]
+    python -m experiments.trust.consistency [--count 1000] [--compiled] [--jobs 1] [--json FILE]
 
 Each layout (:mod:`experiments.trust.consistency.cases`: random trees with every kind of joint,
 aligned robots at right angles, exact rows stated twice, catalogues) is solved at one state by
 every backend and compared with the truth (:mod:`experiments.trust.consistency.oracle`): values,
 deviations, what is determined, chi-square, degrees of freedom, what some sensors explain of
-these, contradictions. Machine code (``llvm``: the estimator; ``reduced``: batches) is compiled
-for some layouts of every kind only.
+these, contradictions. ``--compiled`` does it with machine code (``llvm``: the estimator;
+``reduced``: batches), some seconds for each layout; not for catalogues. FILE has a line for
+each layout; one that exists is added to, and what it holds is not done again.
 Exit status 1 if there is a difference beyond rounding.
 
-What is beyond rounding: an error of more than ``LOST`` * condition * eps of the size of an
-estimate, with the condition number that a verdict prints.
+What is beyond rounding: an error of more than ``LOST`` * condition * spread * eps of the size
+of an estimate, with the condition number that a verdict prints, and the ratio of the largest to
+the smallest deviation of a reading: rows of unit noise are that much worse scaled than rows of
+unit size, and without the ratio some layouts seem to lose two or three digits.
 """
 
 from __future__ import annotations
@@ -22,7 +25,8 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, final
@@ -32,25 +36,35 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+from dynsys.cholmod import has_cholmod
 from dynsys.errors import ContradictionError, KernelBuildError
 from dynsys.system.equations import Kinematics
 from dynsys.types import Array
-from experiments.trust.consistency.cases import Case, case_of, tasks
+from experiments.trust.consistency.cases import COUNTS, Case, case_of, tasks
 from experiments.trust.consistency.oracle import Truth, kinematics_at, truth_at
 from problems.estimation.consistency import Checks
 from problems.estimation.estimate import Estimate
-from problems.estimation.factors import has_cholmod
 from problems.measured.measured_system import QUANTITIES, Quantity
-from problems.measured.reduced import rank_of
+from problems.measured.reduced import noise_spread, rank_of
 
-__all__ = ["BACKENDS", "Outcome", "compared", "main", "summary", "table"]
+__all__ = [
+    "BACKENDS",
+    "COMPILED",
+    "Outcome",
+    "compared",
+    "main",
+    "outcomes_of",
+    "rows_of",
+    "summary",
+    "table",
+]
 
 BACKENDS = ("dense", "superlu", *(["cholmod"] if has_cholmod() else []))
 COMPILED = ("llvm", "reduced")
-COMPILED_EVERY = 16
-"""Layouts of a kind of which one is compiled; none of a catalogue."""
-LOST = 1e4
-"""Times condition * eps: what is beyond rounding."""
+REFUSED = "refused"
+"""In place of a method: no machine code for this layout, in words."""
+LOST = 1e2
+"""Times condition * spread * eps: what is beyond rounding."""
 EPS = float(np.finfo(np.float64).eps)
 
 
@@ -60,16 +74,18 @@ class Outcome:
     """What became of a layout on a backend, and the method that it says has answered.
 
     ``error`` is the largest error of a value or variance, in parts of its size, over condition
-    * eps; ``differences`` says what differs.
+    * spread * eps; ``condition`` is that of the verdict times the spread; ``suspects`` the
+    sensors whose part was compared; ``differences`` says what differs.
     """
 
     kind: str
-    name: str
+    number: int
     backend: str
     rank: str
     method: str = ""
     error: float = 0.0
     condition: float = 1.0
+    suspects: int = 0
     differences: tuple[str, ...] = ()
 
 
@@ -79,13 +95,18 @@ class Outcome:
 @final
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """A case with its truth, and the sizes (n,) of all unknowns and their deviations there."""
+    """A case with its truth, and the sizes (n,) of all unknowns and their deviations there.
+
+    ``condition`` is the verdict's, times the ratio of deviations; ``suspected`` counts the
+    sensors whose part was compared.
+    """
 
     case: Case
     truth: Truth
     size: Array
     std_size: Array
     condition: float
+    suspected: Counter[str] = field(default_factory=Counter)
 
     @staticmethod
     def of(case: Case) -> Asked:
@@ -103,37 +124,35 @@ class Asked:
             z = numbers[measured.laws.open_columns]
             sizes.append(reduced.T_size @ rank.scale * np.max(np.abs(z) / rank.scale))
         size = sizes[0] + reduced.response_size[:, -1]
-        return Asked(case, truth, size, sizes[1], rank.condition)
+        condition = rank.condition * noise_spread(measured.variance[present])
+        return Asked(case, truth, size, sizes[1], condition)
 
 
 Check = Callable[[Asked, Estimate], Iterator[str]]
 
 
-def compared(task: tuple[str, int]) -> list[Outcome]:
-    """One layout on every backend."""
+def compared(task: tuple[str, int], backends: Sequence[str] = BACKENDS) -> list[Outcome]:
+    """One layout on some backends."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        case = case_of(task)
-        asked = Asked.of(case)
-        compiled = task[1] % COMPILED_EVERY == 0 and case.kind != "catalogue"
-        found = [_outcome(asked, backend) for backend in BACKENDS]
-        if compiled:
-            found += [_outcome(asked, backend) for backend in COMPILED]
-    return [one for one in found if one is not None]
+        asked = Asked.of(case_of(task))
+        return [_outcome(asked, task[1], backend) for backend in backends]
 
 
-def _outcome(asked: Asked, backend: str) -> Outcome | None:
-    """Compare one backend; None where it has no answer to give."""
+def _outcome(asked: Asked, number: int, backend: str) -> Outcome:
+    """Compare one backend."""
     case, truth = asked.case, asked.truth
     rank = "contradicts" if truth.contradicts else "open" if _open(truth) else "determined"
     facts: dict[str, Any] = {
         "kind": case.kind,
-        "name": case.name,
+        "number": number,
         "backend": backend,
         "rank": rank,
+        "condition": asked.condition,
     }
     if truth.doubtful:
         return Outcome(**{**facts, "rank": "doubtful"})
+    asked.suspected.clear()
     error, method = 0.0, ""
     try:
         e = _estimate(case, backend)
@@ -147,12 +166,12 @@ def _outcome(asked: Asked, backend: str) -> Outcome | None:
     except ContradictionError as raised:
         differences = [] if truth.contradicts else [str(raised)]
     except KernelBuildError:
-        return None
+        method, differences = REFUSED, []
     return Outcome(
         **facts,
         method=method,
         error=error,
-        condition=asked.condition,
+        suspects=asked.suspected.total(),
         differences=tuple(differences),
     )
 
@@ -189,7 +208,7 @@ def _arrays(e: Estimate) -> Iterator[tuple[Quantity, Array, Array, Array]]:
 
 
 def _error(asked: Asked, e: Estimate) -> float:
-    """Largest error of a value or variance, in parts of its size, over condition * eps."""
+    """Largest error of a value or variance, in parts of its size, over condition."""
     worst, columns = 0.0, asked.case.estimation.system.unknowns.columns
     for kind, values, stds, _ in _arrays(e):
         where = columns(kind).ravel()
@@ -259,6 +278,7 @@ def _suspects(asked: Asked, e: Estimate) -> Iterator[str]:
         other = truth_at(measured, kinematics, without)
         if other.doubtful or other.contradicts:
             continue
+        asked.suspected[name] += 1
         s = found.names.index(name)
         rank = truth.degrees_of_freedom - other.degrees_of_freedom
         drop, told = truth.chi_square - other.chi_square, float(found.drop[-1, s])
@@ -285,43 +305,78 @@ CHECKS: tuple[Check, ...] = (_determined, _agreement, _suspects)
 # ---- the study -------------------------------------------------------------------------------
 
 
-def _outcomes(jobs: int, some: Sequence[tuple[str, int]]) -> Iterator[list[Outcome]]:
+def _outcomes(
+    jobs: int, some: Sequence[tuple[str, int]], backends: Sequence[str]
+) -> Iterator[list[Outcome]]:
+    work = partial(compared, backends=backends)
     if jobs == 1:
-        yield from map(compared, some)
+        yield from map(work, some)
         return
     with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
-        yield from pool.map(compared, some, chunksize=4)
+        yield from pool.map(work, some, chunksize=4)
+
+
+def rows_of(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
+    """What docs/results/trust keeps: a row for each layout, its backends in it."""
+    rows: dict[tuple[str, int], dict[str, Any]] = {}
+    for one in outcomes:
+        about = {"kind": one.kind, "number": one.number, "rank": one.rank}
+        about |= {"condition": float(f"{one.condition:.3g}"), "backends": {}}
+        row = rows.setdefault((one.kind, one.number), about)
+        told: list[Any] = [one.method, float(f"{one.error:.3g}"), one.suspects]
+        row["backends"][one.backend] = [*told, *one.differences]
+    return list(rows.values())
+
+
+def outcomes_of(rows: Sequence[Mapping[str, Any]]) -> list[Outcome]:
+    """The outcomes that rows hold."""
+    return [
+        Outcome(
+            row["kind"],
+            row["number"],
+            backend,
+            row["rank"],
+            told[0],
+            told[1],
+            row["condition"],
+            told[2],
+            tuple(told[3:]),
+        )
+        for row in rows
+        for backend, told in row["backends"].items()
+    ]
 
 
 def table(outcomes: Sequence[Outcome]) -> Table:
     """Counts by kind and backend."""
     ranks = ("determined", "open", "contradicts", "doubtful")
-    shown = Table("kind", "backend", *ranks, "differences", "worst error")
+    shown = Table("kind", "backend", *ranks, "differences", "worst, condition spread eps")
     for kind, backend in dict.fromkeys((one.kind, one.backend) for one in outcomes):
         some = [one for one in outcomes if (one.kind, one.backend) == (kind, backend)]
         count = Counter(one.rank for one in some)
         differing = sum(bool(one.differences) for one in some)
         worst = max(one.error for one in some)
         cells = [str(count[rank]) for rank in ranks]
-        shown.add_row(kind, backend, *cells, str(differing), f"{worst:.1f} condition eps")
+        shown.add_row(kind, backend, *cells, str(differing), f"{worst:.1f}")
     return shown
 
 
-def summary(outcomes: Sequence[Outcome], layouts: int) -> Mapping[str, Any]:
-    """What docs/results/trust keeps: counts, the worst of each backend, all differences."""
-    by_backend = {
-        backend: {
-            "layouts": sum(one.backend == backend for one in outcomes),
-            "methods": dict(Counter(one.method for one in outcomes if one.backend == backend)),
-            "worst": max(one.error for one in outcomes if one.backend == backend),
+def summary(outcomes: Sequence[Outcome]) -> Mapping[str, Any]:
+    """Counts, the worst of each backend, all differences."""
+    by_backend = {}
+    for backend in dict.fromkeys(one.backend for one in outcomes):
+        some = [one for one in outcomes if one.backend == backend]
+        by_backend[backend] = {
+            "layouts": len(some),
+            "refused": sum(one.method == REFUSED for one in some),
+            "suspects": sum(one.suspects > 0 for one in some),
+            "worst": max(one.error for one in some),
         }
-        for backend in dict.fromkeys(one.backend for one in outcomes)
-    }
-    first = [one for one in outcomes if one.backend == BACKENDS[0]]
+    layouts = {(one.kind, one.number): one for one in outcomes}
     return {
-        "layouts": layouts,
-        "kinds": dict(Counter(one.kind for one in first)),
-        "ranks": dict(Counter(one.rank for one in first)),
+        "layouts": len(layouts),
+        "kinds": dict(Counter(one.kind for one in layouts.values())),
+        "ranks": dict(Counter(one.rank for one in layouts.values())),
         "backends": by_backend,
         "differences": [asdict(one) for one in outcomes if one.differences],
     }
@@ -331,19 +386,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the study."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--count", type=int, default=1000)
+    parser.add_argument("--compiled", action="store_true", help="by machine code")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args(arguments)
-    some = tasks(options.count)
+    backends = COMPILED if options.compiled else BACKENDS
     outcomes: list[Outcome] = []
-    for found in track(_outcomes(options.jobs, some), "layouts", total=len(some)):
+    if options.json and options.json.exists():
+        lines = options.json.read_text(encoding="utf-8").splitlines()
+        outcomes = outcomes_of([json.loads(line) for line in lines])
+    done = {(one.kind, one.number) for one in outcomes if one.backend in backends}
+    some = [task for task in tasks(options.count) if task not in done]
+    if options.compiled:  # some of every kind, however few there is time for
+        some = sorted((task for task in some if task[0] != "catalogue"), key=_in_turn)
+    for found in track(_outcomes(options.jobs, some, backends), "layouts", total=len(some)):
         outcomes += found
+        if options.json:
+            text = "".join(json.dumps(row) + "\n" for row in rows_of(outcomes))
+            options.json.write_text(text, encoding="utf-8")
     console = Console()
     console.print(table(outcomes))
     for one in outcomes:
         for text in one.differences:
-            console.print(f"{one.kind}, {one.name}, {one.backend}: {text}")
-    if options.json:
-        text = json.dumps(summary(outcomes, len(some)), indent=1)
-        options.json.write_text(text + "\n", encoding="utf-8")
+            console.print(f"{one.kind} {one.number}, {one.backend}: {text}")
     return int(any(one.differences for one in outcomes))
+
+
+def _in_turn(task: tuple[str, int]) -> float:
+    """Place of a task among those of all kinds, mixed in proportion."""
+    return task[1] / COUNTS[task[0]]

@@ -37,7 +37,7 @@ def test_doctor_gives_the_line_to_run(
     status, out, _ = run(capsys, "doctor")
     assert status == 0
     assert "SuperLU takes its place" in out
-    assert "-m pip install 'scikit-sparse>=0.4.16,<0.5'" in out
+    assert "-m pip install 'scikit-sparse>=0.4.16,<0.6'" in out
 
 
 def test_doctor_answers_no_when_something_required_is_missing(

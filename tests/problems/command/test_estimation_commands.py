@@ -153,3 +153,23 @@ def test_calibrate_finds_the_noise_that_was_put_in(
     assert len(Layout.load(out, robot)) == len(load_problem("catalogue:panda").sensors)
     status, text, _ = run(capsys, "calibrate", "catalogue:panda", log, "--offsets")
     assert status == 0 and "chi-square per degree of freedom" in text
+
+
+def test_check_says_which_noise_makes_the_deviations(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "problem.yaml"
+    path.write_text(
+        "robot: synthetic:chain:3\n"
+        "layout:\n"
+        "  sensors:\n"
+        "    - all_joint_accelerations: {std: 0.1}\n"
+        "    - zero_external_wrench_except: []\n"
+        "  position_std: {link_2: 0.05}\n"
+    )
+    status, out, err = run(capsys, "check", path, "--quick", "--samples", 2)
+    assert (status, err) == (0, "")
+    assert "% position of link_2" in out and "% sensors" in out
+    status, told = run_json(capsys, "check", path, "--quick", "--samples", 2)
+    assert told["sensitivity"][1]["joint"] == "link_2"
+    assert told["sensitivity"][1]["position"]["link_2"] > 0.1

@@ -38,7 +38,7 @@ def test_every_command_and_log_format(
     for torque in torques[1:]:
         np.testing.assert_allclose(torque, torques[0], rtol=1e-9, atol=1e-9)
     page = tmp_path / "report.html"
-    assert run(capsys, "report", spec, "-o", page, "--no-time", "--log", log)[0] == 0
+    assert run(capsys, "report", spec, log, "-o", page, "--no-time")[0] == 0
     assert page.read_text().endswith("</html>\n")
     for command, *more in (("plan", tmp_path / "p.plan"), ("export", tmp_path / "c")):
         status, _, err = run(capsys, command, spec, "-o", *more)

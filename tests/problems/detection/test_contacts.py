@@ -8,9 +8,11 @@ import pytest
 import dynsys
 import sensors
 from dynsys.errors import LayoutError
-from dynsys.model.tree import KinematicTree
+from dynsys.model.spatial import Transform
+from dynsys.model.tree import Frame, KinematicTree
 from problems import Estimation
 from problems.detection import ContactDetector
+from problems.detection.contacts import _place
 from problems.logs.simulate import Trajectory
 
 RATE = 100.0
@@ -20,12 +22,12 @@ def arm() -> KinematicTree:
     return dynsys.synthetic.chain(7)
 
 
-def problem(robot: KinematicTree) -> Estimation:
+def problem(robot: KinematicTree, std: float = 0.05) -> Estimation:
     layout = sensors.Layout(
         robot,
         [
-            *sensors.all_joint_torques(robot, std=0.05),
-            *sensors.all_joint_accelerations(robot, std=0.05),
+            *sensors.all_joint_torques(robot, std=std),
+            *sensors.all_joint_accelerations(robot, std=std),
             *sensors.zero_external_wrench_except(robot),
         ],
     )
@@ -68,16 +70,57 @@ def test_a_push_is_found_on_its_link(link: int) -> None:
     assert contact.end == pytest.approx(2.29, abs=0.02)
     assert contact.link == robot.body_names[link] and contact.probability > 0.5
     assert np.abs((contact.wrench - push) / contact.wrench_std).max() < 5
+    assert abs(contact.force - np.linalg.norm(force)) < 4 * contact.force_std
+    assert contact.force_std < np.linalg.norm(contact.wrench_std[3:])
     if link == 5:  # the last link carries no joint that would tell how long it is
         expected = 0.6 * float(np.linalg.norm(end))
         assert abs(contact.along - expected) < 4 * contact.along_std < 0.3
-        assert f"contact on link_6, {contact.force:.3g} N, " in str(contact)
+        assert f"contact on {contact.where}, {contact.force:.3g} +- " in str(contact)
     _, q, qd, y = log(robot, 1.0, 4)
     assert 0 < detector.statistic(q[0], qd[0], _first(y)) < detector.alarm.threshold
 
 
 def _first(y: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     return {name: values[0] for name, values in y.items()}
+
+
+def test_a_force_through_the_axis_of_a_joint_may_be_on_either_link() -> None:
+    """It puts no torque on that joint: however hard, only noise tells the links apart."""
+    robot = arm()
+    detector = ContactDetector.calibrated(problem(robot), *log(robot, 30.0, 1), per_hour=60.0)
+    both = set(robot.body_names[5:])
+    for size in (10.0, 1000.0):
+        push = np.concatenate([np.zeros(3), size * np.array([0.4, -0.7, 0.6])])
+        found = detector.events(*log(robot, 4.0, 2, push, 6))
+        (contact,) = [one for one in found if one.start < 2.3 and one.end > 2.0]
+        assert both <= set(contact.among) and contact.among[0] == contact.link
+        assert contact.probability < 0.95
+        assert " or " in str(contact)
+    beside = np.concatenate([np.cross([0.1, 0.1, 0.0], push[3:]), push[3:]])
+    (contact,) = detector.events(*log(robot, 4.0, 2, beside, 6))
+    assert contact.among == (robot.body_names[6],) == (contact.link,)
+
+
+def test_the_link_is_told_where_the_noise_is_smaller_than_stated() -> None:
+    """Readings then agree all the time, and consistency suspects nobody."""
+    robot = arm()
+    end, force = robot.bodies[6].placement.r, np.array([12.0, -19.0, 14.0])
+    push = np.concatenate([np.cross(0.6 * end, force), force])
+    overstated = problem(robot, std=1.5)
+    detector = ContactDetector.calibrated(overstated, *log(robot, 30.0, 1), per_hour=60.0)
+    found = detector.events(*log(robot, 4.0, 2, push, 5))
+    (contact,) = [one for one in found if one.start < 2.3 and one.end > 2.0]
+    assert contact.link == robot.body_names[5] and 1 / 7 < contact.probability < 0.5
+
+
+def test_the_place_on_the_last_link_is_told_by_its_frames() -> None:
+    bare = arm()
+    tip = Frame(6, Transform(np.eye(3), np.array([0.0, 0.0, 0.2])))
+    robot = KinematicTree("with a tool", bare.bodies, {"tip": tip})
+    wrench = np.concatenate([np.cross([0.0, 0.0, 0.15], [9.0, 1.0, 0.0]), [9.0, 1.0, 0.0]])
+    place = _place(robot, bare.body_names[6], wrench, 1e-6 * np.eye(6))
+    assert place[0] == pytest.approx(0.15) and 0 < place[1] < 1e-3
+    assert np.isnan(_place(bare, bare.body_names[6], wrench, np.eye(6))[0])
 
 
 def test_free_motion_raises_about_as_many_alarms_as_promised() -> None:

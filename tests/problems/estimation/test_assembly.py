@@ -7,11 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from dynsys.cholmod import has_cholmod
 from dynsys.system.equations import Kinematics
 from problems import Estimation, Prior
 from problems.estimation import assembly
 from problems.estimation.assembly import Assembly
-from problems.estimation.factors import CholmodFactors, SuperLUFactors, has_cholmod
+from problems.estimation.factors import CholmodFactors, SuperLUFactors
 from tests.problems.estimation.estimation_layouts import small
 
 

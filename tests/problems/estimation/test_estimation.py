@@ -8,12 +8,12 @@ import pytest
 import dynsys
 import problems
 import sensors
+from dynsys.cholmod import has_cholmod
 from dynsys.errors import KernelBuildError, LayoutError, StateError
 from dynsys.model import synthetic
 from dynsys.model.tree import KinematicTree
 from problems import ContradictionError, Estimation
 from problems.estimation.estimate import Estimate
-from problems.estimation.factors import has_cholmod
 from sensors import Layout
 from tests.problems.estimation.estimation_cases import (
     FEET,

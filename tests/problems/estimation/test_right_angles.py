@@ -15,6 +15,7 @@ import pytest
 import dynsys
 import problems
 import sensors
+from dynsys.cholmod import has_cholmod
 from dynsys.errors import ContradictionError
 from dynsys.model.body import Body
 from dynsys.model.joints import Prismatic, Revolute
@@ -24,7 +25,6 @@ from dynsys.system.equations import Kinematics
 from dynsys.system.linear_system import LinearSystem
 from dynsys.system.response import LawResponse
 from dynsys.types import Array
-from problems.estimation.factors import has_cholmod
 from problems.measured.measured_system import MeasuredSystem
 from problems.measured.reduced import noise_axes
 from problems.verdict.posture import PostureRank

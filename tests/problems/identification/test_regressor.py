@@ -92,6 +92,35 @@ def test_kernel_one_batch_and_plain_arithmetic_agree(monkeypatch: pytest.MonkeyP
     assert np.array_equal(few.theta, batch.theta) and np.array_equal(few.contact, batch.contact)
 
 
+@pytest.mark.parametrize("contact", [True, False])
+@pytest.mark.parametrize("whole", [True, False])
+def test_rows_on_their_own_parameters_are_the_same_rows(whole, contact, monkeypatch) -> None:
+    monkeypatch.setattr(module, "WHOLE", module.WHOLE if whole else 0)
+    robot = dynsys.synthetic.random_tree(4, seed=2, joint_types=("revolute", "prismatic"))
+    layout = mixed_layout(robot, 2, contact=contact)
+    torques = [s.name for s in layout.sensors if isinstance(s, sensors.JointTorque)]
+    gain = [] if contact else torques[-1:]
+    ident = Identification(robot, layout, sensor_offset=torques, sensor_gain=gain)
+    sought, states = ident.sought, random_states(robot, 5, 1)
+    about = sought.model * np.linspace(0.9, 1.1, sought.size) + 0.1
+    rows = sought.regressor.each(*states)  # gains and offsets by hand
+    count = rows.theta.shape[-1]
+    inner = rows.theta @ about[:count] + rows.known
+    expected = inner.copy()
+    for row in sought.gains:
+        expected[:, row] *= about[-1]
+    expected[:, list(sought.offsets)] += about[count : count + len(sought.offsets)]
+    for plain in (True, False):
+        blocks = sought.blocks(*states, plain=plain, about=about)
+        found = blocks.whole(sought.size)
+        assert np.abs(found.theta @ about + found.known - expected).max() <= 1e-11
+        assert all(found.theta[:, k, -1] == pytest.approx(inner[:, k]) for k in sought.gains)
+        assert np.abs(found.contact - rows.contact).max(initial=0.0) <= 1e-12
+        one = sought.rows(*(x[2] for x in states), plain=plain, about=about)
+        assert np.abs(one.theta - found.theta[2]).max() <= 1e-12
+    assert sum(map(len, blocks.columns)) < 0.7 * found.theta[0].size
+
+
 def test_joints_that_follow_others_count_at_their_leader() -> None:
     plain = dynsys.synthetic.chain(3)
     bodies = list(plain.bodies)

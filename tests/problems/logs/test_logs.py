@@ -14,9 +14,10 @@ import dynsys
 import sensors
 from dynsys.errors import DynsysError, LayoutError
 from dynsys.types import Array
+from problems.labels import Group
 from problems.log_jobs import run_job
 from problems.logs import LogError, SampleReader, open_log
-from problems.logs.files import Group, write_log
+from problems.logs.files import write_log
 from problems.problem_file import load_problem
 from tests.problems.logs.log_cases import digest, simulated, solving
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from scipy.stats import chi2
@@ -9,9 +11,12 @@ from scipy.stats import chi2
 import dynsys
 import problems
 import sensors
-from dynsys.errors import DynsysError
+from dynsys.errors import DynsysError, LayoutError, StateError
+from dynsys.simulation import ContactPoints, Drives, Record
+from dynsys.simulation import Simulation as ContactSimulation
+from problems.command.main import main as command_main
 from problems.logs.samples import rates
-from problems.logs.simulate import Simulation, Trajectory
+from problems.logs.simulate import Recorded, Simulation, Trajectory
 from problems.measured.simulated_readings import NearestMotion, TrueReadings
 from problems.problem_file import load_problem
 
@@ -227,3 +232,55 @@ def test_statements_that_contradict_each_other_share_the_error(
     y[0, layout.slice("high")] = 100.0
     with pytest.raises(DynsysError, match="no motion near this trajectory meets"):
         nearest.meet(q, qd, qdd, np.zeros((1, 12)), y)
+
+
+def standing_record(folder: Path) -> tuple[dynsys.KinematicTree, Record, Path]:
+    """A centipede that falls 2 cm onto its feet, and the file of its record."""
+    robot = dynsys.synthetic.centipede(1)
+    legs = [name for name in robot.body_names if "_lower_leg_" in name]
+    feet = ContactPoints(robot, legs, np.tile([0.0, 0.0, -0.08], (len(legs), 1)))
+    sim = ContactSimulation(robot, feet, 1e-3, drives=Drives(robot, 10.0, 0.1))
+    q = robot.neutral()
+    q[2] = 0.1
+    _, record = sim.run(sim.start(q), 150, lambda time: q)
+    assert record.contacts.max() > 0
+    return robot, record, record.save(folder / "record.npz")
+
+
+def test_sensors_of_a_contact_simulation_are_solved_back(tmp_path: Path) -> None:
+    robot, record, path = standing_record(tmp_path)
+    legs = [name for name in robot.body_names if "_lower_leg_" in name]
+    (tmp_path / "problem.yaml").write_text(
+        f"""robot: synthetic:centipede:1
+layout:
+  sensors:
+    - all_joint_accelerations: {{std: 1.0e-6}}
+    - all_joint_torques: {{std: 1.0e-6}}
+    - zero_external_wrench_except: [{", ".join(legs)}]
+outputs: [torque]
+"""
+    )
+    log, out = tmp_path / "log.npz", tmp_path / "out.npz"
+    told = ["simulate", str(tmp_path / "problem.yaml"), "--trajectory", str(path)]
+    assert command_main([*told, "-o", str(log)]) == 0
+    assert (
+        command_main(["solve", str(tmp_path / "problem.yaml"), str(log), "-o", str(out)]) == 0
+    )
+    with np.load(log) as made, np.load(out) as solved:
+        np.testing.assert_allclose(made["time"], record.sample_time, atol=1e-12)
+        np.testing.assert_allclose(made["q"], record.q, atol=1e-15)
+        np.testing.assert_allclose(solved["torque"], record.torque, atol=1e-4)
+
+
+def test_a_layout_that_denies_the_contacts_is_told(tmp_path: Path) -> None:
+    robot, _, path = standing_record(tmp_path)
+    nothing = sensors.Layout(
+        robot,
+        [*sensors.all_joint_torques(robot), *sensors.zero_external_wrench_except(robot)],
+    )
+    recorded = Recorded.read(robot, path)
+    assert recorded is not None
+    with pytest.raises(LayoutError, match="states what the record denies: a wrench on body"):
+        Simulation(nothing, recorded).motion(0, 150)
+    with pytest.raises(StateError, match="another robot"):
+        Recorded.read(dynsys.synthetic.chain(3), path)

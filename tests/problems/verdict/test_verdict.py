@@ -7,6 +7,7 @@ import re
 
 import numpy as np
 import pytest
+import yaml
 
 import sensors
 from dynsys.model import synthetic
@@ -14,6 +15,7 @@ from dynsys.model.tree import KinematicTree
 from problems import Estimation
 from problems.verdict.posture import PostureRank
 from sensors import AbstractSensor, Layout, published
+from sensors.yaml_input import parse_yaml
 from tests.problems.estimation.estimation_cases import FEET
 
 
@@ -210,3 +212,39 @@ def test_condition_numbers_are_percentiles(humanoid) -> None:
         search=False
     )
     assert np.all(np.diff(verdict.condition) >= 0) and verdict.condition[0] >= 1
+
+
+def test_what_a_layout_forgot_is_offered_as_lines_that_repair_it(humanoid) -> None:
+    """The statement that nothing touches the robot, joints by the group: short, whole, true."""
+    robot = humanoid
+    ankles = [sensors.ForceTorque(s, f"{s}_ankle_roll", std=0.1) for s in ("l", "r")]
+    imu = sensors.Imu("imu", frame="pelvis_imu", std=0.1)
+    some = sensors.all_joint_accelerations(robot, std=1.0, free=False)
+    held = sensors.zero_external_wrench_except(robot, ["l_sole", "r_sole"])
+    for given, expected in (
+        ([imu, *ankles, *some], ("zero_external_wrench_except",)),
+        ([imu, *ankles], ("zero_external_wrench_except", "all_joint_accelerations")),
+        ([imu, *ankles, *held], ("no drive", "all_joint_accelerations")),
+        ([imu, *ankles, *held, *some[:9]], ("no drive", "every other joint")),
+    ):
+        verdict = Estimation(robot, Layout(robot, given)).verdict(search=False)
+        repair = verdict.repairs[0]
+        assert all(word in repair.words for word in expected)
+        assert len(repair.groups) == len(expected)
+        added = eval(f"[{repair.python}]", {"sensors": sensors, "robot": robot})
+        assert [s.name for s in added] == [s.name for s in repair.sensors]
+        content = yaml.safe_load(repair.yaml)
+        read = Layout.read(parse_yaml(yaml.safe_dump({"sensors": content}), "repair"), robot)
+        assert list(read.names) == [s.name for s in repair.sensors]
+        mended = Estimation(robot, Layout(robot, [*given, *added]))
+        assert mended.verdict(search=False).is_well_posed
+        assert repair.yaml.strip().splitlines()[-1].strip() in str(verdict)
+        assert max(map(len, str(verdict).splitlines())) < 260
+
+
+def test_what_many_parts_share_is_said_once(humanoid) -> None:
+    robot = humanoid
+    imu = sensors.Imu("imu", frame="pelvis_imu", std=0.1)
+    text = str(Estimation(robot, Layout(robot, [imu])).verdict(search=False))
+    assert text.count("external wrenches on") == 1
+    assert "qdd: of every joint" in text and "external wrench: of every body" in text

@@ -22,9 +22,7 @@ from dynsys.types import Array
 from problems.estimation.consistency import statements
 from problems.estimation.estimate import Estimate
 from problems.estimation.estimation import Estimation
-from problems.labels import ACCELERATION, WRENCH
-from problems.logs.files import Group
-from problems.logs.source import joint_columns, numbered
+from problems.labels import ACCELERATION, WRENCH, Group, joint_columns, numbered
 from problems.measured.measured_system import QUANTITIES, Quantity
 
 __all__ = ["AGREEMENT", "Output", "judged", "needed", "parse_outputs", "rows_of", "uncertain"]
@@ -100,7 +98,7 @@ def _residuals(estimation: Estimation, name: str) -> list[Output]:
     def output(sensor: str) -> Output:
         columns = tuple(f"residual.{label}" for label in layout.labels[layout.slice(sensor)])
         group = Group(f"residual.{sensor}", columns)
-        return Output(group, lambda e: np.asarray(e.residual[sensor]), "residual")
+        return Output(group, lambda e: np.atleast_2d(e.residual[sensor]), "residual")
 
     return [output(sensor) for sensor in names if layout[sensor].constant(1) is None]
 
@@ -118,7 +116,7 @@ def _of_joints(estimation: Estimation, kind: str, name: str, is_std: bool) -> Ou
         columns, place = numbered(f"{prefix}.{name}", size), robot.v_slice(name)
     return Output(
         Group(f"{prefix}.{name}" if name else prefix, tuple(columns)),
-        lambda e: _values(e, kind, is_std).array[:, place],
+        lambda e: np.atleast_2d(_values(e, kind, is_std).array[..., place]),
         kind,
         cast("Quantity", kind) if is_std else None,
     )
@@ -150,15 +148,15 @@ def _vectors(e: Estimate, kind: str, name: str, is_std: bool) -> Array:
     """(N, 6) at a body, joint or frame; a frame's values are the body's, moved."""
     values, robot = _values(e, kind, is_std), e.problem.robot
     if kind == "joint_wrench" and name in robot.joint_names:
-        return np.asarray(values.array[:, robot.joint_index(name)])
+        return np.atleast_2d(values.array[..., robot.joint_index(name), :])
     frame = robot.frame(name)
     X = frame.transform.matrix()
     if np.array_equal(X, np.eye(6)):
-        return np.asarray(values.array[:, frame.body])
+        return np.atleast_2d(values.array[..., frame.body, :])
     if is_std:
-        return np.asarray(values[name])
+        return np.atleast_2d(values[name])
     M = X if kind == "acceleration" else np.linalg.inv(X).T
-    return np.asarray(values.array[:, frame.body] @ M.T)
+    return np.atleast_2d(values.array[..., frame.body, :] @ M.T)
 
 
 def uncertain(outputs: Sequence[Output]) -> list[Quantity]:
@@ -177,5 +175,5 @@ def judged(outputs: Sequence[Output]) -> list[str]:
 
 
 def rows_of(outputs: Sequence[Output], e: Estimate) -> Array:
-    """All outputs of an estimate of N states, side by side (N, columns)."""
+    """All outputs of an estimate of N states, side by side (N, columns); N = 1 for one."""
     return np.hstack([output.take(e) for output in outputs])

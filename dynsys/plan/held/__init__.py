@@ -1,0 +1,1 @@
+"""Constraints in plans: order of their rows, their forces, impulses."""

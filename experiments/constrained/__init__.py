@@ -1,0 +1,1 @@
+"""Constrained dynamics beside Pinocchio and MuJoCo: ``python -m experiments.constrained``."""

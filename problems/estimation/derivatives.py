@@ -1,0 +1,325 @@
+"""Derivatives of estimates: how what is estimated changes with q, qd, y and parameters. Exact.
+
+The estimate solves the symmetric system of :mod:`dynsys.plan.saddle`, K x = r:
+
+    C lambda + Y d = y - b_Y        Y^T lambda + D^T nu = 0        D d = -b_D
+
+Differentiated, K dx = dr - dK x: the same matrix. Any c . d changes by a . (dr - dK x) where
+K a = c, one solve for each estimated number whatever the number of variables; a by itself says
+how the number follows the readings. K is symmetric, so these solves are those that give its
+standard deviation. D, Y and b move with q and qd by the chain rule over their recorded values,
+q along v in ``robot.integrate(q, v, 1)``; in parameters of the robot they are linear.
+
+As many readings as needed or more, missing ones too. Where K is singular, because readings
+leave something open or repeat each other, it is solved with a shift that refinement takes out
+again; numbers that are not determined do not converge, and have NaN for derivatives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import final
+
+import numpy as np
+from scipy.sparse import csc_array, csr_array, diags_array
+
+from dynsys.errors import KernelBuildError, SingularSystemError
+from dynsys.kernel.build import kernel_from
+from dynsys.kernel.kernel import Kernel
+from dynsys.loops import prefer_loops
+from dynsys.model.tree import KinematicTree
+from dynsys.plan.record import sample_states
+from dynsys.plan.saddle import ScaledSaddle
+from dynsys.program.derivatives import jvp_program
+from dynsys.program.program import Program
+from dynsys.program.signature import Signature
+from dynsys.system.linear_system import LinearSystem
+from dynsys.system.unknowns import UnknownLayout
+from dynsys.types import Array, IntArray, ScalarArray
+from problems.estimation.assembly import Assembly
+from problems.estimation.estimate import AbstractQuantities
+from problems.estimation.factors import SHIFT, SuperLUFactors
+from problems.measured.measured_system import Equations, MeasuredSystem, Quantity
+from problems.measured.prior import prior_rows
+
+__all__ = ["EstimateDerivatives", "EstimatorSlopes", "QuantityDerivatives", "StateSlopes"]
+
+REFINED, STEPS = 1e-12, 60
+"""Part of the right-hand side that is left of it where the shifted solve has converged; steps
+after which it has not."""
+PATIENCE = 100
+"""States whose program is evaluated before code for it is compiled, which takes seconds."""
+
+
+# ---- what a caller gets ----------------------------------------------------------------------
+
+
+@final
+class QuantityDerivatives:
+    """Derivatives of one quantity, rows in the order of its ``array`` in an estimate.
+
+    ``q`` and ``qd`` (..., nv), ``y`` (..., size of the layout), zero for missing readings,
+    ``parameters`` (..., names); in front (nv,) for torque and qdd, (n_bodies, 6) for the
+    others. NaN where the quantity is not determined.
+    """
+
+    __slots__ = ("_columns", "_slopes")
+
+    def __init__(self, slopes: StateSlopes, columns: IntArray) -> None:
+        self._slopes, self._columns = slopes, columns
+
+    def _shaped(self, found: Array) -> Array:
+        return found.reshape(*self._columns.shape, found.shape[-1])
+
+    @property
+    def _by_state(self) -> Array:
+        return self._shaped(self._slopes.by_state(self._columns.ravel()))
+
+    @property
+    def q(self) -> Array:
+        """By position, along v in ``robot.integrate(q, v, 1)``."""
+        return self._by_state[..., : self._slopes.nv]
+
+    @property
+    def qd(self) -> Array:
+        """By velocity."""
+        return self._by_state[..., self._slopes.nv :]
+
+    @property
+    def y(self) -> Array:
+        """By every reading, in the order of the layout."""
+        return self._shaped(self._slopes.by_readings(self._columns.ravel()))
+
+    @property
+    def parameters(self) -> Array:
+        """By the parameters that were named, in this order."""
+        return self._shaped(self._slopes.by_parameters(self._columns.ravel()))
+
+    def __repr__(self) -> str:
+        return f"QuantityDerivatives(rows {self._columns.shape}, by q, qd, y and parameters)"
+
+
+@final
+class EstimateDerivatives(AbstractQuantities[QuantityDerivatives]):
+    """Derivatives of what is estimated at one state, by quantity, found when asked for.
+
+    ``J.torque.q`` (nv, nv), ``J.external_wrench.y`` (n_bodies, 6, size of the layout) ...
+    """
+
+    __slots__ = ("_columns", "_slopes")
+
+    def __init__(self, slopes: StateSlopes, unknowns: UnknownLayout) -> None:
+        self._slopes, self._columns = slopes, unknowns
+
+    def about(self, quantity: Quantity) -> QuantityDerivatives:
+        return QuantityDerivatives(self._slopes, self._columns.columns(quantity))
+
+    def __repr__(self) -> str:
+        return "EstimateDerivatives(torque, qdd, acceleration, joint_wrench, external_wrench)"
+
+
+# ---- one state -----------------------------------------------------------------------------
+
+
+@final
+class StateSlopes:
+    """K and x at one state, and what they say of numbers d[columns]."""
+
+    def __init__(
+        self, slopes: EstimatorSlopes, q: Array, qd: Array, rows: Array, names: Sequence[str]
+    ) -> None:
+        self._of, self._q, self._qd, self._names = slopes, q, qd, tuple(names)
+        self._present = ~np.isnan(rows)
+        self.nv = len(qd)
+        measured = slopes.measured
+        data, b = slopes.assembly.at(q, qd)
+        (D, b_D), (Y, b_Y) = measured.parts(data, b)
+        self._saddle = slopes.saddle.at(D.data, Y.data, self._present)
+        c = np.where(self._present, np.where(self._present, rows, 0.0) - b_Y, 0.0)
+        x = self._solved(self._saddle.right_side(c, b_D)[:, None])[:, 0]
+        if not np.isfinite(x).all():
+            raise SingularSystemError(
+                f"robot {measured.robot.name!r}: the readings contradict each other or the laws"
+                " at this state, or hardly determine anything: no derivatives"
+            )
+        lines = self._saddle.lines
+        self.d = x[lines.unknowns]
+        self._multipliers = np.concatenate(
+            [
+                self._saddle.law_scale * x[lines.laws],
+                self._saddle.reading_scale * x[lines.readings],
+            ]
+        )
+        self._adjoints: dict[bytes, Array] = {}
+
+    def _solved(self, b: Array) -> Array:
+        return self._of.solved(self._saddle, b)
+
+    def _adjoint(self, columns: IntArray) -> Array:
+        """K^-1 (lines, k) of the lines of d[columns]: found once."""
+        key = columns.tobytes()
+        if key not in self._adjoints:
+            unit = np.zeros((self._saddle.lines.size, len(columns)))
+            unit[self._saddle.lines.unknowns[columns], np.arange(len(columns))] = 1.0
+            self._adjoints[key] = self._solved(unit)
+        return self._adjoints[key]
+
+    def _followed(self, columns: IntArray, of_rows: Array, of_unknowns: Array) -> Array:
+        """a . (dr - dK x) (k, variables).
+
+        ``of_rows`` (laws and readings, variables) is how D d + b_D and Y d + b_Y move at fixed
+        d, ``of_unknowns`` (n, variables) how D^T nu + Y^T lambda does at fixed multipliers.
+        """
+        saddle, n_laws = self._saddle, len(self._saddle.law_scale)
+        scale = np.where(self._present, saddle.reading_scale, 0.0)
+        moved = np.vstack(
+            [
+                scale[:, None] * of_rows[n_laws:],
+                of_unknowns,
+                saddle.law_scale[:, None] * of_rows[:n_laws],
+            ]
+        )
+        return np.asarray(-self._adjoint(columns).T @ moved)
+
+    def by_state(self, columns: IntArray) -> Array:
+        """Derivatives (k, 2 nv) of d[columns] by q and qd."""
+        return self._followed(columns, *self._moves)
+
+    @cached_property
+    def _moves(self) -> tuple[Array, Array]:
+        return self._of.moves(self._q, self._qd, self.d, self._multipliers)
+
+    def by_readings(self, columns: IntArray) -> Array:
+        """Derivatives (k, size of the layout) of d[columns] by y."""
+        scale = np.where(self._present, self._saddle.reading_scale, 0.0)
+        found = self._adjoint(columns)[self._saddle.lines.readings].T * scale
+        return np.asarray(found[:, : self._of.measured.layout.size])
+
+    def by_parameters(self, columns: IntArray) -> Array:
+        """Derivatives (k, names) of d[columns] by parameters of the robot."""
+        if not self._names:
+            return np.zeros((len(columns), 0))
+        of_rows, of_unknowns = [], []
+        for name in self._names:
+            (A, b), (A_more, b_more) = self._of.beside(name, self._q, self._qd)
+            dA = A_more - A  # linear: a step of one is the derivative
+            of_rows.append(dA @ self.d + b_more - b)
+            of_unknowns.append(dA.T @ self._multipliers)
+        return self._followed(columns, np.array(of_rows).T, np.array(of_unknowns).T)
+
+
+# ---- one estimator -------------------------------------------------------------------------
+
+
+@final
+class EstimatorSlopes:
+    """What derivatives at all states of an estimation share: patterns, recorded values."""
+
+    def __init__(self, measured: MeasuredSystem) -> None:
+        self.measured = measured
+        self.saddle = self.measured.saddle()
+        self.assembly = Assembly(self.measured)
+        self._factors, self._shifted = SuperLUFactors(), SuperLUFactors()
+        self._beside: dict[str, tuple[LinearSystem, ...]] = {}
+        self._patience = PATIENCE
+
+    def at(self, q: Array, qd: Array, rows: Array, names: Sequence[str] = ()) -> StateSlopes:
+        """What derivatives at one state need; ``rows`` as for ``Estimation.posterior``."""
+        return StateSlopes(self, q, qd, rows, names)
+
+    def solved(self, saddle: ScaledSaddle, b: Array) -> Array:
+        """K^-1 b (lines, k); NaN columns where K is singular and b not in its range."""
+        K = saddle.matrix
+        if getattr(self._factors, "current", None) is not K:
+            self._regular = self._factors.factor(K)
+        if self._regular:
+            return self._factors.solve(b)
+        shift = diags_array(SHIFT * self.saddle.signs)
+        if not self._shifted.factor(csc_array(K + shift)):
+            return np.full_like(b, np.nan)
+        x, left = np.zeros_like(b), b
+        for _ in range(STEPS):
+            x = x + self._shifted.solve(left)
+            left = b - K @ x
+            error = np.abs(left).max(axis=0) / np.abs(b).max(axis=0)
+            if (error <= REFINED).all():
+                break
+        return np.asarray(np.where(error <= REFINED, x, np.nan))
+
+    # ---- how D, Y and b move with q and qd -----------------------------------------------
+
+    def moves(self, q: Array, qd: Array, d: Array, multipliers: Array) -> tuple[Array, Array]:
+        """See :meth:`StateSlopes._followed`, by q and qd: (rows, 2 nv) and (n, 2 nv)."""
+        whole, nv = self.measured.whole, len(qd)
+        directions = np.eye(2 * nv)
+        state = np.tile(np.concatenate([q, qd]), (2 * nv, 1))
+        entries, b = self._moved(state, directions)
+        rows = whole.indices
+        columns = np.repeat(np.arange(whole.shape[1]), np.diff(whole.indptr))
+        each, (m, n) = np.arange(whole.nnz), whole.shape
+        onto_rows = csr_array((d[columns], (rows, each)), shape=(m, whole.nnz))
+        onto_unknowns = csr_array((multipliers[rows], (columns, each)), shape=(n, whole.nnz))
+        of_rows, of_unknowns = onto_rows @ entries.T + b.T, onto_unknowns @ entries.T
+        return np.asarray(of_rows), np.asarray(of_unknowns)
+
+    def _moved(self, state: Array, directions: Array) -> tuple[Array, Array]:
+        """How entries of [D; Y] and b change along directions, a row each."""
+        nq, nnz = self.measured.robot.nq, self.measured.whole.nnz
+        self._patience -= 1
+        if self._patience >= 0 or prefer_loops(self.measured.robot):
+            found = self._program.evaluate(np.hstack([state, directions]))
+            return found[:, :nnz], found[:, nnz:]
+        (entries, b), _ = self._code.batch(state[:, :nq], state[:, nq:], directions)
+        return entries, b
+
+    @cached_property
+    def _code(self) -> Kernel:
+        """Machine code of the program."""
+        measured = self.measured
+        robot, whole = measured.robot, measured.whole
+        inputs = (("q", robot.nq), ("qd", robot.nv), ("direction", 2 * robot.nv))
+        outputs = (("entries", whole.nnz), ("b", whole.shape[0]))
+        made_from = ("moving assembly", measured.layout.fingerprint(), repr(measured.prior))
+        states = sample_states(robot, 3, 7, 2 * robot.nv)
+        return kernel_from(lambda: self._program, Signature(inputs, outputs), states, made_from)
+
+    @cached_property
+    def _program(self) -> Program:
+        robot = self.measured.robot
+
+        def directions(x: ScalarArray, v: ScalarArray) -> ScalarArray:
+            moved = robot.tangent(x[: robot.nq]) @ v[: robot.nv]
+            return np.concatenate([moved, v[robot.nv :]])
+
+        try:
+            program = self.assembly.program()
+        except TypeError as error:
+            raise KernelBuildError(
+                "a sensor of the layout computes with numbers only, so its rows cannot be"
+                f" differentiated: {error}"
+            ) from None
+        return jvp_program(program, directions, 2 * robot.nv)
+
+    # ---- parameters ----------------------------------------------------------------------
+
+    def beside(self, name: str, q: Array, qd: Array) -> tuple[Equations, Equations]:
+        """[D; Y] and b without y at a state; the same with one parameter larger by one."""
+        if name not in self._beside:
+            robot = self.measured.robot
+            value = robot.parameters[name]
+            self._beside[name] = tuple(
+                self._whole(robot.with_parameters({name: x}, physical=False))
+                for x in (value, value + 1.0)
+            )
+        found = [system.assemble(q, qd) for system in self._beside[name]]
+        return found[0], found[1]
+
+    def _whole(self, robot: KinematicTree) -> LinearSystem:
+        """Laws of a robot, readings of the layout's sensors on it."""
+        measured = self.measured
+        laws = LinearSystem(robot, net_wrench=measured.laws.unknowns.net_wrench)
+        rows = [b for sensor in measured.layout for b in sensor.blocks(laws.unknowns)]
+        return laws.with_equations(
+            [*rows, *prior_rows(measured.prior, laws.unknowns).equations]
+        )

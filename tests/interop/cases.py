@@ -1,0 +1,58 @@
+"""Problems, states and what their functions must answer."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dynsys.model import synthetic
+from dynsys.model.tree import KinematicTree
+from dynsys.types import Array
+from problems import ForwardDynamics, HybridDynamics, InverseDynamics
+from problems.problem import AbstractDynamics
+
+PARAMETERS = ("link_2.mass", "link_1.viscous", "link_2.coulomb")
+
+
+class Expected(NamedTuple):
+    """Inputs of one state, the answer (nv,) and its derivatives by v, qd and what is given."""
+
+    inputs: list[Array]
+    answer: Array
+    by: tuple[Array, Array, Array]
+
+
+def tree() -> KinematicTree:
+    """A helical joint with a planar and a spherical one behind it: q does not move as v."""
+    return synthetic.random_tree(3, 56)
+
+
+def three_problems(robot: KinematicTree) -> list[AbstractDynamics]:
+    some = robot.joint_names[::2]
+    return [InverseDynamics(robot), ForwardDynamics(robot), HybridDynamics(robot, some)]
+
+
+def states(robot: KinematicTree, count: int, seed: int = 0) -> list[Array]:
+    rng = np.random.default_rng(seed)
+    q = np.array([robot.random_configuration(rng) for _ in range(count)])
+    return [q, *rng.normal(size=(2, count, robot.nv))]
+
+
+def expected(problem: AbstractDynamics, seed: int = 0) -> Expected:
+    """By ``solve`` and ``derivatives`` of the problem."""
+    inputs = [x[0] for x in states(problem.robot, 1, seed)]
+    solution, J = problem.solve(*inputs), problem.derivatives(*inputs)
+    answer = np.where(problem.known, solution.torque, solution.qdd)
+    return Expected(inputs, answer, (J.q, J.qd, getattr(J, problem.given)))
+
+
+def check_derivatives(problem: AbstractDynamics, found: list[Array], want: Expected) -> None:
+    """Derivatives (nv, size) by q, qd and what is given, to 1e-9 and better."""
+    q = want.inputs[0]
+    for got, exact in zip(
+        [found[0] @ problem.robot.tangent(q), *found[1:]], want.by, strict=True
+    ):
+        assert np.abs(got - exact).max() <= 1e-11 * (1 + np.abs(exact).max())
+    for where in problem.robot.quaternion_slices:  # nothing changes along a quaternion
+        assert np.abs(found[0][:, where] @ q[where]).max() <= 1e-11 * np.abs(found[0]).max()

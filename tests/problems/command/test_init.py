@@ -1,0 +1,73 @@
+"""dynsys init: a problem file that reads back, from any robot file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dynsys
+from problems.problem_file import load_problem
+from tests.model.test_urdf_refusals import joint, link
+from tests.problems.command.command_line import run, run_json
+
+SENSORS = """
+<sensor name="wrist" type="force_torque"><parent joint="j"/></sensor>
+<sensor name="imu: left" type="imu"><parent link="a"/></sensor>
+"""
+
+
+@pytest.fixture
+def arm(tmp_path: Path) -> Path:
+    path = tmp_path / "arm.urdf"
+    body = link("base") + link("a") + joint("j", "base", "a") + SENSORS
+    path.write_text(f'<robot name="arm">{body}</robot>')
+    return path
+
+
+def test_the_file_holds_what_the_model_has_and_reads_back(
+    arm: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, out, _ = run(capsys, "init", str(arm))
+    assert status == 0
+    assert "2 sensors of the model" in out and "next: dynsys check" in out
+    problem = load_problem(arm.with_suffix(".yaml"))
+    assert {"wrist", "imu: left"} <= set(problem.sensors.names)
+    assert problem.tree.n_bodies == 1
+    assert problem.estimation.verdict(search=False).is_well_posed
+    before = arm.with_suffix(".yaml").read_text()
+    status, _, err = run(capsys, "init", str(arm))
+    assert status == 2 and "--overwrite" in err
+    assert arm.with_suffix(".yaml").read_text() == before
+
+
+@pytest.mark.parametrize("floating", [False, True])
+def test_a_robot_without_sensors_gets_a_file_to_start_from(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], floating: bool
+) -> None:
+    robot = tmp_path / "robot.urdf"
+    dynsys.synthetic.random_tree(5, seed=1, joint_types=["revolute"]).to_urdf(robot)
+    words = ["init", str(robot), "-o", str(tmp_path / "p.yaml")]
+    status, told = run_json(capsys, *words, *(["--floating-base"] if floating else []))
+    assert status == 0 and told["sensors"] == []
+    assert len(told["touched"]) > 1  # every end of the tree
+    problem = load_problem(tmp_path / "p.yaml")
+    assert problem.floating == floating
+    assert ("imu" in problem.sensors.names) == floating
+    assert set(told["touched"]) <= set(problem.tree.frames)
+    assert np.isfinite(problem.sensors.std).all()
+
+
+def test_a_biped_stands_on_its_feet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    robot = Path(dynsys.__file__).parent / "model" / "data" / "humanoid.urdf"
+    status, told = run_json(
+        capsys, "init", str(robot), "--floating-base", "-o", str(tmp_path / "h.yaml")
+    )
+    assert status == 0
+    assert {"l_sole", "r_sole", "l_hand", "r_hand"} <= set(told["touched"])
+
+
+def test_what_is_no_robot_file_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    status, _, err = run(capsys, "init", "example:humanoid")
+    assert status == 2 and "robot file" in err

@@ -1,0 +1,259 @@
+"""Derivatives of estimates against differences of the general path, and encoder noise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import sensors
+from dynsys.errors import KernelBuildError, ModelError, StateError
+from dynsys.model import synthetic
+from dynsys.model.tree import KinematicTree
+from dynsys.types import Array
+from problems import Estimation, InverseDynamics
+from problems.estimation.derivatives import EstimateDerivatives
+from problems.measured.measured_system import QUANTITIES
+from sensors import Layout
+from tests.problems.estimation.estimation_cases import FEET, noisy, readings, truth, values
+from tests.problems.estimation.estimation_layouts import (
+    forward_dynamics,
+    generous,
+    inverse_dynamics,
+    on_force_sensors,
+    small,
+)
+
+STEP = 1e-3
+
+
+def slope(f: Callable[[float], Array]) -> Array:
+    """Derivative at 0, fourth order."""
+    at = [f(k * STEP) for k in (-2, -1, 1, 2)]
+    return np.asarray((at[0] - 8 * at[1] + 8 * at[2] - at[3]) / (12 * STEP))
+
+
+def whole(problem: Estimation, J: EstimateDerivatives, by: str) -> Array:
+    """Derivatives of all unknowns, (n, variables)."""
+    unknowns = problem.system.unknowns
+    parts = {kind: getattr(getattr(J, kind), by) for kind in QUANTITIES}
+    out = np.full((unknowns.size, parts["torque"].shape[-1]), np.nan)
+    for kind, part in parts.items():
+        out[unknowns.columns(kind)] = part
+    return out
+
+
+def compare(problem: Estimation, q: Array, qd: Array, y: Array, seed: int = 0) -> None:
+    """Along random directions of q, qd and y; NaN in the same places as in the estimate."""
+    rng, robot = np.random.default_rng(seed), problem.robot
+    J = problem.derivatives(q, qd, y)
+
+    def at(q: Array, qd: Array, y: Array) -> Array:
+        return values(problem, problem.solve(q, qd, y))
+
+    v = rng.normal(size=robot.nv)
+    u = rng.normal(size=problem.layout.size) * ~problem.layout.exact
+    expected = {
+        "q": slope(lambda s: at(robot.integrate(q, v, s), qd, y)),
+        "qd": slope(lambda s: at(q, qd + s * v, y)),
+        "y": slope(lambda s: at(q, qd, y + s * u)),
+    }
+    for by, d in expected.items():
+        found = whole(problem, J, by) @ (u if by == "y" else v)
+        undetermined = np.isnan(d)
+        assert np.array_equal(np.isnan(found), undetermined)
+        scale = np.abs(d[~undetermined]).max()
+        assert np.abs(found - d)[~undetermined].max() <= 1e-7 * scale, by
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "layout", [inverse_dynamics, forward_dynamics, on_force_sensors, generous]
+)
+def test_humanoid(humanoid: KinematicTree, layout: Callable[[KinematicTree], Layout]) -> None:
+    """Square layouts and one with far more than needed: exact rows, correlated noise."""
+    problem = Estimation(humanoid, layout(humanoid), backend="superlu")
+    state = truth(problem, 1, FEET)
+    y = readings(problem, state)
+    if layout is generous:  # far from agreement: multipliers count
+        y = y + 3.0 * (noisy(problem, y, 2) - y)
+    compare(problem, state.q, state.qd, y)
+
+
+def test_every_joint_type() -> None:
+    for seed in range(4):
+        robot = synthetic.random_tree(5, seed).with_friction(True)
+        layout = Layout(
+            robot,
+            [
+                *sensors.all_joint_accelerations(robot, std=0.1),
+                *sensors.all_joint_torques(robot, std=0.5),
+                *sensors.zero_external_wrench_except(robot),
+                sensors.Accelerometer("tip", robot.body_names[-1], std=0.2),
+                sensors.Gyroscope("rate", robot.body_names[-1], std=0.1),
+            ],
+        )
+        problem = Estimation(robot, layout, backend="superlu")
+        state = truth(problem, seed)
+        compare(problem, state.q, state.qd, noisy(problem, readings(problem, state), seed))
+
+
+def test_missing_open_and_repeated() -> None:
+    """Readings that are missing, that leave something open, or that repeat an exact one."""
+    problem = small()
+    state = truth(problem, 3, ["link_3"])
+    y = noisy(problem, readings(problem, state), 1)
+    gone = y.copy()
+    gone[1] = np.nan
+    compare(Estimation(problem.robot, problem.layout, backend="superlu"), *_at(state), gone)
+    J = problem.derivatives(*_at(state), gone)
+    assert not J.torque.y[:, 1].any() and J.torque.y[:, 0].any()
+
+    robot = problem.robot
+    few = Layout(robot, sensors.all_joint_accelerations(robot, std=0.1))
+    blind = Estimation(robot, few, backend="dense")
+    J = blind.derivatives(*_at(state), np.ones(3))
+    assert np.isnan(J.torque.q).all() and np.isfinite(J.acceleration.q).all()
+    compare(blind, *_at(state), np.ones(3))
+
+    twice = Layout(
+        robot,
+        [
+            *inverse_dynamics(robot).sensors,
+            sensors.JointAcceleration("a", "link_1", std=0.0),
+            sensors.JointAcceleration("b", "link_1", std=0.0),
+        ],
+    )
+    repeated = Estimation(robot, twice, backend="dense")
+    compare(repeated, *_at(state), readings(repeated, truth(repeated, 3)))
+
+
+def _at(state: object) -> tuple[Array, Array]:
+    return state.q, state.qd  # type: ignore[attr-defined]
+
+
+def test_parameters() -> None:
+    problem = small()
+    robot, state = problem.robot, truth(small(), 2, ["link_3"])
+    y = noisy(problem, readings(problem, state), 1)
+    names = ["link_2.mass", "link_3.mx", "link_1.Ixy", "link_2.viscous", "link_1.armature"]
+    J = problem.derivatives(*_at(state), y, parameters=names)
+    for k, name in enumerate(names):
+
+        def at(s: float, name: str = name) -> Array:
+            value = robot.parameters[name] + s
+            other = robot.with_parameters({name: value}, physical=False)
+            layout = Layout(other, problem.layout.sensors, problem.layout.correlations)
+            return values(problem, Estimation(other, layout, backend="superlu").solve(
+                *_at(state), y
+            ))  # fmt: skip
+
+        expected = slope(at)
+        found = whole(problem, J, "parameters")[:, k]
+        assert np.abs(found - expected).max() <= 1e-7 * max(np.abs(expected).max(), 1e-3)
+    assert problem.derivatives(*_at(state), y).torque.parameters.shape == (3, 0)
+    with pytest.raises(ModelError, match="nothing"):
+        problem.derivatives(*_at(state), y, parameters=["nothing"])
+    weighed = Layout(
+        robot, [*problem.layout.sensors, sensors.CentreOfMassAcceleration("com", std=0.1)]
+    )
+    with pytest.raises(KernelBuildError, match="'com' depends on masses"):
+        Estimation(robot, weighed).derivatives(
+            *_at(state), np.zeros(weighed.size), parameters=["link_2.mass"]
+        )
+    with pytest.raises(StateError, match="qd"):
+        problem.derivatives(state.q, state.qd[:-1], y)
+
+
+def test_inverse_dynamics_is_a_special_case() -> None:
+    robot = synthetic.random_tree(4, 3)
+    problem = Estimation(robot, inverse_dynamics(robot))
+    state = truth(problem, 0)
+    qdd = state.d[problem.system.unknowns.columns("qdd")]
+    J = problem.derivatives(*_at(state), readings(problem, state))
+    same = InverseDynamics(robot).derivatives(*_at(state), qdd)
+    np.testing.assert_allclose(J.torque.q, same.q, atol=1e-9 * np.abs(same.q).max())
+    np.testing.assert_allclose(J.torque.qd, same.qd, atol=1e-9 * np.abs(same.qd).max())
+    by_qdd = J.torque.y[:, : robot.nv]
+    np.testing.assert_allclose(by_qdd, same.qdd, atol=1e-9 * np.abs(same.qdd).max())
+
+
+# ---- noise of encoders -----------------------------------------------------------------------
+
+
+def noisy_chain(**noise: object) -> Estimation:
+    robot = synthetic.chain(3)
+    layout = Layout(
+        robot,
+        [
+            *sensors.all_joint_accelerations(robot, std=0.1),
+            *sensors.all_joint_torques(robot, std=0.5),
+            *sensors.zero_external_wrench_except(robot),
+        ],
+        **noise,  # type: ignore[arg-type]
+    )
+    return Estimation(robot, layout)
+
+
+def test_encoder_noise_is_in_every_deviation() -> None:
+    """One state, batches, frames, every backend: readings' variance plus J Sigma J^T."""
+    problem = noisy_chain(position_std={"link_1": 0.02, "link_3": 0.01}, velocity_std=0.05)
+    exact = noisy_chain()
+    layout, state = problem.layout, truth(problem, 3)
+    y = readings(problem, state)
+    J = problem.derivatives(*_at(state), y)
+    expected = {}
+    for kind in QUANTITIES:
+        part, own = getattr(J, kind), exact.solve(*_at(state), y).std[kind].array
+        more = (part.q * layout.position_std) ** 2 + (part.qd * layout.velocity_std) ** 2
+        expected[kind] = np.sqrt(own**2 + more.sum(axis=-1))
+        assert (expected[kind] > own).any() or kind == "external_wrench"  # exact
+    rows = [np.array([x] * 300) for x in (*_at(state), y)]
+    for backend in ("auto", "llvm", "superlu", "dense"):
+        same = Estimation(problem.robot, layout, backend=backend)
+        few, many = [x[:3] for x in rows], rows[: 3 if backend == "auto" else 0]
+        answers = [same.solve(*_at(state), y), same.solve(*_at(state), y, uncertainty="all")]
+        batches = [same.solve_batch(*few, uncertainty=("torque",))]
+        batches += [same.solve_batch(*many, uncertainty=("torque",))] if many else []
+        for kind in QUANTITIES:
+            for e in answers:
+                np.testing.assert_allclose(e.std[kind].array, expected[kind], atol=1e-9)
+            for e in batches[:1]:
+                np.testing.assert_allclose(e.std[kind].array[1], expected[kind], atol=1e-9)
+        for e in batches:
+            np.testing.assert_allclose(e.std.torque.array[2], expected["torque"], atol=1e-9)
+    reference = problem.compile(backend="reference", uncertainty=("torque",))
+    (_, std), _ = reference.one(*_at(state), y)
+    np.testing.assert_allclose(std, expected["torque"], atol=1e-9)
+    with pytest.raises(KernelBuildError, match="noise of q and qd"):
+        problem.compile(uncertainty=("torque",))
+    with pytest.raises(KernelBuildError, match="noise of q and qd"):
+        problem.export_c("unused", uncertainty=("torque",))
+    assert problem.compile().one(*_at(state), y)[1]
+
+
+def test_deviations_match_the_scatter_of_noisy_solves() -> None:
+    """4000 solves with noise of everything; the experiment has 10^4 on real robots."""
+    problem, n = noisy_chain(position_std=0.01, velocity_std=0.05), 4000
+    robot, layout, state = problem.robot, problem.layout, truth(problem, 1)
+    y, rng = readings(problem, state), np.random.default_rng(0)
+    turns = layout.position_std * rng.normal(size=(n, robot.nv))
+    q = np.array([robot.integrate(state.q, v, 1.0) for v in turns])
+    qd = state.qd + layout.velocity_std * rng.normal(size=(n, robot.nv))
+    found = problem.solve_batch(q, qd, y + layout.std * rng.normal(size=(n, layout.size)))
+    std = problem.solve(*_at(state), y).std.torque.array
+    without = noisy_chain().solve(*_at(state), y).std.torque.array
+    ratio = found.torque.array.std(axis=0) / std
+    assert np.abs(ratio - 1).max() < 4.5 / np.sqrt(2 * n)
+    assert (std / without).max() > 1.5
+
+
+def test_sensitivity_adds_up() -> None:
+    problem = noisy_chain(position_std={"link_2": 0.05}, velocity_std=0.01)
+    for part in problem.sensitivity(samples=3):
+        total = part.readings + sum(part.position.values()) + sum(part.velocity.values())
+        assert total == pytest.approx(1.0) and set(part.position) == {"link_2"}
+        assert "position of link_2" in part.words and part.to_json()["std"] == part.std
+    largest = max(noisy_chain().sensitivity(samples=2), key=lambda part: part.std)
+    assert largest.words == "100 % sensors"

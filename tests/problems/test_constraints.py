@@ -1,0 +1,490 @@
+"""Dynamics of robots that are held: against dense algebra, physics and each other."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import dynsys
+import problems
+import sensors
+from dynsys.errors import (
+    ContradictionError,
+    KernelBuildError,
+    ModelError,
+    PlanMismatchError,
+    SingularSystemError,
+    StateError,
+)
+from dynsys.interop.functions import PlainFunction
+from dynsys.model import synthetic
+from dynsys.model.constraints import MOTIONS, Constraint, FrameConstraint, JointConstraint
+from dynsys.model.spatial import Transform
+from dynsys.model.tree import KinematicTree
+from dynsys.plan.held.impulse import ImpulseSpec, impulse_program
+from dynsys.plan.held.multipliers import HeldBy
+from dynsys.plan.record import DynamicsSpec, guarded_dynamics
+from dynsys.plan.symmetric import SymmetricStep
+from dynsys.recursive.constraint_rows import dense_rows
+from dynsys.types import Array, BoolArray
+from experiments.constrained.robots import HELD_BY_HINGE, four_bar, stewart_platform
+from problems.constrained import DenseConstrained, dense_impulse
+from tests import oracles, strategies
+from tests.kernel.exported_c import COMPILERS, compile_and_check
+
+FEET = [FrameConstraint("left", "left_leg_6"), FrameConstraint("right", "right_leg_6")]
+HUMANOID = synthetic.humanoid30()
+TIP = FrameConstraint(
+    "tip", "link_3", components=("x", "y", "z"),
+    placement=Transform(np.eye(3), np.array([0.2, -0.1, 0.3])),
+)  # fmt: skip
+
+
+def close(actual: Array, expected: Array, tolerance: float = 1e-9) -> None:
+    scale = 1.0 + float(np.abs(expected).max(initial=0.0))
+    np.testing.assert_allclose(actual, expected, atol=tolerance * scale, rtol=0)
+
+
+def state(robot: KinematicTree, seed: int = 0) -> tuple[Array, Array, Array]:
+    rng = np.random.default_rng(seed)
+    return robot.random_configuration(rng), rng.normal(size=robot.nv), rng.normal(size=robot.nv)
+
+
+# ---- random robots with random constraints, every joint type ---------------------------------
+
+
+@st.composite
+def held_robots(draw: st.DrawFn) -> tuple[KinematicTree, tuple[Constraint, ...], Array]:
+    """A tree, some constraints whose rows are independent at some q, and that q."""
+    robot = draw(strategies.trees(6, coupled=True))
+    seed = draw(strategies.seeds)
+    rng = np.random.default_rng(seed)
+    constraints: list[Constraint] = []
+    for k in range(draw(st.integers(1, 3))):
+        frame = draw(st.integers(0, robot.n_bodies - 1))
+        other = draw(st.one_of(st.none(), st.integers(0, robot.n_bodies - 1)))
+        components = draw(
+            st.lists(st.sampled_from(MOTIONS), unique=True, min_size=1, max_size=3)
+        )
+        constraints.append(
+            FrameConstraint(
+                f"held_{k}",
+                frame,
+                None if other == frame else other,
+                components,
+                draw(st.sampled_from(("frame", "other", "world"))),
+                Transform(np.eye(3), rng.normal(size=3)),
+                Transform(np.eye(3), rng.normal(size=3)) if draw(st.booleans()) else None,
+            )
+        )
+    single = [
+        name
+        for name, body in zip(robot.joint_names, robot.bodies, strict=True)
+        if body.joint.nv == 1 and body.coupling is None
+    ]
+    if len(single) > 1 and draw(st.booleans()):
+        constraints.append(JointConstraint("gear", single[-1], single[0], (0.3, 0.7, 0.2)))
+    return robot, tuple(constraints), robot.random_configuration(rng)
+
+
+def by_dense_algebra(
+    robot: KinematicTree,
+    constraints: tuple[Constraint, ...],
+    q: Array,
+    qd: Array,
+    given_: Array,
+    known: BoolArray,
+) -> tuple[Array, Array, Array] | None:
+    """qdd, torque and J^T force from one bordered system; None where it is singular."""
+    n, free = robot.nv, ~known
+    rows = dense_rows(robot, constraints, q, qd)
+    J, m = rows.J, len(rows.J)
+    size = np.linalg.svd(J[:, free], compute_uv=False) if free.any() else np.zeros(1)
+    if not free.any() or m > free.sum() or not size[-1] > 1e-3 * size[0]:
+        return None
+    H = oracles.mass_matrix(robot, q)
+    bias = oracles.inverse_dynamics(robot, q, qd, np.zeros(n))
+    D = np.zeros((2 * n + m, 2 * n + m))  # unknowns: qdd, torque, force
+    D[:n, :n], D[:n, n : 2 * n], D[:n, 2 * n :] = H, -np.eye(n), -J.T
+    D[n : n + m, :n] = J
+    known_rows = np.arange(n + m, 2 * n + m)
+    D[known_rows, np.where(known, np.arange(n), n + np.arange(n))] = 1.0
+    d = np.linalg.solve(D, np.concatenate([-bias, -rows.drift, given_]))
+    return d[:n], d[n : 2 * n], J.T @ d[2 * n :]
+
+
+@settings(max_examples=30, deadline=None)
+@given(drawn=held_robots(), data=st.data(), seed=strategies.seeds)
+def test_forward_and_hybrid_dynamics(
+    drawn: tuple[KinematicTree, tuple[Constraint, ...], Array], data: st.DataObject, seed: int
+) -> None:
+    robot, constraints, q = drawn
+    known = np.zeros(robot.nv, dtype=bool)
+    if data.draw(st.booleans()):
+        leaders = [i for i, b in enumerate(robot.bodies) if b.coupling is None and b.joint.nv]
+        known[robot.v_slices()[data.draw(st.sampled_from(leaders))]] = True
+    rng = np.random.default_rng(seed)
+    qd, given_ = rng.normal(size=(2, robot.nv))
+    expected = by_dense_algebra(robot, constraints, q, qd, given_, known)
+    if expected is None:
+        return
+    held = HeldBy(robot, constraints, known, np.zeros_like(known))
+    names = ("qdd", "torque", "constraint_wrench")
+    spec = DynamicsSpec(robot, known, "x", names, held=held)
+    with np.errstate(all="ignore"):
+        found = guarded_dynamics(spec).evaluate(np.concatenate([q, qd, given_])[None])[0]
+    dense = np.concatenate(DenseConstrained(spec).answers(q, qd, given_))
+    for answer in (found, dense):
+        if not np.isfinite(answer).all():  # a rank that the samples did not promise
+            assert answer is found
+            continue
+        qdd, torque, force = np.split(answer, [robot.nv, 2 * robot.nv])
+        close(qdd, expected[0], 1e-7)
+        close(torque, expected[1], 1e-7)
+        J = dense_rows(robot, constraints, q, qd).J
+        close(J.T @ force, expected[2], 1e-7)
+
+
+@settings(max_examples=20, deadline=None)
+@given(drawn=held_robots(), seed=strategies.seeds)
+def test_impulses(
+    drawn: tuple[KinematicTree, tuple[Constraint, ...], Array], seed: int
+) -> None:
+    robot, constraints, q = drawn
+    known = np.zeros(robot.nv, dtype=bool)
+    v = np.random.default_rng(seed).normal(size=robot.nv)
+    if by_dense_algebra(robot, constraints, q, v, v, known) is None:
+        return
+    bounce = np.linspace(0, 1, len(constraints))
+    held = HeldBy(robot, constraints, known, known)
+    with np.errstate(all="ignore"):
+        program = impulse_program(ImpulseSpec(held))
+        found = program.evaluate(np.concatenate([q, v, bounce])[None])[0]
+    after, impulse = dense_impulse(held, q, v, bounce)
+    if np.isfinite(found).all():
+        close(found[: robot.nv], after, 1e-7)
+    rows = dense_rows(robot, constraints, q, v)
+    each = np.repeat(bounce, [constraint.size for constraint in constraints])
+    close(rows.J @ after, -each * rows.velocity, 1e-8)
+    close(oracles.mass_matrix(robot, q) @ (after - v), rows.J.T @ impulse, 1e-8)
+
+
+# ---- a biped on two feet ---------------------------------------------------------------------
+
+
+def test_two_feet_through_every_door(tmp_path: Path) -> None:
+    problem = problems.ForwardDynamics(HUMANOID, constraints=FEET)
+    q, qd, torque = state(HUMANOID)
+    slow = problems.ForwardDynamics(HUMANOID, "reference", FEET).solve(q, qd, torque)
+    found = problem.solve(q, qd, torque)
+    assert not found.fallback and found.residual < 1e-13
+    close(found.qdd, slow.qdd)
+    close(found.constraint_wrench["left"], slow.constraint_wrench["left"])
+    rows = dense_rows(HUMANOID, FEET, q, qd)
+    close(rows.J @ found.qdd, -rows.drift)
+    # joint wrenches and accelerations belong to it: the torque is part of the joint's wrench
+    S = HUMANOID.motion_subspace[6]
+    at = HUMANOID.v_slice("left_leg_6")
+    close(S.T @ found.joint_wrench["left_leg_6"], torque[at])
+    # pushed, in batches, and by kernels that were handed the plan
+    push = {"torso": [0, 0, 0, 3.0, 0, 0]}
+    pushed = problem.solve(q, qd, torque, f_ext=push)
+    expected = problems.ForwardDynamics(HUMANOID, "reference", FEET).solve(q, qd, torque, push)
+    close(pushed.qdd, expected.qdd)
+    states = [np.array([x, x]) for x in (q, qd, torque)]
+    batch = problem.solve_batch(*states, f_ext=push)
+    close(batch.qdd[1], expected.qdd)
+    assert batch.constraint_wrench["right"].shape == (2, 6)
+    close(batch.constraint_wrench["right"][1], expected.constraint_wrench["right"])
+    plan = problem.plan()
+    plan.save(tmp_path / "plan.json")
+    kernel: Any = problem.compile(dynsys.Plan.load(tmp_path / "plan.json"))
+    assert kernel.operations == plan.operations
+    (qdd, force), finite = kernel.one(q, qd, torque)
+    assert finite
+    close(qdd, found.qdd)
+    close(force, found.constraint_wrench.array)
+    out = np.empty(HUMANOID.nv), np.empty(12)
+    problem.solve(q, qd, torque, out=out)
+    close(out[1], force)
+    copy = pickle.loads(pickle.dumps(problem)).solve(q, qd, torque)
+    close(copy.qdd, found.qdd)
+
+
+def test_inverse_dynamics_gives_back_what_forward_dynamics_got() -> None:
+    forward = problems.ForwardDynamics(HUMANOID, constraints=FEET)
+    inverse = problems.InverseDynamics(HUMANOID, constraints=FEET)
+    q, qd, torque = state(HUMANOID, 1)
+    torque[:6] = 0.0
+    moved = forward.solve(q, qd, torque)
+    found = inverse.solve(q, qd, moved.qdd)
+    slow = problems.InverseDynamics(HUMANOID, "reference", FEET).solve(q, qd, moved.qdd)
+    close(found.torque, slow.torque)
+    close(found.constraint_wrench.array, slow.constraint_wrench.array)
+    # other torques, smaller forces, the same motion
+    again = forward.solve(q, qd, found.torque)
+    close(again.qdd, moved.qdd)
+    assert np.linalg.norm(found.constraint_wrench.array) <= np.linalg.norm(
+        moved.constraint_wrench.array
+    )
+    assert not found.torque[:6].any() and found.residual < 1e-12
+
+
+def test_inverse_dynamics_that_nothing_carries() -> None:
+    one_point = [FrameConstraint("toe", "left_leg_6", components=("x", "y", "z"))]
+    problem = problems.InverseDynamics(HUMANOID, constraints=one_point)
+    assert problem.verdict().uncarried == ("root",)
+    q, qd, qdd = state(HUMANOID)
+    with pytest.raises(SingularSystemError, match="'root' has no drive"):
+        problem.solve(q, qd, qdd)
+
+
+def test_passive_joints_of_a_loop() -> None:
+    case = four_bar()
+    problem = problems.InverseDynamics(
+        case.robot, constraints=case.constraints, undriven=["coupler", "rocker"]
+    )
+    forward = problems.ForwardDynamics(case.robot, constraints=case.constraints)
+    q = forward.close(np.array([0.2, -0.1, 0.1]))
+    v = forward.impulse(q, np.ones(3)).v
+    moved = forward.solve(q, v, np.array([2.0, 0.0, 0.0]))
+    found = problem.solve(q, v, moved.qdd)
+    close(found.torque, np.array([2.0, 0.0, 0.0]), 1e-12)
+    close(found.constraint_wrench["loop"], moved.constraint_wrench["loop"], 1e-12)
+    assert problem.verdict().undetermined == {"loop": ("fy",)}
+
+
+# ---- redundant rows, lost ranks, contradictions ----------------------------------------------
+
+
+def test_five_directions_of_a_hinge_move_like_a_point_in_the_plane() -> None:
+    """The closure that pinocchio#2729 asks for: three of its rows are redundant here."""
+    point, hinge = four_bar(), four_bar(HELD_BY_HINGE)
+    problem = problems.ForwardDynamics(hinge.robot, constraints=hinge.constraints)
+    simple = problems.ForwardDynamics(point.robot, constraints=point.constraints)
+    assert len(problem.held.redundant) == 3 and len(simple.held.redundant) == 1  # type: ignore[union-attr]
+    q = simple.close(np.array([0.3, 0.2, -0.1]))
+    v = simple.impulse(q, np.ones(3)).v
+    torque = np.array([1.0, 2.0, 3.0])
+    one, other = problem.solve(q, v, torque), simple.solve(q, v, torque)
+    assert not one.fallback
+    close(one.qdd, other.qdd, 1e-12)
+    close(one.constraint_wrench["loop"], other.constraint_wrench["loop"], 1e-12)
+
+
+def twice_held() -> problems.ForwardDynamics:
+    """Two constraints that say the same of the tip, in other axes."""
+    again = replace(TIP, name="again", axes="world")
+    return problems.ForwardDynamics(synthetic.chain(4, generic=True), constraints=[TIP, again])
+
+
+def test_redundant_rows_share_the_smallest_forces() -> None:
+    problem = twice_held()
+    robot = problem.robot
+    q, qd, torque = state(robot)
+    qd = problem.impulse(q, qd).v
+    found = problem.solve(q, qd, torque)
+    assert not found.fallback
+    once = problems.ForwardDynamics(robot, constraints=[TIP]).solve(q, qd, torque)
+    close(found.qdd, once.qdd)
+    E = dynsys.forward_kinematics(robot, q, "link_3").E
+    close(found.constraint_wrench["tip"], once.constraint_wrench["tip"] / 2)
+    close(found.constraint_wrench["again"][3:], E.T @ once.constraint_wrench["tip"][3:] / 2)
+    verdict = problem.verdict()
+    assert not verdict and verdict.redundant == 3 and verdict.rank == 3
+    assert verdict.directions == (
+        "an internal wrench between 'tip', 'again', 3 independent ways",
+    )
+    assert "accelerations are determined" in str(verdict) and verdict.to_json()["rows"] == 6
+
+
+def test_rows_that_contradict_are_named() -> None:
+    problem = twice_held()
+    q, qd, torque = state(problem.robot)
+    qd = problem.impulse(q, qd).v
+    moves = np.array([0, 0, 0, 0, 0, 1.0])
+    with pytest.raises(ContradictionError, match=r"(tip|again)\.fz.*problem\.impulse"):
+        problem.solve(q, qd, torque, target=moves)
+    rows = [np.array([x, x]) for x in (q, qd, torque)]
+    with pytest.raises(ContradictionError, match="state 0"):
+        problem.solve_batch(*rows, target=moves)
+
+
+def test_a_rank_that_is_lost_at_a_state() -> None:
+    """A stretched planar arm held at its tip cannot move along itself."""
+    robot = synthetic.chain(2)
+    at = Transform(np.eye(3), np.array([0.2, 0.0, 0.0]))
+    tip = FrameConstraint("tip", "link_2", components=("x", "y"), placement=at)
+    problem = problems.ForwardDynamics(robot, constraints=[tip])
+    verdict = problem.verdict()
+    torque = np.array([1.0, 2.0])
+    found = problem.solve(np.zeros(2), np.zeros(2), torque)
+    assert found.fallback and verdict.rank_drops
+    rows = dense_rows(robot, [tip], np.zeros(2), np.zeros(2))
+    H = dynsys.crba(robot, np.zeros(2))
+    free = np.linalg.solve(
+        H, torque - dynsys.rnea(robot, np.zeros(2), np.zeros(2), np.zeros(2))
+    )
+    force = np.linalg.pinv(rows.J @ np.linalg.solve(H, rows.J.T), rcond=1e-9) @ -(rows.J @ free)
+    close(found.constraint_wrench.array, force)
+    close(found.qdd, free + np.linalg.solve(H, rows.J.T @ force))
+    near = problem.solve(np.array([0.0, 1e-2]), np.zeros(2), torque)
+    assert not near.fallback
+    # in axes of the world a tip that flies by is pulled along the arm, which cannot follow
+    fixed = replace(tip, axes="world", components=("x", "z"))
+    problem = problems.ForwardDynamics(robot, constraints=[fixed])
+    with pytest.raises(ContradictionError, match=r"tip\.fx"):
+        problem.solve(np.zeros(2), np.array([1.0, 0.0]), torque)
+
+
+# ---- steering, impulses, closing -------------------------------------------------------------
+
+
+def test_gains_and_targets() -> None:
+    case = stewart_platform()
+    robot, held = case.robot, case.constraints
+    problem = problems.ForwardDynamics(robot, constraints=held)
+    rng = np.random.default_rng(2)
+    q, qd = 0.02 * rng.normal(size=(2, robot.nv))
+    torque, target = rng.normal(size=robot.nv), rng.normal(size=15)
+    gains = {"ball_2": (100.0, 20.0)}
+    found = problem.solve(q, qd, torque, gains=gains, target=target)
+    rows = dense_rows(robot, held, q, qd)
+    wanted = target.copy()
+    wanted[3:6] -= 100 * rows.error[3:6] + 20 * rows.velocity[3:6]
+    close(rows.J @ found.qdd + rows.drift, wanted)
+    slow = problems.ForwardDynamics(robot, "reference", held)
+    close(found.qdd, slow.solve(q, qd, torque, gains=gains, target=target).qdd)
+    for bad in ({"ball_9": (1, 1)}, (1.0,), (-1.0, 0.0), (np.nan, 0.0)):
+        with pytest.raises(StateError, match=r"constraint|ball_9"):
+            problem.solve(q, qd, torque, gains=bad)
+    with pytest.raises(StateError, match="15 rows"):
+        problem.solve(q, qd, torque, target=np.zeros(3))
+    with pytest.raises(ModelError, match="nothing holds"):
+        problems.ForwardDynamics(robot).solve(q, qd, torque, gains=(1, 1))
+
+
+def test_impulses_by_name() -> None:
+    case = four_bar()
+    problem = problems.ForwardDynamics(case.robot, constraints=case.constraints)
+    q = problem.close(np.array([0.1, 0.0, 0.0]))
+    v = np.array([1.0, -0.3, 0.5])
+    hit = problem.impulse(q, v)
+    rows = dense_rows(case.robot, case.constraints, q, hit.v)
+    assert np.abs(rows.velocity).max() < 1e-14
+    H = dynsys.crba(case.robot, q)
+    close(H @ (hit.v - v), rows.J.T @ hit.impulse["loop"][3:], 1e-12)
+    assert hit.v @ H @ hit.v < v @ H @ v
+    bounced = problem.impulse(q, v, restitution={"loop": 1.0}).v
+    assert bounced @ H @ bounced == pytest.approx(v @ H @ v, rel=1e-12)  # nothing is lost
+    many = problem.impulse([q, q], [v, v], 0.5)
+    assert many.v.shape == (2, 3) and many.impulse["loop"].shape == (2, 6)
+    for bad in (2.0, {"door": 0.1}):
+        with pytest.raises(StateError, match="from 0 to 1"):
+            problem.impulse(q, v, bad)
+    inverse = problems.InverseDynamics(case.robot, constraints=case.constraints)
+    with pytest.raises(ModelError, match="ask ForwardDynamics"):
+        inverse.impulse(q, v)
+
+
+def test_loops_that_cannot_close() -> None:
+    far = FrameConstraint(
+        "far", "link_2", other_placement=Transform(np.eye(3), 50 * np.ones(3))
+    )
+    problem = problems.ForwardDynamics(synthetic.chain(2), constraints=[far])
+    with pytest.raises(StateError, match="closes constraint 'far'"):
+        problem.close(np.zeros(2))
+
+
+# ---- plans, exports, other inputs ------------------------------------------------------------
+
+
+def test_the_order_of_rows_is_executed_or_refused() -> None:
+    problem = problems.ForwardDynamics(synthetic.chain(5, generic=True), constraints=[TIP])
+    plan = problem.plan()
+    turned = (*plan.steps[:-3], *plan.steps[-3:][::-1])
+    other = problem.plan(steps=turned)
+    kernel: Any = problem.compile(other)
+    assert kernel.operations == other.operations and other.counted != plan.counted
+    q, qd, torque = state(problem.robot)
+    close(kernel.one(q, qd, torque)[0][0], problem.solve(q, qd, torque).qdd)
+    assert plan.checked_pivots[0].name.startswith("mobility along 'tip.")
+    for steps in (plan.steps[:-1], (plan.steps[-1], *plan.steps[:-1])):
+        with pytest.raises(PlanMismatchError, match="rows of its constraints"):
+            problem.plan(steps=steps)
+    elsewhere = problems.ForwardDynamics(
+        problem.robot, constraints=[replace(TIP, frame="link_4")]
+    )
+    with pytest.raises(PlanMismatchError, match=r"constraint 'tip'|equation"):
+        elsewhere.compile(plan)
+    # a redundant row in a kept one's place is solved with it, not dropped
+    redundant = (*plan.steps[:-1], SymmetricStep("redundant", plan.steps[-1].body))
+    assert problem.plan(steps=redundant).operations != plan.operations
+
+
+@pytest.mark.skipif(not COMPILERS, reason="no C compiler")
+def test_exported_c(tmp_path: Path) -> None:
+    case = four_bar(HELD_BY_HINGE)
+    problem = problems.ForwardDynamics(case.robot, constraints=case.constraints)
+    problem.export_c(tmp_path, name="four_bar", steered=True)
+    compile_and_check(tmp_path, "four_bar")
+    header = (tmp_path / "four_bar.h").read_text()
+    assert "loop.fz" in header and "loop.stiffness" in header
+
+
+def test_constraints_of_sensor_layouts_say_the_same() -> None:
+    robot = synthetic.chain(5, generic=True)
+    given_ = [
+        sensors.RigidContact("tip", frame="link_5", xyz=(0.1, 0.2, 0.3), holds="point"),
+        sensors.MimicConstraint("gear", joint="link_2", leader="link_1", ratio=0.5),
+    ]
+    own = [
+        FrameConstraint("tip", "link_5", components=("x", "y", "z"),
+                        placement=Transform(np.eye(3), np.array([0.1, 0.2, 0.3]))),
+        JointConstraint("gear", "link_2", "link_1", (0.0, 0.5)),
+    ]  # fmt: skip
+    q, qd, torque = state(robot)
+    one, other = (
+        problems.ForwardDynamics(robot, constraints=held).solve(q, qd, torque)
+        for held in (given_, own)
+    )
+    close(one.qdd, other.qdd, 0)
+    assert one.constraint_wrench["gear"].shape == (1,)
+    loop = sensors.LoopClosure("loop", frame_a=-1, frame_b="link_5", components=("x", "y"))
+    found = problems.ForwardDynamics(robot, constraints=[loop]).constraints[0]
+    assert (found.frame, found.other, found.axes) == ("link_5", -1, "other")
+
+
+def test_what_constraints_do_not_have() -> None:
+    problem = problems.ForwardDynamics(synthetic.chain(4, generic=True), constraints=[TIP])
+    q, qd, torque = state(problem.robot)
+    with pytest.raises(KernelBuildError, match="without constraints"):
+        problem.derivatives(q, qd, torque)
+    with pytest.raises(KernelBuildError, match="without constraints"):
+        problem.vjp(q, qd, torque, np.ones(4))
+    with pytest.raises(KernelBuildError, match="other tools"):
+        PlainFunction(problem)
+    with pytest.raises(KernelBuildError, match=r"solution\.residual"):
+        problem.solve(q, qd, torque).trust()
+    with pytest.raises(KernelBuildError, match="use llvm"):
+        problem.compile(backend="loops")
+    with pytest.raises(KernelBuildError, match="constraint_wrench"):
+        problem.compile(outputs=["dqdd_dq"])
+    with pytest.raises(StateError, match="out: expected 2 arrays"):
+        problem.solve(q, qd, torque, out=np.empty(4))
+    with pytest.raises(ModelError, match=r"no constraint 'tpi'.*'tip'"):
+        problem.solve(q, qd, torque).constraint_wrench["tpi"]
+    for bad in ("urdf", 3):
+        with pytest.raises(ModelError, match="a list, or 'file'"):
+            problems.ForwardDynamics(problem.robot, constraints=bad)  # type: ignore[arg-type]
+    with pytest.raises(ModelError, match="undriven must list"):
+        problems.InverseDynamics(problem.robot, undriven="link_1")
+    with pytest.raises(ModelError, match="nothing holds"):
+        problems.ForwardDynamics(problem.robot).verdict()

@@ -1,0 +1,296 @@
+"""Derivatives of dynamics: differences, Pinocchio, dense twins; names, batches and errors."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import Phase, given, settings
+
+import dynsys
+from dynsys.errors import KernelBuildError, SingularSystemError, StateError
+from dynsys.kernel import build
+from dynsys.kernel.llvm.computation import MatrixProgram
+from dynsys.kernel.llvm.solve_tail import SolveTail
+from dynsys.model import synthetic
+from dynsys.model.tree import KinematicTree
+from dynsys.plan.derivatives import dense_derivatives
+from dynsys.plan.record import DynamicsSpec, dynamics_program
+from dynsys.types import Array, BoolArray
+from experiments.example_robots import load_quietly, pinocchio_model_of
+from problems import ForwardDynamics, HybridDynamics, InverseDynamics
+from problems.problem import AbstractDynamics
+from tests import strategies
+from tests.kernel.exported_c import call, compile_and_check, needs_compiler
+from tests.robots import ROBOTS, robot_path
+
+STEP = 2.0**-10
+
+
+def state_of(robot: KinematicTree, seed: int) -> tuple[Array, Array, Array, Array]:
+    rng = np.random.default_rng(seed)
+    qd, third = rng.normal(size=(2, robot.nv))
+    return robot.random_configuration(rng), qd, third, rng.normal(size=(robot.n_bodies, 6))
+
+
+def differences(robot: KinematicTree, known: BoolArray, state: tuple[Array, ...]) -> Array:
+    """Answer by q, qd and what is given (3, nv, nv): fourth order, extended precision."""
+    q, qd, third, wrenches = state
+    outputs = ("torque", "qdd")
+    program = dynamics_program(DynamicsSpec(robot, known, "x", outputs, wrenches=True))
+
+    x = [q, qd, third]
+    states = []
+    for kind in range(3):
+        for unit in np.eye(robot.nv):
+            for step in (-2 * STEP, -STEP, STEP, 2 * STEP):
+                moved = [robot.integrate(q, unit, step), qd + step * unit, third + step * unit]
+                at = (*x[:kind], moved[kind], *x[kind + 1 :], wrenches.ravel())
+                states.append(np.concatenate(at))
+    found = program.evaluate(np.array(states, dtype=np.longdouble))
+    torque, qdd = found.reshape(3, robot.nv, 4, 2, robot.nv).transpose(3, 2, 0, 4, 1)
+    f = np.where(known[:, None], torque, qdd)
+    return np.asarray((f[0] - 8 * f[1] + 8 * f[2] - f[3]) / (12 * STEP), dtype=float)
+
+
+def kinds_of_knowledge(robot: KinematicTree, seed: int) -> dict[str, BoolArray]:
+    """Freedoms whose qdd is known: all, none, those of some joints."""
+    rng, nv = np.random.default_rng(seed), robot.nv
+    some = np.zeros(nv, dtype=bool)
+    for freedoms in robot.v_slices():
+        some[freedoms] = rng.random() < 0.5
+    return {"qdd": np.ones(nv, dtype=bool), "torque": np.zeros(nv, dtype=bool), "known": some}
+
+
+def close(found: Array, expected: Array, tolerance: float) -> None:
+    scale = 1.0 + float(np.abs(expected).max(initial=0.0))
+    assert np.abs(found - expected).max(initial=0.0) <= tolerance * scale
+
+
+@settings(max_examples=12, deadline=None, phases=[Phase.explicit, Phase.generate])
+@given(robot=strategies.trees(5, coupled=True), seed=strategies.seeds)
+def test_every_joint_type_against_differences(robot: KinematicTree, seed: int) -> None:
+    """Programs of all three problems, and their dense twin, with wrenches that act."""
+    state = state_of(robot, seed)
+    q, qd, third, wrenches = state
+    for given_name, known in kinds_of_knowledge(robot, seed).items():
+        spec = DynamicsSpec(robot, known, given_name, ("derivatives",), wrenches=True)
+        x = np.concatenate([q, qd, third, wrenches.ravel()]).astype(np.longdouble)
+        found = dynamics_program(spec).evaluate(x).astype(float)
+        expected = differences(robot, known, state).ravel()
+        close(found, expected, 1e-7)
+        asked = DynamicsSpec(robot, known, "x", ("qdd",), wrenches=True)
+        qdd = dynamics_program(asked).evaluate(x).astype(float)
+        close(dense_derivatives(robot, q, qd, qdd, known, wrenches), found, 1e-9)
+
+
+@pytest.mark.parametrize("kind", strategies.ALL_KINDS)
+def test_tangents_are_those_of_integrate(kind: str) -> None:
+    rng = np.random.default_rng(3)
+    robot = synthetic.random_tree(1, 0)
+    while robot.joints[-1].kind != kind and kind != "fixed":
+        robot = synthetic.random_tree(1, int(rng.integers(1 << 30)))
+    q = robot.random_configuration(rng)
+    h = 1e-6
+    for unit, column in zip(np.eye(robot.nv), robot.tangent(q).T, strict=True):
+        difference = robot.integrate(q, unit, h) - robot.integrate(q, unit, -h)
+        np.testing.assert_allclose(column, difference / (2 * h), atol=1e-9)
+
+
+@pytest.mark.parametrize(("path", "floating"), ROBOTS, ids=lambda x: str(x).split("_")[0])
+def test_against_pinocchio(path: str, floating: bool) -> None:
+    pin = pytest.importorskip("pinocchio")
+    robot = load_quietly(robot_path(path), floating)
+    model = pinocchio_model_of(robot_path(path), floating)
+    model.armature[:] = 0.0
+    order = dynsys.interop.PinocchioMap(robot, model)
+    q, qd, third, _ = state_of(robot, 5)
+    there = (order.q_to_pin(q), order.v_to_pin(qd))
+    T = np.array([order.v_to_pin(e) for e in np.eye(robot.nv)]).T
+    plain = robot.with_armature(np.zeros(robot.nv)) if robot.armature.any() else robot
+    data = model.createData()
+    theirs = pin.computeRNEADerivatives(model, data, *there, order.v_to_pin(third))
+    expected = np.array([T.T @ D @ T for D in theirs])
+    expected[2] = np.triu(expected[2]) + np.triu(expected[2], 1).T
+    found = InverseDynamics(plain)
+    spec = found._spec(("derivatives",))
+    x = np.concatenate([q, qd, third])
+    ours = dynamics_program(spec).evaluate(x).reshape(3, robot.nv, robot.nv)
+    for a, b in zip(ours[:2], expected[:2], strict=True):
+        close(a, b, 1e-9)
+    close(ours[2], dynsys.crba(plain, q), 1e-9)
+    if robot.is_coupled or robot.nv > 24:
+        return
+    data = model.createData()
+    theirs = pin.computeABADerivatives(model, data, *there, order.tau_to_pin(third))
+    back = np.linalg.pinv(T)
+    expected = np.array([back @ theirs[0] @ T, back @ theirs[1] @ T])
+    spec = ForwardDynamics(plain)._spec(("derivatives",))
+    ours = dynamics_program(spec).evaluate(x).reshape(3, robot.nv, robot.nv)
+    for a, b in zip(ours[:2], expected, strict=True):
+        close(a, b, 1e-9)
+    close(ours[2], np.linalg.inv(dynsys.crba(plain, q)), 1e-9)
+
+
+def three_problems(robot: KinematicTree) -> list[AbstractDynamics]:
+    some = [name for name in robot.joint_names if name != "root"][::2]
+    return [InverseDynamics(robot), ForwardDynamics(robot), HybridDynamics(robot, some)]
+
+
+def test_calls_of_every_kind() -> None:
+    """One state, batches, wrenches, arrays that code cannot use: all the same numbers."""
+    robot = synthetic.random_tree(4, 2).with_friction(True)
+    q, qd, third, wrenches = state_of(robot, 1)
+    for problem in three_problems(robot):
+        J = problem.derivatives(q, qd, third)
+        given_name = problem.given
+        assert J.q.shape == J.qd.shape == getattr(J, given_name).shape == (robot.nv,) * 2
+        expected = differences(robot, problem.known, (q, qd, third, 0 * wrenches))
+        for part, matrix in zip(expected, (J.q, J.qd, getattr(J, given_name)), strict=True):
+            close(matrix, part, 1e-7)
+        listed = problem.derivatives(q.tolist(), qd.tolist(), third.tolist())
+        np.testing.assert_array_equal(listed.q, J.q)
+        rows = problem.derivatives_batch(*(np.array([x] * 5) for x in (q, qd, third)))
+        assert rows.q.shape == (5, robot.nv, robot.nv)
+        close(rows.qd[3], J.qd, 1e-12)
+        pushed = problem.derivatives(q, qd, third, wrenches)
+        expected = differences(robot, problem.known, (q, qd, third, wrenches))
+        close(pushed.q, expected[0], 1e-7)
+        by_name = {name: wrenches[k] for k, name in enumerate(robot.body_names)}
+        np.testing.assert_array_equal(problem.derivatives(q, qd, third, by_name).q, pushed.q)
+        many = problem.derivatives_batch([q, q], [qd, qd], [third, third], [wrenches] * 2)
+        close(many.q[1], pushed.q, 1e-12)
+        out = np.full(3 * robot.nv**2, np.nan)
+        assert problem.derivatives(q, qd, third, out=out).q.base is not None
+        np.testing.assert_array_equal(out.reshape(3, robot.nv, -1)[1], J.qd)
+        other = {"qdd", "torque", "known"} - {given_name}
+        for name in other:
+            with pytest.raises(AttributeError, match=f"by q, qd and {given_name}"):
+                getattr(J, name)
+        for twin in (copy.copy(J), pickle.loads(pickle.dumps(J))):
+            np.testing.assert_array_equal(twin.q, J.q)
+
+
+@pytest.mark.parametrize("backend", ["reference", "loops"])
+def test_backends_without_a_kernel_answer_too(backend: str) -> None:
+    robot = synthetic.chain(4)
+    q, qd, third, _ = state_of(robot, 1)
+    for kind in (InverseDynamics, ForwardDynamics):
+        slow = kind(robot, backend=backend)  # type: ignore[arg-type]
+        fast = kind(robot).derivatives(q, qd, third)
+        close(slow.derivatives(q, qd, third).q, fast.q, 1e-10)
+        close(slow.derivatives_batch([q], [qd], [third]).qd[0], fast.qd, 1e-10)
+        with pytest.raises(KernelBuildError, match="no derivatives; use llvm"):
+            slow.compile(outputs=["derivatives"])
+
+
+def test_bad_states_are_named() -> None:
+    robot = synthetic.random_tree(3, 1)
+    q, qd, third, _ = state_of(robot, 1)
+    problem = InverseDynamics(robot)
+    with pytest.raises(StateError, match="qd"):
+        problem.derivatives(q, qd[:-1], third)
+    bad = third.copy()
+    bad[0] = np.nan
+    with pytest.raises(StateError, match="qdd"):
+        problem.derivatives(q, qd, bad)
+    with pytest.raises(StateError, match="qdd"):
+        problem.derivatives_batch([q, q], [qd, qd], [third, bad])
+    with pytest.raises(StateError, match="out"):
+        problem.derivatives(q, qd, third, out=np.zeros(3))
+    with pytest.raises(KernelBuildError, match="dtorque_dq"):
+        problem.compile(outputs=["dqdd_dq"])
+    with pytest.raises(KernelBuildError, match="dtorque_dq"):
+        problem.compile(outputs=["dtorque_df_ext"])  # no wrenches among the inputs
+
+
+def test_joints_without_inertia_are_named() -> None:
+    robot = synthetic.chain(2)
+    light = {name: 0.0 for name in robot.parameters if name.startswith(robot.body_names[-1])}
+    robot = robot.with_parameters(light, physical=False)
+    q, qd, third, _ = state_of(robot, 0)
+    with pytest.raises(SingularSystemError, match=robot.joint_names[-1]):
+        ForwardDynamics(robot).derivatives(q, qd, third)
+
+
+def test_named_outputs_wrenches_and_parameters() -> None:
+    """Torque and qdd are linear in wrenches and, inverse dynamics, in parameters."""
+    robot = synthetic.random_tree(4, 7).with_friction(True)
+    names = [name for name in robot.parameters if name.endswith((".mass", ".mx", ".viscous"))]
+    values = np.array([robot.parameters[name] for name in names])
+    q, qd, third, wrenches = state_of(robot, 2)
+    for problem in three_problems(robot):
+        answer = {"qdd": "torque", "torque": "qdd", "known": "unknown"}[problem.given]
+        variables = ("q", "qd", problem.given, "f_ext", "parameters")
+        outputs = [*problem.answers, *(f"d{answer}_d{name}" for name in variables)]
+        kernel = problem.compile(outputs=outputs, wrenches=True, parameters=names)
+        state = [q, qd, third, wrenches.ravel(), values]
+        found = dict(zip(outputs, kernel.one(*state)[0], strict=True))
+        J = problem.derivatives(q, qd, third, wrenches)
+        close(found[f"d{answer}_dq"].reshape(J.q.shape), J.q, 1e-11)
+        plain = problem.compile(wrenches=True, parameters=names)
+
+        def at(k: int, x: Array) -> Array:
+            found = plain.one(*state[:k], x, *state[k + 1 :])[0]  # noqa: B023
+            return np.where(problem.known, found[0], found[-1])  # noqa: B023
+
+        for k, name in ((3, "f_ext"), (4, "parameters")):
+            for j in range(0, len(state[k]), 5):
+                h = 1e-5
+                up, down = state[k].copy(), state[k].copy()
+                up[j] += h
+                down[j] -= h
+                slope = (at(k, up) - at(k, down)) / (2 * h)
+                column = found[f"d{answer}_d{name}"].reshape(robot.nv, -1)[:, j]
+                close(column, slope, 1e-6)
+
+
+@needs_compiler
+def test_exported_c_has_them(tmp_path: Path) -> None:
+    robot = synthetic.random_tree(3, 4)
+    problem = ForwardDynamics(robot)
+    outputs = ["qdd", "dqdd_dq", "dqdd_dqd", "dqdd_dtorque"]
+    problem.export_c(tmp_path, outputs=outputs)
+    compile_and_check(tmp_path, "forwarddynamics")
+    q, qd, third, _ = state_of(robot, 3)
+    signature = problem._spec(tuple(outputs)).signature
+    (found,) = call(tmp_path, "forwarddynamics", signature, np.array([[*q, *qd, *third]]))
+    J = problem.derivatives(q, qd, third)
+    matrices = found[robot.nv :].reshape(3, robot.nv, robot.nv)
+    for ours, matrix in zip(matrices, (J.q, J.qd, J.torque), strict=True):
+        close(ours, matrix, 1e-11)
+
+
+@pytest.mark.slow
+def test_large_robots_are_solved_by_sweeps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loops over factors of H in place of straight-line code: one state, batches, float32."""
+    monkeypatch.setattr(build, "FEWEST_FREEDOMS", 16)
+    robot = synthetic.random_tree(12, 3)
+    problem, state = ForwardDynamics(robot), state_of(robot, 2)[:3]
+    spec = problem._spec(("derivatives",))
+    made = build.dynamics_computation(spec)
+    assert isinstance(made, MatrixProgram) and isinstance(made.tail, SolveTail)
+    x = np.concatenate(state).astype(np.longdouble)
+    straight = dynamics_program(spec)
+    expected = straight.evaluate(x).astype(float)
+    close(made.evaluate(x).astype(float), expected, 1e-15)
+    kernel = build.build_kernel(made, spec.signature)
+    (found,), finite = kernel.one(*state)
+    assert finite
+    close(found, expected, 1e-10)
+    (rows,), finite = kernel.batch(*(np.array([part] * 19) for part in state))
+    assert finite
+    close(rows[18], found, 1e-12)
+    single = build.build_kernel(made, spec.signature, dtype="float32")
+    close(single.one(*(part.astype(np.float32) for part in state))[0][0], expected, 1e-2)
+    wrong = state[0].copy()
+    wrong[robot.quaternion_slices[0]] *= 2.0
+    assert not kernel.one(wrong, *state[1:])[1]  # NaN says that this is no configuration
+    in_all = sum(made.head.count().values()) + made.tail.operations
+    assert in_all < 1.5 * sum(straight.count().values())
+    problem_rows = problem._derivative_kernel(False, 300)
+    assert problem_rows is not problem._derivative_kernel(False)
+    close(problem_rows.one(*state)[0][0], expected, 1e-10)
