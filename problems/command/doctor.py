@@ -104,6 +104,7 @@ OPTIONAL = (
     _Package("mujoco", "mujoco", "reading MJCF files", "URDF files only", "mujoco>=3.1"),
     _Package("xacro", "xacro", "expanding .xacro files", "URDF files only", "xacro>=2.0"),
     _Package("matplotlib", "matplotlib", "pictures", "no pictures", "matplotlib>=3.8"),
+    _Package("trimesh", "trimesh", "meshes in studio", "rounded solids", "trimesh>=4.4"),
     _Package("pyarrow", "pyarrow", "Parquet logs", "no Parquet logs", "pyarrow>=15"),
     _Package("mcap", "mcap", "ROS 2 bags (.mcap)", "no .mcap logs", "mcap>=1.1"),
     _Package(

@@ -38,7 +38,7 @@ from dynsys.model.spatial import (
 from dynsys.model.tree import STANDARD_GRAVITY, Body, Coupling, Frame, KinematicTree
 from dynsys.types import Array
 
-__all__ = ["urdf_from_node"]
+__all__ = ["origin_of", "urdf_from_node"]
 
 ROOT_JOINT = "root"
 
@@ -143,7 +143,7 @@ def _read_shapes(root: Node, assembly: Assembly, place: dict[str, Frame]) -> Non
         for node in link.all("collision"):
             try:
                 geometry = node.required("geometry")
-                here, called = _origin(node), node.attributes.get("name", "")
+                here, called = origin_of(node), node.attributes.get("name", "")
                 for shape in geometry.children:
                     size: tuple[float, ...] = ()
                     if shape.tag == "box":
@@ -374,10 +374,11 @@ def _inertia(inertial: Node, link: str, assembly: Assembly) -> Inertia:
     xx, yy, zz = (moments.number(key) for key in ("ixx", "iyy", "izz"))
     xy, xz, yz = (moments.number(key, 0.0) for key in ("ixy", "ixz", "iyz"))
     about = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
-    return Inertia(mass.number("value"), np.zeros(3), about).seen_from(_origin(inertial))
+    return Inertia(mass.number("value"), np.zeros(3), about).seen_from(origin_of(inertial))
 
 
-def _origin(node: Node) -> Transform:
+def origin_of(node: Node) -> Transform:
+    """Pose that the <origin> of an element gives; none is the identity."""
     origin = node.optional("origin")
     return Transform.identity() if origin is None else _pose(origin)
 
@@ -409,7 +410,7 @@ def read_joints(root: Node) -> dict[str, Joint]:
             raise node.error(f"unknown joint type {kind!r}; use {', '.join(known)}{hint}")
         parent = node.required("parent").attribute("link")
         child = node.required("child").attribute("link")
-        joints[name] = Joint(node, name, kind, parent, child, _origin(node), _mimic(node))
+        joints[name] = Joint(node, name, kind, parent, child, origin_of(node), _mimic(node))
     return joints
 
 
