@@ -90,13 +90,6 @@ def test_humanoid_has_24_links_and_all_methods_agree_on_it() -> None:
     assert all(isinstance(e, float) and e < 1e-10 for e in errors)
 
 
-@pytest.mark.slow
-def test_hands_follow_and_posture_does_not_disturb_them() -> None:
-    motion = chang_khatib_runs.box_motion(quick=True)
-    assert motion.error.max() < 5e-3
-    assert motion.coupling < 1e-9
-
-
 def test_linear_fit_of_a_line() -> None:
     slope, exponent, fit = chang_khatib_runs.linear_fit([10, 20, 40, 80], [1.0, 2.0, 4.0, 8.0])
     assert (slope, exponent, fit) == pytest.approx((0.1, 1.0, 1.0))
