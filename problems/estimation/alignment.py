@@ -75,12 +75,16 @@ class Alignment:
         angle, error = (
             float(np.rad2deg(np.linalg.norm(x))) for x in (self.turn, self.turn_std)
         )
-        offsets = zip(self.offset, self.offset_std, strict=True)
-        return (
-            f"{self.sensor.name}: turned by {angle:.2f} +- {error:.2f} deg, late by"
-            f" {1e3 * self.delay:.1f} +- {1e3 * self.delay_std:.1f} ms, offset"
-            f" {', '.join(f'{o:.3g} +- {s:.1g}' for o, s in offsets)}"
-        )
+        late, late_error = 1e3 * self.delay, 1e3 * self.delay_std
+        parts = []  # what was held is not named
+        if angle or error:
+            parts.append(f"turned by {angle:.2f} +- {error:.2f} deg")
+        if late or late_error:
+            parts.append(f"late by {late:.1f} +- {late_error:.1f} ms")
+        if self.offset.any() or self.offset_std.any():
+            offsets = zip(self.offset, self.offset_std, strict=True)
+            parts.append(f"offset {', '.join(f'{o:.3g} +- {s:.1g}' for o, s in offsets)}")
+        return f"{self.sensor.name}: {', '.join(parts) or 'as the layout says'}"
 
 
 def align_sensor(

@@ -135,6 +135,7 @@ def test_turn_offset_and_delay_are_found_within_their_deviations(seed: int) -> N
 def test_the_mounting_found_is_the_one_that_explains_the_readings() -> None:
     problem, time, q, qd, y = imu_log(0.0, np.array([0.3, 0.1, -0.2]), np.zeros(6), 0)
     found = align_sensor(problem, "imu", time, q, qd, y, offset=False, delay=False)
+    assert "turned by" in str(found) and "offset" not in str(found) and "late" not in str(found)
     again = replace(problem, layout=found.layout(problem.layout))
     left = align_sensor(again, "imu", time, q, qd, y, offset=False, delay=False)
     assert np.linalg.norm(left.turn) < 1e-6
