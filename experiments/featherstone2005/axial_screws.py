@@ -9,8 +9,8 @@ nothing. Screws lead from the parent to the child; forces and inertias travel ba
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple, final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias, final
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from dynsys.model.synthetic import cloud_inertia
 from dynsys.model.tree import Body, KinematicTree
 from dynsys.operational.methods.rjk import Kind, plan_blocks
 from dynsys.types import Array, ScalarArray
-from experiments.counting import OperationCount, Tally
+from experiments.counting import Counted, OperationCount, Tally
 from experiments.featherstone2005.counts import dh_nodes
 
 __all__ = [
@@ -41,6 +41,9 @@ __all__ = [
     "times_tau",
     "without_joint",
 ]
+
+Scalars: TypeAlias = Callable[[Any], ScalarArray]
+"""Makes scalars, counting ones or nodes of a graph, of an array of numbers."""
 
 
 class Trigonometry(NamedTuple):
@@ -86,10 +89,10 @@ class Screw(NamedTuple):
         return Screw(self.axis, self.angle.turned_back(), -self.distance)
 
     def transform(self) -> Transform:
-        """The same as a transform of numbers."""
+        """The same as a transform."""
         i, j = self.others()
-        c, s = float(self.angle.c), float(self.angle.s)
-        E, r = np.eye(3), np.zeros(3)
+        c, s = self.angle.c, self.angle.s
+        E, r = np.eye(3, dtype=np.asarray(c).dtype), np.zeros(3)
         E[i, i], E[i, j], E[j, i], E[j, j] = c, s, -s, c
         r[self.axis] = self.distance
         return Transform(E, r)
@@ -325,16 +328,24 @@ class ScrewRobot:
         """Position (nq,) of the tree: the base at the origin, all joints at random angles."""
         return np.concatenate([[0.0, 0, 0, 0, 0, 0, 1.0], self.angles[1:]])
 
-    def _joint_screw(self, i: int, tally: Tally | None) -> Screw:
-        c, s = np.cos(self.angles[i]), np.sin(self.angles[i])
-        if tally is None:
-            return Screw(Z, constant_angle(self.angles[i]), float(self.shift[i]))
-        counted = tally.scalars([c, s])
-        return Screw(Z, Trigonometry.of(counted[0], counted[1]), float(self.shift[i]))
+    def joint_screws(self, trigonometry: Sequence[Trigonometry]) -> dict[int, Screw]:
+        """Screw of every joint, turned as given for every body."""
+        return {
+            i: Screw(Z, trigonometry[i], float(self.shift[i]))
+            for i in range(1, len(self.parent))
+        }
 
-    def _general(self, i: int) -> Transform:
+    def _known_screws(self) -> dict[int, Screw]:
+        """Screw of every joint, its angle and the products of sine and cosine known."""
+        return self.joint_screws([constant_angle(angle) for angle in self.angles])
+
+    def _counted_screw(self, i: int, tally: Tally) -> Screw:
+        c, s = tally.scalars([np.cos(self.angles[i]), np.sin(self.angles[i])])
+        return Screw(Z, Trigonometry.of(c, s), float(self.shift[i]))
+
+    def _general(self, i: int, joint: Screw) -> Transform:
         whole = Transform.identity()
-        for screw in (*self.constant[i], self._joint_screw(i, None)):
+        for screw in (*self.constant[i], joint):
             whole = whole.then(screw.transform())
         return whole
 
@@ -342,19 +353,21 @@ class ScrewRobot:
 
     def inertia_matrix(self) -> tuple[Array, OperationCount]:
         """H by the listing of [BIS] section 5, and the operations it executed."""
-        tally, n = Tally(), len(self.parent)
+        tally = Tally()
+        n = len(self.parent)
+        screws = {i: self._counted_screw(i, tally) for i in range(1, n)}
+        return self.inertia_scalars(tally.scalars, screws).astype(np.float64), tally.count
+
+    def inertia_scalars(self, scalars: Scalars, screws: Mapping[int, Screw]) -> ScalarArray:
+        """H (n + 5, n + 5) over any scalars, at joints turned by ``screws``."""
+        n = len(self.parent)
         composite = [
-            Rigid(
-                tally.scalars([x.mass])[0],
-                tally.scalars(x.first_moment),
-                tally.scalars(x.about_origin),
-            )
+            Rigid(scalars([x.mass])[0], scalars(x.first_moment), scalars(x.about_origin))
             for x in self.inertias
         ]
         H = np.zeros((n + 5, n + 5), dtype=object)
-        screws = {i: self._joint_screw(i, tally) for i in range(1, n)}
         for i in range(n - 1, 0, -1):
-            f = tally.scalars(composite[i].column(Z).astype(np.float64))  # its 0 is not used
+            f = scalars(composite[i].column(Z))  # its 0 is not used
             H[i + 5, i + 5] = f[Z]
             moved = rigid_back(composite[i], screws[i])
             for screw in reversed(self.constant[i]):
@@ -367,11 +380,12 @@ class ScrewRobot:
                 columns = slice(0, 6) if j == 0 else slice(j + 5, j + 6)
                 H[i + 5, columns] = H[columns, i + 5] = f if j == 0 else f[Z]
         H[:6, :6] = composite[0].matrix()
-        return H.astype(np.float64), tally.count
+        return H
 
     def _carry_force(self, j: int, f: ScalarArray, screw: Screw) -> ScalarArray:
         if not self.dh[j]:
-            whole = self._general(j)
+            counted = isinstance(screw.angle.c, Counted)  # the matrix itself is not counted
+            whole = self._general(j, self._known_screws()[j] if counted else screw)
             return general_force_back(f, whole.E, whole.r)
         for step in (screw, *reversed(self.constant[j])):
             f = force_back(f, step)
@@ -388,46 +402,71 @@ class ScrewRobot:
         the floating base is one division.
         """
         tally = Tally()
-        tau, inverse, base = self._articulate(tally)
+        screws = self._known_screws()
+
+        def invert(P: ScalarArray) -> ScalarArray:
+            tally.divisions += 1
+            return tally.scalars(np.linalg.inv(P.astype(np.float64)))
+
+        halves = self.articulate(tally.scalars, screws, invert)
         first_half = tally.count
-        plan, blocks = plan_blocks(self.parent, bodies), []
+        blocks = self.propagate(bodies, screws, *halves)
+        values = {pair: block.astype(np.float64) for pair, block in blocks.items()}
+        return values, first_half, tally.count - first_half
+
+    def propagate(
+        self,
+        bodies: Sequence[int],
+        screws: Mapping[int, Screw],
+        tau: Sequence[ScalarArray],
+        inverse: Sequence[Any],
+        base: ScalarArray,
+    ) -> dict[tuple[int, int], ScalarArray]:
+        """Needed blocks of Omega (6, 6), from what :meth:`articulate` gives."""
+        plan = plan_blocks(self.parent, bodies)
+        blocks: list[ScalarArray] = []
         for i, j, kind, source in zip(plan.i, plan.j, plan.kind, plan.source, strict=True):
             if source < 0:
                 blocks.append(base)
             elif kind == Kind.DIAGONAL:
-                blocks.append(self._diagonal(i, blocks[source], tau[i], inverse[i]))
+                block = self._diagonal(i, screws[i], blocks[source], tau[i], inverse[i])
+                blocks.append(block)
             else:
                 block = blocks[source].T if kind == Kind.BRANCHES_TRANSPOSED else blocks[source]
-                block = self._carry_rows(j, block, tau[j])
+                block = self._carry_rows(j, screws[j], block, tau[j])
                 if kind != Kind.SUPPORTING:
-                    block = self._carry_rows(i, block.T, tau[i]).T
+                    block = self._carry_rows(i, screws[i], block.T, tau[i]).T
                 blocks.append(block)
-        values = {pair: blocks[k].astype(np.float64) for pair, k in plan.place.items()}
-        return values, first_half, tally.count - first_half
+        return {pair: blocks[k] for pair, k in plan.place.items()}
 
-    def _articulate(self, tally: Tally) -> tuple[list[ScalarArray], list[Any], ScalarArray]:
+    def articulate(
+        self,
+        scalars: Scalars,
+        screws: Mapping[int, Screw],
+        invert: Callable[[ScalarArray], ScalarArray],
+    ) -> tuple[list[ScalarArray], list[Any], ScalarArray]:
+        """Column Z of tau-bar and 1 / D of every joint, the inverse (6, 6) at the base."""
         n = len(self.parent)
-        P = [tally.scalars(x.matrix()) for x in self.inertias]
+        P = [scalars(x.matrix()) for x in self.inertias]
         tau: list[ScalarArray] = [np.zeros(6)] * n
         inverse: list[Any] = [0] * n
         for i in range(n - 1, 0, -1):
             inverse[i] = 1 / P[i][Z, Z]
             tau[i] = propagator(P[i], inverse[i])
             Ia = without_joint(P[i], tau[i])
-            for screw in (self._joint_screw(i, None), *reversed(self.constant[i])):
+            for screw in (screws[i], *reversed(self.constant[i])):
                 Ia = congruence(Ia, screw)
             above = P[self.parent[i]]
             for r in range(6):
                 for c in range(r + 1):
                     above[r, c] = above[c, r] = above[r, c] + Ia[r, c]
-        tally.divisions += 1
-        return tau, inverse, tally.scalars(np.linalg.inv(P[0].astype(np.float64)))
+        return tau, inverse, invert(P[0])
 
     def _diagonal(
-        self, i: int, parent_block: ScalarArray, tau: ScalarArray, inverse: Any
+        self, i: int, joint: Screw, parent_block: ScalarArray, tau: ScalarArray, inverse: Any
     ) -> ScalarArray:
         block = parent_block
-        for screw in (*self.constant[i], self._joint_screw(i, None)):
+        for screw in (*self.constant[i], joint):
             block = mobility_forward(block, screw)
         column = times_tau(block, tau)
         out = block.copy()
@@ -435,14 +474,16 @@ class ScrewRobot:
         out[Z, Z] = dot_tau(tau, column) + inverse
         return out
 
-    def _carry_rows(self, j: int, block: ScalarArray, tau: ScalarArray) -> ScalarArray:
+    def _carry_rows(
+        self, j: int, joint: Screw, block: ScalarArray, tau: ScalarArray
+    ) -> ScalarArray:
         """Block times phi_j tau_j: every row a motion vector."""
         if self.dh[j]:
             rows = list(block)
-            for screw in (*self.constant[j], self._joint_screw(j, None)):
+            for screw in (*self.constant[j], joint):
                 rows = [motion_forward(row, screw) for row in rows]
         else:
-            whole = self._general(j)
+            whole = self._general(j, joint)
             back = whole.inverse().r
             rows = [general_motion(row, whole.E, back) for row in block]
         out = np.array(rows)
