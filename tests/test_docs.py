@@ -35,6 +35,7 @@ HOW_TO = (
     "compare",
     "permutations",
     "realtime",
+    "live",
     "logs",
     "real_robots",
     "derivatives",

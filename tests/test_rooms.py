@@ -47,6 +47,7 @@ FLOORS = {
         "log_jobs",
         "report",
         "studio",
+        "live",
         "command",
         "__init__",
     ),

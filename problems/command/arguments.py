@@ -19,6 +19,7 @@ __all__ = [
     "add_problem",
     "add_robot",
     "add_running",
+    "port",
     "positive",
     "robot_options",
     "robot_words",
@@ -156,6 +157,13 @@ def seconds(text: str) -> float:
     if not 0.0 <= value < math.inf:
         raise argparse.ArgumentTypeError(f"must be a number of seconds >= 0, got {text!r}")
     return value
+
+
+def port(text: str) -> int:
+    """Return the number of a port; 0 is any free one."""
+    if not (text.isascii() and text.isdecimal()) or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"must be a port, 0 to 65535, got {text!r}")
+    return int(text)
 
 
 def joint_at(text: str) -> tuple[str, float]:

@@ -116,6 +116,20 @@ OPTIONAL = (
     ),
     _Package("rosbags", "rosbags", "ROS 2 bags (.db3)", "no .db3 logs", "rosbags>=0.10"),
     _Package(
+        "websockets",
+        "websockets",
+        "dynsys live by WebSocket",
+        "live takes standard input, UDP and logs",
+        "websockets>=14",
+    ),
+    _Package(
+        "foxglove-sdk",
+        "foxglove",
+        "dynsys live as a source for Foxglove",
+        "no live source for Foxglove",
+        "foxglove-sdk>=0.14",
+    ),
+    _Package(
         "distributed",
         "distributed",
         "Dask clusters (--scheduler)",

@@ -11,7 +11,7 @@ from pathlib import Path
 from secrets import token_urlsafe
 
 from problems import terminal
-from problems.command.arguments import add_flags, add_robot, robot_options
+from problems.command.arguments import add_flags, add_robot, port, robot_options
 from problems.command.demo_log import bundled
 from problems.problem_file import ProblemFile, load_problem
 from problems.studio.background import ProcessBackground
@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="address to listen on (127.0.0.1: this machine alone); others need --token",
     )
     parser.add_argument(
-        "--port", type=_port, default=8080, help="to listen on; 0: any free one (8080)"
+        "--port", type=port, default=8080, help="to listen on; 0: any free one (8080)"
     )
     parser.add_argument(
         "--token", default="", help="letters and digits, 16 or more, that every page must know"
@@ -93,12 +93,6 @@ def _has_display() -> bool:
     """Tell whether a browser would open a window, and not take over the terminal."""
     shown = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
     return bool(shown) or sys.platform in ("darwin", "win32")
-
-
-def _port(text: str) -> int:
-    if not text.isdecimal() or int(text) > 65535:
-        raise argparse.ArgumentTypeError(f"must be a port, 0 to 65535, got {text!r}")
-    return int(text)
 
 
 def _problem(args: argparse.Namespace) -> tuple[ProblemFile, Path | None]:

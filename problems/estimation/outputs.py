@@ -18,6 +18,7 @@ from typing import Any, cast, final
 import numpy as np
 
 from dynsys.errors import LayoutError, nearest_name
+from dynsys.model.tree import KinematicTree
 from dynsys.types import Array
 from problems.estimation.consistency import statements
 from problems.estimation.estimate import Estimate
@@ -36,12 +37,15 @@ class Output:
     """One group of columns and how to take it (N, columns) from an estimate.
 
     ``needs`` names what the estimator must compute, ``std_of`` that it is standard deviations.
+    ``rows`` (columns, size) times the array of that name in a kernel gives the same columns;
+    None where they are more than that.
     """
 
     group: Group
     take: Callable[[Estimate], Array]
     needs: str
     std_of: Quantity | None = None
+    rows: Array | None = None
 
 
 def parse_outputs(estimation: Estimation, wanted: Sequence[str]) -> list[Output]:
@@ -119,6 +123,7 @@ def _of_joints(estimation: Estimation, kind: str, name: str, is_std: bool) -> Ou
         lambda e: np.atleast_2d(_values(e, kind, is_std).array[..., place]),
         kind,
         cast("Quantity", kind) if is_std else None,
+        np.eye(robot.nv)[place],
     )
 
 
@@ -135,6 +140,7 @@ def _of_bodies(estimation: Estimation, kind: str, name: str, is_std: bool) -> li
             lambda e: _vectors(e, kind, part, is_std),
             kind,
             cast("Quantity", kind) if is_std else None,
+            _moved_rows(robot, kind, part, is_std),
         )
 
     if name and name not in own:
@@ -144,19 +150,34 @@ def _of_bodies(estimation: Estimation, kind: str, name: str, is_std: bool) -> li
     return [output(part) for part in ([name] if name else own)]
 
 
-def _vectors(e: Estimate, kind: str, name: str, is_std: bool) -> Array:
-    """(N, 6) at a body, joint or frame; a frame's values are the body's, moved."""
-    values, robot = _values(e, kind, is_std), e.problem.robot
+def _place(robot: KinematicTree, kind: str, name: str) -> tuple[int, Array | None]:
+    """Body of a body, joint or frame, and the matrix (6, 6) that moves its vectors there."""
     if kind == "joint_wrench" and name in robot.joint_names:
-        return np.atleast_2d(values.array[..., robot.joint_index(name), :])
+        return robot.joint_index(name), None
     frame = robot.frame(name)
     X = frame.transform.matrix()
     if np.array_equal(X, np.eye(6)):
-        return np.atleast_2d(values.array[..., frame.body, :])
-    if is_std:
+        return frame.body, None
+    return frame.body, X if kind == "acceleration" else np.linalg.inv(X).T
+
+
+def _moved_rows(robot: KinematicTree, kind: str, name: str, is_std: bool) -> Array | None:
+    """(6, 6 bodies): deviations at a frame take covariances, which kernels do not have."""
+    body, M = _place(robot, kind, name)
+    if M is not None and is_std:
+        return None
+    rows = np.zeros((6, 6 * robot.n_bodies))
+    rows[:, 6 * body : 6 * body + 6] = np.eye(6) if M is None else M
+    return rows
+
+
+def _vectors(e: Estimate, kind: str, name: str, is_std: bool) -> Array:
+    """(N, 6) at a body, joint or frame; a frame's values are the body's, moved."""
+    values, (body, M) = _values(e, kind, is_std), _place(e.problem.robot, kind, name)
+    if M is not None and is_std:
         return np.atleast_2d(values[name])
-    M = X if kind == "acceleration" else np.linalg.inv(X).T
-    return np.atleast_2d(values.array[..., frame.body, :] @ M.T)
+    found = values.array[..., body, :]
+    return np.atleast_2d(found if M is None else found @ M.T)
 
 
 def uncertain(outputs: Sequence[Output]) -> list[Quantity]:

@@ -96,7 +96,7 @@ class SampleReader:
     accelerations: bool = False
 
     def __post_init__(self) -> None:
-        for part in (self._positions, self._velocities, self._readings):
+        for part in (self.positions, self.velocities, self.readings):
             assert part is not None
         if self._filtered and "time" not in self.log.widths:
             made = f"{self.derived[0]} must be" if self.derived else "the motion is to be"
@@ -136,7 +136,8 @@ class SampleReader:
             )
 
     @cached_property
-    def _positions(self) -> dict[int, Source]:
+    def positions(self) -> dict[int, Source]:
+        """Where the position of each joint is."""
         found = self._logged("q")
         for i in own_joints(self.robot):
             if i not in found:
@@ -154,7 +155,8 @@ class SampleReader:
         return {i: source for i, source in sources.items() if source is not None}
 
     @cached_property
-    def _velocities(self) -> dict[int, Source]:
+    def velocities(self) -> dict[int, Source]:
+        """Where the velocity is of each joint that it is logged of."""
         return self._logged("qd")
 
     @cached_property
@@ -162,7 +164,8 @@ class SampleReader:
         return self._logged("qdd")
 
     @cached_property
-    def _readings(self) -> dict[str, Source]:
+    def readings(self) -> dict[str, Source]:
+        """Where the readings are of each sensor that the log has any of."""
         found: dict[str, Source] = {}
         for sensor in self.layout:
             place = self.layout.slice(sensor.name)
@@ -195,22 +198,22 @@ class SampleReader:
         return known or self.allow_missing or isinstance(sensor, JointAcceleration)
 
     @cached_property
-    def _wanted_accelerations(self) -> dict[str, int]:
+    def wanted_accelerations(self) -> dict[str, int]:
         """Joint of each acceleration sensor that has no readings of its own."""
         return {
             sensor.name: self.robot.joint_index(sensor.joint)
             for sensor in self.layout
             if isinstance(sensor, JointAcceleration)
             and sensor.value is None
-            and sensor.name not in self._readings
+            and sensor.name not in self.readings
         }
 
     @cached_property
     def derived(self) -> tuple[str, ...]:
         """What is made by differentiation, in words."""
         names = self.robot.joint_names
-        speeds = [i for i in self._positions if i not in self._velocities]
-        wanted = self._positions if self.accelerations else self._wanted_accelerations.values()
+        speeds = [i for i in self.positions if i not in self.velocities]
+        wanted = self.positions if self.accelerations else self.wanted_accelerations.values()
         turns = set(wanted) - set(self._accelerations)
         return (
             *(f"velocity of joint {names[i]!r}" for i in speeds),
@@ -220,12 +223,12 @@ class SampleReader:
     @property
     def logged_velocities(self) -> tuple[int, ...]:
         """Joints whose velocities are logged."""
-        return tuple(self._velocities)
+        return tuple(self.velocities)
 
     @cached_property
     def not_measured(self) -> tuple[str, ...]:
         """Sensors that go without data."""
-        have = {*self._readings, *self._wanted_accelerations}
+        have = {*self.readings, *self.wanted_accelerations}
         return tuple(
             s.name for s in self.layout if s.name not in have and s.constant(1) is None
         )
@@ -276,10 +279,10 @@ class SampleReader:
         """All positions, logged velocities, or readings, side by side."""
         if what == "q":
             q = np.zeros((len(next(iter(content.values()))), self.robot.nq))
-            for i, source in self._positions.items():
+            for i, source in self.positions.items():
                 q[:, self.robot.q_slices()[i]] = _rows(content, source)
             return q
-        sources = self._velocities if what == "qd" else self._readings
+        sources = self.velocities if what == "qd" else self.readings
         parts = [_rows(content, source) for source in sources.values()]
         return np.hstack(parts) if parts else np.zeros((len(content["time"]), 0))
 
@@ -297,14 +300,14 @@ class SampleReader:
         ends = (slice(start - first, stop - first), first == 0, last == self.log.n_samples)
         q, qd, qdd = self._motion(content, time, *ends)
         y = np.broadcast_to(self.layout.constants, (stop - start, self.layout.size)).copy()
-        if self._readings:
-            places = [np.arange(self.layout.size)[self.layout.slice(k)] for k in self._readings]
+        if self.readings:
+            places = [np.arange(self.layout.size)[self.layout.slice(k)] for k in self.readings]
             readings = self._columns("y", content)
             if self.method.readings:
                 y[:, np.concatenate(places)] = self._fit("y", time, readings, ends)[0]
             else:
                 y[:, np.concatenate(places)] = readings[ends[0]]
-        for name, joint in self._wanted_accelerations.items():
+        for name, joint in self.wanted_accelerations.items():
             sensor = self.layout[name]
             assert isinstance(sensor, JointAcceleration)
             values = qdd[:, self.robot.v_slices()[joint]]
@@ -322,9 +325,9 @@ class SampleReader:
     @cached_property
     def _names(self) -> list[str]:
         names = {"time": None} if "time" in self.log.widths else {}
-        wanted = self._positions if self.accelerations else self._wanted_accelerations.values()
+        wanted = self.positions if self.accelerations else self.wanted_accelerations.values()
         accelerations = {i: s for i, s in self._accelerations.items() if i in wanted}
-        for sources in (self._positions, self._velocities, accelerations, self._readings):
+        for sources in (self.positions, self.velocities, accelerations, self.readings):
             for source in sources.values():
                 names |= dict.fromkeys(source.names)
         return list(names)
@@ -352,11 +355,11 @@ class SampleReader:
                 if smooth
                 else unit_quaternions(robot, q[wanted])
             )
-            if self._velocities:
+            if self.velocities:
                 values, slopes, _ = self._fit("qd", time, speeds, ends)
                 speeds = values if smooth else speeds[wanted]
         place = 0
-        for i in self._velocities:
+        for i in self.velocities:
             freedoms = robot.v_slices()[i]
             part = slice(place, place + freedoms.stop - freedoms.start)
             qd[:, freedoms], qdd[:, freedoms] = speeds[:, part], slopes[:, part]

@@ -1,0 +1,1 @@
+"""Estimates while the robot moves: a sample comes in, an estimate goes out."""

@@ -1,0 +1,339 @@
+"""Samples as they arrive: names and numbers, the names those of logs (:mod:`problems.logs`).
+
+    {"time": 12.345, "q": [...], "qd": [...], "l_ankle_ft": [...], "chest_imu": [...]}
+
+``q.JOINT``, ``effort.JOINT``, ``y``, ``SENSOR.ROW`` and the problem file's ``columns`` are
+understood as in logs. A reading that is not there, ``null`` or NaN is missing; a position never
+may be. Velocities and joint accelerations that do not come are made of the positions before, by
+a polynomial over the last ``window`` seconds (:class:`problems.logs.Differentiation`, causal).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+
+from dynsys.errors import LogError, nearest_name
+from dynsys.kernel.taking import LARGEST
+from dynsys.model.tree import KinematicTree
+from dynsys.types import Array, IntArray
+from problems.labels import joint_columns
+from problems.logs.columns import Column, Columns
+from problems.logs.differentiate import Differentiation
+from problems.logs.samples import SampleReader, continuous_quaternions, rates
+from problems.logs.source import AbstractLog, Source
+from problems.problem_file import ProblemFile
+from sensors import JointAcceleration
+
+__all__ = ["SampleDecoder"]
+
+FORMS = 64
+"""Sets of names that are remembered: sensors that come at rates of their own make a few."""
+GAP = 5.0
+"""A pause of so many usual ones, if longer than the window, is not differentiated across."""
+NOT_READINGS = frozenset({"time", "seq"})
+
+
+@final
+class SampleDecoder:
+    """Turns a mapping of names to numbers into q, qd and y.
+
+    Attributes
+    ----------
+    q, qd, y : (nq,), (nv,), (size,) of the last sample, overwritten by the next.
+    missing : how many of its readings are missing.
+    method : how velocities are made that do not come.
+    strangers : what was said of names that mean nothing, by name.
+    """
+
+    def __init__(self, problem: ProblemFile) -> None:
+        self._problem, self.robot, self.layout = problem, problem.tree, problem.sensors
+        robot, size = self.robot, self.layout.size
+        self._packed = np.zeros(robot.nq + robot.nv + size)
+        self.q = self._packed[: robot.nq]
+        self.qd = self._packed[robot.nq : robot.nq + robot.nv]
+        self.y = self._packed[robot.nq + robot.nv :]
+        self.missing = 0
+        self._constants = self.layout.constants
+        self._forms: dict[tuple[object, ...], _Form] = {}
+        own = problem.differentiation
+        self.method = (
+            replace(own, causal=True)
+            if isinstance(own, Differentiation)
+            else Differentiation(causal=True)
+        )
+        self._past = _Past(self.method)
+        self.strangers: dict[str, str] = {}
+
+    def time(self, given: Mapping[str, Any]) -> Any:
+        """What the sample says its time is, in seconds; None if nothing."""
+        parts = self._problem.columns.columns.get("time", ())
+        name = parts[0].source if parts else "time"
+        if not parts or name not in given:
+            return given.get("time")
+        sample = _OneSample({name: 1})
+        return float(parts[0].made({name: numbers(name, [given[name]])[None]}, sample)[0, 0])
+
+    def forget(self) -> None:
+        """Begin anew: what came before is no past of what comes."""
+        self._past.clear()
+
+    def take(self, given: Mapping[str, Any], time: float) -> None:
+        """Read a sample into q, qd and y.
+
+        Raises
+        ------
+        LogError
+            naming what is missing or no number; nothing of such a sample is to be used.
+        """
+        if None in given.values():
+            given = {name: value for name, value in given.items() if value is not None}
+        form = self._form(given)
+        values = form.values(given)
+        packed = self._packed
+        self.qd.fill(math.nan)
+        self.y[:] = self._constants
+        packed[form.to] = values[form.take]
+        for where in self.robot.quaternion_slices:
+            u = self.q[where]
+            norm = math.sqrt(float(u @ u))
+            if not 0 < norm < math.inf:
+                raise LogError(f"the quaternion {u.tolist()} of q is none")
+            u /= norm
+        if len(form.speeds_wanted) or form.accelerations:
+            self._differentiate(form, time)
+        if not math.isfinite(float(self.q.sum())):
+            raise LogError(f"q: {self._first_bad('q', self.q)} is not a finite number")
+        if not math.isfinite(float(self.qd.sum())):
+            raise LogError(f"qd: {self._first_bad('qd', self.qd)} is not a finite number")
+        known = packed[~np.isnan(packed)]
+        if not float(np.abs(known).max()) < LARGEST**0.5:
+            raise LogError("a number is infinite or too large; leave out what was not measured")
+        self.missing = len(packed) - len(known)
+
+    def _first_bad(self, quantity: str, x: Array) -> str:
+        k = int(np.flatnonzero(~np.isfinite(x))[0]) if not np.isfinite(x).all() else 0
+        return joint_columns(self.robot, quantity)[k].partition(".")[2]
+
+    # ---- which number is which -----------------------------------------------------------
+
+    def _form(self, given: Mapping[str, Any]) -> _Form:
+        key = tuple((k, len(v) if isinstance(v, list) else 1) for k, v in given.items())
+        form = self._forms.get(key)
+        if form is None:
+            if len(self._forms) >= FORMS:
+                self._forms.clear()
+            form = self._forms[key] = self._new_form(dict(key))
+        return form
+
+    def _new_form(self, widths: Mapping[str, int]) -> _Form:
+        sample = _OneSample(widths)
+        log = self._columns_of(sample).applied(sample)
+        reader = SampleReader(self.layout, log, Differentiation(), allow_missing=True)
+        self._look_for_strangers(widths, reader, log)
+        robot, nq, nv = self.robot, self.robot.nq, self.robot.nv
+        where: list[tuple[Source, int]] = []
+        where += [(s, robot.q_slices()[i].start) for i, s in reader.positions.items()]
+        where += [(s, nq + robot.v_slices()[i].start) for i, s in reader.velocities.items()]
+        where += [
+            (s, nq + nv + self.layout.slice(name).start) for name, s in reader.readings.items()
+        ]
+        names = tuple(dict.fromkeys(name for source, _ in where for name in source.names))
+        ends = np.cumsum([0, *(log.widths[name] for name in names)]).tolist()
+        starts = dict(zip(names, ends, strict=False))
+        take: list[int] = []
+        to: list[int] = []
+        for source, place in where:
+            columns = [
+                k for n in source.names for k in range(starts[n], starts[n] + log.widths[n])
+            ]
+            columns = columns if source.part is None else columns[source.part]
+            take += columns
+            to += range(place, place + len(columns))
+        still = [i for i in reader.positions if i not in reader.velocities]
+        accelerations = []
+        for name, joint in reader.wanted_accelerations.items():
+            sensor = self.layout[name]
+            assert isinstance(sensor, JointAcceleration)
+            freedoms = np.arange(nv)[robot.v_slices()[joint]]
+            if sensor.component is not None:
+                freedoms = freedoms[[sensor.component]]
+            accelerations.append((self.layout.slice(name), freedoms))
+        speeds = [np.arange(nv)[robot.v_slices()[i]] for i in still]
+        return _Form(
+            names,
+            np.array(take, dtype=np.intp),
+            np.array(to, dtype=np.intp),
+            np.concatenate(speeds) if speeds else np.zeros(0, dtype=np.intp),
+            tuple(accelerations),
+            (log, sample) if log is not sample else None,
+        )
+
+    def _columns_of(self, sample: _OneSample) -> Columns:
+        """Names and units of the problem file, as far as the sample has what they name."""
+        given = self._problem.columns
+
+        def is_there(part: Column) -> bool:
+            with suppress(LogError):
+                return bool(part.find(sample)[0])
+            return False
+
+        there = {k: v for k, v in given.columns.items() if all(map(is_there, v))}
+        own = {n.partition(".")[2].partition("[")[0] for n in sample.widths}
+        joints = {ours: theirs for ours, theirs in given.joints.items() if theirs in own}
+        return Columns(there, joints)
+
+    def _look_for_strangers(
+        self, widths: Mapping[str, int], reader: SampleReader, log: AbstractLog
+    ) -> None:
+        """Note names that mean nothing here; refuse where no other says anything."""
+        used = set(NOT_READINGS)
+        for sources in (reader.positions, reader.velocities, reader.readings):
+            used |= {name for source in sources.values() for name in source.names}
+        if log.widths.keys() != widths.keys() | {"time"}:  # renamed: whose is whose is not told
+            return
+        known = (*self.layout.names, "q", "qd", "y", "time", "seq")
+        strange = {
+            name: f"{name[:60]!r} is no sensor, joint or array of the problem"
+            f"{nearest_name(name[:60], known)}"
+            for name in widths
+            if name not in used
+        }
+        if strange and not reader.readings and np.isnan(self._constants).any():
+            raise LogError(f"no sensor is named: {next(iter(strange.values()))}")
+        if len(self.strangers) < FORMS:
+            self.strangers |= strange
+
+    # ---- what does not come --------------------------------------------------------------
+
+    def _differentiate(self, form: _Form, time: float) -> None:
+        speeds = self.qd.copy()
+        speeds[form.speeds_wanted] = 0.0
+        found = self._past.rates(self.robot, time, self.q, speeds)
+        if found is None:
+            if len(form.speeds_wanted):
+                raise LogError(
+                    f"waiting: velocities are made of the last {self.method.window:g} s"
+                    " of positions"
+                )
+            return
+        qd, qdd_of_q, qdd_of_qd = found
+        self.qd[form.speeds_wanted] = qd[form.speeds_wanted]
+        qdd = qdd_of_qd
+        qdd[form.speeds_wanted] = qdd_of_q[form.speeds_wanted]
+        for where, freedoms in form.accelerations:
+            self.y[where] = qdd[freedoms]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Form:
+    """Samples of one set of names: ``packed[to] = numbers of names, side by side, [take]``."""
+
+    names: tuple[str, ...]
+    take: IntArray
+    to: IntArray
+    speeds_wanted: IntArray
+    accelerations: tuple[tuple[slice, IntArray], ...]
+    mapped: tuple[AbstractLog, _OneSample] | None
+
+    def values(self, given: Mapping[str, Any]) -> Array:
+        """All numbers of the names, side by side."""
+        if self.mapped is not None:
+            log, sample = self.mapped
+            sample.content = {name: numbers(name, [value]) for name, value in given.items()}
+            content = log.read(self.names, 0, 1)
+            return np.concatenate([content[name][0] for name in self.names])
+        flat: list[Any] = []
+        for name in self.names:
+            value = given[name]
+            if type(value) is list:
+                flat += value
+            else:
+                flat.append(value)
+        if NUMBERS.issuperset(map(type, flat)):
+            try:
+                return np.array(flat, dtype=np.float64)
+            except OverflowError:
+                pass
+        return numbers("", [given[name] for name in self.names], self.names)
+
+
+NUMBERS = frozenset({float, int})
+
+
+def numbers(name: str, values: Sequence[Any], names: Sequence[str] = ()) -> Array:
+    """Numbers of values, lists and null; LogError names the value that is none of these."""
+    out: list[float] = []
+    for k, value in enumerate(values):
+        for number in value if isinstance(value, list) else [value]:
+            if number is None:
+                out.append(math.nan)
+            elif type(number) in NUMBERS:
+                try:
+                    out.append(float(number))
+                except OverflowError:
+                    out.append(math.inf)
+            else:
+                of = names[k] if names else name
+                raise LogError(f"{of!r} holds {str(number)[:40]!r}, which is no number")
+    return np.array(out)
+
+
+@final
+class _OneSample(AbstractLog):
+    """A sample as a log of one, for the names, units and orders of problem files."""
+
+    def __init__(self, widths: Mapping[str, int]) -> None:
+        # a sample without time has the clock's
+        self.path, self.n_samples, self.widths = Path("sample"), 1, dict(widths) | {"time": 1}
+        self.content: dict[str, Array] = {}
+
+    def read(self, names: Sequence[str], start: int, stop: int) -> dict[str, Array]:
+        return {name: self.content[name][None] for name in names}
+
+
+@final
+class _Past:
+    """The last window of positions and velocities."""
+
+    def __init__(self, method: Differentiation) -> None:
+        self._method = method
+        self._samples: deque[tuple[float, Array, Array]] = deque()
+
+    def clear(self) -> None:
+        self._samples.clear()
+
+    def rates(
+        self, robot: KinematicTree, time: float, q: Array, qd: Array
+    ) -> tuple[Array, Array, Array] | None:
+        """qd of positions, qdd of positions and qdd of velocities; None: not enough of them."""
+        samples, method = self._samples, self._method
+        if len(samples) > 1:
+            usual = samples[-1][0] - samples[-2][0]
+            if time - samples[-1][0] > max(method.window, GAP * usual):
+                samples.clear()
+        samples.append((time, q.copy(), qd.copy()))
+        least = method.order + 2
+        while len(samples) > least and time - samples[0][0] > method.window * (1 + 1e-9):
+            samples.popleft()
+        if len(samples) < least or time - samples[0][0] < 0.5 * method.window:
+            return None
+        times = np.array([s[0] for s in samples])
+        n = len(times)
+        positions = continuous_quaternions(robot, np.array([s[1] for s in samples]))
+        speeds = np.array([s[2] for s in samples])
+        both = np.hstack([positions, speeds])
+        period = float(times[-1] - times[0]) / (n - 1)
+        whole = replace(method, window=(n - 1) * period)
+        fitted = whole.fit(times, both, slice(n - 1, n), True, True, period)
+        nq = positions.shape[1]
+        _, velocity, acceleration = rates(robot, *fitted[:, :, :nq])
+        return velocity[0], acceleration[0], fitted[1, 0, nq:]

@@ -1,0 +1,173 @@
+"""Samples under the names of logs: what is read is what a log reader reads."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dynsys.errors import LogError
+from problems.live.decode import SampleDecoder
+from problems.logs.columns import Column, Columns
+from problems.logs.samples import Samples
+from problems.problem_file import ProblemFile, load_problem
+from tests.problems.live.live_cases import sample_of
+
+Live = tuple[ProblemFile, Samples]
+
+
+def test_reads_what_a_log_reader_reads(live: Live) -> None:
+    problem, samples = live
+    decoder = SampleDecoder(problem)
+    for k in range(5):
+        decoder.take(sample_of(problem, samples, k), float(samples.time[k]))
+        np.testing.assert_allclose(decoder.q, samples.q[k], rtol=1e-15, atol=1e-15)
+        np.testing.assert_array_equal(decoder.qd, samples.qd[k])
+        np.testing.assert_array_equal(decoder.y, samples.y[k])
+        assert decoder.missing == 0
+
+
+def test_one_column_per_number_and_all_readings_in_one(live: Live) -> None:
+    problem, samples = live
+    robot, decoder = problem.tree, SampleDecoder(problem)
+    given: dict[str, object] = {"y": samples.y[3].tolist(), "qd": samples.qd[3].tolist()}
+    for name, where in zip(robot.joint_names, robot.q_slices(), strict=True):
+        values = samples.q[3, where].tolist()
+        if len(values) == 1:
+            given[f"q.{name}"] = values[0]
+        else:
+            given |= {f"q.{name}[{k}]": x for k, x in enumerate(values)}
+    decoder.take(given, 0.0)
+    np.testing.assert_allclose(decoder.q, samples.q[3], rtol=1e-15, atol=1e-15)
+    np.testing.assert_array_equal(decoder.y, samples.y[3])
+
+
+def test_names_and_units_of_the_problem_file(live: Live) -> None:
+    problem, samples = live
+    sensor = "imu"
+    columns = Columns(
+        {
+            sensor: (Column("theirs", unit="g", scale=2.0),),
+            "time": (Column("stamp", unit="ms"),),
+        }
+    )
+    from dataclasses import replace
+
+    decoder = SampleDecoder(replace(problem, columns=columns))
+    given = sample_of(problem, samples, 1)
+    given["theirs"] = given.pop(sensor)
+    given["stamp"] = 1234.0
+    assert decoder.time(given) == pytest.approx(1.234)
+    decoder.take(given, 1.234)
+    where = problem.sensors.slice(sensor)
+    np.testing.assert_allclose(decoder.y[where], 2 * 9.80665 * samples.y[1, where], rtol=1e-12)
+    given.pop("theirs")
+    decoder.take(given, 1.235)
+    assert np.isnan(decoder.y[where]).all()
+
+
+@pytest.mark.parametrize("gone", ["absent", "null", "null inside", "NaN"])
+def test_missing_readings(live: Live, gone: str) -> None:
+    problem, samples = live
+    decoder, given = SampleDecoder(problem), sample_of(problem, samples, 0)
+    where = problem.sensors.slice("ft")
+    if gone == "absent":
+        given.pop("ft")
+    else:
+        given["ft"] = {
+            "null": None,
+            "null inside": [None, *given["ft"][1:]],
+            "NaN": [float("nan"), *given["ft"][1:]],
+        }[gone]
+    decoder.take(given, 0.0)
+    assert decoder.missing == (6 if gone in ("absent", "null") else 1)
+    assert np.isnan(decoder.y[where]).sum() == decoder.missing
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [
+        ("q", [1.0], "numbers per sample"),
+        ("q", "abc", "numbers per sample"),
+        ("ft", [1, 2, 3], "numbers per sample"),
+        ("ft", ["1", 2, 3, 4, 5, 6], "no number"),
+        ("ft", [True, 2, 3, 4, 5, 6], "no number"),
+        ("ft", [[1], 2, 3, 4, 5, 6], "no number"),
+        ("ft", [10**400, 2, 3, 4, 5, 6], "too large"),
+        ("ft", [float("inf"), 2, 3, 4, 5, 6], "infinite or too large"),
+        ("ft", [1e200, 2, 3, 4, 5, 6], "too large"),
+        ("qd", [None], "numbers per sample"),
+    ],
+)
+def test_what_is_no_sample_is_refused_in_words(
+    live: Live, key: str, value: object, words: str
+) -> None:
+    problem, samples = live
+    given = sample_of(problem, samples, 0) | {key: value}
+    with pytest.raises(LogError, match=words):
+        SampleDecoder(problem).take(given, 0.0)
+
+
+def test_positions_must_be_there_and_finite(live: Live) -> None:
+    problem, samples = live
+    decoder, given = SampleDecoder(problem), sample_of(problem, samples, 0)
+    with pytest.raises(LogError, match="no position of joint"):
+        decoder.take({k: v for k, v in given.items() if k != "q"}, 0.0)
+    spoilt = [None, *given["q"][1:]]
+    with pytest.raises(LogError, match=r"not a finite number|is none"):
+        decoder.take(given | {"q": spoilt}, 0.0)
+    flat = np.array(given["q"])
+    flat[problem.tree.quaternion_slices[0]] = 0.0
+    with pytest.raises(LogError, match="quaternion"):
+        decoder.take(given | {"q": flat.tolist()}, 0.0)
+
+
+def test_names_that_mean_nothing_are_named(live: Live) -> None:
+    problem, samples = live
+    decoder, given = SampleDecoder(problem), sample_of(problem, samples, 0)
+    decoder.take(given | {"imv": [1.0]}, 0.0)
+    assert "imu" in decoder.strangers["imv"]
+    with pytest.raises(LogError, match="no sensor is named"):
+        decoder.take({"time": 0, "q": given["q"], "qd": given["qd"], "imv": 1.0}, 0.0)
+
+
+def test_many_sets_of_names_do_not_fill_the_memory(live: Live) -> None:
+    problem, samples = live
+    decoder, given = SampleDecoder(problem), sample_of(problem, samples, 0)
+    for k in range(150):
+        decoder.take(given | {f"x{k}": 1.0}, 0.0)
+    assert len(decoder._forms) <= 64 and len(decoder.strangers) <= 64
+
+
+# ---- velocities and accelerations that do not come ------------------------------------------
+
+
+def test_velocities_and_accelerations_of_the_past(live: Live) -> None:
+    """Cubic positions without velocities are differentiated exactly."""
+    problem = load_problem("catalogue:panda")
+    robot = problem.tree
+    decoder = SampleDecoder(problem)
+    rng = np.random.default_rng(0)
+    c = rng.normal(size=(4, robot.nq))
+    wanted = [n for n in problem.sensors.names if n.endswith("/acceleration")]
+    for k in range(300):
+        t = 0.001 * k
+        q = c[0] + c[1] * t + c[2] * t**2 + c[3] * t**3
+        given = {"q": q.tolist()} | {
+            n: [0.0] * size
+            for n, size in problem.sensors.sizes.items()
+            if problem.sensors[n].constant(1) is None and n not in wanted
+        }
+        if k < 50:
+            with pytest.raises(LogError, match="waiting"):
+                decoder.take(given, t)
+        else:
+            decoder.take(given, t)
+    np.testing.assert_allclose(decoder.qd, c[1] + 2 * c[2] * t + 3 * c[3] * t**2, rtol=1e-6)
+    for name in wanted:
+        joint = robot.joint_index(problem.sensors[name].joint)  # type: ignore[attr-defined]
+        (value,) = decoder.y[problem.sensors.slice(name)]
+        place = robot.v_slices()[joint].start
+        assert value == pytest.approx(2 * c[2, place] + 6 * c[3, place] * t, rel=1e-4)
+    decoder.forget()
+    with pytest.raises(LogError, match="waiting"):
+        decoder.take(given, 1.0)

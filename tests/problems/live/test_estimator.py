@@ -1,0 +1,84 @@
+"""Fast estimates of single samples are those of ``Estimation.solve``."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dynsys.errors import DynsysError
+from problems.estimation.outputs import parse_outputs, rows_of, uncertain
+from problems.live.estimator import LiveEstimator
+from problems.logs.samples import Samples
+from problems.problem_file import ProblemFile
+from tests.problems.live.live_cases import OUTPUTS
+
+Live = tuple[ProblemFile, Samples]
+
+
+def estimator(problem: ProblemFile, *names: str) -> LiveEstimator:
+    found = LiveEstimator(problem.estimation, parse_outputs(problem.estimation, names))
+    found.prepare()
+    return found
+
+
+@pytest.mark.parametrize(("missing", "method"), [(0, "llvm"), (2, "reduced")])
+def test_each_way_gives_what_solve_gives(live: Live, missing: int, method: str) -> None:
+    problem, samples = live
+    names = (*OUTPUTS, "joint_wrench", "qdd", "degrees_of_freedom", "std.external_wrench")
+    fast = estimator(problem, *names)
+    for k in range(5):
+        y = samples.y[k].copy()
+        y[:missing] = np.nan
+        fast.solve(samples.q[k], samples.qd[k], y)
+        assert fast.method == method
+        e = problem.estimation.solve(
+            samples.q[k], samples.qd[k], y, uncertainty=uncertain(fast.outputs)
+        )
+        np.testing.assert_allclose(fast.row, rows_of(fast.outputs, e)[0], rtol=1e-7, atol=1e-8)
+        assert fast.p_value == pytest.approx(float(e.p_value), rel=1e-7)
+        assert fast.degrees_of_freedom == e.degrees_of_freedom
+
+
+def test_values_at_a_frame_are_moved_and_their_deviations_take_the_general_path() -> None:
+    from problems.command.demo_log import bundled
+    from problems.problem_file import load_problem
+
+    problem = load_problem(bundled("humanoid.yaml"))
+    outputs = parse_outputs(
+        problem.estimation, ("external_wrench.l_sole", "acceleration.chest_imu")
+    )
+    samples = problem.samples(bundled("humanoid_log.npz"))
+    e = problem.estimation.solve(samples.q[7], samples.qd[7], samples.y[7])
+    for output in outputs:
+        assert output.rows is not None
+        of_bodies = getattr(e, output.needs).array.ravel()
+        np.testing.assert_allclose(
+            output.rows @ of_bodies, output.take(e)[0], rtol=1e-12, atol=1e-12
+        )
+        assert np.abs(of_bodies).max() > 0
+    (deviations,) = parse_outputs(problem.estimation, ("std.external_wrench.l_sole",))
+    assert deviations.rows is None
+    slow = LiveEstimator(problem.estimation, [deviations])
+    assert slow.slow == ("std.external_wrench.l_sole",)
+
+
+def test_residuals_take_the_general_path(live: Live) -> None:
+    problem, samples = live
+    slow = estimator(problem, "residual.imu", "torque")
+    assert slow.slow == ("residual.imu",)
+    slow.solve(samples.q[0], samples.qd[0], samples.y[0])
+    e = problem.estimation.solve(samples.q[0], samples.qd[0], samples.y[0])
+    assert slow.method == "general"
+    np.testing.assert_allclose(slow.row[:6], e.residual["imu"], rtol=1e-7, atol=1e-9)
+
+
+def test_what_is_open_is_nan_and_everything_missing_is_an_answer(live: Live) -> None:
+    problem, samples = live
+    fast = estimator(problem, "torque")
+    y = problem.sensors.constants.copy()
+    try:
+        fast.solve(samples.q[0], samples.qd[0], y)
+    except DynsysError:
+        return
+    assert np.isnan(fast.row).any()
+    assert np.isnan(fast.p_value)

@@ -1,0 +1,210 @@
+"""``dynsys live`` as it is run, its Foxglove source among it."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any
+
+import pytest
+
+from problems.live.foxglove import FoxgloveSource
+from problems.live.session import LiveSession
+from problems.logs.samples import Samples
+from problems.problem_file import ProblemFile
+from tests.problems.command.command_line import run
+from tests.problems.live.live_cases import answered, new_session, sample_of
+
+Live = tuple[ProblemFile, Samples]
+LIVE = [sys.executable, "-m", "problems.command.main", "live"]
+
+
+def started(*arguments: object, **options: Any) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [*LIVE, *map(str, arguments)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        **options,
+    )
+
+
+def test_a_pipe_and_a_learnt_alarm(live_files: tuple[Path, Path], live: Live) -> None:
+    data = b"\n".join(json.dumps(sample_of(*live, k)).encode() for k in range(10))
+    with started(
+        live_files[0], "--outputs", "torque", "--json", "--free", live_files[1],
+        "--false-alarms-per-hour", 100,
+    ) as child:  # fmt: skip
+        out, err = child.communicate(data + b"\n{\n", timeout=120)
+    records = [json.loads(line) for line in out.splitlines()]
+    assert child.returncode == 0 and b"Traceback" not in err, err
+    assert b"false alarms per hour" in err and b"is ready" in err
+    assert [r["type"] for r in records] == ["hello", *["estimate"] * 10, "refused", "summary"]
+    assert records[-1]["estimated"] == 10 and records[-1]["latency_us"]["median"] > 0
+
+
+def test_a_reader_that_goes_away_ends_it(live_files: tuple[Path, Path]) -> None:
+    with started(live_files[0], "--outputs", "torque", "--replay", live_files[1]) as child:
+        assert child.stdout is not None and child.stderr is not None
+        child.stdout.readline()
+        child.stdout.close()
+        err = child.stderr.read()
+    assert child.returncode == 0 and b"Traceback" not in err, err
+
+
+def test_an_interrupt_ends_it_in_order(live_files: tuple[Path, Path]) -> None:
+    import signal
+
+    with started(live_files[0], "--outputs", "torque", "--udp", 0) as child:
+        assert child.stderr is not None
+        for line in child.stderr:
+            if b"UDP: 127.0.0.1" in line:
+                break
+        child.send_signal(signal.SIGINT)
+        err = child.stderr.read()
+    assert child.returncode == 0 and b"0 samples" in err, err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--host", "0.0.0.0"], "--allow-network"),
+        (["--host", "0.0.0.0", "--udp", "0"], "other machines"),
+        (["--outputs", "torq"], "torque"),
+        (["--replay", "nowhere.npz"], "no such log"),
+        (["--replay", "LOG", "--udp", "0"], "leave out --udp"),
+    ],
+)
+def test_bad_input(
+    capsys: pytest.CaptureFixture[str],
+    live_files: tuple[Path, Path],
+    arguments: list[str],
+    words: str,
+) -> None:
+    given = [str(live_files[1]) if a == "LOG" else a for a in arguments]
+    status, _, err = run(capsys, "live", live_files[0], *given)
+    assert status == 2 and words in err and "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("module", "option", "extra"),
+    [("websockets", "--websocket", "live"), ("foxglove", "--foxglove", "foxglove")],
+)
+def test_a_package_that_is_missing_is_named(
+    capsys: pytest.CaptureFixture[str],
+    live_files: tuple[Path, Path],
+    monkeypatch: pytest.MonkeyPatch,
+    module: str,
+    option: str,
+    extra: str,
+) -> None:
+    for name in list(sys.modules):
+        if name == module or name.startswith(f"{module}."):
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, module, None)
+    status, _, err = run(
+        capsys, "live", live_files[0], "--outputs", "torque", option, free_port()
+    )
+    assert status == 2 and f"pip install 'dynsys-robotics[{extra}]'" in err
+
+
+def free_port() -> int:
+    with socket.socket() as door:
+        door.bind(("127.0.0.1", 0))
+        return int(door.getsockname()[1])
+
+
+# ---- Foxglove -------------------------------------------------------------------------------
+
+
+def test_foxglove_connects_and_sees_joints_robot_wrenches_and_estimates(live: Live) -> None:
+    """By the protocol that Foxglove itself speaks: channels, subscriptions, messages."""
+    pytest.importorskip("foxglove")
+    pytest.importorskip("websockets")
+    from websockets.sync.client import connect
+    from websockets.typing import Subprotocol
+
+    problem, samples = live
+    body = problem.tree.body_names[-1]
+    session = new_session(problem, ("torque", f"external_wrench.{body}", "p_value"))
+    source = FoxgloveSource(session, "127.0.0.1", 0)
+    try:
+        address = f"ws://127.0.0.1:{source.port}"
+        with connect(address, subprotocols=[Subprotocol("foxglove.sdk.v1")]) as viewer:
+            channels: dict[int, dict[str, Any]] = {}
+            while len(channels) < 5:
+                told = json.loads(viewer.recv(30))
+                if told["op"] == "advertise":
+                    channels |= {c["id"]: c for c in told["channels"]}
+            schemas = {c["topic"]: c["schemaName"] for c in channels.values()}
+            assert schemas == {
+                "/joint_states": "foxglove.JointStates",
+                "/tf": "foxglove.FrameTransforms",
+                "/dynsys/scene": "foxglove.SceneUpdate",
+                "/dynsys/log": "foxglove.Log",
+                "/dynsys/estimate": "dynsys.Estimate",
+            }
+            wanted = [{"id": k, "channelId": k} for k in channels]
+            viewer.send(json.dumps({"op": "subscribe", "subscriptions": wanted}))
+            heard: dict[str, bytes] = {}
+            end = monotonic() + 240
+            k = 0
+            while len(heard) < 5 and monotonic() < end:
+                given = sample_of(problem, samples, k % 50) | {"time": 100.0 + 0.01 * k}
+                if k // 20 % 2:  # alarms that come and go
+                    given["imu"] = [1e3] * 6
+                assert answered(session, given)["type"] == "estimate"
+                session.estimator.row[-7:-1] = 1.0, 2.0, 3.0, 40.0, 50.0, 60.0  # a contact
+                source.show(100.0 + 0.01 * k, session)
+                k += 1
+                sleep(0.02)
+                heard |= _messages(viewer, {i: c["topic"] for i, c in channels.items()})
+        assert set(heard) == set(schemas)
+        estimate = json.loads(heard["/dynsys/estimate"])
+        assert f"external_wrench.{body}.fz" in estimate
+        plain = [
+            n
+            for n, j in zip(problem.tree.joint_names, problem.tree.joints, strict=True)
+            if j.nq == 1
+        ]
+        assert all(name.encode() in heard["/joint_states"] for name in plain) and plain
+        assert f"external_wrench.{body}".encode() in heard["/dynsys/scene"]
+        assert b"the model (chi-square" in heard["/dynsys/log"]
+    finally:
+        source.close()
+
+
+def _messages(viewer: Any, topics: dict[int, str]) -> dict[str, bytes]:
+    """Payloads of the messages that have come, by topic (message data: opcode 1)."""
+    found: dict[str, bytes] = {}
+    while True:
+        try:
+            data = viewer.recv(0.01)
+        except TimeoutError:
+            return found
+        if isinstance(data, bytes) and data[:1] == b"\x01":
+            topic = topics.get(int.from_bytes(data[1:5], "little"))
+            if topic is not None:
+                found[topic] = data[13:]
+
+
+def test_the_viewer_is_shown_pictures_not_samples(live: Live) -> None:
+    pytest.importorskip("foxglove")
+    problem, samples = live
+    session: LiveSession = new_session(problem, ("torque",))
+    source = FoxgloveSource(session, "127.0.0.1", 0)
+    pictures: list[int] = []
+    source._show_bodies = lambda *_: pictures.append(1)  # type: ignore[method-assign]
+    try:
+        answered(session, sample_of(problem, samples, 0))
+        for _ in range(20):
+            source.show(0.0, session)
+    finally:
+        source.close()
+    assert len(pictures) < 20
