@@ -357,8 +357,9 @@ def icub(data: Path) -> Finding:
         show_line(
             f"icub {name}: feet carry {one['mean_feet']:.1f} +- {one['std_feet']:.1f} N (model"
             f" {told['weight_of_model']:.1f} N); |acc| at rest {one['gravity_at_rest']:.3f}"
-            f" m/s^2; change of force from the centre of mass: correlation {one['correlation']:.2f},"
-            f" rms {one['rms_from_motion']:.1f} N left of {one['rms_constant_weight']:.1f} N"
+            " m/s^2; change of force from the centre of mass: correlation"
+            f" {one['correlation']:.2f}, rms {one['rms_from_motion']:.1f} N left of"
+            f" {one['rms_constant_weight']:.1f} N"
         )
     return Finding(told, {"weight": told["weight_of_model"], "logs": logs})
 
