@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache, cached_property
-from typing import final
+from functools import cache, cached_property, partial
+from typing import NamedTuple, TypeAlias, final
 
 import numpy as np
 
+from dynsys.loops.flat import flat_robot
 from dynsys.loops.tree_state import TreeState
 from dynsys.model import synthetic
+from dynsys.model.expanded import last_freedom
 from dynsys.model.tree import KinematicTree
 from dynsys.simulation import (
+    ROUTES,
+    ContactInertia,
     ContactPoints,
     Drives,
     Integrator,
@@ -24,10 +28,13 @@ from dynsys.types import Array, IntArray
 from experiments.peers.timing import seconds
 
 __all__ = [
+    "Contacts",
     "Gait",
     "Walk",
+    "contacts_of",
     "feet",
     "flight_drift",
+    "inertia_seconds",
     "paper_run",
     "standing",
     "step_seconds",
@@ -45,6 +52,48 @@ def feet(robot: KinematicTree) -> ContactPoints:
     """Tips of all lower legs."""
     legs = [name for name in robot.body_names if "_lower_leg_" in name]
     return ContactPoints(robot, legs, np.tile([0.0, 0.0, -LEG_LENGTH], (len(legs), 1)))
+
+
+ByRoute: TypeAlias = dict[Route, float]
+
+
+class Contacts(NamedTuple):
+    """Feet at a plane: J (3 c, nv), the freedom that each moves with (c,), positions (c, 3)."""
+
+    J: Array
+    tip: IntArray
+    positions: Array
+
+
+def contacts_of(robot: KinematicTree, q: Array, near: float = np.inf) -> Contacts:
+    """Those feet that are ``near`` (m) the plane z = 0."""
+    points, poses = feet(robot), TreeState(robot, q).poses
+    positions = points.positions(poses)
+    active = np.flatnonzero(positions[:, 2] < near)
+    J = points.jacobian(flat_robot(robot).tree, poses, positions, active)
+    tip = last_freedom(robot)[points.body[active]].astype(np.intp)
+    return Contacts(J, tip, positions[active])
+
+
+@cache
+def inertia_seconds(
+    segments: int, passes: int
+) -> tuple[dict[Route, float], dict[Route, float]]:
+    """CPU seconds of J M^-1 J^T of all feet by every route, and errors, relative to "dense".
+
+    The same call of each, from q on: kinematics, what is factorised or propagated, A.
+    """
+    robot = synthetic.centipede(segments)
+    rng = np.random.default_rng(0)
+    q = robot.integrate(standing(robot), 0.3 * rng.normal(size=robot.nv), 1.0)
+    contacts, flat = contacts_of(robot, q), flat_robot(robot)
+    spaces = {route: ContactInertia(flat, route) for route in ROUTES}
+    A = {route: space.at(q, *contacts).A for route, space in spaces.items()}
+    exact = A["dense"]
+    errors = {r: float(np.abs(A[r] - exact).max() / exact.max()) for r in ROUTES}
+    runs = {route: partial(space.at, q, *contacts) for route, space in spaces.items()}
+    taken = seconds({str(route): run for route, run in runs.items()}, passes)
+    return {route: taken[route] for route in ROUTES}, errors
 
 
 def standing(robot: KinematicTree) -> Array:

@@ -30,6 +30,7 @@ def write(folder: Path, sizes: Sizes) -> list[Path]:
         "figure2_inversion.png": _times("CPU ms", sizes.joints, alone),
         "figure3_threads.png": _times("ms on the wall", sizes.threads, shared),
         "figure4_centipedes.png": _figure_4(sizes),
+        "figure4_inertia.png": _inertias(sizes),
         "centipede_walk.png": draw_walk(centipede_runs.walk(*sizes.walk)),
         "centipede_energy.png": _energy(centipede_runs.walk(*sizes.walk)),
     }
@@ -69,6 +70,17 @@ def _figure_4(sizes: Sizes) -> Figure:
             1e3 * centipede_runs.step_seconds(k, route, sizes.steps(k)) for k in sizes.segments
         ]
         axes.loglog(sizes.segments, times, ".-", label=labels[route])
+    axes.legend()
+    return figure
+
+
+def _inertias(sizes: Sizes) -> Figure:
+    figure, axes = labelled_axes("body segments", "CPU ms for J M^-1 J^T of all feet")
+    for route in ROUTES:
+        taken = [
+            centipede_runs.inertia_seconds(k, sizes.passes)[0][route] for k in sizes.segments
+        ]
+        axes.loglog(sizes.segments, [1e3 * t for t in taken], ".-", label=route)
     axes.legend()
     return figure
 

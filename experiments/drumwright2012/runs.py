@@ -24,6 +24,7 @@ from experiments.counting import OperationCount, Tally
 from experiments.peers.timing import seconds
 
 __all__ = [
+    "FOUR",
     "ONE",
     "TWO",
     "as_printed",
@@ -36,7 +37,7 @@ __all__ = [
     "thread_times",
 ]
 
-ONE, TWO = "Theta(n^2), 1 thread", "Theta(n^2), 2 threads"
+ONE, TWO, FOUR = (f"Theta(n^2), {k} thread{'s' * (k > 1)}" for k in (1, 2, 4))
 
 
 def global_frame(robot: KinematicTree, q: Array) -> tuple[Array, Array]:
@@ -233,6 +234,7 @@ def thread_times(n: int, passes: int) -> dict[str, float]:
         "LAPACK Cholesky": factor,
         ONE: partial(invert, 1),
         TWO: partial(invert, 2),
+        FOUR: partial(invert, 4),
     }
     return seconds(runs, passes, wall=True)
 

@@ -10,9 +10,11 @@ import pytest
 
 from dynsys.errors import ModelError
 from dynsys.model import synthetic
+from dynsys.simulation import ROUTES
 from experiments import calibrate
 from experiments.chang_khatib2001 import rows as chang_khatib2001
 from experiments.chang_khatib2001 import runs as chang_khatib_runs
+from experiments.drumwright2012 import centipedes, contact_model
 from experiments.drumwright2012 import rows as drumwright2012
 from experiments.drumwright2012 import runs as drumwright_runs
 from experiments.drumwright2012.counts import TABLE_1, TABLE_2, TABLE_3, inverse_count, total
@@ -131,3 +133,31 @@ def test_printed_totals_are_the_sums_of_their_rows(n: int) -> None:
 def test_counts_need_a_joint() -> None:
     with pytest.raises(ModelError, match="at least one joint"):
         inverse_count(0)
+
+
+# ---- the contact model of [DRUM]'s reference 10 ------------------------------------------
+
+
+@pytest.mark.slow
+def test_maximum_dissipation_leaves_the_least_energy_and_lets_no_foot_approach() -> None:
+    found = contact_model.compare(2, 8, 1.0)
+    his, sweeps = contact_model.DISSIPATION, contact_model.SWEEPS
+    assert found.most[his] < 1 + 1e-9  # Coulomb's answer is one that it may take
+    assert found.energy[his] < 1 - 1e-5
+    assert max(found.approach.values()) < 1e-7
+    assert found.beside[his] > 1 > 1e-3 > found.beside[sweeps]
+    assert found.slip[contact_model.NEWTON] < 1e-6
+
+
+def test_both_models_agree_on_what_sticks_and_on_a_point_mass() -> None:
+    A, stick, slide = np.eye(3) / 2, np.array([-1.0, 0.3, 0.2]), np.array([-1.0, 3.0, 4.0])
+    for b, exact in ((stick, -2 * stick), (slide, [2.0, -2 * 0.8 * 0.6, -2 * 0.8 * 0.8])):
+        for model in contact_model.MODELS.values():
+            np.testing.assert_allclose(model(A, b, 0.8), exact, atol=1e-6)
+    assert not contact_model.maximum_dissipation(A, np.zeros(3), 0.8).any()
+
+
+@pytest.mark.slow
+def test_four_routes_to_the_inertia_of_contacts_agree() -> None:
+    times, errors = centipedes.inertia_seconds(3, 1)
+    assert set(times) == set(errors) == set(ROUTES) and max(errors.values()) < 1e-12
