@@ -29,7 +29,7 @@ from dynsys.plan.pivots import PlannedPivot
 from dynsys.plan.record import PARAMETERS, sample_states
 from dynsys.plan.repeated_rows import implied_readings, implied_rows
 from dynsys.program.guards import guarded
-from dynsys.program.program import Program
+from dynsys.program.program import Program, in_order_of_need
 from dynsys.program.signature import Signature
 from dynsys.system.equations import EquationBlock, Kinematics
 from dynsys.system.linear_system import LinearSystem
@@ -398,4 +398,4 @@ def guarded_estimator(
     medians = np.median(np.abs(reciprocals), axis=0)
     all_limits = [*(float(margin * x) for x in medians), *limits]
     quaternions = spec.robot.quaternion_slices
-    return guarded(program, quaternions, dtype, all_limits, n_checks=n_checks)
+    return in_order_of_need(guarded(program, quaternions, dtype, all_limits, n_checks=n_checks))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dynsys.model import synthetic
 from dynsys.program.graph import Graph, Scalar
-from dynsys.program.program import Op, evaluate_nodes, node_depths
+from dynsys.program.program import Op, evaluate_nodes, in_order_of_need, node_depths
 from dynsys.program.simplify import simplify
 from dynsys.recursive.aba import aba_scalars
 from dynsys.recursive.crba import crba_scalars
@@ -112,3 +112,31 @@ def test_scalars_and_numpy_scalars_mix() -> None:
     for product in (np.float64(2.0) * x, x * np.longdouble(2.0), 2 * x, np.int64(2) * x):
         assert isinstance(product, Scalar) and product.ref == (x * 2.0).ref
     assert (np.ones(2) * x).dtype == object
+
+
+def test_in_order_of_need_sums_are_finished_before_others_begin() -> None:
+    graph = Graph()
+    x = graph.inputs(4)
+    sums = [x[0], x[1]]
+    for k in range(3):  # as elimination records it: one term of every sum, then the next
+        sums = [s - x[2] * (x[3] + k) * (place + 1.0) for place, s in enumerate(sums)]
+    assert in_order_of_need(graph.program([0, 0])).n_nodes == 0
+    program = graph.program([sums[0], sums[1], sums[0], 0])
+    ordered = in_order_of_need(program)
+    assert ordered.count() == program.count() and ordered.n_nodes == program.n_nodes
+    states = np.random.default_rng(0).normal(size=(5, 4))
+    np.testing.assert_array_equal(ordered.evaluate(states), program.evaluate(states))
+    assert ordered.outputs[0] == ordered.outputs[2]
+    first = abs(ordered.outputs[0]) - 1
+    is_sum = np.flatnonzero(ordered.op == Op.ADD)
+    assert (is_sum > first).sum() == 3  # those of the second sum, all after the first
+
+
+@settings(max_examples=20, deadline=None)
+@given(robot=trees(max_bodies=5), seed=st.integers(0, 1000))
+def test_in_order_of_need_computes_the_same(robot, seed) -> None:
+    program = recorded(robot, lambda q, qd, u: aba_scalars(robot, q, qd, u))
+    ordered = in_order_of_need(program)
+    states = admissible_inputs(robot, 3, seed)
+    np.testing.assert_array_equal(ordered.evaluate(states), program.evaluate(states))
+    assert ordered.count() == program.count()
