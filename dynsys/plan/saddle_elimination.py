@@ -347,6 +347,7 @@ class Elimination:
         # which entries each step must give, first pivots first: Z_uv needs Z_kv for all k in l
         place = self._step_of
         demands: list[dict[tuple[int, int], None]] = [{} for _ in self._steps]
+        alone: dict[int, list[int]] = {}  # k of which only Z_uu needs Z_uk
 
         def demand(u: int, v: int) -> None:
             key = self._key(u, v)
@@ -357,9 +358,16 @@ class Elimination:
         for k, step in enumerate(self._steps):
             same = [key for key in demands[k] if place[key[1]] == k]
             for u, v in same:
-                for l in step.multipliers[u]:
+                for l in step.multipliers[u] if u != v else ():
                     if l != RIGHT:
                         demand(v, l)
+            for u, v in same:
+                if u == v:
+                    others = [l for l in step.multipliers[u] if l != RIGHT]
+                    alone[u] = [l for l in others if (u, l) not in demands[k]]
+                    for l in alone[u]:
+                        for m in alone[u]:
+                            demand(l, m)
             for u, v in list(demands[k]):
                 if place[v] != k:
                     for l in step.multipliers[u]:
@@ -368,9 +376,16 @@ class Elimination:
         # last pivots first
         Z: dict[tuple[int, int], Ref] = {}
         for k in reversed(range(len(self._steps))):
+            step = self._steps[k]
             later = [key for key in demands[k] if place[key[1]] != k]
-            for key in (*later, *(key for key in demands[k] if place[key[1]] == k)):
-                Z[key] = self._inverse_entry(self._steps[k], key, Z)
+            for u, v in (*later, *(key for key in demands[k] if place[key[1]] == k)):
+                row, first = step.multipliers[u], alone.get(u, ())
+                row = {l: row[l] for l in (*first, *row) if l != RIGHT}
+                start = step.inverse.get((u, v), 0)
+                if u == v:
+                    Z[u, u] = self._variance(start, row, first, Z, u)
+                else:
+                    Z[u, v] = self._combine(start, row, self._column(Z, v, row))
         return {(u, v): Z[self._key(u, v)] for u, v in asked}
 
     def _key(self, u: int, v: int) -> tuple[int, int]:
@@ -378,14 +393,35 @@ class Elimination:
         first, second = (self._step_of[u], u), (self._step_of[v], v)
         return (u, v) if first <= second else (v, u)
 
-    def _inverse_entry(
-        self, step: _Step, key: tuple[int, int], Z: Mapping[tuple[int, int], Ref]
+    def _column(
+        self, Z: Mapping[tuple[int, int], Ref], v: int, lines: Iterable[int]
+    ) -> dict[int, Ref]:
+        return {l: Z[self._key(l, v)] for l in lines}
+
+    def _variance(
+        self,
+        start: Ref,
+        row: Mapping[int, Ref],
+        alone: Sequence[int],
+        Z: Mapping[tuple[int, int], Ref],
+        u: int,
     ) -> Ref:
-        u, v = key
-        total = step.inverse.get(key, 0)
-        for l, multiplier in step.multipliers[u].items():
-            if l != RIGHT:
-                total = self.record.sub_product(total, multiplier, Z[self._key(l, v)])
+        """Z_uu = start + sum l_k l_m Z_km, where only Z_uu needs Z_uk every product once.
+
+        Of other k there is Z_uk = - sum l_m Z_km; its terms of those ``alone``, the first,
+        count twice.
+        """
+        record, total = self.record, start
+        few = {k: row[k] for k in alone}
+        for k, x in row.items():
+            if k not in few:
+                twice = self._combine(0, few, self._column(Z, k, few))
+                total = record.sub_product(total, x, record.add(Z[u, k], twice))
+        for place, k in enumerate(alone):
+            before = {m: row[m] for m in alone[:place]}
+            half = self._combine(0, before, self._column(Z, k, before))
+            own = record.sub_product(record.add(half, half), row[k], Z[k, k])
+            total = record.sub_product(total, row[k], own)
         return total
 
 
