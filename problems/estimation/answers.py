@@ -22,14 +22,20 @@ from problems.estimation.compiled import (
     EstimatorOutputs,
 )
 from problems.estimation.consistency import of_readings
-from problems.estimation.estimate import Estimate, MeasuredStates, Of, deviations, values
+from problems.estimation.estimate import (
+    Both,
+    Estimate,
+    MeasuredStates,
+    Of,
+    Uncertainty,
+    deviations,
+    values,
+)
 from problems.estimation.reduced_batch import METHOD
 from problems.measured.measured_system import QUANTITIES, Quantity
 
 __all__ = ["CompiledAnswers", "OneAnswer"]
 
-FLAT = frozenset({"torque", "qdd"})
-"""Quantities of joints, (nv,); the others are (n_bodies, 6)."""
 CLEAR = 1e-9
 """Part of a reading's information that others check, below which rounding hides how much."""
 FEW, HARDLY_ANY = 128, 8
@@ -39,7 +45,6 @@ compiled first; the second where machine code was asked for."""
 
 # ---- answers about N states ----------------------------------------------------------------
 
-_Both: TypeAlias = "tuple[dict[Quantity, Array], dict[Quantity, Array]]"
 Facts: TypeAlias = tuple[float, int, str]
 """Chi-square, degrees of freedom and method of a state."""
 
@@ -302,26 +307,17 @@ class OneAnswer:
         """Leave deviations at frames to the general path."""
         return None
 
-    def both(self, kinds: tuple[Quantity, ...]) -> _Both | None:
-        """Values and standard deviations of quantities, by their names, from one kernel."""
-        call, sizes = self._estimator.together(kinds)
-        if call is None or self.has_failed:
+    def both(self, wanted: Uncertainty, q: Array, qd: Array, y: Array) -> Both | None:
+        """Values and standard deviations of quantities, by their names, from one kernel.
+
+        The three arrays are those of its state, or what they were copied from.
+        """
+        together = self._estimator.together(wanted)
+        if together.call is None or self.has_failed:
             return None
-        found: list[Array] = [np.empty(size) for size in sizes]
-        q, qd, y = self._states.parts()
-        if not call(q, qd, y, *found):
-            self.has_failed = True
-            return None
-        n, shaped = (
-            len(kinds),
-            [
-                x if kind in FLAT else x.reshape(-1, 6)
-                for kind, x in zip(kinds * 2, found, strict=True)
-            ],
-        )
-        return dict(zip(kinds, shaped[:n], strict=True)), dict(
-            zip(kinds, shaped[n:], strict=True)
-        )
+        found = together.at(q, qd, y)
+        self.has_failed = found is None
+        return found
 
     def _many(self, outputs: EstimatorOutputs) -> CompiledAnswers | None:
         """Answers of a kernel of several outputs, None if it is not there."""

@@ -46,7 +46,13 @@ from dynsys.plan.search.search import Search
 from dynsys.system.equations import EquationBlock, Kinematics
 from dynsys.system.unknowns import UnknownLayout
 from dynsys.types import Array, BoolArray
-from problems.estimation.estimate import Estimate, MeasuredStates
+from problems.estimation.estimate import (
+    Both,
+    Estimate,
+    MeasuredStates,
+    Uncertainty,
+    quantities_of,
+)
 from problems.labels import entry_names, of_arrays
 from problems.measured.measured_system import (
     QUANTITIES,
@@ -68,6 +74,7 @@ __all__ = [
     "CompiledEstimator",
     "EstimatorOutputs",
     "ReferenceEstimator",
+    "Together",
     "check_cost",
     "check_plan",
     "export_estimator",
@@ -78,7 +85,6 @@ __all__ = [
 ]
 
 Names: TypeAlias = tuple[str, ...]
-_Together: TypeAlias = "tuple[FastCall | None, tuple[int, ...]]"
 AGREEMENT = ("residual", "multiplier")
 FACTS = ("chi_square", "degrees_of_freedom", "p_value", "residual")
 HANDFUL = 8
@@ -133,6 +139,34 @@ class EstimatorOutputs:
     def key(self) -> str:
         """All names in one."""
         return " ".join(self.names)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Together:
+    """Machine code f(q, qd, y, *values, *deviations) of quantities; None: there is none."""
+
+    kinds: tuple[Quantity, ...]
+    sizes: tuple[int, ...]
+    call: FastCall | None
+
+    def at(self, q: Array, qd: Array, y: Array) -> Both | None:
+        """What it computes at a state; None where that is not finite: it needs pivoting."""
+        assert self.call is not None
+        kinds, sizes = self.kinds, self.sizes
+        if kinds == ("torque",):  # the usual question, in the fewest steps
+            torque, std = np.empty(sizes[0]), np.empty(sizes[0])
+            finite = self.call(q, qd, y, torque, std)
+            return ({"torque": torque}, {"torque": std}) if finite else None
+        found = [np.empty(size) for size in sizes]
+        if not self.call(q, qd, y, *found):
+            return None
+        both: Both = {}, {}
+        for k, x in enumerate(found):
+            kind = kinds[k % len(kinds)]
+            flat = kind in ("torque", "qdd")
+            both[k // len(kinds)][kind] = x if flat else x.reshape(-1, 6)
+        return both
 
 
 def listed(names: str | Sequence[str]) -> Names:
@@ -356,15 +390,18 @@ class CompiledEstimator:
         return self.calls[name]
 
     @cached_property
-    def _together(self) -> dict[tuple[Quantity, ...], _Together]:
+    def _together(self) -> dict[str | tuple[str, ...], Together]:
         return {}
 
-    def together(self, kinds: tuple[Quantity, ...]) -> _Together:
-        """Machine code of quantities and their standard deviations, and sizes of all these."""
-        found = self._together.get(kinds)
+    def together(self, wanted: Uncertainty) -> Together:
+        """Machine code of quantities and their standard deviations, as a caller names them."""
+        key = wanted if isinstance(wanted, str) else tuple(wanted or ())
+        found = self._together.get(key)
         if found is None:
+            kinds = quantities_of(wanted, "uncertainty")
             sizes = tuple(int(np.prod(self.shapes[kind])) for kind in kinds) * 2
-            found = self._together[kinds] = self.call(EstimatorOutputs(kinds, kinds)), sizes
+            call = self.call(EstimatorOutputs(kinds, kinds)) if kinds else None
+            found = self._together[key] = Together(kinds, sizes, call)
         return found
 
     # ---- many states ---------------------------------------------------------------------

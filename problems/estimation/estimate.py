@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AbstractQuantities",
+    "Both",
     "Estimate",
     "MeasuredStates",
     "Of",
@@ -46,6 +47,8 @@ __all__ = [
 ]
 
 Uncertainty: TypeAlias = Literal["all"] | Quantity | Sequence[Quantity] | None
+Both: TypeAlias = tuple[dict[Quantity, Array], dict[Quantity, Array]]
+"""Values and standard deviations by quantity."""
 Found = TypeVar("Found")
 About = TypeVar("About", covariant=True)
 MANY = 64
@@ -99,13 +102,19 @@ class NamedQuantity:
     functions see all of them: (nv,) or (n_bodies, 6).
     """
 
-    __slots__ = ("_estimate", "_group", "_kind", "_of")
+    __slots__ = ("_group", "_kind")
 
     def __init__(self, group: ByQuantity, kind: Quantity) -> None:
         self._group = group
-        self._estimate = group.estimate
-        self._of = group.of
         self._kind = kind
+
+    @property
+    def _estimate(self) -> Estimate:
+        return self._group.estimate
+
+    @property
+    def _of(self) -> Of:
+        return self._group.of
 
     @property
     def _robot(self) -> KinematicTree:
@@ -119,8 +128,9 @@ class NamedQuantity:
     def array(self) -> Array:
         """All values: (nv,), or (n_bodies, 6) in body coordinates; with N in front."""
         found = self._group.arrays.get(self._kind)
-        if found is None:
-            found = self._estimate.computed(self._kind, self._of)
+        if found is not None:
+            return found
+        found = self._estimate.computed(self._kind, self._of)
         if found is None:
             columns = self._estimate.problem.system.unknowns.columns(self._kind)
             flat = self._estimate.each(lambda post: self._all(post, columns), columns.size)
@@ -245,10 +255,12 @@ class ByQuantity(AbstractQuantities[NamedQuantity]):
 
     __slots__ = ("arrays", "estimate", "of")
 
-    def __init__(self, estimate: Estimate, of: Of) -> None:
+    def __init__(
+        self, estimate: Estimate, of: Of, arrays: dict[Quantity, Array] | None = None
+    ) -> None:
         self.estimate = estimate
         self.of = of
-        self.arrays: dict[Quantity, Array] = {}
+        self.arrays: dict[Quantity, Array] = {} if arrays is None else arrays
 
     def __getitem__(self, quantity: Quantity) -> NamedQuantity:
         if quantity not in QUANTITIES:
@@ -402,6 +414,7 @@ class Estimate(AbstractQuantities[NamedQuantity]):
         method: str | tuple[str, ...] | None = None,
         facts: tuple[float | Array, int | IntArray] | None = None,
         answers: CompiledAnswers | OneAnswer | None = None,
+        both: Both | None = None,
     ) -> None:
         self.problem = problem
         self._answers = answers
@@ -411,8 +424,8 @@ class Estimate(AbstractQuantities[NamedQuantity]):
         self._residuals: Array | None = None
         self.shape: tuple[int, ...] = () if n is None else (n,)
         self._method = method
-        self._values: ByQuantity | None = None
-        self._std: ByQuantity | None = None
+        self._values = None if both is None else ByQuantity(self, values, both[0])
+        self._std = None if both is None else ByQuantity(self, deviations, both[1])
         self._determined: ByQuantity | None = None
 
     @property
@@ -638,7 +651,7 @@ class Estimate(AbstractQuantities[NamedQuantity]):
         return self._facts
 
     def about(self, quantity: Quantity) -> NamedQuantity:
-        return NamedQuantity(self.values, quantity)
+        return NamedQuantity(self._values or self.values, quantity)
 
     @property
     def chi_square(self) -> float | Array:

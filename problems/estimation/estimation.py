@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Literal, TypeAlias, cast, final, get_args
+from typing import Any, Literal, TypeAlias, cast, final, get_args
 
 import numpy as np
 
@@ -194,13 +194,18 @@ class Estimation(AbstractProblem):
                     y = self.layout.pack(y)
                 packed = np.empty(self._packed_size)
                 if take(q, qd, y, packed):
-                    return self._by_kernels(MeasuredStates(self, packed), uncertainty)
+                    states = MeasuredStates(self, packed)
+                    return self._by_kernels(states, uncertainty, (q, qd, y))
         return self._solve_carefully(q, qd, y, uncertainty, active)
 
     @cached_property
     def cuts(self) -> tuple[int, int]:
         """Where qd and y begin when q, qd and y are packed."""
         return self.robot.nq, self.robot.nq + self.robot.nv
+
+    @cached_property
+    def _repeats(self) -> bool:
+        return bool(self._reference.repeats)
 
     @cached_property
     def _packed_size(self) -> int:
@@ -224,23 +229,25 @@ class Estimation(AbstractProblem):
         inputs = (("q", robot.nq), ("qd", robot.nv), ("y", size))
         return taking_kernel(inputs, robot.quaternion_slices).fast
 
-    def _by_kernels(self, states: MeasuredStates, uncertainty: Uncertainty) -> Estimate:
+    def _by_kernels(
+        self, states: MeasuredStates, uncertainty: Uncertainty, arrays: tuple[Any, Any, Any]
+    ) -> Estimate:
         """Estimate at one state whose quantities are computed when they are asked for.
 
         Standard deviations that are asked for now are, and their quantities beside them;
         torques too where exact readings repeat each other, and so may contradict each other.
+        ``arrays`` are q, qd and y as kernels want them, equal to those of ``states``.
         """
         answers = OneAnswer(self._compiled, states)
-        e = Estimate(self, states, None, None, None, answers)
-        if uncertainty is not None:
-            kinds = quantities_of(uncertainty, "uncertainty")
-            found = answers.both(kinds) if kinds else None
-            if found is not None:
-                e.keep(*found)
-            else:
-                for kind in kinds:
+        if uncertainty is None:
+            e = Estimate(self, states, None, None, None, answers)
+        else:
+            found = answers.both(uncertainty, *arrays)
+            e = Estimate(self, states, None, None, None, answers, found)
+            if found is None:
+                for kind in quantities_of(uncertainty, "uncertainty"):
                     _ = e.std[kind].array
-        if self._reference.repeats:
+        if self._repeats:
             _ = e.torque.array
         return e
 
@@ -265,7 +272,7 @@ class Estimation(AbstractProblem):
             (method,) = answers.method if isinstance(answers.method, tuple) else ("llvm",)
             return Estimate(self, states, None, method, None, answers)
         if usual:
-            return self._by_kernels(states, wanted)
+            return self._by_kernels(states, wanted, states.parts())
         e = Estimate.of_one(self, self.noisy_posterior(q, qd, rows), states)
         for quantity in wanted:
             _ = e.std[quantity].array
