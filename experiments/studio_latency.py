@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from problems.problem_file import ProblemFile
-from problems.studio.background import AbstractBackground, Done, Job
+from problems.studio.background import AbstractBackground, Done, Job, Tell
 from problems.studio.files import Folder
 from problems.studio.server import HEADER, AccessRules, StudioServer
 from problems.studio.session import Session
@@ -59,11 +59,14 @@ class Latency:
 class _Nobody(AbstractBackground):
     """Drops jobs: what runs elsewhere is not measured here."""
 
-    def submit(self, key: str, job: Job, done: Done) -> None:
+    def submit(self, key: str, job: Job, done: Done, told: Tell | None = None) -> None:
         return
 
     def cancel(self, key: str) -> None:
         return
+
+    def stop(self, key: str) -> None:
+        """There is nothing to stop."""
 
     def close(self) -> None:
         return

@@ -14,7 +14,7 @@ from problems import terminal
 from problems.command.arguments import add_flags, add_robot, port, robot_options
 from problems.command.demo_log import bundled
 from problems.problem_file import ProblemFile, load_problem
-from problems.studio.background import ProcessBackground
+from problems.studio.background import Lanes, ProcessBackground
 from problems.studio.files import Folder
 from problems.studio.server import AccessRules, StudioServer
 from problems.studio.session import Session
@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
     problem, log = _problem(args)
     _ = problem.estimation  # what is wrong with it is said here, not on the page
     access, folder = AccessRules(args.host, args.token), Folder(args.folder)
-    background = ProcessBackground()
+    background = Lanes(ProcessBackground(), ProcessBackground())
     ready: list[Session] = []
 
     def begin(name: str) -> Session:

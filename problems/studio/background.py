@@ -1,10 +1,11 @@
 """What takes longer than a glance, in another process, so that the page stays quick.
 
-The tasks are the verdict over many postures, the cost of a solve, suggestions, and compiling.
-Each takes and returns plain lists, mappings, numbers and strings, so that it can run elsewhere.
-A job that waits is replaced when a newer one of the same key comes; one that runs is finished
-and its owner judges whether the answer is still wanted, or it is given up and its process
-replaced.
+The tasks are the verdict over many postures, the cost of a solve and of compiling it,
+suggestions, compiling, the search for a cheaper order, and the meshes of the robot. Each takes
+and returns what can be sent to another process. A job that waits is replaced by a newer one of
+the same key; one that runs is finished and its owner judges whether the answer is still
+wanted, or it is stopped, or given up and its process replaced. What may take minutes has a
+process of its own: the verdict does not wait for a search.
 """
 
 from __future__ import annotations
@@ -28,14 +29,19 @@ import numpy as np
 from scipy.sparse import csc_array
 from scipy.sparse.linalg import splu
 
-from dynsys.errors import KernelBuildError
+from dynsys.errors import DynsysError, KernelBuildError
+from dynsys.model.tree import KinematicTree
+from dynsys.plan.plan import Plan
+from dynsys.plan.search.search import Progress, Search
 from dynsys.system.equations import Kinematics
 from problems.estimation.estimation import Estimation
 from problems.measured.prior import Prior
 from problems.placement.placement import place_sensors
 from problems.problem_file import ProblemFile
 from problems.studio import files
+from problems.studio.shapes import body_meshes
 from problems.verdict.words import describe
+from problems.visuals import names_meshes, read_visuals
 from sensors.files import sensor_record
 from sensors.layout import Layout
 
@@ -45,16 +51,23 @@ __all__ = [
     "BackgroundAnswers",
     "Done",
     "Job",
+    "Lanes",
     "ProcessBackground",
+    "Tell",
+    "job_of",
     "run_task",
 ]
 
 Facts: TypeAlias = dict[str, Any]
 Done: TypeAlias = Callable[[dict[str, Any]], None]
+Tell: TypeAlias = Callable[[dict[str, Any]], None]
+"""Tells how far a task is; raises KeyboardInterrupt if it shall end with what it has."""
 NICE = 2
 """How far the background steps behind the page."""
 POLL = 0.05
 """Seconds between looks at a running job."""
+END = "end"
+"""Word to a running job: end with what there is."""
 REPEATS = 5
 """Solves of which the quickest is told."""
 
@@ -86,12 +99,16 @@ class AbstractBackground(ABC):
     """Does jobs in the order they come; tells their owners."""
 
     @abstractmethod
-    def submit(self, key: str, job: Job, done: Done) -> None:
-        """Do a job; ``done`` gets its facts, or ``{"failed": words}``."""
+    def submit(self, key: str, job: Job, done: Done, told: Tell | None = None) -> None:
+        """Do a job; ``done`` gets its facts or ``{"failed": words}``, ``told`` its progress."""
 
     @abstractmethod
     def cancel(self, key: str) -> None:
         """Give a job up, waiting or running."""
+
+    @abstractmethod
+    def stop(self, key: str) -> None:
+        """Let a running job end with what it has; one that waits is given up."""
 
     @abstractmethod
     def close(self) -> None:
@@ -102,6 +119,8 @@ class AbstractBackground(ABC):
 
 
 NEVER: Facts = {"state": "none"}
+ON_DEMAND = ("suggest", "compile", "search")
+"""Tasks that are asked for by a button; the others, by every change of sensors."""
 
 
 @final
@@ -120,48 +139,46 @@ class BackgroundAnswers:
         self._answers: dict[str, Facts] = {}
         self._problem: ProblemFile
         self._content: Facts
+        self.plan: Plan | None = None
 
     def begin(self, problem: ProblemFile, layout: Layout) -> None:
         """Turn to another layout: ask for its cost and verdict."""
         self.give_up()
         self._problem, self._content = problem, files.layout_content(layout)
-        self._answers = {"suggest": NEVER, "compile": NEVER}
-        for task in ("cost", "verdict"):
+        self._answers = dict.fromkeys(ON_DEMAND, NEVER)
+        self.plan = None
+        for task in ("cost", "verdict", "price"):
             self.ask(task)
 
     def give_up(self) -> None:
         """Let go of what takes long."""
-        for task in ("compile", "suggest"):
+        for task in ON_DEMAND:
             self._background.cancel(f"{self._name}/{task}")
+
+    def stop(self, task: str) -> None:
+        """Let a task end with what it has."""
+        self._background.stop(f"{self._name}/{task}")
 
     def ask(self, task: str, **options: Any) -> None:
         """Ask for something about the layout."""
-        answers, pending = self._answers, {"state": "pending"}
-        answers[task] = pending
-        prior = self._problem.prior
-        job = Job(
-            task=task,
-            robot=files.robot_spec(self._problem),
-            floating=self._problem.floating,
-            layout=self._content,
-            prior=None if prior is None else (dict(prior.std), dict(prior.mean)),
-            options=tuple(options.items()),
-            reading=(
-                self._problem.friction,
-                tuple(
-                    (k, tuple(np.ravel(at).tolist())) for k, at in self._problem.lock.items()
-                ),
-                self._problem.mimic,
-            ),
-        )
+        answers, latest = self._answers, [{"state": "pending"}]
+        answers[task] = latest[0]
+
+        def put(facts: Facts) -> None:
+            """Take facts in place of the latest ones, unless another question came since."""
+            with self._lock:
+                if self._answers is answers and answers[task] is latest[0]:
+                    self.plan = facts.pop("plan", self.plan)
+                    answers[task] = latest[0] = facts
 
         def done(facts: Facts) -> None:
-            with self._lock:
-                if self._answers is answers and answers[task] is pending:
-                    state = "failed" if "failed" in facts else "done"
-                    answers[task] = {"state": state, **facts}
+            put({"state": "failed" if "failed" in facts else "done", **facts})
 
-        self._background.submit(f"{self._name}/{task}", job, done)
+        job = job_of(self._problem, self._content, task, **options)
+        key = f"{self._name}/{task}"
+        self._background.submit(
+            key, job, done, lambda facts: put({"state": "pending", **facts})
+        )
 
     def answer(self, task: str) -> Facts:
         """What is known of a task: its ``state`` (none, pending, done, failed) and facts."""
@@ -173,6 +190,21 @@ class BackgroundAnswers:
         return dict(self._answers)
 
 
+def job_of(problem: ProblemFile, content: Facts, task: str, **options: Any) -> Job:
+    """Return a task about a problem with the layout of this content."""
+    prior, locked = problem.prior, problem.lock.items()
+    lock = tuple((joint, tuple(np.ravel(at).tolist())) for joint, at in locked)
+    return Job(
+        task=task,
+        robot=files.robot_spec(problem),
+        floating=problem.floating,
+        layout=content,
+        prior=None if prior is None else (dict(prior.std), dict(prior.mean)),
+        options=tuple(options.items()),
+        reading=(problem.friction, lock, problem.mimic),
+    )
+
+
 # ---- the other process ---------------------------------------------------------------------
 
 
@@ -181,9 +213,9 @@ class ProcessBackground(AbstractBackground):
     """One process, started with the first job and used again."""
 
     def __init__(self) -> None:
-        self._waiting: dict[str, tuple[Job, Done]] = {}
+        self._waiting: dict[str, tuple[Job, Done, Tell | None]] = {}
         self._running = ""
-        self._given_up = False
+        self._given_up = self._stopped = False
         self._closed = False
         self._changed = Condition()
         self._process: Any = None
@@ -191,11 +223,16 @@ class ProcessBackground(AbstractBackground):
         self._thread = Thread(target=self._work, name="studio-background", daemon=True)
         self._thread.start()
 
-    def submit(self, key: str, job: Job, done: Done) -> None:
+    def submit(self, key: str, job: Job, done: Done, told: Tell | None = None) -> None:
         with self._changed:
             self._waiting.pop(key, None)
-            self._waiting[key] = job, done
+            self._waiting[key] = job, done, told
             self._changed.notify()
+
+    def stop(self, key: str) -> None:
+        with self._changed:
+            self._waiting.pop(key, None)
+            self._stopped = self._stopped or self._running == key
 
     def cancel(self, key: str) -> None:
         with self._changed:
@@ -220,26 +257,34 @@ class ProcessBackground(AbstractBackground):
                 if self._closed:
                     return
                 key = next(iter(self._waiting))
-                job, done = self._waiting.pop(key)
-                self._running, self._given_up = key, False
-            answer = self._ask(job)
+                job, done, told = self._waiting.pop(key)
+                self._running, self._given_up, self._stopped = key, False, False
+            answer = self._ask(job, told)
             with self._changed:
                 self._running = ""
             if answer is not None:
                 done(answer)
 
-    def _ask(self, job: Job) -> dict[str, Any] | None:
+    def _ask(self, job: Job, told: Tell | None) -> dict[str, Any] | None:
         """Facts of a job; None if it was given up."""
         try:
             if self._process is None:
                 self._start()
             self._pipe.send(job)
-            while not self._pipe.poll(POLL):
+            while True:
                 if self._given_up:
                     self._stop()
                     return None
-            answer: dict[str, Any] = self._pipe.recv()
-            return answer
+                if self._stopped:
+                    self._pipe.send(END)
+                    self._stopped = False
+                if not self._pipe.poll(POLL):
+                    continue
+                is_answer, facts = self._pipe.recv()
+                if is_answer:
+                    return dict(facts)
+                if told is not None:
+                    told(facts)
         except (EOFError, OSError):
             self._stop()
             return {"failed": "the background process ended; change something to try again"}
@@ -264,19 +309,63 @@ def serve(pipe: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server says when to stop
     with suppress(OSError, AttributeError):
         os.nice(NICE)
+
+    def tell(facts: Facts) -> None:
+        pipe.send((False, facts))
+        if pipe.poll() and pipe.recv() == END:
+            raise KeyboardInterrupt
+
     with suppress(EOFError, OSError):
         while True:
             job = pipe.recv()
+            if job == END:  # it came after the answer
+                continue
             try:
-                answer = run_task(job)
+                answer = run_task(job, tell)
             except (
                 Exception
             ) as error:  # a defect must not take the page down: it is shown there
                 answer = {"failed": f"{type(error).__name__}: {error}"}
-            pipe.send(answer)
+            pipe.send((True, answer))
+
+
+@final
+class Lanes(AbstractBackground):
+    """Two backgrounds: what may take long does not hold up the rest.
+
+    Parameters
+    ----------
+    quick, slow : for tasks that come with every change, and for those of a button.
+    """
+
+    def __init__(self, quick: AbstractBackground, slow: AbstractBackground) -> None:
+        self._lanes = quick, slow
+
+    def submit(self, key: str, job: Job, done: Done, told: Tell | None = None) -> None:
+        self._lanes[job.task in ON_DEMAND].submit(key, job, done, told)
+
+    def cancel(self, key: str) -> None:
+        for lane in self._lanes:
+            lane.cancel(key)
+
+    def stop(self, key: str) -> None:
+        for lane in self._lanes:
+            lane.stop(key)
+
+    def close(self) -> None:
+        for lane in self._lanes:
+            lane.close()
 
 
 # ---- tasks ---------------------------------------------------------------------------------
+
+OUTPUTS = ("torque", "external_wrench")
+"""What a compiled solve is asked for."""
+FIRST_SECONDS, SECONDS_EACH = 0.35, 75e-6
+"""Compiling on a core of 2023: to begin with, and per operation (panda 4,800 operations 0.7 s,
+humanoid 20,000 1.6 s, icub 46,000 3.6 s)."""
+CALL_MICROSECONDS, MICROSECONDS_EACH = 0.8, 0.14e-3
+"""The same of one compiled solve (panda 1.5, icub 7.2)."""
 
 
 @lru_cache(maxsize=2)
@@ -293,9 +382,16 @@ def _estimation(job: Job) -> Estimation:
     return Estimation(problem.tree, problem.sensors, prior)
 
 
-def run_task(job: Job) -> Facts:
-    """Do a job."""
-    return TASKS[job.task](_estimation(job), **dict(job.options))
+def _ignore(facts: Facts) -> None:
+    """Tell nobody."""
+
+
+def run_task(job: Job, tell: Tell = _ignore) -> Facts:
+    """Do a job; a search tells how far it is."""
+    if job.task == "looks":
+        return _looks(job.robot, _robot(job.robot, job.floating, job.reading).tree)
+    more = {"tell": tell} if job.task == "search" else {}
+    return TASKS[job.task](_estimation(job), **dict(job.options), **more)
 
 
 def _verdict(problem: Estimation) -> Facts:
@@ -388,25 +484,83 @@ def _operations(problem: Estimation, method: str) -> int:
     return elimination + 2 * int(factors.L.nnz + factors.U.nnz)
 
 
-def _compile(problem: Estimation) -> Facts:
+def _price(problem: Estimation) -> Facts:
+    """What compiling would cost, before it begins; refused where it cannot be done."""
+    try:
+        operations = problem.plan(outputs=OUTPUTS).operations.total
+    except KernelBuildError as error:
+        return {"refused": str(error)}
+    return {
+        "operations": operations,
+        "seconds": FIRST_SECONDS + SECONDS_EACH * operations,
+        "microseconds": CALL_MICROSECONDS + MICROSECONDS_EACH * operations,
+    }
+
+
+def _compile(problem: Estimation, plan: Plan | None = None) -> Facts:
     """Operations and time of one solve by machine code for this robot and layout."""
     q, qd, y = _state(problem)
-    outputs = ("torque", "external_wrench")
     try:
-        operations = problem.plan(outputs=outputs).operations
+        executed = problem.plan(outputs=OUTPUTS) if plan is None else plan
         begin = perf_counter()
-        kernel = problem.compile(outputs=outputs)
+        kernel = problem.compile(plan, outputs=OUTPUTS)
         seconds = perf_counter() - begin
     except KernelBuildError as error:
         return {"refused": str(error)}
     return {
-        "operations": operations.total,
+        "operations": executed.operations.total,
         "microseconds": _best_microseconds(lambda: kernel.one(q, qd, y), 200),
         "seconds": seconds,
+        "searched": plan is not None,
     }
 
 
+def _search(problem: Estimation, seconds: float, tell: Tell) -> Facts:
+    """Look for a cheaper order of elimination; the best so far when it is stopped."""
+
+    def progress(now: Progress) -> None:
+        tell(
+            {
+                "seconds": now.seconds,
+                "wanted": seconds,
+                "tried": now.evaluations,
+                "before": now.start.total,
+                "operations": now.best.total,
+            }
+        )
+
+    begin = perf_counter()
+    try:
+        plan = problem.plan(outputs=OUTPUTS, search=Search(seconds=seconds, progress=progress))
+    except KernelBuildError as error:
+        return {"refused": str(error)}
+    return {
+        "before": int(plan.options["constructive"]),
+        "operations": plan.operations.total,
+        "seconds": perf_counter() - begin,
+        "plan": plan,
+    }
+
+
+def _looks(file: str, robot: KinematicTree) -> Facts:
+    """Meshes of the robot's file, few enough triangles to be drawn at once."""
+    if file.startswith(files.NAMED) or not names_meshes(file):
+        return {"shapes": []}
+    try:
+        found = read_visuals(file, robot)
+    except DynsysError as error:
+        return {"missing": str(error)}
+    return {"shapes": body_meshes(robot, found.shapes), "notes": list(found.notes)}
+
+
 TASKS: Mapping[str, Callable[..., Facts]] = MappingProxyType(
-    {"cost": _cost, "verdict": _verdict, "suggest": _suggest, "compile": _compile}
+    {
+        "cost": _cost,
+        "verdict": _verdict,
+        "price": _price,
+        "suggest": _suggest,
+        "compile": _compile,
+        "search": _search,
+    }
 )
-"""Tasks by name."""
+"""Tasks about an estimation, by name."""

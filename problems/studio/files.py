@@ -15,6 +15,8 @@ import yaml
 
 from dynsys.errors import LayoutError, RefusedError
 from dynsys.model.tree import KinematicTree
+from dynsys.plan.plan import Plan
+from problems.estimation.compiled import check_plan
 from problems.logs.files import FORMATS
 from problems.problem_file import ProblemFile, load_problem, save_problem
 from sensors.files import sensor_record
@@ -119,26 +121,32 @@ def listing(folder: Folder) -> dict[str, list[str]]:
 
 
 def save(
-    problem: ProblemFile, layout: Layout, folder: Folder, name: str, overwrite: bool
-) -> Path:
-    """Write a problem file with this layout in place; its other sections are kept.
+    problem: ProblemFile, folder: Folder, name: str, overwrite: bool, plan: Plan | None = None
+) -> list[Path]:
+    """Write a problem file, its layout in place, and beside it the plan that was searched for.
 
-    But for the plan, which is of the layout that was there before.
+    Without one the file names none: what it named before was for the layout before.
     """
     if not name.lower().endswith(LAYOUTS):
         name = f"{name}.yaml"
     path = folder.file(name, LAYOUTS)
-    if path.exists() and not overwrite:
-        raise RefusedError(f"{name!r} is there already; choose another name, or overwrite it")
+    beside = folder.file(f"{path.stem}.plan.json", (".json",))
+    for target in (path, beside) if plan is not None else (path,):
+        if target.exists() and not overwrite:
+            raise RefusedError(
+                f"{target.name!r} is there already; choose another name, or overwrite it"
+            )
     spec = robot_spec(problem)
     if not spec.startswith(NAMED) and folder.holds(spec):
         spec = str(Path(spec).relative_to(folder.path))
-    written = replace(
-        problem, robot=spec, layout=layout_content(layout), plan="", path=str(path)
-    )
+    named = "" if plan is None else beside.name
+    written = replace(problem, robot=spec, plan=named, path=str(path))
     written.estimation  # noqa: B018 - what cannot be read back is not written
+    if plan is not None:
+        check_plan(written.estimation, plan)
+        plan.save(beside)
     save_problem(written, path)
-    return path
+    return [path] if plan is None else [path, beside]
 
 
 def open_problem(folder: Folder, name: str, current: ProblemFile) -> ProblemFile:

@@ -8,6 +8,7 @@ one dense factorisation.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -23,6 +24,7 @@ from dynsys.types import Array, BoolArray
 from problems.measured.measured_system import joint_covariance
 from problems.measured.prior import Prior, prior_rows
 from problems.measured.reduced import ReducedSystem, WhitenedRows, whiten
+from problems.studio.contacts import contact_frames
 from sensors.layout import Layout
 from sensors.sensor import AbstractSensor
 
@@ -38,8 +40,9 @@ class Glance:
     ----------
     kinematics : the posture.
     torque_std, torque_open : (nv,) standard deviation, and whether it is undetermined.
+    frames : (n_bodies,) name of the frame in which the external wrench of each body is told.
     wrench_cov : (n_bodies, 6, 6) covariance of what is determined of each external wrench.
-    wrench_open : (n_bodies, 6) components that are undetermined, body coordinates.
+    wrench_open : (n_bodies, 6) components that are undetermined.
     wrench_unseen : (n_bodies, 6, nullity) what the unseen directions do to each wrench, every
         direction of natural size.
     nullity : number of directions that no sensor sees.
@@ -50,6 +53,7 @@ class Glance:
     kinematics: Kinematics
     torque_std: Array
     torque_open: BoolArray
+    frames: tuple[str, ...]
     wrench_cov: Array
     wrench_open: BoolArray
     wrench_unseen: Array
@@ -64,7 +68,7 @@ class Glance:
 
     @property
     def wrench_std(self) -> Array:
-        """(n_bodies, 6) standard deviations in body coordinates."""
+        """(n_bodies, 6) standard deviations, each in its frame."""
         variance = np.einsum("bii->bi", self.wrench_cov)
         return np.asarray(np.sqrt(np.maximum(variance, 0.0)))
 
@@ -77,10 +81,17 @@ class GlanceKeeper:
     ----------
     robot : the robot.
     prior : beliefs that count as readings, or None.
+    declared : frames where contacts are expected, see :mod:`.contacts`.
     """
 
-    def __init__(self, robot: KinematicTree, prior: Prior | None = None) -> None:
+    def __init__(
+        self,
+        robot: KinematicTree,
+        prior: Prior | None = None,
+        declared: Sequence[str] = (),
+    ) -> None:
         self.robot = robot
+        self._declared = tuple(declared)
         self._laws = LinearSystem(robot, net_wrench=True)
         self._laws_solved = LawResponse(self._laws)
         self._prior_rows = prior_rows(prior, self._laws.unknowns)
@@ -165,6 +176,13 @@ class GlanceKeeper:
         torque, wrench = unknowns.columns("torque"), unknowns.columns("external_wrench")
         some = np.concatenate([torque, wrench.ravel()])
         T, size = reduced.T[some], reduced.T_size[some]
+        frames = contact_frames(layout, self._declared)
+        for i, name in enumerate(frames):
+            if name != self.robot.body_names[i]:
+                # f in coordinates of the frame is X^-T f, X the motion transform to it
+                X = np.asarray(self.robot.frame(name).transform.inverse().matrix()).T
+                rows = slice(nv + 6 * i, nv + 6 * i + 6)
+                T[rows], size[rows] = X @ T[rows], np.abs(X) @ size[rows]
         spread, is_open = T @ found.deviation, found.rank.is_open(T, size)
         of_body = spread[nv:].reshape(*wrench.shape, -1)
         moved = np.where(is_open[nv:, None], T[nv:] @ found.rank.null, 0.0)
@@ -173,6 +191,7 @@ class GlanceKeeper:
             kinematics=self._kinematics,
             torque_std=np.linalg.norm(spread[:nv], axis=1),
             torque_open=is_open[:nv],
+            frames=frames,
             wrench_cov=np.einsum("bik,bjk->bij", of_body, of_body),
             wrench_open=is_open[nv:].reshape(wrench.shape),
             wrench_unseen=moved.reshape(*wrench.shape, nullity),

@@ -23,6 +23,7 @@ __all__ = [
     "make_sensor",
     "move_sensor",
     "offered_kinds",
+    "place_sensor",
     "sensor_facts",
     "with_std",
     "with_usual_noise",
@@ -57,6 +58,7 @@ _TITLES: Mapping[str, str] = {
     "pure_force": "point contact (no moment)",
     "rigid_contact": "rigid contact (does not move)",
 }
+ZERO = (0.0, 0.0, 0.0)
 _FIRST = ("joint_torque", "force_torque", "imu", "joint_acceleration", NO_CONTACT)
 
 
@@ -138,7 +140,7 @@ def _place_of(sensor: AbstractSensor) -> Place | None:
 def move_sensor(layout: Layout, name: str, body: str) -> AbstractSensor:
     """Return the sensor moved to another body, or to the joint that carries that body.
 
-    Its pose within the body becomes zero.
+    It keeps its name: logs know it by that. Its pose within the body becomes zero.
     """
     sensor, robot = layout[name], layout.robot
     place = _place_of(sensor)
@@ -148,15 +150,26 @@ def move_sensor(layout: Layout, name: str, body: str) -> AbstractSensor:
     if number < 0:
         raise LayoutError(f"{sensor} cannot sit on the fixed base")
     target = body if place == "frame" else robot.joint_names[number]
-    changes: dict[str, Any] = {place: target}
-    for pose in ("xyz", "rpy"):
-        if hasattr(sensor, pose):
-            changes[pose] = (0.0, 0.0, 0.0)
-    old = str(getattr(sensor, place))
-    start, slash, rest = name.partition("/")
-    if slash and start == sensor_name(old):  # named after its place: goes on being so
-        changes["name"] = _free_name(layout.names, sensor_name(changes[place], rest))
-    return replace(sensor, **changes)
+    moved: dict[str, Any] = {place: target, **dict.fromkeys(_poses(sensor), ZERO)}
+    return replace(sensor, **moved)
+
+
+def _poses(sensor: AbstractSensor) -> tuple[str, ...]:
+    """Which of position and angles within its frame a sensor has."""
+    return tuple(pose for pose in ("xyz", "rpy") if hasattr(sensor, pose))
+
+
+def place_sensor(
+    layout: Layout, name: str, xyz: Sequence[float], rpy: Sequence[float]
+) -> AbstractSensor:
+    """Return the sensor elsewhere in its frame; LayoutError if it has no such pose."""
+    sensor = layout[name]
+    wanted: dict[str, Any] = {"xyz": tuple(xyz), "rpy": tuple(rpy)}
+    if not _poses(sensor):
+        raise LayoutError(f"{sensor} sits on a joint; it has no place within a link")
+    if "rpy" not in _poses(sensor) and any(rpy):
+        raise LayoutError(f"{sensor} is about a point; it has no angles")
+    return replace(sensor, **{pose: wanted[pose] for pose in _poses(sensor)})
 
 
 def with_std(layout: Layout, name: str, std: list[float]) -> AbstractSensor:
@@ -207,6 +220,7 @@ def sensor_facts(layout: Layout, sensor: AbstractSensor) -> dict[str, Any]:
         "at": [round(float(x), 5) for x in point],
         "place": str(record.get(place, "")) if place else "",
         "movable": place is not None,
+        "pose": {key: list(map(float, getattr(sensor, key))) for key in _poses(sensor)},
         "rows": where.stop - where.start,
         "std": [float(f"{x:.4g}") for x in _per_unit(layout, where)],
         "units": list(dict.fromkeys(layout.units[where])),
@@ -245,11 +259,11 @@ def _position(robot: KinematicTree, sensor: AbstractSensor) -> tuple[int, Any]:
     """Body (-1: the base) and point in its coordinates."""
     for key in ("frame", "frame_a"):
         if hasattr(sensor, key):
-            mount = Mount.of(robot, getattr(sensor, key), getattr(sensor, "xyz", (0, 0, 0)))
+            mount = Mount.of(robot, getattr(sensor, key), getattr(sensor, "xyz", ZERO))
             return mount.body, mount.transform.r
     if hasattr(sensor, "joint"):
         return robot.joint_index(sensor.joint), np.zeros(3)
-    at = str(getattr(sensor, "at", ""))
+    at, point = str(getattr(sensor, "at", "")), np.asarray(getattr(sensor, "xyz", ZERO))
     if at in robot.welds:
-        return robot.welds[at].body, robot.welds[at].transform.r
-    return (robot.joint_index(at), np.zeros(3)) if at else (0, np.zeros(3))
+        return robot.welds[at].body, robot.welds[at].transform.point(point)
+    return (robot.joint_index(at), point) if at else (0, np.zeros(3))

@@ -134,6 +134,7 @@ MOST_BYTES = 64 * 2**10
 LONGEST_NAME = 200
 MOST_NUMBERS = 4096
 MOST_BUDGET = 60
+MOST_SECONDS = 600
 Check: TypeAlias = Callable[[Any], Any]
 
 
@@ -159,9 +160,21 @@ def _numbers(value: Any) -> list[float]:
     return [_number(x) for x in value]
 
 
+def _triple(value: Any) -> list[float]:
+    if not isinstance(value, list) or len(value) != 3:
+        raise ValueError("must be a list of 3 numbers")
+    return [_number(x) for x in value]
+
+
 def _budget(value: Any) -> float:
     if not 0 < (x := _number(value)) <= MOST_BUDGET:
         raise ValueError(f"must be a number of readings, 1 to {MOST_BUDGET}")
+    return x
+
+
+def _seconds(value: Any) -> float:
+    if not 0 < (x := _number(value)) <= MOST_SECONDS:
+        raise ValueError(f"must be a number of seconds, at most {MOST_SECONDS}")
     return x
 
 
@@ -193,6 +206,7 @@ ACTIONS: Mapping[str, Mapping[str, Check]] = MappingProxyType(
         "add": {"kind": _name, "place": _name},
         "remove": {"name": _name},
         "move": {"name": _name, "body": _name},
+        "place": {"name": _name, "xyz": _triple, "rpy": _triple},
         "noise": {"name": _name, "std": _numbers},
         "undo": {},
         "redo": {},
@@ -203,6 +217,9 @@ ACTIONS: Mapping[str, Mapping[str, Check]] = MappingProxyType(
         "suggest": {"goal": _one_of("torque", "external_wrench"), "budget": _budget},
         "adopt": {},
         "compile": {},
+        "search": {"seconds": _seconds},
+        "stop": {},
+        "looks": {},
         "files": {},
         "save": {"file": _name, "overwrite": _flag},
         "open": {"file": _name},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from threading import RLock
 from time import perf_counter
@@ -11,8 +12,8 @@ from typing import Any, TypeAlias, final
 from dynsys.errors import DynsysError, RefusedError
 from dynsys.types import Array
 from problems.problem_file import ProblemFile
-from problems.studio import files, palette, posture, shapes, view
-from problems.studio.background import AbstractBackground, BackgroundAnswers
+from problems.studio import contacts, files, palette, posture, shapes, view
+from problems.studio.background import AbstractBackground, BackgroundAnswers, job_of
 from problems.studio.files import Folder
 from problems.studio.glance import GlanceKeeper
 from problems.studio.player import Player
@@ -87,12 +88,27 @@ class Session:
 
     def _begin(self, problem: ProblemFile) -> None:
         self.problem, self.robot = problem, problem.tree
-        self._onlooker = GlanceKeeper(self.robot, problem.prior)
+        self._declared = contacts.declared_frames(problem)
+        self._onlooker = GlanceKeeper(self.robot, problem.prior, self._declared)
         self.q: Array = posture.first_posture(self.robot)
         self._history = History()
         self._facts = palette.SensorFacts()
         self._do_close_log({})
         self._take(problem.sensors)
+        self._ask_for_looks()
+
+    def _ask_for_looks(self) -> None:
+        """Ask for the meshes of the robot; they come once, by an action of their own."""
+        pending = self._looks = {"state": "pending"}
+
+        def done(facts: Facts) -> None:
+            with self.lock:
+                if self._looks is pending:
+                    state = "failed" if "failed" in facts else "done"
+                    self._looks = {"state": state, **facts}
+
+        job = job_of(self.problem, {"sensors": []}, "looks")
+        self.background.submit(f"{self.name}/looks", job, done)
 
     def close(self) -> None:
         """Let go of the log and of what is being worked out."""
@@ -149,6 +165,10 @@ class Session:
         moved = palette.move_sensor(self.layout, fields["name"], fields["body"])
         self._change(self._replaced(fields["name"], moved))
         return {"selected": moved.name}
+
+    def _do_place(self, fields: Fields) -> None:
+        placed = palette.place_sensor(self.layout, fields["name"], fields["xyz"], fields["rpy"])
+        self._change(self._replaced(fields["name"], placed))
 
     def _do_noise(self, fields: Fields) -> None:
         sensor = palette.with_std(self.layout, fields["name"], fields["std"])
@@ -209,7 +229,17 @@ class Session:
         return {"selected": added[-1].name}
 
     def _do_compile(self, fields: Fields) -> None:
-        self._answers.ask("compile")
+        self._answers.ask("compile", plan=self._answers.plan)
+
+    def _do_search(self, fields: Fields) -> None:
+        self._answers.ask("search", seconds=fields["seconds"])
+
+    def _do_stop(self, fields: Fields) -> None:
+        """Let the search end with the best it has."""
+        self._answers.stop("search")
+
+    def _do_looks(self, fields: Fields) -> Facts:
+        return {"shapes": self._looks.get("shapes", [])}
 
     # ---- files ---------------------------------------------------------------------------
 
@@ -217,10 +247,21 @@ class Session:
         return {"files": files.listing(self.folder)}
 
     def _do_save(self, fields: Fields) -> Facts:
-        path = files.save(
-            self.problem, self.layout, self.folder, fields["file"], fields["overwrite"]
+        frames = contacts.contact_frames(self.layout, self._declared)
+        written = files.save(
+            replace(
+                self.problem,
+                layout=contacts.with_group(
+                    files.layout_content(self.layout), self.layout, frames
+                ),
+            ),
+            self.folder,
+            fields["file"],
+            fields["overwrite"],
+            self._answers.plan,
         )
-        return {"saved": path.name, "files": files.listing(self.folder)}
+        names = [path.name for path in written]
+        return {"saved": " and ".join(names), "files": files.listing(self.folder)}
 
     def _do_open(self, fields: Fields) -> Facts:
         self._begin(files.open_problem(self.folder, fields["file"], self.problem))
@@ -257,7 +298,7 @@ class Session:
         self._stand(samples.q[0], shows_log=True)
         estimate = player.estimate(samples)
         glance = self._onlooker.look(self.layout, self.q)
-        facts = view.estimate_facts(estimate, glance, self.layout)
+        facts = view.estimate_facts(estimate, glance)
         return {"estimate": {**facts, "time": round(float(samples.time[0]), 6)}}
 
     # ---- views ---------------------------------------------------------------------------
@@ -294,8 +335,10 @@ class Session:
             "poses": [shapes.pose_numbers(pose) for pose in glance.kinematics.poses],
             "values": [round(x, 5) for x in posture.to_sliders(self.robot, self.q)],
             "sensors": self._facts.of(self.layout),
-            "glance": view.glance_facts(self.robot, glance, self.layout),
+            "glance": view.glance_facts(self.robot, glance),
             "tasks": self._answers.answers,
+            "looks": {key: x for key, x in self._looks.items() if key != "shapes"}
+            | {"meshes": len(self._looks.get("shapes", []))},
             "log": self._log_facts(),
             "can_undo": bool(self._history.before),
             "can_redo": bool(self._history.after),

@@ -1,11 +1,13 @@
 """The robot as rounded solids: every body is the convex hull of a few balls.
 
 An inner body spans its joints; a leaf (hand, foot, head) is the rounded slab with the mass and
-inertia it has. Meshes are not needed, and masses can be seen.
+inertia it has. Meshes are not needed, and masses can be seen. Where the robot's file has meshes
+and they can be read, the page draws those in their place.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,8 +15,9 @@ import numpy as np
 from dynsys.model.spatial import Inertia, Transform
 from dynsys.model.tree import KinematicTree
 from dynsys.types import Array
+from problems.visuals import Visual, simplified
 
-__all__ = ["Ball", "body_balls", "pose_numbers", "robot_size", "scene"]
+__all__ = ["Ball", "body_balls", "body_meshes", "pose_numbers", "robot_size", "scene"]
 
 Ball: TypeAlias = tuple[float, float, float, float]
 """Centre, in body coordinates, and radius, m."""
@@ -119,6 +122,7 @@ def scene(robot: KinematicTree) -> dict[str, Any]:
         "frames": {name: f.body for name, f in robot.frames.items() if f.body >= 0},
         "welds": {name: weld.body for name, weld in robot.welds.items() if weld.body >= 0},
         "base": _base(robot, balls),
+        "grain": GRAIN,
         "gravity": [float(x) for x in robot.gravity],
     }
 
@@ -130,6 +134,36 @@ def _base(robot: KinematicTree, balls: list[list[Ball]]) -> list[Ball]:
         return []
     tops = [_ball(robot.bodies[i].placement.r, balls[i][0][3]) for i in held]
     return [_ball(np.zeros(3), max(ball[3] for ball in tops)), *tops]
+
+
+MOST_TRIANGLES = 16_000
+FEWEST = 40
+"""Triangles of all meshes together, and of a body's at least."""
+GRAIN = 1e-5
+"""What one counts in the coordinates of meshes on the page, m."""
+
+
+def body_meshes(robot: KinematicTree, visuals: Sequence[Visual]) -> list[dict[str, Any]]:
+    """Shapes of the robot's file, one for each body that has some; none without a mesh.
+
+    Larger ones get more triangles, by the square root of what they had.
+    """
+    if not any(visual.is_mesh for visual in visuals):
+        return []
+    weight = {id(v): float(len(v.triangles)) ** 0.5 for v in visuals}
+    share = MOST_TRIANGLES / sum(weight.values())
+    found: list[dict[str, Any]] = []
+    for visual in visuals:
+        few = simplified(visual, max(FEWEST, int(share * weight[id(visual)])))
+        points = np.round(few.points / GRAIN).astype(int)
+        found.append(
+            {
+                "body": visual.body,
+                "points": points.ravel().tolist(),
+                "triangles": few.triangles.ravel().tolist(),
+            }
+        )
+    return found
 
 
 def pose_numbers(pose: Transform) -> list[float]:

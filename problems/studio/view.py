@@ -7,14 +7,14 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from dynsys.model.spatial import Transform
 from dynsys.model.tree import KinematicTree
 from dynsys.types import Array, BoolArray
 from problems.estimation.estimate import Estimate
 from problems.labels import own_joints
 from problems.studio.glance import Glance
-from sensors.layout import Layout
 
-__all__ = ["contact_points", "estimate_facts", "glance_facts", "torque_facts"]
+__all__ = ["estimate_facts", "glance_facts", "torque_facts"]
 
 Facts: TypeAlias = dict[str, Any]
 EXACT = 1e-9
@@ -61,10 +61,10 @@ def torque_facts(robot: KinematicTree, std: Array, is_open: BoolArray) -> list[F
     return found
 
 
-def glance_facts(robot: KinematicTree, glance: Glance, layout: Layout) -> Facts:
+def glance_facts(robot: KinematicTree, glance: Glance) -> Facts:
     """What is determined at the posture, in numbers and in words."""
     torques = torque_facts(robot, glance.torque_std, glance.torque_open)
-    wrenches = _wrench_facts(robot, glance, layout)
+    wrenches = _wrench_facts(robot, glance)
     return {
         "complete": glance.is_complete,
         "nullity": glance.nullity,
@@ -85,9 +85,9 @@ def _words(glance: Glance, torques: Sequence[Facts], wrenches: Sequence[Facts]) 
         return f"Everything is determined at this posture{extra}."
     unseen = "1 direction is" if glance.nullity == 1 else f"{glance.nullity} directions are"
     open_torques = [t["joint"] for t in torques if t["open"]]
-    open_bodies = [w["body_name"] for w in wrenches if any(w["open"])]
+    open_frames = [w["frame"] for w in wrenches if any(w["open"])]
     parts = [f"torque of {_listed(open_torques)}"] if open_torques else []
-    parts += [f"external wrench on {_listed(open_bodies)}"] if open_bodies else []
+    parts += [f"external wrench at {_listed(open_frames)}"] if open_frames else []
     what = "; ".join(parts) or "accelerations"
     return f"{unseen} seen by no sensor at this posture. Not determined: {what}."
 
@@ -97,27 +97,20 @@ def _listed(names: Sequence[str], most: int = 4) -> str:
     return ", ".join(names[:most]) + (f" and {left} more" if left > 0 else "")
 
 
-def contact_points(robot: KinematicTree, layout: Layout) -> Array:
-    """Point (n_bodies, 3) of each body where its external wrench is drawn."""
-    points = np.zeros((robot.n_bodies, 3))
-    for sensor in layout.sensors:
-        frame = getattr(sensor, "frame", None)
-        if isinstance(frame, str) and sensor.kind.endswith(("plate", "wrench", "contact")):
-            found = robot.frame(frame)
-            if found.body >= 0 and sensor.constant(1) is None:
-                points[found.body] = found.transform.r
-    return points
+def _contact_pose(robot: KinematicTree, glance: Glance, i: int) -> Transform:
+    """Transform from the base to the frame where the wrench of body ``i`` is told."""
+    return glance.kinematics.poses[i].then(robot.frame(glance.frames[i]).transform)
 
 
-def _wrench_facts(robot: KinematicTree, glance: Glance, layout: Layout) -> list[Facts]:
+def _wrench_facts(robot: KinematicTree, glance: Glance) -> list[Facts]:
     """External wrenches that are not known exactly, with their uncertainty in base axes."""
     found = []
-    points = contact_points(robot, layout)
     largest = float(np.abs(glance.wrench_unseen).max(initial=0.0))
-    for i, pose in enumerate(glance.kinematics.poses):
+    for i in range(robot.n_bodies):
         std, is_open = glance.wrench_std[i], glance.wrench_open[i]
         if not is_open.any() and std.max() < EXACT:
             continue
+        pose = _contact_pose(robot, glance, i)
         turn = np.asarray(pose.E, dtype=np.float64).T
         force = turn @ glance.wrench_cov[i, 3:, 3:] @ turn.T
         values, axes = np.linalg.eigh(force)
@@ -125,10 +118,10 @@ def _wrench_facts(robot: KinematicTree, glance: Glance, layout: Layout) -> list[
         found.append(
             {
                 "body": i,
-                "body_name": robot.body_names[i],
+                "frame": glance.frames[i],
                 "std": [None if o else _number(s) for o, s in zip(is_open, std, strict=True)],
                 "open": [bool(o) for o in is_open],
-                "point": _vector(np.asarray(pose.point(points[i]), dtype=np.float64)),
+                "point": _vector(np.asarray(pose.r, dtype=np.float64)),
                 "axes": [_vector(n * a) for n, a in zip(lengths, axes.T, strict=True)],
                 "open_forces": _unseen(turn @ glance.wrench_unseen[i, 3:], largest),
                 "open_moments": _unseen(turn @ glance.wrench_unseen[i, :3], largest),
@@ -145,24 +138,23 @@ def _unseen(moved: Array, largest: float) -> list[list[float]]:
     return [_vector(d) for d, s in zip(directions.T, sizes, strict=True) if s > SEEN * largest]
 
 
-def estimate_facts(estimate: Estimate, glance: Glance, layout: Layout) -> Facts:
+def estimate_facts(estimate: Estimate, glance: Glance) -> Facts:
     """Torques and external wrenches of one sample of a log, with their deviations."""
     robot = estimate.problem.robot
     torque, std = np.asarray(estimate.torque), np.asarray(estimate.std.torque)
     wrench = np.asarray(estimate.external_wrench)
-    points = contact_points(robot, layout)
     wrenches = []
     for i, pose in enumerate(glance.kinematics.poses):
-        if np.abs(np.nan_to_num(wrench[i])).max() < EXACT:
-            continue
-        turn = np.asarray(pose.E, dtype=np.float64).T
         known = np.nan_to_num(wrench[i])
-        moment = known[:3] - np.cross(points[i], known[3:])
+        if np.abs(known).max() < EXACT:
+            continue
+        turn, at = np.asarray(pose.E, dtype=np.float64).T, robot.frame(glance.frames[i])
+        moment = known[:3] - np.cross(np.asarray(at.transform.r), known[3:])
         wrenches.append(
             {
                 "body": i,
-                "body_name": robot.body_names[i],
-                "point": _vector(np.asarray(pose.point(points[i]), dtype=np.float64)),
+                "frame": glance.frames[i],
+                "point": _vector(np.asarray(pose.point(at.transform.r), dtype=np.float64)),
                 "force": _vector(turn @ known[3:]),
                 "moment": _vector(turn @ moment),
                 "whole": bool(np.isfinite(wrench[i]).all()),

@@ -115,6 +115,7 @@ def search_saddle(
     if generations.bound is None:
         return start
     try:
+        generations.report()
         with executor(search.workers, search.scheduler) as pool:
             while not generations.is_over:
                 generations.generation(pool)
@@ -181,6 +182,7 @@ class _Generations:
                     found.append(
                         run_saddle_task(self.problem, task._replace(seconds=self.left))
                     )
+                    self.report()
         else:
             share = None if self.left is None else self.left
             if share is not None:
@@ -200,7 +202,7 @@ class _Generations:
             self.mode = "rebuild"
         if self.present.operations < (1.0 - CHECKED) * self.checked.found.operations:
             self.check()
-        self._report()
+        self.report()
 
     def _tasks(self) -> Iterator[SaddleTask]:
         """Runs of a generation, each with a part of its own."""
@@ -292,7 +294,8 @@ class _Generations:
             return float(estimator.operations.total)
         return measure(program, self.spec.samples(MEASURED, 0).astype(np.float64))
 
-    def _report(self) -> None:
+    def report(self) -> None:
+        """Tell how far the search is."""
         if self.search.progress is not None:
             best, start = self.best.estimator.operations, self.start.operations
             seconds = time.perf_counter() - self.began

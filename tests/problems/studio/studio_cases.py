@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from problems.problem_file import ProblemFile
-from problems.studio.background import AbstractBackground, Done, Job, run_task
+from problems.studio.background import AbstractBackground, Done, Job, Tell, run_task
 from problems.studio.files import Folder
 from problems.studio.server import parse_message
 from problems.studio.session import Session
@@ -19,21 +19,25 @@ class Patient(AbstractBackground):
     """Keeps jobs until :meth:`work`."""
 
     def __init__(self) -> None:
-        self.waiting: dict[str, tuple[Job, Done]] = {}
+        self.waiting: dict[str, tuple[Job, Done, Tell | None]] = {}
+        self.stopped: list[str] = []
 
-    def submit(self, key: str, job: Job, done: Done) -> None:
-        self.waiting[key] = job, done
+    def submit(self, key: str, job: Job, done: Done, told: Tell | None = None) -> None:
+        self.waiting[key] = job, done, told
 
     def cancel(self, key: str) -> None:
         self.waiting.pop(key, None)
+
+    def stop(self, key: str) -> None:
+        self.stopped.append(key)
 
     def close(self) -> None:
         self.waiting.clear()
 
     def work(self) -> None:
         jobs, self.waiting = list(self.waiting.values()), {}
-        for job, done in jobs:
-            done(run_task(job))
+        for job, done, told in jobs:
+            done(run_task(job, told or (lambda facts: None)))
 
 
 def session_on(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,13 @@ import dynsys
 import sensors
 from dynsys.errors import DynsysError, LayoutError, RefusedError
 from dynsys.model.tree import KinematicTree
+from problems.problem_file import load_problem
 from problems.studio import palette
+from problems.studio.contacts import declared_frames
 from problems.studio.server import ACTIONS
+from problems.studio.shapes import MOST_TRIANGLES
 from tests.problems.studio.studio_cases import UNTOUCHED, act, session_on, torques, work
+from tests.robots import robot_path
 
 
 def test_adding_sensors_determines_torques_step_by_step(tmp_path: Path) -> None:
@@ -35,15 +40,34 @@ def test_adding_sensors_determines_torques_step_by_step(tmp_path: Path) -> None:
     assert torques(view)["link_2"] is None
 
 
-def test_moving_keeps_the_kind_and_renames_after_the_place(tmp_path: Path) -> None:
+def sensor(view: dict[str, Any], name: str) -> Any:
+    (found,) = [s for s in view["sensors"] if s["name"] == name]
+    return found
+
+
+def test_a_moved_sensor_keeps_its_name_and_is_placed_within_its_link(tmp_path: Path) -> None:
     session = session_on(tmp_path)
     act(session, "add", kind="imu", place="link_3")
+    somewhere = {"xyz": [0.1, 0.0, -0.2], "rpy": [0.0, 0.5, 0.0]}
+    imu = sensor(act(session, "place", name="link_3/imu", **somewhere), "link_3/imu")
+    assert imu["pose"] == somewhere and imu["at"] == somewhere["xyz"]
+    assert session.layout["link_3/imu"].rpy == (0.0, 0.5, 0.0)  # type: ignore[attr-defined]
     view = act(session, "move", name="link_3/imu", body="link_1")
-    assert view["selected"] == "link_1/imu"
-    (imu,) = [s for s in view["sensors"] if s["kind"] == "imu"]
-    assert imu["place"] == "link_1" and imu["body"] == 0
+    assert view["selected"] == "link_3/imu"  # logs know it by that
+    imu = sensor(view, "link_3/imu")
+    assert imu["place"] == "link_1" and imu["body"] == 0 and imu["at"] == [0.0, 0.0, 0.0]
     with pytest.raises(DynsysError, match="link_9"):
-        act(session, "move", name="link_1/imu", body="link_9")
+        act(session, "move", name="link_3/imu", body="link_9")
+    view = act(session, "add", kind="joint_torque", place="link_2")
+    assert sensor(view, "link_2/torque")["pose"] == {}
+    with pytest.raises(LayoutError, match="sits on a joint"):
+        act(session, "place", name="link_2/torque", **somewhere)
+    act(session, "add", kind="pure_force", place="link_2")
+    with pytest.raises(LayoutError, match="no angles"):
+        act(session, "place", name="link_2/pure_force", **somewhere)
+    act(session, "add", kind="force_torque", place="link_2")
+    view = act(session, "place", name="link_2/force_torque", **somewhere)
+    assert sensor(view, "link_2/force_torque")["at"] == somewhere["xyz"]
 
 
 def test_what_is_refused_changes_nothing(tmp_path: Path) -> None:
@@ -135,12 +159,120 @@ def test_compiled_cost_and_refusal_to_compile(tmp_path: Path) -> None:
     assert "do not determine" in work(session)["tasks"]["compile"]["refused"]
 
 
+def test_what_compiling_costs_is_told_before(tmp_path: Path) -> None:
+    layout = {"sensors": ["all_joint_torques", *UNTOUCHED["sensors"]]}
+    session = session_on(tmp_path, layout=layout)
+    price = work(session)["tasks"]["price"]
+    act(session, "compile")
+    compiled = work(session)["tasks"]["compile"]
+    assert price["operations"] == compiled["operations"]
+    assert 0.1 < price["seconds"] < 2 and 0.5 < price["microseconds"] < 10
+    act(session, "remove", name="link_2/torque")
+    assert "do not determine" in work(session)["tasks"]["price"]["refused"]
+
+
+def test_a_search_tells_its_progress_and_its_plan_is_saved_and_run(tmp_path: Path) -> None:
+    layout = {
+        "sensors": [
+            {"kind": "imu", "name": "hand", "frame": "link_3", "std": 0.1},
+            "all_joint_accelerations",
+            "all_joint_torques",
+            *UNTOUCHED["sensors"],
+        ]
+    }
+    session = session_on(tmp_path, layout=layout)
+    background: Any = session.background
+    work(session)
+    act(session, "search", seconds=0.5)
+    (_, _, told), seen = background.waiting["s/search"], []
+    told({"seconds": 0.1, "operations": 7})
+    assert act(session, "look")["tasks"]["search"]["operations"] == 7
+
+    def listen(facts: dict[str, Any]) -> None:
+        seen.append(facts)
+        told(facts)
+
+    job, done, _ = background.waiting["s/search"]
+    background.waiting["s/search"] = job, done, listen
+    found = work(session)["tasks"]["search"]
+    assert found["state"] == "done" and found["operations"] <= found["before"]
+    assert seen[-1]["operations"] <= seen[0]["before"] == found["before"]
+    assert seen[-1]["wanted"] == 0.5
+    act(session, "compile")
+    compiled = work(session)["tasks"]["compile"]
+    assert compiled["operations"] == found["operations"] and compiled["searched"]
+    saved = act(session, "save", file="planned", overwrite=False)["saved"]
+    assert saved == "planned.yaml and planned.plan.json"
+    problem = load_problem(tmp_path / "planned.yaml")
+    assert problem.planned.executes is not None
+    assert problem.planned.executes.operations.total == found["operations"]
+    act(session, "stop")
+    assert background.stopped == ["s/search"]
+    # the plan is of these sensors: with others it is not offered
+    act(session, "remove", name="hand")
+    assert act(session, "save", file="other", overwrite=False)["saved"] == "other.yaml"
+
+
+def test_contacts_are_told_at_the_frames_that_are_declared(tmp_path: Path) -> None:
+    """Of the layout, of an output, of a sensor; and they outlive saving."""
+    layout = {"sensors": ["all_joint_torques", {"zero_external_wrench_except": ["l_sole"]}]}
+    outputs = ("torque", "external_wrench.r_hand")
+    session = session_on(tmp_path, "example:humanoid", layout, floating=True, outputs=outputs)
+    (contact,) = act(session, "hello")["glance"]["wrenches"]
+    pose = dynsys.forward_kinematics(session.robot, session.q, "l_sole")
+    assert contact["frame"] == "l_sole"
+    np.testing.assert_allclose(contact["point"], pose.r, atol=1e-5)
+    assert "external wrench at l_sole" in act(session, "look")["glance"]["words"]
+    view = act(session, "remove", name="r_hand/no_contact")
+    assert {w["frame"] for w in view["glance"]["wrenches"]} == {"l_sole", "r_hand"}
+    view = act(session, "add", kind="load_cell_plate", place="l_foot_ft")
+    assert {w["frame"] for w in view["glance"]["wrenches"]} == {"l_foot_ft", "r_hand"}
+    act(session, "undo")
+    act(session, "save", file="kept", overwrite=False)
+    kept = load_problem(tmp_path / "kept.yaml")
+    text = (tmp_path / "kept.yaml").read_text()
+    assert "no_contact" not in text and "l_sole" in text
+    assert kept.sensors.names == session.layout.names
+    assert declared_frames(kept) == ("l_sole", "r_hand")
+
+
+def test_robots_with_meshes_are_shown_with_them(tmp_path: Path) -> None:
+    pytest.importorskip("trimesh")
+    path = str(robot_path("ur_description/urdf/ur5_robot.urdf"))
+    session = session_on(tmp_path, path)
+    view = act(session, "hello")
+    assert view["looks"] == {"state": "pending", "meshes": 0}
+    view = work(session)
+    assert view["looks"]["meshes"] == 7 and view["looks"]["notes"] == []
+    assert "shapes" not in view["looks"]  # every answer would carry them
+    shapes = act(session, "looks")["shapes"]
+    assert {shape["body"] for shape in shapes} == set(range(-1, 6))
+    assert sum(len(shape["triangles"]) for shape in shapes) / 3 < MOST_TRIANGLES
+    # the forearm of a UR5 is 0.39 m long
+    (forearm,) = [s for s in shapes if s["body"] == session.robot.body_index("forearm_link")]
+    extent = np.ptp(np.reshape(forearm["points"], (-1, 3)), axis=0) * session.scene()["grain"]
+    assert 0.4 < extent.max() < 0.6
+    assert max(forearm["triangles"]) < len(forearm["points"]) / 3
+    plain = session_on(tmp_path)
+    assert work(plain)["looks"] == {"state": "done", "meshes": 0}
+    assert act(plain, "looks")["shapes"] == []
+
+
+def test_without_a_reader_of_meshes_the_page_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "trimesh", None)
+    session = session_on(tmp_path, str(robot_path("ur_description/urdf/ur5_robot.urdf")))
+    looks = work(session)["looks"]
+    assert looks["meshes"] == 0 and "dynsys-robotics[meshes]" in looks["missing"]
+
+
 def test_answers_to_an_older_layout_are_dropped(tmp_path: Path) -> None:
     session = session_on(tmp_path)
     background: Any = session.background
     old = dict(background.waiting)
     act(session, "add", kind="joint_torque", place="link_1")
-    for _, done in old.values():
+    for _, done, _ in old.values():
         done({"status": "of another layout"})
     assert act(session, "look")["tasks"]["verdict"] == {"state": "pending"}
 
@@ -180,6 +312,9 @@ def test_any_order_of_actions_is_done_or_refused(seed: int, tmp_path: Path) -> N
             "budget": 1.0,
             "file": choice("a.yaml", "../a.yaml", "log.npz"),
             "overwrite": True,
+            "seconds": 0.1,
+            "xyz": rng.normal(size=3).tolist(),
+            "rpy": choice([0.0, 0.0, 0.0], [0.1, 0.2, 0.3]),
         }
         action = choice(*ACTIONS)
         try:

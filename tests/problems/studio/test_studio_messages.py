@@ -40,6 +40,10 @@ BAD_MESSAGES = (
     b'{"action": "seek", "sample": 1.5}',
     b'{"action": "save", "file": "x", "overwrite": "yes"}',
     b'{"action": "suggest", "goal": "__class__", "budget": 1}',
+    b'{"action": "search", "seconds": 0}',
+    b'{"action": "search", "seconds": 1e5}',
+    b'{"action": "place", "name": "a", "xyz": [0, 0], "rpy": [0, 0, 0]}',
+    b'{"action": "place", "name": "a", "xyz": [0, 0, NaN], "rpy": [0, 0, 0]}',
     b'{"action": "hello", "session": 5}',
     b" " * (MOST_BYTES + 1),
 )
@@ -94,6 +98,20 @@ def test_background_process_answers_gives_up_and_survives() -> None:
             sleep(0.01)
         background.cancel("e")
         background.submit("f", good, told.put)
+        assert told.get(timeout=60)["method"] == "dense"
+        # a search that is stopped ends with the best it has
+        heard: Queue[dict[str, Any]] = Queue()
+        sensors = ["all_joint_torques", "all_joint_accelerations", *UNTOUCHED["sensors"]]
+        search = Job(
+            "search", CHAIN, False, {"sensors": sensors}, options=(("seconds", 500.0),)
+        )
+        background.submit("g", search, told.put, heard.put)
+        assert heard.get(timeout=60)["operations"] > 0
+        background.stop("g")
+        found = told.get(timeout=60)
+        assert found["seconds"] < 100 and found["plan"].operations.total == found["operations"]
+        background.stop("g")  # too late: nothing happens
+        background.submit("h", good, told.put)
         assert told.get(timeout=60)["method"] == "dense"
     finally:
         background.close()
