@@ -168,7 +168,10 @@ class BackgroundAnswers:
             """Take facts in place of the latest ones, unless another question came since."""
             with self._lock:
                 if self._answers is answers and answers[task] is latest[0]:
-                    self.plan = facts.pop("plan", self.plan)
+                    if "plan" in facts:
+                        self.plan = facts.pop("plan")
+                        if answers["compile"]["state"] == "done":  # of the order before
+                            answers["compile"] = NEVER
                     answers[task] = latest[0] = facts
 
         def done(facts: Facts) -> None:
@@ -335,14 +338,14 @@ class Lanes(AbstractBackground):
 
     Parameters
     ----------
-    quick, slow : for tasks that come with every change, and for those of a button.
+    quick, slow : for tasks that come with every change; for those of a button, and meshes.
     """
 
     def __init__(self, quick: AbstractBackground, slow: AbstractBackground) -> None:
         self._lanes = quick, slow
 
     def submit(self, key: str, job: Job, done: Done, told: Tell | None = None) -> None:
-        self._lanes[job.task in ON_DEMAND].submit(key, job, done, told)
+        self._lanes[job.task in (*ON_DEMAND, "looks")].submit(key, job, done, told)
 
     def cancel(self, key: str) -> None:
         for lane in self._lanes:

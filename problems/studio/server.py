@@ -274,7 +274,15 @@ _CONTENT = {
     "js": "text/javascript; charset=utf-8",
     "svg": "image/svg+xml",
 }
-_NAMES = ("index.html", "studio.css", "studio.js", "picture.js", "panels.js", "icon.svg")
+_NAMES = (
+    "index.html",
+    "studio.css",
+    "studio.js",
+    "picture.js",
+    "solids.js",
+    "panels.js",
+    "icon.svg",
+)
 PAGE: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "/" if name == "index.html" else f"/{name}": (name, _CONTENT[name.partition(".")[2]])

@@ -136,7 +136,7 @@ def _base(robot: KinematicTree, balls: list[list[Ball]]) -> list[Ball]:
     return [_ball(np.zeros(3), max(ball[3] for ball in tops)), *tops]
 
 
-MOST_TRIANGLES = 16_000
+MOST_TRIANGLES = 40_000
 FEWEST = 40
 """Triangles of all meshes together, and of a body's at least."""
 GRAIN = 1e-5

@@ -56,7 +56,7 @@ export function showArmed(kind) {
   if (kind) {
     hint.append(make("b", {}, `Click a ${kind.place === "frame" ? "link" : "joint"} to put: ${kind.title}`), make("br"), "Shift-click adds several, Esc stops.");
   } else {
-    hint.append("Click a link or a sensor. Drag a sensor to move it.", make("br"), "Drag: turn · wheel: zoom · right-drag: shift.");
+    hint.append("Click a link or a sensor; drag a sensor to move it.", make("br"), "Drag to turn, wheel to zoom, right-drag to shift.");
   }
 }
 
@@ -106,6 +106,7 @@ function showSensor(card, sensor, scene, act) {
     input.onchange = () => act.noise(sensor.name, input.value);
     card.append(form);
   }
+  if ("xyz" in sensor.pose) card.append(poseForm(sensor, act));
   const row = make("div", { className: "row" });
   if (sensor.movable) {
     const select = make("select", { id: "move-to" }, ...scene.bodies.map((b) => make("option", { value: b.name, selected: scene.bodies[sensor.body] === b }, b.name)));
@@ -118,6 +119,21 @@ function showSensor(card, sensor, scene, act) {
   remove.onclick = () => act.remove(sensor.name);
   row.append(remove);
   card.append(row);
+}
+
+// Where the sensor sits within its link, and how it is turned there.
+function poseForm(sensor, act) {
+  const field = (key, words) => {
+    const input = make("input", { id: `pose-${key}`, value: sensor.pose[key].map((x) => Number(x.toPrecision(6))).join(", "), autocomplete: "off", spellcheck: false });
+    return [make("label", { htmlFor: `pose-${key}` }, words), input];
+  };
+  const [place, xyz] = field("xyz", "x, y, z in the frame (m) ");
+  const [turn, rpy] = "rpy" in sensor.pose ? field("rpy", "roll, pitch, yaw (rad) ") : [null, null];
+  const form = make("form", { id: "pose" }, place, xyz, turn, rpy, make("button", { hidden: true }));
+  const send = () => act.place(sensor.name, xyz.value, rpy ? rpy.value : "0 0 0");
+  form.onsubmit = (event) => event.preventDefault(); // Enter is a change, too
+  for (const input of [xyz, rpy]) if (input) input.onchange = send;
+  return form;
 }
 
 function showBody(card, number, view, scene, act) {
@@ -221,10 +237,10 @@ export function showTorques(view, scale, act) {
 }
 
 export function showWrenches(view, act) {
-  if (!isNew("wrenches", view.glance.wrenches.map((w) => [w.body, w.std]))) return;
+  if (!isNew("wrenches", view.glance.wrenches.map((w) => [w.frame, w.std]))) return;
   const rows = view.glance.wrenches.map((wrench) => {
     const open = wrench.open.some(Boolean);
-    const row = make("tr", {}, make("th", { scope: "row" }, wrench.body_name), make("td", { className: open ? "value bad" : "value" }, wrenchWords(wrench)));
+    const row = make("tr", {}, make("th", { scope: "row", title: `moments about ${wrench.frame}` }, wrench.frame), make("td", { className: open ? "value bad" : "value" }, wrenchWords(wrench)));
     return linked(row, `body:${wrench.body}`, act);
   });
   if (!rows.length) rows.push(make("tr", {}, make("td", { className: "quiet" }, "Nothing touches the robot: every contact wrench is known to be zero.")));
@@ -240,29 +256,66 @@ function linked(row, key, act) {
 }
 
 export function showCost(view) {
-  const { cost, compile } = view.tasks;
+  const { cost, price, compile } = view.tasks;
   find("cost").textContent = cost.state === "done"
     ? `${cost.method === "dense" ? "dense, about " : "sparse, "}${thousands(cost.operations)} operations · ${time(cost.microseconds)} by ${cost.method} (${cost.unknowns} unknowns, ${cost.readings} readings)`
     : cost.state === "failed" ? cost.failed : "… timing";
   find("cost").dataset.state = cost.state;
+  find("price").textContent = compile.state === "done" || !view.glance.complete ? "" : price.state === "done" && !price.refused
+    ? `Compiling ${thousands(price.operations)} operations to machine code takes about ${seconds(price.seconds)}, once; a solve then takes about ${time(price.microseconds)}.`
+    : price.refused || price.failed || "… what would compiling cost?";
   find("compiled").textContent = compile.state === "done"
-    ? compile.refused || `machine code: ${thousands(compile.operations)} operations · ${time(compile.microseconds)}`
-    : compile.state === "pending" ? "… compiling; a humanoid takes about half a minute the first time" : compile.state === "failed" ? compile.failed : "";
-  find("compile").hidden = compile.state !== "none";
+    ? compile.refused || `Machine code${compile.searched ? " of the order found" : ""}: ${thousands(compile.operations)} operations · ${time(compile.microseconds)} a solve · compiled in ${seconds(compile.seconds)}`
+    : compile.state === "pending" ? "… compiling" : compile.state === "failed" ? compile.failed : "";
+  find("compile").hidden = compile.state === "pending" || compile.state === "done";
   find("compile").disabled = !view.glance.complete;
+  showSearch(view);
 }
 
-export function showLegend(scale, view) {
+const seconds = (s) => (s < 10 ? `${Math.max(s, 0.1).toFixed(1)} s` : `${s.toFixed(0)} s`);
+
+function showSearch(view) {
+  const { search } = view.tasks, running = search.state === "pending";
+  find("search").hidden = running;
+  find("search-go").disabled = !view.glance.complete;
+  find("searching").hidden = !running;
+  if (running) {
+    const begun = search.wanted !== undefined;
+    if (begun) find("search-bar").value = Math.min(1, search.seconds / search.wanted); else find("search-bar").removeAttribute("value");
+    find("search-words").textContent = begun
+      ? `${thousands(search.operations)} operations, was ${thousands(search.before)} · ${search.tried ? `${thousands(search.tried)} orders tried · ` : ""}${search.seconds.toFixed(0)} of ${search.wanted} s`
+      : "… getting ready (the first search on a machine compiles itself: 10 s)";
+  }
+  const gain = 100 * (1 - search.operations / search.before);
+  find("searched").textContent = search.state === "done"
+    ? search.refused || (gain > 0.05 ? `Found an order of ${thousands(search.operations)} operations, ${gain.toFixed(1)} % fewer than ${thousands(search.before)}. It is compiled from now on, and saved beside the layout.`
+      : `No order with fewer than ${thousands(search.before)} operations found in ${seconds(search.seconds)}.`)
+    : search.state === "failed" ? search.failed : "";
+}
+
+export function showLooks(looks) {
+  const box = find("show-meshes"), label = box.parentElement;
+  label.hidden = !looks.meshes && !looks.missing;
+  box.disabled = !looks.meshes;
+  label.title = looks.missing || (looks.notes && looks.notes.length ? `left out: ${looks.notes.join("; ")}` : "the meshes of the robot's file");
+  label.classList.toggle("quiet", !looks.meshes);
+  if (looks.missing) box.checked = false; else if (box.shown !== looks.meshes) box.checked = Boolean(box.shown = looks.meshes);
+}
+
+export function showLegend(scale, view, act) {
   if (!isNew("legend", scale, Boolean(view.estimate))) return;
   const legend = find("legend"), held = legend.querySelector("details");
   const bar = make("div", { className: "bar" });
   bar.style.background = `linear-gradient(90deg in oklab, ${Array.from({ length: 9 }, (_, k) => colour(k / 8)).join(", ")})`;
   const ticks = [];
-  for (let k = scale.low; k <= scale.high; k++) ticks.push(make("span", {}, k < -3 ? `1e${k}` : String(10 ** k).slice(0, 6)));
+  const sign = (k) => (k === scale.low ? "≤ " : k === scale.high ? "≥ " : "");
+  for (let k = scale.low; k <= scale.high; k++) ticks.push(make("span", {}, sign(k) + (k < -3 ? `1e${k}` : String(10 ** k).slice(0, 6))));
+  const refit = make("button", { type: "button", id: "refit", title: "Colours keep their meaning while sensors come and go; this fits them to the deviations shown now" }, "fit");
+  refit.onclick = () => act.refit();
   const item = (mark, words) => [mark, make("span", {}, words)];
   const swatch = (kind) => make("span", { className: kind });
-  legend.replaceChildren(make("div", {}, "links: deviation of the joint's torque (N m, N)"), bar, make("div", { className: "ticks" }, ...ticks),
-    make("details", { open: held ? held.open : find("stage").clientHeight > 600 && find("stage").clientWidth > 640 }, make("summary", {}, "signs"), make("div", { className: "items" },
+  legend.replaceChildren(make("div", { className: "row" }, make("span", { className: "grow" }, "deviation of a joint's torque (N m, N)"), refit), bar, make("div", { className: "ticks" }, ...ticks),
+    make("details", { open: held ? held.open : find("stage").clientHeight > 700 && find("stage").clientWidth > 640 }, make("summary", {}, "signs"), make("div", { className: "items" },
       ...item(swatch("swatch hatched"), "torque undetermined (also marked ?)"), ...item(swatch("swatch exact"), "torque known exactly, or none"),
       ...item(swatch("dash"), "force or moment that no sensor sees"),
       ...item(swatch("solid-line"), view.estimate ? "estimated contact force" : "deviation of a contact force"),
@@ -290,7 +343,7 @@ export function setSliders(scene, values, busy) {
 }
 
 export function showFiles(files) {
-  const fill = (id, names, none) => find(id).replaceChildren(...(names.length ? names : [none]).map((name) => make("option", { value: names.length ? name : "" }, name)));
+  const fill = (id, names, none) => isNew(id, names) && find(id).replaceChildren(...(names.length ? names : [none]).map((name) => make("option", { value: names.length ? name : "" }, name)));
   fill("open-name", files.layouts, "no .yaml file in the folder");
   fill("log-name", files.logs, "no log in the folder");
 }

@@ -1,4 +1,7 @@
-// The robot in three dimensions, drawn as SVG: every link and every sensor is an element.
+// The robot in three dimensions: every link and every sensor is an element of an SVG. Rounded
+// links are drawn by it too; meshes, on the canvas behind it.
+
+import { rgb, Solids } from "./solids.js";
 
 const NS = "http://www.w3.org/2000/svg";
 const CIRCLE = Array.from({ length: 20 }, (_, k) => [Math.cos((k * Math.PI) / 10), Math.sin((k * Math.PI) / 10)]);
@@ -40,24 +43,26 @@ export function colour(part) {
   return `oklch(${lightness.toFixed(3)} ${chroma.toFixed(3)} ${hue.toFixed(1)})`;
 }
 
+const ROOM = 0.3; // decades above the largest deviation at least: a factor of two
+
 export class Scale {
-  // Whole decades from the least to the largest deviation: the same until one is left.
+  // Whole decades around the deviations that were seen first. They stay while sensors come and
+  // go, so that a colour means what it meant before; what lies beyond has the colour of the end.
   constructor() { this.low = 0; this.high = -1; }
 
-  fit(values) {
-    if (values.some((value) => value > 0)) this.high = this.low - 1;
-    for (const value of values) {
-      if (!(value > 0)) continue;
-      const low = Math.floor(Math.log10(value)), high = low + 1;
-      if (this.high < this.low) { this.low = low; this.high = high; }
-      this.low = Math.min(this.low, low);
-      this.high = Math.max(this.high, high);
-    }
-    if (this.high - this.low > 6) this.low = this.high - 6;
+  get isEmpty() { return this.high < this.low; }
+
+  // Take the decades of these deviations, if there are none yet.
+  settle(values) {
+    const known = values.filter((value) => value > 0).map(Math.log10);
+    if (!this.isEmpty || !known.length) return;
+    this.low = Math.floor(Math.min(...known));
+    this.high = Math.max(Math.ceil(Math.max(...known) + ROOM), this.low + 2);
+    this.low = Math.max(this.low, this.high - 4);
   }
 
   part(value) {
-    if (this.high < this.low) return 0;
+    if (this.isEmpty) return 0;
     return Math.min(1, Math.max(0, (Math.log10(value) - this.low) / (this.high - this.low)));
   }
 }
@@ -83,8 +88,11 @@ function hull(points) {
 const pathOf = (points, close = "Z") => "M" + points.map((p) => `${p[0].toFixed(1)} ${p[1].toFixed(1)}`).join("L") + close;
 
 export class Picture {
-  constructor(svg) {
+  constructor(svg, ground, canvas) {
     this.svg = svg;
+    this.solids = new Solids(canvas);
+    this.meshes = true; // shown where there are some
+    this.moving = false; // then drawn coarsely
     this.turn = VIEWS.home.slice();
     this.target = [0, 0, 0];
     this.distance = 3;
@@ -96,7 +104,7 @@ export class Picture {
     this.layers = {};
     svg.append(this.definitions());
     for (const name of ["floor", "solids", "arrows", "marks", "sensors", "notes"]) {
-      svg.append((this.layers[name] = element("g", { id: `layer-${name}` })));
+      (name === "floor" ? ground : svg).append((this.layers[name] = element("g", { id: `layer-${name}` })));
     }
     new ResizeObserver(() => this.draw()).observe(svg);
   }
@@ -117,6 +125,8 @@ export class Picture {
 
   show(scene) {
     this.scene = scene;
+    this.spread = 0;
+    this.solids.load([], scene.grain);
     for (const layer of Object.values(this.layers)) layer.replaceChildren();
     this.glyphs.clear();
     this.links = scene.bodies.map((body, number) => {
@@ -132,8 +142,10 @@ export class Picture {
     this.view = view;
     const torques = new Map(view.glance.torques.map((t) => [t.body, t]));
     this.links.forEach(({ group, solid, body }, number) => {
-      const torque = torques.get(number);
-      solid.style.fill = !torque || torque.std === 0 ? "var(--exact)" : torque.open ? "url(#hatch)" : colour(scale.part(torque.std));
+      const torque = torques.get(number), link = this.links[number];
+      link.colour = !torque || torque.std === 0 ? "var(--exact)" : colour(scale.part(torque.std));
+      link.open = Boolean(torque && torque.open);
+      solid.style.fill = link.open ? "url(#hatch)" : link.colour;
       const state = !torque ? "no torque of its own" : torque.open ? "torque undetermined"
         : torque.std === 0 ? "torque known exactly" : `torque to within ${torque.std} ${torque.unit}`;
       group.setAttribute("aria-label", `body ${body.name}, joint ${body.joint}: ${state}`);
@@ -172,11 +184,30 @@ export class Picture {
     }
   }
 
+  showMeshes(shapes) {
+    this.solids.load(shapes, this.scene.grain);
+    this.needsFit = true;
+    this.fit();
+    this.draw();
+  }
+
+  get isMeshed() { return this.meshes && !this.solids.isEmpty; }
+
+  // Key of the body at a place of the window: of the meshes if they are shown.
+  bodyAt(x, y, under) {
+    const link = under && under.closest("[data-body]"), number = link ? Number(link.dataset.body) : null;
+    if (!this.isMeshed) return number;
+    const box = this.svg.getBoundingClientRect(), body = this.solids.bodyAt(x - box.left, y - box.top);
+    if (body !== null) return body < 0 ? null : body;
+    return number !== null && !this.solids.bodies.has(number) ? number : null;
+  }
+
   // ---- camera ----------------------------------------------------------------------------
 
   look(name) { this.turn = VIEWS[name].slice(); this.fit(); this.draw(); }
 
   points() {
+    if (this.isMeshed) return this.solids.shapes.flatMap(({ body, box }) => (body < 0 ? box : box.map((p) => this.world(body, p))));
     const found = [];
     this.links.forEach(({ body }, number) => {
       for (const ball of body.balls) found.push(this.world(number, ball));
@@ -213,16 +244,19 @@ export class Picture {
     const ca = Math.cos(azimuth), sa = Math.sin(azimuth), ce = Math.cos(elevation), se = Math.sin(elevation);
     const out = [ca * ce, sa * ce, se], right = [-sa, ca, 0], up = [-ca * se, -sa * se, ce];
     const width = this.svg.clientWidth || 800, height = this.svg.clientHeight || 600;
-    this.aside = [Math.min(90, 0.1 * width), 8]; // out of the legend's way
-    this.camera = { out, right, up, width, height, focal: Math.min(width, height) / (2 * FIELD) };
+    const narrow = width < 600;
+    this.aside = narrow ? [0, -8] : [Math.min(90, 0.1 * width), 8]; // out of the legend's way
+    this.small = narrow ? 0.68 : 1; // of glyphs
+    const middle = [width / 2 + this.aside[0], height / 2 - this.aside[1]];
+    this.camera = { out, right, up, width, height, middle, target: this.target, distance: this.distance, focal: (narrow ? 0.86 : 1) * Math.min(width, height) / (2 * FIELD) };
   }
 
   project(p) {
-    const { out, right, up, width, height, focal } = this.camera;
+    const { out, right, up, middle, focal } = this.camera;
     const d = [p[0] - this.target[0], p[1] - this.target[1], p[2] - this.target[2]];
     const dot = (a) => a[0] * d[0] + a[1] * d[1] + a[2] * d[2];
     const depth = Math.max(this.distance - dot(out), 0.05 * this.distance), s = focal / depth;
-    return [width / 2 + this.aside[0] + s * dot(right), height / 2 - this.aside[1] - s * dot(up), depth, s];
+    return [middle[0] + s * dot(right), middle[1] - s * dot(up), depth, s];
   }
 
   world(number, p) {
@@ -235,10 +269,13 @@ export class Picture {
   draw() {
     if (!this.view || !this.scene) return;
     this.frame();
+    this.svg.classList.toggle("meshed", this.isMeshed);
     this.drawFloor();
     this.drawLinks();
+    this.drawMeshes();
     this.layers.arrows.replaceChildren();
     this.layers.notes.replaceChildren();
+    this.noted = [];
     this.drawWrenches();
     this.drawSensors();
     if (this.names) this.links.forEach((link) => this.note(link.middle, link.body.name));
@@ -251,8 +288,32 @@ export class Picture {
       lines.push(pathOf([this.project([x0 + k * step, y0 - n * step, z]), this.project([x0 + k * step, y0 + n * step, z])], ""));
       lines.push(pathOf([this.project([x0 - n * step, y0 + k * step, z]), this.project([x0 + n * step, y0 + k * step, z])], ""));
     }
-    const base = this.scene.base.length ? [element("path", { class: "base", d: this.outline(this.scene.base).path })] : [];
-    this.layers.floor.replaceChildren(element("path", { class: "floor", d: lines.join("") }), ...base);
+    const base = this.scene.base.length && !this.isMeshed ? [element("path", { class: "base", d: this.outline(this.scene.base).path })] : [];
+    this.layers.floor.replaceChildren(element("path", { class: "floor", d: lines.join("") }), element("g", { class: "shadow" }, ...this.shadows()), ...base);
+  }
+
+  // The robot as light from above leaves it on the floor.
+  shadows() {
+    const solids = this.links.map(({ body }, number) => body.balls.map((ball) => [...this.world(number, ball), ball[3]]));
+    return [...solids, this.scene.base].filter((balls) => balls.length).map((balls) => {
+      const edge = balls.flatMap(([x, y, , radius]) => CIRCLE.map(([c, s]) => this.project([x + radius * c, y + radius * s, this.ground])));
+      return element("path", { d: pathOf(hull(edge)) });
+    });
+  }
+
+  drawMeshes() {
+    const { canvas } = this.solids;
+    canvas.hidden = !this.isMeshed;
+    if (!this.isMeshed || this.queued) return;
+    this.queued = requestAnimationFrame(() => {
+      this.queued = 0;
+      const [plain, striped, ground] = ["var(--hatch-a)", "var(--hatch-b)", "var(--floor-line)"].map(rgb);
+      const ringed = { [`${this.selected}`]: rgb("var(--accent)"), [`${this.hovered}`]: rgb("var(--hover)") };
+      const paint = (body) => body < 0 ? { colour: ground } : this.links[body].open ? { colour: plain, striped } : { colour: rgb(this.links[body].colour) };
+      this.solids.draw(this.camera, this.view.poses, paint, (body) => ringed[`body:${body}`] || null, this.moving);
+      clearTimeout(this.settling);
+      if (this.moving) this.settling = setTimeout(() => { this.moving = false; this.draw(); }, 140);
+    });
   }
 
   // Path, depth and middle of the hull of balls, given in base coordinates.
@@ -314,9 +375,9 @@ export class Picture {
       const key = `${Math.round(x / 12)},${Math.round(y / 12)},${start}`;
       const used = taken.get(key) || 0;
       taken.set(key, used + 1);
-      const angle = start + 1.9 * used, away = entry.radius + 6 + 4 * Math.floor(used / 3);
+      const angle = start + 1.9 * used, away = this.small * (entry.radius + 6 + 4 * Math.floor(used / 3));
       const gx = x + away * Math.cos(angle), gy = y + away * Math.sin(angle);
-      group.setAttribute("transform", `translate(${gx.toFixed(1)} ${gy.toFixed(1)})`);
+      group.setAttribute("transform", `translate(${gx.toFixed(1)} ${gy.toFixed(1)}) scale(${this.small})`);
       for (const [key2, value] of [["x1", x], ["y1", y], ["x2", gx], ["y2", gy]]) leader.setAttribute(key2, value.toFixed(1));
       group.classList.toggle("hover", this.hovered === `sensor:${sensor.name}`);
       group.classList.toggle("selected", this.selected === `sensor:${sensor.name}`);
@@ -336,12 +397,14 @@ export class Picture {
       }
     }
     const wrenches = this.view.glance.wrenches;
-    const largest = Math.max(1e-12, ...wrenches.flatMap((w) => w.axes.map((a) => Math.hypot(...a))));
+    // arrows keep their scale, too: the first deviations seen are 0.11 of the robot long
+    if (!this.spread) this.spread = Math.max(0, ...wrenches.flatMap((w) => w.axes.map((a) => Math.hypot(...a))));
+    const lengthOf = (std) => size * Math.min(0.3, 0.11 * Math.sqrt(std / this.spread));
     for (const w of wrenches) {
       if (!estimate) {
         for (const axis of w.axes) {
           const std = Math.hypot(...axis);
-          if (std > 1e-9) this.double(w.point, axis, (0.11 * size * Math.sqrt(std / largest)) / std, "spread");
+          if (std > 1e-9) this.double(w.point, axis, lengthOf(std) / std, "spread");
         }
       }
       w.open_forces.forEach((axis) => this.double(w.point, axis, 0.17 * size, "unseen", "force ?"));
@@ -353,7 +416,7 @@ export class Picture {
     const tip = this.project(w.point.map((x, k) => x + factor * w.force[k])), tail = this.project(w.point);
     const force = Math.hypot(...w.force);
     this.arrow(tail, tip, "force-arrow", "head");
-    if (force > 0.02 * this.forceScale) this.note(tip, `${w.body_name} ${force.toPrecision(3)} N${w.whole ? "" : " (part)"}`);
+    if (force > 0.02 * this.forceScale) this.note(tip, `${w.frame} ${force.toPrecision(3)} N${w.whole ? "" : " (part)"}`);
   }
 
   double(point, axis, factor, name, label) {
@@ -372,7 +435,12 @@ export class Picture {
       element("path", { class: head, d: pathOf([tip, [base[0] - 0.5 * h * uy, base[1] + 0.5 * h * ux], [base[0] + 0.5 * h * uy, base[1] - 0.5 * h * ux]]) }));
   }
 
+  // Words beside a place, moved down until they cover no others, and into the picture.
   note(place, words, kind = "") {
-    this.layers.notes.append(element("text", { class: `note ${kind}`, x: (place[0] + 6).toFixed(1), y: (place[1] - 5).toFixed(1) }, words));
+    const wide = 6.4 * words.length, x = Math.max(2, Math.min(place[0] + 6, this.camera.width - wide - 4));
+    let y = place[1] - 5;
+    while (this.noted.some(([left, right, row]) => left < x + wide && x < right && Math.abs(row - y) < 13)) y += 13;
+    this.noted.push([x, x + wide, y]);
+    this.layers.notes.append(element("text", { class: `note ${kind}`, x: x.toFixed(1), y: y.toFixed(1) }, words));
   }
 }

@@ -8,7 +8,7 @@ const given = new URLSearchParams(location.hash.slice(1)).get("token");
 if (given) { sessionStorage.setItem("token", given); history.replaceState(null, "", "/"); }
 const token = sessionStorage.getItem("token") || "";
 
-const picture = new Picture(find("picture"));
+const picture = new Picture(find("picture"), find("ground"), find("solids"));
 const state = { session: "", scene: null, view: null, armed: null, selected: null, scale: new Scale(), playing: false };
 let line = Promise.resolve();
 const coalesced = new Map();
@@ -65,6 +65,12 @@ const act = {
   add: (kind, place) => send("add", { kind: kind.word, place }),
   remove: (name) => { if (state.selected === `sensor:${name}`) select(null); return send("remove", { name }); },
   move: (name, body) => send("move", { name, body }),
+  place: (name, xyz, rpy) => {
+    const numbers = (text) => text.split(/[\s,;]+/).filter(Boolean).map(Number);
+    const wanted = { xyz: numbers(xyz), rpy: numbers(rpy) };
+    if ([...wanted.xyz, ...wanted.rpy].some((x) => !Number.isFinite(x)) || wanted.xyz.length !== 3 || wanted.rpy.length !== 3) complain("Give three numbers each: x, y, z in m, and roll, pitch, yaw in rad.");
+    else send("place", { name, ...wanted });
+  },
   noise: (name, text) => {
     const std = text.split(/[\s,;]+/).filter(Boolean).map(Number);
     if (!std.length || std.some((x) => !Number.isFinite(x) || x < 0)) complain("Give one deviation, or one per unit: numbers, not negative.");
@@ -73,6 +79,7 @@ const act = {
   repair: (number) => send("repair", { number }),
   drop: (number) => send("drop", { number }),
   adopt: () => send("adopt"),
+  refit: () => { state.scale = new Scale(); picture.spread = picture.forceScale = picture.momentScale = 0; show(state.view); },
   select, hover,
 };
 
@@ -85,26 +92,29 @@ function show(facts) {
     if (before && before.estimate && before.generation === facts.generation && same(facts.poses, before.poses)) facts.estimate = before.estimate;
     else send("seek", { sample: facts.log.sample }, true);
   }
-  if (state.view && !same(facts.poses, state.view.poses)) find("tip").hidden = true;
+  if (state.view && !same(facts.poses, state.view.poses)) { find("tip").hidden = true; picture.moving = true; }
   state.view = facts;
   if (facts.selected) state.selected = `sensor:${facts.selected}`;
   if (facts.files) panels.showFiles(facts.files);
+  if (facts.shapes) picture.showMeshes(facts.shapes);
+  panels.showLooks(facts.looks);
+  if (facts.looks.meshes && !state.asked) { state.asked = true; send("looks"); }
   if (facts.saved) find("saved").textContent = `saved ${facts.saved}`;
-  state.scale.fit(facts.glance.torques.map((t) => t.std));
+  state.scale.settle(facts.glance.torques.map((t) => t.std));
   panels.showSensors(facts.sensors, act);
   panels.showVerdict(facts, act);
   panels.showSuggestions(facts, act);
   panels.showTorques(facts, state.scale, act);
   panels.showWrenches(facts, act);
   panels.showCost(facts);
-  panels.showLegend(state.scale, facts);
+  panels.showLegend(state.scale, facts, act);
   panels.setSliders(state.scene, facts.values, coalesced.has("pose"));
   find("undo").disabled = !facts.can_undo;
   find("redo").disabled = !facts.can_redo;
   showPlayer(facts);
   picture.update(facts, state.scale);
   select(state.selected);
-  if (Object.values(facts.tasks).some((task) => task.state === "pending")) waitForTasks();
+  if ([facts.looks, ...Object.values(facts.tasks)].some((task) => task.state === "pending")) waitForTasks();
   document.body.dataset.ready = "true";
 }
 
@@ -118,6 +128,7 @@ function waitForTasks() {
 function begin(scene) {
   state.scene = scene;
   state.selected = state.armed = null;
+  state.asked = false;
   state.scale = new Scale();
   picture.forceScale = picture.momentScale = 0;
   find("robot").textContent = `${scene.name}: ${scene.bodies.length} bodies, ${scene.bodies.reduce((sum, b) => sum + b.freedoms, 0)} freedoms`;
@@ -137,10 +148,12 @@ function arm(kind) {
 
 function select(key) {
   const exists = !key || key.startsWith("body:") || state.view.sensors.some((s) => `sensor:${s.name}` === key);
+  const other = exists && key && state.selected !== key;
   state.selected = exists ? key : null;
   picture.selected = state.selected;
   mark("selected", state.selected);
   panels.showSelection(state.selected, state.view, state.scene, act);
+  if (other && narrow.matches) find("selection").scrollIntoView({ block: "nearest" });
   picture.draw();
 }
 
@@ -159,8 +172,10 @@ function mark(name, key) {
 const svg = find("picture");
 const hit = (event) => {
   const under = document.elementFromPoint(event.clientX, event.clientY);
-  const sensor = under && under.closest("[data-sensor]"), link = under && under.closest("[data-body]");
-  return sensor ? `sensor:${sensor.dataset.sensor}` : link ? `body:${link.dataset.body}` : null;
+  const sensor = under && under.closest("[data-sensor]");
+  if (sensor) return `sensor:${sensor.dataset.sensor}`;
+  const body = under && under.closest("#picture") ? picture.bodyAt(event.clientX, event.clientY, under) : null;
+  return body === null ? null : `body:${body}`;
 };
 let drag = null;
 
@@ -188,6 +203,7 @@ svg.addEventListener("pointermove", (event) => {
     picture.turn[1] = Math.min(1.5, Math.max(-1.5, picture.turn[1] + 0.008 * dy));
   }
   drag.x = event.clientX; drag.y = event.clientY;
+  picture.moving = true;
   picture.draw();
 });
 svg.addEventListener("pointerup", (event) => {
@@ -208,6 +224,7 @@ svg.addEventListener("contextmenu", (event) => event.preventDefault());
 svg.addEventListener("wheel", (event) => {
   event.preventDefault();
   picture.distance *= Math.exp(0.0012 * event.deltaY);
+  picture.moving = true;
   picture.draw();
 }, { passive: false });
 
@@ -297,6 +314,8 @@ find("close-log").onclick = () => send("close_log");
 find("undo").onclick = () => send("undo");
 find("redo").onclick = () => send("redo");
 find("compile").onclick = () => send("compile");
+find("search-stop").onclick = () => send("stop");
+find("show-meshes").onchange = (event) => { picture.meshes = event.target.checked; picture.draw(); };
 find("show-statements").onchange = (event) => { picture.statements = event.target.checked; picture.draw(); };
 find("show-names").onchange = (event) => { picture.names = event.target.checked; picture.draw(); };
 for (const button of document.querySelectorAll("[data-view]")) button.onclick = () => picture.look(button.dataset.view);
@@ -305,19 +324,29 @@ for (const tab of document.querySelectorAll("[role=tab]")) {
   tab.onclick = () => {
     for (const other of document.querySelectorAll("[role=tab]")) {
       other.setAttribute("aria-selected", String(other === tab));
-      find(other.getAttribute("aria-controls")).hidden = other !== tab;
+      if (other.id !== "tab-results") find(other.getAttribute("aria-controls")).hidden = other !== tab;
     }
+    document.body.dataset.pane = tab.id.slice(4); // narrow windows show the verdict as a pane
     if (tab.id === "tab-files") send("files");
   };
 }
 const onSubmit = (id, call) => { find(id).onsubmit = (event) => { event.preventDefault(); call(); }; };
 onSubmit("suggest", () => send("suggest", { goal: find("goal").value, budget: Number(find("budget").value) }));
+onSubmit("search", () => send("search", { seconds: Number(find("search-seconds").value) }));
 onSubmit("save", () => send("save", { file: find("save-name").value, overwrite: find("overwrite").checked }));
 onSubmit("open", () => find("open-name").value && send("open", { file: find("open-name").value }));
 onSubmit("open-log", () => find("log-name").value && send("open_log", { file: find("log-name").value }));
 
+// In a narrow window signs are explained on demand, and the verdict is a pane.
+const narrow = matchMedia("(max-width: 820px)");
+narrow.onchange = () => {
+  const signs = find("legend").querySelector("details");
+  if (narrow.matches && signs) signs.open = false;
+  else if (!narrow.matches && document.body.dataset.pane === "results") find("tab-sensors").click();
+};
+
 const dark = matchMedia("(prefers-color-scheme: dark)");
-const paint = (on) => document.documentElement.classList.toggle("dark", on);
+const paint = (on) => { document.documentElement.classList.toggle("dark", on); picture.draw(); };
 paint(dark.matches);
 dark.onchange = (event) => paint(event.matches);
 find("theme").onclick = () => paint(!document.documentElement.classList.contains("dark"));
