@@ -79,6 +79,10 @@ class Page:
         script = f"return document.querySelector({css!r})?.innerText ?? ''"
         return str(self.driver.execute_script(script))
 
+    def value(self, css: str) -> str:
+        """What stands in a field."""
+        return str(self.driver.execute_script(f"return document.querySelector({css!r})?.value"))
+
     def until(self, condition: Any) -> None:
         WebDriverWait(self.driver, PATIENCE, poll_frequency=0.05).until(lambda _: condition())
 
@@ -344,9 +348,9 @@ def test_a_dragged_sensor_keeps_its_name_and_is_placed_by_numbers(page: Page) ->
     before = page.leader("link_3/imu")
     page.retype("#pose-xyz", "0.2, 0 0.1")
     page.until(lambda: page.leader("link_3/imu") != before)
-    page.until(lambda: page.find("#pose-xyz").get_attribute("value") == "0.2, 0, 0.1")
+    page.until(lambda: page.value("#pose-xyz") == "0.2, 0, 0.1")
     page.retype("#pose-rpy", "0 0 1.57")
-    page.until(lambda: page.find("#pose-rpy").get_attribute("value") == "0, 0, 1.57")
+    page.until(lambda: page.value("#pose-rpy") == "0, 0, 1.57")
     page.retype("#pose-xyz", "1, 2")
     page.until(lambda: "three numbers" in page.text("#error"))
 
