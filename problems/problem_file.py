@@ -112,9 +112,8 @@ class ProblemFile:
 
     @cached_property
     def _named(self) -> NamedRobot:
-        spec = self.robot
-        if not spec.startswith(("synthetic:", "example:")):
-            spec = str(self._beside(spec))
+        path = self.robot_path
+        spec = self.robot if path is None else str(path)
         try:
             return read_robot(
                 spec,
@@ -125,6 +124,12 @@ class ProblemFile:
             )
         except ModelError as error:
             raise self._error("robot", error) from None
+
+    @property
+    def robot_path(self) -> Path | None:
+        """File of the robot; None for one that has a name only."""
+        named = self.robot.startswith(("synthetic:", "example:"))
+        return None if named else self._beside(self.robot)
 
     @property
     def tree(self) -> KinematicTree:

@@ -36,6 +36,7 @@ HOW_TO = (
     "permutations",
     "realtime",
     "live",
+    "view",
     "logs",
     "real_robots",
     "derivatives",

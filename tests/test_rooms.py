@@ -47,7 +47,7 @@ FLOORS = {
         "log_jobs",
         "report",
         "studio",
-        "live",
+        "live view",
         "command",
         "__init__",
     ),

@@ -4,26 +4,34 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
+import sys
 from collections.abc import Callable
 from typing import Any
 
+from dynsys.errors import RefusedError
 from problems import terminal
 from problems.log_jobs import Finished, Job, run_job
+from problems.studio.server import is_loopback
 
 __all__ = [
     "KINDS",
     "add_flags",
+    "add_host",
     "add_names",
     "add_numbers",
     "add_plan",
     "add_problem",
     "add_robot",
     "add_running",
+    "add_web",
+    "has_display",
     "port",
     "positive",
     "robot_options",
     "robot_words",
     "seconds",
+    "web_host",
     "whole",
     "with_bar",
 ]
@@ -121,6 +129,40 @@ def add_running(parser: argparse.ArgumentParser) -> None:
     )
     add_numbers(parser, ("chunk", positive, 8192, "samples at a time"))
     add_flags(parser, fresh="do not go on where an interrupted run stopped")
+
+
+def add_web(parser: argparse.ArgumentParser, default: int) -> None:
+    """Declare where a page, or what it talks to, is served."""
+    add_host(parser)
+    parser.add_argument(
+        "--port", type=port, default=default, help=f"0: any free one (default {default})"
+    )
+
+
+def add_host(parser: argparse.ArgumentParser) -> None:
+    """Declare the address to listen on; checked by :func:`web_host`."""
+    parser.add_argument(
+        "--host",
+        default="127.0.0.1",
+        help="address to listen on (127.0.0.1: this machine alone)",
+    )
+    add_flags(parser, allow_network="let --host be an address that other machines reach")
+
+
+def web_host(args: argparse.Namespace) -> str:
+    """Return the address to listen on; RefusedError if others reach it, not meant to."""
+    if not is_loopback(args.host) and not args.allow_network:
+        raise RefusedError(
+            f"{args.host} can be reached from other machines, which could then see estimates"
+            " and send anything: add --allow-network if that is meant, or leave --host out"
+        )
+    return str(args.host)
+
+
+def has_display() -> bool:
+    """Tell whether a browser would open a window, and not take over the terminal."""
+    shown = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    return bool(shown) or sys.platform in ("darwin", "win32")
 
 
 def with_bar(job: Job, what: str, args: argparse.Namespace) -> Finished:

@@ -12,15 +12,16 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
-from dynsys.errors import LogError, RefusedError
+from dynsys.errors import LogError
 from problems.command.arguments import (
-    add_flags,
+    add_host,
     add_names,
     add_numbers,
     add_plan,
     add_problem,
     port,
     seconds,
+    web_host,
 )
 from problems.detection.contacts import ContactDetector
 from problems.estimation.outputs import parse_outputs
@@ -38,7 +39,6 @@ from problems.live.foxglove import FoxgloveSource
 from problems.live.session import AlarmWatch, LiveSession
 from problems.logs.samples import Samples
 from problems.problem_file import ProblemFile, load_problem
-from problems.studio.server import is_loopback
 
 __all__ = ["EXAMPLES", "SUMMARY", "add_arguments", "run"]
 
@@ -95,11 +95,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--seconds", metavar="SECONDS", type=seconds, help="end after so long (default: never)"
     )
-    parser.add_argument(
-        "--host",
-        default="127.0.0.1",
-        help="address to listen on (127.0.0.1: this machine alone)",
-    )
+    add_host(parser)
     parser.add_argument(
         "--origin",
         metavar="URL",
@@ -107,16 +103,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="a site whose pages may connect by WebSocket; may be repeated",
     )
-    add_flags(parser, allow_network="let --host be an address that other machines reach")
 
 
 def run(args: argparse.Namespace) -> int:
     """Prepare, answer samples until they end, and say how it went."""
-    if not is_loopback(args.host) and not args.allow_network:
-        raise RefusedError(
-            f"{args.host} can be reached from other machines, which could then send samples and"
-            " read estimates: add --allow-network if that is meant, or leave --host out"
-        )
+    web_host(args)
     problem = load_problem(args.problem).with_plan(args.plan)
     outputs = parse_outputs(problem.estimation, tuple(args.outputs) or problem.outputs)
     estimator = LiveEstimator(problem.planned, outputs)

@@ -35,6 +35,7 @@ from problems.command import (
     simulate,
     solve,
     studio,
+    view,
 )
 
 __all__ = ["main"]
@@ -57,6 +58,7 @@ COMMANDS = (
     identify,
     report,
     studio,
+    view,
     doctor,
     completion,
     demo,

@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--output",
         required=True,
         metavar="OUT",
-        help=".npz, .csv, .parquet or .mcap; appears when complete",
+        help=".npz, .csv, .parquet, .mcap or .rrd (rerun); appears when complete",
     )
     own = "in place of the problem's: torque, std.torque, external_wrench.BODY ..."
     add_names(parser, "--outputs", own)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import webbrowser
 from dataclasses import replace
@@ -11,7 +10,13 @@ from pathlib import Path
 from secrets import token_urlsafe
 
 from problems import terminal
-from problems.command.arguments import add_flags, add_robot, port, robot_options
+from problems.command.arguments import (
+    add_flags,
+    add_robot,
+    has_display,
+    port,
+    robot_options,
+)
 from problems.command.demo_log import bundled
 from problems.problem_file import ProblemFile, load_problem
 from problems.studio.background import Lanes, ProcessBackground
@@ -78,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
             else:
                 terminal.show_line(f"studio: {server.address}  (Ctrl-C ends it)")
             sys.stdout.flush()  # whoever reads a pipe waits for the address
-            if not args.no_browser and _has_display():
+            if not args.no_browser and has_display():
                 webbrowser.open(server.address)
             try:
                 server.serve_forever(poll_interval=0.1)
@@ -87,12 +92,6 @@ def run(args: argparse.Namespace) -> int:
     finally:
         background.close()
     return 0
-
-
-def _has_display() -> bool:
-    """Tell whether a browser would open a window, and not take over the terminal."""
-    shown = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
-    return bool(shown) or sys.platform in ("darwin", "win32")
 
 
 def _problem(args: argparse.Namespace) -> tuple[ProblemFile, Path | None]:

@@ -3,9 +3,10 @@
     .npz      one array per name               .csv, .parquet   one column per number
     .mcap     ROS 2 messages                   .mat             MATLAB, read only
     a folder with .mcap or .db3, or a .db3 file                 a ROS 2 bag, read only
+    .rrd      a recording of rerun, written only
 
 A file is written from chunks of rows, and is complete or absent. The same rows give the same
-bytes: no dates, no names of machines.
+bytes (but for .rrd): no dates, no names of machines.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from problems.logs.ros import open_bag
 from problems.logs.source import AbstractLog, missing_library
 from problems.logs.tables import CsvLog, NpzLog, ParquetLog
 from problems.logs.write_bag import write_messages
+from problems.logs.write_rerun import write_recording
 
 __all__ = ["FORMATS", "check_output", "log_digest", "open_log", "write_log"]
 
@@ -201,7 +203,12 @@ _WRITERS: Mapping[str, Callable[[Path, Sequence[Group], Iterable[Array]], None]]
     ".csv": _write_csv,
     ".parquet": _write_parquet,
     ".mcap": write_messages,
+    ".rrd": write_recording,
 }
-_NEEDS = {".parquet": (("pyarrow", "logs"),), ".mcap": (("mcap_ros2", "ros"),)}
-FORMATS = tuple(_WRITERS)
+_NEEDS = {
+    ".parquet": (("pyarrow", "logs"),),
+    ".mcap": (("mcap_ros2", "ros"),),
+    ".rrd": (("rerun", "rerun"),),
+}
+FORMATS = tuple(ending for ending in _WRITERS if ending != ".rrd")
 """Endings of the files that are read and written; folders are ROS 2 bags (read only)."""

@@ -22,15 +22,18 @@ FLAGS = (
 
 
 @contextmanager
-def chromium() -> Iterator[Any]:
-    """A browser that logs its console and network traffic; skips the test if there is none."""
+def chromium(*more: str) -> Iterator[Any]:
+    """A browser that logs its console and network traffic; skips the test if there is none.
+
+    ``more`` are further flags.
+    """
     webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
     binary, driver = find_browser(), shutil.which("chromedriver")
     if binary is None or driver is None:
         pytest.skip("no Chromium or no chromedriver: apt-get install chromium-driver")
     options = webdriver.ChromeOptions()
     options.binary_location = binary
-    for flag in FLAGS:
+    for flag in (*FLAGS, *more):
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     service = webdriver.ChromeService(executable_path=driver)

@@ -1,0 +1,260 @@
+"""``dynsys view``: what is shown, and the page of the real viser in a browser."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from io import BytesIO
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dynsys.recursive.kinematics import poses, transforms
+from experiments.example_robots import robots_folder
+from problems.command.demo_log import bundled
+from problems.problem_file import ProblemFile, load_problem
+from problems.view.page import ViewPage
+from problems.view.playback import MOST, Playback, solve_playback, touched_frames
+from problems.view.scene import FORCE, RobotScene, hull_of
+from tests.problems.chromium import chromium
+from tests.problems.command.command_line import run
+
+LOG = str(bundled("humanoid_log.npz"))
+PATIENCE = 240.0
+
+
+@pytest.fixture(scope="module")
+def humanoid() -> ProblemFile:
+    return load_problem(bundled("humanoid.yaml"))
+
+
+@pytest.fixture(scope="module")
+def playback(humanoid: ProblemFile) -> Playback:
+    return solve_playback(humanoid, LOG, touched_frames(humanoid))
+
+
+# ---- what is shown --------------------------------------------------------------------------
+
+
+def test_contacts_are_outputs_and_bodies_that_nothing_calls_untouched(
+    humanoid: ProblemFile,
+) -> None:
+    assert touched_frames(humanoid) == ("l_sole", "r_sole", "l_hand", "r_hand")
+
+
+def test_a_playback_is_what_solve_says(humanoid: ProblemFile, playback: Playback) -> None:
+    samples = humanoid.samples(LOG)
+    k = 250
+    e = humanoid.estimation.solve(samples.q[k], samples.qd[k], samples.y[k])
+    assert playback.n_samples == len(playback.time) == len(samples.time) <= MOST
+    assert playback.at(float(playback.time[k]) + 1e-4) == k and playback.at(-1.0) == 0
+    np.testing.assert_allclose(playback.torque[k], e.torque.array, rtol=1e-7, atol=1e-7)
+    np.testing.assert_allclose(playback.torque_std[k], e.std.torque.array, rtol=1e-6, atol=1e-9)
+    hand = playback.frames.index("r_hand")
+    np.testing.assert_allclose(
+        playback.force[k, hand], e.external_wrench["r_hand"][3:], rtol=1e-6, atol=1e-6
+    )
+    np.testing.assert_allclose(
+        playback.force_std[k, hand], e.std.external_wrench["r_hand"][3:], rtol=1e-6
+    )
+    assert playback.p_value[k] == pytest.approx(float(e.p_value), rel=1e-6)
+
+
+def test_long_logs_are_shown_at_some_samples(
+    humanoid: ProblemFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("problems.view.playback.MOST", 7)
+    few = solve_playback(humanoid, LOG, ())
+    assert len(few.time) == 7 and few.n_samples == 400 and few.force.shape == (7, 0, 3)
+
+
+def test_hulls_face_outwards() -> None:
+    points, faces = hull_of([(0, 0, 0, 0.1), (0, 0, 1, 0.05)])
+    a, b, c = (points[faces[:, k]] for k in range(3))
+    volume = float(np.einsum("ij,ij->i", a, np.cross(b, c)).sum()) / 6
+    assert 0.9 * np.pi * 0.0067 < volume < np.pi * 0.01 + 0.01
+
+
+class Recorded:
+    """A server of viser that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.handles: dict[str, Any] = {}
+        self.scene = self
+
+    def __getattr__(self, name: str) -> Any:
+        def add(path: str = "", *args: Any, **options: Any) -> Any:
+            handle = type("Handle", (), {})()
+            vars(handle).update(options, args=args, kind=name)
+            self.handles[path] = handle
+            return handle
+
+        return add
+
+    def atomic(self) -> Any:
+        from contextlib import nullcontext
+
+        return nullcontext()
+
+
+def test_arrows_start_at_their_frame_and_end_in_a_ball_of_two_deviations(
+    humanoid: ProblemFile, playback: Playback
+) -> None:
+    server, k = Recorded(), 250
+    scene = RobotScene(server, humanoid, playback.frames)
+    scale = scene.arrow_scale(playback.force)
+    scene.show(playback.q[k], playback.force[k], playback.force_std[k], scale)
+    robot = humanoid.tree
+    placed = poses(robot, transforms(robot, playback.q[k]))
+    for i, name in enumerate(playback.frames):
+        frame = robot.frame(name)
+        start, tip = server.handles["/forces"].points[i]
+        np.testing.assert_allclose(
+            start, placed[frame.body].point(frame.transform.r), atol=1e-5
+        )
+        turn = placed[frame.body].E.T @ frame.transform.E.T
+        np.testing.assert_allclose(tip - start, scale * turn @ playback.force[k, i], atol=1e-5)
+        ball = server.handles[f"/spread/{name}"]
+        np.testing.assert_allclose(ball.position, tip, atol=1e-5)
+        expected = np.maximum(2 * scale * playback.force_std[k, i], 1e-4)
+        np.testing.assert_allclose(ball.scale, expected, rtol=1e-9)
+    longest = np.linalg.norm(playback.force, axis=-1).max() * scale
+    assert longest == pytest.approx(0.4 * scene.size)
+    assert sum(path.endswith("/solid") for path in server.handles) == robot.n_bodies
+    assert "sensor_chest_imu" in "".join(server.handles)
+
+
+def test_what_is_not_determined_has_no_ball(humanoid: ProblemFile, playback: Playback) -> None:
+    server = Recorded()
+    scene = RobotScene(server, humanoid, playback.frames)
+    std = playback.force_std[0].copy()
+    std[1] = np.nan
+    scene.show(playback.q[0], playback.force[0], std, 0.001)
+    shown = [server.handles[f"/spread/{name}"].visible for name in playback.frames]
+    assert shown == [True, False, True, True]
+
+
+def test_meshes_where_the_file_has_them() -> None:
+    pytest.importorskip("trimesh")
+    if robots_folder() is None:
+        pytest.skip("example-robot-data is not installed")
+    problem = load_problem("catalogue:panda")
+    server = Recorded()
+    scene = RobotScene(server, problem, ())
+    shapes = [path for path in server.handles if "/shape_" in path]
+    assert scene.has_meshes and len(shapes) >= 7 and not scene.notes
+    assert not [path for path in server.handles if path.endswith("/solid")]
+    plain = RobotScene(Recorded(), problem, (), meshes=False)
+    assert not plain.has_meshes
+
+
+# ---- the page -------------------------------------------------------------------------------
+
+
+def forces(picture: bytes) -> int:
+    """Pixels of the colour of forces, seen through glass or not."""
+    from matplotlib.image import imread
+
+    image = imread(BytesIO(picture), format="png")[..., :3]
+    r, g, b = image[..., 0], image[..., 1], image[..., 2]
+    assert FORCE[0] > FORCE[1] > FORCE[2]
+    return int(((r > g + 0.1) & (g > b + 0.05) & (np.arange(image.shape[1]) < 1000)).sum())
+
+
+@pytest.fixture(scope="module")
+def page(humanoid: ProblemFile, playback: Playback) -> Iterator[ViewPage]:
+    pytest.importorskip("viser")
+    page = ViewPage(humanoid, playback, port=18_790)
+    yield page
+    page.close()
+
+
+@pytest.mark.slow
+def test_the_page_shows_robot_time_and_forces(page: ViewPage) -> None:
+    pytest.importorskip("matplotlib")
+    with chromium("--use-angle=swiftshader", "--enable-unsafe-swiftshader") as browser:
+        browser.get(page.address)
+        end = monotonic() + PATIENCE
+        page.show(2.5)  # the push on the right hand
+        while forces(shot := browser.get_screenshot_as_png()) < 50 and monotonic() < end:
+            sleep(0.5)
+        text = browser.find_element("tag name", "body").text
+        errors = [e for e in browser.get_log("browser") if e["level"] == "SEVERE"]
+    assert forces(shot) >= 50
+    for word in ("humanoid", "time [s]", "r_hand", "p-value", "torque of"):
+        assert word in text
+    assert not errors
+
+
+def test_the_page_is_served_on_loopback_alone_and_plays(page: ViewPage) -> None:
+    assert page.address.startswith("http://127.0.0.1:")
+    with urllib.request.urlopen(page.address, timeout=30) as answer:
+        assert b"<html" in answer.read().lower()
+    page._playing.value = True
+    begin, count = float(page._slider.value), iter(range(12))
+    page.play(lambda: next(count, None) is None)
+    assert float(page._slider.value) > begin
+    page._playing.value = False
+
+
+def test_without_a_log_joints_have_sliders() -> None:
+    pytest.importorskip("viser")
+    problem = ProblemFile("synthetic:chain:3", {"sensors": []})
+    page = ViewPage(problem, None, port=18_791)
+    try:
+        page.play(iter([False, True]).__next__)
+    finally:
+        page.close()
+
+
+# ---- the command ----------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_the_command_tells_its_address_and_ends_when_interrupted() -> None:
+    pytest.importorskip("viser")
+    words = ["view", str(bundled("humanoid.yaml")), "--json", "--no-browser", "--port", "18792"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "problems.command.main", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+    ) as child:
+        assert child.stdout is not None and child.stderr is not None
+        text = b""
+        while b"}" not in text:
+            line = child.stdout.readline()
+            assert line
+            text += line
+        told = json.loads(text)
+        child.send_signal(signal.SIGINT)
+        err = child.stderr.read()
+    assert told["address"].startswith("http://127.0.0.1:") and not told["meshes"]
+    assert child.returncode == 0 and b"Traceback" not in err, err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [(["--host", "0.0.0.0"], "--allow-network"), (["nowhere.npz"], "no such log")],
+)
+def test_bad_input(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
+) -> None:
+    status, _, err = run(capsys, "view", bundled("humanoid.yaml"), *arguments, "--no-browser")
+    assert status == 2 and words in err
+
+
+def test_viser_that_is_missing_is_named(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(sys.modules, "viser", None)
+    status, _, err = run(capsys, "view", bundled("humanoid.yaml"), "--no-browser")
+    assert status == 2 and "pip install 'dynsys-robotics[view]'" in err
