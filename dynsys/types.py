@@ -22,11 +22,18 @@ def float_array(x: ArrayLike) -> Array:
     Raises
     ------
     TypeError, ValueError
-        if x is not made of real numbers.
+        if x is not made of real numbers: texts, dates and complex numbers are none.
     """
-    if getattr(x, "dtype", np.dtype(np.float64)).kind == "c":
+    if type(x) is np.ndarray and x.dtype == np.float64:
+        return x
+    if isinstance(x, (list, tuple)) and any(isinstance(row, np.ma.MaskedArray) for row in x):
+        x = np.ma.array(x)
+    array = np.asarray(x)
+    if array.dtype.kind == "c":
         raise TypeError("complex numbers; give their real part")
-    array = np.asarray(x, dtype=np.float64)
+    if array.dtype.kind not in "fiubO":
+        raise TypeError(f"dtype {array.dtype}")
+    found: Array = array.astype(np.float64, copy=False)
     if isinstance(x, np.ma.MaskedArray) and x.mask is not np.ma.nomask:
-        array = np.where(np.ma.getmaskarray(x), np.nan, array)
-    return array
+        found = np.where(np.ma.getmaskarray(x), np.nan, found)
+    return found

@@ -327,6 +327,11 @@ class _Machine:
         start = perf_counter()
         answer = self._verb.recursion(robot, *state, *(() if more is None else (more,)))
         self._effort[2] += perf_counter() - start
+        if not np.isfinite(answer).all():
+            raise StateError(
+                f"robot {robot.name!r}: {self._verb.name} at this state overflows float64;"
+                " check the units of its arguments and masses"
+            )
         return answer
 
 

@@ -47,10 +47,10 @@ from dynsys.recursive.constraint_rows import (
     dense_rows,
 )
 from dynsys.recursive.crba import crba_scalars
-from dynsys.recursive.inputs import state_rows, wrench_rows
+from dynsys.recursive.inputs import finite_rows, state_rows, wrench_rows
 from dynsys.recursive.kinematics import WrenchInput, external_wrenches, transforms
 from dynsys.recursive.rnea import rnea_scalars
-from dynsys.types import Array, ArrayLike, BoolArray
+from dynsys.types import Array, ArrayLike, BoolArray, float_array
 from problems.held_verdict import HeldVerdict, judge_held
 from problems.inputs import apart_from
 from problems.reference import AbstractReference
@@ -273,20 +273,21 @@ class ConstrainedDynamics:
         names = [constraint.name for constraint in held.constraints]
         rows = row_labels(held.constraints)
         pairs = np.zeros((len(names), 2))
-        by_name = gains if isinstance(gains, Mapping) else dict.fromkeys(names, gains or (0, 0))
+        both = (0.0, 0.0) if gains is None else gains
+        by_name = both if isinstance(both, Mapping) else dict.fromkeys(names, both)
         for name, pair in by_name.items():
             if name not in names:
                 raise StateError(
                     f"gains of {name!r}: there is no such constraint among {names}"
                 )
-            numbers = np.asarray(pair, dtype=np.float64)
+            numbers = _numbers(pair, f"gains of constraint {name!r}")
             if numbers.shape != (2,) or not (np.isfinite(numbers) & (numbers >= 0)).all():
                 raise StateError(
                     f"gains of constraint {name!r} are stiffness (1/s^2) and damping (1/s),"
                     f" neither below zero; got {pair!r}"
                 )
             pairs[names.index(name)] = numbers
-        wanted = np.zeros(len(rows)) if target is None else np.asarray(target, np.float64)
+        wanted = np.zeros(len(rows)) if target is None else _numbers(target, "target")
         if wanted.shape not in ((len(rows),), (*batch, len(rows))):
             raise StateError(
                 f"target must hold the accelerations of the {len(rows)} rows {rows}, got shape"
@@ -390,14 +391,18 @@ class ConstrainedDynamics:
         else:
             given = dict.fromkeys(names, restitution)
         for name, value in given.items():
-            if name not in names or not 0 <= float(value) <= 1:
+            number = _numbers(value, f"restitution of {name!r}")
+            if name not in names or number.shape != () or not 0 <= number <= 1:
                 raise StateError(
                     f"restitution of {name!r} is {value!r}: a number from 0 to 1 for some of"
                     f" the constraints {names}"
                 )
-            bounce[names.index(name)] = float(value)
-        single = np.ndim(q) == 1
-        states = state_rows(robot, (("q", np.atleast_2d(q)), ("v", np.atleast_2d(v))))
+            bounce[names.index(name)] = number
+        positions, velocities = _numbers(q, "q"), _numbers(v, "v")
+        single = positions.ndim == velocities.ndim == 1
+        if single:
+            positions, velocities = positions[None], velocities[None]
+        states = finite_rows(robot, (("q", positions), ("v", velocities)))
         inputs = [
             *states,
             np.ascontiguousarray(np.broadcast_to(bounce, (len(states[0]), len(names)))),
@@ -406,7 +411,9 @@ class ConstrainedDynamics:
         if not finite:
             bad = ~(np.isfinite(after).all(axis=1) & np.isfinite(impulses).all(axis=1))
             for k in np.flatnonzero(bad).tolist():
-                after[k], impulses[k] = dense_impulse(spec.held, *(x[k] for x in inputs))
+                found = dense_impulse(spec.held, *(x[k] for x in inputs))
+                _require_finite(robot, f"state {k}: ", "impulses", found)
+                after[k], impulses[k] = found
         forces = NamedForces(spec.held.constraints, impulses[0] if single else impulses)
         return Impact(after[0] if single else after, forces)
 
@@ -430,7 +437,7 @@ def dense_impulse(held: HeldBy, q: Array, v: Array, restitution: Array) -> tuple
     robot, free = held.robot, ~held.known
     rows = dense_rows(robot, held.constraints, q, v)
     bounce = np.repeat(1 + restitution, [constraint.size for constraint in held.constraints])
-    L = np.linalg.cholesky(crba_scalars(robot, q)[np.ix_(free, free)])
+    L = _cholesky(robot, crba_scalars(robot, q)[np.ix_(free, free)])
     B = np.asarray(np.linalg.solve(L, rows.J[:, free].T), np.float64)
     impulse = _smallest_of(
         B, -bounce * rows.velocity, lambda missed: _contradicting(held, missed)
@@ -438,6 +445,34 @@ def dense_impulse(held: HeldBy, q: Array, v: Array, restitution: Array) -> tuple
     after = v.copy()
     after[free] += np.linalg.solve(L.T, B @ impulse)
     return after, impulse
+
+
+def _cholesky(robot: KinematicTree, H: Array) -> Array:
+    """L with H = L L^T; SingularSystemError if there is none."""
+    try:
+        return np.asarray(np.linalg.cholesky(H), np.float64)
+    except np.linalg.LinAlgError:
+        raise SingularSystemError(
+            f"robot {robot.name!r}: its inertia matrix is singular at this state: some"
+            " joint moves no inertia; give its bodies mass or the joint armature"
+        ) from None
+
+
+def _numbers(x: ArrayLike, what: str) -> Array:
+    try:
+        return float_array(x)
+    except (TypeError, ValueError) as error:
+        raise StateError(f"{what}: not numeric, {error}") from None
+
+
+def _require_finite(
+    robot: KinematicTree, where: str, what: str, found: Sequence[Array]
+) -> None:
+    if not all(np.isfinite(x).all() for x in found):
+        raise StateError(
+            f"{where}robot {robot.name!r}: {what} at this state overflow float64; check the"
+            " units of q, velocities, torques and masses"
+        )
 
 
 def _smallest_of(
@@ -530,6 +565,7 @@ class DenseConstrained(AbstractReference):
         else:
             found, force = self._moved(q, rows.J, wanted, given, bias)
         found[CONSTRAINT_WRENCH] = force
+        _require_finite(robot, "", "accelerations, torques or forces", tuple(found.values()))
         try:
             return tuple(found[name] for name, _ in self.signature.outputs)
         except KeyError as error:
@@ -564,13 +600,7 @@ class DenseConstrained(AbstractReference):
         free = ~known
         H = crba_scalars(robot, q)
         net = given - bias
-        try:
-            L = np.linalg.cholesky(H[np.ix_(free, free)])
-        except np.linalg.LinAlgError:
-            raise SingularSystemError(
-                f"robot {robot.name!r}: its inertia matrix is singular at this state: some"
-                " joint moves no inertia; give its bodies mass or the joint armature"
-            ) from None
+        L = _cholesky(robot, H[np.ix_(free, free)])
         y = np.linalg.solve(L, net[free])
         B = np.asarray(np.linalg.solve(L, J[:, free].T), np.float64)
         c = wanted - J[:, known] @ given[known] - B.T @ y

@@ -32,8 +32,8 @@ def check_out(out: Any, shape: tuple[int, ...]) -> Array:
     return out
 
 
-def ascending_times(time: ArrayLike, n: int) -> Array:
-    """Return the times (n,) of a log's samples in seconds.
+def ascending_times(time: ArrayLike, n: int | None = None) -> Array:
+    """Return the times (n,) of a log's samples in seconds; as many as there are by default.
 
     Raises
     ------
@@ -44,6 +44,7 @@ def ascending_times(time: ArrayLike, n: int) -> Array:
         times = float_array(time)
     except (TypeError, ValueError) as error:
         raise StateError(f"time is not numeric: {error}") from None
+    n = times.size if n is None else n
     if times.shape != (n,):
         raise StateError(f"time must have shape ({n},), one per sample, got {times.shape}")
     good = np.isfinite(times)

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from dynsys.errors import StateError
 from dynsys.program.signature import Signature
+from dynsys.types import float_array
 
 __all__ = [
     "SHAPE_WORDS",
@@ -132,10 +133,7 @@ def input_array(
     ``words`` tell in the error what was expected.
     """
     try:
-        array = np.asarray(value)
-        if array.dtype.kind not in "fiub":
-            raise TypeError(f"dtype {array.dtype}")
-        array = array.astype(dtype, copy=False)
+        array = float_array(value).astype(dtype, copy=False)
     except (TypeError, ValueError) as error:
         raise StateError(f"{name}: expected an array of real numbers ({error})") from error
     if array.ndim != len(shape) or array.shape[-1] != shape[-1]:

@@ -34,7 +34,7 @@ from dynsys.recursive.sparse_factors import (
     solve_LT_in_situ,
     tree_sums,
 )
-from dynsys.types import Array, ArrayLike
+from dynsys.types import Array, ArrayLike, float_array
 
 __all__ = [
     "UNITS",
@@ -138,8 +138,12 @@ class InverseInertia:
     def times(self, q: ArrayLike, R: ArrayLike) -> Array:
         """M^-1 R (nv,) or (nv, m) at q (nq,)."""
         state = TreeState(self.robot, self.robot.check_q(q))
-        columns, shape = as_columns(R, self.robot.nv, "R")
-        B = np.array(columns, dtype=np.float64)
+        try:
+            given = float_array(R)
+        except (TypeError, ValueError) as error:
+            raise StateError(f"R is not numeric: {error}") from None
+        columns, shape = as_columns(given, self.robot.nv, "R")
+        B = columns.copy()
         if not np.isfinite(B).all():
             i, j = (int(k) for k in np.argwhere(~np.isfinite(B))[0])
             raise StateError(f"R[{i}, {j}] is {B[i, j]}: finite numbers are wanted")

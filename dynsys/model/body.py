@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from dynsys.errors import ModelError
 from dynsys.model.joints import AbstractJoint, Fixed
 from dynsys.model.spatial import Inertia, Transform, matrix_pattern
-from dynsys.types import Array, ArrayLike, BoolArray
+from dynsys.types import Array, ArrayLike, BoolArray, float_array
 
 __all__ = [
     "Body",
@@ -147,7 +147,7 @@ class Body:
 
     def _own(self, what: str, value: ArrayLike) -> Array:
         try:
-            return read_only(np.array(value, dtype=np.float64))
+            return read_only(np.array(float_array(value)))
         except (TypeError, ValueError) as error:
             raise ModelError(f"body {self.name!r}: {what} is not numeric: {error}") from None
 
@@ -264,7 +264,7 @@ def check_tree(name: str, bodies: Sequence[Body], *, physical: bool) -> None:
 def check_gravity(name: str, gravity: ArrayLike) -> Array:
     """Return gravity as an array (3,) of its own; ModelError unless 3 finite numbers."""
     try:
-        vector = np.array(gravity, dtype=np.float64)
+        vector = np.array(float_array(gravity))
     except (TypeError, ValueError):
         vector = np.array([])
     if vector.shape != (3,) or not np.isfinite(vector).all():

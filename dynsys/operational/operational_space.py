@@ -268,6 +268,11 @@ class OperationalDynamics:
         self._state = TreeState(space.robot, q)
         if not space.is_projected:
             self.Lambda_inv = space.method.lambda_inv(self._state)  # says what is singular
+            if not np.isfinite(self.Lambda_inv).all():
+                raise StateError(
+                    f"robot {space.robot.name!r}: Lambda_inv overflows float64 at this state;"
+                    " check the units of q, masses and rows of tasks"
+                )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -334,7 +339,11 @@ class OperationalDynamics:
     def Jdot_qd(self) -> Array:
         """dJ/dt qd (m,): acceleration of the coordinates at qdd = 0."""
         frames = MovingFrames(self._space.robot, self.q, self._moving("Jdot_qd"))
-        return np.asarray(self._space.space.bias(frames), dtype=np.float64)
+        found = np.asarray(self._space.space.bias(frames), dtype=np.float64)
+        if not np.isfinite(found).all():
+            k = int(np.flatnonzero(~np.isfinite(found))[0])
+            raise StateError(f"Jdot_qd[{k}] ({self.names[k]}) overflows at this velocity")
+        return found
 
     @cached_property
     def beta(self) -> Array:

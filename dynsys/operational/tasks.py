@@ -30,7 +30,7 @@ from dynsys.operational.moving_frames import MovingFrames
 from dynsys.operational.sparse_jacobian import Supports
 from dynsys.recursive.kinematics import poses
 from dynsys.recursive.momentum import require_mass
-from dynsys.types import Array, ArrayLike, IntArray, ScalarArray
+from dynsys.types import Array, ArrayLike, IntArray, ScalarArray, float_array
 
 __all__ = [
     "AbstractTask",
@@ -122,7 +122,14 @@ class BodyMotion(AbstractTask):
         """Rows (k, 6) of the six in the axes asked for."""
         if self.rows is None:
             return _selection(self, self.coordinates)
-        rows = np.asarray(self.rows)
+        try:
+            rows = float_array(self.rows)
+        except (TypeError, ValueError) as error:
+            raise ModelError(
+                f"rows of BodyMotion({self.body!r}) are not numeric: {error}"
+            ) from None
+        if not np.isfinite(rows).all():
+            raise ModelError(f"rows of BodyMotion({self.body!r}) are not all finite")
         if rows.ndim != 2 or rows.shape[1] != 6:
             raise ModelError(
                 f"rows of BodyMotion({self.body!r}) must be (k, 6), got shape {rows.shape}"

@@ -19,12 +19,13 @@ import numpy as np
 from dynsys.model.body import Frame
 from dynsys.model.constraints import (
     Constraint,
+    FrameConstraint,
     JointConstraint,
     row_slices,
 )
 from dynsys.model.spatial import Transform, cross, cross_motion, vector
 from dynsys.model.tree import KinematicTree, Mechanism
-from dynsys.recursive.kinematics import transforms
+from dynsys.recursive.kinematics import poses, transforms
 from dynsys.types import Array, ScalarArray
 
 __all__ = [
@@ -35,6 +36,8 @@ __all__ = [
     "closest_configuration",
     "constraint_rows",
     "dense_rows",
+    "is_turned_over",
+    "turning_error",
 ]
 
 
@@ -49,7 +52,7 @@ class ConstraintRows(NamedTuple):
     drift : (m,) acceleration of the rows where every unknown qdd is zero.
     velocity : (m,) J qd.
     error : (m,) how far they are from being held; zero where nothing says where they belong.
-        Rotations by the sine of the angle times its axis.
+        Rotations by the sine of the angle times its axis (:func:`turning_error`).
     """
 
     wrenches: Mapping[int, ScalarArray]
@@ -102,7 +105,8 @@ def constraint_rows(
     if E is not None:
         rate = rate + _both(lambda part: cross(turning, part), velocity)
         rate, velocity = (_both(lambda part: E @ part, x) for x in (rate, velocity))
-    error = _error(relative, E) if constraint.is_placed and relative is not None else None
+    placed = constraint.is_placed and relative is not None
+    error = _error(relative, constraint, E) if placed and relative is not None else None
     # unit forces along the held directions at F, in F's axes
     forces = np.eye(6)[:, constraint.held]
     if E is not None:
@@ -158,12 +162,42 @@ def _motion(
     return _Motion(pose.then(X), X.motion(v), X.motion(a))
 
 
-def _error(relative: Transform, E: ScalarArray | None) -> ScalarArray:
+def _error(
+    relative: Transform, constraint: FrameConstraint, E: ScalarArray | None
+) -> ScalarArray:
     """Where F is in G (6,), in F's axes turned by E: sine times axis, then position."""
-    R = relative.E  # of G coordinates to F coordinates
-    turn = vector(R[1, 2] - R[2, 1], R[2, 0] - R[0, 2], R[0, 1] - R[1, 0]) * 0.5
-    error = np.concatenate([turn, R @ relative.r])
-    return error if E is None else _both(lambda part: E @ part, error)
+    R, held = relative.E, constraint.held  # of G coordinates to F coordinates
+    position = R @ relative.r
+    if E is None:
+        return np.concatenate([turning_error(R, held), position])
+    if constraint.axes == "other":  # as G sees it: the opposite turn of the opposite
+        return np.concatenate([-turning_error(R.T, held), E @ position])
+    return np.concatenate([E @ turning_error(R, (0, 1, 2)), E @ position])
+
+
+def turning_error(R: ScalarArray, held: Sequence[int]) -> ScalarArray:
+    """How far axes F are turned from G (3,), in F's axes; R_ij = F_i . G_j.
+
+    Sine of the angle times its axis. Where a hinge leaves one direction free, the sine by which
+    that axis of G leans in F, whatever the angle about it: half a turn about a hinge hides no
+    tilt.
+    """
+    free = [k for k in range(3) if k not in held]
+    if len(free) == 1:
+        leans = [R[k, free[0]] for k in range(3)]
+        a, b = (free[0] + 1) % 3, (free[0] + 2) % 3
+        turn: list[Any] = [0.0, 0.0, 0.0]
+        turn[a], turn[b] = leans[b], -leans[a]
+        return vector(*turn)
+    return vector(R[1, 2] - R[2, 1], R[2, 0] - R[0, 2], R[0, 1] - R[1, 0]) * 0.5
+
+
+def is_turned_over(R: Array, held: Sequence[int]) -> bool:
+    """Whether a vanishing :func:`turning_error` means half a turn."""
+    free = [k for k in range(3) if k not in held]
+    if len(free) == 1:
+        return bool(R[free[0], free[0]] < 0)
+    return not free and bool(np.trace(R) < 1)  # trace = 1 + 2 cos
 
 
 def _joint_rows(
@@ -256,7 +290,21 @@ def closest_configuration(
         step = -np.linalg.lstsq(rows.J, rows.error, rcond=1e-9)[0]
         step *= min(1.0, LARGEST_STEP / max(float(np.abs(step).max(initial=0.0)), 1e-300))
         q = robot.integrate(q, step, 1.0)
-    return best, least
+    return best, max(least, np.pi) if _is_over(robot, constraints, best) else least
+
+
+def _is_over(robot: KinematicTree, constraints: Sequence[Constraint], q: Array) -> bool:
+    """Whether frames that belong together are turned by more than a right angle."""
+    where = poses(robot, transforms(robot, q))
+    for held in constraints:
+        if isinstance(held, FrameConstraint) and held.is_placed:
+            F, G = (
+                end.transform.E @ (where[end.body].E if end.body >= 0 else np.eye(3))
+                for end in held.ends(robot)
+            )
+            if is_turned_over(F @ G.T, held.held):
+                return True
+    return False
 
 
 def closed_configurations(

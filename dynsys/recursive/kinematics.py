@@ -14,7 +14,7 @@ import numpy as np
 from dynsys.errors import StateError
 from dynsys.model.spatial import Transform
 from dynsys.model.tree import KinematicTree, Mechanism
-from dynsys.types import Array, ArrayLike, ScalarArray
+from dynsys.types import Array, ArrayLike, ScalarArray, float_array
 
 __all__ = [
     "external_wrenches",
@@ -107,6 +107,6 @@ def external_wrenches(robot: KinematicTree, f_ext: WrenchInput) -> Array | None:
 def wrench_numbers(value: ArrayLike, what: str) -> Array:
     """Numbers of a wrench as float64; StateError names ``what`` is not numeric."""
     try:
-        return np.asarray(value, dtype=np.float64)
+        return float_array(value)
     except (TypeError, ValueError) as error:
         raise StateError(f"{what} is not numeric: {error}") from None

@@ -34,7 +34,7 @@ from dynsys.loops.tree_state import Poses, TreeState
 from dynsys.model.spatial import Transform
 from dynsys.model.tree import Frame, KinematicTree, Shape
 from dynsys.recursive.sparse_factors import ltl_in_situ, solve_L_in_situ, solve_LT_in_situ
-from dynsys.types import Array, ArrayLike, IntArray
+from dynsys.types import Array, ArrayLike, IntArray, float_array
 
 __all__ = [
     "ROUTES",
@@ -124,7 +124,7 @@ class ContactPoints:
                 )
         given = _numbers(robot, "points", np.zeros((count, 3)) if points is None else points)
         turns = _numbers(robot, "rims", np.zeros((count, 7)) if rims is None else rims)
-        if given.size != 3 * count or turns.size != 7 * count:
+        if (given.shape, turns.shape) != ((count, 3), (count, 7)) and count + given.size:
             raise ModelError(
                 f"robot {robot.name!r}: {count} contact points need points ({count}, 3) and"
                 f" rims ({count}, 7), got {given.shape} and {turns.shape}"
@@ -133,7 +133,13 @@ class ContactPoints:
         self.point = np.array(
             [_in_body(f, p) for f, p in zip(places, given.reshape(count, 3), strict=True)]
         ).reshape(count, 3)
-        self.radius = np.zeros(count) + _numbers(robot, "radius", radius)
+        radii = _numbers(robot, "radius", radius)
+        if radii.shape not in ((), (count,)):
+            raise ModelError(
+                f"robot {robot.name!r}: radius must be one number or ({count},), got"
+                f" {radii.shape}"
+            )
+        self.radius = np.zeros(count) + radii
         if not (self.radius >= 0).all():
             raise ModelError(f"robot {robot.name!r}: a radius of a contact point is negative")
         self.rim = turns.reshape(count, 7).copy()
@@ -254,7 +260,7 @@ def _shapes_called(robot: KinematicTree, moving: Sequence[Shape], name: str) -> 
 
 def _numbers(robot: KinematicTree, what: str, values: ArrayLike) -> Array:
     try:
-        found = np.array(values, dtype=np.float64)
+        found = np.array(float_array(values))
     except (TypeError, ValueError) as error:
         raise ModelError(f"robot {robot.name!r}: {what} of contacts: {error}") from None
     if not np.isfinite(found).all():

@@ -31,7 +31,7 @@ import numpy as np
 
 from dynsys.errors import ModelError, StateError
 from dynsys.jit import Loop
-from dynsys.types import Array, IntArray
+from dynsys.types import Array, ArrayLike, IntArray, float_array
 
 __all__ = [
     "CLOSURE",
@@ -78,11 +78,21 @@ class Impulses(NamedTuple):
         return self.residual
 
 
+def _finite(x: ArrayLike, name: str) -> Array:
+    try:
+        found = float_array(x)
+    except (TypeError, ValueError) as error:
+        raise StateError(f"{name} is not numeric: {error}") from None
+    if not np.isfinite(found).all():
+        raise StateError(f"{name} holds a number that is not finite")
+    return found
+
+
 def solve_contacts(
-    A: Array,
-    b: Array,
+    A: ArrayLike,
+    b: ArrayLike,
     friction: float,
-    start: Array | None = None,
+    start: ArrayLike | None = None,
     sweeps: int = 2000,
     tolerance: float = 1e-9,
     solver: Solver = "newton",
@@ -98,16 +108,21 @@ def solve_contacts(
     >>> found.x.round(6).tolist(), found.converged
     ([1.0, -0.5, 0.0], True)
     """
-    if A.shape != (len(b), len(b)) or len(b) % 3:
-        raise StateError(f"A must be (3 c, 3 c) and b (3 c,), got {A.shape} and {b.shape}")
+    A, b = _finite(A, "A"), _finite(b, "b")
+    x = np.zeros(b.shape) if start is None else _finite(start, "start").copy()
+    if b.ndim != 1 or A.shape != (len(b), len(b)) or len(b) % 3 or x.shape != b.shape:
+        raise StateError(
+            f"A must be (3 c, 3 c), b and start (3 c,), got {A.shape}, {b.shape} and {x.shape}"
+        )
+    if not 0 <= friction < np.inf:
+        raise StateError(f"friction must be a number >= 0, got {friction!r}")
     if solver not in ("newton", "gauss_seidel"):
         raise ModelError(f"no solver {solver!r}; there are: newton, gauss_seidel")
     c = len(b) // 3
     blocks = Blocks(
         np.zeros(c, dtype=np.intp), 3 * np.arange(c, dtype=np.intp), np.full(c, float(friction))
     )
-    x = np.zeros(len(b)) if start is None else np.array(start, dtype=np.float64)
-    outcome, soft = np.zeros(3), np.array(A, dtype=np.float64)
+    outcome, soft = np.zeros(3), A.copy()
     soften(soft)
     find_impulses(
         soft, np.ascontiguousarray(b), blocks, solver == "newton", sweeps, tolerance, x, outcome

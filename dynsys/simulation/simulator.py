@@ -32,6 +32,8 @@ from dynsys.errors import ModelError, SimulationWarning, SingularSystemError, St
 from dynsys.loops.flat import flat_robot
 from dynsys.model.joints import Helical, Prismatic, Revolute, Spherical
 from dynsys.model.tree import KinematicTree
+from dynsys.recursive.constraint_rows import is_turned_over, turning_error
+from dynsys.recursive.kinematics import wrench_numbers
 from dynsys.simulation import step as compiled
 from dynsys.simulation.contacts import Closure, ContactInertia, ContactPoints, Ground, Route
 from dynsys.simulation.impulses import Solver, soften
@@ -43,7 +45,7 @@ from dynsys.simulation.motion import (
     potential_and_kinetic,
 )
 from dynsys.simulation.step import Log, Setup
-from dynsys.types import Array, ArrayLike, BoolArray
+from dynsys.types import Array, ArrayLike, BoolArray, float_array
 
 __all__ = ["Drives", "Integrator", "Record", "Simulation", "SimulationState"]
 
@@ -318,6 +320,14 @@ class Simulation:
                 f"the contact points are of robot {points.robot.name!r}, another object than"
                 f" the simulated {robot.name!r}: make them from this one"
             )
+        if robot.constraints:
+            named = ", ".join(repr(held.name) for held in robot.constraints[:4])
+            warnings.warn(
+                f"robot {robot.name!r}: constraints of its file ({named}) are no part of a"
+                " simulation; what holds frames together is given by closures=[...]",
+                SimulationWarning,
+                stacklevel=2,
+            )
         self.robot, self.dt = robot, float(dt)
         self.points = ContactPoints(robot, []) if points is None else points
         self.ground = ground or Ground()
@@ -412,24 +422,27 @@ class Simulation:
         """
         velocity = np.zeros(self.robot.nv) if v is None else self.robot.check_v(v, "v")
         rest, setup = np.zeros((len(self.points), 3)), self._setup
-        others = 2 * len(setup.limit) + len(setup.dry) + 6 * len(self.closures)
         position = self.robot.check_q(q).copy()
         if self.closures:
             self._move(position)
         for c, closure in enumerate(self.closures):
             E, p = compiled.closure_frame(self._motion, setup, c, 0)
             F, o = compiled.closure_frame(self._motion, setup, c, 1)
-            wrong = np.concatenate([0.5 * np.cross(F, E).sum(axis=0), E @ (p - o)])
+            held, R = np.flatnonzero(closure.closed).tolist(), E @ F.T
+            wrong = np.concatenate([turning_error(R, held), E @ (p - o)])
             apart = float(np.abs(wrong * closure.closed).max())
+            if is_turned_over(R, held):
+                apart = max(apart, np.pi)
             if apart > OPEN:
                 raise StateError(
                     f"closure {closure.name!r}: frames {closure.first!r} and"
                     f" {closure.second!r} are apart by {apart:.3g} (m, rad) at the start"
                 )
-        return SimulationState(position, velocity.copy(), 0.0, rest, np.zeros(others))
+        return SimulationState(position, velocity.copy(), 0.0, rest, np.zeros(self._others))
 
     def energy(self, state: SimulationState) -> float:
         """Kinetic and potential energy, J."""
+        state = self._checked(state)
         self._move(state.q, state.v)
         return float(potential_and_kinetic(self._bodies, self._motion, state.v))
 
@@ -469,7 +482,7 @@ class Simulation:
         """
         if not (isinstance(steps, (int, np.integer)) and steps >= 0):
             raise StateError(f"steps must be a whole number >= 0, got {steps!r}")
-        record = Record()
+        state, record = self._checked(state), Record()
         log = self._new_log(int(steps))
         changes = target is not None or controller is not None or callable(wrenches)
         given = self._given_torque(torque)
@@ -495,7 +508,7 @@ class Simulation:
         wrenches: Wrenches | None = None,
     ) -> SimulationState:
         """Advance by one step of dt; ``record`` takes what happened. See :meth:`run`."""
-        log = self._new_log(1)
+        state, log = self._checked(state), self._new_log(1)
         inputs = self._inputs(state, target, self._given_torque(torque), None, wrenches)
         after = self._advance(state, inputs, log, 0, 1)
         if record is not None:
@@ -505,6 +518,26 @@ class Simulation:
             done._add(self, log, 1)
             self._warn(done)
         return after
+
+    def _checked(self, state: SimulationState) -> SimulationState:
+        """The state as compiled code takes it; StateError if it is none of this simulation."""
+        if not isinstance(state, SimulationState):
+            raise StateError(f"a state of the simulation is wanted, got {state!r:.60}")
+        q, v = self.robot.check_q(state.q), self.robot.check_v(state.v, "v")
+        try:
+            impulses, others = float_array(state.impulses), float_array(state.others)
+        except (TypeError, ValueError) as error:
+            raise StateError(f"impulses of the state are not numeric: {error}") from None
+        same = impulses.shape == (len(self.points), 3) and others.shape == (self._others,)
+        if not (same and np.isfinite(impulses).all() and np.isfinite(others).all()):
+            raise StateError("the state is of another simulation: make it by sim.start")
+        return SimulationState(q, v, state.time, impulses, others)
+
+    @property
+    def _others(self) -> int:
+        """Impulses at limits, dry joints and closures."""
+        setup = self._setup
+        return 2 * len(setup.limit) + len(setup.dry) + 6 * len(self.closures)
 
     def _warn(self, record: Record) -> None:
         bad = np.flatnonzero(~record.converged)
@@ -519,10 +552,8 @@ class Simulation:
             )
 
     def _new_log(self, steps: int) -> Log:
-        robot, setup = self.robot, self._setup
-        kept = 3 * len(self.points) + 2 * len(setup.limit) + len(setup.dry)
-        kept += 6 * len(self.closures)
-        nv = robot.nv
+        robot = self.robot
+        kept, nv = 3 * len(self.points) + self._others, robot.nv
         return Log(
             np.zeros((steps, compiled.SCALARS)),
             np.zeros((steps, robot.nq)),
@@ -574,7 +605,7 @@ class Simulation:
         total = np.zeros((self.robot.n_bodies, 6))
         for name, wrench in found.items():
             frame = self.robot.frame(name)
-            own = np.asarray(wrench, dtype=np.float64)
+            own = wrench_numbers(wrench, f"the wrench on {name!r}")
             if own.shape != (6,) or not np.isfinite(own).all():
                 raise StateError(f"the wrench on {name!r} must be 6 finite numbers, got {own}")
             if frame.body < 0:
@@ -592,8 +623,6 @@ class Simulation:
     ) -> SimulationState:
         q, v = state.q.copy(), state.v.copy()
         kept = np.concatenate([state.impulses.ravel(), state.others])
-        if len(kept) != log.impulses.shape[1]:
-            raise StateError("the state is of another simulation: make it by sim.start")
         if self.route == "y_factor":
             robot = (self._model, self._store, self._bodies, self._motion, self._setup)
             made = compiled.advance_steps(
@@ -716,7 +745,7 @@ class Drives:
                 values[place] = value
         else:
             try:
-                values[:] = np.asarray(gain, dtype=np.float64)
+                values[:] = float_array(gain)
             except (TypeError, ValueError) as error:
                 raise ModelError(f"gains {what} must be numbers: {error}") from None
         if not (values >= 0).all() or not np.isfinite(values).all():

@@ -839,11 +839,15 @@ def _violation(
         for m in range(3):
             total += E[r - 3, m] * (p1[m] - p2[m])
         return total
-    # rotation vector from frame 2 to frame 1, small: half of the axial part of E F^T, row r
+    # row r of recursive.constraint_rows.turning_error: of a hinge, how its free axis leans
     a, b = (r + 1) % 3, (r + 2) % 3
+    held = setup.closure_rows[c]
+    hinge = held[0] + held[1] + held[2] == 2
+    first = 1.0 if hinge and held[b] == 0 else 0.0 if hinge else 0.5
     total = 0.0
     for m in range(3):
-        total += 0.5 * (E[a, m] * F[b, m] - E[b, m] * F[a, m])
+        total += first * E[a, m] * F[b, m]
+        total -= (1.0 - first) * E[b, m] * F[a, m]
     return total
 
 

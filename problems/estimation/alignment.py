@@ -24,6 +24,7 @@ from dynsys.types import Array, ArrayLike
 from problems.correlation import integrated_correlation
 from problems.estimation.estimation import Estimation
 from problems.estimation.predict import Predictor, measured_rows
+from problems.inputs import ascending_times
 from problems.measured.measured_system import Readings
 from sensors.layout import Layout
 from sensors.mounting import offset as placed
@@ -116,7 +117,7 @@ def align_sensor(
         if the log is too short.
     """
     predictor = Predictor(problem, sensor)
-    times = np.asarray(time, dtype=np.float64)
+    times = ascending_times(time)
     if len(times) < LEAST_SAMPLES:
         raise StateError(f"alignment needs {LEAST_SAMPLES} samples at least, got {len(times)}")
     expected = predictor.at(q, qd, y).value

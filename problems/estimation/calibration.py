@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from dynsys.errors import LayoutError
 from dynsys.recursive.inputs import state_rows
-from dynsys.types import Array, ArrayLike, BoolArray, IntArray
+from dynsys.types import Array, ArrayLike, BoolArray, IntArray, float_array
 from problems.estimation.estimation import Estimation
 from problems.measured.measured_system import Active, Readings
 from problems.verdict.words import sparse_basis
@@ -53,7 +53,10 @@ class Calibration:
 
     def correct(self, y: Mapping[str, ArrayLike]) -> dict[str, Array]:
         """Readings less the offsets that are known."""
-        out = {name: np.array(value, dtype=np.float64) for name, value in y.items()}
+        try:
+            out = {name: np.array(float_array(value)) for name, value in y.items()}
+        except (TypeError, ValueError) as error:
+            raise LayoutError(f"readings are not numeric: {error}") from None
         for name, offset in self.offset.items():
             if name in out:
                 known = np.where(self.observable[name], offset, 0.0)

@@ -28,6 +28,7 @@ from dynsys.system.response import read_blocks
 from dynsys.types import Array, ArrayLike, IntArray
 from problems.correlation import integrated_correlation
 from problems.estimation.estimation import Estimation
+from problems.inputs import ascending_times
 from problems.measured.measured_system import Active, Readings
 from sensors.layout import Layout
 
@@ -145,7 +146,7 @@ def estimate_noise(
     if time is not None and len(positions) > 3:
         start = max((len(positions) - CONTIGUOUS) // 2, 0)
         stretch = np.arange(start, min(start + CONTIGUOUS, len(positions)))
-        period = float(np.median(np.diff(np.asarray(time, dtype=np.float64)[stretch])))
+        period = float(np.median(np.diff(ascending_times(time, len(positions))[stretch])))
         memory = period * _correlations(noise, groups, factors, samples(stretch))
     labels, variance = np.array(problem.layout.labels), problem.measured.variance
     stated = [float(np.sqrt(variance[g.rows].mean())) for g in groups]

@@ -19,7 +19,7 @@ from dynsys.errors import LayoutError, StateError
 from dynsys.recursive.inputs import state_rows
 from dynsys.system.equations import Kinematics
 from dynsys.system.response import read_blocks
-from dynsys.types import Array, ArrayLike
+from dynsys.types import Array, ArrayLike, float_array
 from problems.estimation.estimation import Estimation
 from problems.estimation.response import ROWS, ResponseKernels
 from problems.measured.measured_system import MeasuredSystem, Readings
@@ -84,7 +84,15 @@ class Predictor:
             return y  # whose columns the layout without it does not look for
         if isinstance(y, Mapping):
             return {key: value for key, value in y.items() if key != name}
-        return np.delete(np.asarray(y), np.arange(layout.size)[layout.slice(name)], axis=-1)
+        try:
+            rows = float_array(y)  # what is masked is missing
+        except (TypeError, ValueError) as error:
+            raise StateError(f"y is not numeric: {error}") from None
+        if rows.ndim == 0 or rows.shape[-1] != layout.size:
+            raise StateError(
+                f"y must have {layout.size} readings of each sample, got shape {rows.shape}"
+            )
+        return np.delete(rows, np.arange(layout.size)[layout.slice(name)], axis=-1)
 
     @cached_property
     def _alone(self) -> MeasuredSystem:

@@ -17,6 +17,7 @@ from dynsys.distribution import install
 from dynsys.errors import LayoutError, ReportError
 from dynsys.types import Array, ArrayLike
 from problems.estimation.outputs import Output, parse_outputs, rows_of
+from problems.inputs import ascending_times
 from problems.measured.measured_system import QUANTITIES, Quantity
 
 if TYPE_CHECKING:
@@ -47,7 +48,9 @@ def to_pandas(e: Estimate, outputs: Sequence[str], time: ArrayLike | None) -> An
     taken = _taken(e, outputs)
     columns = [column for output in taken for column in output.group.columns]
     rows = rows_of(taken, e)
-    index = None if time is None else pandas.Index(_times(time, len(rows)), name="time")
+    index = (
+        None if time is None else pandas.Index(ascending_times(time, len(rows)), name="time")
+    )
     return pandas.DataFrame(rows, columns=columns, index=index)
 
 
@@ -67,7 +70,7 @@ def to_xarray(e: Estimate, outputs: Sequence[str], time: ArrayLike | None) -> An
         along = _ALONG.get(name.removeprefix("std.").partition(".")[0], f"{name}_entry")
         found[name] = xarray.DataArray(rows, dims=(axis, along), coords={along: labels})
     n = e.shape[0] if e.shape else 1
-    places = np.arange(n) if time is None else _times(time, n)
+    places = np.arange(n) if time is None else ascending_times(time, n)
     return xarray.Dataset(found, coords={axis: places}, attrs={"robot": e.problem.robot.name})
 
 
@@ -92,7 +95,7 @@ def plotted(
     axes.set_title(f"{kind.replace('_', ' ')} of {robot.name}, 95 % bands")
     unit = _unit(e, kind)
     if e.shape:
-        x = np.arange(float(len(y))) if time is None else _times(time, len(y))
+        x = np.arange(float(len(y))) if time is None else ascending_times(time, len(y))
         axes.set_xlabel("sample" if time is None else "time [s]")
         axes.set_ylabel(unit)
         _lines(axes, x, y, std, columns)
@@ -138,15 +141,6 @@ def _unit(e: Estimate, kind: Quantity) -> str:
 
 def _taken(e: Estimate, outputs: Sequence[str]) -> list[Output]:
     return parse_outputs(e.problem, outputs or ["torque"])
-
-
-def _times(time: ArrayLike, n: int) -> Array:
-    found = np.asarray(time, dtype=np.float64)
-    if found.shape != (n,):
-        raise LayoutError(
-            f"time must hold one number for each of the {n} states, got {found.shape}"
-        )
-    return found
 
 
 def _tool(module: str, extra: str = "tables") -> Any:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from dynsys.errors import ModelError
 from dynsys.model import synthetic
+from dynsys.model.body import Body
 from dynsys.model.constraints import (
     Axes,
     Constraint,
@@ -16,7 +17,8 @@ from dynsys.model.constraints import (
     JointConstraint,
     checked_constraints,
 )
-from dynsys.model.spatial import Transform, rotation_from_rpy
+from dynsys.model.joints import Free
+from dynsys.model.spatial import Inertia, Transform, rotation_from_rpy
 from dynsys.model.tree import KinematicTree
 from dynsys.recursive.constraint_rows import closest_configuration, dense_rows
 from dynsys.recursive.kinematics import forward_kinematics
@@ -169,3 +171,52 @@ def test_constraints_outlive_locked_joints() -> None:
     assert stands.coefficients == (1.0,) and tip.name == "tip"
     with pytest.raises(ModelError, match="lock that one"):
         robot.with_locked({"link_3": 0.0})
+
+
+# ---- hinges, and half a turn -----------------------------------------------------------------
+
+
+def box() -> KinematicTree:
+    inertia = Inertia(1.0, np.zeros(3), np.diag([1.0, 1.25, 1.5]))
+    return KinematicTree("box", [Body("box", -1, Free(), inertia=inertia)])
+
+
+def turned(axis: int, angle: float) -> Array:
+    """The box, turned about an axis."""
+    robot = box()
+    q = robot.neutral().copy()
+    q[robot.quaternion_slices[0]] = [*(np.sin(angle / 2) * np.eye(3)[axis]), np.cos(angle / 2)]
+    return q
+
+
+@pytest.mark.parametrize("axes", ["frame", "other"])
+@pytest.mark.parametrize("free", [0, 1, 2])
+@pytest.mark.parametrize("angle", [0.0, 1.0, 3.0, np.pi])
+def test_errors_of_a_hinge_change_as_it_moves(axes: Axes, free: int, angle: float) -> None:
+    """At any angle of the hinge: at half a turn the sine of the whole rotation is blind."""
+    robot = box()
+    held = [name for k, name in enumerate(("rx", "ry", "rz")) if k != free]
+    hinge = FrameConstraint(
+        "hinge", "box", components=held, axes=axes, other_placement=Transform.identity()
+    )
+    q, v, h = turned(free, angle), np.random.default_rng(free).normal(size=6), 1e-6
+    still = np.zeros(6)
+    rows = dense_rows(robot, [hinge], q, v)
+    np.testing.assert_allclose(rows.error, 0.0, atol=1e-15)
+    ends = [dense_rows(robot, [hinge], robot.integrate(q, v, t), still).error for t in (h, -h)]
+    np.testing.assert_allclose((ends[0] - ends[1]) / (2 * h), rows.velocity, atol=1e-8)
+
+
+@pytest.mark.parametrize("components", [("rx", "ry", "rz"), ("rx", "ry")])
+def test_half_a_turn_is_not_closed(components: tuple[str, ...]) -> None:
+    """The sine of half a turn is zero: frames upside down counted as closed."""
+    robot, held = (
+        box(),
+        FrameConstraint(
+            "held", "box", components=components, other_placement=Transform.identity()
+        ),
+    )
+    assert closest_configuration(robot, [held], turned(0, np.pi))[1] > 1.0
+    found, error = closest_configuration(robot, [held], turned(0, 3.0))
+    assert error < 1e-10
+    np.testing.assert_allclose(np.abs(found[robot.quaternion_slices[0]][3]), 1.0)

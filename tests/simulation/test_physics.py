@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import warnings
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -482,6 +483,56 @@ def test_closures_that_cannot_be_are_refused() -> None:
         Closure("a", "link_1", "link_2", ("up",))
     with pytest.raises(ModelError, match="contacts alone"):
         Simulation(robot, route="dense", closures=[Closure("a", "link_1", "link_2")])
+
+
+def flying_box(axis: int, angle: float) -> tuple[KinematicTree, np.ndarray]:
+    """A box and its configuration turned about an axis."""
+    inertia = Inertia(1.0, np.zeros(3), np.diag([1.0, 1.25, 1.5]))
+    base = {"base": Frame(-1, Transform.identity())}
+    robot = KinematicTree("box", [Body("box", -1, Free(), inertia=inertia)], frames=base)
+    q = robot.neutral().copy()
+    q[robot.quaternion_slices[0]] = [*(np.sin(angle / 2) * np.eye(3)[axis]), np.cos(angle / 2)]
+    return robot, q
+
+
+@pytest.mark.parametrize("rows", [("tx", "ty", "tz"), ("tx", "ty")])
+def test_half_a_turn_is_not_closed(rows: tuple[str, ...]) -> None:
+    """The sine of half a turn is zero."""
+    robot, q = flying_box(0, np.pi)
+    with pytest.raises(StateError, match=r"apart by 3\.14"):
+        Simulation(robot, closures=[Closure("held", "box", "base", rows)]).start(q)
+
+
+@pytest.mark.parametrize("angle", [0.0, 2.0, np.pi])
+def test_a_hinge_is_put_right_at_any_angle(angle: float) -> None:
+    """A tilt of the hinge's axis is seen at half a turn about it, too."""
+    robot, q = flying_box(2, angle)
+    hinge = Closure("hinge", "box", "base", ("tx", "ty", "fx", "fy", "fz"))
+    sim = Simulation(robot.with_gravity(np.zeros(3)), closures=[hinge])
+    tilted = robot.integrate(q, np.array([6e-5, 3e-5, 0.0, 0.0, 0.0, 0.0]), 1.0)
+    state, _ = sim.run(sim.start(tilted), 3)
+    up = dynsys.forward_kinematics(robot, state.q, "box").E[2]
+    assert_allclose(up, [0.0, 0.0, 1.0], atol=1e-8)
+
+
+def test_constraints_of_the_file_are_not_simulated_in_silence() -> None:
+    robot = synthetic.chain(2)
+    held = dynsys.FrameConstraint("loop", robot.body_names[-1])
+    with pytest.warns(SimulationWarning, match="'loop'.* are no part of a simulation"):
+        Simulation(robot.with_constraints([held]))
+
+
+def test_states_of_another_shape_are_no_states_of_this_robot() -> None:
+    """Compiled code would read beyond their ends."""
+    sim = Simulation(synthetic.chain(3))
+    good = sim.start(np.zeros(3))
+    for change in ({"q": good.q[:2]}, {"v": good.v[:2]}, {"others": np.ones(5)}):
+        with pytest.raises(StateError):
+            sim.run(replace(good, **change), 1)
+        with pytest.raises(StateError):
+            sim.step(replace(good, **change))
+    with pytest.raises(StateError, match="link_2"):
+        sim.energy(replace(good, v=np.array([0.0, np.nan, 0.0])))
 
 
 def test_a_body_without_inertia_is_named() -> None:

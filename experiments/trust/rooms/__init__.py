@@ -1,0 +1,1 @@
+"""Hostile arguments to every call that takes arrays."""
