@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from types import ModuleType
 from typing import Any
 
-from docs.docstrings import markdown, read
+from docs.docstrings import entries, markdown, read, sections
 
 __all__ = ["api_pages"]
 
@@ -44,52 +45,141 @@ def _page(package: ModuleType) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _entry(name: str, thing: Any) -> Iterator[str]:
-    doc = read(thing)
-    yield f"## {name}"
-    if not inspect.ismodule(thing):
-        yield f"```text\n{name}{_signature(thing)}\n```"
-    if doc.summary:
-        yield markdown(doc.summary)
+def _entry(name: str, thing: Any, level: int = 2) -> Iterator[str]:
+    """Heading, signature, what it does, a table of its parameters, what else is written."""
+    yield f"{'#' * level} {name}"
     if inspect.ismodule(thing):
-        yield _names(thing)
+        yield markdown(read(thing).summary)
+        for own in getattr(thing, "__all__", ()):
+            yield from _entry(f"{name}.{own}", getattr(thing, own), level + 1)
         return
-    if doc.rest.strip():
-        yield f"```text\n{doc.rest.rstrip()}\n```"
+    call = _signature(thing)
+    if call:
+        yield f"```python\n{name.rpartition('.')[2] if level > 2 else name}{call}\n```"
+    parts = sections(thing)
+    yield from _prose(parts.pop("", ""))
+    yield from _parameters(thing, entries(parts.pop("Parameters", "")))
+    for title, text in parts.items():
+        yield from _section(title, text)
     if inspect.isclass(thing):
-        members = list(_members(thing))
-        if members:
-            yield "| member | |\n|---|---|\n" + "\n".join(members)
+        yield from _members(name, thing, level)
 
 
-def _names(module: ModuleType) -> str:
-    lines = ["| name | |", "|---|---|"]
-    for name in getattr(module, "__all__", ()):
-        lines.append(f"| `{name}` | {markdown(read(getattr(module, name)).summary)} |")
-    return "\n".join(lines)
+EQUATION = re.compile(r"^( |\w+(_\w+)?(\([^)]*\))? += )|\s{3,}\[[A-Z]+\]", re.MULTILINE)
+"""What a paragraph has that is not prose: its lines stay as they are."""
 
 
-def _members(cls: type) -> Iterator[str]:
-    for name, member in sorted(vars(cls).items()):
+def _prose(text: str) -> Iterator[str]:
+    for paragraph in filter(str.strip, text.split("\n\n")):
+        is_prose = not EQUATION.search(paragraph)
+        yield (
+            markdown(" ".join(paragraph.split()))
+            if is_prose
+            else f"```text\n{paragraph.rstrip()}\n```"
+        )
+
+
+def _section(title: str, text: str) -> Iterator[str]:
+    """Attributes and exceptions as tables, examples as code, all else as text."""
+    yield f"**{title}**"
+    if title == "Examples":
+        yield f"```pycon\n{text}\n```"
+        return
+    rows = entries(text)
+    if title in ("Attributes", "Raises", "Warns") and rows:
+        yield _table(("name", "meaning"), [(f"`{key}`", _cell(x)) for key, x in rows.items()])
+    else:
+        yield from _prose(text)
+
+
+def _parameters(thing: Any, told: dict[str, str]) -> Iterator[str]:
+    """Every parameter of the signature: its type, its default, what is written of it."""
+    try:
+        given = inspect.signature(thing).parameters.values()
+    except (TypeError, ValueError):
+        given = ()
+    inherited: dict[str, str] = {}
+    for base in getattr(thing, "__mro__", ())[1:]:
+        inherited = entries(sections(base).get("Parameters", "")) | inherited
+    rows = []
+    for parameter in given:
+        name, stars = parameter.name, {2: "*", 4: "**"}.get(parameter.kind.value, "")
+        if name in ("self", "cls") or name.startswith("_"):
+            continue
+        default = "" if stars else _default(parameter.default)
+        meaning = told.pop(name, told.pop(stars + name, inherited.get(name, "")))
+        rows.append((f"`{stars}{name}`", _type(parameter), default, _cell(meaning)))
+    rows += [(f"`{name}`", "", "", _cell(meaning)) for name, meaning in told.items()]
+    titles = ("parameter", "type", "default", "meaning")
+    shown = slice(4 if any(row[3] for row in rows) else 3)
+    if rows:
+        yield _table(titles[shown], [row[shown] for row in rows])
+
+
+def _default(value: Any) -> str:
+    if value is inspect.Parameter.empty:
+        return "required"
+    text = repr(value)
+    return f"`{text}`" if len(text) < 30 and "<" not in text else "…"
+
+
+def _type(parameter: inspect.Parameter) -> str:
+    if parameter.annotation is inspect.Parameter.empty:
+        return ""
+    text = inspect.formatannotation(parameter.annotation).strip("\"'")
+    text = re.sub(r"\b(?:\w+\.)+(?=\w)", "", text).replace("|", "\\|")
+    return f"`{text}`"
+
+
+def _cell(text: str) -> str:
+    return markdown(" ".join(text.split()))
+
+
+def _table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [titles, ["---"] * len(titles), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _members(name: str, cls: type, level: int) -> Iterator[str]:
+    """Values of a class in a table, then each of its methods."""
+    values, methods = [], []
+    for own, member in sorted(vars(cls).items()):
         function = getattr(member, "func", getattr(member, "fget", member))
         function = getattr(function, "__func__", function)
-        if name.startswith("_") or not inspect.isfunction(function):
+        if own.startswith("_") or not inspect.isfunction(function):
             continue
-        summary = markdown(read(function).summary)
-        is_value = function is not member and not isinstance(
-            member, (staticmethod, classmethod)
-        )
-        call = "" if is_value else "()"
-        yield f"| `{name}{call}` | {summary} |"
+        if function is member or isinstance(member, (staticmethod, classmethod)):
+            methods.append((own, function))
+        else:
+            values.append((f"`{own}`", _cell(read(function).summary)))
+    bases = [base.__name__ for base in cls.__mro__[1:] if base.__module__.startswith(PACKAGES)]
+    if bases:
+        yield f"With the members of {', '.join(f'`{base}`' for base in bases)}."
+    if values:
+        yield _table(("value", "meaning"), values)
+    for own, function in methods:
+        yield from _entry(f"{name.rpartition('.')[2]}.{own}", function, level + 1)
 
 
 def _signature(thing: Any) -> str:
+    """Names and defaults of a call; types are in the table."""
     try:
-        text = str(inspect.signature(thing))
+        signature = inspect.signature(thing)
     except (TypeError, ValueError):
         return ""
-    return (
-        text.replace("'", "")
-        if len(text) < 90
-        else text.replace("'", "").replace(", ", ",\n    ").replace("(", "(\n    ", 1)
-    )
+    bare = [
+        p.replace(annotation=inspect.Parameter.empty)
+        for p in signature.parameters.values()
+        if p.name not in ("self", "cls")
+    ]
+    shown = signature.replace(parameters=bare, return_annotation=inspect.Signature.empty)
+    text = re.sub(r"<[^>]*>", "...", str(shown))
+    returned = signature.return_annotation
+    if returned not in (inspect.Signature.empty, None, "None"):
+        ends = inspect.formatannotation(returned).strip("\"'")
+        text += " -> " + re.sub(r"\b(?:\w+\.)+(?=\w)", "", ends)
+    if len(text) < 90:
+        return text
+    inside, _, after = text.rpartition(")")
+    one_by_one = re.sub(r", (?=\*|\w+=|\w+,|\w+$)", ",\n    ", inside[1:])
+    return f"(\n    {one_by_one},\n){after}"

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, final
 
-__all__ = ["Docstring", "markdown", "read"]
+__all__ = ["Docstring", "entries", "markdown", "read", "sections"]
 
 CITATION = re.compile(r"\s{2,}(\[[A-Z]+\].*)$")
 
@@ -28,7 +28,8 @@ class Docstring:
 def read(thing: Any) -> Docstring:
     """Docstring of a class, function or module."""
     text = inspect.getdoc(thing) or ""
-    body, _, section = text.partition("\nParameters\n----------\n")
+    parts = sections(thing)
+    body = parts[""]
     paragraphs = [p for p in body.split("\n\n") if p.strip()]
     summary = " ".join(paragraphs[0].split()) if paragraphs else ""
     equations, citations, notes = [], [], []
@@ -42,8 +43,37 @@ def read(thing: Any) -> Docstring:
             notes.append(" ".join(paragraph.split()))
     rest = "\n\n".join(text.split("\n\n")[1:])
     return Docstring(
-        summary, tuple(equations), tuple(citations), tuple(notes), _parameters(section), rest
+        summary,
+        tuple(equations),
+        tuple(citations),
+        tuple(notes),
+        entries(parts.get("Parameters", "")),
+        rest,
     )
+
+
+SECTION = re.compile(r"^([A-Z]\w+)\n-{3,}\n", re.MULTILINE)
+
+
+def sections(thing: Any) -> dict[str, str]:
+    """Sections of a docstring by title, as they stand; "" is what comes before the first."""
+    pieces = SECTION.split(inspect.getdoc(thing) or "")
+    titles = ["", *pieces[1::2]]
+    return {title: text.strip("\n") for title, text in zip(titles, pieces[::2], strict=True)}
+
+
+def entries(section: str) -> dict[str, str]:
+    """Names and meanings of a section: ``name : meaning``, or a name and indented lines."""
+    found: dict[str, str] = {}
+    names: list[str] = []
+    for line in section.splitlines():
+        start = re.match(r"^(\*{0,2}\w[\w.\[\]]*(?:, \*{0,2}\w[\w.\[\]]*)*)(?: : (.*))?$", line)
+        if start:
+            names = start[1].split(", ")
+            found |= dict.fromkeys(names, start[2] or "")
+        elif line.startswith(" ") and names:
+            found |= {name: f"{found[name]} {line.strip()}".strip() for name in names}
+    return found
 
 
 def _joined(paragraph: str) -> list[str]:
@@ -55,21 +85,6 @@ def _joined(paragraph: str) -> list[str]:
         else:
             lines.append(line.rstrip())
     return lines
-
-
-def _parameters(section: str) -> dict[str, str]:
-    found: dict[str, str] = {}
-    names: list[str] = []
-    for line in section.splitlines():
-        if re.match(r"^[A-Z]\w+$", line):
-            break
-        start = re.match(r"^(\w+(?:, \w+)*) : (.*)$", line)
-        if start:
-            names = start[1].split(", ")
-            found |= dict.fromkeys(names, start[2])
-        elif line.startswith(" ") and names:
-            found |= {name: f"{found[name]} {line.strip()}" for name in names}
-    return found
 
 
 def markdown(text: str) -> str:

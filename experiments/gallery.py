@@ -20,11 +20,9 @@ import numpy as np
 
 from dynsys.errors import ModelWarning
 from dynsys.model import synthetic
-from dynsys.model.tree import KinematicTree
 from dynsys.plan.orders.orders import OrderingContext
 from dynsys.plan.orders.recursive_orders import RootToLeaf
-from dynsys.recursive.kinematics import forward_kinematics
-from dynsys.types import Array
+from experiments import studio_pictures
 from experiments.drumwright2012.centipedes import walk
 from experiments.figures import draw_pattern, draw_tree, symmetric_pattern
 from experiments.performance_page import ROOT, load
@@ -34,7 +32,6 @@ from problems.command.plan import draw_order, draw_plan
 from problems.placement.placement import place_sensors, save_curve
 from problems.planning import read_request
 from problems.problem_file import load_problem
-from sensors.joint import JointTorque
 
 __all__ = ["PICTURES", "main", "page"]
 
@@ -42,7 +39,6 @@ __all__ = ["PICTURES", "main", "page"]
 
 BLUE, TEAL, GREY, ORANGE, RED = "#2f6db5", "#1d6f72", "#9aa5b4", "#e0913c", "#c0392b"
 LINKS = 12
-DEMO = ROOT / "problems" / "data" / "humanoid.yaml"
 
 
 def _figure(width: float, height: float, columns: int = 1) -> tuple[Any, Any]:
@@ -121,80 +117,19 @@ def centipede(path: Path) -> None:
     figure.savefig(path, dpi=100)
 
 
-def _origins(robot: KinematicTree, q: Array) -> Array:
-    return np.array([forward_kinematics(robot, q, name).r for name in robot.body_names])
+def studio(path: Path) -> None:
+    """Draw studio with a humanoid as research platforms are equipped, its meshes and all."""
+    studio_pictures.picture(path, "catalogue:talos", meshes=True)
 
 
-def _posture(robot: KinematicTree) -> Array:
-    q = robot.neutral()
-    for joint, angle in {
-        "hip_pitch": -0.5,
-        "knee": 1.0,
-        "ankle_pitch": -0.5,
-        "elbow": -0.8,
-    }.items():
-        for side in "lr":
-            name = f"{side}_{joint}"
-            if name in robot.joint_names:
-                q[robot.q_slice(name)] = angle
-    return q
+def studio_before(path: Path) -> None:
+    """Draw studio with a biped on load cells: what no sensor sees."""
+    studio_pictures.picture(path, "catalogue:nao")
 
 
-def humanoid_with_sensors(path: Path) -> None:
-    """Draw the demonstration's humanoid: sensors where they sit, torques by uncertainty."""
-    problem = load_problem(DEMO)
-    robot, layout = problem.tree, problem.sensors
-    q = _posture(robot)
-    estimate = problem.estimation.solve(q, np.zeros(robot.nv), np.zeros(layout.size))
-    origins = _origins(robot, q)
-    figure, (front, side) = _figure(8, 7, 2)
-    for axes, across, title in ((front, 1, "front"), (side, 0, "side")):
-        for i, parent in enumerate(robot.parent.tolist()):
-            if parent >= 0:
-                pair = origins[[parent, i]]
-                axes.plot(pair[:, across], pair[:, 2], color=GREY, linewidth=5, zorder=1)
-        joints = [i for i, joint in enumerate(robot.joints) if joint.nv == 1]
-        std = [float(estimate.std.torque[robot.joint_names[i]]) for i in joints]
-        dots = axes.scatter(
-            origins[joints, across], origins[joints, 2], c=std, cmap="viridis_r", s=70, zorder=2
-        )
-        _draw_sensors(axes, robot, layout, q, across)
-        axes.set_title(title, fontsize=10)
-        axes.set_aspect("equal")
-        axes.set_xlim(-0.38, 0.38)
-        axes.set_ylim(-0.95, 0.72)
-        axes.set_xlabel(f"{'xy'[across]} [m]")
-    front.set_ylabel("z [m]")
-    figure.colorbar(dots, ax=side, label="standard deviation of the torque [N m]")
-    figure.legend(*front.get_legend_handles_labels(), loc="outside lower center", ncols=3)
-    figure.savefig(path, dpi=100)
-
-
-def _draw_sensors(axes: Any, robot: KinematicTree, layout: Any, q: Array, across: int) -> None:
-    marks = {
-        "imu": ("D", RED, 12, "inertial unit"),
-        "force_torque": ("s", ORANGE, 16, "force/torque"),
-        "joint_torque": ("o", BLUE, 12, "joint torque"),
-    }
-    drawn: dict[str, list[Array]] = {kind: [] for kind in marks}
-    for sensor in layout.sensors:
-        if sensor.kind not in marks or sensor.constant(1) is not None:
-            continue
-        if isinstance(sensor, JointTorque):
-            frame = robot.body_names[robot.joint_index(sensor.joint)]
-        else:
-            frame = (
-                getattr(sensor, "frame", None) or robot.body_names[robot.joint_index(sensor.at)]
-            )
-        drawn[sensor.kind].append(forward_kinematics(robot, q, frame).r)
-    for kind, places in drawn.items():
-        mark, colour, size, name = marks[kind]
-        if places:
-            points = np.array(places)
-            axes.plot(
-                points[:, across], points[:, 2], mark, markersize=size, markerfacecolor="none",
-                markeredgecolor=colour, markeredgewidth=1.5, label=name, zorder=3,
-            )  # fmt: skip
+def studio_after(path: Path) -> None:
+    """Draw the same after the first repair that the verdict offers."""
+    studio_pictures.picture(path, "catalogue:nao", ["[data-repair='0']"])
 
 
 def estimate_over_time(path: Path) -> None:
@@ -251,12 +186,24 @@ def speed(path: Path) -> None:
 
 PICTURES: Mapping[str, tuple[Callable[[Path], None], str, str]] = MappingProxyType(
     {
-        "humanoid": (
-            humanoid_with_sensors,
-            "A humanoid and what its sensors know",
-            "The demonstration's humanoid. Squares are force/torque sensors, diamonds inertial"
-            " units, circles torque sensors; dots are joints, coloured by the standard"
-            " deviation of their estimated torque.",
+        "studio": (
+            studio,
+            "The studio: a humanoid and what its sensors know",
+            "Talos with the sensors it has: links coloured by the standard deviation of their"
+            " joint's torque, contact forces with theirs at the soles and wrists, the verdict,"
+            " and what a solve and compiling it cost. `dynsys studio catalogue:talos`, with"
+            " the extra `meshes`.",
+        ),
+        "first_studio_before": (
+            studio_before,
+            "What no sensor sees",
+            "A biped on load cells: a pair of opposite forces on the feet is seen by no sensor"
+            " (dashed), and every torque that hangs on it is hatched.",
+        ),
+        "first_studio_after": (
+            studio_after,
+            "One sensor later",
+            "The same after a click on the first repair that the verdict offers.",
         ),
         "estimate": (
             estimate_over_time,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import inspect
 import json
 import re
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ import dynsys
 import problems
 import sensors
 from docs.build import _list_other_pages, build, pages
-from docs.docstrings import read
+from docs.docstrings import markdown, read
 from docs.notebook_pages import FOLDER, cells
 from docs.plain_math import latex
 from docs.sensor_pages import classes, example, humanoid
@@ -177,6 +178,36 @@ def test_every_public_name_is_in_the_reference(package: object) -> None:
     page = GENERATED[f"api/{name}.md"]
     missing = [n for n in package.__all__ if f"## {name}.{n}\n" not in page]  # type: ignore[attr-defined]
     assert missing == []
+
+
+@pytest.mark.parametrize("package", [dynsys, sensors, problems], ids=lambda p: p.__name__)
+def test_the_reference_has_every_parameter_with_its_meaning(package: Any) -> None:
+    """Of functions and classes, and of the methods of these; what is written is not lost."""
+    page = GENERATED[f"api/{package.__name__}.md"]
+    parts = dict(
+        re.findall(r"^#{2,4} (\S+)\n(.*?)(?=^#{2,4} |\Z)", page, re.DOTALL | re.MULTILINE)
+    )
+    checked = 0
+    for name in package.__all__:
+        thing = getattr(package, name)
+        things = {f"{package.__name__}.{name}": thing}
+        if inspect.isclass(thing):
+            own = {k: v for k, v in vars(thing).items() if inspect.isfunction(v)}
+            things |= {f"{name}.{k}": v for k, v in own.items() if not k.startswith("_")}
+        for title, call in things.items():
+            is_error = inspect.isclass(call) and issubclass(call, BaseException)
+            if not callable(call) or is_error:
+                continue
+            for parameter in inspect.signature(call).parameters.values():
+                if parameter.name != "self" and not parameter.name.startswith("_"):
+                    assert re.search(
+                        rf"^\| `\**{parameter.name}` \|", parts[title], re.MULTILINE
+                    )
+                    checked += 1
+            for parameter, meaning in read(call).parameters.items():
+                assert parameter.lstrip("*") in parts[title]
+                assert markdown(" ".join(meaning.split()))[:60] in parts[title]
+    assert checked > 100
 
 
 # ---- pages made of results -----------------------------------------------------------------
