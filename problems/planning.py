@@ -23,6 +23,7 @@ from dynsys.resumable import seal
 from dynsys.system.linear_system import LinearSystem
 from dynsys.system.unknowns import UnknownKind
 from problems.dynamics import ForwardDynamics, HybridDynamics, InverseDynamics
+from problems.estimation.compiled import STD
 from problems.estimation.estimation import Estimation
 from problems.problem import AbstractDynamics
 from problems.problem_file import load_problem
@@ -33,7 +34,6 @@ __all__ = ["FILES", "PUBLISHED", "PlanRequest", "plan_task", "read_request", "sp
 
 PUBLISHED = "published:"
 HYBRID = "hybrid:"
-STD = "std."
 FILES = (".yaml", ".yml")
 
 

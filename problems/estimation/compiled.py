@@ -96,6 +96,10 @@ BLOCK = 2048
 """States per thread handed to a kernel at a time: copies of their readings stay small."""
 
 
+STD = "std."
+"""Standard deviations, in names of outputs."""
+
+
 @final
 @dataclass(frozen=True)
 class EstimatorOutputs:
@@ -106,8 +110,14 @@ class EstimatorOutputs:
 
     @staticmethod
     def of(outputs: str | Sequence[str], uncertainty: str | Sequence[str]) -> EstimatorOutputs:
-        """From lists of names, or single names."""
-        return EstimatorOutputs(listed(outputs), listed(uncertainty))
+        """From lists of names, or single names; ``std.NAME`` among the outputs is uncertainty.
+
+        So that a kernel is asked for by the names of problem files and of ``dynsys solve``.
+        """
+        named = listed(outputs)
+        values = tuple(name for name in named if not str(name).startswith(STD))
+        stds = [name.removeprefix(STD) for name in named if str(name).startswith(STD)]
+        return EstimatorOutputs(values, tuple(dict.fromkeys([*listed(uncertainty), *stds])))
 
     @staticmethod
     def of_estimate(outputs: Sequence[str], uncertainty: Sequence[str]) -> EstimatorOutputs:

@@ -483,7 +483,8 @@ class Estimation(AbstractProblem):
         backend : ``llvm`` machine code; ``reference`` the general path, which pivots at every
             state and so executes no plan.
         outputs : ``torque``, ``qdd``, ``acceleration``, ``joint_wrench``, ``external_wrench``;
-            ``llvm`` also ``residual``, ``multiplier`` (:func:`estimation_kernel`).
+            ``llvm`` also ``residual``, ``multiplier`` (:func:`estimation_kernel`); and
+            ``std.NAME``, as problem files have it, for ``uncertainty`` of NAME.
         uncertainty : quantities whose standard deviations follow as ``std_<name>``; ``llvm``
             not those that count noise of q and qd.
         switchable : sensors that may be missing; their rows of the input ``weight`` count.

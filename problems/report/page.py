@@ -157,10 +157,10 @@ def _cards(report: Report) -> str:
         cards.append(
             ("verdict", f"{mark} {v.status}", f"{plural(v.checks, 'reading')} to spare")
         )
-    size = f"{count(report.entries)} entries"
-    cards.append(
-        ("unknowns", count(report.unknowns), f"{count(report.equations)} equations, {size}")
-    )
+    size = f"{count(report.equations)} equations, {count(report.entries)} entries"
+    if v is not None and v.unknowns != report.unknowns:
+        size += f"; {count(v.unknowns)} with the net wrenches, as the verdict counts"
+    cards.append(("unknowns", count(report.unknowns), size))
     operations = _operations(report)
     if operations is not None:
         cards.append(("operations per solve", count(operations[0]), operations[1]))

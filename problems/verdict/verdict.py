@@ -200,8 +200,9 @@ def _direction_json(direction: UnseenDirection) -> dict[str, Any]:
 def _report(verdict: Verdict) -> list[str]:
     lines = [
         verdict.headline,
-        f"  rank {verdict.rank} of {verdict.unknowns} unknowns, {verdict.equations} equations"
-        f" (laws and readings): {_plural(verdict.checks, 'reading')} to check others by",
+        f"  rank {verdict.rank} of {verdict.unknowns} unknowns (net wrenches of bodies among"
+        f" them, as [NORI] counts), {verdict.equations} equations (laws and readings):"
+        f" {_plural(verdict.checks, 'reading')} to check others by",
     ]
     if verdict.structural_rank < verdict.unknowns:
         missing = verdict.unknowns - verdict.structural_rank

@@ -520,7 +520,10 @@ class ModelReader:
                 self._follow(e, name)
         self.assembly.couple(couplings)
         if other:
-            self.assembly.note(f"equality constraints {listing(other)} are not enforced")
+            self.assembly.note(
+                f"equality constraints {listing(other)} are not enforced; write what they hold"
+                " as constraints of the layout (mimic_constraint, loop_closure)"
+            )
 
     def _hold(self, e: int, name: str) -> None:
         """Connect or weld: two points, or poses, that are one (eq_data of MuJoCo's model)."""

@@ -35,6 +35,20 @@ def over_determined() -> tuple[Estimation, Estimation]:
     return Estimation(robot, layout, backend="llvm"), reference
 
 
+def test_outputs_are_asked_for_by_the_names_of_problem_files() -> None:
+    compiled, _ = over_determined()
+    named = compiled.plan(outputs=("torque", "std.torque"))
+    apart = compiled.plan(outputs=("torque",), uncertainty=("torque",))
+    assert named.operations == apart.operations != compiled.plan().operations
+    kernel = compiled.compile(outputs=("torque", "std.torque"))
+    q, y = np.zeros(3), np.nan_to_num(compiled.layout.constants)
+    again = compiled.compile(outputs=("torque",), uncertainty=("torque",))
+    for mine, other in zip(kernel.one(q, q, y), again.one(q, q, y), strict=True):
+        np.testing.assert_array_equal(mine, other)
+    with pytest.raises(KernelBuildError, match="nonsense"):
+        compiled.compile(outputs=("std.nonsense",))
+
+
 @pytest.mark.slow
 def test_batch_agrees_with_the_reference_path() -> None:
     compiled, reference = over_determined()

@@ -30,6 +30,7 @@ from problems.report import (
     write_pdf,
 )
 from problems.report.estimates import around_zero, ticks
+from problems.report.markup import count
 from problems.report.sparsity import assembled, eliminated, matrix
 from tests.problems.report.report_page import Page
 
@@ -78,6 +79,12 @@ def test_pictures_have_text_alternatives(report: Report) -> None:
             assert hidden or attributes.get("aria-label"), attributes
     headers = [a for tag, a in parsed.attributes if tag == "th"]
     assert all(a.get("scope") in ("col", "row") for a in headers)
+
+
+def test_two_counts_of_unknowns_are_explained(report: Report) -> None:
+    assert report.verdict is not None and report.verdict.unknowns > report.unknowns
+    text = Page(render(report)).text
+    assert f"{count(report.verdict.unknowns)} with the net wrenches, as the verdict" in text
 
 
 def test_matrix_data_match_its_picture(report: Report) -> None:
