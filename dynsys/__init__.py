@@ -19,6 +19,7 @@ from dynsys.kernel.quantities import specialise
 from dynsys.loops.inverse_inertia import InverseInertia, inverse_inertia, inverse_inertia_times
 from dynsys.model import synthetic
 from dynsys.model.constraints import FrameConstraint, JointConstraint
+from dynsys.model.contacts import Contact
 from dynsys.model.readers import load
 from dynsys.model.tree import KinematicTree
 from dynsys.motion import (
@@ -58,6 +59,7 @@ from dynsys.verbs import aba, crba, jacobian, rnea
 __all__ = [
     "BodyMotion",
     "CentreOfMass",
+    "Contact",
     "DynsysError",
     "FrameConstraint",
     "InverseInertia",

@@ -27,6 +27,7 @@ from dynsys.errors import (
 from dynsys.kernel.build import impulse_kernel
 from dynsys.kernel.calls import AbstractKernel
 from dynsys.model.constraints import (
+    Axes,
     Constraint,
     FrameConstraint,
     JointConstraint,
@@ -112,14 +113,16 @@ def as_constraints(
 
 def _of_sensor(robot: KinematicTree, given: ConstraintInput) -> Constraint:
     if isinstance(given, RigidContact):
-        held = ("rx", "ry", "rz", "x", "y", "z") if given.holds == "pose" else ("x", "y", "z")
         at = Transform(np.eye(3), np.array(given.xyz, dtype=np.float64))
-        return FrameConstraint(given.name, given.frame, components=held, placement=at)
+        axes = cast("Axes", given.axes)
+        return FrameConstraint(given.name, given.frame, None, given.held, axes, at)
     if isinstance(given, LoopClosure):
-        a, b = given.frame_a, given.frame_b
-        if robot.frame(b).body < 0:
-            a, b = b, a
-        return FrameConstraint(given.name, b, a, tuple(given.components), axes="other")
+        held = given.constraint
+        if robot.frame(held.frame).body >= 0:
+            return held
+        swapped: dict[str, Axes] = {"frame": "other", "other": "frame", "world": "world"}
+        axes, a = swapped[held.axes], given.frame_a
+        return FrameConstraint(given.name, a, held.frame, held.components, axes)
     if isinstance(given, MimicConstraint):
         return JointConstraint(given.name, given.joint, given.leader, (0.0, given.ratio))
     return given

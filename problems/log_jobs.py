@@ -358,7 +358,8 @@ def _simulation(job: SimulateJob) -> Simulation:
             with problem.open_log(job.trajectory, job.spool or None) as log:
                 trajectory = Trajectory.from_log(problem.tree, log)
     else:
-        trajectory = Trajectory.random(problem.tree, job.duration, seed=job.seed, pace=job.pace)
+        motion = Trajectory.random(problem.tree, job.duration, seed=job.seed, pace=job.pace)
+        trajectory = motion.closed(problem.sensors.loops)
     return Simulation(
         problem.sensors,
         trajectory,

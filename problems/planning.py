@@ -2,6 +2,7 @@
 
 ROBOT + id | fd                     inverse or forward dynamics: symmetric pairs
 ROBOT + hybrid:JOINT,JOINT...       accelerations of these joints known, torques elsewhere
+ROBOT + fd+constraints              any of these three, held by the constraints of its file
 ROBOT + published:NAME              a sensor set of sensors.published
 ROBOT + LAYOUT.yaml                 a layout of sensors
 PROBLEM.yaml | catalogue:NAME       an estimation problem
@@ -34,6 +35,7 @@ __all__ = ["FILES", "PUBLISHED", "PlanRequest", "plan_task", "read_request", "sp
 
 PUBLISHED = "published:"
 HYBRID = "hybrid:"
+HELD = "+constraints"
 FILES = (".yaml", ".yml")
 
 
@@ -126,12 +128,17 @@ def read_request(
     if spec.endswith(FILES) or spec.startswith("catalogue:"):
         return PlanRequest(spec, load_problem(spec).estimation)
     robot = read_robot(spec, floating_base, **options).robot
-    if problem == "id":
-        return _dynamics(InverseDynamics(robot))
-    if problem == "fd":
-        return _dynamics(ForwardDynamics(robot))
-    if problem.startswith(HYBRID):
-        return _dynamics(HybridDynamics(robot, problem.removeprefix(HYBRID).split(",")))
+    kind = problem.removesuffix(HELD)
+    held = robot.constraints if kind != problem else ()
+    if kind != problem and not held:
+        raise LayoutError(f"{problem}: the file of robot {robot.name!r} has no constraints")
+    if kind == "id":
+        return _dynamics(InverseDynamics(robot, constraints=held))
+    if kind == "fd":
+        return _dynamics(ForwardDynamics(robot, constraints=held))
+    if kind.startswith(HYBRID):
+        joints = kind.removeprefix(HYBRID).split(",")
+        return _dynamics(HybridDynamics(robot, joints, constraints=held))
     if problem.startswith(PUBLISHED):
         name = problem.removeprefix(PUBLISHED)
         if name not in published.__all__:
@@ -143,7 +150,7 @@ def read_request(
         return PlanRequest(problem, Estimation(robot, Layout.load(problem, robot)))
     raise LayoutError(
         f"there is no problem {problem!r}: use id, fd, hybrid:JOINT,..., published:NAME or a"
-        " layout file (.yaml)"
+        f" layout file (.yaml); {HELD} after one of the first three"
     )
 
 

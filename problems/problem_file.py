@@ -5,6 +5,7 @@ base: floating               # or fixed, the default
 friction: file               # of the robot's file, in the equations; or ignore, the default
 mimic: couple                # joints that mimic others follow them; or independent, the default
 lock: {finger_joint: 0.02}   # joints that do not move (rad, m), optional
+constraints: file            # loops and contacts that hold: the file's, or a list; sensors.held
 layout: nao_layout.yaml      # a file, catalogue:NAME, or the sections of a layout file in place
 outputs: [torque, std.torque, external_wrench.l_sole]         # see problems.estimation.outputs
 prior: {std: {external_wrench: 100}, mean: {}}                # optional
@@ -53,6 +54,7 @@ from problems.logs.columns import ROTATIONS, UNITS, Column, Columns
 from problems.measured.prior import Prior
 from problems.robots import NamedRobot, read_robot
 from sensors import Layout, catalogue, layout_schema
+from sensors.held import constraints_schema, read_constraints
 from sensors.yaml_input import Item, parse_yaml, read_yaml, write_yaml
 
 __all__ = [
@@ -63,7 +65,8 @@ __all__ = [
 ]
 
 SECTIONS = (
-    "robot", "base", "friction", "mimic", "lock", "layout", "outputs", "prior", "plan", "log",
+    "robot", "base", "friction", "mimic", "lock", "constraints", "layout", "outputs", "prior",
+    "plan", "log",
 )  # fmt: skip
 DEFAULT_OUTPUTS = ("torque", "std.torque", "chi_square")
 CATALOGUE = "catalogue:"
@@ -86,6 +89,8 @@ class ProblemFile:
     path : where it was read, for messages.
     lines : line of each section in that file.
     friction, lock, mimic : how the robot is read, see :func:`dynsys.load`.
+    constraints : what holds the robot: ``file``, or entries (:mod:`sensors.held`); None where
+        nothing is said.
     """
 
     robot: str
@@ -102,6 +107,7 @@ class ProblemFile:
     friction: FrictionPolicy = "ignore"
     lock: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     mimic: MimicPolicy = "independent"
+    constraints: str | Sequence[Mapping[str, Any]] | Item | None = None
 
     def _error(self, section: str, error: Exception | str) -> LayoutError:
         place = f"{self.path}, line {self.lines[section]}: " if section in self.lines else ""
@@ -133,8 +139,8 @@ class ProblemFile:
 
     @property
     def tree(self) -> KinematicTree:
-        """The robot itself."""
-        return self._named.robot
+        """The robot itself, with the contacts of the layout."""
+        return self.sensors.robot
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -143,27 +149,40 @@ class ProblemFile:
 
     @cached_property
     def sensors(self) -> Layout:
-        """The layout on the robot."""
+        """The layout on the robot, with the statements of what holds it."""
+        layout, robot = self._layout(self._named.robot), self._named.robot
+        if not self.constraints:
+            return layout
+        held = read_constraints(self._item(self.constraints), robot)
+        if self.constraints == "file" and not held:
+            raise self._error("constraints", f"the file of robot {robot.name!r} has none")
+        try:
+            return layout.with_constraints(held)
+        except LayoutError as error:
+            raise self._error("constraints", error) from None
+
+    def _layout(self, robot: KinematicTree) -> Layout:
         if not isinstance(self.layout, str):
-            return self._inline_layout(self.layout)
+            return Layout.read(self._item(self.layout), robot)
         try:
             if self.layout.startswith(CATALOGUE):
-                return catalogue.load(self.layout.removeprefix(CATALOGUE), self.tree)
-            return Layout.load(self._beside(self.layout), self.tree)
+                return catalogue.load(self.layout.removeprefix(CATALOGUE), robot)
+            return Layout.load(self._beside(self.layout), robot)
         except LayoutError as error:
             raise self._error("layout", error) from None
 
-    def _inline_layout(self, content: Mapping[str, Any] | Item) -> Layout:
-        if not isinstance(content, Item):
-            content = parse_yaml(write_yaml(_plain(content)), self.path or "layout")
-        return Layout.read(content, self.tree)
+    def _item(self, content: object) -> Item:
+        if isinstance(content, Item):
+            return content
+        return parse_yaml(write_yaml(_plain(content)), self.path or "layout")
 
     @cached_property
     def estimation(self) -> Estimation:
         """The problem, its outputs and prior checked against the robot."""
         robot, layout = self.tree, self.sensors
         try:
-            found = Estimation(robot, layout, self.prior)
+            said = None if self.constraints is None else ()
+            found = Estimation(robot, layout, self.prior, constraints=said)
         except LayoutError as error:
             words = str(error).removeprefix("prior: ")
             raise self._error("prior" if self.prior else "layout", words) from None
@@ -252,6 +271,7 @@ def load_problem(spec: PathLike) -> ProblemFile:
         friction=_friction(sections.get("friction")),
         lock=_lock(sections.get("lock")),
         mimic=_mimic(sections.get("mimic")),
+        constraints=_constraints(sections.get("constraints")),
     )
 
 
@@ -309,6 +329,13 @@ def _mimic(item: Item | None) -> MimicPolicy:
 
 def _lock(item: Item | None) -> dict[str, Any]:
     return {} if item is None else {k: v.plain() for k, v in item.mapping("lock").items()}
+
+
+def _constraints(item: Item | None) -> str | Item | None:
+    if item is None or item.value == "file":
+        return None if item is None else "file"
+    item.listed("constraints (file, or each of them)")
+    return item
 
 
 def _layout(item: Item) -> str | Item:
@@ -442,6 +469,8 @@ def save_problem(problem: ProblemFile, path: PathLike) -> None:
         content["mimic"] = "couple"
     if problem.lock:
         content["lock"] = dict(problem.lock)
+    if problem.constraints is not None:
+        content["constraints"] = problem.constraints
     content["layout"] = problem.layout
     content["outputs"] = list(problem.outputs)
     if problem.prior is not None:
@@ -549,6 +578,7 @@ def problem_schema(robot: KinematicTree | None = None) -> dict[str, Any]:
             "friction": {"enum": ["file", "ignore"]},
             "mimic": {"enum": ["couple", "independent"]},
             "lock": {"type": "object"},
+            "constraints": constraints_schema(robot),
             "layout": {"anyOf": [{"type": "string"}, layout]},
             "outputs": {"type": "array", "items": {"type": "string"}},
             "prior": {

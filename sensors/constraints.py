@@ -5,24 +5,24 @@ Their standard deviation is zero unless given, and they need no data: y = 0.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, ClassVar, final
 
 import numpy as np
 
-from dynsys.model.spatial import Transform, cross, skew
+from dynsys.model.constraints import Axes, FrameConstraint
 from dynsys.model.tree import KinematicTree
-from dynsys.system.equations import Kinematics, Term, Values, carrying_size
+from dynsys.system.equations import Kinematics, carrying_size
 from dynsys.system.unknowns import UnknownLayout
 from dynsys.types import Array, ScalarArray
 from sensors.force_torque import wrench_units
-from sensors.mounting import Mount, add_bias, generic_states, varying_term, wrench_matrix
+from sensors.mounting import Mount, generic_states, offset, varying_term, wrench_matrix
 from sensors.parameters import AXES, MOTIONS, FrameName, MotionComponents, Vector3, choice
 from sensors.sensor import AbstractConstraint, SensorRows
 
-__all__ = ["ActionReaction", "LoopClosure", "RigidContact"]
+__all__ = ["AXES_OF", "ActionReaction", "LoopClosure", "RigidContact"]
 
 ANGULAR_UNITS, LINEAR_UNITS = ("rad/s^2",) * 3, ("m/s^2",) * 3
 
@@ -42,28 +42,45 @@ class RigidContact(AbstractConstraint):
     ----------
     frame, xyz : the frame, or the point in it.
     holds : ``pose`` (six rows) or ``point`` (three rows).
+    components : fewer of rx ry rz x y z that are held; ``z`` alone slides.
+    axes : ``world`` for directions at rest: a foot on ice holds ``z`` of the world.
     """
 
     kind: ClassVar[str] = "rigid_contact"
     frame: FrameName
     xyz: Vector3 = (0.0, 0.0, 0.0)
     holds: Annotated[str, choice("pose", "point")] = "pose"
+    components: MotionComponents = MOTIONS
+    axes: Annotated[str, choice("frame", "world")] = "frame"
+
+    @property
+    def held(self) -> tuple[str, ...]:
+        """Directions that are held."""
+        allowed = MOTIONS if self.holds == "pose" else MOTIONS[3:]
+        return tuple(name for name in self.components if name in allowed)
 
     def rows(self, unknowns: UnknownLayout) -> SensorRows:
         mount = Mount.of(unknowns.robot, self.frame, self.xyz)
         if mount.body < 0:
             raise ValueError("it sits on the base, which never accelerates; remove it")
-        first = 0 if self.holds == "pose" else 3
-        terms, _ = mount.acceleration(unknowns, np.eye(6)[first:])
+        if not self.held:
+            raise ValueError("it holds a point, which has no rotation; name x, y or z")
+        rows = [MOTIONS.index(name) for name in self.held]
+        labels = tuple(("wdx", "wdy", "wdz", "ax", "ay", "az")[k] for k in rows)
+        if self.axes == "world":
+            at = offset(self.xyz)
+            held = FrameConstraint(self.name, self.frame, None, self.held, "world", at)
+            found = _held_rows(unknowns, held, self.held, mount.reach)
+            return replace(found, labels=labels)
+        terms, _ = mount.acceleration(unknowns, np.eye(6)[rows])
         gravity = unknowns.robot.gravity
 
         def bias(kin: Kinematics) -> ScalarArray:
             linear = mount.centripetal(kin) + mount.pose(kin).E @ gravity
-            return np.concatenate([np.zeros(3 - first), linear])
+            return np.concatenate([np.zeros(3), linear])[rows]
 
-        labels = ("wdx", "wdy", "wdz", "ax", "ay", "az")[first:]
-        units = (ANGULAR_UNITS + LINEAR_UNITS)[first:]
-        return SensorRows(labels, units, mount.body, terms, bias)
+        units = ANGULAR_UNITS + LINEAR_UNITS
+        return SensorRows(labels, tuple(units[k] for k in rows), mount.body, terms, bias)
 
 
 def _pair(robot: KinematicTree, a: str | int, b: str | int) -> tuple[Mount, Mount]:
@@ -71,11 +88,6 @@ def _pair(robot: KinematicTree, a: str | int, b: str | int) -> tuple[Mount, Moun
     if first.body == second.body:
         raise ValueError(f"{a!r} and {b!r} are on the same body; name two bodies")
     return first, second
-
-
-def _relative(kin: Kinematics, a: Mount, b: Mount) -> Transform:
-    """Transform of frame A to frame B."""
-    return a.pose(kin).inverse().then(b.pose(kin))
 
 
 @final
@@ -94,82 +106,79 @@ class LoopClosure(AbstractConstraint):
     ----------
     frame_a, frame_b : frames on two bodies (-1: the base).
     components : which of rx ry rz (rotation) and x y z (position) are held.
+    axes : along which: those of frame ``a``, of frame ``b`` or of the ``world``; y is then the
+        rate, in these axes, of the velocity of B against A.
     """
 
     kind: ClassVar[str] = "loop_closure"
     frame_a: FrameName
     frame_b: FrameName
     components: MotionComponents = MOTIONS
+    axes: Annotated[str, choice("a", "b", "world")] = "a"
 
     def rows(self, unknowns: UnknownLayout) -> SensorRows:
         a, b = _pair(unknowns.robot, self.frame_a, self.frame_b)
-        held = [MOTIONS.index(name) for name in self.components]
-        states = generic_states(unknowns.robot)
-        terms: list[Term] = []
-        known: list[Values] = [lambda kin: _velocity_products(kin, a, b)[held]]
-        for mount, value, arm in (
-            (
-                a,
-                lambda kin: (_of_a(_relative(kin, a, b)) @ a.transform.matrix())[held],
-                lambda kin: a.reach(kin) + b.reach(kin) + a.arm,
-            ),
-            (
-                b,
-                lambda kin: (_of_b(_relative(kin, a, b)) @ b.transform.matrix())[held],
-                lambda kin: b.arm,
-            ),
-        ):
-            if mount.body < 0:
-                known.append(_known_base(value))
-            else:
-                unknown = unknowns.block("acceleration", mount.body)
-                size = partial(_size, arm, held)
-                terms.append(varying_term(states, unknown, value, size))
-        units = ANGULAR_UNITS + LINEAR_UNITS
-        return SensorRows(
-            labels=tuple(self.components),
-            units=tuple(units[k] for k in held),
-            body=max(a.body, b.body),
-            terms=tuple(terms),
-            bias=add_bias(*known),
+        return _held_rows(
+            unknowns,
+            self.constraint,
+            self.components,
+            lambda kin: a.reach(kin) + b.reach(kin),
         )
 
-
-def _size(arm: Callable[[Kinematics], float], held: list[int], kin: Kinematics) -> Array:
-    return carrying_size(arm(kin))[held]
-
-
-def _known_base(coefficient: Values) -> Values:
-    return lambda kin: coefficient(kin) @ kin.base_acceleration
+    @property
+    def constraint(self) -> FrameConstraint:
+        """The constraint of dynamics that says the same, of frame B against A."""
+        a, b, axes = self.frame_a, self.frame_b, AXES_OF[self.axes]
+        return FrameConstraint(self.name, b, a, tuple(self.components), axes)
 
 
-def _of_a(relative: Transform) -> ScalarArray:
-    M = np.zeros((6, 6), dtype=np.result_type(relative.r, np.float64))
-    M[:, :] = -np.eye(6)
-    M[3:, :3] = skew(relative.r)  # -wd_A x p
-    return M
+AXES_OF: Mapping[str, Axes] = {"a": "other", "b": "frame", "world": "world"}
+"""Words of a constraint of dynamics, of frame B against A, for those of a loop closure."""
 
 
-def _of_b(relative: Transform) -> ScalarArray:
-    M = np.zeros((6, 6), dtype=np.result_type(relative.E, np.float64))
-    M[:3, :3] = M[3:, 3:] = relative.E.T
-    return M
+def _held_rows(
+    unknowns: UnknownLayout,
+    held: FrameConstraint,
+    components: Sequence[str],
+    reach: Callable[[Kinematics], float],
+) -> SensorRows:
+    """Acceleration of what a constraint of dynamics holds, in the order of ``components``.
 
+    y = sum over bodies W_i^T (a_i - a_i^0) + drift
 
-def _velocity_products(kin: Kinematics, a: Mount, b: Mount) -> ScalarArray:
-    """Part of LoopClosure's y that does not hold accelerations (6,)."""
-    relative = _relative(kin, a, b)
-    p, E = relative.r, relative.E.T
-    v_a, v_b = a.velocity(kin), b.velocity(kin)
-    w_a, w_b = v_a[:3], E @ v_b[:3]
-    rate = E @ v_b[3:] - v_a[3:] - cross(w_a, p)
-    linear = (
-        E @ b.centripetal(kin)
-        - a.centripetal(kin)
-        - cross(w_a, cross(w_a, p))
-        - 2 * cross(w_a, rate)
+    with a^0 and the drift those of the motion without qdd, as in the constraint's law
+    (:func:`dynsys.system.laws.constraint_law`). ``reach`` is the size of its arms.
+    """
+    order = [held.components.index(name) for name in components]
+    ends = dict.fromkeys(end.body for end in held.ends(unknowns.robot) if end.body >= 0)
+    states = generic_states(unknowns.robot)
+
+    def coefficient(body: int, kin: Kinematics) -> ScalarArray:
+        return np.asarray(kin.rows(held).wrenches[body].T[order])
+
+    def size(kin: Kinematics) -> Array:
+        return carrying_size(reach(kin))[[MOTIONS.index(name) for name in components]]
+
+    def bias(kin: Kinematics) -> ScalarArray:
+        total = kin.rows(held).drift[order]
+        for body in ends:
+            total = total - coefficient(body, kin) @ kin.drift[body]
+        return total
+
+    terms = [
+        varying_term(
+            states, unknowns.block("acceleration", body), partial(coefficient, body), size
+        )
+        for body in ends
+    ]
+    units = dict(zip(MOTIONS, ANGULAR_UNITS + LINEAR_UNITS, strict=True))
+    return SensorRows(
+        labels=tuple(components),
+        units=tuple(units[name] for name in components),
+        body=max(ends),
+        terms=tuple(terms),
+        bias=bias,
     )
-    return np.concatenate([-cross(w_a, w_b), linear])
 
 
 @final
@@ -197,7 +206,8 @@ class ActionReaction(AbstractConstraint):
         moved = wrench_matrix(b.transform)
 
         def value(kin: Kinematics) -> ScalarArray:
-            return np.asarray(_relative(kin, a, b).matrix().T @ moved)
+            relative = a.pose(kin).inverse().then(b.pose(kin))
+            return np.asarray(relative.matrix().T @ moved)
 
         def size(kin: Kinematics) -> Array:
             return carrying_size(a.reach(kin) + b.reach(kin) + b.arm).T

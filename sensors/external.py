@@ -1,7 +1,9 @@
-"""The external wrench of a body: known, zero, or any linear part of it.
+"""The external wrench of a body or contact: known, zero, or any linear part of it.
 
 A frame within the body may be named: the wrench is then the body's, with its moment about the
-frame's origin and in the frame's coordinates. All links folded into one body share one wrench.
+frame's origin and in the frame's coordinates, or in axes of the world. All links folded into
+one body share one wrench; contacts (``contacts`` of a layout file, ``robot.with_contacts``)
+have wrenches of their own beside it, each found by the contact's name.
 """
 
 from __future__ import annotations
@@ -16,7 +18,15 @@ from dynsys.system.unknowns import UnknownLayout
 from dynsys.types import Array
 from sensors.force_torque import wrench_units
 from sensors.mounting import Mount, MountedSensor
-from sensors.parameters import AXES, Components, Direction, FrameName, Values, Vector3
+from sensors.parameters import (
+    AXES,
+    Components,
+    Direction,
+    FrameName,
+    Values,
+    Vector3,
+    WrenchAxes,
+)
 from sensors.sensor import AbstractConstraint, KnownSensor, SensorRows
 
 __all__ = [
@@ -29,6 +39,16 @@ __all__ = [
 ]
 
 ZERO = (0.0, 0.0, 0.0)
+
+
+@dataclass(frozen=True)
+class _Plate(MountedSensor):
+    """A sensor of some components of a wrench."""
+
+    axes: WrenchAxes = "frame"
+
+    def mount(self, unknowns: UnknownLayout) -> Mount:
+        return Mount.of(unknowns.robot, self.frame, self.xyz, self.rpy, self.axes)
 
 
 def _part(mount: Mount, unknowns: UnknownLayout, components: Sequence[str]) -> SensorRows:
@@ -54,6 +74,8 @@ class ExternalWrench(KnownSensor):
     xyz, rpy : pose of the measuring frame within ``frame``, m and rad.
     value : what it is known to be (one number for all, or one each), so that no data are
         needed; zero states that nothing touches the body. Exact unless ``std`` is given.
+    axes : ``world``, or another frame, for components in its axes, about the origin of the
+        measuring frame all the same; ``rpy`` then turns from these axes (a ramp).
     """
 
     kind: ClassVar[str] = "external_wrench"
@@ -62,15 +84,16 @@ class ExternalWrench(KnownSensor):
     xyz: Vector3 = ZERO
     rpy: Vector3 = ZERO
     value: Values = None
+    axes: WrenchAxes = "frame"
 
     def rows(self, unknowns: UnknownLayout) -> SensorRows:
-        mount = Mount.of(unknowns.robot, self.frame, self.xyz, self.rpy)
+        mount = Mount.of(unknowns.robot, self.frame, self.xyz, self.rpy, self.axes)
         return _part(mount, unknowns, self.components)
 
 
 @final
 @dataclass(frozen=True)
-class LoadCellPlate(MountedSensor):
+class LoadCellPlate(_Plate):
     """Plate or sole on load cells: force normal to it and the two moments in its plane.
 
     y = (tx, ty, fz) of X^-T f^x                                              [NORI] eq. (18)
@@ -81,6 +104,8 @@ class LoadCellPlate(MountedSensor):
     Parameters
     ----------
     frame, xyz, rpy : frame of the plate on the body that stands on it.
+    axes : ``world`` for a plate at rest, whose axes do not turn with the body (or another
+        frame); ``rpy`` then turns from these axes.
     """
 
     kind: ClassVar[str] = "load_cell_plate"
@@ -108,7 +133,7 @@ def load_cell_sums(positions: Sequence[Sequence[float]]) -> Array:
 
 @final
 @dataclass(frozen=True)
-class FiveAxisPlate(MountedSensor):
+class FiveAxisPlate(_Plate):
     """All of a contact wrench but its torsion about the normal z.
 
     y = (tx, ty, fx, fy, fz) of X^-T f^x                                      [NORI] eq. (23)
@@ -118,6 +143,8 @@ class FiveAxisPlate(MountedSensor):
     Parameters
     ----------
     frame, xyz, rpy : frame of the plate on the body that stands on it.
+    axes : ``world`` for a plate at rest, whose axes do not turn with the body (or another
+        frame); ``rpy`` then turns from these axes.
     """
 
     kind: ClassVar[str] = "five_axis_plate"
@@ -159,15 +186,17 @@ class ForceAlongDirection(AbstractConstraint):
     ----------
     frame, xyz : the point.
     direction : along the force, in coordinates of ``frame``; its sign does not matter.
+    axes : ``world``, or another frame, for a direction in its coordinates.
     """
 
     kind: ClassVar[str] = "force_along_direction"
     frame: FrameName
     direction: Direction
     xyz: Vector3 = ZERO
+    axes: WrenchAxes = "frame"
 
     def rows(self, unknowns: UnknownLayout) -> SensorRows:
-        mount = Mount.of(unknowns.robot, self.frame, self.xyz)
+        mount = Mount.of(unknowns.robot, self.frame, self.xyz, axes=self.axes)
         across = np.zeros((2, 6))
         across[:, 3:] = _perpendicular(np.asarray(self.direction))
         term = mount.external_wrench(unknowns, np.vstack([np.eye(6)[:3], across]))

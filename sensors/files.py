@@ -1,6 +1,8 @@
 """Layout files: YAML in and out, checked against the robot, errors with file and line.
 
 about: {description: ..., source: ...}     # optional, any text
+contacts: [l_toe, {name: l_heel, frame: l_foot, xyz: [-0.05, 0, -0.03]}]   # optional: places
+                                           # with a wrench of their own, frames to the sensors
 sensors:
   - {kind: imu, name: chest_imu, frame: chest, std: [0.05, 0.01]}
   - all_joint_accelerations: {std: 0.2}
@@ -21,7 +23,8 @@ from dataclasses import MISSING, Field, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dynsys.errors import LayoutError, nearest_name
+from dynsys.errors import LayoutError, ModelError, nearest_name
+from dynsys.model.contacts import Contact
 from dynsys.model.readers.xml_input import PathLike
 from dynsys.model.tree import KinematicTree
 from dynsys.types import Array
@@ -32,39 +35,48 @@ from sensors.groups import (
     all_joint_torques,
     zero_external_wrench_except,
 )
-from sensors.parameters import parameters, plain
+from sensors.parameters import FrameName, Name, Parameter, Vector3, of, parameters, plain
 from sensors.sensor import AbstractSensor, sensor_kinds
 from sensors.yaml_input import Item, write_yaml
 
 __all__ = [
+    "CONTACT",
     "ENCODERS",
     "SECTIONS",
     "SHORTHANDS",
+    "file_content",
     "is_required",
     "read_entries",
-    "save_entries",
+    "save_content",
     "sensor_record",
 ]
 
 ENCODERS = ("position_std", "velocity_std")
-SECTIONS = ("about", "sensors", "correlations", *ENCODERS)
+SECTIONS = ("about", "contacts", "sensors", "correlations", *ENCODERS)
 SHORTHANDS: Mapping[str, tuple[Callable[..., Sequence[AbstractSensor]], tuple[str, ...]]] = {
     "all_joint_accelerations": (all_joint_accelerations, ("exclude", "std", "free")),
     "all_joint_torques": (all_joint_torques, ("exclude", "std")),
     "zero_external_wrench_except": (zero_external_wrench_except, ("touched", "std")),
 }
 """Functions that make many sensors at once, with their options: a plain list is the first."""
+CONTACT: Mapping[str, Parameter] = {
+    key: of(kind)
+    for key, kind in (("name", Name), ("frame", FrameName), ("xyz", Vector3), ("rpy", Vector3))
+}
+"""What a contact of a layout file is made of."""
 
 
 # ---- reading ---------------------------------------------------------------------------------
 
 
 class LayoutEntries(NamedTuple):
-    """What a layout file says: the arguments of :class:`sensors.Layout` after the robot.
+    """What a layout file says: the arguments of :class:`sensors.Layout`.
 
-    ``where`` gives the place of a sensor in the file, for messages.
+    ``robot`` has the contacts of the file; ``where`` gives the place of a sensor in the file,
+    for messages.
     """
 
+    robot: KinematicTree
     sensors: list[AbstractSensor]
     correlations: list[Correlation]
     about: dict[str, Any]
@@ -78,6 +90,7 @@ def read_entries(root: Item, robot: KinematicTree) -> LayoutEntries:
     _check_keys(sections, SECTIONS, "section")
     if "sensors" not in sections:
         raise root.error("the section 'sensors' is missing; add it")
+    robot = _touched(sections.get("contacts"), robot)
     sensors: list[AbstractSensor] = []
     lines: dict[str, Item] = {}
     for item in sections["sensors"].listed("sensors"):
@@ -105,7 +118,7 @@ def read_entries(root: Item, robot: KinematicTree) -> LayoutEntries:
                 encoder_deviations(robot, encoders[name], name)
             except LayoutError as error:
                 raise sections[name].error(str(error)) from None
-    return LayoutEntries(sensors, correlations, texts, encoders, where)
+    return LayoutEntries(robot, sensors, correlations, texts, encoders, where)
 
 
 def _check_keys(given: Mapping[str, Item], known: Sequence[str], what: str) -> None:
@@ -113,6 +126,26 @@ def _check_keys(given: Mapping[str, Item], known: Sequence[str], what: str) -> N
         if key not in known:
             hint = nearest_name(key, known)
             raise item.error(f"unknown {what} {key!r}; use {', '.join(known)}{hint}")
+
+
+def _touched(section: Item | None, robot: KinematicTree) -> KinematicTree:
+    """The robot with the contacts of a file."""
+    for item in [] if section is None else section.listed("contacts"):
+        given = {"name": item} if isinstance(item.value, str) else item.mapping("a contact")
+        _check_keys(given, tuple(CONTACT), "key of a contact")
+        if "name" not in given:
+            raise item.error("a contact needs 'name'; add it")
+        arguments: dict[str, Any] = {}
+        for key, value in given.items():
+            try:
+                arguments[key] = CONTACT[key].check(value.plain())
+            except (TypeError, ValueError) as error:
+                raise value.error(f"{key} {error}") from None
+        try:
+            robot = robot.with_contacts([Contact(**arguments)])
+        except ModelError as error:
+            raise item.error(str(error)) from None
+    return robot
 
 
 def _read_entry(item: Item, robot: KinematicTree) -> Sequence[AbstractSensor]:
@@ -219,24 +252,40 @@ def sensor_record(sensor: AbstractSensor) -> dict[str, Any]:
     return record
 
 
-def save_entries(
-    path: PathLike,
+def _contact_record(contact: Contact) -> Any:
+    """A contact as a layout file writes it: the name of a frame, or what differs from it."""
+    record: dict[str, Any] = {"name": contact.name}
+    for field in fields(contact)[1:]:
+        value = getattr(contact, field.name)
+        if value != field.default:
+            record[field.name] = plain(value)
+    return record if len(record) > 1 else contact.name
+
+
+def file_content(
     about: Mapping[str, Any],
+    contacts: Sequence[Contact],
     sensors: Sequence[AbstractSensor],
     correlations: Sequence[tuple[str, str, Array]],
     encoders: Mapping[str, Mapping[str, Any]],
-) -> None:
-    """Write a layout file: complete or not at all."""
+) -> dict[str, Any]:
+    """Content of a layout file."""
     content: dict[str, Any] = {}
     if about:
         content["about"] = dict(about)
+    if contacts:
+        content["contacts"] = [_contact_record(contact) for contact in contacts]
     content["sensors"] = [sensor_record(sensor) for sensor in sensors]
     if correlations:
         content["correlations"] = [
             {"between": [first, second], "covariance": matrix.tolist()}
             for first, second, matrix in correlations
         ]
-    content |= {name: dict(noise) for name, noise in encoders.items() if noise}
+    return content | {name: dict(noise) for name, noise in encoders.items() if noise}
+
+
+def save_content(path: PathLike, content: Mapping[str, Any]) -> None:
+    """Write a layout file: complete or not at all."""
     target = Path(path)
     text = write_yaml(content)
     if target.suffix == ".json":

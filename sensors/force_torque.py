@@ -41,7 +41,8 @@ class ForceTorque(AbstractSensor):
     y = X^-T (I_P a + v x* I_P v - f^x + sum over children of P  X_j^T f_j)   at a fixed joint
 
     The second form cuts a body at a fixed joint that its reader folded away: P is the part of
-    the body beyond the cut, f^x the body's external wrench if it acts on that part.
+    the body beyond the cut, f^x the body's external wrench if it acts on that part. Contacts of
+    the robot beyond the cut are children of P.
 
     Parameters
     ----------
@@ -52,8 +53,8 @@ class ForceTorque(AbstractSensor):
         ``joint_wrench`` (a hand hanging still reads its weight upwards); ``on_parent``: its
         reaction.
     external : at a fixed joint, whether the external wrench of the body acts ``beyond`` the
-        sensor (a foot, a hand) or ``before`` it. Where both can happen, load the robot with a
-        moving body for each side.
+        sensor (a foot, a hand) or ``before`` it. Contacts (``contacts`` of a layout) act where
+        their links are: where both can happen, name one on each side.
     """
 
     kind: ClassVar[str] = "force_torque"

@@ -15,16 +15,20 @@ import numpy as np
 from scipy.sparse import csc_array
 
 from dynsys.errors import LayoutError, LayoutWarning, nearest_name
+from dynsys.model.constraints import Constraint, FrameConstraint
 from dynsys.model.readers.assembly import listing
 from dynsys.model.readers.xml_input import PathLike
 from dynsys.model.tree import KinematicTree
 from dynsys.plan.fingerprint import fingerprint_robot
+from dynsys.recursive.constraint_rows import closed_configurations
 from dynsys.system.equations import EquationBlock
 from dynsys.system.unknowns import UnknownLayout
 from dynsys.types import Array, ArrayLike, BoolArray, IntArray, float_array
+from sensors.constraints import LoopClosure
 from sensors.correlations import Correlation, check_correlations, sparse_blocks
 from sensors.encoders import EncoderNoise, encoder_deviations, encoder_record
-from sensors.files import ENCODERS, read_entries, save_entries
+from sensors.files import ENCODERS, file_content, read_entries, save_content
+from sensors.held import held_by
 from sensors.sensor import AbstractSensor, SensorRows
 from sensors.yaml_input import Item, read_yaml
 
@@ -44,7 +48,8 @@ class Layout:
 
     Parameters
     ----------
-    robot : the robot.
+    robot : the robot; places with an external wrench of their own, beside those of its bodies,
+        are contacts of the robot (``robot.with_contacts``), and ``contacts`` in layout files.
     sensors : their order is the order of y.
     correlations : covariances between the noise of two different sensors.
     about : free text kept with the layout: ``description``, ``model``, ``source`` ...
@@ -152,6 +157,38 @@ class Layout:
             self.robot, sensors, correlations, self.about, quiet=True, **self._encoders
         )
 
+    def with_constraints(self, constraints: Sequence[Constraint]) -> Layout:
+        """Return the layout where constraints of dynamics hold too, as exact statements.
+
+        Each is a contact of its own, or two that only push each other: :mod:`sensors.held`.
+        """
+        robot, statements = held_by(self, constraints)
+        correlations, about = self.correlations, self.about
+        return Layout(
+            robot,
+            [*self.sensors, *statements],
+            correlations,
+            about,
+            quiet=True,
+            **self._encoders,
+        )
+
+    @cached_property
+    def loops(self) -> tuple[FrameConstraint, ...]:
+        """What must be closed at a configuration for exact loop closures to hold."""
+        closures = (s for s in self.sensors if isinstance(s, LoopClosure) and not s.std)
+        return tuple(
+            s.constraint for s in closures if isinstance(s.frame_a, str) and not s.covariance
+        )
+
+    def configurations(self, count: int, seed: int | np.random.Generator) -> list[Array]:
+        """Random q (nq,) at which the layout's loops are closed, where any can be found."""
+        rng = np.random.default_rng(seed)
+        if self.loops:
+            found = closed_configurations(self.robot, self.loops, count, rng)
+            return [found[k % len(found)] for k in range(count)]
+        return [self.robot.random_configuration(rng) for _ in range(count)]
+
     def __len__(self) -> int:
         return len(self.sensors)
 
@@ -174,16 +211,24 @@ class Layout:
 
     @staticmethod
     def read(content: Item, robot: KinematicTree) -> Layout:
-        """Layout from the content of a layout file, wherever that was written."""
-        sensors, correlations, about, encoders, where = read_entries(content, robot)
-        return Layout(robot, sensors, correlations, about, where=where, **encoders)
+        """Layout from the content of a layout file, wherever that was written.
+
+        Its robot has the contacts that the file names; see :meth:`touched`.
+        """
+        touched, sensors, correlations, about, encoders, where = read_entries(content, robot)
+        return Layout(touched, sensors, correlations, about, where=where, **encoders)
 
     def save(self, path: PathLike) -> None:
         """Write a layout file that :meth:`load` reads back to the same sensors.
 
         YAML, or JSON where the name ends in ``.json``.
         """
-        save_entries(path, self.about, self.sensors, self.correlations, self._encoders)
+        save_content(path, self.content())
+
+    def content(self) -> dict[str, Any]:
+        """What a layout file holds, as lists and mappings."""
+        contacts, encoders = self.robot.contacts, self._encoders
+        return file_content(self.about, contacts, self.sensors, self.correlations, encoders)
 
     # ---- checks --------------------------------------------------------------------------
 
@@ -277,16 +322,23 @@ class Layout:
 
     # ---- equations and noise -------------------------------------------------------------
 
+    def touched(self, robot: KinematicTree) -> KinematicTree:
+        """The robot with the contacts of this layout's robot, which it may lack."""
+        if robot is self.robot or not self.robot.contacts:
+            return robot
+        mine, given = (fingerprint_robot(each).parts for each in (self.robot, robot))
+        more = tuple(f"body {contact.name!r}: " for contact in self.robot.contacts)
+        bare = {part: digest for part, digest in mine.items() if not part.startswith(more)}
+        return self.robot if bare.items() <= given.items() <= mine.items() else robot
+
     def equations(self, unknowns: UnknownLayout) -> tuple[EquationBlock, ...]:
         """Equations  Y d + b_Y - y = 0, one block per sensor, in the order of y."""
-        if unknowns.robot is not self.robot:
-            same = (
-                fingerprint_robot(unknowns.robot).digest == fingerprint_robot(self.robot).digest
-            )
-            if not same:
+        robot = unknowns.robot
+        if robot is not self.robot:
+            if fingerprint_robot(robot).digest != fingerprint_robot(self.robot).digest:
                 raise LayoutError(
                     f"the layout was made for robot {self.robot.name!r}, the unknowns are those"
-                    f" of {unknowns.robot.name!r}; make a layout for it"
+                    f" of {robot.name!r}; make a layout for it"
                 )
         return tuple(block for sensor in self.sensors for block in sensor.blocks(unknowns))
 

@@ -2,7 +2,7 @@
 
 A :class:`Mount` is a frame fixed to a body. What is measured there is the body's acceleration,
 velocity or external wrench, moved to the frame: X a, X v, X^-T f^x for the transform X from the
-body to the frame.
+body to the frame. Wrenches may be told in axes of another frame or the world.
 """
 
 from __future__ import annotations
@@ -22,7 +22,14 @@ from dynsys.model.spatial import (
     without_rounding,
 )
 from dynsys.model.tree import KinematicTree
-from dynsys.system.equations import Kinematics, Term, Values, carrying_size
+from dynsys.system.equations import (
+    Kinematics,
+    Term,
+    Values,
+    carrying_size,
+    product_size,
+    vector_size,
+)
 from dynsys.system.size import without_rounding as rounded_off
 from dynsys.system.unknowns import UnknownBlock, UnknownLayout
 from dynsys.types import Array, ScalarArray
@@ -49,10 +56,14 @@ def offset(xyz: Sequence[float], rpy: Sequence[float] = (0.0, 0.0, 0.0)) -> Tran
 @final
 @dataclass(frozen=True, eq=False)
 class Mount:
-    """A frame fixed to ``body`` (-1: the base); ``transform`` goes body -> frame."""
+    """A frame fixed to ``body`` (-1: the base); ``transform`` goes body -> frame.
+
+    ``axes`` is the frame in whose axes wrenches are told, if not in this one's.
+    """
 
     body: int
     transform: Transform
+    axes: Mount | None = None
 
     @staticmethod
     def of(
@@ -60,14 +71,21 @@ class Mount:
         frame: str | int,
         xyz: Sequence[float] = (0.0, 0.0, 0.0),
         rpy: Sequence[float] = (0.0, 0.0, 0.0),
+        axes: str | int = "frame",
     ) -> Mount:
-        """Frame (or body) of the robot, moved by ``xyz`` and turned by ``rpy`` within it."""
-        found = robot.frame(frame)
+        """Frame (or body) of the robot, moved by ``xyz`` and turned by ``rpy`` within it.
+
+        With ``axes`` of the world or of another frame it is these that ``rpy`` turns.
+        """
+        found, told_in = robot.frame(frame), None
+        if axes != "frame":
+            told_in = Mount.of(robot, -1 if axes == "world" else axes, rpy=rpy)
+            rpy = (0.0, 0.0, 0.0)
         moved = found.transform.then(offset(xyz, rpy))
         r = np.asarray(moved.r, dtype=np.float64)
         length = float(np.linalg.norm(found.transform.r) + np.linalg.norm(xyz))
         E = without_rounding(np.asarray(moved.E))
-        return Mount(found.body, Transform(E, rounded_off(r, np.full(3, length))))
+        return Mount(found.body, Transform(E, rounded_off(r, np.full(3, length))), told_in)
 
     @cached_property
     def arm(self) -> float:
@@ -117,7 +135,19 @@ class Mount:
             coefficient @ wrench_matrix(self.transform),
             np.abs(coefficient) @ carrying_size(self.arm).T,
         )
-        return Term.constant(unknowns.block("external_wrench", self.body), M)
+        unknown = unknowns.block("external_wrench", self.body)
+        if self.axes is None:
+            return Term.constant(unknown, M)
+        to_frame, axes = wrench_matrix(self.transform), self.axes
+
+        def value(kin: Kinematics) -> ScalarArray:
+            E = axes.pose(kin).E @ self.pose(kin).E.T  # frame -> base -> axes
+            return np.hstack([coefficient[:, :3] @ E, coefficient[:, 3:] @ E]) @ to_frame
+
+        def size(kin: Kinematics) -> Array:
+            return product_size(vector_size(coefficient, rows=False), carrying_size(self.arm).T)
+
+        return varying_term(generic_states(unknowns.robot), unknown, value, size)
 
 
 @dataclass(frozen=True)

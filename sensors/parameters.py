@@ -32,7 +32,9 @@ __all__ = [
     "Positive",
     "Values",
     "Vector3",
+    "WrenchAxes",
     "choice",
+    "of",
     "parameters",
     "plain",
     "sensor_name",
@@ -75,6 +77,19 @@ class Parameter:
                 raise ValueError(f"robot {robot.name!r} has no {name!r}{hint}")
             if isinstance(name, int) and not -1 <= name < robot.n_bodies:
                 raise ValueError(f"robot {robot.name!r} has no body {name}")
+
+    def schema_for(self, robot: KinematicTree | None) -> Schema:
+        """JSON schema of the value; with a robot, its names and no others."""
+        if robot is None or self.known is None:
+            return self.schema
+        names: list[Any] = list(self.known(robot))
+        return {"enum": [*names, -1] if "integer" in self.schema["type"] else names}
+
+
+def of(kind: Any) -> Parameter:
+    """The parameter that a type below stands for."""
+    found: Parameter = kind.__metadata__[0]
+    return found
 
 
 @cache
@@ -251,6 +266,10 @@ def _frames(robot: KinematicTree) -> Sequence[str]:
     return tuple(robot.frames)
 
 
+def _axes(robot: KinematicTree) -> Sequence[str]:
+    return ("frame", "world", *robot.frames)
+
+
 def _joints(robot: KinematicTree) -> Sequence[str]:
     return robot.joint_names
 
@@ -261,6 +280,8 @@ def _joints_and_welds(robot: KinematicTree) -> Sequence[str]:
 
 Name = Annotated[str, Parameter(_sensor_name, {"type": "string"})]
 FrameName = Annotated[str | int, Parameter(_frame, {"type": ["string", "integer"]}, _frames)]
+WrenchAxes = Annotated[str | int, Parameter(_frame, {"type": ["string", "integer"]}, _axes)]
+"""Axes that a wrench is told in: ``frame`` for those of its own, ``world``, another frame's."""
 JointName = Annotated[str, Parameter(_text, {"type": "string"}, _joints)]
 JointOrWeld = Annotated[str, Parameter(_text, {"type": "string"}, _joints_and_welds)]
 Number = Annotated[float, Parameter(number, NUMBER)]

@@ -7,8 +7,8 @@ from dataclasses import fields
 from typing import Any
 
 from dynsys.model.tree import KinematicTree
-from sensors.files import ENCODERS, SECTIONS, SHORTHANDS, is_required
-from sensors.parameters import Parameter, parameters
+from sensors.files import CONTACT, ENCODERS, SECTIONS, SHORTHANDS, is_required
+from sensors.parameters import parameters
 from sensors.sensor import AbstractSensor, sensor_kinds
 
 __all__ = ["layout_schema", "layout_schema_text"]
@@ -39,6 +39,7 @@ def layout_schema(robot: KinematicTree | None = None) -> dict[str, Any]:
     }
     sections: dict[str, Any] = {
         "about": {"type": "object"},
+        "contacts": {"type": "array", "items": _contact_schema(robot)},
         "sensors": {
             "type": "array",
             "items": {"anyOf": [*sensors, *_shorthand_schemas(robot)]},
@@ -54,6 +55,18 @@ def layout_schema(robot: KinematicTree | None = None) -> dict[str, Any]:
         "required": ["sensors"],
         "additionalProperties": False,
     }
+
+
+def _contact_schema(robot: KinematicTree | None) -> dict[str, Any]:
+    """The name of a frame, or a place on one."""
+    place = {
+        "type": "object",
+        "properties": {key: kind.schema_for(robot) for key, kind in CONTACT.items()},
+        "required": ["name"],
+        "additionalProperties": False,
+    }
+    frame = {"type": "string"} if robot is None else {"enum": list(robot.frames)}
+    return {"anyOf": [frame, place]}
 
 
 def _encoder_schema(robot: KinematicTree | None) -> dict[str, Any]:
@@ -80,7 +93,7 @@ def _sensor_schema(
     properties: dict[str, Any] = {"kind": {"const": kind}}
     for field in fields(sensor):
         if field.name in allowed:
-            properties[field.name] = _value_schema(allowed[field.name], robot)
+            properties[field.name] = allowed[field.name].schema_for(robot)
     required = [field.name for field in fields(sensor) if is_required(field)]
     return {
         "type": "object",
@@ -89,13 +102,6 @@ def _sensor_schema(
         "required": ["kind", *required],
         "additionalProperties": False,
     }
-
-
-def _value_schema(parameter: Parameter, robot: KinematicTree | None) -> dict[str, Any]:
-    if robot is None or parameter.known is None:
-        return parameter.schema
-    names: list[Any] = list(parameter.known(robot))
-    return {"enum": [*names, -1] if "integer" in parameter.schema["type"] else names}
 
 
 def _shorthand_schemas(robot: KinematicTree | None) -> list[dict[str, Any]]:

@@ -104,6 +104,11 @@ class FrameConstraint:
         ordered = tuple(component for component in MOTIONS if component in chosen)
         object.__setattr__(self, "components", ordered)
 
+    def __str__(self) -> str:
+        other = "the environment" if self.other is None else repr(self.other)
+        along = f"{' '.join(self.components)} in axes of the {self.axes}"
+        return f"{self.name!r} holds {self.frame!r} against {other}: {along}"
+
     @property
     def held(self) -> list[int]:
         """Numbers of the held components among :data:`MOTIONS`."""
@@ -194,6 +199,11 @@ class JointConstraint:
                 f" {self.coefficients!r}"
             )
         object.__setattr__(self, "coefficients", numbers)
+
+    def __str__(self) -> str:
+        if self.leader is None:
+            return f"{self.name!r} holds joint {self.joint!r} at {self.coefficients[0]:g}"
+        return f"{self.name!r} lets joint {self.joint!r} follow {self.leader!r}"
 
     @property
     def size(self) -> int:

@@ -8,7 +8,7 @@ joints follow each other by number; a coupled (mimic) joint shares the place of 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -29,6 +29,7 @@ from dynsys.model.body import (
     check_tree,
     read_only,
 )
+from dynsys.model.contacts import Contact, contacts_of, with_contacts
 from dynsys.model.joints import AbstractJoint, Free, Spherical, between, random_quaternion
 from dynsys.model.locked import weld_joints
 from dynsys.model.moving import (
@@ -556,6 +557,40 @@ class KinematicTree:
     def with_constraints(self, constraints: Sequence[Constraint]) -> KinematicTree:
         """Return the same robot held by other constraints where ``"file"`` is asked for."""
         return self._with(constraints=constraints)
+
+    @cached_property
+    def contacts(self) -> tuple[Contact, ...]:
+        """Places with an external wrench of their own: see :meth:`with_contacts`."""
+        return contacts_of(self)
+
+    def with_contacts(self, contacts: Iterable[Contact | str]) -> KinematicTree:
+        """Return the robot with further places that are touched, each with its own wrench.
+
+        A contact is a body without mass, welded to the link that it touches: ``f_ext``,
+        ``external_wrench`` and sensors know it by its name; q, qd and torque stay as they are.
+
+        Parameters
+        ----------
+        contacts : names of frames, or contacts anywhere on a link; those there are stay.
+
+        Raises
+        ------
+        ModelError
+            naming the contact: its name is taken, or its link is not clear.
+
+        Examples
+        --------
+        >>> import dynsys
+        >>> robot = dynsys.synthetic.chain(2)
+        >>> tip = dynsys.Contact("tip", "link_2", xyz=(0.3, 0.0, 0.0))
+        >>> touched = robot.with_contacts([tip])
+        >>> touched.body_names, touched.nv
+        (('link_1', 'link_2', 'tip'), 2)
+        >>> dynsys.rnea(touched, [0, 0], [0, 0], [0, 0], {"tip": [0, 0, 0, 0, 0, 5]}).shape
+        (2,)
+        """
+        bodies, welds = with_contacts(self, contacts)
+        return self if len(bodies) == self.n_bodies else self._with(bodies=bodies, welds=welds)
 
     def to_urdf(self, path: str | os.PathLike[str]) -> Path:
         """Write the robot to a URDF file and return its path; see dynsys.model.writers.urdf.

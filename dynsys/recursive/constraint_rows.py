@@ -308,7 +308,10 @@ def _is_over(robot: KinematicTree, constraints: Sequence[Constraint], q: Array) 
 
 
 def closed_configurations(
-    robot: KinematicTree, constraints: Sequence[Constraint], count: int, seed: int
+    robot: KinematicTree,
+    constraints: Sequence[Constraint],
+    count: int,
+    seed: int | np.random.Generator,
 ) -> list[Array]:
     """Random configurations at which the constraints hold, neutral's neighbour the first.
 

@@ -20,7 +20,7 @@ from typing import TypeAlias, final
 
 import numpy as np
 
-from dynsys.model.constraints import Constraint
+from dynsys.model.constraints import Constraint, JointConstraint
 from dynsys.model.spatial import Transform, cross_motion
 from dynsys.model.tree import KinematicTree
 from dynsys.recursive.constraint_rows import ConstraintRows, constraint_rows
@@ -82,9 +82,12 @@ class Kinematics:
     def rows(self, constraint: Constraint) -> ConstraintRows:
         """Rows of a constraint, in the motion whose qdd are zero."""
         if constraint not in self._rows:
-            if self.q is None:
-                raise ValueError("constraints need kinematics that know q: Kinematics.at")
-            state = self.q, self.qd, 0 * self.qd, self.transforms
+            q = self.q  # of which only rows of joints make use
+            if q is None:
+                if isinstance(constraint, JointConstraint):
+                    raise ValueError("constraints of joints need q: use Kinematics.at")
+                q = np.zeros(0)
+            state = q, self.qd, 0 * self.qd, self.transforms
             self._rows[constraint] = constraint_rows(self.robot, constraint, self.robot, *state)
         return self._rows[constraint]
 

@@ -36,7 +36,10 @@ __all__ = [
     "with_bar",
 ]
 
-KINDS = "id, fd (default), hybrid:JOINT,..., published:NAME or a layout file"
+KINDS = (
+    "id, fd (default), hybrid:JOINT,... (+constraints for those of the robot's file),"
+    " published:NAME or a layout file"
+)
 """Problems of a robot, in the words of the help."""
 
 

@@ -55,8 +55,10 @@ def run(args: argparse.Namespace) -> int:
     terminal.show_line()
     rows = [_cells(body) for body in told["bodies"]]
     terminal.show_table(COLUMNS, rows, right=RIGHT, droppable=DROPPABLE)
-    if told["notes"]:
+    if told["notes"] or told["constraints"]:
         terminal.show_line()
+    for held in told["constraints"]:
+        terminal.show_line(f"constraint: {held['words']}")
     for note in told["notes"]:
         terminal.show_line(f"note: {note}")
     return 0
@@ -79,6 +81,7 @@ def _describe(named: NamedRobot) -> dict[str, Any]:
         "gravity": robot.gravity.tolist(),
         "bodies": [_body(robot, i, body) for i, body in enumerate(robot.bodies)],
         "frames": frames,
+        "constraints": [{"name": c.name, "words": str(c)} for c in robot.constraints],
         "notes": list(named.notes),
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -13,12 +14,13 @@ import numpy as np
 
 from dynsys.cholmod import has_cholmod
 from dynsys.distribution import install
-from dynsys.errors import DynsysError, KernelBuildError
+from dynsys.errors import DynsysError, KernelBuildError, LayoutWarning
 from dynsys.kernel.calls import AbstractKernel
 from dynsys.kernel.python_entry import FastCall
 from dynsys.kernel.taking import LARGEST, taking_kernel
 from dynsys.kernel.threads import check_threads
 from dynsys.loops import prefer_loops
+from dynsys.model.readers.assembly import listing
 from dynsys.model.tree import KinematicTree
 from dynsys.plan.plan import Plan
 from dynsys.plan.search.search import Search
@@ -26,6 +28,7 @@ from dynsys.recursive.inputs import state_rows
 from dynsys.system.equations import Kinematics
 from dynsys.system.linear_system import LinearSystem
 from dynsys.types import Array, ArrayLike, BoolArray
+from problems.constrained import ConstraintInput, as_constraints
 from problems.estimation.answers import CompiledAnswers, OneAnswer
 from problems.estimation.compiled import (
     COMPILED_FROM,
@@ -49,11 +52,27 @@ from problems.measured.measured_system import QUANTITIES, Active, MeasuredSystem
 from problems.measured.prior import PerName, Prior
 from problems.problem import AbstractProblem
 from problems.verdict.verdict import Verdict, judge
+from sensors.constraints import LoopClosure
 from sensors.layout import Layout
 
 __all__ = ["Estimation", "Uncertainty"]
 
 Backend: TypeAlias = Literal["auto", "llvm", "cholmod", "superlu", "dense"]
+
+
+def _say_what_does_not_hold(layout: Layout) -> None:
+    """Warn of constraints of the file that no statement of the layout is about."""
+    if any(isinstance(sensor, LoopClosure) for sensor in layout.sensors):
+        return
+    names = [held.name for held in layout.robot.constraints]
+    if names:
+        warnings.warn(
+            f"robot {layout.robot.name!r} is held by constraints {listing(names)} of its file,"
+            " which the estimator does not know of: say constraints='file' (constraints: file"
+            " in a problem file), or constraints=() if they do not hold",
+            LayoutWarning,
+            stacklevel=3,
+        )
 
 
 @final
@@ -70,7 +89,7 @@ class Estimation(AbstractProblem):
 
     Parameters
     ----------
-    robot : the robot.
+    robot : the robot; contacts that the layout names need not be on it.
     layout : its sensors.
     prior : beliefs about unknowns, or the mapping ``std`` of a :class:`Prior`.
     backend : ``llvm`` machine code for this robot and layout; ``cholmod`` (scikit-sparse, its
@@ -83,6 +102,13 @@ class Estimation(AbstractProblem):
         :meth:`solve_batch`, :meth:`compile` and :meth:`export_c` execute its order, whatever
         is asked; deviations and agreement for which it cannot be, the first two leave to the
         general path. Backend ``auto`` is then ``llvm``. The problem keeps it as ``executes``.
+    constraints : loops and contacts that hold (``"file"``: those of the robot's file), as exact
+        rows; ``external_wrench["NAME"]`` is the wrench of each (:mod:`sensors.held`).
+
+    Warns
+    -----
+    LayoutWarning
+        if the robot's file has constraints and nothing says whether they hold.
 
     Examples
     --------
@@ -111,9 +137,16 @@ class Estimation(AbstractProblem):
         executes: Plan | None = None,
         *,
         plan: Plan | None = None,
+        constraints: Sequence[ConstraintInput] | str | None = None,
     ) -> None:
         plan = executes if plan is None else plan
         set_field = object.__setattr__
+        if isinstance(layout, Layout):
+            if constraints:
+                layout = layout.with_constraints(as_constraints(layout.robot, constraints))
+            elif constraints is None:
+                _say_what_does_not_hold(layout)
+            robot = layout.touched(robot)
         set_field(self, "robot", robot)
         set_field(self, "layout", layout)
         set_field(self, "prior", Prior(prior) if isinstance(prior, Mapping) else prior)

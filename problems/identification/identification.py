@@ -85,6 +85,8 @@ class Identification:
         joints = {"viscous": friction, "coulomb": friction, "coulomb_minus": asymmetric}
         joints |= {"armature": rotor, "offset": offset}
         errors = {"offset": sensor_offset, "gain": sensor_gain}
+        if isinstance(layout, Layout) and isinstance(robot, KinematicTree):
+            robot = layout.touched(robot)
         self.sought = ParameterSet.of(robot, layout, inertia, joints, errors, contacts)
         self.robot, self.layout = robot, layout
 

@@ -26,6 +26,7 @@ from typing import TypeAlias, final
 import numpy as np
 
 from dynsys.errors import LayoutError, ModelError, nearest_name
+from dynsys.model.contacts import is_contact
 from dynsys.model.joints import Free
 from dynsys.model.parameters import BODY_PARAMETERS, Parameter, joint_parameter_names
 from dynsys.model.tree import KinematicTree
@@ -94,7 +95,8 @@ class ParameterSet:
         unknowns = UnknownLayout(robot, net_wrench=True)
         blocks = layout.equations(unknowns)
         names = robot.body_names
-        chosen = _chosen(bodies, names, names, "body", robot.name)
+        massive = [name for i, name in enumerate(names) if not is_contact(robot, i)]
+        chosen = _chosen(bodies, massive, names, "body", robot.name)
         columns = [Parameter(i, kind) for i in chosen for kind in BODY_PARAMETERS]
         touched = _bodies(blocks, "torque")
         seen = [

@@ -11,8 +11,10 @@ moved by the least amount that makes it so.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, final
 
@@ -20,8 +22,10 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from dynsys.errors import LayoutError, StateError
+from dynsys.model.constraints import Constraint
 from dynsys.model.joints import Free
 from dynsys.model.tree import KinematicTree
+from dynsys.recursive.constraint_rows import CLOSED, closest_configuration
 from dynsys.types import Array, ArrayLike, IntArray
 from problems.labels import Group, joint_columns
 from problems.logs.samples import SampleReader, continuous_quaternions, rates
@@ -207,6 +211,8 @@ class Simulation:
 # ---- smooth motions: splines of degree five, positions with both derivatives ----------------
 
 DEGREE = 5
+CLOSING = 0.02
+"""Seconds between the positions at which loops are closed."""
 TURN = 0.3
 """Reach of the vector part of a floating base's quaternion before it is normalised."""
 
@@ -265,6 +271,30 @@ class Trajectory:
             raise StateError("trajectory: a position is missing or infinite; leave it out")
         spline = make_interp_spline(times, continuous_quaternions(robot, positions), DEGREE)
         return Trajectory(robot, spline, float(times[0]), float(times[-1]))
+
+    def closed(self, loops: Sequence[Constraint]) -> Trajectory:
+        """Motion whose loops stay closed: this one's velocity, as far as they allow.
+
+        Positions every 20 ms, each the last one moved on and closed again, and a spline
+        through them, which leaves loops open by its own error.
+        """
+        if not loops:
+            return self
+        robot, count = self.robot, max(DEGREE + 1, round((self.stop - self.start) / CLOSING))
+        times = np.linspace(self.start, self.stop, count + 1)
+        wanted = self.at(times)[0]
+        found = [closest_configuration(robot, loops, wanted[0])]
+        for before, after in pairwise(wanted):
+            moved = robot.integrate(found[-1][0], robot.difference(before, after), 1.0)
+            found.append(closest_configuration(robot, loops, moved))
+        left = max(error for _, error in found)
+        if left > CLOSED:
+            raise StateError(
+                f"trajectory: no motion near this one keeps the loops of robot {robot.name!r}"
+                f" closed ({', '.join(loop.name for loop in loops)}): {left:.2g} m or rad are"
+                " left; try another seed, or a slower pace"
+            )
+        return Trajectory.through(robot, times, np.array([q for q, _ in found]))
 
     @staticmethod
     def from_log(robot: KinematicTree, log: AbstractLog) -> Trajectory:

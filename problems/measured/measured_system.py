@@ -191,7 +191,7 @@ class MeasuredSystem:
     @cached_property
     def usual(self) -> ReducedSystem:
         """The rows at a random state: of the ranks that they have but at special ones."""
-        q = self.robot.random_configuration(0)
+        q = self.layout.configurations(1, 0)[0]
         return self.reduced(Kinematics.at(self.robot, q, np.zeros(self.robot.nv)))
 
     @cached_property

@@ -169,6 +169,7 @@ def place_sensors(
     """
     if budget is not None and not budget >= 0:
         raise LayoutError(f"the budget must be a number >= 0, got {budget!r}")
+    robot = layout.touched(robot)
     offered = _offered(robot, layout, candidates)
     measured = MeasuredSystem(robot, _extended(layout, offered), None)
     rng = np.random.default_rng(seed)

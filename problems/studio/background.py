@@ -144,7 +144,7 @@ class BackgroundAnswers:
     def begin(self, problem: ProblemFile, layout: Layout) -> None:
         """Turn to another layout: ask for its cost and verdict."""
         self.give_up()
-        self._problem, self._content = problem, files.layout_content(layout)
+        self._problem, self._content = problem, layout.content()
         self._answers = dict.fromkeys(ON_DEMAND, NEVER)
         self.plan = None
         for task in ("cost", "verdict", "price"):

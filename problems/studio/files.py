@@ -19,7 +19,6 @@ from dynsys.plan.plan import Plan
 from problems.estimation.compiled import check_plan
 from problems.logs.files import FORMATS
 from problems.problem_file import ProblemFile, load_problem, save_problem
-from sensors.files import sensor_record
 from sensors.layout import Layout
 from sensors.sensor import AbstractSensor
 from sensors.yaml_input import parse_yaml, read_yaml
@@ -28,7 +27,6 @@ __all__ = [
     "LAYOUTS",
     "LOGS",
     "Folder",
-    "layout_content",
     "listing",
     "open_problem",
     "robot_spec",
@@ -94,19 +92,6 @@ def robot_spec(problem: ProblemFile) -> str:
     if problem.robot.startswith(NAMED):
         return problem.robot
     return str((Path(problem.path).parent / problem.robot).resolve())
-
-
-def layout_content(layout: Layout) -> Facts:
-    """Content of a layout file."""
-    content: Facts = {"sensors": [sensor_record(sensor) for sensor in layout.sensors]}
-    if layout.about:
-        content["about"] = dict(layout.about)
-    if layout.correlations:
-        content["correlations"] = [
-            {"between": [first, second], "covariance": matrix.tolist()}
-            for first, second, matrix in layout.correlations
-        ]
-    return content
 
 
 def sensors_from(records: Sequence[Facts], robot: KinematicTree) -> list[AbstractSensor]:

@@ -252,7 +252,7 @@ class Session:
             replace(
                 self.problem,
                 layout=contacts.with_group(
-                    files.layout_content(self.layout), self.layout, frames
+                    self.layout.content(), self.layout, frames
                 ),
             ),
             self.folder,

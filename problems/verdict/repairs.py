@@ -11,6 +11,7 @@ import numpy as np
 import yaml
 
 from dynsys.errors import LayoutError
+from dynsys.model.contacts import is_contact
 from dynsys.system.equations import EquationBlock
 from dynsys.system.response import read_blocks
 from dynsys.system.size import reading_sizes
@@ -240,10 +241,13 @@ def _usual_sensors(measured: MeasuredSystem) -> Iterator[AbstractSensor]:
         for axis in AXES:
             label = sensor_name(frames[i], f"added_{axis}")
             yield ExternalWrench(label, frames[i], components=(axis,))
-    for i, name in enumerate(robot.body_names):
+    joints = [n for n, w in robot.welds.items() if n == w.joint]
+    for i, (name, joint) in enumerate(zip(robot.body_names, robot.joint_names, strict=True)):
         yield ExternalWrench(sensor_name(frames[i], "added_wrench"), frames[i])
-        yield Imu(sensor_name(name, "added_imu"), name, angular=True)
-    for name in (*robot.joint_names, *(n for n, w in robot.welds.items() if n == w.joint)):
+        if not is_contact(robot, i):
+            joints.append(joint)
+            yield Imu(sensor_name(name, "added_imu"), name, angular=True)
+    for name in joints:
         yield ForceTorque(sensor_name(name, "added_ft"), name)
 
 

@@ -264,11 +264,9 @@ def _repair_lines(verdict: Verdict) -> list[str]:
 
 def judge(measured: MeasuredSystem, *, samples: int, seed: int, search: bool) -> Verdict:
     """Judge a layout; see :meth:`problems.Estimation.verdict`."""
-    rng = np.random.default_rng(seed)
     robot, system = measured.robot, measured.whole
-    postures = [
-        PostureRank(measured, robot.random_configuration(rng)) for _ in range(max(samples, 2))
-    ]
+    positions = measured.layout.configurations(max(samples, 2), seed)
+    postures = [PostureRank(measured, q) for q in positions]
     nullity = min(posture.rank.nullity for posture in postures)
     typical = [posture for posture in postures if posture.rank.nullity == nullity]
     # [NORI] counts the net wrenches among the unknowns, one law for each

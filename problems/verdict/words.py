@@ -250,6 +250,8 @@ def _line(
     for names, poses in pairs:
         arms = [np.asarray(pose.r) - point for pose in poses]
         if all(np.linalg.norm(np.cross(arm, along)) < 1e-6 for arm in arms):
+            if np.linalg.norm(arms[0] - arms[1]) < 1e-6:
+                return f", through {names}, which are at one place,"
             return f", along the line joining {names},"
     for names, poses in pairs:
         normals = [np.asarray(pose.E, dtype=np.float64)[2] for pose in poses]

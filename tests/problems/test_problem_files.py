@@ -12,10 +12,13 @@ import yaml
 
 from dynsys.errors import DynsysError
 from dynsys.model.readers import load as load_robot
+from dynsys.recursive.constraint_rows import dense_rows
 from dynsys.verbs import rnea
+from problems.command.main import main
 from problems.logs.columns import Column, Columns
 from problems.problem_file import load_problem, problem_schema, save_problem
 from tests.problems.command.command_line import run, run_json
+from tests.problems.estimation.test_several_wrenches import FOUR_BAR
 from tests.problems.logs.log_cases import PROBLEM
 
 
@@ -135,10 +138,73 @@ def test_problem_files_are_refused_with_the_place(
     assert "p.yaml" in str(caught.value)
 
 
+LOOP = {"name": "pin", "frame": "link_2", "components": ["z"], "axes": "world"}
+
+
+@pytest.mark.parametrize(
+    ("constraints", "message"),
+    [
+        ("fil", "must be a list, got 'fil'"),
+        ("file", "constraints: the file of robot .* has none"),
+        ([{"frame": "link_2"}], "line .*a constraint needs 'name'"),
+        ([LOOP | {"frame": "link_9"}], "line .*frame: .*no 'link_9'; did you mean"),
+        ([LOOP | {"components": ["w"]}], "line .*unknown component 'w'"),
+        ([LOOP | {"componets": ["x"]}], "line .*unknown key 'componets'.*did you mean"),
+        ([LOOP, LOOP], "line .*two constraints are called 'pin'"),
+        ([LOOP | {"other": "link_2"}], "line .*on the same body"),
+        ([{"name": "tie", "joint": "link_2", "leader": "link_1"}], "constraints: .*mimic"),
+    ],
+)
+def test_constraints_that_are_refused(
+    tmp_path: Path, constraints: object, message: str
+) -> None:
+    path = tmp_path / "p.yaml"
+    content = PROBLEM | {"robot": "synthetic:chain:2", "constraints": constraints}
+    content |= {"layout": {"sensors": []}, "outputs": ["torque"]}
+    path.write_text(json.dumps(content))  # YAML without aliases
+    with pytest.raises(DynsysError, match=message):
+        _ = load_problem(path).estimation
+
+
+def test_constraints_of_a_problem_file(tmp_path: Path) -> None:
+    """A loop of the robot's file: simulated closed, solved, its wrench among the outputs."""
+    (tmp_path / "four_bar.xml").write_text(FOUR_BAR)
+    entry = {"name": "pin", "frame": "coupler", "other": "rocker", "components": ["x", "z"]}
+    entry |= {"xyz": [0.6, 0, 0.3], "other_xyz": [-0.1, 0, 0.7], "axes": "world"}
+    sensed = ["zero_external_wrench_except", {"all_joint_torques": {"std": 1e-6}}]
+    content = {"robot": "four_bar.xml", "constraints": [entry], "layout": {"sensors": sensed}}
+    content["outputs"] = ["qdd", "external_wrench.pin"]
+    path = tmp_path / "p.yaml"
+    path.write_text(yaml.safe_dump(content, sort_keys=False))
+    problem = load_problem(path)
+    save_problem(problem, tmp_path / "again.yaml")
+    assert load_problem(tmp_path / "again.yaml").sensors.names == problem.sensors.names
+    log, out = tmp_path / "log.npz", tmp_path / "out.npz"
+    simulate = ["simulate", str(path), "-o", str(log), "--truth", "--duration", "1"]
+    assert main([*simulate, "--rate", "100"]) == 0
+    assert main(["solve", str(path), str(log), "-o", str(out)]) == 0
+    with np.load(log) as made, np.load(out) as solved:
+        scale = np.abs(made["truth.qdd"]).max()
+        np.testing.assert_allclose(solved["qdd"], made["truth.qdd"], atol=1e-4 * scale)
+        truth = made["truth.external_wrench.pin"]
+        assert np.abs(truth[:, [3, 5]]).max() > 0.1
+        np.testing.assert_allclose(solved["external_wrench.pin"], truth, atol=1e-3)
+        held = problem.sensors.loops
+        for q in made["q"][::20]:
+            error = dense_rows(problem.tree, held, q, np.zeros(3)).error
+            assert np.abs(error).max() < 1e-6
+
+
 def test_the_schema_accepts_what_is_read(problem_file: Path) -> None:
     jsonschema = pytest.importorskip("jsonschema")
     schema = problem_schema()
     jsonschema.validate(yaml.safe_load(problem_file.read_text()), schema)
+    tie = {"name": "tie", "joint": "a", "leader": "b", "coefficients": [0, 1]}
+    for held in ("file", [LOOP, tie]):
+        jsonschema.validate({"robot": "x", "layout": "y", "constraints": held}, schema)
+    with pytest.raises(jsonschema.ValidationError):
+        held = [LOOP | {"componets": ["x"]}]
+        jsonschema.validate({"robot": "x", "layout": "y", "constraints": held}, schema)
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({"robot": "x", "layout": "y", "outputz": []}, schema)
     assert json.dumps(schema)

@@ -47,6 +47,46 @@ def test_good_file(humanoid: KinematicTree, tmp_path: Path) -> None:
     assert layout.covariance()[layout.slice("l_knee/acceleration").start].nnz == 2
 
 
+CONTACTS = """\
+contacts: [l_sole, {name: l_heel, frame: l_foot, xyz: [-0.05, 0, -0.03], rpy: [0, 0.3, 0.1]}]
+sensors:
+  - {kind: force_torque, name: l_ft, at: l_foot_ft_fixed, std: 1.0}
+  - {kind: external_wrench, name: ice, frame: l_heel, components: [fx], axes: world, value: 0}
+  - zero_external_wrench_except: [l_sole, l_heel]
+"""
+
+
+def test_contacts_of_a_file(humanoid: KinematicTree, tmp_path: Path) -> None:
+    layout = load(CONTACTS, humanoid, tmp_path)
+    assert [c.name for c in layout.robot.contacts] == ["l_sole", "l_heel"]
+    assert layout.touched(humanoid) is layout.robot
+    carrier = humanoid.body_names[humanoid.body_index("l_sole")]
+    assert f"{carrier}/no_contact" in layout.names  # all of its wrench goes through the two
+    layout.save(tmp_path / "again.yaml")
+    again = Layout.load(tmp_path / "again.yaml", humanoid)
+    assert again.fingerprint() == layout.fingerprint()
+    assert Layout.load(tmp_path / "again.yaml", layout.robot).robot is layout.robot
+    other = humanoid.with_gravity((0, 0, 1))
+    assert layout.touched(other) is other
+
+
+@pytest.mark.parametrize(
+    ("entry", "reason"),
+    [
+        ("l_sol", "did you mean 'l_sole'"),
+        ("{frame: l_foot}", "needs 'name'"),
+        ("{name: a, frame: l_foot, xyz: [1, 2]}", "xyz must hold 3 numbers"),
+        ("{name: a, frame: l_foot, at: 3}", "unknown key of a contact 'at'"),
+        ("{name: l_sole, frame: l_foot, xyz: [9, 0, 0]}", "is not where the frame"),
+    ],
+)
+def test_contacts_that_are_refused(
+    humanoid: KinematicTree, tmp_path: Path, entry: str, reason: str
+) -> None:
+    with pytest.raises(LayoutError, match=rf"line \d: .*{reason}"):
+        load(f"sensors: []\ncontacts:\n  - {entry}\n", humanoid, tmp_path)
+
+
 @pytest.mark.slow
 def test_json_is_json_and_read_back(humanoid: KinematicTree, tmp_path: Path) -> None:
     layout = load(GOOD, humanoid, tmp_path)
@@ -203,6 +243,7 @@ def test_schema_accepts_good_and_refuses_bad() -> None:
     jsonschema = pytest.importorskip("jsonschema")
     yaml = pytest.importorskip("yaml")
     validator = jsonschema.Draft202012Validator(layout_schema())
+    assert validator.is_valid(parse_yaml(CONTACTS, "").plain())
     for path in (ROOT / "sensors" / "catalogue").glob("*.yaml"):
         validator.validate(yaml.safe_load(path.read_text()))
     for case in ("kind", "key", "missing", "choice", "component", "length", "unknown section"):

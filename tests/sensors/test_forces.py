@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import dynsys
+from dynsys import Contact
 from dynsys.model import synthetic
 from dynsys.model.spatial import Transform
 from dynsys.model.tree import KinematicTree
@@ -120,6 +121,30 @@ def test_force_torque_in_a_fixed_joint(
     )
 
 
+def test_wrenches_before_and_beyond_a_fixed_joint(
+    cut: tuple[KinematicTree, KinematicTree],
+) -> None:
+    """Three contacts on one body: the sensor in it feels those beyond, whatever the others."""
+    touch = [Contact("palm", "plate", XYZ), Contact("rim", "cell"), Contact("pad", "arm", XYZ)]
+    folded, hinged = (robot.with_contacts(touch) for robot in cut)
+    rng = np.random.default_rng(5)
+    state = {name: rng.normal(size=3) for name in ("shoulder", "grip", "elbow")}
+    loads = {name: rng.normal(size=6) for name in ("finger", "arm", "palm", "rim", "pad")}
+    motions = []
+    for robot in (folded, hinged):
+        value = np.zeros((3, robot.nv))
+        for name, numbers in state.items():
+            value[:, robot.v_slice(name)] = numbers[:, None]
+        wrenches = np.zeros((robot.n_bodies, 6))
+        for name, wrench in loads.items():
+            wrenches[robot.body_index(name)] = wrench
+        motions.append(Motion(robot, *value, wrenches))
+    for at in ("cell_joint", "plate_joint"):
+        sensor = ForceTorque("s", at, xyz=XYZ, rpy=RPY, external="before")
+        expected = motions[1].reading(sensor)
+        np.testing.assert_allclose(motions[0].reading(sensor), expected, atol=1e-12)
+
+
 def test_welds_of_a_folded_robot(cut: tuple[KinematicTree, KinematicTree]) -> None:
     robot = cut[0]
     weld = robot.welds["cell_joint"]
@@ -168,6 +193,34 @@ def test_plates_see_their_components(motion: Motion) -> None:
     np.testing.assert_allclose(plate, whole[[0, 1, 5]])
     five = motion.reading(FiveAxisPlate("s", "tool", xyz=XYZ, rpy=RPY))
     np.testing.assert_allclose(five, whole[[0, 1, 3, 4, 5]])
+
+
+@pytest.mark.parametrize("axes", ["world", "sole", -1])
+def test_wrenches_in_other_axes(motion: Motion, axes: str | int) -> None:
+    """Moment about the same point, in axes that do not turn with the body."""
+    pose = motion.pose(motion.q, "tool", Transform(np.eye(3), np.array(XYZ)))
+    told_in = motion.pose(motion.q, -1 if axes == "world" else axes).then(
+        Transform(OFFSET.E, np.zeros(3))
+    )
+    force = motion.robot.frame("tool").transform.inverse().force_back(motion.wrenches[4])
+    here = np.concatenate([force[:3] - np.cross(XYZ, force[3:]), force[3:]])
+    turn = told_in.E @ pose.E.T
+    expected = np.concatenate([turn @ here[:3], turn @ here[3:]])
+    at = {"xyz": XYZ, "rpy": RPY, "axes": axes}
+    np.testing.assert_allclose(motion.reading(ExternalWrench("s", "tool", **at)), expected)
+    plate = motion.reading(LoadCellPlate("s", "tool", **at))
+    np.testing.assert_allclose(plate, expected[[0, 1, 5]])
+    part = ExternalWrench("s", "tool", components=["fy"], **at)
+    np.testing.assert_allclose(motion.reading(part), expected[[4]])
+
+
+def test_a_force_along_a_direction_of_the_world(motion: Motion) -> None:
+    down = np.array([0.2, 0.1, -1.0])
+    along = push(motion, 4, "tool", motion.pose(motion.q, "tool").E @ (3.0 * down))
+    line = ForceAlongDirection("s", "tool", down, xyz=XYZ, axes="world")
+    np.testing.assert_allclose(along.reading(line), 0, atol=1e-12)
+    fixed = ForceAlongDirection("s", "tool", down, xyz=XYZ)
+    assert np.abs(along.reading(fixed)).max() > 1e-3
 
 
 def test_load_cells_sum_to_a_plate(motion: Motion) -> None:

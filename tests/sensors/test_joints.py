@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -20,7 +22,7 @@ from sensors import (
     MotorTorque,
     RigidContact,
 )
-from tests.sensors.truth import SIDE, TOLERANCE, Motion, with_frames
+from tests.sensors.truth import SIDE, TOLERANCE, XYZ, Motion, with_frames
 
 
 @pytest.fixture(params=range(3))
@@ -119,6 +121,44 @@ def test_loop_closure_is_the_second_rate_of_a_relative_pose(
     )
     part = motion.reading(LoopClosure("s", a, b, ["y", "rz"]))
     np.testing.assert_allclose(part, reading[[4, 2]])
+
+
+@pytest.mark.parametrize("pair", [("tool", "sole"), ("wall", "tool"), ("tool", "wall")])
+def test_loop_closure_along_other_axes(motion: Motion, pair: tuple[str, str]) -> None:
+    """The rate, in the chosen axes, of the velocity of B's origin against A."""
+    a, b = pair
+
+    def place(t: float) -> np.ndarray:
+        return motion.pose(motion.at(t), a).inverse().then(motion.pose(motion.at(t), b)).r
+
+    def rate(of: Callable[[float], np.ndarray], t: float) -> np.ndarray:
+        h = 2e-3
+        return (of(t - 2 * h) - 8 * of(t - h) + 8 * of(t + h) - of(t + 2 * h)) / (12 * h)
+
+    for axes, turn in (
+        ("b", lambda q: motion.pose(q, b).E @ motion.pose(q, a).E.T),
+        ("world", lambda q: motion.pose(q, a).E.T),
+    ):
+        expected = rate(lambda t, turn=turn: turn(motion.at(t)) @ rate(place, t), 0.0)
+        reading = motion.reading(LoopClosure("s", a, b, ["x", "y", "z"], axes))
+        np.testing.assert_allclose(reading, expected, atol=TOLERANCE * 20)
+
+
+@pytest.mark.parametrize("components", [["z"], ["x", "rz", "y"]])
+def test_rigid_contact_along_axes_of_the_world(motion: Motion, components: list[str]) -> None:
+    sensor = RigidContact("s", "tool", XYZ, components=components, axes="world")
+    own = motion.reading(RigidContact("s", "tool", XYZ))
+    E = motion.pose(motion.q, "tool").E
+    turned = dict(
+        zip(("rx", "ry", "rz", "x", "y", "z"), np.r_[E.T @ own[:3], E.T @ own[3:]], strict=True)
+    )
+    np.testing.assert_allclose(
+        motion.reading(sensor), [turned[name] for name in components], atol=1e-10
+    )
+    some = RigidContact("s", "tool", XYZ, components=["z", "rx"])
+    np.testing.assert_allclose(motion.reading(some), own[[5, 0]])
+    with pytest.raises(LayoutError, match="has no rotation"):
+        motion.reading(RigidContact("s", "tool", XYZ, "point", components=["rx"]))
 
 
 def test_constraints_on_one_body_or_the_base_are_refused(motion: Motion) -> None:

@@ -31,7 +31,7 @@ def digest(path: Path) -> str:
 
 def write_problem(path: Path) -> Path:
     """The problem with the names of its robot's bodies and joints."""
-    robot = ProblemFile(str(PROBLEM["robot"]), "").tree
+    robot = ProblemFile(str(PROBLEM["robot"]), {"sensors": []}).tree
     text = yaml.safe_dump(PROBLEM).replace("body_1", robot.body_names[1])
     text = text.replace("body_2", robot.joint_names[2]).replace("body_3", robot.body_names[3])
     path.write_text(text)
