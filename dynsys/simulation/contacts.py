@@ -18,7 +18,7 @@ All use the sparsity of J. The first is the one of the compiled step.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from typing import Literal, NamedTuple, TypeAlias, final, get_args
 
@@ -31,7 +31,8 @@ from dynsys.loops import drumwright
 from dynsys.loops.drumwright import Freedoms
 from dynsys.loops.flat import FlatRobot, TreeArrays
 from dynsys.loops.tree_state import Poses, TreeState
-from dynsys.model.spatial import Transform
+from dynsys.model.constraints import WRENCHES, Constraint, JointConstraint
+from dynsys.model.spatial import Transform, compose
 from dynsys.model.tree import Frame, KinematicTree, Shape
 from dynsys.recursive.sparse_factors import ltl_in_situ, solve_L_in_situ, solve_LT_in_situ
 from dynsys.types import Array, ArrayLike, IntArray, float_array
@@ -289,13 +290,52 @@ class Closure:
     ``rows`` names the directions that are held, in the axes of the first frame: rotations about
     x, y, z (``tx ty tz``) and ways (``fx fy fz``); all six by default. The wrench found acts on
     the first frame's body, at that frame; its opposite on the second's. The second frame may be
-    one of the base.
+    one of the base. ``placement`` and ``second_placement`` move the two within their frames.
     """
 
     name: str
-    first: str
-    second: str
+    first: str | int
+    second: str | int
     rows: tuple[str, ...] = ("tx", "ty", "tz", "fx", "fy", "fz")
+    placement: Transform = field(default_factory=Transform.identity)
+    second_placement: Transform = field(default_factory=Transform.identity)
+
+    @staticmethod
+    def of(constraint: Constraint) -> Closure:
+        """The closure that holds what a constraint of the robot's file does.
+
+        Raises
+        ------
+        ModelError
+            naming the constraint that a simulation cannot hold, and the way out.
+        """
+        way_out = "leave it out: Simulation(..., constraints=())"
+        if isinstance(constraint, JointConstraint):
+            lock = "lock the joint" if constraint.leader is None else "load with mimic='couple'"
+            raise ModelError(
+                f"constraint {constraint.name!r} ties joint {constraint.joint!r}, which a"
+                f" simulation does not hold: {lock}, or {way_out}"
+            )
+        if not constraint.is_placed:
+            raise ModelError(
+                f"constraint {constraint.name!r} does not say where {constraint.frame!r} is"
+                f" held: give other_placement, or {way_out}"
+            )
+        halves = [sum(k // 3 == half for k in constraint.held) for half in (0, 1)]
+        if constraint.axes != "frame" and not set(halves) <= {0, 3}:
+            raise ModelError(
+                f"constraint {constraint.name!r} holds some directions of axes of the"
+                f" {constraint.axes}; a simulation holds directions of the frame: give axes="
+                f"'frame', or {way_out}"
+            )
+        return Closure(
+            constraint.name,
+            constraint.frame,
+            -1 if constraint.other is None else constraint.other,
+            tuple(WRENCHES[k] for k in constraint.held),
+            constraint.placement,
+            constraint.other_placement or Transform.identity(),
+        )
 
     def __post_init__(self) -> None:
         known = ("tx", "ty", "tz", "fx", "fy", "fz")
@@ -321,7 +361,8 @@ class Closure:
                 f"closure {self.name!r}: frames {self.first!r} and {self.second!r} must be on"
                 " two bodies, the first one on a body that moves"
             )
-        return tuple((frame.body, frame.transform) for frame in found)
+        moved = zip(found, (self.placement, self.second_placement), strict=True)
+        return tuple((frame.body, compose(frame.transform, at)) for frame, at in moved)
 
 
 @Loop

@@ -10,10 +10,11 @@ kd dt + kp dt^2 to the inertia of its own freedom and nothing to any other: an a
 there is a target. Free joints are not driven. Torques beyond the effort limits of the file are
 cut; where a drive is cut it gives its limit.
 
-From the file of the robot: limits of position (inelastic), effort, armature; damping, dry
-friction and offsets where they are part of the robot's equations (``load(friction="file")``,
-``robot.with_friction()``). Damping is implicit. Dry friction holds: |torque| <= coulomb, with
-the robot's ``smoothing`` as the speed at which it is fully there.
+From the file of the robot: limits of position (inelastic), effort, armature; constraints that
+hold frames together, as closures; damping, dry friction and offsets where they are part of the
+robot's equations (``load(friction="file")``, ``robot.with_friction()``). Damping is implicit.
+Dry friction holds: |torque| <= coulomb, with the robot's ``smoothing`` as the speed at which it
+is fully there.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ import numpy as np
 
 from dynsys.errors import ModelError, SimulationWarning, SingularSystemError, StateError
 from dynsys.loops.flat import flat_robot
+from dynsys.model.constraints import Constraint, checked_constraints
 from dynsys.model.joints import Helical, Prismatic, Revolute, Spherical
 from dynsys.model.tree import KinematicTree
 from dynsys.recursive.constraint_rows import is_turned_over, turning_error
@@ -269,6 +271,7 @@ class Simulation:
     integrator : "midpoint", "semi_implicit" or "explicit": see :mod:`dynsys.simulation.step`.
     drives : position drives, or None.
     closures : frames that move together.
+    constraints : further ones, ``"file"`` for those of the robot's file; () for none.
     limits, effort : False leaves out the limits of position or of effort in the file.
     solver : of the impulses: "newton", "gauss_seidel", or "auto" for the former unless there
         are hundreds of rows. ``tolerance`` is relative to the velocities to be changed.
@@ -299,6 +302,7 @@ class Simulation:
         drives: Drives | None = None,
         closures: Sequence[Closure] = (),
         *,
+        constraints: Sequence[Constraint] | Literal["file"] = "file",
         limits: bool = True,
         effort: bool = True,
         solver: Solver | Literal["auto"] = "auto",
@@ -332,7 +336,9 @@ class Simulation:
         self.points = ContactPoints(robot, []) if points is None else points
         self.ground = ground or Ground()
         self.integrator, self.drives, self.route = integrator, drives, route
-        self.closures, self.solver, self.tolerance = tuple(closures), solver, float(tolerance)
+        held = robot.constraints if isinstance(constraints, str) else constraints
+        self.closures = (*closures, *map(Closure.of, checked_constraints(robot, held)))
+        self.solver, self.tolerance = solver, float(tolerance)
         self._effort = np.array(robot.effort_limit) if effort else np.full(robot.nv, np.inf)
         if weak := [
             name
@@ -436,7 +442,8 @@ class Simulation:
             if apart > OPEN:
                 raise StateError(
                     f"closure {closure.name!r}: frames {closure.first!r} and"
-                    f" {closure.second!r} are apart by {apart:.3g} (m, rad) at the start"
+                    f" {closure.second!r} are apart by {apart:.3g} (m, rad) at the start; for"
+                    " constraints, problem.close(q) of constrained dynamics finds a q"
                 )
         return SimulationState(position, velocity.copy(), 0.0, rest, np.zeros(self._others))
 

@@ -294,7 +294,7 @@ class PutDown:
                 out[side, k] = hand.force_back(-found[closure.name][k])
         return out
 
-    def _pose(self, q: Array, frame: str) -> Transform:
+    def _pose(self, q: Array, frame: str | int) -> Transform:
         return dynsys.forward_kinematics(self.scene.together, q, frame)
 
     @property

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from numpy.testing import assert_allclose
 
 import dynsys
+from dynsys import Contact, FrameConstraint, JointConstraint
 from dynsys.errors import ModelError, SimulationWarning, SingularSystemError, StateError
 from dynsys.loops.flat import flat_robot
 from dynsys.model import synthetic
@@ -21,8 +22,11 @@ from dynsys.model.joints import Free, Prismatic, Revolute
 from dynsys.model.spatial import Inertia, Transform
 from dynsys.model.tree import Body, Frame, KinematicTree, Shape
 from dynsys.recursive import aba, crba, rnea
+from dynsys.recursive.constraint_rows import dense_rows
 from dynsys.simulation import Closure, ContactPoints, Drives, Ground, Simulation
 from dynsys.simulation.motion import bias_forces, bodies_of, fill_inertia, motion_of, move
+from problems import ForwardDynamics
+from tests.problems.estimation.test_several_wrenches import FOUR_BAR
 from tests.strategies import seeds, trees
 
 G = 9.81
@@ -473,6 +477,77 @@ def test_a_four_bar_stays_closed_and_keeps_its_energy() -> None:
     assert abs(sim.energy(end) - sim.energy(start)) < 2e-4 * np.ptp(record.energy) + 1e-3
     with pytest.raises(StateError, match="apart by"):
         sim.start([0.0, 0.3, 0.0])
+
+
+def test_loops_of_a_file_hold(tmp_path: Path) -> None:
+    """A MuJoCo connect: moves as constrained forward dynamics says, of first order."""
+    path = tmp_path / "four_bar.xml"
+    path.write_text(FOUR_BAR)
+    robot = dynsys.load(path)
+    problem = ForwardDynamics(robot, constraints="file")
+    start, steps = problem.close([0.3, 0.1, 0.0]), 400
+    q, v, h = start, np.zeros(3), 0.1 / steps
+    for _ in range(steps):  # of second order
+        half = v + 0.5 * h * problem.solve(q, v, np.zeros(3), gains=(1e4, 200.0)).qdd
+        middle = q + 0.5 * h * v
+        v = v + h * problem.solve(middle, half, np.zeros(3), gains=(1e4, 200.0)).qdd
+        q = q + h * half
+    error = []
+    for dt in (1e-3, 5e-4):
+        sim = Simulation(robot, dt=dt)
+        state, record = sim.run(sim.start(start), round(0.1 / dt))
+        error.append(float(np.abs(state.q - q).max()))
+        open_by = dense_rows(robot, robot.constraints, state.q, v).error
+        assert record.converged.all() and np.abs(open_by).max() < 1e-6
+    assert error[0] < 2e-4 and error[1] < 0.7 * error[0]
+    k = len(record) // 2
+    wrench = problem.solve(record.q[k], record.qd[k], np.zeros(3)).constraint_wrench["pin"]
+    np.testing.assert_allclose(record.closure_wrenches["pin"][k], wrench, atol=0.05)
+    with pytest.raises(StateError, match=r"'pin'.*apart.*problem.close"):
+        Simulation(robot).start([0.3, 0.1, 0.0])
+    assert not Simulation(robot, constraints=()).closures
+
+
+@pytest.mark.parametrize(
+    ("held", "message"),
+    [
+        (JointConstraint("c", "link_2", "link_1"), "'c' ties joint 'link_2'.*mimic='couple'"),
+        (JointConstraint("c", "link_2", None, (0.1,)), "lock the joint"),
+        (FrameConstraint("c", "link_2"), "does not say where .*other_placement"),
+        (FrameConstraint("c", "link_2", -1, ("x",), "world"), "'c'.*give axes='frame'"),
+    ],
+)
+def test_constraints_that_a_simulation_cannot_hold(held: object, message: str) -> None:
+    robot = synthetic.chain(2).with_constraints([held])  # type: ignore[list-item]
+    with pytest.raises(ModelError, match=message):
+        Simulation(robot)
+    Simulation(robot, constraints=())
+
+
+def test_contacts_of_one_body_have_their_own_wrenches() -> None:
+    """Two points of one foot, each a contact: together they are what the foot feels."""
+    tree = synthetic.centipede(1)
+    foot, other = (name for name in tree.body_names if "_lower_leg_" in name)
+    edges = [Contact(f"edge_{y:+}", foot, (0.0, y, -0.08)) for y in (0.02, -0.02)]
+    robot = tree.with_contacts(edges)
+    far = np.array([[0, 0.02, -0.08], [0, -0.02, -0.08]])
+    at_edges = np.concatenate([np.zeros((2, 3)), far])
+    names = [*(edge.name for edge in edges), other, other]
+    samples = []
+    for of, points in (
+        (robot, ContactPoints(robot, names, at_edges)),
+        (tree, ContactPoints(tree, [foot, foot, other, other], np.concatenate([far, far]))),
+    ):
+        sim = Simulation(of, points, drives=Drives(of, 50.0, 0.5))
+        q = of.neutral()
+        q[of.q_slice("root")][2] = 0.08
+        _, record = sim.run(sim.start(q), 300, target=lambda time, q=q: q)
+        samples.append(record.wrench[-1])
+    mine, whole = samples
+    i = tree.body_index(foot)
+    assert not mine[i].any() and np.abs(whole[i][3:]).max() > 1.0
+    total = sum(robot.bodies[k].placement.force_back(mine[k]) for k in (-2, -1))
+    np.testing.assert_allclose(total, whole[i], atol=1e-8)
 
 
 def test_closures_that_cannot_be_are_refused() -> None:
