@@ -26,6 +26,7 @@ from dynsys.errors import (
 )
 from dynsys.kernel.build import impulse_kernel
 from dynsys.kernel.calls import AbstractKernel
+from dynsys.kernel.python_entry import FastCall
 from dynsys.model.constraints import (
     Axes,
     Constraint,
@@ -182,16 +183,35 @@ class ConstrainedDynamics:
         return self._held_kernels[wrenches, steered]
 
     @cached_property
-    def _fast_held(self) -> tuple[Any, int, int, str | None]:
-        """Machine code f(q, qd, given, *answers, forces), their sizes, the answer's name."""
-        kernel, me = self._held_kernel(False, False), cast("AbstractDynamics", self)
-        single = self.answers[0] if len(self.answers) == 1 else None
-        return (
-            kernel.fast,
-            me.robot.nv,
-            dict(kernel.signature.outputs)[CONSTRAINT_WRENCH],
-            single,
-        )
+    def _packed_call(self) -> tuple[FastCall, int, int]:
+        """Machine code f(q, qd, given, answer, packed) and the lengths of its outputs.
+
+        ``packed`` is a copy of what was given, and all further answers: one array, cut apart
+        when somebody looks at it (:meth:`cut_packed`).
+        """
+        me = cast("AbstractDynamics", self)
+        if me.backend not in ("auto", "llvm"):
+            return (lambda *arrays: None), 0, 0  # takes nothing as it is
+        kernel = me._packed_held_kernel()
+        (_, answer), (_, packed) = kernel.signature.outputs
+        return kernel.fast, answer, packed
+
+    @cached_property
+    def _packed_places(self) -> dict[str, slice]:
+        me = cast("AbstractDynamics", self)
+        names = ("q", "qd", me.given, *self.answers[1:])
+        ends = np.cumsum([me.robot.nq, *[me.robot.nv] * (len(names) - 1)]).tolist()
+        places = dict(zip(names, map(slice, [0, *ends], ends), strict=False))
+        return {**places, CONSTRAINT_WRENCH: slice(ends[-1], None)}
+
+    def cut_packed(self, packed: Array, answer: Array) -> dict[str, Array]:
+        """All that the machine code of one state took in and wrote, by name."""
+        me = cast("AbstractDynamics", self)
+        found = {name: packed[place] for name, place in self._packed_places.items()}
+        found[self.answers[0]] = answer
+        for name in ("torque", "qdd"):  # known of every joint, or answers
+            found.setdefault(name, found[me.given])
+        return found
 
     def _solve_held(
         self,
@@ -206,17 +226,12 @@ class ConstrainedDynamics:
         """One state: machine code if it can use the arrays as they are, else all checks."""
         me: Any = self
         if f_ext is None and gains is None and target is None and out is None:
-            fast, nv, rows, single = self._fast_held
-            answer, forces = np.empty(nv), np.empty(rows)
-            if single == "qdd" and fast(q, qd, given, answer, forces):
-                known, q, qd = given.tobytes(), q.tobytes(), qd.tobytes()
-                return Solution(me, known, answer, q, qd, None, False, forces)
-            if single == "torque" and fast(q, qd, given, answer, forces):
-                known, q, qd = given.tobytes(), q.tobytes(), qd.tobytes()
-                return Solution(me, answer, known, q, qd, None, False, forces)
-            if single is None and fast(q, qd, given, answer, qdd := np.empty(nv), forces):
-                q, qd = q.tobytes(), qd.tobytes()
-                return Solution(me, answer, qdd, q, qd, None, False, forces)
+            call, first, more = self._packed_call
+            answer, packed = np.empty(first), np.empty(more)
+            if call(q, qd, given, answer, packed):
+                if self.answers[0] == "qdd":
+                    return Solution(me, None, answer, packed)
+                return Solution(me, answer, None, packed)
         robot = me.robot
         state = [robot.check_q(q), robot.check_v(qd, "qd"), robot.check_v(given, me.given)]
         out = self._held_targets(out)

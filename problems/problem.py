@@ -356,6 +356,11 @@ class AbstractDynamics(
             overwrite=overwrite,
         )
 
+    def _packed_held_kernel(self) -> AbstractKernel:
+        """Kernel of one state where constraints hold, inputs and outputs in one array."""
+        spec = self._spec(self.outputs)
+        return dynamics_kernel(spec, program=lambda: self.program, packed=True)
+
     def _compiled_held(
         self,
         names: tuple[str, ...],

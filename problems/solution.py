@@ -142,7 +142,8 @@ class Solution:
     them through the equations of D and are computed when first asked for.
 
     Vectors come as arrays or as their bytes: the cheapest copy there is, made into numbers when
-    first looked at.
+    first looked at. Or all but the answer come as one array, in place of q, without a qd: the
+    problem cuts it when one of them is first looked at.
 
     Attributes
     ----------
@@ -165,10 +166,10 @@ class Solution:
     def __init__(
         self,
         problem: AbstractDynamics,
-        torque: Array | bytes,
-        qdd: Array | bytes,
+        torque: Array | bytes | None,
+        qdd: Array | bytes | None,
         q: Array | bytes,
-        qd: Array | bytes,
+        qd: Array | bytes | None = None,
         wrenches: Array | None = None,
         fallback: bool = False,
         forces: Array | None = None,
@@ -186,29 +187,45 @@ class Solution:
     @property
     def torque(self) -> Array:
         """Joint torques (nv,), in the order of qd."""
-        if isinstance(self._torque, bytes):
-            self._torque = self._numbers(self._torque)
-        return self._torque
+        torque = self._torque
+        if torque is None or isinstance(torque, bytes):
+            self._cut()
+            self._torque = torque = self._numbers(self._torque)
+        return torque
 
     @property
     def qdd(self) -> Array:
         """Joint accelerations (nv,), in the order of qd."""
-        if isinstance(self._qdd, bytes):
-            self._qdd = self._numbers(self._qdd)
-        return self._qdd
+        qdd = self._qdd
+        if qdd is None or isinstance(qdd, bytes):
+            self._cut()
+            self._qdd = qdd = self._numbers(self._qdd)
+        return qdd
+
+    def _cut(self) -> None:
+        """Cut what came as one array, if it did."""
+        if self._qd is None:
+            answer = self._torque if self._qdd is None else self._qdd
+            assert isinstance(answer, np.ndarray) and isinstance(self._q, np.ndarray)
+            parts = self._problem.cut_packed(self._q, answer)
+            self._torque, self._qdd = parts["torque"], parts["qdd"]
+            self._q, self._qd = parts["q"], parts["qd"]
+            self._forces = parts["constraint_wrench"]
 
     def _all(self) -> Details:
         if self._details is None:
-            found = self.torque, self.qdd, self._forces
-            self._details = self._problem.details(self._where, *found)
+            where = self._where
+            self._details = self._problem.details(where, self.torque, self.qdd, self._forces)
         return self._details
 
     @property
     def _where(self) -> State:
+        self._cut()
         return self._numbers(self._q), self._numbers(self._qd), self._wrenches
 
-    def _numbers(self, vector: Array | bytes) -> Array:
+    def _numbers(self, vector: Array | bytes | None) -> Array:
         """Numbers of a vector; torque or qdd was computed, and has the shape of the batch."""
+        assert vector is not None
         if not isinstance(vector, bytes):
             return vector
         computed = self._qdd if isinstance(self._torque, bytes) else self._torque
@@ -244,7 +261,9 @@ class Solution:
     @property
     def constraint_wrench(self) -> NamedForces:
         """Force of each constraint, by name; none where nothing holds the robot."""
-        forces = np.zeros((*self.qdd.shape[:-1], 0)) if self._forces is None else self._forces
+        self._cut()
+        batch = self.qdd.shape[:-1]
+        forces = np.zeros((*batch, 0)) if self._forces is None else self._forces
         return NamedForces(self._problem.constraints, forces)
 
     @property

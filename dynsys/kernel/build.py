@@ -51,7 +51,7 @@ from dynsys.plan.held.multipliers import HeldBy
 from dynsys.plan.methods import EliminationOrder
 from dynsys.plan.operations import Operations, program_operations
 from dynsys.plan.record import DynamicsSpec, guarded_dynamics
-from dynsys.program.program import Program
+from dynsys.program.program import Program, with_inputs
 from dynsys.program.signature import Signature
 
 __all__ = [
@@ -78,12 +78,13 @@ def dynamics_kernel(
     program: Callable[[], Program] | None = None,
     cache: KernelCache | None = None,
     rows: bool = False,
+    packed: bool = False,
 ) -> Kernel:
     """Kernel of :func:`guarded_dynamics`: what it must not answer comes out as NaN.
 
     ``program`` gives what that function would, where it has been recorded before. ``rows`` asks
     for the code that is best for many states, where there are two kinds, however long it takes
-    to compile.
+    to compile. ``packed`` makes one output of a copy of the inputs and all outputs but one.
     """
     rows = rows and by_sweeps(spec, dtype)
     if rows:
@@ -95,8 +96,16 @@ def dynamics_kernel(
     robot = fingerprint_robot(spec.robot).digest
     asked = (spec.known, spec.given, spec.outputs, spec.wrenches, spec.parameters)
     made_from = ("dynamics", robot, *asked, order, *_held(spec), *(["rows"] if rows else []))
-    states = partial(spec.admissible, CHECK_STATES, 7)
-    return kernel_from(made, spec.signature, states, made_from, dtype=dtype, cache=cache)
+    states, signature = partial(spec.admissible, CHECK_STATES, 7), spec.signature
+    if packed:
+        recorded, first = (
+            program or (lambda: guarded_dynamics(spec, dtype)),
+            signature.outputs[0],
+        )
+        made, made_from = (lambda: with_inputs(recorded(), first[1])), ("packed", *made_from)
+        rest = ("packed", signature.n_inputs + signature.n_outputs - first[1])
+        signature = Signature(signature.inputs, (first, rest))
+    return kernel_from(made, signature, states, made_from, dtype=dtype, cache=cache)
 
 
 def dynamics_computation(

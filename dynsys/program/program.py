@@ -8,7 +8,7 @@ node, :func:`evaluate_nodes` the values of all nodes, depth by depth.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Any, final
 
@@ -27,6 +27,7 @@ __all__ = [
     "in_order_of_need",
     "node_depths",
     "side_by_side",
+    "with_inputs",
     "without_dead_code",
 ]
 
@@ -137,6 +138,22 @@ UFUNC: dict[int, Any] = {
     Op.MIN: np.minimum,
     Op.MAX: np.maximum,
 }
+
+
+def with_inputs(program: Program, at: int = 0) -> Program:
+    """The program that has all of its inputs as outputs too, before the output ``at``."""
+    places = np.zeros(program.n_inputs, dtype=np.int32)
+    given = np.flatnonzero(program.op == Op.INPUT)
+    places[program.left[given]] = given + 1
+    missing = np.flatnonzero(places == 0).astype(np.int32)  # of no use to the outputs
+    places[missing] = program.n_nodes + 1 + np.arange(len(missing))
+    return replace(
+        program,
+        op=np.append(program.op, np.full(len(missing), Op.INPUT, dtype=np.int8)),
+        left=np.append(program.left, missing),
+        right=np.append(program.right, np.zeros_like(missing)),
+        outputs=np.insert(program.outputs, at, places),
+    )
 
 
 def without_dead_code(program: Program) -> Program:

@@ -251,9 +251,7 @@ class Session:
         written = files.save(
             replace(
                 self.problem,
-                layout=contacts.with_group(
-                    self.layout.content(), self.layout, frames
-                ),
+                layout=contacts.with_group(self.layout.content(), self.layout, frames),
             ),
             self.folder,
             fields["file"],

@@ -488,3 +488,33 @@ def test_what_constraints_do_not_have() -> None:
         problems.InverseDynamics(problem.robot, undriven="link_1")
     with pytest.raises(ModelError, match="nothing holds"):
         problems.ForwardDynamics(problem.robot).verdict()
+
+
+@pytest.mark.parametrize("first", ["torque", "qdd", "constraint_wrench", "residual"])
+@pytest.mark.parametrize("kind", ["fd", "id", "hybrid"])
+def test_a_solution_keeps_what_it_was_given(kind: str, first: str) -> None:
+    """Whatever is looked at first, and whatever becomes of the caller's arrays meanwhile."""
+    robot = synthetic.chain(5)
+    held = [FrameConstraint("tip", robot.body_names[-1], components=("x", "z"))]
+    problem: Any = {
+        "fd": lambda **more: problems.ForwardDynamics(robot, constraints=held, **more),
+        "id": lambda **more: problems.InverseDynamics(robot, constraints=held, **more),
+        "hybrid": lambda **more: problems.HybridDynamics(
+            robot, robot.joint_names[:2], constraints=held, **more
+        ),
+    }[kind]
+    rng = np.random.default_rng(1)
+    q, qd, given = rng.normal(size=(3, 5))
+    expected = problem(backend="reference").solve(q, qd, given)
+    state = q.copy(), qd.copy(), given.copy()
+    solution = problem().solve(*state)
+    for array in state:
+        array[:] = np.nan
+    getattr(solution, first)
+    for name in ("torque", "qdd"):
+        np.testing.assert_allclose(getattr(solution, name), getattr(expected, name), atol=1e-9)
+    forces = solution.constraint_wrench.array
+    np.testing.assert_allclose(forces, expected.constraint_wrench.array, atol=1e-9)
+    found, wanted = solution.acceleration.array, expected.acceleration.array
+    np.testing.assert_allclose(found, wanted, atol=1e-9)
+    assert solution.residual < 1e-12

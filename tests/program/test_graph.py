@@ -9,7 +9,14 @@ from hypothesis import strategies as st
 
 from dynsys.model import synthetic
 from dynsys.program.graph import Graph, Scalar
-from dynsys.program.program import Op, evaluate_nodes, in_order_of_need, node_depths
+from dynsys.program.program import (
+    Op,
+    evaluate_nodes,
+    in_order_of_need,
+    node_depths,
+    with_inputs,
+    without_dead_code,
+)
 from dynsys.program.simplify import simplify
 from dynsys.recursive.aba import aba_scalars
 from dynsys.recursive.crba import crba_scalars
@@ -140,3 +147,13 @@ def test_in_order_of_need_computes_the_same(robot, seed) -> None:
     states = admissible_inputs(robot, 3, seed)
     np.testing.assert_array_equal(ordered.evaluate(states), program.evaluate(states))
     assert ordered.count() == program.count()
+
+
+def test_inputs_beside_the_outputs_of_a_program() -> None:
+    graph = Graph()
+    x = graph.inputs(3)
+    program = graph.program([x[2] * x[0], -x[2]])  # x[1] is of no use
+    with_them = with_inputs(without_dead_code(program), at=1)
+    x = np.array([2.0, 3.0, 5.0])
+    np.testing.assert_array_equal(with_them.evaluate(x), [10.0, 2.0, 3.0, 5.0, -5.0])
+    assert with_them.count() == program.count()
