@@ -139,8 +139,8 @@ class ProblemFile:
 
     @property
     def tree(self) -> KinematicTree:
-        """The robot itself, with the contacts of the layout."""
-        return self.sensors.robot
+        """The robot itself, with the contacts of the layout, if it has one."""
+        return self.sensors.robot if self.layout else self._named.robot
 
     @property
     def notes(self) -> tuple[str, ...]:
