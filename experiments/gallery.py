@@ -128,8 +128,8 @@ def studio_before(path: Path) -> None:
 
 
 def studio_after(path: Path) -> None:
-    """Draw the same after the first repair that the verdict offers."""
-    studio_pictures.picture(path, "catalogue:nao", ["[data-repair='0']"])
+    """Draw the same after a repair that the verdict offers: a torque sensor in a knee."""
+    studio_pictures.picture(path, "catalogue:nao", ["[data-repair='4']"])
 
 
 def estimate_over_time(path: Path) -> None:
@@ -203,7 +203,8 @@ PICTURES: Mapping[str, tuple[Callable[[Path], None], str, str]] = MappingProxyTy
         "first_studio_after": (
             studio_after,
             "One sensor later",
-            "The same after a click on the first repair that the verdict offers.",
+            "The same after a click on a repair that the verdict offers: a torque sensor in a"
+            " knee.",
         ),
         "estimate": (
             estimate_over_time,

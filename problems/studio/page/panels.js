@@ -56,7 +56,7 @@ export function showArmed(kind) {
   if (kind) {
     hint.append(make("b", {}, `Click a ${kind.place === "frame" ? "link" : "joint"} to put: ${kind.title}`), make("br"), "Shift-click adds several, Esc stops.");
   } else {
-    hint.append("Click links and sensors; drag sensors to move them.", make("br"), "Drag to turn, wheel to zoom, right-drag to shift.");
+    hint.append("Click a link or sensor; drag a sensor.", make("br"), "Drag: turn, wheel: zoom, right: shift.");
   }
 }
 
