@@ -33,6 +33,8 @@ EXAMPLES = """\
 FEET = re.compile(r"foot|sole|toe|hoof", re.I)
 HANDS = re.compile(r"hand|tool|tcp|gripper|ee_|_ee|effector|flange", re.I)
 DEVICES = re.compile(r"(^|_)(ft|imu|sensor|camera|optical)", re.I)
+MANY_FEET = 3
+"""Feet of a robot that stands on points: two may be flat soles."""
 MOST_TOUCHED = 8
 """Frames that a file proposes as places of contact at the most."""
 
@@ -79,6 +81,7 @@ def run(args: argparse.Namespace) -> int:
     terminal.show_line(f"wrote {path} {what}; every line of it is yours to change")
     terminal.show_line(verdict.headline)
     terminal.show_line(f"next: dynsys check {path}, dynsys studio {path}")
+    terminal.show_line(f"without a log: dynsys simulate {path} -o log.npz")
     return 0
 
 
@@ -130,7 +133,9 @@ def _content(
     lines = [
         f"# Which torques, forces and accelerations of {robot.name} its sensors determine:",
         f"#   dynsys check {path.name}            what is determined, and what would repair it",
-        f"#   dynsys solve {path.name} LOG -o estimates.csv",
+        f"#   dynsys simulate {path.name} -o log.npz   a log to try it with, or your own:",
+        f"#   dynsys solve {path.name} log.npz -o estimates.csv",
+        f"#   dynsys view {path.name} log.npz         the same in a browser",
         f"robot: {_value(beside)}",
         f"base: {floating}                # fixed, or floating: the root link moves freely",
     ]
@@ -159,16 +164,27 @@ def _content(
         "    - all_joint_torques: {std: 0.5}",
         "    # nothing else touches the robot: name every frame that may be touched",
         f"    - zero_external_wrench_except: {_value(list(touched))}",
+        *_points(touched),
         "# what 'dynsys solve' writes, by name; std. is the standard deviation",
         "outputs:",
         *(f"  - {name}" for name in ("torque", "std.torque")),
-        *(f"  - external_wrench.{name}" for name in touched[:2]),
+        *(f"  - external_wrench.{name}" for name in touched),
         "  - p_value              # how well the readings agree: below 0.01 they do not",
         "# log:                    # how columns of your logs are called, if not as above",
         "#   columns: {imu: {from: acc, unit: g}}",
         "#   differentiate: {method: polynomial, window: 0.1}      # s",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _points(touched: Sequence[str]) -> list[str]:
+    """Lines that say of many feet that they are points: nobody walks on four flat ones."""
+    feet = [name for name in touched if FEET.search(name)]
+    if len(feet) < MANY_FEET:
+        return []
+    lines = ["    # feet that are points feel a force and no moment; # in front of flat ones"]
+    points = [{"kind": "pure_force", "name": f"{f}/point", "frame": f} for f in feet]
+    return [*lines, *(f"    - {_value(point)}" for point in points)]
 
 
 def _with_std(sensor: AbstractSensor) -> dict[str, object]:

@@ -11,6 +11,7 @@ from dynsys.errors import LogError
 from dynsys.types import Array
 from problems.estimation.outputs import parse_outputs, rows_of
 from problems.problem_file import ProblemFile
+from problems.studio.contacts import contact_frames, declared_frames
 from sensors.external import ExternalWrench
 
 __all__ = ["Playback", "solve_playback", "touched_frames"]
@@ -50,21 +51,20 @@ class Playback:
 
 
 def touched_frames(problem: ProblemFile) -> tuple[str, ...]:
-    """Frames whose external wrench is an output; bodies that no statement calls untouched."""
+    """Frames where the problem declares contacts, of bodies that no statement calls untouched.
+
+    One for each body, as in studio (:mod:`problems.studio.contacts`).
+    """
     robot, layout = problem.tree, problem.sensors
-    start = "external_wrench."
-    named = [name.removeprefix("std.") for name in problem.outputs]
-    frames = [n.removeprefix(start) for n in named if n.startswith(start)]
-    told = {robot.frame(name).body for name in frames}
-    told |= {
+    untouched = {
         robot.frame(s.frame).body
         for s in layout
         if isinstance(s, ExternalWrench)
         and s.constant(1) is not None
         and len(s.components) == 6
     }
-    bodies = [name for i, name in enumerate(robot.body_names) if i not in told]
-    return tuple(dict.fromkeys([*frames, *bodies]))
+    frames = contact_frames(layout, declared_frames(problem))
+    return tuple(name for i, name in enumerate(frames) if i not in untouched)
 
 
 def solve_playback(problem: ProblemFile, log: str, frames: tuple[str, ...]) -> Playback:

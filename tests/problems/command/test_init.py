@@ -68,6 +68,32 @@ def test_a_biped_stands_on_its_feet(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert {"l_sole", "r_sole", "l_hand", "r_hand"} <= set(told["touched"])
 
 
+def test_many_feet_are_points_and_all_are_outputs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What a quadruped's file needs to be well-posed (docs/first_hour.md)."""
+    trunk, legs = link("trunk"), ""
+    for leg in ("FL", "FR", "RL", "RR"):
+        before = "trunk"
+        for part, axis in (("hip", "1 0 0"), ("thigh", "0 1 0"), ("calf", "0 1 0")):
+            legs += link(f"{leg}_{part}")
+            legs += joint(f"{leg}_{part}_joint", before, f"{leg}_{part}").replace(
+                "</joint>", f'<axis xyz="{axis}"/><origin xyz="0.1 0.05 -0.2"/></joint>'
+            )
+            before = f"{leg}_{part}"
+        legs += f'<link name="{leg}_foot"/><joint name="{leg}_f" type="fixed">'
+        legs += f'<parent link="{before}"/><child link="{leg}_foot"/>'
+        legs += '<origin xyz="0 0 -0.2"/></joint>'
+    robot = tmp_path / "dog.urdf"
+    robot.write_text(f'<robot name="dog">{trunk}{legs}</robot>')
+    status, told = run_json(capsys, "init", str(robot), "--floating-base")
+    assert status == 0 and told["touched"] == [f"{x}_foot" for x in ("FL", "FR", "RL", "RR")]
+    problem = load_problem(robot.with_suffix(".yaml"))
+    assert {f"{name}/point" for name in told["touched"]} <= set(problem.sensors.names)
+    assert {f"external_wrench.{name}" for name in told["touched"]} <= set(problem.outputs)
+    assert problem.estimation.verdict(search=False).is_well_posed
+
+
 def test_what_is_no_robot_file_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     status, _, err = run(capsys, "init", "example:humanoid")
     assert status == 2 and "robot file" in err
