@@ -27,6 +27,7 @@ from problems.detection.contacts import ContactDetector
 from problems.estimation.outputs import parse_outputs
 from problems.live.channels import (
     Stop,
+    require_websockets,
     serve_pipe,
     serve_replay,
     serve_udp,
@@ -35,7 +36,7 @@ from problems.live.channels import (
 )
 from problems.live.decode import SampleDecoder
 from problems.live.estimator import LiveEstimator
-from problems.live.foxglove import FoxgloveSource
+from problems.live.foxglove import FoxgloveSource, require_foxglove
 from problems.live.session import AlarmWatch, LiveSession
 from problems.logs.samples import Samples
 from problems.problem_file import ProblemFile, load_problem
@@ -108,6 +109,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Prepare, answer samples until they end, and say how it went."""
     web_host(args)
+    if args.websocket is not None:
+        require_websockets()  # before the work, not after it
+    if args.foxglove is not None:
+        require_foxglove()
     problem = load_problem(args.problem).with_plan(args.plan)
     outputs = parse_outputs(problem.estimation, tuple(args.outputs) or problem.outputs)
     estimator = LiveEstimator(problem.planned, outputs)
@@ -119,7 +124,9 @@ def run(args: argparse.Namespace) -> int:
     say(f"{problem.tree.name} is ready: {_ways(took)} a sample")
     for name in estimator.slow:
         say(f"{name} has no compiled estimator: every sample takes the general path for it")
-    viewer = FoxgloveSource(session, args.host, args.foxglove) if args.foxglove else None
+    viewer = (
+        FoxgloveSource(session, args.host, args.foxglove) if args.foxglove is not None else None
+    )
     if viewer is not None:
         session.shown = viewer.show
         say(f"Foxglove: open a connection to ws://{args.host}:{viewer.port}")

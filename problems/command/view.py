@@ -9,7 +9,7 @@ import webbrowser
 from problems import terminal
 from problems.command.arguments import add_flags, add_problem, add_web, has_display, web_host
 from problems.problem_file import load_problem
-from problems.view.page import ViewPage
+from problems.view.page import ViewPage, require_viser
 from problems.view.playback import solve_playback, touched_frames
 
 __all__ = ["EXAMPLES", "SUMMARY", "add_arguments", "run"]
@@ -40,6 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Solve the log and serve the page until interrupted."""
     host = web_host(args)
+    require_viser()  # before the work, not after it
     problem = load_problem(args.problem)
     playback = solve_playback(problem, args.log, touched_frames(problem)) if args.log else None
     page = ViewPage(problem, playback, host, args.port, not args.no_meshes)

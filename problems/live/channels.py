@@ -32,6 +32,7 @@ from problems.logs.samples import Samples
 __all__ = [
     "Stop",
     "lines_of",
+    "require_websockets",
     "serve_pipe",
     "serve_replay",
     "serve_udp",
@@ -264,6 +265,16 @@ def _arrival(session: LiveSession, notes: list[tuple[int, int, bytes]]) -> float
 # ---- WebSocket ------------------------------------------------------------------------------
 
 
+def require_websockets() -> None:
+    """LogError says what to install where the package is missing."""
+    try:
+        from websockets.asyncio import server  # noqa: F401
+    except ModuleNotFoundError:
+        raise LogError(
+            f"WebSocket needs the Python package websockets; run: {install('live')}"
+        ) from None
+
+
 def serve_websocket(
     session: LiveSession,
     stop: Stop,
@@ -277,12 +288,7 @@ def serve_websocket(
     Pages of other sites are refused by their Origin. ``ready`` is told the port. ``replayed``:
     samples come from a log, at some speed, and everybody listens.
     """
-    try:
-        from websockets.asyncio import server  # noqa: F401
-    except ModuleNotFoundError:
-        raise LogError(
-            f"WebSocket needs the Python package websockets; run: {install('live')}"
-        ) from None
+    require_websockets()
     asyncio.run(_WebSocketDoor(session, stop, origins).serve(address, ready, replayed))
 
 

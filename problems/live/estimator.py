@@ -122,7 +122,8 @@ class LiveEstimator:
                     outputs=self._wanted.outputs, uncertainty=self._wanted.uncertainty
                 )
         problem.settle(1000)
-        q, qd = problem.robot.neutral(), np.zeros(problem.robot.nv)
+        # not at the neutral posture: stretched legs need pivoting
+        q, qd = problem.robot.random_configuration(0), np.zeros(problem.robot.nv)
         constants = problem.layout.constants
         y = np.where(np.isnan(constants), 0.0, constants)
         found: dict[str, float] = {}

@@ -26,12 +26,22 @@ from dynsys.errors import LogError, RefusedError
 from dynsys.recursive.kinematics import poses, transforms
 from problems.live.session import LiveSession
 
-__all__ = ["FoxgloveSource"]
+__all__ = ["FoxgloveSource", "require_foxglove"]
 
 RATE = 30.0
 """Pictures per second."""
 METRES_PER_NEWTON = 1e-3
 WORLD = "world"
+
+
+def require_foxglove() -> None:
+    """LogError says what to install where the package is missing."""
+    try:
+        import foxglove  # noqa: F401
+    except ModuleNotFoundError:
+        raise LogError(
+            f"Foxglove needs the Python package foxglove-sdk; run: {install('foxglove')}"
+        ) from None
 
 
 @final
@@ -47,13 +57,10 @@ class FoxgloveSource:
     """
 
     def __init__(self, session: LiveSession, host: str, port: int) -> None:
-        try:
-            import foxglove
-            from foxglove import channels, messages
-        except ModuleNotFoundError:
-            raise LogError(
-                f"Foxglove needs the Python package foxglove-sdk; run: {install('foxglove')}"
-            ) from None
+        require_foxglove()
+        import foxglove
+        from foxglove import channels, messages
+
         self._messages: Any = messages
         self._context = context = foxglove.Context()
         self._joints = channels.JointStatesChannel("/joint_states", context=context)

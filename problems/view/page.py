@@ -21,7 +21,7 @@ from problems.problem_file import ProblemFile
 from problems.view.playback import Playback
 from problems.view.scene import RobotScene
 
-__all__ = ["ViewPage"]
+__all__ = ["ViewPage", "require_viser"]
 
 PICTURES = 30.0
 """Per second while it plays."""
@@ -29,7 +29,8 @@ LISTED = 8
 """Torques that are listed: those with the largest part of their largest value."""
 
 
-def _viser() -> Any:
+def require_viser() -> Any:
+    """The package viser; LogError says what to install."""
     try:
         import viser
     except ModuleNotFoundError:
@@ -63,7 +64,7 @@ class ViewPage:
         port: int = 8090,
         meshes: bool = True,
     ) -> None:
-        viser = _viser()
+        viser = require_viser()
         try:
             with redirect_stdout(StringIO()):  # it greets; stdout is the command's own
                 self._server = viser.ViserServer(host=host, port=port, verbose=False)
