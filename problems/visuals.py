@@ -237,14 +237,23 @@ def _found(named: str, robot_file: Path) -> Path:
         package, _, inside = named.partition("://")[2].partition("/")
         listed = os.environ.get("ROS_PACKAGE_PATH", "").split(os.pathsep)
         places = [folder / package / inside for folder in around]
-        places += [folder / inside for folder in around if folder.name == package]
+        parts = (package, *inside.split("/"))
+        for folder in around:  # a robot that was taken out of its package is still one folder
+            places += [
+                folder.joinpath(*parts[k + 1 :])
+                for k, part in enumerate(parts[:-1])
+                if part == folder.name
+            ]
         places += [Path(folder, package, inside) for folder in listed if folder]
     else:
         places = [around[0] / name]  # an absolute name stays one
     for place in places:
         if place.is_file():
             return place
-    raise ModelError("no such file near the robot's; is its package beside it?")
+    raise ModelError(
+        "no such file near the robot's; put the folder of its package above it, or name the"
+        " folder's folder in ROS_PACKAGE_PATH"
+    )
 
 
 def _load(path: Path, trimesh: Any) -> Any:

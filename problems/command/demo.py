@@ -614,5 +614,5 @@ def _tell_report(result: DemoResult) -> None:
     show_line()
     show_prose(
         f"done in {sum(result.seconds.values()):.0f} s; next: dynsys check catalogue:nao,"
-        " dynsys report catalogue:nao, dynsys studio"
+        " dynsys report catalogue:nao, dynsys studio; your own robot: dynsys init ROBOT.urdf"
     )

@@ -184,3 +184,12 @@ def test_simplified_shapes_are_few_and_where_they_were(pieces: int) -> None:
     assert len(np.unique(few.triangles)) == len(few.points)
     distance = np.linalg.norm(few.points, axis=1)
     assert distance.min() > 1.7 and distance.max() < 2.05
+
+
+def test_meshes_of_a_robot_that_was_taken_out_of_its_package(tmp_path: Path) -> None:
+    """As one copies a robot's folder: the rest of its package is not there."""
+    folder = tmp_path / "dog" / "urdf"
+    folder.mkdir(parents=True)
+    path = arm(folder, "package://data/robots/dog/urdf/bits/part.stl")
+    found = read_visuals(path, dynsys.load(path))
+    assert not found.notes and any(shape.is_mesh for shape in found.shapes)
