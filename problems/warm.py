@@ -20,8 +20,8 @@ from dynsys.types import Array
 
 __all__ = ["WarmMemory"]
 
-FEWEST = 2**16
-"""Numbers (512 KiB) below which the system's own memory is as good."""
+FEWEST = 2**17
+"""Numbers (1 MiB) below which the system's own memory is as good."""
 STREAMED = 2**19
 """Numbers (4 MiB) from which copies go past the caches: nobody reads them soon."""
 MOST, PIECES = 2**25, 8
@@ -35,14 +35,14 @@ class WarmMemory:
     Examples
     --------
     >>> memory = WarmMemory()
-    >>> x = memory.empty((600, 200))
+    >>> x = memory.empty((700, 200))
     >>> address, part = x.ctypes.data, x[5:9, 1]
     >>> del x
-    >>> y = memory.empty((600, 200))
+    >>> y = memory.empty((700, 200))
     >>> y.ctypes.data == address  # ``part`` still looks at the other
     False
     >>> del part
-    >>> memory.empty((500, 200)).ctypes.data == address
+    >>> memory.empty((660, 200)).ctypes.data == address
     True
     """
 
