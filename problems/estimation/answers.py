@@ -34,7 +34,7 @@ from problems.estimation.estimate import (
 from problems.estimation.reduced_batch import METHOD
 from problems.measured.measured_system import QUANTITIES, Quantity
 
-__all__ = ["CompiledAnswers", "OneAnswer"]
+__all__ = ["FEW", "CompiledAnswers", "OneAnswer"]
 
 CLEAR = 1e-9
 """Part of a reading's information that others check, below which rounding hides how much."""
@@ -60,15 +60,23 @@ class CompiledAnswers:
     threads : for the kernels.
     strict : whether there must be a kernel of the layout; else the reduced system may answer
         all states.
+    few : fewer states are solved one by one rather than by the reduced system; by default as
+        said above.
     """
 
     def __init__(
-        self, estimator: CompiledEstimator, states: MeasuredStates, threads: int, strict: bool
+        self,
+        estimator: CompiledEstimator,
+        states: MeasuredStates,
+        threads: int,
+        strict: bool,
+        few: int | None = None,
     ) -> None:
         self._estimator = estimator
         self._states = states
         self._threads = threads
         self._strict = strict
+        self._few = (HARDLY_ANY if strict else FEW) if few is None else few
         self._arrays: dict[str, Array] = {}
         self._facts: dict[int, Facts] = {}
         self._normalised: dict[int, Array] = {}
@@ -147,7 +155,7 @@ class CompiledAnswers:
 
     def _by_reduced(self, places: IntArray, found: dict[str, Array]) -> IntArray:
         """Answer states by the reduced system; those that are left."""
-        if len(places) < (HARDLY_ANY if self._strict else FEW):
+        if len(places) < self._few:
             return places
         states, names = self._states, [x.removeprefix("std_") for x in found]
         kinds = [(x, n) for x, n in zip(found, names, strict=True) if n in QUANTITIES]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import count
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, cast, final, get_args
 
@@ -29,7 +30,7 @@ from dynsys.system.equations import Kinematics
 from dynsys.system.linear_system import LinearSystem
 from dynsys.types import Array, ArrayLike, BoolArray
 from problems.constrained import ConstraintInput, as_constraints
-from problems.estimation.answers import CompiledAnswers, OneAnswer
+from problems.estimation.answers import FEW, CompiledAnswers, OneAnswer
 from problems.estimation.compiled import (
     COMPILED_FROM,
     CompiledEstimator,
@@ -198,7 +199,9 @@ class Estimation(AbstractProblem):
         for (seconds; from the cache, milliseconds). Deviations and residuals come from the
         general path until they have been asked for a handful of times, then from code of their
         own; those named by ``uncertainty`` do from the first call. Layouts without such code,
-        missing readings and states that need pivoting go to the general path.
+        missing readings and states that need pivoting go to the general path. A layout that
+        leaves something open does for :data:`FEW` calls, then to the reduced system
+        (:class:`ReducedBatch`), which is compiled then.
 
         Parameters
         ----------
@@ -256,11 +259,21 @@ class Estimation(AbstractProblem):
             return None
         if self.backend == "llvm":
             self._compiled.kernel(EstimatorOutputs(("torque",)))  # says why there is none
-        elif prefer_loops(self.robot) or self._reference.nullity:
+        elif prefer_loops(self.robot) or self._is_open:
             return None
         robot, size = self.robot, self.layout.size
         inputs = (("q", robot.nq), ("qd", robot.nv), ("y", size))
         return taking_kernel(inputs, robot.quaternion_slices).fast
+
+    @cached_property
+    def _is_open(self) -> bool:
+        """Whether readings leave something open at every state and any backend may answer."""
+        return self.backend == "auto" and bool(self._reference.nullity)
+
+    @cached_property
+    def _calls(self) -> Iterator[int]:
+        """Numbers of the single states that such a layout was asked about."""
+        return count()
 
     def _by_kernels(
         self, states: MeasuredStates, uncertainty: Uncertainty, arrays: tuple[Any, Any, Any]
@@ -306,6 +319,11 @@ class Estimation(AbstractProblem):
             return Estimate(self, states, None, method, None, answers)
         if usual:
             return self._by_kernels(states, wanted, states.parts())
+        if self._is_open and next(self._calls) >= FEW:
+            answers = CompiledAnswers(self._compiled, states, 1, False, few=1)
+            answers.compute(EstimatorOutputs.of_estimate(("torque",), wanted))
+            method = answers.method if isinstance(answers.method, str) else answers.method[0]
+            return Estimate(self, states, None, method, None, answers)
         e = Estimate.of_one(self, self.noisy_posterior(q, qd, rows), states)
         for quantity in wanted:
             _ = e.std[quantity].array

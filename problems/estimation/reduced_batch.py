@@ -194,11 +194,14 @@ class ReducedBatch:
         """Combinations of unit noise and without noise, by group and what of it is there."""
         return {}
 
+    @cached_property
+    def _natural(self) -> Array:
+        """Natural unit (nz,) of every entry of z at usual sizes."""
+        return rank_of(self.sizes[0]).scale
+
     def reach_of_zeros(self, zeros: IntArray, columns: IntArray) -> Array:
         """Squared natural size that entries of z known to be zero give unknowns."""
-        B, _, T = self.sizes
-        scale = rank_of(B).scale[zeros]
-        return np.asarray(T[columns][:, zeros] ** 2 @ scale**2)
+        return np.asarray(self.sizes[2][columns][:, zeros] ** 2 @ self._natural[zeros] ** 2)
 
     # ---- kernels -----------------------------------------------------------------------------
 

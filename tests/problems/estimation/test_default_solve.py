@@ -296,3 +296,29 @@ def test_what_is_taken_in_is_copied_or_refused() -> None:
     assert kernel.fast(np.array([9.0, 0, 0, 0, 1.1]), b, packed) is False
     assert kernel.fast(a, b[:1], packed) is None
     assert kernel.fast(a, b.astype(np.float32), packed) is None
+
+
+def test_an_open_layout_goes_to_the_reduced_system_in_the_end(monkeypatch) -> None:
+    monkeypatch.setattr("problems.estimation.estimation.FEW", 2)
+    problem = undetermined()
+    dense = replace(problem, backend="dense")
+    rng, known = np.random.default_rng(0), problem.layout.constants
+    y = np.where(np.isnan(known), rng.normal(size=len(known)), known)
+    y[0] = np.nan  # missing readings, too
+    methods = []
+    for k in range(4):
+        state = ROBOT.random_configuration(k), rng.normal(size=3), y
+        found, expected = (p.solve(*state, uncertainty="torque") for p in (problem, dense))
+        methods.append(found.method)
+        for of in (lambda e: e, lambda e: e.std):
+            for name in QUANTITIES:
+                np.testing.assert_allclose(
+                    getattr(of(found), name).array,
+                    getattr(of(expected), name).array,
+                    rtol=1e-8,
+                    atol=1e-9,
+                )
+        assert found.degrees_of_freedom == expected.degrees_of_freedom
+        np.testing.assert_allclose(found.chi_square, expected.chi_square, rtol=1e-8, atol=1e-9)
+        assert np.isnan(found.external_wrench[TIP]).any()
+    assert methods == ["dense", "dense", "reduced", "reduced"]
