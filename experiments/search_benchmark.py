@@ -8,7 +8,9 @@ whole executed program: orderings of libraries, Markowitz's variants, N randomis
 restarts (ties, noise and weights drawn, at most S seconds), and ours in the time these took.
 Orders whose pivots fall below 1e-3 of their row and column at sampled states are put in
 brackets: nobody should run them. ``Spearman`` is that of the price that the search counts and
-of the operations executed, among the best N distinct orders of the restarts.
+of the operations executed, among the best N distinct orders of the restarts. It is low where
+doubtful pivots must be watched closely, which the price leaves out; what a search keeps is
+decided by executing it.
 
 Redundant layouts of the catalogue: the order of the rule, restarts of the rule with noise and
 other roots (compiled, priced by values: hundreds a minute), and ours in the same time;
