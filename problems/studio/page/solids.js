@@ -116,7 +116,7 @@ export class Solids {
       seen[p + 1] = sharp * (middle[1] - focal * near * (M[3] * x + M[4] * y + M[5] * z + c[1]));
       seen[p + 2] = near; // one over the depth: straight lines stay straight
     }
-    const light = [0, 1, 2].map((k) => M[k] * LIGHT[0] + M[3 + k] * LIGHT[1] + M[6 + k] * LIGHT[2]);
+    const [l0, l1, l2] = [0, 1, 2].map((k) => M[k] * LIGHT[0] + M[3 + k] * LIGHT[1] + M[6 + k] * LIGHT[2]);
     for (let t = 0, n = 0; t < triangles.length; t += 3, n += 9) {
       const a = 3 * triangles[t], b = 3 * triangles[t + 1], d = 3 * triangles[t + 2];
       const ax = seen[a], ay = seen[a + 1], bx = seen[b], by = seen[b + 1], dx = seen[d], dy = seen[d + 1];
@@ -126,9 +126,10 @@ export class Solids {
       const y0 = Math.max(0, Math.ceil(Math.min(ay, by, dy) - 0.5)), y1 = Math.min(height - 1, Math.floor(Math.max(ay, by, dy) - 0.5));
       if (x0 > x1 || y0 > y1) continue;
       // meshes turn their faces this way or that: the side that is seen is lit
-      const lit = (k) => directions[n + k] * light[0] + directions[n + k + 1] * light[1] + directions[n + k + 2] * light[2];
       const away = M[6] * directions[n] + M[7] * directions[n + 1] + M[8] * directions[n + 2] < 0 ? -1 : 1;
-      const sa = away * lit(0), sb = away * lit(3), sd = away * lit(6);
+      const sa = away * (directions[n] * l0 + directions[n + 1] * l1 + directions[n + 2] * l2);
+      const sb = away * (directions[n + 3] * l0 + directions[n + 4] * l1 + directions[n + 5] * l2);
+      const sd = away * (directions[n + 6] * l0 + directions[n + 7] * l1 + directions[n + 8] * l2);
       const za = seen[a + 2], zb = seen[b + 2], zd = seen[d + 2], one = 1 / area;
       for (let y = y0; y <= y1; y++) {
         const py = y + 0.5;
@@ -148,24 +149,28 @@ export class Solids {
 
   colour(paint, ring, sharp) {
     const { width, height, depth, shade, ids, pixels } = this;
-    const looks = new Map([...this.bodies].map((body) => {
+    const looks = [];
+    for (const body of this.bodies) {
       const { colour, striped } = paint(body), edge = ring(body);
-      return [body + 2, { colour, striped, edge, reach: edge ? Math.round(1.5 * sharp) : 1 }];
-    }));
+      looks[body + 2] = { colour, striped, edge, reach: edge ? Math.round(1.5 * sharp) : 1 };
+    }
     const stripe = 4.5 * sharp;
     for (let y = 0, i = 0; y < height; y++) {
       for (let x = 0; x < width; x++, i++) {
         const id = ids[i];
         if (!id) continue;
-        const look = looks.get(id), r = look.reach;
+        const look = looks[id], r = look.reach;
         const base = look.striped && (x + y) % (2 * stripe) < 0.7 * stripe ? look.striped : look.colour;
         const light = 0.5 + (0.62 * shade[i]) / 255, gloss = shade[i] > 225 ? 3.2 * (shade[i] - 225) : 0;
         let red = base[0] * light + gloss, green = base[1] * light + gloss, blue = base[2] * light + gloss;
-        const sides = [x >= r ? i - r : i, x + r < width ? i + r : i, y >= r ? i - r * width : i, y + r < height ? i + r * width : i];
-        if (sides.some((k) => ids[k] !== id)) {
-          if (look.edge) [red, green, blue] = look.edge;
+        const left = x >= r ? i - r : i, right = x + r < width ? i + r : i, over = y >= r ? i - r * width : i, under = y + r < height ? i + r * width : i;
+        if (ids[left] !== id || ids[right] !== id || ids[over] !== id || ids[under] !== id) {
+          if (look.edge) { red = look.edge[0]; green = look.edge[1]; blue = look.edge[2]; }
           else { red *= 0.55; green *= 0.55; blue *= 0.55; }
-        } else if (sides.some((k) => depth[k] < 0.975 * depth[i])) { red *= 0.75; green *= 0.75; blue *= 0.75; }
+        } else {
+          const far = 0.975 * depth[i];
+          if (depth[left] < far || depth[right] < far || depth[over] < far || depth[under] < far) { red *= 0.75; green *= 0.75; blue *= 0.75; }
+        }
         pixels[i] = 0xff000000 | (Math.min(255, blue) << 16) | (Math.min(255, green) << 8) | Math.min(255, red);
       }
     }
