@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import dynsys
 from dynsys.recursive.kinematics import poses, transforms
 from experiments.example_robots import robots_folder
 from problems.command.demo_log import bundled
@@ -130,6 +131,20 @@ def test_arrows_start_at_their_frame_and_end_in_a_ball_of_two_deviations(
     assert longest == pytest.approx(0.4 * scene.size)
     assert sum(path.endswith("/solid") for path in server.handles) == robot.n_bodies
     assert "sensor_chest_imu" in "".join(server.handles)
+
+
+def test_forces_at_a_turned_frame_point_along_its_axes() -> None:
+    if robots_folder() is None:
+        pytest.skip("example-robot-data is not installed")
+    problem, force = load_problem("catalogue:panda"), np.array([[3.0, -2.0, 7.0]])
+    robot, server = problem.tree, Recorded()
+    q = robot.random_configuration(0)
+    RobotScene(server, problem, ("panda_hand",), meshes=False).show(q, force, force, 0.01)
+    hand = dynsys.forward_kinematics(robot, q, "panda_hand")
+    start, tip = server.handles["/forces"].points[0]
+    assert not np.allclose(robot.frame("panda_hand").transform.E, np.eye(3))
+    np.testing.assert_allclose(start, hand.r, atol=1e-5)
+    np.testing.assert_allclose(tip - start, 0.01 * hand.E.T @ force[0], atol=1e-5)
 
 
 def test_what_is_not_determined_has_no_ball(humanoid: ProblemFile, playback: Playback) -> None:
