@@ -32,6 +32,7 @@ from dynsys.kernel.arguments import all_usable
 from dynsys.kernel.llvm.text import (
     Lines,
     VectorType,
+    finite_call,
     row_addresses,
     row_arguments,
     row_parameters,
@@ -109,7 +110,7 @@ def _all_finite(lines: Lines, t: VectorType, signature: Signature, data: list[st
     fine = "true"
     for (_, size), pointer in zip(signature.outputs, data, strict=True):
         if size > MOST_UNROLLED:
-            finite = lines.let(f"call i1 @finite(ptr {pointer}, i64 {size})")
+            finite = lines.let(finite_call(pointer, size))
             fine = _both(lines, fine, finite)
             continue
         for index in range(size):

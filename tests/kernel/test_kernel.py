@@ -367,3 +367,23 @@ def test_stored_object_code(program: Program) -> None:
     check(kernel.batch(q, qd)[0], expect(program, q, qd))
     with pytest.raises(KernelBuildError, match="loaded"):
         Kernel(code[:16] + b"nonsense" * 100, SIGNATURE)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_zeros_of_long_outputs_are_written(dtype: str) -> None:
+    """Blocks of zeros, blocks with some, an end that fills no block; any number of rows."""
+    graph = Graph()
+    x = graph.inputs(3)
+    outputs = [x[k % 3] * (k + 1.0) if k % 50 < 7 or k > 301 else 0.0 for k in range(307)]
+    program = graph.program(outputs)
+    kernel = build_kernel(program, Signature((("x", 3),), (("y", 307),)), dtype=dtype)
+    X = np.random.default_rng(0).normal(size=(83, 3)).astype(dtype)
+    expected = program.evaluate(X)
+    for n in (1, 5, 8, 16, 23, 64, 83):
+        y = np.full((n + 1, 307), 7, dtype=dtype)
+        assert kernel.batch(X[:n], out=(y[:n],))[1]
+        np.testing.assert_allclose(y[:n], expected[:n], rtol=1e-6 if dtype == "float32" else 0)
+        assert (y[n] == 7).all()
+        bad = X[:n].copy()
+        bad[n // 2, 1] = np.nan
+        assert not kernel.batch(bad)[1]

@@ -4,18 +4,22 @@ States are taken in blocks of T tiles of W. Scratch holds, per tile, vectors ove
 inputs | outputs | arguments | sines, cosines | slots. A block is loaded (transposed), its sines
 and cosines are evaluated, every segment runs over its tiles, and the outputs are transposed
 back. The rows that fill no tile are copied in and out one by one.
+
+Long outputs are matrices as a rule, with zeros that the program knows: W of them in a row have
+no place in scratch and are written as they are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import final
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, final
 
 from dynsys.kernel.llvm.one import write_segment
 from dynsys.kernel.llvm.sincos import sincos
 from dynsys.kernel.llvm.target import Target
 from dynsys.kernel.llvm.text import (
     Lines,
+    Tables,
     VectorType,
     counting_loop,
     internal_function,
@@ -35,7 +39,7 @@ _BLOCK_BYTES = 262144
 """Scratch of a block: tiles share the fetched instructions of a segment as long as their data
 stays in fast memory."""
 MOST_UNROLLED = 128
-"""Longer outputs are written by a loop."""
+"""Longer outputs are written by loops over blocks of W columns."""
 
 
 def emit_batch(
@@ -69,10 +73,11 @@ def emit_batch(
         internal_function("@compute", "ptr %scratch, i64 %tiles", steps),
         _copy_function(t, into_tile=True),
         _copy_function(t, into_tile=False),
+        _block_functions(t),
         _rest_function(memory),
         _block_loop(memory, name),
     ]
-    return "".join(functions), memory.block_bytes
+    return memory.tables.text() + "".join(functions), memory.block_bytes
 
 
 def _sincos_function(t: VectorType, target: Target, together: int) -> str:
@@ -142,14 +147,48 @@ def _trig_calls(schedule: Schedule, stage: Stage, memory: _TileMemory) -> Lines:
 # ---- tiles: what lies where in scratch memory, and functions that run over them --------------
 
 
+class _Saved(NamedTuple):
+    """Columns of an output: blocks (first column, columns, slot), and first ones of zeros."""
+
+    blocks: list[tuple[int, int, int]]
+    zeros: list[int]
+
+
+def _saved(refs: Sequence[int], slot: int, width: int) -> _Saved:
+    """Where columns with such references (0 is zero) lie, from a slot on."""
+    if len(refs) <= MOST_UNROLLED:
+        return _Saved([(0, len(refs), slot)] if refs else [], [])
+    saved = _Saved([], [])
+    for first in range(0, len(refs), width):
+        count = min(width, len(refs) - first)
+        if count == width and not any(refs[first : first + width]):
+            saved.zeros.append(first)
+        else:
+            saved.blocks.append((first, count, slot))
+            slot += count
+    return saved
+
+
 @final
 class _TileMemory:
     """Places in a tile, counted in vectors of W states."""
 
     def __init__(self, t: VectorType, signature: Signature, schedule: Schedule) -> None:
         self.t, self.signature = t, signature
-        self.outputs = signature.n_inputs
-        self.arguments = self.outputs + signature.n_outputs
+        self.tables = Tables("batch_table")
+        self.saved: list[_Saved] = []
+        self.output_slot: list[int | None] = []
+        self.arguments = signature.n_inputs
+        for _, size in signature.outputs:
+            before = len(self.output_slot)
+            refs = schedule.outputs[before : before + size]
+            saved = _saved(refs, self.arguments, t.width)
+            self.saved.append(saved)
+            for first, count, slot in saved.blocks:
+                gap = [None] * (before + first - len(self.output_slot))
+                self.output_slot += [*gap, *range(slot, slot + count)]
+                self.arguments = slot + count
+            self.output_slot += [None] * (before + size - len(self.output_slot))
         self.trig = self.arguments + schedule.n_arguments
         self.temporaries = self.trig + 2 * schedule.n_arguments
         size = self.temporaries + schedule.n_slots
@@ -183,11 +222,12 @@ class _TileMemory:
     def store(self, lines: Lines, value: str, place: Place) -> None:
         """Write an output, argument or temporary."""
         kind, number = place
-        first = {
-            "output": self.outputs,
-            "argument": self.arguments,
-            "temporary": self.temporaries,
-        }[kind]
+        if kind == "output":
+            slot = self.output_slot[number]
+            if slot is not None:
+                self.store_slot(lines, value, slot)
+            return
+        first = self.arguments if kind == "argument" else self.temporaries
         self.store_slot(lines, value, first + number)
 
 
@@ -276,16 +316,39 @@ def _rest_function(memory: _TileMemory) -> str:
     """
     t, signature, lines = memory.t, memory.signature, Lines("r")
     slot, total = 0, "0.0"
-    for g, (_, size) in enumerate(signature.groups):
-        output = g >= len(signature.inputs)
-        if g == len(signature.inputs):
-            lines.do("call void @compute(ptr %scratch, i64 1)")
+    for g, (_, size) in enumerate(signature.inputs):
         vectors = lines.at(t, "%scratch", slot * t.width)
-        arguments = f"ptr {vectors}, i64 {size}, i64 %rows, ptr %a{g}, i64 %s{g}"
-        zero = lines.let(f"call {t.element} {'@spill' if output else '@fill'}({arguments})")
-        if output:
-            total = lines.let(f"fadd {t.element} {total}, {zero}")
+        given = f"ptr {vectors}, i64 {size}, i64 %rows, ptr %a{g}, i64 %s{g}"
+        lines.let(f"call {t.element} @fill({given})")
         slot += size
+    lines.do("call void @compute(ptr %scratch, i64 1)")
+    for g, saved in enumerate(memory.saved, len(signature.inputs)):
+        whole = [(first, slot) for first, count, slot in saved.blocks if count == t.width]
+        loops = len(saved.blocks) > 1
+        if loops:
+            table = memory.tables.integers(first for first, _ in whole)
+            vectors = lines.at(t, "%scratch", saved.blocks[0][2] * t.width)
+            zero = lines.let(
+                f"call {t.element} @spill_blocks(ptr {vectors}, i64 %rows, ptr %a{g},"
+                f" i64 %s{g}, ptr {table}, i64 {len(whole)})"
+            )
+            total = lines.let(f"fadd {t.element} {total}, {zero}")
+        if saved.zeros:
+            table = memory.tables.integers(saved.zeros)
+            lines.do(
+                f"call void @zero_blocks(i64 %rows, ptr %a{g}, i64 %s{g}, ptr {table},"
+                f" i64 {len(saved.zeros)})"
+            )
+        for first, count, slot in saved.blocks:
+            if loops and count == t.width:
+                continue
+            vectors = lines.at(t, "%scratch", slot * t.width)
+            to = lines.at(t, f"%a{g}", first)
+            zero = lines.let(
+                f"call {t.element} @spill(ptr {vectors}, i64 {count}, i64 %rows, ptr {to},"
+                f" i64 %s{g})"
+            )
+            total = lines.let(f"fadd {t.element} {total}, {zero}")
     fine = lines.let(f"fcmp ord {t.element} {total}, 0.0")
     n = len(signature.groups)
     return f"""
@@ -371,55 +434,119 @@ def _prefetch_next_block(
 def _save_function(memory: _TileMemory) -> str:
     """Text of ``@save``: vectors of the tiles to output rows; returns 0 or NaN per lane."""
     t, signature, lines = memory.t, memory.signature, Lines("v")
-    start = memory.outputs
     total = "%sum"
-    for group, (_, size) in enumerate(signature.outputs):
+    for group, (saved, (_, size)) in enumerate(
+        zip(memory.saved, signature.outputs, strict=True)
+    ):
         rows = _row_addresses(lines, t, group) if size else []
-        if size > MOST_UNROLLED:
-            slots = memory.address(lines, start)
-            arguments = f"ptr {slots}, ptr {rows[0]}, i64 %s{group}, i64 {size}"
-            zero = lines.let(f"call {t} @save_long({arguments})")
+        blocks = saved.blocks
+        if len(blocks) > 1:
+            whole = [first for first, count, _ in blocks if count == t.width]
+            slots = memory.address(lines, blocks[0][2])
+            table = memory.tables.integers(whole)
+            zero = lines.let(
+                f"call {t} @save_blocks(ptr {slots}, ptr {rows[0]}, i64 %s{group},"
+                f" ptr {table}, i64 {len(whole)})"
+            )
             total = lines.let(f"fadd contract {t} {zero}, {total}")
-            start += size
-            continue
-        for first, count in _column_blocks(size, t.width):
-            columns = [memory.load_slot(lines, start + first + i) for i in range(count)]
-            store_columns(lines, t, rows, first, columns)
-            total = _with_nan(lines, t, columns, total)
-        start += size
+            blocks = [block for block in blocks if block[1] < t.width]
+        if saved.zeros:
+            table = memory.tables.integers(saved.zeros)
+            lines.do(
+                f"call void @zero_blocks(i64 {t.width}, ptr {rows[0]}, i64 %s{group},"
+                f" ptr {table}, i64 {len(saved.zeros)})"
+            )
+        for place, columns_here, slot in blocks:
+            for first, count in _column_blocks(columns_here, t.width):
+                columns = [memory.load_slot(lines, slot + first + i) for i in range(count)]
+                store_columns(lines, t, rows, place + first, columns)
+                total = _with_nan(lines, t, columns, total)
     if total == "%sum":
         total = lines.let(f"fadd {t} %sum, zeroinitializer")
     parameters = row_parameters(len(signature.outputs))
-    return _save_long(t) + _tile_loop("@save", parameters, lines, memory, result=total)
+    return _tile_loop("@save", parameters, lines, memory, result=total)
 
 
-def _save_long(t: VectorType) -> str:
-    """Text of ``@save_long(slots, row, stride, size)``: W rows of a long output, by a loop."""
-    lines = Lines("v")
+def _block_functions(t: VectorType) -> str:
+    """Text of loops over blocks of W columns, whose first ones a table names.
+
+    ``@save_blocks(slots, row, stride, table, count)``: W rows of blocks, side by side in slots;
+    ``@spill_blocks(slots, rows, row, stride, table, count)``: so many rows of them, one by one;
+    ``@zero_blocks(rows, row, stride, table, count)``: so many rows of zeros.
+    """
+    lines, e = Lines("v"), t.element
     rows = ["%to"]
     for _ in range(1, t.width):
-        rows.append(lines.let(f"getelementptr {t.element}, ptr {rows[-1]}, i64 %stride"))
+        rows.append(lines.let(f"getelementptr {e}, ptr {rows[-1]}, i64 %stride"))
     align = t.size * t.width
     columns = [lines.load(t, lines.at(t, "%from", i * t.width), align) for i in range(t.width)]
     store_columns(lines, t, rows, 0, columns)
     total = _with_nan(lines, t, columns, "%sum")
-    return f"""
-define internal {t} @save_long(ptr %slots, ptr %row, i64 %stride, i64 %size) noinline {{
+    block = """\
+  %first_at = getelementptr i32, ptr %table, i64 %k
+  %first_32 = load i32, ptr %first_at, align 4
+  %first = zext i32 %first_32 to i64
+"""
+    slots = f"""\
+  %place = mul i64 %k, {t.width * t.width}
+  %from = getelementptr {e}, ptr %slots, i64 %place
+  %to = getelementptr {e}, ptr %row, i64 %first
+"""
+    saving = counting_loop(
+        "",
+        f"  %sum = phi {t} [ zeroinitializer, %start ], [ {total}, %loop ]\n",
+        f"{block}{slots}{lines}",
+        "%count",
+    )
+    spilling = counting_loop(
+        "",
+        f"  %sum = phi {e} [ 0.0, %start ], [ %total, %loop ]\n",
+        f"""{block}{slots}\
+  %zero = call {e} @spill(ptr %from, i64 {t.width}, i64 %rows, ptr %to, i64 %stride)
+  %total = fadd {e} %sum, %zero
+""",
+        "%count",
+    )
+    return (
+        internal_function(
+            "@save_blocks",
+            "ptr %slots, ptr %row, i64 %stride, ptr %table, i64 %count",
+            saving,
+            f"{t} {total}",
+        )
+        + internal_function(
+            "@spill_blocks",
+            "ptr %slots, i64 %rows, ptr %row, i64 %stride, ptr %table, i64 %count",
+            spilling,
+            f"{e} %total",
+        )
+        + f"""
+define internal void @zero_blocks(
+  i64 %rows, ptr %first_row, i64 %stride, ptr %table, i64 %count) noinline {{
 start:
-  %last = sub i64 %size, {t.width}
+  br label %each
+each:
+  %r = phi i64 [ 0, %start ], [ %r_next, %after ]
+  %row_place = mul i64 %r, %stride
+  %row = getelementptr {e}, ptr %first_row, i64 %row_place
   br label %loop
 loop:
-  %k = phi i64 [ 0, %start ], [ %next, %loop ]
-  %sum = phi {t} [ zeroinitializer, %start ], [ {total}, %loop ]
-  %place = mul i64 %k, {t.width}
-  %from = getelementptr {t.element}, ptr %slots, i64 %place
-  %to = getelementptr {t.element}, ptr %row, i64 %k
-{lines}
-{next_step(t.width, "done")}
+  %k = phi i64 [ 0, %each ], [ %next, %loop ]
+{block}\
+  %to = getelementptr {e}, ptr %row, i64 %first
+  store {t} zeroinitializer, ptr %to, align {t.size}
+  %next = add i64 %k, 1
+  %more = icmp ult i64 %next, %count
+  br i1 %more, label %loop, label %after
+after:
+  %r_next = add i64 %r, 1
+  %again = icmp ult i64 %r_next, %rows
+  br i1 %again, label %each, label %done
 done:
-  ret {t} {total}
+  ret void
 }}
 """
+    )
 
 
 def _with_nan(lines: Lines, t: VectorType, values: list[str], total: str) -> str:

@@ -24,7 +24,8 @@ from dynsys.kernel.llvm.sincos import repair_function
 from dynsys.kernel.llvm.target import Target, compile_object
 from dynsys.kernel.llvm.text import (
     VectorType,
-    finite_function,
+    finite_call,
+    finite_functions,
     row_addresses,
     row_arguments,
     row_parameters,
@@ -162,7 +163,7 @@ def kernel_text(
         (emit_rows(signature, dtype, scratch_bytes) if "batch" in parts else ""),
     )
     head = f'target triple = "{target.triple}"\n', repair_function(dtype)
-    return "".join((*head, text, finite_function(dtype), *entries))
+    return "".join((*head, text, finite_functions(dtype), *entries))
 
 
 def each_row(name: str, parameters: str, work: str, output: str, size: int) -> str:
@@ -182,7 +183,7 @@ head:
   br i1 %more, label %row, label %done
 row:
 {work}
-  %finite = call i1 @finite(ptr {output}, i64 {size})
+  %finite = {finite_call(output, size)}
   %flag = zext i1 %finite to i64
   %both = and i64 %fine, %flag
   %next = add i64 %k, 1

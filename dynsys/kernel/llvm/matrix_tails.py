@@ -19,11 +19,17 @@ block overlaps its neighbour instead of reaching beyond the matrix: nothing need
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import final
 
 from dynsys.kernel.llvm.batch import store_columns, transposed
-from dynsys.kernel.llvm.text import Lines, VectorType, counting_loop, internal_function
+from dynsys.kernel.llvm.text import (
+    Lines,
+    Tables,
+    VectorType,
+    counting_loop,
+    internal_function,
+)
 from dynsys.model.expanded import own_supports
 from dynsys.recursive.common_frame import Freedoms
 from dynsys.recursive.inverse import (
@@ -36,8 +42,9 @@ from dynsys.types import IntArray, ScalarArray
 __all__ = [
     "GramTail",
     "InertiaTail",
-    "Tables",
     "block_starts",
+    "broadcast",
+    "masked",
     "tail_function",
 ]
 
@@ -45,44 +52,14 @@ Supports = Sequence[frozenset[int]]
 """Per column: the freedoms that support it."""
 
 
-class Tables:
-    """Constant tables of a module; equal tables are one."""
-
-    def __init__(self, prefix: str) -> None:
-        self._prefix = prefix
-        self._known: dict[tuple[str, tuple[int, ...]], str] = {}
-
-    def integers(self, values: Iterable[int]) -> str:
-        """Address of a table of i32."""
-        return self._table("i32", tuple(values))
-
-    def masks(self, t: VectorType, lanes: Iterable[bool]) -> str:
-        """Address of all-ones or zero per lane, as integers of the size of a number."""
-        return self._table(f"i{t.bits}", tuple(-int(lane) for lane in lanes))
-
-    def _table(self, kind: str, values: tuple[int, ...]) -> str:
-        key = (kind, values)
-        return self._known.setdefault(key, f"@{self._prefix}{len(self._known)}")
-
-    def text(self) -> str:
-        """Definitions of all tables."""
-        lines = []
-        for (kind, values), name in self._known.items():
-            numbers = ", ".join(f"{kind} {value}" for value in values)
-            lines.append(
-                f"{name} = internal constant [{len(values)} x {kind}] [{numbers}], align 64\n"
-            )
-        return "".join(lines)
-
-
-def _broadcast(lines: Lines, t: VectorType, address: str) -> str:
+def broadcast(lines: Lines, t: VectorType, address: str) -> str:
     """The number at an address in every lane."""
     value = lines.load(VectorType(t.dtype, 1), address)
     first = lines.let(f"insertelement {t} poison, {t.element} {value}, i32 0")
     return lines.shuffle(t, first, "poison", [0] * t.width)
 
 
-def _masked(lines: Lines, t: VectorType, value: str, mask: str) -> str:
+def masked(lines: Lines, t: VectorType, value: str, mask: str) -> str:
     """Lanes of a value where the mask (integers) is all ones, zero elsewhere."""
     bits = lines.let(f"bitcast {t} {value} to {t.integer}")
     kept = lines.let(f"and {t.integer} {bits}, {mask}")
@@ -171,7 +148,7 @@ class InertiaTail:
         for k in range(6):
             S = lines.load(t, lines.at(t, "%at_b", (1 + k) * self.n))
             for i in range(t.width):
-                F = _broadcast(lines, t, lines.at(t, "%at_a", (7 + k) * self.n + i))
+                F = broadcast(lines, t, lines.at(t, "%at_a", (7 + k) * self.n + i))
                 if k:
                     rows[i] = lines.multiply_add(t, F, S, rows[i])
                 else:
@@ -179,7 +156,7 @@ class InertiaTail:
         for i in range(t.width):
             at = lines.at(t, "%masks", i * t.width)
             mask = lines.let(f"load {t.integer}, ptr {at}, align {t.size}")
-            rows[i] = _masked(lines, t, rows[i], mask)
+            rows[i] = masked(lines, t, rows[i], mask)
         return rows
 
     def _out_rows(self, lines: Lines, t: VectorType, a: str, b: str) -> list[str]:
@@ -332,7 +309,7 @@ class GramTail:
             total = self._dot(loop, t, names[h::2])
             mask_at = loop.at(t, "%mask_at", h * t.width)
             mask = loop.let(f"load {t.integer}, ptr {mask_at}, align {t.size}")
-            rows.append(_masked(loop, t, total, mask))
+            rows.append(masked(loop, t, total, mask))
             loop.store(t, rows[h], loop.at(t, "%row_at", h * t.width))
         after = [""] * 12
         for k in range(6):
@@ -370,7 +347,7 @@ class GramTail:
         return lines.let(f"fadd contract {t} {sums[0]}, {sums[1]}")
 
     def _of_freedom(self, lines: Lines, t: VectorType, place: int) -> str:
-        return _broadcast(lines, t, lines.at(t, "%freedom", place))
+        return broadcast(lines, t, lines.at(t, "%freedom", place))
 
 
 # ---- G = V^T V -------------------------------------------------------------------------------
@@ -403,7 +380,7 @@ def _tile(t: VectorType, m: int, *, mirror: bool) -> str:
     columns = [loop.load(t, loop.at(t, "%from_b", h * t.width)) for h in range(2)]
     after = []
     for i in range(t.width):
-        x = _broadcast(loop, t, loop.at(t, "%from_a", i))
+        x = broadcast(loop, t, loop.at(t, "%from_a", i))
         for h in range(2):
             after.append(loop.multiply_add(t, x, columns[h], sums[2 * i + h]))
     finals = [f"%f{i}" for i in range(2 * t.width)]

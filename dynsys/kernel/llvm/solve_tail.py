@@ -19,8 +19,8 @@ from typing import final
 
 import numpy as np
 
-from dynsys.kernel.llvm.matrix_tails import Tables, block_starts, tail_function
-from dynsys.kernel.llvm.text import Lines, VectorType
+from dynsys.kernel.llvm.matrix_tails import block_starts, tail_function
+from dynsys.kernel.llvm.text import Lines, Tables, VectorType
 from dynsys.types import ScalarArray
 
 __all__ = ["SolveTail"]

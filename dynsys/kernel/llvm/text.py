@@ -14,9 +14,11 @@ __all__ = [
     "APART",
     "FEWEST",
     "Lines",
+    "Tables",
     "VectorType",
     "counting_loop",
-    "finite_function",
+    "finite_call",
+    "finite_functions",
     "internal_function",
     "literal",
     "next_step",
@@ -25,8 +27,8 @@ __all__ = [
     "row_parameters",
 ]
 
-FEWEST = 16
-"""Numbers that ``@finite`` looks at together, and needs at least."""
+FEWEST, MANY = 16, 64
+"""Numbers that ``@finite`` and ``@finite_many`` look at together, and need at least."""
 
 
 APART = "; needs nothing but its arguments\n"
@@ -178,6 +180,37 @@ class Lines:
         return self.let(f"icmp eq i{t.width} {packed}, -1")
 
 
+@final
+class Tables:
+    """Constant tables of a module; equal tables are one."""
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+        self._known: dict[tuple[str, tuple[int, ...]], str] = {}
+
+    def integers(self, values: Iterable[int]) -> str:
+        """Address of a table of i32."""
+        return self._table("i32", tuple(values))
+
+    def masks(self, t: VectorType, lanes: Iterable[bool]) -> str:
+        """Address of all-ones or zero per lane, as integers of the size of a number."""
+        return self._table(f"i{t.bits}", tuple(-int(lane) for lane in lanes))
+
+    def _table(self, kind: str, values: tuple[int, ...]) -> str:
+        key = (kind, values)
+        return self._known.setdefault(key, f"@{self._prefix}{len(self._known)}")
+
+    def text(self) -> str:
+        """Definitions of all tables."""
+        lines = []
+        for (kind, values), name in self._known.items():
+            numbers = ", ".join(f"{kind} {value}" for value in values)
+            lines.append(
+                f"{name} = internal constant [{len(values)} x {kind}] [{numbers}], align 64\n"
+            )
+        return "".join(lines)
+
+
 def internal_function(
     name: str,
     parameters: str,
@@ -249,21 +282,36 @@ def next_step(step: int, then: str) -> str:
   br i1 %more, label %loop, label %{then}"""
 
 
-def finite_function(dtype: str) -> str:
-    """Text of ``i1 @finite(numbers, count)`` for at least FEWEST numbers side by side.
+def finite_call(pointer: str, size: int) -> str:
+    """Call of the function that says whether ``size`` numbers (at least FEWEST) are finite."""
+    name = "finite" if size < MANY else "finite_many"
+    return f"call i1 @{name}(ptr {pointer}, i64 {size})"
+
+
+def finite_functions(dtype: str) -> str:
+    """Text of ``i1 @finite(numbers, count)`` and of ``@finite_many``, for at least MANY.
 
     0 * x is NaN exactly if x is not finite, and so is a sum of such zeros.
     """
-    t = VectorType(dtype, FEWEST // 4)
-    quarters = range(4)
+    return _finite("finite", VectorType(dtype, FEWEST // 4), 4) + _finite(
+        "finite_many", VectorType(dtype, MANY // 8), 8
+    )
+
+
+def _finite(name: str, t: VectorType, count: int) -> str:
+    """Text of such a function with ``count`` sums that do not wait for each other."""
 
     def each(text: str) -> str:
-        return "\n".join("  " + text.format(i=i, step=i * t.width) for i in quarters)
+        return "\n".join("  " + text.format(i=i, step=i * t.width) for i in range(count))
 
+    end, sums = Lines("e"), [f"%n{i}" for i in range(count)]
+    while len(sums) > 1:
+        pairs = zip(sums[::2], sums[1::2], strict=True)
+        sums = [end.let(f"fadd {t} {a}, {b}") for a, b in pairs]
     return f"""
-define internal i1 @finite(ptr %numbers, i64 %count) noinline {{
+define internal i1 @{name}(ptr %numbers, i64 %count) noinline {{
 start:
-  %last = sub i64 %count, {FEWEST}
+  %last = sub i64 %count, {count * t.width}
   br label %loop
 loop:
   %k = phi i64 [ 0, %start ], [ %next, %loop ]
@@ -273,11 +321,10 @@ loop:
 {each(f"%x{{i}} = load {t}, ptr %a{{i}}, align {t.size}")}
 {each(f"%z{{i}} = fmul contract {t} %x{{i}}, zeroinitializer")}
 {each(f"%n{{i}} = fadd contract {t} %s{{i}}, %z{{i}}")}
-{next_step(FEWEST, "done")}
+{next_step(count * t.width, "done")}
 done:
-  %a = fadd {t} %n0, %n1
-  %b = fadd {t} %n2, %n3
-  %ordered = fcmp ord {t} %a, %b
+{end}
+  %ordered = fcmp ord {t} {sums[0]}, zeroinitializer
   %bits = bitcast {t.mask} %ordered to i{t.width}
   %all = icmp eq i{t.width} %bits, -1
   ret i1 %all
