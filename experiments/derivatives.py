@@ -39,6 +39,7 @@ from dynsys.interop import PinocchioMap
 from dynsys.jit import CACHE_VARIABLE
 from dynsys.kernel.build import dynamics_computation
 from dynsys.kernel.llvm.computation import MatrixProgram
+from dynsys.kernel.llvm.pair_tail import PairTail
 from dynsys.kernel.llvm.solve_tail import SolveTail
 from dynsys.model import synthetic
 from dynsys.model.tree import KinematicTree
@@ -278,7 +279,7 @@ def operations(problem: AbstractDynamics) -> int:
     """Operations of the kernel of all derivatives, loops included."""
     made = dynamics_computation(problem._spec(("derivatives",)))
     if isinstance(made, MatrixProgram):
-        assert isinstance(made.tail, SolveTail)
+        assert isinstance(made.tail, (SolveTail, PairTail))
         return count(made.head) + made.tail.operations
     assert isinstance(made, Program)
     return count(made)

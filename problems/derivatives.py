@@ -32,8 +32,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Derivatives", "DifferentiatedDynamics"]
 
-MANY = 256
-"""States of a batch from which code of its own pays, on large robots."""
+MANY = {"qdd": 32, "torque": 256, "known": 256}
+"""States of a batch from which code of its own pays, on large robots, by what is given: that of
+forward dynamics takes ten times as long to compile."""
 
 
 @final
@@ -97,12 +98,12 @@ class DifferentiatedDynamics:
 
     def _derivative_kernel(self, wrenches: bool, n: int = 1) -> Kernel:
         """Kernel for n states at a time."""
-        key = wrenches, n >= MANY
+        me = cast("AbstractDynamics", self)
+        key = wrenches, n >= MANY[me.given]
         found = self._derivative_kernels.get(key)
         if found is None:
-            me = cast("AbstractDynamics", self)
             spec = me._spec((ALL_DERIVATIVES,), wrenches)
-            found = self._derivative_kernels[key] = dynamics_kernel(spec, rows=n >= MANY)
+            found = self._derivative_kernels[key] = dynamics_kernel(spec, rows=key[1])
         return found
 
     @cached_property

@@ -34,6 +34,7 @@ from dynsys.kernel.llvm.computation import (
     Part,
     compile_computation,
 )
+from dynsys.kernel.llvm.pair_tail import PairTail
 from dynsys.kernel.llvm.solve_tail import SolveTail
 from dynsys.kernel.llvm.target import Target, host
 from dynsys.kernel.python_entry import CHUNK
@@ -50,7 +51,9 @@ from dynsys.plan.held.impulse import ImpulseSpec, impulse_program
 from dynsys.plan.held.multipliers import HeldBy
 from dynsys.plan.methods import EliminationOrder
 from dynsys.plan.operations import Operations, program_operations
+from dynsys.plan.paired import PAIRED, lane_moments
 from dynsys.plan.record import DynamicsSpec, guarded_dynamics
+from dynsys.program.frames import reframe
 from dynsys.program.program import Program, with_inputs
 from dynsys.program.signature import Signature
 
@@ -67,6 +70,9 @@ __all__ = [
 CHECK_STATES = 3
 FEWEST_FREEDOMS = 24
 """Below, straight-line code of the derivatives of forward dynamics is faster."""
+FEWEST_SUPPORTS = 4
+"""Freedoms that support one, itself too, in the mean: below, straight-line code of the
+derivatives of inverse dynamics is faster (a hand of short fingers)."""
 AGREEMENT = {"float64": 1e-8, "float32": 1e-2}
 """Relative agreement asked of a loaded kernel; ill-conditioned robots stay well below it."""
 
@@ -86,7 +92,7 @@ def dynamics_kernel(
     for the code that is best for many states, where there are two kinds, however long it takes
     to compile. ``packed`` makes one output of a copy of the inputs and all outputs but one.
     """
-    rows = rows and by_sweeps(spec, dtype)
+    rows = rows and (by_sweeps(spec, dtype) or by_pairs(spec, dtype))
     if rows:
         program = program or (lambda: guarded_dynamics(spec, dtype))
     made: Callable[[], Program | AbstractComputation] = program or (
@@ -111,17 +117,34 @@ def dynamics_kernel(
 def dynamics_computation(
     spec: DynamicsSpec, dtype: str = "float64"
 ) -> Program | AbstractComputation:
-    """What the kernel computes: straight-line code, or derivatives of large robots by sweeps.
+    """What the kernel computes: straight-line code, or derivatives of large robots by loops.
 
-    Derivatives of forward dynamics are H^-1 times those of inverse dynamics: a number of
+    Derivatives of inverse dynamics do the same for every freedom, then for every pair: SIMD
+    over freedoms even for one state, half the time of straight-line code where chains are not
+    short. Derivatives of forward dynamics are H^-1 times those of inverse dynamics: a number of
     products that grows with the third power of a robot's size. From some size on they are
     faster as loops over factors of H, SIMD even for one state, and compiled in a third of the
     time; many states are faster in straight-line code, SIMD over the states (measured).
     """
+    if by_pairs(spec, dtype):
+        head = guarded_dynamics(replace(spec, outputs=(PAIRED,)), dtype)
+        return MatrixProgram(head, PairTail.of(spec.robot, spec.wrenches))
     if not by_sweeps(spec, dtype):
         return guarded_dynamics(spec, dtype)
     head = guarded_dynamics(replace(spec, outputs=(FACTORED,)), dtype)
     return MatrixProgram(head, SolveTail(own_supports(expanded_parent(spec.robot))))
+
+
+def by_pairs(spec: DynamicsSpec, dtype: str = "float64") -> bool:
+    """Whether these are derivatives of inverse dynamics that lanes of freedoms give."""
+    robot, width = spec.robot, host().width(dtype)
+    is_inverse = spec.outputs == (ALL_DERIVATIVES,) and bool(spec.known.all())
+    is_plain = not (robot.is_coupled or spec.parameters or spec.held is not None)
+    if not (is_inverse and is_plain and robot.nv >= width):
+        return False
+    supports = own_supports(expanded_parent(robot))
+    is_deep = sum(map(len, supports)) >= FEWEST_SUPPORTS * robot.nv
+    return is_deep and lane_moments(reframe(robot, regroup="all")) is not None
 
 
 def by_sweeps(spec: DynamicsSpec, dtype: str = "float64") -> bool:

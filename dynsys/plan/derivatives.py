@@ -26,6 +26,7 @@ import numpy as np
 
 from dynsys.model.expanded import expanded_parent, own_supports
 from dynsys.model.tree import KinematicTree
+from dynsys.plan.paired import PAIRED, paired_results
 from dynsys.program.derivatives import Replay
 from dynsys.program.frames import Reframed
 from dynsys.program.graph import Graph
@@ -85,6 +86,9 @@ def derivative_results(
     q, qd, p = (inputs.get(name, NOTHING) for name in ("q", "qd", "parameters"))
     mechanism = mechanism_at(p)
     f_ext = _on_stages(mechanism, inputs.get("f_ext", NOTHING))
+    if PAIRED in wanted:
+        slopes = _friction_slopes(mechanism_at, qd, p)
+        return {PAIRED: paired_results(mechanism, q, qd, qdd, f_ext, slopes)}
     found = torque_derivatives(mechanism, q, qd, qdd, f_ext)
     by = {"q": _columns(found.q, nv), "qd": _columns(found.qd, nv)}
     for k, slope in enumerate(_friction_slopes(mechanism_at, qd, p)):

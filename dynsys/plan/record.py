@@ -27,6 +27,7 @@ from dynsys.plan.derivatives import (
 )
 from dynsys.plan.held.holding import Holding
 from dynsys.plan.held.multipliers import LIMIT, HeldBy
+from dynsys.plan.paired import PAIRED, paired_size
 from dynsys.plan.pivots import pivot_safety
 from dynsys.plan.products import PRODUCTS, VECTORS, product_results
 from dynsys.plan.step_order import staged_steps
@@ -118,6 +119,7 @@ class DynamicsSpec:
         sizes = self.derivatives | dict.fromkeys(("torque", "qdd", "jvp"), self.robot.nv)
         sizes |= dict.fromkeys(("vjp", "hvp"), sum(self.variables.values()))
         sizes |= {FACTORED: factored_size(self.robot)} if FACTORED in self.outputs else {}
+        sizes[PAIRED] = paired_size(self.robot.nv, self.wrenches)
         sizes[CONSTRAINT_WRENCH] = self.n_rows
         size = {name: sizes.get(name, 6 * self.robot.n_bodies) for name in self.outputs}
         return Signature(tuple(inputs.items()), tuple((x, size[x]) for x in self.outputs))
@@ -296,7 +298,7 @@ def _recorded_dynamics(
         torque[spec.held.undriven & spec.known] = 0.0
         if f_ext is not None or not set(spec.outputs) <= set(results):
             f_ext = holding.added_to(f_ext)
-    if any(name in (FACTORED, *spec.derivatives) for name in spec.outputs):
+    if any(name in (FACTORED, PAIRED, *spec.derivatives) for name in spec.outputs):
         results |= derivative_results(
             mechanism_at, given, qdd, spec.known, spec.given, spec.outputs
         )

@@ -45,7 +45,18 @@ from dynsys.recursive.kinematics import transforms
 from dynsys.recursive.rnea import acceleration_tensor, newton_euler
 from dynsys.types import ScalarArray
 
-__all__ = ["Carried", "Freedom", "TorqueDerivatives", "move_freedoms", "torque_derivatives"]
+__all__ = [
+    "Carried",
+    "Freedom",
+    "Moved",
+    "TorqueDerivatives",
+    "load_of",
+    "move_bodies",
+    "move_freedoms",
+    "moving_axis",
+    "paired",
+    "torque_derivatives",
+]
 
 Entries = dict[tuple[int, int], Any]
 """Numbers of a matrix by row and column; what is not there is zero."""
@@ -124,6 +135,65 @@ class Freedom:
         return self.P + self.dS
 
 
+@final
+@dataclass(frozen=True, eq=False)
+class Moved:
+    """A body as it moves, in the common frame: its pose, and motion around its joint."""
+
+    pose: Transform
+    v: ScalarArray  # before the joint
+    a: ScalarArray
+    v_after: ScalarArray
+    a_after: ScalarArray
+    axes: tuple[tuple[int, ScalarArray], ...]  # of each freedom its place in qd, and S
+
+    def freedoms(self) -> list[Freedom]:
+        """Freedoms of its joint."""
+        alone = len(self.axes) == 1
+        return [
+            moving_axis(k, S, self.v, self.a, None if alone else self.v_after)
+            for k, S in self.axes
+        ]
+
+
+def moving_axis(
+    place: int, S: ScalarArray, v: ScalarArray, a: ScalarArray, v_after: ScalarArray | None
+) -> Freedom:
+    """A freedom behind a body that moves at v, a; ``v_after`` its joint, if it has others."""
+    P = cross_motion(v, S)
+    dS = P if v_after is None else cross_motion(v_after, S)
+    return Freedom(place, S, P, cross_motion(a, S) + cross_motion(v, P), dS)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Paired:
+    """What a freedom i brings to its pairs; of both directions, see the module.
+
+    As row, with freedoms that support it: ``row`` = I S (6,), ``row_B`` = angular part of B^T S
+    (3,). As column: ``by_q`` = B P + I Q + S x* f, ``own_q`` the same without f, for freedoms
+    of the same joint, ``by_qd`` = B S + I R.
+    """
+
+    row: ScalarArray
+    row_B: ScalarArray
+    own_q: ScalarArray
+    by_q: ScalarArray
+    by_qd: ScalarArray
+
+
+def paired(x: Freedom, load: Carried) -> Paired:
+    """What freedom x brings, that carries ``load``."""
+    own_q = load.B_times(x.P) + load.inertia_times(x.Q)
+    return Paired(
+        load.inertia_times(x.S),
+        load.B_transposed_times(x.S),
+        own_q,
+        own_q + cross_force(x.S, load.f),
+        load.B_times(x.S) + load.inertia_times(x.R),
+    )
+
+
 def torque_derivatives(
     robot: Mechanism,
     q: ScalarArray,
@@ -154,20 +224,17 @@ def torque_derivatives(
             j = above[j]
         for x in own:
             torque[x.place] = torque[x.place] + x.S @ load.f
-            by_q = load.B_times(x.P) + load.inertia_times(x.Q)
-            by_qd = load.B_times(x.S) + load.inertia_times(x.R)
-            row, row_B = load.inertia_times(x.S), load.B_transposed_times(x.S)
+            of = paired(x, load)
             for y in own:
-                _add(out.q, y, x, y.S @ by_q)
-                _add(out.qd, y, x, y.S @ by_qd)
-                _add(out.qdd, y, x, y.S @ row)
-            by_q = by_q + cross_force(x.S, load.f)
+                _add(out.q, y, x, y.S @ of.own_q)
+                _add(out.qd, y, x, y.S @ of.by_qd)
+                _add(out.qdd, y, x, y.S @ of.row)
             for y in down:
-                _add(out.q, x, y, row_B @ y.P[:3] + row @ y.Q)
-                _add(out.qd, x, y, row_B @ y.S[:3] + row @ y.R)
-                _add(out.q, y, x, y.S @ by_q)
-                _add(out.qd, y, x, y.S @ by_qd)
-                inertia = row @ y.S
+                _add(out.q, x, y, of.row_B @ y.P[:3] + of.row @ y.Q)
+                _add(out.qd, x, y, of.row_B @ y.S[:3] + of.row @ y.R)
+                _add(out.q, y, x, y.S @ of.by_q)
+                _add(out.qd, y, x, y.S @ of.by_qd)
+                inertia = of.row @ y.S
                 _add(out.qdd, x, y, inertia)
                 _add(out.qdd, y, x, inertia)
     for k in range(robot.nv):
@@ -188,44 +255,49 @@ def move_freedoms(
     f_ext: ScalarArray | None,
 ) -> tuple[list[list[Freedom]], list[Carried], list[int]]:
     """Freedoms and loads of every body, root to leaf, and who carries it (-1: the base)."""
+    moved, above = move_bodies(robot, q, qd, qdd)
+    loads = []
+    for i, body in enumerate(moved):
+        wrench = None if f_ext is None else body.pose.force_back(f_ext[i])
+        seen = _seen(robot.moments[i], body.pose)
+        loads.append(load_of(seen, body.v_after, body.a_after, wrench))
+    return [body.freedoms() for body in moved], loads, above
+
+
+def move_bodies(
+    robot: Mechanism, q: ScalarArray, qd: ScalarArray, qdd: ScalarArray
+) -> tuple[list[Moved], list[int]]:
+    """Every body as it moves, root to leaf, and who carries it (-1: the base)."""
     X_up = transforms(robot, q)
-    freedoms: list[list[Freedom]] = []
-    loads: list[Carried] = []
+    found: list[Moved] = []
     above: list[int] = []
     poses: list[Transform] = []
-    motions: list[tuple[ScalarArray, ScalarArray]] = []
     still = np.zeros(6)
     for i, (X, parent) in enumerate(zip(X_up, robot.parent.tolist(), strict=True)):
         S, where = robot.motion_subspace[i], robot.v_slices()[i]
-        is_root = parent < 0 or (above[parent] < 0 and not freedoms[parent])
+        is_root = parent < 0 or (above[parent] < 0 and not found[parent].axes)
         pose = X if parent < 0 else poses[parent].then(X)
         if is_root:  # nothing before it moves
             fall = pose.E @ -robot.gravity
             v, a = still, np.concatenate([np.zeros(3), fall])
             above.append(-1)
         else:
-            v, a = motions[parent]
+            v, a = found[parent].v_after, found[parent].a_after
             above.append(parent)
         poses.append(pose)
         if is_root and where.start < where.stop:
             poses[i] = pose = Transform.identity()
-        own, v_after = [], v
+        axes, v_after = [], v
         for k in range(where.start, where.stop):
             s = _motion_back(pose, S[:, k - where.start])
-            own.append((k, s))
+            axes.append((k, s))
             v_after = v_after + s * qd[k]
-        found = []
         a_after = a
-        for k, s in own:
-            P = cross_motion(v, s)
-            dS = P if len(own) == 1 else cross_motion(v_after, s)
-            found.append(Freedom(k, s, P, cross_motion(a, s) + cross_motion(v, P), dS))
+        for k, s in axes:
+            dS = cross_motion(v if len(axes) == 1 else v_after, s)
             a_after = a_after + s * qdd[k] + dS * qd[k]
-        freedoms.append(found)
-        motions.append((v_after, a_after))
-        wrench = None if f_ext is None else f_ext[i]
-        loads.append(_load(robot.moments[i], pose, v_after, a_after, wrench))
-    return freedoms, loads, above
+        found.append(Moved(pose, v, a, v_after, a_after, tuple(axes)))
+    return found, above
 
 
 def _motion_back(pose: Transform, s: ScalarArray) -> ScalarArray:
@@ -234,18 +306,13 @@ def _motion_back(pose: Transform, s: ScalarArray) -> ScalarArray:
     return np.concatenate([turned, pose.E.T @ s[3:] + cross(pose.r, turned)])
 
 
-def _load(
-    moments: MassMoments,
-    pose: Transform,
-    v: ScalarArray,
-    a: ScalarArray,
-    f_ext: ScalarArray | None,
+def load_of(
+    seen: MassMoments | None, v: ScalarArray, a: ScalarArray, wrench: ScalarArray | None
 ) -> Carried:
-    """What one body adds, moving at v with proper spatial acceleration a."""
+    """What one body adds, moving at v with proper spatial acceleration a, wrench on it."""
     out = Carried()
-    if f_ext is not None:
-        out.f = -pose.force_back(f_ext)
-    seen = _seen(moments, pose)
+    if wrench is not None:
+        out.f = -wrench
     if seen is None:
         return out
     w, u = v[:3], v[3:]

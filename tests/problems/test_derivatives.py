@@ -14,6 +14,7 @@ import dynsys
 from dynsys.errors import KernelBuildError, SingularSystemError, StateError
 from dynsys.kernel import build
 from dynsys.kernel.llvm.computation import MatrixProgram
+from dynsys.kernel.llvm.pair_tail import PairTail
 from dynsys.kernel.llvm.solve_tail import SolveTail
 from dynsys.model import synthetic
 from dynsys.model.tree import KinematicTree
@@ -294,3 +295,51 @@ def test_large_robots_are_solved_by_sweeps(monkeypatch: pytest.MonkeyPatch) -> N
     problem_rows = problem._derivative_kernel(False, 300)
     assert problem_rows is not problem._derivative_kernel(False)
     close(problem_rows.one(*state)[0][0], expected, 1e-10)
+
+
+@pytest.mark.parametrize("seed", [2, 5, 11])
+def test_freedoms_side_by_side(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Joints of every kind, wrenches, rotors and friction: lanes, sums and pairs."""
+    monkeypatch.setattr(build, "FEWEST_SUPPORTS", 0)
+    robot = synthetic.random_tree(9, seed)
+    rng = np.random.default_rng(seed)
+    robot = robot.with_armature(rng.uniform(0.1, 1.0, robot.nv))
+    name = next(x for x in robot.parameters if x.endswith("viscous"))
+    robot = robot.with_parameters({name: 0.7, name.replace("viscous", "coulomb"): 0.3})
+    assert robot.nv >= 16 and max(len(range(*v.indices(99))) for v in robot.v_slices()) > 1
+    known = np.ones(robot.nv, dtype=bool)
+    q, qd, qdd, wrenches = state_of(robot, seed)
+    for acting in (None, wrenches):
+        spec = DynamicsSpec(robot, known, "qdd", ("derivatives",), acting is not None)
+        made = build.dynamics_computation(spec)
+        assert isinstance(made, MatrixProgram) and isinstance(made.tail, PairTail)
+        inputs = [q, qd, qdd] if acting is None else [q, qd, qdd, acting.ravel()]
+        expected = dense_derivatives(robot, q, qd, qdd, known, acting)
+        close(made.evaluate(np.concatenate(inputs)), expected, 1e-12)
+        kernel = build.build_kernel(made, spec.signature)
+        close(kernel.one(*inputs)[0][0], expected, 1e-12)
+        rows, finite = kernel.batch(*(np.tile(x, (19, 1)) for x in inputs))
+        assert finite
+        close(rows[0], np.tile(expected, (19, 1)), 1e-12)
+
+
+def test_lanes_refuse_what_straight_line_code_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A quaternion that is none and a number that is none make an answer not finite."""
+    robot = synthetic.humanoid30()
+    spec = InverseDynamics(robot)._spec(("derivatives",))
+    assert build.by_pairs(spec)
+    kernel = build.build_kernel(build.dynamics_computation(spec), spec.signature)
+    q, qd, qdd, _ = state_of(robot, 3)
+    assert kernel.one(q, qd, qdd)[1]
+    for place in range(robot.nq):
+        bad = q.copy()
+        bad[place] = np.nan
+        assert not kernel.one(bad, qd, qdd)[1], place
+    for where in robot.quaternion_slices:
+        bad = q.copy()
+        bad[where] *= 1.1
+        assert not kernel.one(bad, qd, qdd)[1]
+    for k in range(robot.nv):
+        bad = qd.copy()
+        bad[k] = np.inf
+        assert not kernel.one(q, bad, qdd)[1] and not kernel.one(q, qd, bad)[1]
