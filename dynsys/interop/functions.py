@@ -8,9 +8,10 @@ in the tangent space, J_v, for how q moves along v is T(q) (nq, nv) with T^T T =
 
     J_q = J_v scale T(q)^T      (columns of a quaternion divided by its length)
 
-Along a quaternion, f does not change. All of it is recorded, simplified and compiled as one
-program (:mod:`dynsys.plan.record`). Answers, derivatives among them, are NaN where a pivot
-that is safe by sampling only vanishes.
+Along a quaternion, f does not change. An estimation (:mod:`.questions`) is differentiated by
+the chain rule over its program. All of it is recorded, simplified and compiled as one program
+(:mod:`dynsys.plan.record`). Answers, derivatives among them, are NaN where a pivot that is safe
+by sampling only vanishes.
 """
 
 from __future__ import annotations
@@ -19,30 +20,31 @@ import ctypes
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Literal, Protocol, TypeAlias, final
+from typing import Any, Literal, TypeAlias, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dynsys.distribution import install
 from dynsys.errors import DynsysError, KernelBuildError, StateError
+from dynsys.interop.questions import (
+    DynamicsProblem,
+    EstimationProblem,
+    EstimationQuestion,
+    asked_of,
+)
 from dynsys.kernel.build import kernel_from
 from dynsys.kernel.kernel import Kernel
-from dynsys.model.tree import KinematicTree
-from dynsys.model.varying import varying_parameters
-from dynsys.plan.fingerprint import fingerprint_robot
-from dynsys.plan.record import DynamicsSpec, watched_dynamics
 from dynsys.program.derivatives import Replay
 from dynsys.program.graph import Graph
 from dynsys.program.guards import guarded
 from dynsys.program.program import Program
 from dynsys.program.signature import Signature
 from dynsys.program.simplify import simplify
-from dynsys.types import BoolArray, IntArray, ScalarArray
+from dynsys.types import IntArray, ScalarArray
 
 __all__ = [
     "DType",
-    "DynamicsProblem",
     "PlainFunction",
     "imported",
     "kept_for_ever",
@@ -50,76 +52,41 @@ __all__ = [
 ]
 
 DType: TypeAlias = Literal["float64", "float32"]
-ANSWER = {"qdd": ("torque",), "torque": ("qdd",)}
-"""What is computed, by the name of what is given; both where that differs by freedom."""
 CHECKED = 3
 SIMPLIFIED = 12
 """Random states that a kernel is checked at, and that a program is simplified with."""
 
 
-class DynamicsProblem(Protocol):
-    """What is needed of a problem: ``problems.InverseDynamics`` and its kin have it."""
-
-    @property
-    def robot(self) -> KinematicTree:
-        """The robot."""
-
-    @property
-    def given(self) -> str:
-        """Name of the third input: what is known of the joints."""
-
-    @property
-    def known(self) -> BoolArray:
-        """Freedoms (nv,) whose acceleration is known; of the others the torque is."""
-
-
 @final
 class PlainFunction:
-    """A problem of dynamics as a function of plain vectors; see the module.
+    """A problem as a function of plain vectors; see the module.
 
     Parameters
     ----------
-    problem : inverse, forward or hybrid dynamics.
-    wrenches : True makes external wrenches (6 n_bodies,) a further input.
+    problem : inverse, forward or hybrid dynamics, or an estimation.
+    answer : quantity of an estimation, ``torque`` by default; what dynamics answers is known.
+    wrenches : True makes external wrenches (6 n_bodies,) a further input of dynamics.
     parameters : names of parameters of the robot whose values are the last input.
     """
 
     def __init__(
         self,
-        problem: DynamicsProblem,
+        problem: DynamicsProblem | EstimationProblem,
         *,
+        answer: str = "",
         wrenches: bool = False,
         parameters: Sequence[str] = (),
         dtype: DType = "float64",
     ) -> None:
-        missing = [x for x in ("robot", "known", "given") if not hasattr(problem, x)]
-        if missing:
-            raise KernelBuildError(
-                f"expected a problem of dynamics, such as problems.InverseDynamics(robot), got"
-                f" {type(problem).__name__}, which has no {missing[0]!r}; of an estimation use"
-                " compile and derivatives"
-            )
-        if getattr(problem, "constraints", ()):
-            raise KernelBuildError(
-                f"robot {problem.robot.name!r} is held by constraints, which functions for"
-                " other tools do not know; use compile, or leave them out"
-            )
         if dtype not in ("float64", "float32"):
             raise KernelBuildError(f"dtype must be float64 or float32, got {dtype!r}")
-        varying_parameters(problem.robot, parameters)
-        self.robot, self.dtype = problem.robot, dtype
-        spec = (problem.robot, problem.known, problem.given)
-        self._spec = DynamicsSpec(*spec, (), wrenches, None, tuple(parameters))
-        self.answer = {"qdd": "torque", "torque": "qdd"}.get(problem.given, "unknown")
-        """Name of what f answers (nv,); unknown: torque where qdd is given, else qdd."""
-        self.inputs: Mapping[str, int] = dict(self._spec.signature.inputs)
+        self._question = asked = asked_of(problem, answer, wrenches, parameters)
+        self.robot, self.dtype = asked.robot, dtype
+        self.answer, self.size = asked.answer, asked.size
+        """Name and length of what f answers; unknown: torque where qdd is given, else qdd."""
+        self.inputs = asked.inputs
         """Names of the inputs and their lengths."""
         self._jacobians: dict[tuple[str, ...], Kernel] = {}
-
-    @property
-    def size(self) -> int:
-        """Length of the answer."""
-        return self.robot.nv
 
     def width(self, by: Sequence[str]) -> int:
         """Numbers in some of the inputs."""
@@ -209,18 +176,15 @@ class PlainFunction:
         *,
         weight: bool = False,
     ) -> Kernel:
-        spec = self._spec
         inputs = dict(self.inputs) | ({"weight": self.size} if weight else {})
         signature = Signature(tuple(inputs.items()), tuple(outputs.items()))
-        robot = fingerprint_robot(self.robot).digest
-        made_from = ("plain", kind, by, robot, spec.known, spec.given, spec.wrenches)
+        asked = ("plain", kind, by, *self._question.made_from)
         states = self._samples(CHECKED, 7, self.size if weight else 0)
-        asked = (*made_from, spec.parameters)
         return kernel_from(program, signature, states, asked, dtype=self.dtype)
 
     def _samples(self, count: int, seed: int, extra: int = 0) -> NDArray[np.longdouble]:
         """Random inputs (count, n_inputs + extra), quaternions of any length."""
-        states = self._spec.samples(count, seed)
+        states = self._question.samples(count, seed)
         rng = np.random.default_rng(seed)
         for where in self.robot.quaternion_slices:
             states[:, where] *= rng.uniform(0.5, 2.0, size=(count, 1))
@@ -232,26 +196,29 @@ class PlainFunction:
         return self._guarded(*self._recorded(by))
 
     def _guarded(self, program: Program, limits: list[float]) -> Program:
-        return guarded(program, (), self.dtype, limits, n_finite=program.n_inputs, every=True)
+        n_finite, n_checks = program.n_inputs, self._question.n_checks
+        return guarded(
+            program, (), self.dtype, limits, n_finite=n_finite, n_checks=n_checks, every=True
+        )
 
     def _recorded(self, by: tuple[str, ...]) -> tuple[Program, list[float]]:
         """Answer and derivatives by some inputs, in coordinates of q of any length.
 
-        Behind them reciprocals of pivots, and their limits.
+        Behind them reciprocals of pivots, with their limits, and checks.
         """
-        spec, nv = self._spec, self.size
-        answers = ANSWER.get(spec.given, ("torque", "qdd"))
-        outputs = (*answers, *(f"d{self.answer}_d{name}" for name in by))
-        asked = (spec.robot, spec.known, spec.given, outputs, spec.wrenches, None)
-        program, limits = watched_dynamics(DynamicsSpec(*asked, spec.parameters))
+        if isinstance(self._question, EstimationQuestion):
+            return self._by_chain_rule(self._question, by)
+        known, nv = self._question.spec.known, self.size
+        program, limits = self._question.watched(by)
         graph = Graph()
         x = graph.inputs(program.n_inputs)
         unit, shrunk = self._normalised(x)
         found = list(Replay(program, graph, unit).outputs)
         results: list[Any] = found[:nv]
-        if len(answers) == 2:
-            results = [found[k if known else nv + k] for k, known in enumerate(spec.known)]
-        start, blocks = nv * len(answers), []
+        start, blocks = nv, []
+        if self.answer == "unknown":
+            results = [found[k if one else nv + k] for k, one in enumerate(known)]
+            start = 2 * nv
         for name in by:
             columns = nv if name == "q" else self.inputs[name]
             J = np.array(found[start : start + nv * columns]).reshape(nv, columns)
@@ -264,8 +231,26 @@ class PlainFunction:
         made = graph.program([*results, *found[start:]])
         return (made if self._is_flat else self._simplified(made)), limits
 
+    def _by_chain_rule(
+        self, question: EstimationQuestion, by: tuple[str, ...]
+    ) -> tuple[Program, list[float]]:
+        """The same of a program without derivatives: a reverse sweep for each number of it."""
+        program, limits = question.watched()
+        graph = Graph()
+        unit, _ = self._normalised(graph.inputs(program.n_inputs))
+        whole = Replay(program, graph, unit)
+        if not by:
+            made = graph.program(list(whole.outputs))
+            return (made if self._is_flat else self._simplified(made)), limits
+        replay = Replay(graph.program(list(whole.outputs)))
+        rows = np.eye(self.size, len(replay.outputs))
+        J = [replay.reverse(row)[self.columns(by)] for row in rows]
+        answers, watched = np.split(replay.outputs, [self.size])
+        outputs = [*answers, *np.concatenate(J), *watched]
+        return self._simplified(replay.graph.program(outputs)), limits
+
     def _simplified(self, program: Program) -> Program:
-        extra = program.n_inputs - self._spec.signature.n_inputs
+        extra = program.n_inputs - sum(self.inputs.values())
         return simplify(program, self._samples(SIMPLIFIED, 0, extra))
 
     @cached_property
@@ -297,7 +282,8 @@ class PlainFunction:
         """Gradient of w . answer, or the lower triangle of its second derivatives."""
         program, limits = self._recorded(())
         replay = Replay(program)
-        n, still = len(replay.inputs), [0.0] * len(limits)
+        n = len(replay.inputs)
+        still = [0.0] * (len(limits) + 2 * self._question.n_checks)
         weight = replay.graph.inputs(self.size)
         pivots = replay.outputs[self.size :]
         first = replay.graph.program([*replay.reverse([*weight, *still]), *pivots])

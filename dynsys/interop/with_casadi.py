@@ -26,12 +26,12 @@ import numpy as np
 
 from dynsys.errors import KernelBuildError
 from dynsys.interop.functions import (
-    DynamicsProblem,
     PlainFunction,
     imported,
     kept_for_ever,
     lower_triangle,
 )
+from dynsys.interop.questions import DynamicsProblem, EstimationProblem
 from dynsys.kernel.kernel import Kernel
 from dynsys.types import BoolArray, IntArray
 
@@ -44,15 +44,16 @@ OPTIONS = {"enable_forward": False}
 
 
 def casadi_function(
-    problem: DynamicsProblem,
+    problem: DynamicsProblem | EstimationProblem,
     *,
+    answer: str = "",
     wrenches: bool = False,
     parameters: Sequence[str] = (),
     hessian: bool = True,
     name: str = "",
     through: Through = "auto",
 ) -> Any:
-    """answer = f(q, qd, given, [f_ext], [parameters]) as a ``casadi.Function``.
+    """answer = f(q, qd, given or y, [f_ext], [parameters]) as a ``casadi.Function``.
 
     It has exact first and second derivatives and can stand in any expression of CasADi, in
     ``nlpsol`` with IPOPT and its exact Hessian among others. Answers are NaN where the problem
@@ -61,13 +62,15 @@ def casadi_function(
     Parameters
     ----------
     problem : inverse, forward or hybrid dynamics; the answer (nv,) is torque, qdd, or in
-        hybrid dynamics torque of the freedoms whose qdd is given and qdd of the others.
+        hybrid dynamics torque of the freedoms whose qdd is given and qdd of the others. Or an
+        estimation, whose inputs are q, qd and all readings y.
+    answer : the quantity of an estimation that is answered, ``torque`` by default.
     wrenches : True makes external wrenches (6 n_bodies,) a further input.
     parameters : names of parameters of the robot whose values (n,) are the last input.
     hessian : False leaves out second derivatives, whose code takes a minute to compile for
         forward dynamics of a humanoid; IPOPT then needs
         ``{"ipopt.hessian_approximation": "limited-memory"}``.
-    name : of the function; by default ``torque``, ``qdd`` or ``unknown``, as it answers.
+    name : of the function; by default ``torque``, ``qdd`` ..., as it answers.
     through : ``library``, for which a C compiler must be there; ``callback``; ``auto`` is the
         first if it can be, else the second.
 
@@ -93,7 +96,7 @@ def casadi_function(
     True
     """
     casadi = imported("casadi")
-    f = PlainFunction(problem, wrenches=wrenches, parameters=parameters)
+    f = PlainFunction(problem, answer=answer, wrenches=wrenches, parameters=parameters)
     nodes = _family(f, name or f.answer, hessian)
     compiler = next(filter(None, map(shutil.which, COMPILERS)), None)
     if through not in ("auto", "library", "callback"):

@@ -20,12 +20,12 @@ from typing import Any
 from dynsys.errors import StateError
 from dynsys.interop.functions import (
     DType,
-    DynamicsProblem,
     PlainFunction,
     imported,
     kept_for_ever,
     lower_triangle,
 )
+from dynsys.interop.questions import DynamicsProblem, EstimationProblem
 from dynsys.kernel.kernel import Kernel
 from dynsys.kernel.llvm.target import compile_object, host, load_object
 from dynsys.kernel.python_entry import RUNTIME_PLACES
@@ -34,13 +34,14 @@ __all__ = ["jax_function"]
 
 
 def jax_function(
-    problem: DynamicsProblem,
+    problem: DynamicsProblem | EstimationProblem,
     *,
+    answer: str = "",
     wrenches: bool = False,
     parameters: Sequence[str] = (),
     dtype: DType = "float64",
 ) -> Callable[..., Any]:
-    """answer = f(q, qd, given, [f_ext], [parameters]) for JAX, on the CPU.
+    """answer = f(q, qd, given or y, [f_ext], [parameters]) for JAX, on the CPU.
 
     ``jax.jit``, ``vmap``, ``grad``, ``jvp``, ``jacfwd``, ``jacrev`` and ``hessian`` work; third
     derivatives raise an error. Answers are NaN where the problem has no finite one.
@@ -48,7 +49,9 @@ def jax_function(
     Parameters
     ----------
     problem : inverse, forward or hybrid dynamics; the answer (..., nv) is torque, qdd, or in
-        hybrid dynamics torque of the freedoms whose qdd is given and qdd of the others.
+        hybrid dynamics torque of the freedoms whose qdd is given and qdd of the others. Or an
+        estimation, whose inputs are q, qd and all readings y.
+    answer : the quantity of an estimation that is answered, ``torque`` by default.
     wrenches : True makes external wrenches (..., 6 n_bodies) a further input.
     parameters : names of parameters of the robot whose values (..., n) are the last input.
     dtype : ``float64``, for which JAX must have been told so (``jax_enable_x64``), or
@@ -71,7 +74,9 @@ def jax_function(
     True
     """
     jax = imported("jax")
-    f = PlainFunction(problem, wrenches=wrenches, parameters=parameters, dtype=dtype)
+    f = PlainFunction(
+        problem, answer=answer, wrenches=wrenches, parameters=parameters, dtype=dtype
+    )
     value = _Target(jax, f.value)
     jacobians: dict[tuple[str, ...], _Target] = {}
     hessians: list[_Target] = []
@@ -98,7 +103,7 @@ def jax_function(
         unit = jax.numpy.eye(f.size, dtype=f.dtype)
         return hessians[0](*rows, jax.numpy.broadcast_to(unit, (*shape, f.size)))[0]
 
-    answer = jax.custom_jvp(lambda *inputs: value(*inputs)[0])
+    answered = jax.custom_jvp(lambda *inputs: value(*inputs)[0])
     derivatives = jax.custom_jvp(computed, nondiff_argnums=(0,))
     derivatives.defjvp(second)
 
@@ -114,8 +119,8 @@ def jax_function(
         J = J.reshape(*found.shape, direction.shape[-1])
         return found, jax.numpy.einsum("...ij,...j->...i", J, direction)
 
-    answer.defjvp(rule, symbolic_zeros=True)
-    compiled = jax.jit(lambda *inputs: answer(*_fitted(jax, f, inputs)))
+    answered.defjvp(rule, symbolic_zeros=True)
+    compiled = jax.jit(lambda *inputs: answered(*_fitted(jax, f, inputs)))
 
     def function(*inputs: Any) -> Any:
         if f.dtype == "float64" and not jax.config.jax_enable_x64:

@@ -16,24 +16,25 @@ from typing import Any
 from dynsys.errors import StateError
 from dynsys.interop.functions import (
     DType,
-    DynamicsProblem,
     PlainFunction,
     imported,
     lower_triangle,
 )
+from dynsys.interop.questions import DynamicsProblem, EstimationProblem
 from dynsys.kernel.kernel import Kernel
 
 __all__ = ["torch_function"]
 
 
 def torch_function(
-    problem: DynamicsProblem,
+    problem: DynamicsProblem | EstimationProblem,
     *,
+    answer: str = "",
     wrenches: bool = False,
     parameters: Sequence[str] = (),
     dtype: DType = "float64",
 ) -> Callable[..., Any]:
-    """answer = f(q, qd, given, [f_ext], [parameters]) for PyTorch, on the CPU.
+    """answer = f(q, qd, given or y, [f_ext], [parameters]) for PyTorch, on the CPU.
 
     ``backward``, ``torch.autograd.functional``, forward-mode derivatives and ``torch.func``
     (``vmap``, ``grad``, ``jacrev``, ``jacfwd``, ``hessian``) work; third derivatives raise an
@@ -42,7 +43,9 @@ def torch_function(
     Parameters
     ----------
     problem : inverse, forward or hybrid dynamics; the answer (..., nv) is torque, qdd, or in
-        hybrid dynamics torque of the freedoms whose qdd is given and qdd of the others.
+        hybrid dynamics torque of the freedoms whose qdd is given and qdd of the others. Or an
+        estimation, whose inputs are q, qd and all readings y.
+    answer : the quantity of an estimation that is answered, ``torque`` by default.
     wrenches : True makes external wrenches (..., 6 n_bodies) a further input.
     parameters : names of parameters of the robot whose values (..., n) are the last input.
     dtype : of the computation and the answer. Tensors of float32 are taken as float64 where
@@ -55,7 +58,9 @@ def torch_function(
         :mod:`dynsys.interop.functions`.
     """
     torch = imported("torch")
-    f = PlainFunction(problem, wrenches=wrenches, parameters=parameters, dtype=dtype)
+    f = PlainFunction(
+        problem, answer=answer, wrenches=wrenches, parameters=parameters, dtype=dtype
+    )
     number = getattr(torch, dtype)
 
     Function: Any = torch.autograd.Function

@@ -47,6 +47,7 @@ __all__ = [
     "failures",
     "guarded_estimator",
     "program_errors",
+    "watched_limits",
 ]
 
 ESTIMATES: tuple[UnknownKind, ...] = (
@@ -391,11 +392,19 @@ def guarded_estimator(
     the last of them have ``limits`` instead. The checks of repeated rows end the outputs; where
     one fails the answer is NaN, too.
     """
+    all_limits = watched_limits(program, spec, margin, limits)
+    quaternions = spec.robot.quaternion_slices
+    checked = guarded(program, quaternions, dtype, all_limits, n_checks=len(spec.repeated))
+    return in_order_of_need(checked)
+
+
+def watched_limits(
+    program: Program, spec: EstimatorSpec, margin: float, limits: Sequence[float] = ()
+) -> list[float]:
+    """Limits of the outputs behind the answers; see :func:`guarded_estimator`."""
     states = spec.samples(SAMPLES, 3)
     n_outputs, n_checks = spec.signature.n_outputs, len(spec.repeated)
     end = len(program.outputs) - 2 * n_checks - len(limits)
     reciprocals = program.evaluate(states)[:, n_outputs:end]
     medians = np.median(np.abs(reciprocals), axis=0)
-    all_limits = [*(float(margin * x) for x in medians), *limits]
-    quaternions = spec.robot.quaternion_slices
-    return in_order_of_need(guarded(program, quaternions, dtype, all_limits, n_checks=n_checks))
+    return [*(float(margin * x) for x in medians), *limits]

@@ -27,6 +27,7 @@ from dynsys.plan.estimator_spec import (
     failures,
     guarded_estimator,
     program_errors,
+    watched_limits,
 )
 from dynsys.plan.methods import Pivot, SaddleOrder
 from dynsys.plan.pivots import PlannedPivot
@@ -172,6 +173,16 @@ def executed_estimator(
 def saddle_watched(spec: EstimatorSpec, order: SaddleOrder) -> Program:
     """Answers, then reciprocals of the watched pivots, without guards."""
     return _executed(spec, order).simplified
+
+
+def saddle_with_limits(spec: EstimatorSpec) -> tuple[Program, list[float]]:
+    """What :func:`saddle_watched` gives of the order that is planned, and limits of pivots.
+
+    For programs made of this one, which have guards of their own.
+    """
+    recorded = _executed(spec, saddle_estimator(spec).order)
+    program, margin, limits = recorded.watched
+    return program, watched_limits(program, spec, margin, limits)
 
 
 def _executed(spec: EstimatorSpec, order: SaddleOrder) -> _Recording:
@@ -397,11 +408,17 @@ class _Recording:
 
     def guarded(self, dtype: str) -> Program:
         """The program simplified; NaN where a watched pivot vanishes."""
+        program, margin, limits = self.watched
+        return guarded_estimator(program, self.spec, dtype, margin, limits)
+
+    @property
+    def watched(self) -> tuple[Program, float, list[float]]:
+        """The program simplified, by how much pivots may exceed their median, other limits."""
         program, spec, cancelling = self.simplified, self.spec, len(self._cancelling)
         if not cancelling:
-            return guarded_estimator(program, spec, dtype, self._margin)
+            return program, self._margin, []
         margin, part = _closely(program, spec, cancelling)
-        return guarded_estimator(program, spec, dtype, margin, [part**2] * cancelling)
+        return program, margin, [part**2] * cancelling
 
     @property
     def _margin(self) -> float:

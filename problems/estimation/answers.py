@@ -105,7 +105,7 @@ class CompiledAnswers:
             others = tuple(x for x in outputs.uncertainty if x not in noisy)
             if outputs.outputs or others:
                 self.compute(EstimatorOutputs(outputs.outputs, others))
-            self._arrays |= self._by_posteriors(noisy)
+            self._arrays |= self._with_encoder_noise(noisy)
             return
         found = self._by_kernel(outputs)
         bad = ~np.all([np.isfinite(array).all(axis=1) for array in found.values()], axis=0)
@@ -125,18 +125,33 @@ class CompiledAnswers:
                     array[k] = source.array.ravel()
         self._arrays |= found
 
-    def _by_posteriors(self, kinds: Sequence[str]) -> dict[str, Array]:
-        """Deviations with the noise of q and qd, state by state."""
-        found: dict[str, list[Array]] = {f"std_{kind}": [] for kind in kinds}
-        for k in range(len(self._states)):
-            one = Estimate.of_one(self._states.problem, self._states(k))
-            for kind in kinds:
-                found[f"std_{kind}"].append(one.std[cast("Quantity", kind)].array.ravel())
-        shapes = self._estimator.shapes
-        return {
-            name: np.reshape(rows, (len(self._states), int(np.prod(shapes[name]))))
-            for name, rows in found.items()
+    def _with_encoder_noise(self, kinds: Sequence[Quantity]) -> dict[str, Array]:
+        """Deviations with the noise of q and qd: sigma^2 = sigma_y^2 + J Sigma J^T.
+
+        Of many states sigma_y by the reduced system and J by its kernel; state by state where
+        these have no answer.
+        """
+        states, problem, shapes = self._states, self._states.problem, self._estimator.shapes
+        found = {
+            f"std_{kind}": np.full((len(states), int(np.prod(shapes[kind]))), np.nan)
+            for kind in kinds
         }
+        if len(states) >= FEW:
+            state = states.q, states.qd, states.rows
+            plain = problem.reduced.solve(*state, (), kinds)
+            slopes = problem.slopes_of(*state)
+            noise = np.concatenate([problem.layout.position_std, problem.layout.velocity_std])
+            for kind in kinds:
+                columns = problem.system.unknowns.columns(kind)
+                J = slopes.of(kind, columns).by_state(columns) * noise
+                sigma = np.where(plain.answered[:, None], plain.arrays[f"std_{kind}"], np.nan)
+                found[f"std_{kind}"] = np.sqrt(sigma**2 + (J * J).sum(axis=2))
+        open_ones = ~np.all([np.isfinite(x).all(axis=1) for x in found.values()], axis=0)
+        for k in np.flatnonzero(open_ones).tolist():
+            one = Estimate.of_one(problem, states(k))
+            for kind in kinds:
+                found[f"std_{kind}"][k] = one.std[kind].array.ravel()
+        return found
 
     def _by_kernel(self, outputs: EstimatorOutputs) -> dict[str, Array]:
         """Arrays by name; NaN where there is no kernel, or too few complete states for it."""

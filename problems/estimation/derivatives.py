@@ -25,6 +25,8 @@ import numpy as np
 from scipy.sparse import csc_array, csr_array, diags_array
 
 from dynsys.errors import KernelBuildError, SingularSystemError
+from dynsys.interop.functions import PlainFunction
+from dynsys.interop.questions import EstimationProblem
 from dynsys.kernel.build import kernel_from
 from dynsys.kernel.kernel import Kernel
 from dynsys.loops import prefer_loops
@@ -43,11 +45,19 @@ from problems.estimation.factors import SHIFT, SuperLUFactors
 from problems.measured.measured_system import Equations, MeasuredSystem, Quantity
 from problems.measured.prior import prior_rows
 
-__all__ = ["EstimateDerivatives", "EstimatorSlopes", "QuantityDerivatives", "StateSlopes"]
+__all__ = [
+    "BatchSlopes",
+    "EstimateDerivatives",
+    "EstimatorSlopes",
+    "QuantityDerivatives",
+    "StateSlopes",
+]
 
 REFINED, STEPS = 1e-12, 60
 """Part of the right-hand side that is left of it where the shifted solve has converged; steps
 after which it has not."""
+COMPILED_FROM, TOGETHER = 64, 256
+"""States of a batch from which a kernel pays, and states that go through it together."""
 PATIENCE = 100
 """States whose program is evaluated before code for it is compiled, which takes seconds."""
 
@@ -61,16 +71,16 @@ class QuantityDerivatives:
 
     ``q`` and ``qd`` (..., nv), ``y`` (..., size of the layout), zero for missing readings,
     ``parameters`` (..., names); in front (nv,) for torque and qdd, (n_bodies, 6) for the
-    others. NaN where the quantity is not determined.
+    others, and N before that for a batch. NaN where the quantity is not determined.
     """
 
     __slots__ = ("_columns", "_slopes")
 
-    def __init__(self, slopes: StateSlopes, columns: IntArray) -> None:
+    def __init__(self, slopes: StateSlopes | QuantitySlopes, columns: IntArray) -> None:
         self._slopes, self._columns = slopes, columns
 
     def _shaped(self, found: Array) -> Array:
-        return found.reshape(*self._columns.shape, found.shape[-1])
+        return found.reshape(*found.shape[:-2], *self._columns.shape, found.shape[-1])
 
     @property
     def _by_state(self) -> Array:
@@ -102,18 +112,21 @@ class QuantityDerivatives:
 
 @final
 class EstimateDerivatives(AbstractQuantities[QuantityDerivatives]):
-    """Derivatives of what is estimated at one state, by quantity, found when asked for.
+    """Derivatives of what is estimated at one state or N, by quantity, found when asked for.
 
     ``J.torque.q`` (nv, nv), ``J.external_wrench.y`` (n_bodies, 6, size of the layout) ...
     """
 
     __slots__ = ("_columns", "_slopes")
 
-    def __init__(self, slopes: StateSlopes, unknowns: UnknownLayout) -> None:
+    def __init__(self, slopes: StateSlopes | BatchSlopes, unknowns: UnknownLayout) -> None:
         self._slopes, self._columns = slopes, unknowns
 
     def about(self, quantity: Quantity) -> QuantityDerivatives:
-        return QuantityDerivatives(self._slopes, self._columns.columns(quantity))
+        slopes, columns = self._slopes, self._columns.columns(quantity)
+        if isinstance(slopes, BatchSlopes):
+            return QuantityDerivatives(slopes.of(quantity, columns), columns)
+        return QuantityDerivatives(slopes, columns)
 
     def __repr__(self) -> str:
         return "EstimateDerivatives(torque, qdd, acceleration, joint_wrench, external_wrench)"
@@ -209,6 +222,85 @@ class StateSlopes:
         return self._followed(columns, np.array(of_rows).T, np.array(of_unknowns).T)
 
 
+# ---- many states ---------------------------------------------------------------------------
+
+
+@final
+class BatchSlopes:
+    """Derivatives at N states: of each estimated number its gradient, by one kernel.
+
+    The kernel differentiates the compiled estimator in reverse
+    (:class:`dynsys.interop.functions.PlainFunction`), SIMD over states and numbers. States that
+    it does not answer, missing readings among them, go one by one; all of a small batch do, for
+    the kernel takes seconds to compile.
+    """
+
+    def __init__(
+        self, slopes: EstimatorSlopes, q: Array, qd: Array, rows: Array, names: Sequence[str]
+    ) -> None:
+        self._of, self._names = slopes, tuple(names)
+        self.q, self.qd, self.rows = q, qd, rows
+        self._found: dict[str, QuantitySlopes] = {}
+
+    def of(self, quantity: Quantity, columns: IntArray) -> QuantitySlopes:
+        """Slopes of one quantity: found once."""
+        if quantity not in self._found:
+            kernel = None
+            if len(self.q) >= COMPILED_FROM:
+                kernel = self._of.gradient(quantity, self._names)
+            ends = np.cumsum([len(self.qd[0]), len(self.qd[0]), self._of.measured.layout.size])
+            parts = np.split(self._rows(kernel, columns.ravel()), ends[1:], axis=2)
+            self._found[quantity] = QuantitySlopes(int(ends[0]), *parts)
+        return self._found[quantity]
+
+    def _rows(self, kernel: Kernel | None, columns: IntArray) -> Array:
+        """Derivatives (N, k, nv + nv + size of the layout + names) of d[columns]."""
+        n, k, size = len(self.q), len(columns), self._of.measured.layout.size
+        out = np.full((n, k, 2 * self.qd.shape[1] + size + len(self._names)), np.nan)
+        for start in range(0, n if kernel is not None else 0, TOGETHER):
+            assert kernel is not None
+            some = slice(start, start + TOGETHER)
+            state = [self.q[some], self.qd[some], self.rows[some, :size]]
+            if self._names:
+                values = [self._of.measured.robot.parameters[x] for x in self._names]
+                state.append(np.tile(values, (len(state[0]), 1)))
+            inputs = [np.repeat(x, k, axis=0) for x in state]
+            weights = np.tile(np.eye(k), (len(state[0]), 1))
+            found, _ = kernel.batch(*inputs, weights)
+            by_q, *rest = (x.reshape(len(state[0]), k, x.shape[1]) for x in found)
+            T = np.array([self._of.measured.robot.tangent(q) for q in state[0]])
+            out[some] = np.concatenate([by_q @ T, *rest], axis=2)
+        for i in np.flatnonzero(~np.isfinite(out).all(axis=(1, 2))).tolist():
+            try:
+                at = self._of.at(self.q[i], self.qd[i], self.rows[i], self._names)
+            except SingularSystemError as error:
+                raise SingularSystemError(f"state {i}: {error}") from None
+            parts = at.by_state(columns), at.by_readings(columns), at.by_parameters(columns)
+            out[i] = np.concatenate(parts, axis=1)
+        return out
+
+
+@final
+class QuantitySlopes:
+    """Derivatives (N, k, ...) of one quantity at N states: those of a :class:`StateSlopes`."""
+
+    def __init__(self, nv: int, state: Array, readings: Array, parameters: Array) -> None:
+        self.nv, self._state = nv, state
+        self._readings, self._parameters = readings, parameters
+
+    def by_state(self, columns: IntArray) -> Array:
+        """By q and qd (N, k, 2 nv)."""
+        return self._state
+
+    def by_readings(self, columns: IntArray) -> Array:
+        """By y (N, k, size of the layout)."""
+        return self._readings
+
+    def by_parameters(self, columns: IntArray) -> Array:
+        """By the parameters that were named (N, k, names)."""
+        return self._parameters
+
+
 # ---- one estimator -------------------------------------------------------------------------
 
 
@@ -216,8 +308,9 @@ class StateSlopes:
 class EstimatorSlopes:
     """What derivatives at all states of an estimation share: patterns, recorded values."""
 
-    def __init__(self, measured: MeasuredSystem) -> None:
-        self.measured = measured
+    def __init__(self, measured: MeasuredSystem, problem: EstimationProblem) -> None:
+        self.measured, self._problem = measured, problem
+        self._gradients: dict[tuple[str, ...], Kernel | None] = {}
         self.saddle = self.measured.saddle()
         self.assembly = Assembly(self.measured)
         self._factors, self._shifted = SuperLUFactors(), SuperLUFactors()
@@ -227,6 +320,17 @@ class EstimatorSlopes:
     def at(self, q: Array, qd: Array, rows: Array, names: Sequence[str] = ()) -> StateSlopes:
         """What derivatives at one state need; ``rows`` as for ``Estimation.posterior``."""
         return StateSlopes(self, q, qd, rows, names)
+
+    def gradient(self, quantity: Quantity, names: tuple[str, ...]) -> Kernel | None:
+        """Kernel of the gradient of a weighted quantity; None if the layout has none."""
+        key = quantity, *names
+        if key not in self._gradients:
+            try:
+                f = PlainFunction(self._problem, answer=quantity, parameters=names)
+                self._gradients[key] = f.gradient
+            except KernelBuildError:
+                self._gradients[key] = None
+        return self._gradients[key]
 
     def solved(self, saddle: ScaledSaddle, b: Array) -> Array:
         """K^-1 b (lines, k); NaN columns where K is singular and b not in its range."""

@@ -23,6 +23,7 @@ from dynsys.kernel.threads import check_threads
 from dynsys.loops import prefer_loops
 from dynsys.model.readers.assembly import listing
 from dynsys.model.tree import KinematicTree
+from dynsys.plan.estimator_spec import EstimatorSpec
 from dynsys.plan.plan import Plan
 from dynsys.plan.search.search import Search
 from dynsys.recursive.inputs import state_rows
@@ -44,7 +45,11 @@ from problems.estimation.compiled import (
     said_by_the_verdict,
 )
 from problems.estimation.consistency import Checks, checks_at
-from problems.estimation.derivatives import EstimateDerivatives, EstimatorSlopes
+from problems.estimation.derivatives import (
+    BatchSlopes,
+    EstimateDerivatives,
+    EstimatorSlopes,
+)
 from problems.estimation.estimate import Estimate, MeasuredStates, Uncertainty, quantities_of
 from problems.estimation.posterior import AbstractPosterior, EncoderPosterior, PosteriorSolver
 from problems.estimation.reduced_batch import ReducedBatch
@@ -476,6 +481,33 @@ class Estimation(AbstractProblem):
         at = self._slopes.at(q, qd, rows, parameters)
         return EstimateDerivatives(at, self.system.unknowns)
 
+    def derivatives_batch(
+        self,
+        q: ArrayLike,
+        qd: ArrayLike,
+        y: Readings,
+        *,
+        parameters: Sequence[str] = (),
+        active: Active | None = None,
+    ) -> EstimateDerivatives:
+        """The same at N states, ``J.torque.q`` (N, nv, nv); arguments as of ``solve_batch``.
+
+        64 states and more go through a kernel, which takes seconds to compile, where the layout
+        has one.
+        """
+        if len(parameters):
+            require_laws_only(self.robot, self.layout, parameters)
+        positions, velocities = state_rows(self.robot, (("q", q), ("qd", qd)))
+        rows = self.measured.pack(y, active, len(positions))
+        found = self.slopes_of(positions, velocities, rows, parameters)
+        return EstimateDerivatives(found, self.system.unknowns)
+
+    def slopes_of(
+        self, q: Array, qd: Array, rows: Array, parameters: Sequence[str] = ()
+    ) -> BatchSlopes:
+        """Derivatives at N states; ``rows`` as for :meth:`posterior`."""
+        return BatchSlopes(self._slopes, q, qd, rows, parameters)
+
     def sensitivity(self, samples: int = 8, seed: int = 0) -> tuple[TorqueSensitivity, ...]:
         """What each torque's deviation is made of: sensors, positions, velocities.
 
@@ -485,7 +517,7 @@ class Estimation(AbstractProblem):
 
     @cached_property
     def _slopes(self) -> EstimatorSlopes:
-        return EstimatorSlopes(self.measured)
+        return EstimatorSlopes(self.measured, self)
 
     # ---- kernels -------------------------------------------------------------------------
 
@@ -574,6 +606,19 @@ class Estimation(AbstractProblem):
                     wanted, listed(switchable), dtype, parameters
                 )
             return compiled.kernel(wanted, listed(switchable), dtype)
+
+    def estimator_spec(
+        self, outputs: Sequence[str], parameters: Sequence[str] = ()
+    ) -> EstimatorSpec:
+        """The question that kernels with such outputs answer; for tools that record programs.
+
+        Raises as :meth:`compile` does.
+        """
+        wanted = EstimatorOutputs.of(outputs, ())
+        with said_by_the_verdict(self):
+            if len(parameters):
+                return self._compiled.spec_of_parameters(wanted, (), parameters)
+            return self._compiled.spec(wanted)
 
     def export_c(
         self,

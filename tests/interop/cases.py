@@ -6,10 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+import sensors
 from dynsys.model import synthetic
 from dynsys.model.tree import KinematicTree
 from dynsys.types import Array
-from problems import ForwardDynamics, HybridDynamics, InverseDynamics
+from problems import Estimation, ForwardDynamics, HybridDynamics, InverseDynamics
 from problems.problem import AbstractDynamics
 
 PARAMETERS = ("link_2.mass", "link_1.viscous", "link_2.coulomb")
@@ -47,7 +48,35 @@ def expected(problem: AbstractDynamics, seed: int = 0) -> Expected:
     return Expected(inputs, answer, (J.q, J.qd, getattr(J, problem.given)))
 
 
-def check_derivatives(problem: AbstractDynamics, found: list[Array], want: Expected) -> None:
+def estimation() -> Estimation:
+    """More readings than needed, on joints of which q does not move as v."""
+    robot = tree()
+    layout = sensors.Layout(
+        robot,
+        [
+            *sensors.all_joint_accelerations(robot, std=0.1),
+            *sensors.all_joint_torques(robot, std=0.2),
+            *sensors.zero_external_wrench_except(robot),
+        ],
+    )
+    return Estimation(robot, layout)
+
+
+def expected_estimate(problem: Estimation, quantity: str = "torque") -> Expected:
+    """By ``solve`` and ``derivatives`` of an estimation."""
+    q, qd, _ = (x[0] for x in states(problem.robot, 1))
+    y = np.zeros(problem.layout.size)
+    y[: 2 * problem.robot.nv] = np.random.default_rng(4).normal(size=2 * problem.robot.nv)
+    J = getattr(problem.derivatives(q, qd, y), quantity)
+    answer = getattr(problem.solve(q, qd, y), quantity).array.ravel()
+    size = len(answer)
+    by = J.q.reshape(size, -1), J.qd.reshape(size, -1), J.y.reshape(size, -1)
+    return Expected([q, qd, y], answer, by)
+
+
+def check_derivatives(
+    problem: AbstractDynamics | Estimation, found: list[Array], want: Expected
+) -> None:
     """Derivatives (nv, size) by q, qd and what is given, to 1e-9 and better."""
     q = want.inputs[0]
     for got, exact in zip(

@@ -14,7 +14,15 @@ from dynsys.interop.with_casadi import COMPILERS
 from dynsys.model import synthetic
 from problems import InverseDynamics
 from problems.problem import AbstractDynamics
-from tests.interop.cases import PARAMETERS, check_derivatives, expected, three_problems, tree
+from tests.interop.cases import (
+    PARAMETERS,
+    check_derivatives,
+    estimation,
+    expected,
+    expected_estimate,
+    three_problems,
+    tree,
+)
 
 casadi = pytest.importorskip("casadi", reason="needs the extra 'casadi'")
 WAYS = ["callback", *(["library"] if any(map(shutil.which, COMPILERS)) else [])]
@@ -43,6 +51,17 @@ def test_answers_and_derivatives_are_the_problems(kind: int, through: Any) -> No
     full = np.hstack([block.full() for block in J(*want.inputs)])
     assert np.allclose(found[0].full().ravel(), full @ np.concatenate(t), rtol=1e-9)
     assert np.allclose(found[1].full().ravel(), full.T @ np.arange(f.size1_out(0)), rtol=1e-9)
+
+
+@pytest.mark.parametrize("through", WAYS)
+def test_estimators_too(through: Any) -> None:
+    est = estimation()
+    f, want = casadi_function(est, hessian=False, through=through), expected_estimate(est)
+    answer = f(*want.inputs).full().ravel()
+    assert np.abs(answer - want.answer).max() <= 1e-11 * np.abs(want.answer).max()
+    x = variables(f)
+    J = casadi.Function("J", x, [casadi.jacobian(f(*x), each) for each in x])
+    check_derivatives(est, [block.full() for block in J(*want.inputs)], want)
 
 
 def curvature(problem: AbstractDynamics, through: Any) -> tuple[Any, Any, np.ndarray]:

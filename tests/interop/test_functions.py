@@ -18,7 +18,15 @@ from dynsys.program.guards import guarded
 from dynsys.types import Array
 from problems import Estimation, ForwardDynamics, InverseDynamics
 from tests import strategies
-from tests.interop.cases import check_derivatives, expected, states, three_problems, tree
+from tests.interop.cases import (
+    check_derivatives,
+    estimation,
+    expected,
+    expected_estimate,
+    states,
+    three_problems,
+    tree,
+)
 
 STEP = 2.0**-8
 
@@ -114,14 +122,48 @@ def test_watched_pivots_are_few() -> None:
     assert len(program.outputs) == robot.nv + len(limits)
 
 
+@pytest.mark.parametrize("quantity", ["torque", "qdd"])
+def test_estimators_are_what_the_estimation_says(quantity: str) -> None:
+    est = estimation()
+    f, want = PlainFunction(est, answer=quantity), expected_estimate(est, quantity)
+    (answer,), _ = f.value.one(*want.inputs)
+    assert np.abs(answer - want.answer).max() <= 1e-11 * (1 + np.abs(want.answer).max())
+    (_, J), finite = f.jacobian(tuple(f.inputs)).one(*want.inputs)
+    assert finite
+    check_derivatives(est, split(f, J), want)
+    w = np.random.default_rng(1).normal(size=f.size)
+    gradient, _ = f.gradient.one(*want.inputs, w)
+    assert np.allclose(np.concatenate(gradient), J.reshape(f.size, -1).T @ w, atol=1e-11)
+    longer = [want.inputs[0].copy(), *want.inputs[1:]]
+    for where in est.robot.quaternion_slices:
+        longer[0][where] *= 1.7
+    assert np.allclose(f.value.one(*longer)[0][0], want.answer, atol=1e-11)
+    q, qd, y = want.inputs
+    y[0] = np.nan
+    assert not f.value.one(q, qd, y)[1] and not f.gradient.one(q, qd, y, w)[1]
+
+
+def test_estimators_of_parameters() -> None:
+    est = estimation()
+    robot, name = est.robot, f"{est.robot.body_names[-1]}.mass"
+    f, want = PlainFunction(est, parameters=[name]), expected_estimate(est)
+    (_, J), _ = f.jacobian(("parameters",)).one(*want.inputs, [robot.parameters[name]])
+    exact = est.derivatives(*want.inputs, parameters=[name]).torque.parameters
+    assert np.abs(J - exact.ravel()).max() <= 1e-10 * (1 + np.abs(exact).max())
+
+
 def test_what_is_refused() -> None:
     robot = synthetic.chain(2)
     problem = InverseDynamics(robot)
     with pytest.raises(KernelBuildError, match="problem of dynamics"):
         PlainFunction(robot)  # type: ignore[arg-type]
     layout = sensors.Layout(robot, sensors.all_joint_accelerations(robot, std=0.1))
-    with pytest.raises(KernelBuildError, match="of an estimation use compile and derivatives"):
-        PlainFunction(Estimation(robot, layout))  # type: ignore[arg-type]
+    with pytest.raises(KernelBuildError, match="not determined: torque"):
+        PlainFunction(Estimation(robot, layout))
+    with pytest.raises(KernelBuildError, match="leave out wrenches"):
+        PlainFunction(estimation(), wrenches=True)
+    with pytest.raises(KernelBuildError, match="answers 'torque', not 'qdd'"):
+        PlainFunction(problem, answer="qdd")
     tip = sensors.RigidContact("tip", "link_2")
     with pytest.raises(KernelBuildError, match="held by constraints"):
         PlainFunction(ForwardDynamics(robot, constraints=[tip]))

@@ -15,7 +15,9 @@ from problems import ForwardDynamics, InverseDynamics
 from tests.interop.cases import (
     PARAMETERS,
     check_derivatives,
+    estimation,
     expected,
+    expected_estimate,
     states,
     three_problems,
     tree,
@@ -38,6 +40,18 @@ def test_answers_and_derivatives_are_the_problems(kind: int) -> None:
     for way in (jax.jacfwd, jax.jacrev):
         found = [np.asarray(J) for J in way(f, argnums=(0, 1, 2))(*want.inputs)]
         check_derivatives(problem, found, want)
+
+
+def test_estimators_too() -> None:
+    est = estimation()
+    f, want = jax_function(est), expected_estimate(est)
+    assert np.abs(f(*want.inputs) - want.answer).max() <= 1e-11 * np.abs(want.answer).max()
+    found = [np.asarray(J) for J in jax.jacrev(f, argnums=(0, 1, 2))(*want.inputs)]
+    check_derivatives(est, found, want)
+    many = jax.vmap(f, in_axes=(None, None, 0))(
+        *want.inputs[:2], np.tile(want.inputs[2], (3, 1))
+    )
+    assert np.abs(many - want.answer).max() <= 1e-11 * np.abs(want.answer).max()
 
 
 def test_a_quaternion_of_any_length_is_taken_as_normalised() -> None:

@@ -14,7 +14,9 @@ from problems import ForwardDynamics, InverseDynamics
 from tests.interop.cases import (
     PARAMETERS,
     check_derivatives,
+    estimation,
     expected,
+    expected_estimate,
     states,
     three_problems,
     tree,
@@ -38,6 +40,15 @@ def test_answers_and_derivatives_are_the_problems(kind: int) -> None:
     for way in (torch.func.jacfwd, torch.func.jacrev):
         found = way(f, argnums=(0, 1, 2))(*(x.detach() for x in inputs))
         check_derivatives(problem, [J.numpy() for J in found], want)
+
+
+def test_estimators_too() -> None:
+    est = estimation()
+    f, want = torch_function(est), expected_estimate(est)
+    inputs = [torch.tensor(x) for x in want.inputs]
+    assert np.abs(f(*inputs).numpy() - want.answer).max() <= 1e-11 * np.abs(want.answer).max()
+    found = jacrev(f, argnums=(0, 1, 2))(*inputs)
+    check_derivatives(est, [J.numpy() for J in found], want)
 
 
 def test_gradcheck() -> None:

@@ -16,6 +16,7 @@ from problems import Estimation, InverseDynamics
 from problems.estimation.derivatives import EstimateDerivatives
 from problems.measured.measured_system import QUANTITIES
 from sensors import Layout
+from tests.interop.cases import estimation
 from tests.problems.estimation.estimation_cases import FEET, noisy, readings, truth, values
 from tests.problems.estimation.estimation_layouts import (
     forward_dynamics,
@@ -257,3 +258,47 @@ def test_sensitivity_adds_up() -> None:
         assert "position of link_2" in part.words and part.to_json()["std"] == part.std
     largest = max(noisy_chain().sensitivity(samples=2), key=lambda part: part.std)
     assert largest.words == "100 % sensors"
+
+
+def many_states(est: Estimation, n: int) -> tuple[Array, Array, Array]:
+    """Motions and readings; readings of exact sensors are zero."""
+    rng, robot = np.random.default_rng(6), est.robot
+    q = np.array([robot.random_configuration(rng) for _ in range(n)])
+    y = rng.normal(size=(n, est.layout.size)) * ~est.layout.exact
+    return q, rng.normal(size=(n, robot.nv)), y
+
+
+def test_many_states_are_those_of_one() -> None:
+    """By the kernel, one by one where readings are missing, and all of a small batch."""
+    est = estimation()
+    q, qd, y = many_states(est, 70)
+    y[3, 0] = np.nan
+    mass = f"{est.robot.body_names[-1]}.mass"
+    J = est.derivatives_batch(q, qd, y, parameters=[mass])
+    few = est.derivatives_batch(q[:4], qd[:4], y[:4], parameters=[mass])
+    assert est._slopes.gradient("torque", (mass,)) is not None
+    for k in (0, 3, 69):
+        one = est.derivatives(q[k], qd[k], y[k], parameters=[mass])
+        for quantity in ("torque", "qdd"):
+            for by in ("q", "qd", "y", "parameters"):
+                exact = getattr(getattr(one, quantity), by)
+                found = getattr(getattr(J, quantity), by)
+                assert found.shape == (70, *exact.shape)
+                assert np.abs(found[k] - exact).max() <= 1e-9 * (1 + np.abs(exact).max())
+                if k < 4:
+                    assert np.array_equal(getattr(getattr(few, quantity), by)[k], exact)
+
+
+def test_many_deviations_with_encoder_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    est = noisy_chain(position_std=0.01, velocity_std=0.05)
+    q, qd, y = many_states(est, 300)
+    y[5, 0] = np.nan
+    found = est.solve_batch(q, qd, y).std.torque.array
+    assert np.abs(found[5]).max() > 0
+    asked: list[int] = []
+    exact = [est.solve(q[k], qd[k], y[k]).std.torque.array for k in (0, 5, 299)]
+    np.testing.assert_allclose(found[[0, 5, 299]], exact, rtol=1e-8)
+    at = type(est._slopes).at
+    monkeypatch.setattr(type(est._slopes), "at", lambda *x: asked.append(1) or at(*x))
+    again = est.solve_batch(q, qd, y).std.torque.array
+    assert len(asked) <= 3 and np.array_equal(again, found)  # the kernel did all others
