@@ -8,8 +8,8 @@ One core, one run, the same outputs: d torque by q, qd and qdd (H), d qdd by q, 
 beside ``pinocchio.computeRNEADerivatives`` and ``computeABADerivatives`` called from Python,
 one state a call; all run in turns, medians of processor time over the turns. Before that, the
 answers are compared at some states, to 1e-9; where they differ by more, as on icub, whose H is
-ill-conditioned, ours must agree with extended precision, to 1e-9 or a hundredth of what
-Pinocchio loses, which is said.
+ill-conditioned, ours must agree with extended precision, to 1e-9 or a hundredth of condition
+times rounding; that number, and what Pinocchio loses, is said.
 CasADi differentiates RNEA (this project's, in the link frames of the file), its C is compiled
 by ``cc -O3`` and called through ``Function.buffer``; fixed bases only, where the compiler
 finishes in time.
@@ -34,6 +34,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pinocchio as pin
 
+import dynsys
 import problems
 from dynsys.interop import PinocchioMap
 from dynsys.jit import CACHE_VARIABLE
@@ -131,14 +132,16 @@ def beside_pinocchio(name: str, casadi: Path | None = None, turns: int = 15) -> 
             J = problem.derivatives(states.q[k], states.v[k], third[k])
             found = call(model, data, theirs.q[k], theirs.v[k], other[k])
             ours[k], pins[k] = (J.q, J.qd), [left @ D @ T for D in found[:2]]
-        differences, lost = _relative(ours, pins), None
+        differences, lost, condition = _relative(ours, pins), None, 0.0
         if differences.max() > AGREE:  # who is right is decided in extended precision
             some = np.flatnonzero(differences > AGREE)
             exact = _extended(problem, states.q[some], states.v[some], third[some])
             lost = float(_relative(pins[some], exact).max())
             differences[some] = _relative(ours[some], exact)
+            at = states.q[int(differences.argmax())]
+            condition = float(np.linalg.cond(dynsys.crba(robot, at)))
         worst = float(differences.max())
-        allowed = max(AGREE, (lost or 0.0) / 100.0)
+        allowed = max(AGREE, condition * np.finfo(float).eps / 100.0)
         assert worst <= allowed, f"{name} {task}: {worst:.1e} beside Pinocchio"
         q, v, x = states.q[0].copy(), states.v[0].copy(), third[0].copy()
         pq, pv, px = theirs.q[0].copy(), theirs.v[0].copy(), other[0].copy()
@@ -184,6 +187,7 @@ def beside_pinocchio(name: str, casadi: Path | None = None, turns: int = 15) -> 
                 "casadi": us[6] if generated is not None else None,
                 "difference": worst,
                 "lost by Pinocchio": lost,
+                "condition of H": condition or None,
             }
         )
     return rows

@@ -26,10 +26,10 @@ import numpy as np
 
 from dynsys.model.expanded import expanded_parent, own_supports
 from dynsys.model.tree import KinematicTree
-from dynsys.plan.paired import PAIRED, paired_results
 from dynsys.program.derivatives import Replay
 from dynsys.program.frames import Reframed
 from dynsys.program.graph import Graph
+from dynsys.program.paired import PAIRED, paired_results
 from dynsys.program.program import Program
 from dynsys.recursive.derivatives import Entries, torque_derivatives
 from dynsys.recursive.rnea import rnea_scalars

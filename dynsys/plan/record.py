@@ -27,7 +27,6 @@ from dynsys.plan.derivatives import (
 )
 from dynsys.plan.held.holding import Holding
 from dynsys.plan.held.multipliers import LIMIT, HeldBy
-from dynsys.plan.paired import PAIRED, paired_size
 from dynsys.plan.pivots import pivot_safety
 from dynsys.plan.products import PRODUCTS, VECTORS, product_results
 from dynsys.plan.step_order import staged_steps
@@ -35,6 +34,7 @@ from dynsys.plan.symmetric import HeldRows, SymmetricStep, solve_symmetric, symm
 from dynsys.program.frames import Reframed, Regrouping, reframe
 from dynsys.program.graph import Graph
 from dynsys.program.guards import guarded
+from dynsys.program.paired import PAIRED, paired_size
 from dynsys.program.program import Program
 from dynsys.program.signature import Signature
 from dynsys.program.simplify import simplify

@@ -1,7 +1,7 @@
 """Tail of a matrix program: d torque by q, qd and qdd from freedoms side by side.
 
-:mod:`dynsys.plan.paired` says what the head gives and what happens to it lane by lane; W lanes
-go side by side. Then, with what freedoms i and j bring,
+:mod:`dynsys.program.paired` says what the head gives and what happens to it lane by lane, W
+lanes side by side. Then, with what freedoms i and j bring,
 
     j supports i      q_ij = row_B_i . P_j + row_i . Q_j     qd_ij = row_B_i . S_j + row_i . R_j
                       H_ij = row_i . S_j
@@ -33,7 +33,8 @@ from dynsys.kernel.llvm.text import Lines, Tables, VectorType, counting_loop, in
 from dynsys.kernel.schedule import Place, make_schedule
 from dynsys.model.expanded import expanded_parent, own_supports
 from dynsys.model.tree import KinematicTree
-from dynsys.plan.paired import (
+from dynsys.program.frames import reframe
+from dynsys.program.paired import (
     HEAD,
     LOAD,
     MOMENTS,
@@ -44,7 +45,6 @@ from dynsys.plan.paired import (
     paired_size,
     pairing_lane,
 )
-from dynsys.program.frames import reframe
 from dynsys.program.program import Op, Program
 from dynsys.types import Array, BoolArray, IntArray, ScalarArray
 
@@ -64,7 +64,7 @@ class PairTail:
     Parameters
     ----------
     joint : (n,) number of the joint that each freedom belongs to.
-    moments : (10, n) of the body behind each freedom, see :func:`~.paired.lane_moments`.
+    moments : (10, n) of the body behind each freedom, see ``lane_moments``.
     armature : (n,) rotor inertias; ``rubs`` (n,) whether there are slopes of friction.
     wrenches : whether the head has external wrenches.
     """
