@@ -53,7 +53,6 @@ from dynsys.plan.methods import EliminationOrder
 from dynsys.plan.operations import Operations, program_operations
 from dynsys.plan.record import DynamicsSpec, guarded_dynamics
 from dynsys.program.frames import reframe
-from dynsys.program.frames import reframe
 from dynsys.program.paired import PAIRED, lane_moments
 from dynsys.program.program import Program, with_inputs
 from dynsys.program.signature import Signature
