@@ -82,6 +82,14 @@ def placement(path: Path) -> None:
     save_curve(found, path, unit="N m")
 
 
+def box_on_the_floor(path: Path) -> None:
+    """Draw two arms that put one box on the floor, at five moments."""
+    from experiments.chang_khatib2001.box import put_down
+    from experiments.chang_khatib2001.figures import draw_sequence
+
+    draw_sequence(put_down(False)).savefig(path, dpi=100)
+
+
 def centipede(path: Path) -> None:
     """Draw a walking centipede at four moments, from above and from the side."""
     from matplotlib.figure import Figure
@@ -236,6 +244,13 @@ PICTURES: Mapping[str, tuple[Callable[[Path], None], str, str]] = MappingProxyTy
             branches,
             "Branches make zeros",
             "The joint-space inertia of a branched robot is sparse, that of a chain is dense.",
+        ),
+        "box_on_the_floor": (
+            box_on_the_floor,
+            "Two arms, one box",
+            "A humanoid of 24 joints puts a box on the floor, pressed by the hands with 25 N: a"
+            " closed chain that moves as one augmented object, in the simulator. Red where the"
+            " floor has its weight ([what of the papers comes out](papers.md)).",
         ),
         "centipede": (
             centipede,

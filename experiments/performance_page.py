@@ -36,8 +36,11 @@ ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "docs" / "results"
 
 
-def take(name: str, file: Path) -> Path:
-    """Keep what an experiment wrote to ``file`` as the result ``name``; returns the path."""
+def take(name: str, file: Path, keep: Callable[[Any], Any] | None = None) -> Path:
+    """Keep what an experiment wrote to ``file`` as the result ``name``; returns the path.
+
+    ``keep`` says what of it; by default what :data:`KNOWN` has by this name.
+    """
     given = json.loads(file.read_text(encoding="utf-8"))
     here = {key: machine((), 0)[key] for key in ("processor", "python")}
     there = here | (given.get("machine", {}) if isinstance(given, dict) else {})
@@ -49,7 +52,7 @@ def take(name: str, file: Path) -> Path:
         "packages": there.get("packages", {}),
         "compilers": there.get("compilers", []),
     }
-    condensed = KNOWN[name](given)
+    condensed = (keep or KNOWN[name])(given)
     path = RESULTS / f"{name}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({"measured": measured, "data": condensed}, indent=1) + "\n")

@@ -23,7 +23,7 @@ from experiments.chang_khatib2001.runs import (
 )
 from experiments.figures import draw_pattern, draw_tree, labelled_axes
 
-__all__ = ["write"]
+__all__ = ["draw_sequence", "write"]
 
 TIME = "CPU ms for Lambda^-1, kinematics included"
 
@@ -32,7 +32,7 @@ def write(folder: Path, quick: bool) -> list[Path]:
     """Write all figures into a folder and return their paths."""
     figures = {
         "figure4_recursion.png": _recursion(),
-        "figure5_sequence.png": _sequence(put_down(quick)),
+        "figure5_sequence.png": draw_sequence(put_down(quick)),
         "figure6_box.png": _plots(put_down(quick)),
         "time_over_links.png": _over_links(quick),
         "time_over_points.png": _over_points(quick),
@@ -54,7 +54,7 @@ def _recursion() -> Figure:
     return figure
 
 
-def _sequence(motion: PutDown, pictures: int = 5) -> Figure:
+def draw_sequence(motion: PutDown, pictures: int = 5) -> Figure:
     """Robot and box at equal intervals ([CK] figure 5)."""
     figure = Figure(figsize=(3.0 * pictures, 3.4))
     last = len(motion.time) - 1

@@ -67,14 +67,14 @@ class Sizes:
         self.segments = [2, 4] if quick else [2, 5, 10, 25, 50, 100, 175, 250]
         self.counted = [3, 8] if quick else [3, 10, 30]
         self.error = [10, 40] if quick else [10, 100, 300, 1000]
-        self.run = (3, 20) if quick else (250, 1000)
+        self.run = (3, 20) if quick else (100, 1000)
         self.impacts = (2, 4) if quick else (12, 40)
         self.models = (2, 0.02) if quick else (3, 2.0)
         self.walk = (3, 0.3) if quick else (12, 4.0)
 
     def steps(self, segments: int) -> int:
-        """Timed steps of a centipede: enough for half a second or so."""
-        return 2 if self.quick else max(4, 400 // segments)
+        """Timed steps of a centipede, three times over: a second or so, one of the largest."""
+        return 2 if self.quick else max(1, 400 // segments)
 
 
 def rows(quick: bool = False) -> list[Row]:
@@ -283,7 +283,7 @@ def inertia_rows(sizes: Sizes) -> list[Row]:
     """J M^-1 J^T alone by all four routes, the same call of each: [OSI]'s beside figure 4's."""
     out, table = [], "figure 4, J M^-1 J^T"
     for segments in sizes.segments:
-        taken, errors = centipede_runs.inertia_seconds(segments, sizes.passes)
+        taken, errors = centipede_runs.inertia_seconds(segments, min(sizes.passes, 3))
         for route in ROUTES:
             where = f"{segments} segments, {route}"
             out.append(row(table, where, "ms per state", None, 1e3 * taken[route]))

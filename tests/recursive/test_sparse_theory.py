@@ -112,6 +112,18 @@ def test_the_rule_of_thumb_of_density(robot: KinematicTree) -> None:
     assert 0.7 < factors / alpha**2 < 1.4
 
 
+@given(parent=parents())
+def test_bounds_of_the_sums(parent: IntArray) -> None:
+    """Eq. (10) to (13); a chain and bodies all on the base reach the ends."""
+    n, sums = len(parent), tree_sums(parent)
+    deepest = int(support_mask(parent).sum(axis=1).max())
+    assert 0 <= sums.D1 <= min((n**2 - n) // 2, n * (deepest - 1))
+    assert 0 <= sums.D2 <= min((n**3 - n) // 6, n * deepest * (deepest - 1) // 2)
+    chain, star = tree_sums(np.arange(n) - 1), tree_sums(np.full(n, -1))
+    assert (chain.D1, chain.D2) == ((n**2 - n) // 2, (n**3 - n) // 6)
+    assert (star.D1, star.D2) == (0, 0)
+
+
 @pytest.mark.parametrize("extra", [1, 2, 3])
 @pytest.mark.parametrize("long", [True, False])
 def test_side_branches_cost_beta_and_beta_squared(extra: int, long: bool) -> None:

@@ -1,0 +1,1 @@
+"""Every table and figure of the papers with its state: ``docs/papers.md``."""
