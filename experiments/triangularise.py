@@ -34,7 +34,7 @@ from dynsys.plan.orders.orders import Pattern
 from dynsys.plan.orders.peeling import Peeled
 from experiments.example_robots import all_urdf_files, load_quietly, robot_path
 from experiments.nori2017.counts import inverse_system, shuffled
-from experiments.paper_rows import Row
+from experiments.papers.paper_rows import Row
 from problems import terminal
 
 __all__ = ["Triangularised", "exponent", "holds", "main", "robots", "rows", "triangularise"]

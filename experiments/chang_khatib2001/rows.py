@@ -18,7 +18,6 @@ import numpy as np
 from dynsys.model import synthetic
 from dynsys.operational import OperationalSpace, operational_space
 from dynsys.operational.methods.chang_khatib import plan_recursion
-from experiments import paper_rows
 from experiments.chang_khatib2001 import box
 from experiments.chang_khatib2001.runs import (
     HANDS,
@@ -29,7 +28,8 @@ from experiments.chang_khatib2001.runs import (
     points_times,
     scaling,
 )
-from experiments.paper_rows import Row, row
+from experiments.papers import paper_rows
+from experiments.papers.paper_rows import Row, row
 from experiments.peers.timing import seconds
 
 __all__ = ["figures", "main", "rows"]

@@ -17,7 +17,6 @@ import numpy as np
 
 from dynsys.model import synthetic
 from dynsys.simulation import ROUTES, Integrator
-from experiments import paper_rows
 from experiments.counting import OperationCount
 from experiments.drumwright2012 import centipedes as centipede_runs
 from experiments.drumwright2012 import contact_model
@@ -31,7 +30,8 @@ from experiments.drumwright2012.counts import (
     inverse_count,
     total,
 )
-from experiments.paper_rows import Row, row
+from experiments.papers import paper_rows
+from experiments.papers.paper_rows import Row, row
 from experiments.peers.timing import cores
 
 __all__ = ["Sizes", "figures", "main", "rows"]

@@ -30,12 +30,12 @@ from dynsys.recursive.sparse_factors import (
     tree_sums,
 )
 from dynsys.types import Array, IntArray
-from experiments import paper_rows
 from experiments.counting import OperationCount, Tally
 from experiments.featherstone2005 import counts as published
 from experiments.featherstone2005.axial_screws import ScrewRobot
 from experiments.figures import symmetric_pattern
-from experiments.paper_rows import Row, row
+from experiments.papers import paper_rows
+from experiments.papers.paper_rows import Row, row
 
 __all__ = ["figures", "main", "rows"]
 

@@ -23,7 +23,6 @@ from dynsys.model.tree import Body, KinematicTree
 from dynsys.operational.sparse_jacobian import Supports
 from dynsys.recursive.sparse_factors import support_mask, tree_sums
 from dynsys.types import IntArray
-from experiments import paper_rows
 from experiments.counting import OperationCount
 from experiments.featherstone2005.axial_screws import ScrewRobot
 from experiments.featherstone2005.counts import (
@@ -45,7 +44,8 @@ from experiments.featherstone2010.counts import (
     supports_of_rows,
 )
 from experiments.featherstone2010.runs import component_runs, dense_run, sparse_run
-from experiments.paper_rows import Row, row
+from experiments.papers import paper_rows
+from experiments.papers.paper_rows import Row, row
 
 __all__ = ["TABLE_3", "Variant", "figures", "main", "rows"]
 

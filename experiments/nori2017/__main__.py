@@ -23,7 +23,7 @@ from rich.table import Table
 from dynsys.resumable import executor
 from experiments.nori2017.notes import holds, notes
 from experiments.nori2017.rows import jobs
-from experiments.paper_rows import Row
+from experiments.papers.paper_rows import Row
 from problems import terminal
 
 __all__ = ["figures", "main", "rows"]

@@ -11,7 +11,7 @@ from matplotlib.ticker import NullFormatter, ScalarFormatter
 
 from experiments import figures as paper_figures
 from experiments.nori2017.notes import FIGURE_1, FIGURE_2
-from experiments.paper_rows import Row
+from experiments.papers.paper_rows import Row
 
 __all__ = ["write"]
 

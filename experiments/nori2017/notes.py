@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dynsys.plan.orders.libraries import UmfpackLibrary
-from experiments.paper_rows import Row
+from experiments.papers.paper_rows import Row
 
 __all__ = [
     "BRANCHED",

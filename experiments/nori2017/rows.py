@@ -32,7 +32,7 @@ from experiments.nori2017.counts import (
 )
 from experiments.nori2017.notes import BRANCHED, FIGURE_1, FIGURE_2, PROOFS, SEARCH, TRIANGULAR
 from experiments.nori2017.published import aba_operations
-from experiments.paper_rows import Row
+from experiments.papers.paper_rows import Row
 
 __all__ = [
     "SCRIPT_BRANCHED",

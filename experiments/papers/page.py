@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, final
 
 from experiments import performance_page
-from experiments.paper_rows import Row, differing
+from experiments.papers.paper_rows import Row, differing
 
 __all__ = ["PAPERS", "Item", "Paper", "main", "page", "rows_of"]
 

@@ -18,7 +18,7 @@ from experiments.drumwright2012 import centipedes, contact_model
 from experiments.drumwright2012 import rows as drumwright2012
 from experiments.drumwright2012 import runs as drumwright_runs
 from experiments.drumwright2012.counts import TABLE_1, TABLE_2, TABLE_3, inverse_count, total
-from experiments.paper_rows import differing, tally
+from experiments.papers.paper_rows import differing, tally
 
 
 @pytest.mark.slow

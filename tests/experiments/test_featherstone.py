@@ -12,7 +12,6 @@ from numpy.testing import assert_allclose
 import dynsys
 from dynsys.model import synthetic
 from dynsys.operational import operational_space
-from experiments import paper_rows
 from experiments.featherstone2005 import rows as featherstone2005
 from experiments.featherstone2005.axial_screws import ScrewRobot
 from experiments.featherstone2005.counts import crba_count, crba_sums
@@ -20,7 +19,8 @@ from experiments.featherstone2010 import kernels
 from experiments.featherstone2010 import rows as featherstone2010
 from experiments.featherstone2010.counts import omega_count, propagator_count, rjk_transforms
 from experiments.featherstone2010.rows import Variant
-from experiments.paper_rows import Row, differing, row, tally
+from experiments.papers import paper_rows
+from experiments.papers.paper_rows import Row, differing, row, tally
 
 
 @pytest.mark.slow

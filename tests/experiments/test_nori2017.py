@@ -37,7 +37,7 @@ from experiments.nori2017.rows import (
     published_set_rows,
 )
 from experiments.nori2017.search import mixed_system
-from experiments.paper_rows import Row
+from experiments.papers.paper_rows import Row
 from sensors import published
 
 umfpack = pytest.mark.skipif(UmfpackLibrary.find() is None, reason="UMFPACK (cvxopt) missing")

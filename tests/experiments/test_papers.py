@@ -10,8 +10,8 @@ import pytest
 
 from experiments.featherstone2005 import rows as featherstone2005
 from experiments.featherstone2010 import rows as featherstone2010
-from experiments.paper_rows import Row, differing
 from experiments.papers import page as papers
+from experiments.papers.paper_rows import Row, differing
 from tests.markdown_blocks import ROOT
 
 TABLES = {

@@ -11,7 +11,7 @@ from dynsys.plan.search.price import SearchProblem
 from experiments import search_workers, triangularise
 from experiments.example_robots import ROBOTS, all_urdf_files
 from experiments.nori2017.counts import chain, load_cell_system
-from experiments.paper_rows import Row
+from experiments.papers.paper_rows import Row
 
 needs_robots = pytest.mark.skipif(not all_urdf_files(), reason="example-robot-data missing")
 
