@@ -67,6 +67,17 @@ def _fuzz(result: Sequence[Json]) -> tuple[str, str, str]:
     return tried, f"{refused} refused by errors of dynsys", str(failed)
 
 
+def _rooms(result: Sequence[Json]) -> tuple[str, str, str]:
+    calls = len({one["call"] for one in result})
+    refused = sum(one["told"] != "answered" for one in result)
+    failed = sum(bool(one["failure"]) for one in result)
+    return (
+        f"{len(result)} hostile arguments to {calls} calls",
+        f"{refused} refused",
+        str(failed),
+    )
+
+
 def _edges(result: Sequence[Json]) -> tuple[str, str, str]:
     named = sum(one["error"] is not None for one in result)
     errors = [one["true_error"] for one in result if one["true_error"] is not None]
@@ -163,6 +174,7 @@ def _suspects(result: Sequence[Json]) -> tuple[str, str, str]:
 
 _DESCRIBED: Mapping[str, Callable[[Any], tuple[str, str, str]]] = {
     "fuzz": _fuzz,
+    "rooms": _rooms,
     "edges": _edges,
     "agreement": _agreement,
     "faults": _faults,

@@ -210,13 +210,14 @@ def said_by_the_verdict(problem: Estimation) -> Iterator[None]:
 
 
 def _refuse_open(measured: MeasuredSystem, outputs: EstimatorOutputs) -> None:
-    """NoOrderError where readings leave something open of what is asked for.
+    """NoOrderError where readings leave something open at every state.
 
     Elimination without pivoting would divide by what rounding leaves of a pivot there, and may
-    find that large enough.
+    find that large enough. So it may where all that is asked for is determined, by unknowns
+    that are not: their rounding, divided by it, does not cancel.
     """
     asked = {*outputs.outputs, *outputs.uncertainty}
-    wanted = sorted(asked & measured.open_quantities)
+    wanted = sorted(asked & measured.open_quantities or measured.open_quantities)
     if wanted:
         names = ", ".join(wanted).replace("_", " ")
         raise NoOrderError(

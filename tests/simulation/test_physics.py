@@ -610,6 +610,19 @@ def test_states_of_another_shape_are_no_states_of_this_robot() -> None:
         sim.energy(replace(good, v=np.array([0.0, np.nan, 0.0])))
 
 
+@pytest.mark.parametrize("integrator", ["midpoint", "semi_implicit"])
+def test_samples_are_of_the_time_that_is_said(integrator: str) -> None:
+    """A mass in free fall has the speed g t at the time of its sample."""
+    inertia = Inertia(2.0, np.zeros(3), np.eye(3))
+    robot = KinematicTree("mass", [Body("mass", -1, Prismatic([0, 0, 1]), inertia=inertia)])
+    sim = Simulation(robot, dt=0.01, integrator=integrator)  # type: ignore[arg-type]
+    _, record = sim.run(sim.start([0.0]), 20)
+    off = 0.0 if integrator == "midpoint" else 9.81 * sim.dt
+    assert_allclose(record.qd[:, 0], -9.81 * record.sample_time, atol=1e-12 + off)
+    half = 0.5 * sim.dt if integrator == "midpoint" else 0.0
+    assert_allclose(record.sample_time, record.time + half, rtol=1e-14)
+
+
 def test_a_body_without_inertia_is_named() -> None:
     joint = Revolute(np.array([0.0, 1.0, 0.0]))
     robot = KinematicTree("thin", [Body("thread", -1, joint, joint_name="hinge")])

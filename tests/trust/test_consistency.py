@@ -60,6 +60,17 @@ def test_machine_code_has_no_answer_to_what_is_open_at_every_state() -> None:
     assert case_of(("drawn", 1)).estimation.measured.open_quantities == frozenset()
 
 
+def test_machine_code_leaves_alone_what_rests_on_something_open() -> None:
+    """All torques are determined, not qdd: seen once, a torque off by 6e-4 without a word."""
+    case = case_of(("any rank", 121))
+    assert "torque" not in case.estimation.measured.open_quantities
+    with pytest.raises(KernelBuildError, match="not determined"):
+        case.estimation.compile(outputs=["torque"])
+    truth = Asked.of(case).truth.d[case.estimation.system.unknowns.columns("torque").ravel()]
+    found = case.estimation.solve(case.q, case.qd, case.y).torque.array
+    np.testing.assert_allclose(found, truth, rtol=1e-10)
+
+
 def asked(kind: str, rank: str) -> tuple[Case, Asked]:
     """A layout of a kind that determines all, or leaves something open."""
     for k in range(1, 40):

@@ -16,7 +16,7 @@ import problems
 import sensors
 from dynsys.interop import casadi_function, jax_function
 from dynsys.model.tree import KinematicTree
-from dynsys.simulation import Closure, ContactPoints, Drives, Simulation, solve_contacts
+from dynsys.simulation import ContactPoints, Drives, Simulation, solve_contacts
 from dynsys.types import Array
 from experiments.trust.rooms.campaign import Call
 from problems.detection import Alarm, ContactDetector, MomentumObserver, calibrate_alarm
@@ -683,16 +683,6 @@ def _tools() -> None:
     _add("casadi", casadi_call)
 
 
-def _closures() -> None:
-    def fixed() -> Call:
-        robot = _four_bar()
-        ends = robot.body_names[-1], robot.body_names[0]
-        sim = Simulation(robot, closures=[Closure("loop", *ends, ("fx",))])
-        return Call(lambda q: sim.start(q).q, _only(_state(robot), "q"))
-
-    _add("closure start", fixed)
-
-
 for _group in (
     _verbs,
     _derivatives,
@@ -703,6 +693,5 @@ for _group in (
     _identified,
     _detected,
     _tools,
-    _closures,
 ):
     _group()

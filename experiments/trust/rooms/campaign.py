@@ -228,13 +228,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for name, make in CALLS.items()
         if not options.only or any(word in name for word in options.only)
     }
-    found = []
+    made = bad = 0
     for one in outcomes(some):
-        found.append(one)
+        made, bad = made + 1, bad + bool(one.failure)
         if one.failure:
             print(f"{one.call:34} {one.argument:12} {one.change:14} {one.failure}", flush=True)
-    if options.json:
-        options.json.write_text("".join(json.dumps(asdict(one)) + "\n" for one in found))
-    bad = sum(bool(one.failure) for one in found)
-    print(f"{len(found)} changes of {len(some)} calls, {bad} failures")
+        if options.json:
+            with options.json.open("w" if made == 1 else "a", encoding="utf-8") as file:
+                file.write(json.dumps(asdict(one)) + "\n")
+    print(f"{made} changes of {len(some)} calls, {bad} failures")
     return int(bad > 0)
