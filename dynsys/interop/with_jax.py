@@ -17,6 +17,8 @@ import secrets
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from dynsys.errors import StateError
 from dynsys.interop.functions import (
     DType,
@@ -29,6 +31,7 @@ from dynsys.interop.questions import DynamicsProblem, EstimationProblem
 from dynsys.kernel.kernel import Kernel
 from dynsys.kernel.llvm.target import compile_object, host, load_object
 from dynsys.kernel.python_entry import RUNTIME_PLACES
+from dynsys.types import float_array
 
 __all__ = ["jax_function"]
 
@@ -129,11 +132,17 @@ def jax_function(
                 ' jax.config.update("jax_enable_x64", True) before anything else, or ask for'
                 ' jax_function(..., dtype="float32")'
             )
-        return compiled(*inputs)
+        return compiled(*[_as_jax_reads_it(x) for x in inputs])
 
     function.__name__ = f.answer
     function.__doc__ = f.described()
     return function
+
+
+def _as_jax_reads_it(x: Any) -> Any:
+    """NumPy's masks and byte orders, which JAX passes over in silence, as plain numbers."""
+    is_plain = not isinstance(x, np.ndarray) or (type(x) is np.ndarray and x.dtype.isnative)
+    return x if is_plain else float_array(x)
 
 
 def _fitted(jax: Any, f: PlainFunction, inputs: Sequence[Any]) -> list[Any]:

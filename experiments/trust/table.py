@@ -68,14 +68,10 @@ def _fuzz(result: Sequence[Json]) -> tuple[str, str, str]:
 
 
 def _rooms(result: Sequence[Json]) -> tuple[str, str, str]:
-    calls = len({one["call"] for one in result})
-    refused = sum(one["told"] != "answered" for one in result)
-    failed = sum(bool(one["failure"]) for one in result)
-    return (
-        f"{len(result)} hostile arguments to {calls} calls",
-        f"{refused} refused",
-        str(failed),
-    )
+    changes, refused = (sum(one[key] for one in result) for key in ("changes", "refused"))
+    failed = sum(len(one["failures"]) for one in result)
+    tried = f"{changes} hostile arguments to {len(result)} calls"
+    return tried, f"{refused} refused by errors of dynsys", str(failed)
 
 
 def _edges(result: Sequence[Json]) -> tuple[str, str, str]:

@@ -151,3 +151,13 @@ def test_wrong_arguments_are_named() -> None:
     with pytest.raises(StateError, match="qdd: expected shape"):
         f(np.ones(2), np.ones(2), np.ones(3))
     assert np.isnan(f(np.ones(2), np.full(2, np.nan), np.ones(2))).any()
+
+
+def test_masks_and_byte_orders_are_not_passed_over() -> None:
+    """JAX itself takes what lies in memory."""
+    robot = synthetic.chain(2)
+    f, x = jax_function(InverseDynamics(robot)), np.array([0.3, -0.5])
+    want = np.asarray(f(x, x, x))
+    np.testing.assert_allclose(np.asarray(f(x, x.astype(">f8"), x)), want, rtol=1e-14)
+    masked = np.ma.masked_array(x, [False, True])
+    assert np.isnan(np.asarray(f(x, masked, x))).any()

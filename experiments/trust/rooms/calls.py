@@ -1,6 +1,7 @@
 """Calls of all rooms with good arguments, for :mod:`experiments.trust.rooms.campaign`.
 
 Numbers of arguments are exact in float32, so that every way to write them is the same numbers.
+Functions of CasADi, JAX and PyTorch have the rules and errors of these tools and are not here.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ import numpy as np
 import dynsys
 import problems
 import sensors
-from dynsys.interop import casadi_function, jax_function
 from dynsys.model.tree import KinematicTree
 from dynsys.simulation import ContactPoints, Drives, Simulation, solve_contacts
 from dynsys.types import Array
@@ -131,13 +131,6 @@ def _verbs() -> None:
         lambda: Call(
             lambda q, other: _arm().difference(q, other),
             {"q": _state(_arm())["q"], "other": _state(_arm(), seed=1)["q"]},
-        ),
-    )
-    _add(
-        "friction_torque",
-        lambda: Call(
-            lambda qd: _plain().with_friction().friction_torque(qd),
-            _only(_state(_plain()), "qd"),
         ),
     )
 
@@ -654,33 +647,14 @@ def _detected() -> None:
 
     def statistic() -> Call:
         detector = ContactDetector(_estimation(), Alarm(10.0, 1.0, 0.1, 1.0, 0.0))
-        return Call(lambda **x: detector.statistic(**x), _readings(), missing=("y",))
+        return Call(
+            lambda **x: detector.statistic(**x), _readings(), missing=("y",), any_number=("y",)
+        )
 
     _add("momentum observer", momentum)
     _add("calibrate_alarm", alarm)
     _add("contact events", events)
     _add("contact statistic", statistic)
-
-
-# ---- other tools -----------------------------------------------------------------------------
-
-
-def _tools() -> None:
-    def jax_call(n: int) -> Call:
-        import jax
-
-        jax.config.update("jax_enable_x64", True)
-        function = jax_function(_problem("forward"))
-        state = _state(_arm(), n)
-        return Call(lambda q, qd, given: function(q, qd, given), state)
-
-    def casadi_call() -> Call:
-        function = casadi_function(_problem("forward"))
-        return Call(lambda q, qd, given: np.array(function(q, qd, given)), _state(_arm()))
-
-    _add("jax", lambda: jax_call(0))
-    _add("jax batch", lambda: jax_call(N))
-    _add("casadi", casadi_call)
 
 
 for _group in (
@@ -692,6 +666,5 @@ for _group in (
     _estimated,
     _identified,
     _detected,
-    _tools,
 ):
     _group()

@@ -228,13 +228,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for name, make in CALLS.items()
         if not options.only or any(word in name for word in options.only)
     }
-    made = bad = 0
-    for one in outcomes(some):
-        made, bad = made + 1, bad + bool(one.failure)
-        if one.failure:
+    rows: list[dict[str, Any]] = []
+    for name, make in some.items():
+        found = list(outcomes({name: make}))
+        failures = [one for one in found if one.failure]
+        for one in failures:
             print(f"{one.call:34} {one.argument:12} {one.change:14} {one.failure}", flush=True)
+        refused = sum(one.told != "answered" for one in found)
+        row = {"call": name, "changes": len(found), "refused": refused}
+        rows.append(row | {"failures": [asdict(one) for one in failures]})
         if options.json:
-            with options.json.open("w" if made == 1 else "a", encoding="utf-8") as file:
-                file.write(json.dumps(asdict(one)) + "\n")
-    print(f"{made} changes of {len(some)} calls, {bad} failures")
+            text = "".join(json.dumps(row) + "\n" for row in rows)
+            options.json.write_text(text, encoding="utf-8")
+    bad = sum(len(row["failures"]) for row in rows)
+    print(f"{sum(row['changes'] for row in rows)} changes of {len(rows)} calls, {bad} failures")
     return int(bad > 0)
