@@ -96,11 +96,11 @@ def _table(columns: Sequence[str], body: list[dict[str, str]], right: Sequence[s
     return table
 
 
-def show_line(text: str = "") -> None:
-    """Write one line of prose; lines that a person may copy are not broken."""
+def show_line(text: str = "", *, error: bool = False) -> None:
+    """Write one line of prose, to stderr where stdout is for records; it is not broken."""
     from rich.text import Text
 
-    _console().print(Text(text), soft_wrap=True)
+    _console(error=error).print(Text(text), soft_wrap=True)
 
 
 def show_prose(text: str) -> None:

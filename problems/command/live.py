@@ -6,7 +6,6 @@ import argparse
 import json
 import os
 import signal
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -40,6 +39,7 @@ from problems.live.foxglove import FoxgloveSource, require_foxglove
 from problems.live.session import AlarmWatch, LiveSession
 from problems.logs.samples import Samples
 from problems.problem_file import ProblemFile, load_problem
+from problems.terminal import show_line
 
 __all__ = ["EXAMPLES", "SUMMARY", "add_arguments", "run"]
 
@@ -188,8 +188,7 @@ def _serve(
 
 def say(text: str) -> None:
     """Write a line on stderr: stdout is for records."""
-    sys.stderr.write(f"dynsys live: {text}\n")
-    sys.stderr.flush()
+    show_line(f"dynsys live: {text}", error=True)
 
 
 @contextmanager
