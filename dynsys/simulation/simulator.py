@@ -324,14 +324,6 @@ class Simulation:
                 f"the contact points are of robot {points.robot.name!r}, another object than"
                 f" the simulated {robot.name!r}: make them from this one"
             )
-        if robot.constraints:
-            named = ", ".join(repr(held.name) for held in robot.constraints[:4])
-            warnings.warn(
-                f"robot {robot.name!r}: constraints of its file ({named}) are no part of a"
-                " simulation; what holds frames together is given by closures=[...]",
-                SimulationWarning,
-                stacklevel=2,
-            )
         self.robot, self.dt = robot, float(dt)
         self.points = ContactPoints(robot, []) if points is None else points
         self.ground = ground or Ground()

@@ -590,13 +590,6 @@ def test_a_hinge_is_put_right_at_any_angle(angle: float) -> None:
     assert_allclose(up, [0.0, 0.0, 1.0], atol=1e-8)
 
 
-def test_constraints_of_the_file_are_not_simulated_in_silence() -> None:
-    robot = synthetic.chain(2)
-    held = dynsys.FrameConstraint("loop", robot.body_names[-1])
-    with pytest.warns(SimulationWarning, match="'loop'.* are no part of a simulation"):
-        Simulation(robot.with_constraints([held]))
-
-
 def test_states_of_another_shape_are_no_states_of_this_robot() -> None:
     """Compiled code would read beyond their ends."""
     sim = Simulation(synthetic.chain(3))
