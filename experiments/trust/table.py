@@ -3,7 +3,8 @@
     python -m experiments.trust.table [--check]
 
 Reads docs/results/trust/*.json and *.jsonl, written by the campaigns (``--json``), the file
-experiments/trust/findings.yaml, and the history: a commit that fixes a finding names its id.
+experiments/trust/findings.yaml, and the history: a commit that fixes a finding names its id, or
+the finding its ``commit``.
 Exit status 1 with --check if docs/trust.md is not what would be written, or a finding has no
 regression test.
 """
@@ -320,7 +321,7 @@ def _findings_section(found: Sequence[Json], commits: Sequence[tuple[str, str]])
     lines.append("|---|---|---|---|---|")
     for one in found:
         test = f"`{one.get('test', '-')}`"
-        fixed = _fixed_by(str(one["id"]), commits)
+        fixed = one.get("commit") or _fixed_by(str(one["id"]), commits)
         lines.append(row(one["id"], one["failure"], one.get("fix", "-"), test, fixed))
     return lines
 
