@@ -32,7 +32,8 @@ def float_array(x: ArrayLike) -> Array:
     if array.dtype.kind == "c":
         raise TypeError("complex numbers; give their real part")
     if array.dtype.kind not in "fiubO":
-        raise TypeError(f"dtype {array.dtype}")
+        first = repr(array.flat[0].item()) if array.size else f"dtype {array.dtype}"
+        raise TypeError(f"{first} is no number")
     found: Array = array.astype(np.float64, copy=False)
     if isinstance(x, np.ma.MaskedArray) and x.mask is not np.ma.nomask:
         found = np.where(np.ma.getmaskarray(x), np.nan, found)

@@ -38,13 +38,12 @@ import dynsys
 import problems
 from dynsys.interop import PinocchioMap
 from dynsys.jit import CACHE_VARIABLE
-from dynsys.kernel.build import dynamics_computation
+from dynsys.kernel.build import by_pairs, dynamics_computation
 from dynsys.kernel.llvm.computation import MatrixProgram
-from dynsys.kernel.llvm.pair_tail import PairTail
 from dynsys.kernel.llvm.solve_tail import SolveTail
 from dynsys.model import synthetic
 from dynsys.model.tree import KinematicTree
-from dynsys.plan.record import dynamics_program
+from dynsys.plan.record import dynamics_program, guarded_dynamics
 from dynsys.program.program import Op, Program
 from dynsys.recursive.rnea import rnea_scalars
 from dynsys.types import Array
@@ -280,10 +279,11 @@ def count(program: Program) -> int:
 
 
 def operations(problem: AbstractDynamics) -> int:
-    """Operations of the kernel of all derivatives, loops included."""
-    made = dynamics_computation(problem._spec(("derivatives",)))
+    """Operations of all derivatives, loops included; the fewest, not those of SIMD lanes."""
+    spec = problem._spec(("derivatives",))
+    made = guarded_dynamics(spec) if by_pairs(spec) else dynamics_computation(spec)
     if isinstance(made, MatrixProgram):
-        assert isinstance(made.tail, (SolveTail, PairTail))
+        assert isinstance(made.tail, SolveTail)
         return count(made.head) + made.tail.operations
     assert isinstance(made, Program)
     return count(made)

@@ -345,7 +345,7 @@ def test_the_torque_shown_of_a_ball_joint_is_its_largest() -> None:
         robot.neutral(), np.zeros(3), {layout.names[1]: [1, -7, 2]}
     )
     glance = GlanceKeeper(robot).look(layout, robot.neutral())
-    assert estimate_facts(e, glance, layout)["torques"] == pytest.approx([7.0])
+    assert estimate_facts(e, glance)["torques"] == pytest.approx([7.0])
 
 
 # ---- verdict ---------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import pytest
 import dynsys
 import problems
 import sensors
-from dynsys.errors import LayoutError, ReportError
+from dynsys.errors import LayoutError, ReportError, StateError
 from problems.estimation.estimate import Estimate
 
 
@@ -50,7 +50,7 @@ def test_a_table_has_the_columns_of_dynsys_solve(batch: Estimate) -> None:
     assert np.array_equal(table.iloc[:, 3:9], batch.std.joint_wrench[tip])
     with pytest.raises(LayoutError, match="did you mean 'torque'"):
         batch.to_pandas("torqe")
-    with pytest.raises(LayoutError, match="each of the 5 states"):
+    with pytest.raises(StateError, match=r"time must have shape \(5,\), one per sample"):
         batch.to_pandas(time=[1.0])
 
 
