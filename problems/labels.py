@@ -5,12 +5,13 @@ They stand in the headers of exported C, in the columns of logs and in reports.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from dynsys.model.constraints import Constraint, row_labels
 from dynsys.model.tree import KinematicTree
 from dynsys.program.signature import Signature
+from dynsys.system.parts import array_name
 
 __all__ = [
     "ACCELERATION",
@@ -54,6 +55,19 @@ def entry_names(robot: KinematicTree) -> dict[str, list[str]]:
         "acceleration": _spatial_names(robot.body_names, ACCELERATION),
         "joint_wrench": _spatial_names(robot.joint_names, WRENCH),
     }
+
+
+def part_names(robot: KinematicTree, outputs: Iterable[str]) -> dict[str, list[str]]:
+    """Name every entry of outputs such as ``external_wrench.l_sole``, by array."""
+    found = {}
+    for output in outputs:
+        kind, _, name = output.partition(".")
+        if kind in ("torque", "qdd") and name:
+            found[array_name(output)] = _freedom_names(robot)[robot.v_slice(name)]
+        elif name:
+            parts = ACCELERATION if kind == "acceleration" else WRENCH
+            found[array_name(output)] = _spatial_names([name], parts)
+    return found
 
 
 def constraint_labels(constraints: Sequence[Constraint]) -> dict[str, list[str]]:

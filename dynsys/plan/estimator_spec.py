@@ -33,6 +33,7 @@ from dynsys.program.program import Program, in_order_of_need
 from dynsys.program.signature import Signature
 from dynsys.system.equations import EquationBlock, Kinematics
 from dynsys.system.linear_system import LinearSystem
+from dynsys.system.parts import array_name, kind_of, part_of
 from dynsys.system.unknowns import UnknownKind, UnknownLayout
 from dynsys.types import Array, BoolArray, IntArray, ScalarArray
 
@@ -75,7 +76,7 @@ class EstimatorSpec:
     outputs : any of ``torque``, ``qdd`` (nv,), ``acceleration``, ``joint_wrench``,
         ``external_wrench`` (6 n_bodies,) in body coordinates, ``residual`` (rows,),
         Y d + b - y, and ``multiplier`` (rows,), C^-1 (Y d + b - y): their product is the
-        chi-square.
+        chi-square. ``torque.JOINT``, ``external_wrench.FRAME``: a part (:mod:`.system.parts`).
     uncertainty : quantities among these, but ``residual``, whose posterior standard deviations
         become outputs ``std_<name>``.
     switchable : names of equations that may be missing from a sample. If there are any,
@@ -97,7 +98,7 @@ class EstimatorSpec:
 
     def __post_init__(self) -> None:
         for name in (*self.outputs, *self.uncertainty):
-            if name not in (*ESTIMATES, *OF_ROWS):
+            if name not in OF_ROWS and kind_of(name) not in ESTIMATES:
                 known = ", ".join((*ESTIMATES, *OF_ROWS))
                 raise KernelBuildError(f"{name!r} is none of {known}")
         if "residual" in self.uncertainty:
@@ -218,8 +219,22 @@ class EstimatorSpec:
         return found[0] - rows[0], found[1] - rows[0]
 
     def columns(self, name: str) -> IntArray:
-        """Columns of an output, flattened."""
-        return self.unknowns.columns(cast(UnknownKind, name)).ravel()
+        """Columns that an output is made of."""
+        kind, _, part = name.partition(".")
+        whole = self.unknowns.columns(cast(UnknownKind, kind)).ravel()
+        if not part:
+            return whole
+        start, M = part_of(self.robot, kind, part)
+        return whole[start : start + M.shape[1]]
+
+    def sums(self, name: str) -> list[dict[int, float]]:
+        """Every number of an output as a sum of unknowns: factors by their columns."""
+        kind, _, part = name.partition(".")
+        columns = self.columns(name).tolist()
+        if not part:
+            return [{c: 1.0} for c in columns]
+        M = part_of(self.robot, kind, part).matrix
+        return [{c: x for c, x in zip(columns, row, strict=True) if x} for row in M.tolist()]
 
     def size(self, name: str) -> int:
         """Length of an output, or of its standard deviations."""
@@ -233,8 +248,8 @@ class EstimatorSpec:
             inputs.append(("weight", self.n_readings))
         if self.parameters:
             inputs.append((PARAMETERS, len(self.parameters)))
-        outputs = [(name, self.size(name)) for name in self.outputs]
-        outputs += [(f"std_{name}", self.size(name)) for name in self.uncertainty]
+        outputs = [(array_name(name), self.size(name)) for name in self.outputs]
+        outputs += [(f"std_{array_name(name)}", self.size(name)) for name in self.uncertainty]
         return Signature(tuple(inputs), tuple(outputs))
 
     def samples(self, count: int, seed: int) -> NDArray[np.longdouble]:
@@ -286,6 +301,9 @@ class EstimatorSpec:
         asked = (self.outputs, self.uncertainty, self.switchable, self.parameters)
         text = repr((*asked, self.signature))
         digest.update(text.encode())
+        for name in (*self.outputs, *self.uncertainty):
+            if "." in name:  # where a frame is
+                digest.update(repr(self.sums(name)).encode())
         for block in self.equations:
             shape = [(t.unknown.kind, t.unknown.body, t.pattern.shape) for t in block.terms]
             digest.update(repr((block.name, block.size, shape)).encode())

@@ -51,6 +51,7 @@ from dynsys.program.program import Op, Program
 from dynsys.program.simplify import simplify
 from dynsys.system.equations import Kinematics
 from dynsys.system.linear_system import LinearSystem
+from dynsys.system.parts import kind_of
 from dynsys.types import Array, BoolArray
 
 __all__ = ["lu_estimator", "lu_program", "lu_watched", "used_outputs"]
@@ -129,7 +130,7 @@ def _orders(
     """Orders to try, and what found them; NoOrderError if there is none."""
     try:
         if search is not None and not search.is_off:
-            asked = {*spec.outputs, *spec.uncertainty}
+            asked = set(map(kind_of, (*spec.outputs, *spec.uncertainty)))
             kinds = tuple(kind for kind in ESTIMATES if kind in asked) or ("torque",)
             problem = replace(SearchProblem.of(system, kinds), watch=WATCH)
             for found in search_order(problem, search, system).elite:
@@ -226,8 +227,8 @@ class _Square:
     ) -> list[Any]:
         """Numbers of an output."""
         spec = self.spec
-        if name in ESTIMATES:
-            return [x[c] for c in spec.columns(name).tolist()]
+        if kind_of(name) in ESTIMATES:
+            return [sum(x[c] * k for c, k in parts.items()) for parts in spec.sums(name)]
         found: list[Any] = [0.0] * spec.n_rows
         if name == "residual":
             for r, value in zip(self.kept.tolist(), correction, strict=True):
@@ -251,8 +252,8 @@ class _Square:
         W = factor_and_solve(rows, rhs, order).x
 
         def of(name: str) -> list[Any]:
-            if name in ESTIMATES:
-                return [_deviation(W[c], C) for c in spec.columns(name).tolist()]
+            if kind_of(name) in ESTIMATES:
+                return [_deviation(_noise_of(W, parts), C) for parts in spec.sums(name)]
             found: list[Any] = [0.0] * spec.n_rows  # multipliers: nothing checks a reading
             for r, x in zip(self.aside.tolist(), np.diag(self.information), strict=True):
                 found[r] = float(np.sqrt(x))
@@ -283,6 +284,14 @@ class _Noise:
 
     def __truediv__(self, divisor: Any) -> _Noise:
         return _Noise({k: x / divisor for k, x in self.parts.items()})
+
+
+def _noise_of(W: Sequence[Any], parts: Mapping[int, float]) -> _Noise:
+    """Noise of a sum of unknowns."""
+    total = _Noise({})
+    for c, factor in parts.items():
+        total = total - W[c] * -factor
+    return total
 
 
 def _deviation(w: Any, C: Array) -> Any:

@@ -9,7 +9,7 @@ saddle_estimator   both, compared with extended precision; where digits are lost
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple, cast, final
@@ -240,17 +240,26 @@ def _chosen(spec: EstimatorSpec, safeties: Sequence[Safety], rule: PivotRule) ->
 
 
 class _Place(NamedTuple):
-    """An output that is line ``at`` of the system, times ``factor``.
+    """An output that is a sum of lines ``at`` of the system and their parts, times ``factor``.
 
     The inverse of the system holds ``sign`` times its variance: minus for unknowns, plus for
     multipliers, whose output is C^-1 (Y d + b_Y - y), minus lambda. A variance up to
     ``certain`` is zero.
     """
 
-    at: int
+    at: tuple[tuple[int, float], ...]
     factor: Ref
     sign: int
     certain: float = 0.0
+
+    @property
+    def pairs(self) -> dict[tuple[int, int], float]:
+        """Entries of the inverse that its variance is a sum of, and their factors."""
+        return {
+            (u, v): a * b if u == v else 2.0 * a * b
+            for k, (u, a) in enumerate(self.at)
+            for v, b in self.at[: k + 1]
+        }
 
 
 @final
@@ -493,23 +502,31 @@ class _Recording:
         """Output of a name from all unknowns and multipliers."""
         if name == "residual":
             return [self._residual(row, x) for row in self.measurements]
-        found = [
-            0 if p is None else -p.sign * self.record.mul(x[p.at], p.factor)
-            for p in self._places(name)
-        ]
+        found = [0 if p is None else self._value(p, x) for p in self._places(name)]
         for r in self.spec.aside.tolist() if name == "multiplier" else ():
             information = self.record.constant(1.0 / self.spec.noise.diagonal()[r])
             found[r] = self.record.mul(self._residual(self.measurements[r], x), information)
         return found
 
+    def _value(self, place: _Place, x: dict[int, Ref]) -> Ref:
+        record, total = self.record, 0
+        for line, part in place.at:
+            total = record.add(total, record.mul(x[line], record.constant(part)))
+        return -place.sign * record.mul(total, place.factor)
+
     def _places(self, name: str) -> list[_Place | None]:
         """Where the numbers of an output stand among unknowns and multipliers."""
         one, multiplier = self.record.one, self._saddle.multiplier
         if name != "multiplier":
-            return [_Place(c, one, -1) for c in self.spec.columns(name).tolist()]
+            return [_Place(tuple(parts.items()), one, -1) for parts in self.spec.sums(name)]
         variance = self.spec.noise.diagonal()
         return [
-            _Place(multiplier[r], self._saddle.weight.get(r, one), 1, UNCHECKED / variance[r])
+            _Place(
+                ((multiplier[r], 1.0),),
+                self._saddle.weight.get(r, one),
+                1,
+                UNCHECKED / variance[r],
+            )
             if r in multiplier and variance[r]
             else None
             for r in range(len(self.measurements))
@@ -528,16 +545,20 @@ class _Recording:
         found: list[Any] = []
         places = {name: self._places(name) for name in spec.uncertainty}
         of_all = [p for some in places.values() for p in some if p is not None]
-        Z = self.system.inverse_entries((p.at, p.at) for p in of_all)
+        pairs = {pair: None for p in of_all for pair in p.pairs}
+        Z = self.system.inverse_entries(pairs)
         for name, some in places.items():
-            stds = [0.0 if p is None else self._deviation(Z[p.at, p.at], p) for p in some]
+            stds = [0.0 if p is None else self._deviation(Z, p) for p in some]
             for r in spec.aside.tolist() if name == "multiplier" else ():
                 stds[r] = float(spec.noise.diagonal()[r] ** -0.5)
             found += stds
         return found
 
-    def _deviation(self, variance: Ref, place: _Place) -> Any:
+    def _deviation(self, Z: Mapping[tuple[int, int], Ref], place: _Place) -> Any:
         """Root of a variance; what is left by cancellation at every state is exactly zero."""
+        record, variance = self.record, 0
+        for pair, factor in place.pairs.items():
+            variance = record.add(variance, record.mul(Z[pair], record.constant(factor)))
         if not variance or (self.record.kept(variance) < CERTAIN).all():
             return 0.0
         if (place.sign * self.record.values(variance) <= place.certain).all():

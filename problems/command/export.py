@@ -51,7 +51,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser,
         "--outputs",
         "what it computes: torque, qdd, acceleration, joint_wrench; of an estimator also"
-        " external_wrench and std.NAME (default: torque, or what the dynamics ask for)",
+        " external_wrench, one part such as torque.JOINT or external_wrench.FRAME, and"
+        " std.NAME (default: torque, or what the dynamics ask for)",
     )
     add_flags(
         parser,

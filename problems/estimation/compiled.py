@@ -44,6 +44,7 @@ from dynsys.plan.plan import Plan
 from dynsys.plan.record import PARAMETERS
 from dynsys.plan.search.search import Search
 from dynsys.system.equations import EquationBlock, Kinematics
+from dynsys.system.parts import kind_of
 from dynsys.system.unknowns import UnknownLayout
 from dynsys.types import Array, BoolArray
 from problems.estimation.estimate import (
@@ -53,7 +54,7 @@ from problems.estimation.estimate import (
     Uncertainty,
     quantities_of,
 )
-from problems.labels import entry_names, of_arrays
+from problems.labels import entry_names, of_arrays, part_names
 from problems.measured.measured_system import (
     QUANTITIES,
     MeasuredSystem,
@@ -216,7 +217,7 @@ def _refuse_open(measured: MeasuredSystem, outputs: EstimatorOutputs) -> None:
     find that large enough. So it may where all that is asked for is determined, by unknowns
     that are not: their rounding, divided by it, does not cancel.
     """
-    asked = {*outputs.outputs, *outputs.uncertainty}
+    asked = set(map(kind_of, (*outputs.outputs, *outputs.uncertainty)))
     wanted = sorted(asked & measured.open_quantities or measured.open_quantities)
     if wanted:
         names = ", ".join(wanted).replace("_", " ")
@@ -278,7 +279,9 @@ class CompiledEstimator:
             open at every state.
         """
         _refuse_open(self._measured, outputs)
-        if self.layout.has_encoder_noise and set(outputs.uncertainty) & set(QUANTITIES):
+        if self.layout.has_encoder_noise and set(map(kind_of, outputs.uncertainty)) & set(
+            QUANTITIES
+        ):
             raise KernelBuildError(
                 "machine code has no standard deviations with the noise of q and qd"
                 " (position_std, velocity_std of the layout); solve and solve_batch compute"
@@ -547,7 +550,7 @@ def check_cost(problem: Estimation, plan: Plan) -> None:
     """
     names = str(plan.options.get("outputs", "")).split()
     stds = [name.removeprefix("std_") for name in names if name.startswith("std_")]
-    outputs = EstimatorOutputs.of([name for name in names if "std_" not in name], stds)
+    outputs = EstimatorOutputs.of([name for name in names if not name.startswith("std_")], stds)
     spec = CompiledEstimator.of(problem).spec(outputs)
     program = estimator_program(spec, "float64", plan.order)
     require_cost(plan, outputs, program_operations(program))
@@ -577,6 +580,7 @@ def export_estimator(
     for x in ("residual", "multiplier"):
         labels[x] += [f"{belief}[{k}]" for belief, k in beliefs]
     labels |= entry_names(robot) | {PARAMETERS: list(parameters)}
+    labels |= part_names(robot, (*outputs.outputs, *outputs.uncertainty))
     labels |= {f"std_{array}": words for array, words in labels.items()}
     program = estimator_program(spec, dtype, None if plan is None else plan.order)
     if plan is not None and dtype == "float64" and not switchable and not len(parameters):
@@ -599,7 +603,8 @@ class ReferenceEstimator(AbstractReference):
     """Estimates by the general path: pivoting, NaN where undetermined."""
 
     def __init__(self, problem: Estimation, outputs: EstimatorOutputs) -> None:
-        unknown = {*outputs.outputs, *outputs.uncertainty} - set(ESTIMATES)
+        asked = set(map(kind_of, (*outputs.outputs, *outputs.uncertainty)))
+        unknown = asked - set(ESTIMATES)
         if unknown:
             raise KernelBuildError(
                 f"outputs {sorted(unknown)} are none of {', '.join(ESTIMATES)}"
@@ -615,6 +620,11 @@ class ReferenceEstimator(AbstractReference):
         e = Estimate.of_one(
             problem, problem.noisy_posterior(robot.check_q(q), robot.check_v(qd, "qd"), rows)
         )
-        values = [e.values[cast("Quantity", k)] for k in self._outputs.outputs]
-        values += [e.std[cast("Quantity", k)] for k in self._outputs.uncertainty]
-        return tuple(np.ravel(x.array) for x in values)
+        answers = [(e.values, name) for name in self._outputs.outputs]
+        answers += [(e.std, name) for name in self._outputs.uncertainty]
+        found = []
+        for of_all, name in answers:
+            kind, _, part = name.partition(".")
+            quantity = of_all[cast("Quantity", kind)]
+            found.append(np.ravel(quantity[part] if part else quantity.array))
+        return tuple(found)

@@ -565,7 +565,8 @@ class Estimation(AbstractProblem):
             whatever is asked. By default that of the problem, if it has one.
         backend : ``llvm`` machine code; ``reference`` the general path, which pivots at every
             state and so executes no plan.
-        outputs : ``torque``, ``qdd``, ``acceleration``, ``joint_wrench``, ``external_wrench``;
+        outputs : ``torque``, ``qdd``, ``acceleration``, ``joint_wrench``, ``external_wrench``,
+            or one joint's, body's or frame's: ``torque.l_knee``, ``external_wrench.l_sole``;
             ``llvm`` also ``residual``, ``multiplier`` (:func:`estimation_kernel`); and
             ``std.NAME``, as problem files have it, for ``uncertainty`` of NAME.
         uncertainty : quantities whose standard deviations follow as ``std_<name>``; ``llvm``

@@ -19,6 +19,7 @@ import numpy as np
 
 from dynsys.errors import LayoutError, nearest_name
 from dynsys.model.tree import KinematicTree
+from dynsys.system.parts import part_of
 from dynsys.types import Array
 from problems.estimation.consistency import statements
 from problems.estimation.estimate import Estimate
@@ -143,41 +144,26 @@ def _of_bodies(estimation: Estimation, kind: str, name: str, is_std: bool) -> li
             _moved_rows(robot, kind, part, is_std),
         )
 
-    if name and name not in own:
-        frame = robot.frame(name)  # ModelError with the nearest name
-        if frame.body < 0:
-            raise LayoutError(f"output {prefix}.{name}: {name!r} is fixed to the base")
     return [output(part) for part in ([name] if name else own)]
 
 
-def _place(robot: KinematicTree, kind: str, name: str) -> tuple[int, Array | None]:
-    """Body of a body, joint or frame, and the matrix (6, 6) that moves its vectors there."""
-    if kind == "joint_wrench" and name in robot.joint_names:
-        return robot.joint_index(name), None
-    frame = robot.frame(name)
-    X = frame.transform.matrix()
-    if np.array_equal(X, np.eye(6)):
-        return frame.body, None
-    return frame.body, X if kind == "acceleration" else np.linalg.inv(X).T
-
-
 def _moved_rows(robot: KinematicTree, kind: str, name: str, is_std: bool) -> Array | None:
-    """(6, 6 bodies): deviations at a frame take covariances, which kernels do not have."""
-    body, M = _place(robot, kind, name)
-    if M is not None and is_std:
+    """(6, 6 bodies): deviations at a frame take covariances, which these arrays do not have."""
+    part = part_of(robot, kind, name)
+    if part.is_moved and is_std:
         return None
     rows = np.zeros((6, 6 * robot.n_bodies))
-    rows[:, 6 * body : 6 * body + 6] = np.eye(6) if M is None else M
+    rows[:, part.start : part.start + 6] = part.matrix
     return rows
 
 
 def _vectors(e: Estimate, kind: str, name: str, is_std: bool) -> Array:
     """(N, 6) at a body, joint or frame; a frame's values are the body's, moved."""
-    values, (body, M) = _values(e, kind, is_std), _place(e.problem.robot, kind, name)
-    if M is not None and is_std:
+    values, part = _values(e, kind, is_std), part_of(e.problem.robot, kind, name)
+    if part.is_moved and is_std:
         return np.atleast_2d(values[name])
-    found = values.array[..., body, :]
-    return np.atleast_2d(found if M is None else found @ M.T)
+    found = values.array[..., part.start // 6, :]
+    return np.atleast_2d(found @ part.matrix.T if part.is_moved else found)
 
 
 def uncertain(outputs: Sequence[Output]) -> list[Quantity]:

@@ -46,6 +46,7 @@ from dynsys.plan.search.values import (
     mul,
     program_nodes,
 )
+from dynsys.system.parts import kind_of
 from dynsys.types import Array, BoolArray, IntArray
 
 __all__ = ["DrawnRule", "Pivots", "Price", "SaddleProblem"]
@@ -146,7 +147,7 @@ class SaddleProblem:
         samples = spec.samples(STATES, 0)
         nodes, refs = program_nodes(system.program, samples, samples.astype(np.float64))
         nodes.info[np.abs(refs[system.switched]) - 1, SWITCHED] = 1
-        names = [name for name in spec.outputs if name in ESTIMATES] or ["torque"]
+        names = [name for name in spec.outputs if kind_of(name) in ESTIMATES] or ["torque"]
         return SaddleProblem(
             system.names,
             system.bodies,
