@@ -343,7 +343,11 @@ export function setSliders(scene, values, busy) {
 }
 
 export function showFiles(files) {
-  const fill = (id, names, none) => isNew(id, names) && find(id).replaceChildren(...(names.length ? names : [none]).map((name) => make("option", { value: names.length ? name : "" }, name)));
+  const fill = (id, names, none) => {
+    if (!isNew(id, names)) return;
+    find(id).replaceChildren(...(names.length ? names : [none]).map((name) => make("option", { value: names.length ? name : "" }, name)));
+    find(id).disabled = find(id).form.querySelector("button").disabled = !names.length;
+  };
   fill("open-name", files.layouts, "no .yaml file in the folder");
   fill("log-name", files.logs, "no log in the folder");
 }

@@ -327,6 +327,7 @@ for (const tab of document.querySelectorAll("[role=tab]")) {
       if (other.id !== "tab-results") find(other.getAttribute("aria-controls")).hidden = other !== tab;
     }
     document.body.dataset.pane = tab.id.slice(4); // narrow windows show the verdict as a pane
+    find("left").scrollTop = 0; // every pane begins at its top
     if (tab.id === "tab-files") send("files");
   };
 }
