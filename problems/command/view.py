@@ -33,6 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_flags(
         parser,
         no_browser="do not open a browser",
+        dark="a dark page",
         no_meshes="rounded solids also where the robot's file has meshes",
     )
 
@@ -43,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     require_viser()  # before the work, not after it
     problem = load_problem(args.problem)
     playback = solve_playback(problem, args.log, touched_frames(problem)) if args.log else None
-    page = ViewPage(problem, playback, host, args.port, not args.no_meshes)
+    page = ViewPage(problem, playback, host, args.port, not args.no_meshes, dark=args.dark)
     try:
         _tell(args, page, 0 if playback is None else playback.n_samples)
         if not args.no_browser and has_display():

@@ -63,6 +63,7 @@ class ViewPage:
         host: str = "127.0.0.1",
         port: int = 8090,
         meshes: bool = True,
+        dark: bool = False,
     ) -> None:
         viser = require_viser()
         try:
@@ -73,7 +74,9 @@ class ViewPage:
         self.host, self.port = host, int(self._server.get_port())
         self._problem, self._robot = problem, problem.tree
         frames = playback.frames if playback is not None else ()
-        self._server.gui.configure_theme(control_width="large", show_share_button=False)
+        self._server.gui.configure_theme(
+            control_width="large", dark_mode=dark, show_share_button=False
+        )
         self.scene = RobotScene(self._server, problem, frames, meshes)
         self._playback = playback
         sensors = sum(s.constant(1) is None for s in problem.sensors)
