@@ -20,6 +20,7 @@ from problems import terminal
 from problems.command.arguments import add_flags, add_robot, robot_options
 from problems.problem_file import load_problem
 from problems.robots import read_robot
+from problems.verdict.repairs import FEET, point_feet
 from sensors import AbstractSensor, from_mjcf, from_urdf
 from sensors.files import sensor_record
 
@@ -30,11 +31,8 @@ EXAMPLES = """\
   dynsys init arm.urdf
   dynsys init quadruped.urdf --floating-base -o walking.yaml"""
 
-FEET = re.compile(r"foot|sole|toe|hoof", re.I)
 HANDS = re.compile(r"hand|tool|tcp|gripper|ee_|_ee|effector|flange", re.I)
 DEVICES = re.compile(r"(^|_)(ft|imu|sensor|camera|optical)", re.I)
-MANY_FEET = 3
-"""Feet of a robot that stands on points: two may be flat soles."""
 MOST_TOUCHED = 8
 """Frames that a file proposes as places of contact at the most."""
 
@@ -179,11 +177,10 @@ def _content(
 
 def _points(touched: Sequence[str]) -> list[str]:
     """Lines that say of many feet that they are points: nobody walks on four flat ones."""
-    feet = [name for name in touched if FEET.search(name)]
-    if len(feet) < MANY_FEET:
+    points = [sensor_record(point) for point in point_feet(touched)]
+    if not points:
         return []
     lines = ["    # feet that are points feel a force and no moment; # in front of flat ones"]
-    points = [{"kind": "pure_force", "name": f"{f}/point", "frame": f} for f in feet]
     return [*lines, *(f"    - {_value(point)}" for point in points)]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -20,7 +21,7 @@ from problems.labels import and_more
 from problems.measured.measured_system import MeasuredSystem
 from problems.measured.reduced import in_parts
 from problems.verdict.posture import PostureRank
-from sensors.external import ExternalWrench, FiveAxisPlate, LoadCellPlate
+from sensors.external import ExternalWrench, FiveAxisPlate, LoadCellPlate, PureForce
 from sensors.files import sensor_record
 from sensors.force_torque import ForceTorque
 from sensors.groups import (
@@ -33,7 +34,16 @@ from sensors.joint import JointAcceleration, JointTorque
 from sensors.parameters import AXES, sensor_name
 from sensors.sensor import AbstractSensor, SensorRows
 
-__all__ = ["SEEN", "Group", "Repair", "candidate_sensors", "repairs", "usual_groups"]
+__all__ = [
+    "FEET",
+    "SEEN",
+    "Group",
+    "Repair",
+    "candidate_sensors",
+    "point_feet",
+    "repairs",
+    "usual_groups",
+]
 
 SEEN = 1e-6
 """Part of its natural size at which a direction counts as seen."""
@@ -43,6 +53,10 @@ FEW = 4
 
 CONTACTS = (ExternalWrench, LoadCellPlate, FiveAxisPlate)
 """Sensors and statements of what touches a body."""
+
+FEET = re.compile(r"foot|sole|toe|hoof", re.I)
+MANY_FEET = 3
+"""From so many on, feet are points: nobody walks on four flat ones."""
 
 
 @final
@@ -155,6 +169,17 @@ def usual_groups(measured: MeasuredSystem) -> list[Group]:
         still = JointTorque(sensor_name(name, "torque"), name, value=0.0)
         words = f"say that the floating base ({name!r}) has no drive"
         found.append(Group(words, _record(sensor_record(still)), _constructor(still), (still,)))
+    points = point_feet(_open_feet(measured))
+    if points:
+        names = and_more([repr(point.frame) for point in points], 4)
+        found.append(
+            Group(
+                f"say that the feet {names} are points, which feel a force and no moment",
+                "\n- ".join(_record(sensor_record(point)) for point in points),
+                ", ".join(map(_constructor, points)),
+                points,
+            )
+        )
     touching = [s for s in layout.sensors if isinstance(s, CONTACTS)]
     if not any(s.constant(1) is not None for s in touching):
         frames = list(dict.fromkeys(str(s.frame) for s in touching))
@@ -190,6 +215,27 @@ def usual_groups(measured: MeasuredSystem) -> list[Group]:
                 )
             )
     return found
+
+
+def point_feet(frames: Sequence[str]) -> tuple[PureForce, ...]:
+    """Point contacts at those frames that are feet, if they are many."""
+    feet = [name for name in frames if FEET.search(name)]
+    if len(feet) < MANY_FEET:
+        return ()
+    return tuple(PureForce(sensor_name(name, "point"), name) for name in feet)
+
+
+def _open_feet(measured: MeasuredSystem) -> list[str]:
+    """A foot's frame of every body of whose external wrench the layout says nothing."""
+    robot, unknowns = measured.robot, measured.whole.unknowns
+    terms = [term for s in measured.layout.sensors for term in s.on(unknowns).terms]
+    told = {term.unknown.body for term in terms if term.unknown.kind == "external_wrench"}
+    feet: dict[int, str] = {}
+    for name in sorted(robot.frames, key=len):
+        body = robot.frames[name].body
+        if body >= 0 and body not in told and FEET.search(name):
+            feet.setdefault(body, name)
+    return [feet[body] for body in sorted(feet)]
 
 
 def _by_groups(postures: Sequence[PostureRank]) -> Repair | None:

@@ -92,6 +92,13 @@ def test_many_feet_are_points_and_all_are_outputs(
     assert {f"{name}/point" for name in told["touched"]} <= set(problem.sensors.names)
     assert {f"external_wrench.{name}" for name in told["touched"]} <= set(problem.outputs)
     assert problem.estimation.verdict(search=False).is_well_posed
+    # without these lines the verdict offers them, before readings that nobody has
+    written = robot.with_suffix(".yaml").read_text().splitlines()
+    points = [line.strip() for line in written if "pure_force" in line]
+    flat = tmp_path / "flat.yaml"
+    flat.write_text("\n".join(line for line in written if "pure_force" not in line))
+    repair = load_problem(flat).estimation.verdict(search=False).repairs[0]
+    assert "are points" in repair.words and repair.yaml.splitlines() == points
 
 
 def test_what_is_no_robot_file_is_said(capsys: pytest.CaptureFixture[str]) -> None:
