@@ -27,6 +27,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from datetime import date
 from pathlib import Path
 from typing import Any, final
 
@@ -130,6 +131,7 @@ class Redundant:
     spearman: float = 0.0
     ranked: int = 0
     failures: dict[str, int] = field(default_factory=dict)
+    taken: str = ""  # when the nanoseconds were
 
 
 # ---- square systems --------------------------------------------------------------------------
@@ -258,6 +260,7 @@ def redundant(name: str, spec: EstimatorSpec, seconds: float, ranked: int) -> Re
         float(rho),
         len(exact),
         {"before": least, "after": failures(found.program, spec)},
+        date.today().isoformat(),
     )
 
 
@@ -331,6 +334,8 @@ def table(squares: Sequence[Square], redundants: Sequence[Redundant]) -> Iterato
             f"  Spearman {r.spearman:.3f} among {r.ranked};"
             f" states of 256 without all digits: {r.failures}"
         )
+        if r.taken:
+            yield f"  nanoseconds taken {r.taken}"
 
 
 def kept(path: Path | None) -> tuple[dict[str, Square], dict[str, Redundant]]:

@@ -1,8 +1,10 @@
 """Seconds until the first answer: planned and compiled, and from the cache after that.
 
-python -m experiments.start_up [--json FILE]
+    python -m experiments.start_up [--json FILE]
 
-Reading the robot and imports are not counted. Real robots need example-robot-data.
+The answer is one of machine code, at a random state: a posture as special as the neutral one may
+be left to pivoting. Reading the robot and imports are not counted. Real robots and the layouts of
+the catalogue need example-robot-data.
 """
 
 from __future__ import annotations
@@ -29,8 +31,14 @@ ROBOTS = (
 )
 """Words for ``read_robot``, or a file of example-robot-data (floating base)."""
 PROBLEMS = ("InverseDynamics", "ForwardDynamics")
-ASK = """
-import time, sys, problems
+LAYOUTS = ("panda", "icub", "talos")
+"""Of the catalogue: the first ``est.solve(q, qd, y).torque.array``."""
+STATE = """
+import time, sys, numpy as np, problems
+def state(robot):
+    return robot.random_configuration(1), np.random.default_rng(0).normal(size=robot.nv)
+"""
+ASK = f"""{STATE}
 name, problem, known = sys.argv[1:]
 if name.endswith(".urdf"):
     from experiments.example_robots import load_quietly, robot_path
@@ -38,36 +46,46 @@ if name.endswith(".urdf"):
 else:
     from problems.robots import read_robot
     robot = read_robot(name).robot
-problem = getattr(problems, problem)(robot)
+problem, (q, v) = getattr(problems, problem)(robot), state(robot)
 start = time.perf_counter()
-problem.compile(None if known == "known" else problem.plan())
+kernel = problem.compile(None if known == "known" else problem.plan())
+_, finite = kernel.one(q, v, v)
 print(time.perf_counter() - start)
+assert finite
+"""
+ESTIMATE = f"""{STATE}
+from problems.problem_file import load_problem
+est = load_problem("catalogue:" + sys.argv[1]).estimation
+q, v = state(est.robot)
+y = np.where(np.isnan(est.layout.constants), 0.1, est.layout.constants)
+start = time.perf_counter()
+found = est.solve(q, v, y)
+torque = found.torque.array
+print(time.perf_counter() - start)
+assert np.isfinite(torque).all() and found.method == "llvm", found.method
 """
 
 
-def measure(robots: Sequence[str] = ROBOTS) -> list[dict[str, str | float]]:
+def measure(
+    robots: Sequence[str] = ROBOTS, layouts: Sequence[str] = LAYOUTS
+) -> list[dict[str, str | float]]:
     """Seconds to plan and compile, and to load, each in a process of its own."""
+    asked = [(ASK, robot, problem) for robot in robots for problem in PROBLEMS]
+    asked += [(ESTIMATE, layout, "Estimation") for layout in layouts]
     found: list[dict[str, str | float]] = []
-    for robot in robots:
-        for problem in PROBLEMS:
-            with tempfile.TemporaryDirectory() as cache:
-                first, again = (
-                    _seconds(robot, problem, known, cache) for known in ("new", "known")
-                )
-            found.append(
-                {
-                    "robot": Path(robot).name,
-                    "problem": problem,
-                    "first_s": first,
-                    "again_s": again,
-                }
+    for question, name, problem in asked:
+        with tempfile.TemporaryDirectory() as cache:
+            first, again = (
+                _seconds(question, name, problem, known, cache) for known in ("new", "known")
             )
+        row = {"robot": Path(name).name, "problem": problem}
+        found.append(row | {"first_s": first, "again_s": again})
     return found
 
 
-def _seconds(robot: str, problem: str, known: str, cache: str) -> float:
+def _seconds(question: str, name: str, problem: str, known: str, cache: str) -> float:
     answer = subprocess.run(
-        [sys.executable, "-c", ASK, robot, problem, known],
+        [sys.executable, "-c", question, name, problem, known],
         env={**os.environ, "DYNSYS_CACHE": cache},
         capture_output=True,
         text=True,

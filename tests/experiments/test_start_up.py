@@ -11,7 +11,7 @@ from experiments.start_up import PROBLEMS, measure
 
 @pytest.mark.slow
 def test_planned_and_compiled_then_loaded() -> None:
-    found = measure(["synthetic:chain:2"])
+    found = measure(["synthetic:chain:2"], layouts=())
     assert [row["problem"] for row in found] == list(PROBLEMS)
     for row in found:
         assert row["robot"] == "synthetic:chain:2"
