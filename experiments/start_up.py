@@ -2,9 +2,9 @@
 
     python -m experiments.start_up [--json FILE]
 
-The answer is one of machine code, at a random state: a posture as special as the neutral one may
-be left to pivoting. Reading the robot and imports are not counted. Real robots and the layouts of
-the catalogue need example-robot-data.
+The answer is one of machine code, at a random state: a posture as special as the neutral one
+may be left to pivoting. Reading the robot and imports are not counted. Real robots and the
+layouts of the catalogue need example-robot-data.
 """
 
 from __future__ import annotations
