@@ -16,6 +16,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast, final
 
 import numpy as np
+from numpy import empty
 
 from dynsys.errors import KernelBuildError, SingularSystemError
 from dynsys.kernel.build import dynamics_kernel
@@ -45,13 +46,14 @@ class Derivatives:
     ``known`` in hybrid dynamics.
     """
 
-    __slots__ = ("_all", "_given", "_nv")
+    __slots__ = ("_all", "_kind")
 
-    def __init__(self, found: Array, nv: int, given: str) -> None:
-        self._all, self._nv, self._given = found, nv, given
+    def __init__(self, found: Array, kind: tuple[int, str]) -> None:
+        self._all = found  # (..., 3 nv nv), cut when somebody looks
+        self._kind = kind  # nv, name of what was given
 
     def _part(self, k: int) -> Array:
-        nv, found = self._nv, self._all
+        (nv, _), found = self._kind, self._all
         return found.reshape(*found.shape[:-1], 3, nv, nv)[..., k, :, :]
 
     @property
@@ -80,12 +82,12 @@ class Derivatives:
         return self._by("known")
 
     def _by(self, name: str) -> Array:
-        if name != self._given:
-            raise AttributeError(f"derivatives are by q, qd and {self._given}, not by {name}")
+        if name != self._kind[1]:
+            raise AttributeError(f"derivatives are by q, qd and {self._kind[1]}, not by {name}")
         return self._part(2)
 
     def __repr__(self) -> str:
-        return f"Derivatives(q, qd, {self._given}: each {self.q.shape})"
+        return f"Derivatives(q, qd, {self._kind[1]}: each {self.q.shape})"
 
 
 class DifferentiatedDynamics:
@@ -113,13 +115,13 @@ class DifferentiatedDynamics:
         return me._chosen(me.backend, "float64") == "llvm"
 
     @cached_property
-    def _fast_derivatives(self) -> tuple[Any, int, int, str]:
+    def _fast_derivatives(self) -> tuple[Any, int, tuple[int, str]]:
         """Machine code f(q, qd, given, answer), numbers of the answer, nv and name of given."""
         me = cast("AbstractDynamics", self)
         self._refuse_constraints()
         nv = me.robot.nv
         fast = self._derivative_kernel(False).fast if self._is_differentiated_by_code else _no
-        return fast, 3 * nv * nv, nv, me.given
+        return fast, 3 * nv * nv, (nv, me.given)
 
     def _refuse_constraints(self) -> None:
         if cast("AbstractDynamics", self).constraints:
@@ -147,11 +149,11 @@ class DifferentiatedDynamics:
         >>> bool(np.allclose(J.qdd, dynsys.crba(robot, [1, 2, 3])))
         True
         """
-        fast, size, nv, name = self._fast_derivatives
+        fast, size, kind = self._fast_derivatives
         if f_ext is None:
-            found = np.empty(size) if out is None else out
+            found = empty(size) if out is None else out
             if fast(q, qd, given, found):
-                return Derivatives(found, nv, name)
+                return Derivatives(found, kind)
         return self._derivatives_carefully(q, qd, given, f_ext, out)
 
     def _derivatives_carefully(
@@ -165,7 +167,7 @@ class DifferentiatedDynamics:
         if out is not None:
             check_out(out, (3 * nv * nv,))[...] = found
             found = out
-        return Derivatives(found, nv, me.given)
+        return Derivatives(found, (nv, me.given))
 
     def derivatives_batch(
         self,
@@ -204,7 +206,7 @@ class DifferentiatedDynamics:
                 if not self._is_differentiated_by_code or not np.isfinite(found[k]).all():
                     one = None if wrenches is None else wrenches[k]
                     found[k] = self._at([x[k] for x in states], one, f"state {k}: ")
-        return Derivatives(found, nv, me.given)
+        return Derivatives(found, (nv, me.given))
 
     def _at(self, state: list[Array], wrenches: Array | None, where: str = "") -> Array:
         """The three matrices, flat, at a state that was checked: by code, or by pivoting."""
