@@ -10,7 +10,8 @@ With torques known of the freedoms T and accelerations of the others, A,
 at the qdd that solves the problem: inverse dynamics has no T, forward dynamics no A. H_TT is
 factored leaf to root, H_TT = L^T E L, and L has the sparsity of the tree. D by q and qd comes
 from the recursion (:mod:`dynsys.recursive.derivatives`), by external wrenches and parameters,
-in which torque is linear, from forward accumulation over the recorded recursion.
+in which torque is linear, from forward accumulation over the recorded recursion. Accumulation
+can give all of D, and does where it takes fewer operations: see :func:`ways_to_record`.
 
 Outputs by name: ``d<answer>_d<variable>`` (nv, size of the variable), row by row; the answer is
 ``torque`` in inverse, ``qdd`` in forward dynamics, ``unknown`` in hybrid dynamics (torque of
@@ -20,15 +21,15 @@ the freedoms in A, qdd of the others). ``derivatives`` are those by q, qd and wh
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias, final
+from typing import Any, Literal, TypeAlias, final
 
 import numpy as np
 
 from dynsys.model.expanded import expanded_parent, own_supports
 from dynsys.model.tree import KinematicTree
-from dynsys.program.derivatives import Replay
+from dynsys.program.derivatives import Replay, transposed_product
 from dynsys.program.frames import Reframed
-from dynsys.program.graph import Graph
+from dynsys.program.graph import Graph, Scalar
 from dynsys.program.paired import PAIRED, paired_results
 from dynsys.program.program import Program
 from dynsys.recursive.derivatives import Entries, torque_derivatives
@@ -38,12 +39,14 @@ from dynsys.types import Array, BoolArray, ScalarArray
 __all__ = [
     "ALL_DERIVATIVES",
     "FACTORED",
+    "Way",
     "dense_derivatives",
     "derivative_outputs",
     "derivative_results",
     "factored_size",
     "inverse_dynamics",
     "recorded",
+    "ways_to_record",
 ]
 
 ALL_DERIVATIVES = "derivatives"
@@ -53,7 +56,14 @@ left is to solve with L and E (:mod:`dynsys.kernel.llvm.solve_tail`)."""
 ANSWER = {"qdd": "torque", "torque": "qdd"}
 """What is differentiated, by what is given; ``unknown`` where that differs."""
 
+SHORT, SMALL = 3, 16
+"""Supports of a freedom, itself too, in the mean, and freedoms of a robot up to which
+accumulation may take fewer operations than the recursion: legs of hyq on a fixed base."""
 NOTHING = np.zeros(0, dtype=object)
+
+Way: TypeAlias = Literal["recursion", "forward", "reverse"]
+"""How derivatives of inverse dynamics are found: by the recursion for them, or by accumulation
+over the recorded recursion of torques."""
 
 Column: TypeAlias = "dict[int, Any]"
 """Nonzeros of a column, by row."""
@@ -69,6 +79,21 @@ def derivative_outputs(nv: int, variables: Mapping[str, int], given: str) -> dic
     return {ALL_DERIVATIVES: 3 * nv * nv} | found
 
 
+def ways_to_record(robot: KinematicTree, known: BoolArray) -> tuple[Way, ...]:
+    """Ways of which the one with the fewest operations is kept.
+
+    All of them for inverse dynamics of robots that have at most :data:`SMALL` freedoms, short
+    chains (:data:`SHORT`), no quaternions and no joint that follows another; else the
+    recursion.
+    """
+    is_small = 0 < robot.nv <= SMALL and robot.nq == robot.nv and not robot.is_coupled
+    if is_small and known.all():
+        supports = sum(map(len, own_supports(expanded_parent(robot))))
+        if supports <= SHORT * robot.nv:
+            return "recursion", "forward", "reverse"
+    return ("recursion",)
+
+
 def derivative_results(
     mechanism_at: Callable[[ScalarArray], Reframed],
     inputs: Mapping[str, ScalarArray],
@@ -76,6 +101,7 @@ def derivative_results(
     known: BoolArray,
     given: str,
     wanted: Sequence[str],
+    way: Way = "recursion",
 ) -> dict[str, ScalarArray]:
     """Derivatives by name, flattened, on the graph of the inputs.
 
@@ -89,15 +115,20 @@ def derivative_results(
     if PAIRED in wanted:
         slopes = _friction_slopes(mechanism_at, qd, p)
         return {PAIRED: paired_results(mechanism, q, qd, qdd, f_ext, slopes)}
-    found = torque_derivatives(mechanism, q, qd, qdd, f_ext)
-    by = {"q": _columns(found.q, nv), "qd": _columns(found.qd, nv)}
-    for k, slope in enumerate(_friction_slopes(mechanism_at, qd, p)):
-        by["qd"][k][k] = by["qd"][k].get(k, 0.0) + slope
-    if FACTORED in wanted:
-        return {FACTORED: _factored(_columns(found.qdd, nv), by, mechanism.robot)}
     linear = [name for name in ("f_ext", "parameters") if f"d{answer}_d{name}" in wanted]
-    by |= _accumulated(mechanism_at, inputs, qdd, linear)
-    solver = _Solver(_columns(found.qdd, nv), known)
+    if way == "recursion":
+        found = torque_derivatives(mechanism, q, qd, qdd, f_ext)
+        by = {"q": _columns(found.q, nv), "qd": _columns(found.qd, nv)}
+        for k, slope in enumerate(_friction_slopes(mechanism_at, qd, p)):
+            by["qd"][k][k] = by["qd"][k].get(k, 0.0) + slope
+        H = _columns(found.qdd, nv)
+        if FACTORED in wanted:
+            return {FACTORED: _factored(H, by, mechanism.robot)}
+        by |= _accumulated(mechanism_at, inputs, qdd, linear, "forward")
+    else:
+        by = _accumulated(mechanism_at, inputs, qdd, ["q", "qd", "qdd", *linear], way)
+        H = by.pop("qdd")
+    solver = _Solver(H, known)
     answers = {name: [solver.answer(c) for c in columns] for name, columns in by.items()}
     answers[given] = [solver.answer_to_given(k) for k in range(nv)]
     flat = {f"d{answer}_d{name}": _flat(columns, nv) for name, columns in answers.items()}
@@ -231,27 +262,37 @@ def _accumulated(
     inputs: Mapping[str, ScalarArray],
     qdd: ScalarArray,
     wanted: Sequence[str],
+    way: Way,
 ) -> dict[str, list[Column]]:
-    """Columns of d torque / d wrenches or parameters at the qdd of the solution."""
+    """Columns of d torque by each of the variables at the qdd of the solution."""
     if not wanted:
         return {}
-    names = ("q", "qd", "", "f_ext", "parameters")
-    groups = [inputs.get(name, NOTHING) if name else qdd for name in names]
-    replay = _replayed(inverse_dynamics(mechanism_at), groups, inputs["q"][0].graph)
-    starts = dict(zip(names, np.cumsum([0, *map(len, groups)]), strict=False))
+    values = {"q": NOTHING, "qd": NOTHING, "qdd": qdd, "f_ext": NOTHING, "parameters": NOTHING}
+    values |= {name: inputs[name] for name in values if name in inputs and name != "qdd"}
+    q, groups = values["q"], list(values.values())
+    replay = _replayed(inverse_dynamics(mechanism_at), groups, q[0].graph)
+    starts = dict(zip(values, np.cumsum([0, *map(len, groups)]).tolist(), strict=False))
+    backward = np.eye(len(qdd)) if way == "reverse" else ()
+    gradients = [replay.reverse(weight) for weight in backward]
     found: dict[str, list[Column]] = {}
     for name in wanted:
-        found[name] = []
-        for k in range(len(inputs[name])):
-            direction = np.zeros(len(replay.inputs))
-            direction[starts[name] + k] = 1.0
-            moved = replay.forward(direction)
-            found[name].append({i: x for i, x in enumerate(moved) if not _is_zero(x)})
+        size = len(values[name])
+        T = mechanism_at(values["parameters"]).robot.tangent(q) if name == "q" else np.eye(size)
+        own = slice(starts[name], starts[name] + size)
+        if way == "reverse":
+            J = np.array([transposed_product(T, x[own]) for x in gradients])
+        else:
+            moves = np.zeros((T.shape[1], len(replay.inputs)), dtype=object)
+            moves[:, own] = T.T
+            J = np.array([replay.forward(move) for move in moves]).T
+        found[name] = [
+            {i: x for i, x in enumerate(column) if not _is_zero(x)} for column in J.T
+        ]
     return found
 
 
 def _is_zero(x: Any) -> bool:
-    return isinstance(x, float) and x == 0.0
+    return not isinstance(x, Scalar) and x == 0.0
 
 
 # ---- rows T and A ----------------------------------------------------------------------------

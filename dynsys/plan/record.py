@@ -21,12 +21,15 @@ from dynsys.model.tree import KinematicTree
 from dynsys.model.varying import at_parameters, parameter_samples
 from dynsys.plan.derivatives import (
     FACTORED,
+    Way,
     derivative_outputs,
     derivative_results,
     factored_size,
+    ways_to_record,
 )
 from dynsys.plan.held.holding import Holding
 from dynsys.plan.held.multipliers import LIMIT, HeldBy
+from dynsys.plan.operations import program_operations
 from dynsys.plan.pivots import pivot_safety
 from dynsys.plan.products import PRODUCTS, VECTORS, product_results
 from dynsys.plan.step_order import staged_steps
@@ -227,13 +230,20 @@ def watched_dynamics(spec: DynamicsSpec) -> tuple[Program, list[float]]:
 def dynamics_program(spec: DynamicsSpec, watch: tuple[str, ...] = ()) -> Program:
     """Program of the symmetric elimination of D; reciprocal pivots of ``watch`` joints follow.
 
-    Masses are regrouped where that costs no digits, see :func:`cheapest_accurate`.
+    Masses are regrouped where that costs no digits, see :func:`cheapest_accurate`; derivatives
+    of small robots are recorded in all ways (:func:`~dynsys.plan.derivatives.ways_to_record`),
+    and the one with the fewest operations is kept.
     """
     samples = spec.samples(SAMPLES, 0)
 
-    def record(regroup: Regrouping) -> Program:
-        return _recorded_dynamics(spec, watch, regroup, samples)
+    def record(regroup: Regrouping, way: Way = "recursion") -> Program:
+        return _recorded_dynamics(spec, watch, regroup, samples, way)
 
+    if set(spec.outputs) <= set(spec.derivatives):
+        ways = ways_to_record(spec.robot, spec.known)
+        if len(ways) > 1:
+            made = [record("all", way) for way in ways]
+            return min(made, key=lambda program: program_operations(program).total)
     if spec.known.all():
         return record("all")
     error = partial(_rounding_error, states=samples.astype(np.float64))
@@ -269,6 +279,7 @@ def _recorded_dynamics(
     watch: tuple[str, ...],
     regroup: Regrouping,
     samples: NDArray[np.longdouble],
+    way: Way,
 ) -> Program:
     robot, graph = spec.robot, Graph()
     q, qd, inputs = graph.inputs(robot.nq), graph.inputs(robot.nv), graph.inputs(robot.nv)
@@ -300,7 +311,7 @@ def _recorded_dynamics(
             f_ext = holding.added_to(f_ext)
     if any(name in (FACTORED, PAIRED, *spec.derivatives) for name in spec.outputs):
         results |= derivative_results(
-            mechanism_at, given, qdd, spec.known, spec.given, spec.outputs
+            mechanism_at, given, qdd, spec.known, spec.given, spec.outputs, way
         )
     given |= {name: graph.inputs(size) for name, size in spec.vectors.items()}
     if spec.vectors:
