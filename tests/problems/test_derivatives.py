@@ -106,7 +106,7 @@ def test_every_way_of_recording(robot: KinematicTree, seed: int) -> None:
 
 
 def test_fewest_operations_of_small_robots() -> None:
-    """Accumulation wins on hyq's legs, in the kernel that a user gets; never loses elsewhere."""
+    """Accumulation wins on hyq's legs, in a user's kernel; the recursion elsewhere."""
     for path, ways, at_most in (
         ("hyq_description/robots/hyq_no_sensors.urdf", 3, 2450),
         ("allegro_hand_description/urdf/allegro_right_hand.urdf", 3, 3011),
