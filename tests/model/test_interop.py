@@ -263,6 +263,22 @@ def test_mujoco_velocity_is_the_rate_of_its_position(tmp_path: Path) -> None:
     np.testing.assert_allclose(convert.v_to_mujoco(q, v), difference, atol=1e-8)
 
 
+def test_the_only_free_joint_of_mujoco_is_our_root(tmp_path: Path) -> None:
+    """Whatever it is called there: ours, added to a URDF, has the name root."""
+    mujoco = pytest.importorskip("mujoco")
+    inertial = '<inertial pos="0 0 0" mass="1" diaginertia="1 1 1"/>'
+    text = """<mujoco><worldbody><body name="a"><freejoint name="{}"/>{}
+        <body name="b"><joint name="j"/>{}</body></body></worldbody></mujoco>"""
+    path = tmp_path / "m.xml"
+    path.write_text(text.format("root", inertial, inertial))
+    model = mujoco.MjModel.from_xml_string(text.format("floats", inertial, inertial))
+    robot = quiet(path)
+    assert robot.joint_names[0] == "root"
+    v = np.arange(1.0, 8.0)
+    q = robot.neutral()
+    np.testing.assert_allclose(MujocoMap(robot, model).v_to_mujoco(q, v)[6:], v[6:])
+
+
 def test_mujoco_joints_that_differ_are_named(tmp_path: Path) -> None:
     mujoco = pytest.importorskip("mujoco")
     body = '<body name="b"><joint name="j" type="{}"/><geom size="0.1" pos="0.2 0 0"/></body>'

@@ -16,10 +16,14 @@ import sensors
 from dynsys.errors import ModelError, nearest_name
 from dynsys.model import synthetic
 from dynsys.model.body import Body
-from dynsys.model.joints import Revolute, Spherical
+from dynsys.model.joints import Prismatic, Revolute, Spherical
+from dynsys.model.spatial import Inertia, Transform
 from dynsys.model.tree import KinematicTree
+from dynsys.operational.methods.pv_osimr import compose_chains
+from dynsys.operational.tasks import BodyMotion, CentreOfMass, Posture, TaskSpace
 from dynsys.plan.orders.dulmage_mendelsohn import _augmented
-from dynsys.simulation import Drives, Ground
+from dynsys.simulation import Drives, Ground, Simulation, step
+from dynsys.simulation.impulses import CLOSURE, CONTACT, _newton_step
 from dynsys.system.diagnosis import describe_singularity
 from dynsys.system.equations import Kinematics
 from dynsys.system.unknowns import UnknownLayout
@@ -104,6 +108,133 @@ def test_what_a_null_vector_moves_is_asked_in_parts_of_it() -> None:
     x[where[0]], x[where[1]] = 1.0, 1e-9
     for size in (1e-7, 1.0, 1e7):
         assert "joint 'link_1' is" in describe_singularity(system, size * x)
+
+
+# ---- dynsys.operational ----------------------------------------------------------------------
+
+
+def test_every_chain_is_composed_to_its_end() -> None:
+    """Psi = L_1 L_2 ... L_k, omega = M_k + L_k^T omega L_k, of chains of two and three."""
+    rng = np.random.default_rng(0)
+    L, M = rng.normal(size=(2, 5, 6, 6))
+    psi, omega = np.empty((2, 2, 6, 6))
+    compose_chains.source(
+        np.array([-1, 0]), np.array([0, 2, 5]), np.arange(5), L, M, psi, omega
+    )
+    np.testing.assert_allclose(psi[1], L[2] @ L[3] @ L[4], rtol=1e-12)
+    inner = M[3] + L[3].T @ M[2] @ L[3]
+    np.testing.assert_allclose(omega[1], M[4] + L[4].T @ inner @ L[4], rtol=1e-12)
+    np.testing.assert_allclose(omega[0], M[1] + L[1].T @ M[0] @ L[1], rtol=1e-12)
+
+
+def test_coordinates_of_one_unit_are_alike_within_a_task() -> None:
+    """Three turns, three displacements, the centre of mass; every joint is of its own kind."""
+    space = TaskSpace(CHAIN, [BodyMotion(CHAIN.body_names[1]), CentreOfMass(), Posture()])
+    assert space.alike.tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 4]
+
+
+# ---- dynsys.simulation -----------------------------------------------------------------------
+
+
+def test_dry_friction_may_differ_with_the_direction() -> None:
+    """Of a slider of 2 kg: 1.5 N against +x, 2.5 N against -x; it is pushed by 2 N."""
+    inertia = Inertia(2.0, np.zeros(3), np.eye(3))
+    place = Transform(np.eye(3), np.zeros(3))
+    robot = KinematicTree("slider", [Body("cart", -1, Prismatic([1, 0, 0]), place, inertia)])
+    (joint,) = robot.joint_names
+    dry = {f"{joint}.coulomb": 1.5, f"{joint}.coulomb_minus": 2.5}
+    simulation = Simulation(robot.with_parameters(dry), None, 1e-2)
+    for push, speed in ((2.0, 0.25), (-2.0, 0.0), (-3.0, -0.25)):
+        end, _ = simulation.run(simulation.start(np.zeros(1)), 100, torque=np.array([push]))
+        np.testing.assert_allclose(end.v, speed, atol=2e-2)  # it is smooth near rest
+
+
+def test_the_first_body_is_a_body_where_loops_close() -> None:
+    """Frames of two closures, on the first body and on the base; how far the second opens."""
+    rng = np.random.default_rng(1)
+    E, own = np.linalg.qr(rng.normal(size=(2, 1, 3, 3)))[0]
+    motion = SimpleNamespace(E=E, r=rng.normal(size=(1, 3)))
+    at = rng.normal(size=(2, 2, 3))
+    setup = SimpleNamespace(
+        closure_body=np.array([[-1, -1], [0, -1]]),
+        closure_E=np.broadcast_to(own, (2, 2, 3, 3)),
+        closure_r=at,
+        closure_rows=np.ones((2, 6)),
+        radius=(),
+        limit=(),
+        dry=(),
+    )
+    axes, origin = step.closure_frame.source(motion, setup, 1, 0)  # type: ignore[arg-type]
+    np.testing.assert_allclose(axes, own[0] @ E[0])
+    np.testing.assert_allclose(origin, motion.r[0] + E[0].T @ at[1, 0])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(step, "closure_frame", step.closure_frame.source)
+        for r in range(3):
+            found = step._violation.source(
+                motion,  # type: ignore[arg-type]
+                setup,  # type: ignore[arg-type]
+                np.zeros(0),
+                CLOSURE,
+                6 + 3 + r,
+                np.empty(3),
+            )
+            np.testing.assert_allclose(found, axes[r] @ (origin - at[1, 1]))
+
+
+@pytest.mark.parametrize("left", [0.0, 1.0])
+def test_impulses_that_are_not_found_are_told(left: float, monkeypatch: Any) -> None:
+    def find(*given: Any) -> None:
+        given[-1][2] = left
+
+    monkeypatch.setattr(step, "find_impulses", find)
+    rows = SimpleNamespace(offset=np.ones(1), J=np.zeros((1, 1)), blocks=None)
+    numbers = np.full(20, 1e-9)
+    setup = SimpleNamespace(numbers=numbers, newton_rows=0, sweeps=1)
+    now = SimpleNamespace(scalars=np.zeros(30))
+    x = np.zeros(1)
+    step.settle.source(setup, rows, np.eye(1), x, x, now)  # type: ignore[arg-type]
+    assert now.scalars[step.CONVERGED] == (left == 0.0)
+    assert now.scalars[step.RESIDUAL] == left
+
+
+def test_work_of_drives_that_yield_within_a_step() -> None:
+    """A drive whose torque falls by added * change / dt works by what is left of it."""
+    setup = SimpleNamespace(numbers=np.full(20, 0.1), damping=np.zeros(1), constant=np.zeros(1))
+    now = SimpleNamespace(
+        v=np.array([2.0]), change=np.array([1.0]), scalars=np.zeros(30), kept=np.zeros(0)
+    )
+    rows = SimpleNamespace(blocks=SimpleNamespace(kind=()))
+    torque, added = np.array([7.0]), np.array([0.3])
+    step._account.source(setup, now, rows, np.zeros(0), torque, added)  # type: ignore[arg-type]
+    np.testing.assert_allclose(now.scalars[step.DRIVE_WORK], (0.1 * 7.0 - 0.3) * 2.5)
+
+
+def test_impulse_on_a_free_tree_is_about_its_centre_of_mass() -> None:
+    rng = np.random.default_rng(2)
+    E = np.linalg.qr(rng.normal(size=(2, 3, 3)))[0]
+    r, wrench, torque = rng.normal(size=(2, 3)), rng.normal(size=(2, 6)), rng.normal(size=6)
+    origin, mass, centre = rng.normal(size=3), np.array([1.0, 3.0]), rng.normal(size=(2, 3))
+    first_moment = mass[:, None] * (centre - origin)
+    bodies = SimpleNamespace(tree=[0, 0], root=[0], first=[0, 6], S=np.eye(6))
+    motion = SimpleNamespace(E=E, r=r, origin=origin, inertia=np.c_[mass, first_moment])
+    now, out = SimpleNamespace(wrench=wrench), np.zeros((1, 6))
+    step._tree_impulses.source(bodies, motion, now, torque, 0.1, out)  # type: ignore[arg-type]
+    own = wrench + np.vstack([torque, np.zeros(6)])
+    middle = mass @ centre / mass.sum()
+    n, f = (np.einsum("ikj,ik->ij", E, part) for part in (own[:, :3], own[:, 3:]))
+    turning = n + np.cross(r - middle, f)
+    np.testing.assert_allclose(out[0], 0.1 * np.r_[turning.sum(axis=0), f.sum(axis=0)])
+
+
+def test_a_step_of_newton_stays_at_a_contact_that_slides() -> None:
+    """Friction 0.5 against the sliding velocity: impulses that are right are kept."""
+    A = np.array([[2.0, 0.3, 0.1], [0.3, 1.5, 0.2], [0.1, 0.2, 1.0]])
+    right = np.array([1.0, 0.5 * 0.6, 0.5 * 0.8])
+    u = np.array([0.0, -0.6, -0.8])
+    blocks = SimpleNamespace(kind=[CONTACT], row=[0], limit=[0.5])
+    x, G, g, order = right.copy(), np.zeros((3, 3)), np.zeros(3), np.zeros(3, np.intp)
+    assert _newton_step.source(A, u - A @ x, blocks, u, x, G, g, order)  # type: ignore[arg-type]
+    np.testing.assert_allclose(x, right, rtol=1e-12)
 
 
 # ---- sensors ---------------------------------------------------------------------------------
