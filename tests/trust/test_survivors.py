@@ -169,16 +169,13 @@ def test_the_first_body_is_a_body_where_loops_close() -> None:
     np.testing.assert_allclose(origin, motion.r[0] + E[0].T @ at[1, 0])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(step, "closure_frame", step.closure_frame.source)
-        for r in range(3):
-            found = step._violation.source(
-                motion,  # type: ignore[arg-type]
-                setup,  # type: ignore[arg-type]
-                np.zeros(0),
-                CLOSURE,
-                6 + 3 + r,
-                np.empty(3),
-            )
-            np.testing.assert_allclose(found, axes[r] @ (origin - at[1, 1]))
+        opens = []
+        for place in range(6, 12):
+            given: Any = (motion, setup, np.zeros(0), CLOSURE, place, np.empty(3))
+            opens.append(step._violation.source(*given))
+    turn = axes @ own[0].T
+    np.testing.assert_allclose(opens[:3], 0.5 * (turn - turn.T)[[1, 2, 0], [2, 0, 1]])
+    np.testing.assert_allclose(opens[3:], axes @ (origin - at[1, 1]))
 
 
 @pytest.mark.parametrize("left", [0.0, 1.0])
