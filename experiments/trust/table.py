@@ -159,8 +159,6 @@ def _consistency(result: Sequence[Json]) -> tuple[str, str, str]:
         f"{facts['layouts']} layouts ({ranks}) against a dense oracle, on {', '.join(parts)}"
     )
     told = f"{worst:.0f} condition * spread * eps; suspects compared on {suspects} layouts"
-    if facts["told"]:
-        told += f"; {facts['told']} beyond 100, below the bound that trust() proves"
     return tried, told, str(len(facts["differences"]))
 
 

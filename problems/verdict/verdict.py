@@ -91,9 +91,8 @@ class Verdict:
     condition : percentiles 0, 50, 90, 100 of the condition number over random states: of the
         readings as rows of z = (qdd, external wrenches), rows and columns in parts of their
         size (:mod:`dynsys.system.size`). Rounding moves an estimate by about condition * spread
-        * 2e-16 of its size; a compiled estimator, which eliminates as normal equations do, by
-        about (condition * spread)^2 * 2e-16. That of D, with units in it, bounds nothing: given
-        z, the laws yield all else without a division.
+        * 2e-16 of its size. That of D, with units in it, bounds nothing: given z, the laws
+        yield all else without a division.
     spread : ratio of the largest to the smallest deviation of a noisy reading.
     checks : number of readings that the others check.
     """
@@ -220,8 +219,7 @@ def _report(verdict: Verdict) -> list[str]:
     lines.append(
         f"condition number over {verdict.samples} random postures: median {median:.2g},"
         f" 90% below {high:.2g}, largest {most:.2g}: rounding moves estimates by up to about"
-        f" {most * verdict.spread * EPS:.0e} of the terms they sum, those of machine code by up"
-        f" to about {(most * verdict.spread) ** 2 * EPS:.0e}"
+        f" {most * verdict.spread * EPS:.0e} of the terms they sum"
     )
     for drop in verdict.rank_drops:
         are = "is" if drop.lost == 1 else "are"

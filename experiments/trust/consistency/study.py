@@ -15,11 +15,6 @@ What is beyond rounding: an error of more than ``LOST`` * condition * spread * e
 of an estimate, with the condition number that a verdict prints, and the ratio of the largest to
 the smallest deviation of a reading: rows of unit noise are that much worse scaled than rows of
 unit size, and without the ratio some layouts seem to lose two or three digits.
-
-Machine code (``llvm``) eliminates the saddle system [C B; B^T 0] in an order fixed beforehand,
-as good as normal equations, whose condition is the square. An error beyond the yardstick there
-is a difference all the same, unless the bound that ``estimate.trust()`` proves covers it: then
-the user is told of it, and it is counted apart (``TOLD``).
 """
 
 from __future__ import annotations
@@ -70,8 +65,6 @@ REFUSED = "refused"
 """In place of a method: no machine code for this layout, in words."""
 LOST = 1e2
 """Times condition * spread * eps: what is beyond rounding."""
-TOLD = "within the bound of trust(): "
-"""Begins a difference beyond the yardstick, by machine code, that the user can know of."""
 EPS = float(np.finfo(np.float64).eps)
 
 
@@ -94,11 +87,6 @@ class Outcome:
     condition: float = 1.0
     suspects: int = 0
     differences: tuple[str, ...] = ()
-
-    @property
-    def unexplained(self) -> tuple[str, ...]:
-        """Differences but for those that begin with ``TOLD``."""
-        return tuple(text for text in self.differences if not text.startswith(TOLD))
 
 
 # ---- one layout ------------------------------------------------------------------------------
@@ -174,8 +162,7 @@ def _outcome(asked: Asked, number: int, backend: str) -> Outcome:
             error = _error(asked, e)
             differences = [text for check in CHECKS for text in check(asked, e)]
             if error > LOST:
-                told = TOLD if backend in COMPILED and _is_told(asked, e) else ""
-                differences.append(f"{told}values or variances are off by {error:.1e}")
+                differences.append(f"values or variances are off by {error:.1e}")
     except ContradictionError as raised:
         differences = [] if truth.contradicts else [str(raised)]
     except KernelBuildError:
@@ -233,21 +220,6 @@ def _error(asked: Asked, e: Estimate) -> float:
             off = np.abs(found - truth)[known] / np.where(size > 0, size, 1.0)[known]
             worst = max(worst, float(off.max(initial=0.0)))
     return worst / (asked.condition * EPS)
-
-
-def _is_told(asked: Asked, e: Estimate) -> bool:
-    """Whether every error of a value is below the bound that the estimate proves of itself.
-
-    One eps of its size is the oracle's own.
-    """
-    bounds, columns = e.trust().error, asked.case.estimation.system.unknowns.columns
-    for kind, values, _, flags in _arrays(e):
-        bound = np.ravel(bounds[kind][-1] if e.shape else bounds[kind])
-        where = columns(kind).ravel()
-        off = np.abs(values - asked.truth.d[where]) - EPS * asked.size[where]
-        if not (off <= bound)[flags.astype(bool)].all():
-            return False
-    return True
 
 
 def _determined(asked: Asked, e: Estimate) -> Iterator[str]:
@@ -382,7 +354,7 @@ def table(outcomes: Sequence[Outcome]) -> Table:
     for kind, backend in dict.fromkeys((one.kind, one.backend) for one in outcomes):
         some = [one for one in outcomes if (one.kind, one.backend) == (kind, backend)]
         count = Counter(one.rank for one in some)
-        differing = sum(bool(one.unexplained) for one in some)
+        differing = sum(bool(one.differences) for one in some)
         worst = max(one.error for one in some)
         cells = [str(count[rank]) for rank in ranks]
         shown.add_row(kind, backend, *cells, str(differing), f"{worst:.1f}")
@@ -390,7 +362,7 @@ def table(outcomes: Sequence[Outcome]) -> Table:
 
 
 def summary(outcomes: Sequence[Outcome]) -> Mapping[str, Any]:
-    """Counts, the worst of each backend, all differences that the user is not told of."""
+    """Counts, the worst of each backend, all differences."""
     by_backend = {}
     for backend in dict.fromkeys(one.backend for one in outcomes):
         some = [one for one in outcomes if one.backend == backend]
@@ -406,8 +378,7 @@ def summary(outcomes: Sequence[Outcome]) -> Mapping[str, Any]:
         "kinds": dict(Counter(one.kind for one in layouts.values())),
         "ranks": dict(Counter(one.rank for one in layouts.values())),
         "backends": by_backend,
-        "told": sum(one.differences != one.unexplained for one in outcomes),
-        "differences": [asdict(one) for one in outcomes if one.unexplained],
+        "differences": [asdict(one) for one in outcomes if one.differences],
     }
 
 
@@ -438,7 +409,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for one in outcomes:
         for text in one.differences:
             console.print(f"{one.kind} {one.number}, {one.backend}: {text}")
-    return int(any(one.unexplained for one in outcomes))
+    return int(any(one.differences for one in outcomes))
 
 
 def _in_turn(task: tuple[str, int]) -> float:
