@@ -379,7 +379,7 @@ class Estimate(AbstractQuantities[NamedQuantity]):
     problem : the estimation problem.
     torque, qdd, acceleration, joint_wrench, external_wrench : by name; NaN where undetermined.
     std : standard deviations, computed when asked for: ``std.torque["l_knee"]``.
-    determined : truth values, by quantity and name.
+    determined : truth values, by quantity and name; names of what is not: ``undetermined()``.
     residual : residual of each sensor's rows in standard deviations *of the residual*, by
         sensor name; NaN where a reading is missing or no other reading checks it.
     chi_square, degrees_of_freedom, p_value : how well the readings agree: a small p-value (one
@@ -448,6 +448,23 @@ class Estimate(AbstractQuantities[NamedQuantity]):
         if self._determined is None:
             self._determined = ByQuantity(self, is_determined)
         return self._determined
+
+    def undetermined(self, *quantities: Quantity) -> dict[Quantity, tuple[str, ...]]:
+        """Joints or bodies whose values are NaN, by quantity; of a batch, at any of its states.
+
+        Parameters
+        ----------
+        quantities : ``torque``, ``external_wrench`` ...; default: all. One that is determined
+            throughout has no names.
+
+        A layout that determines everything at most postures may leave something open at one,
+        such as a stretched arm: ``problem.verdict()`` says where, and what would repair it.
+        """
+        found: dict[Quantity, tuple[str, ...]] = {}
+        for kind in quantities_of(quantities or "all", "undetermined"):
+            known = self.values[kind]
+            found[kind] = tuple(name for name, x in known.items() if np.isnan(x).any())
+        return found
 
     @property
     def method(self) -> str | tuple[str, ...]:
@@ -726,7 +743,11 @@ class Estimate(AbstractQuantities[NamedQuantity]):
         if not isinstance(ways, str):
             counts = Counter(ways).most_common()
             ways = ", ".join(way if len(counts) == 1 else f"{way} ({n})" for way, n in counts)
-        return f"Estimate({self.problem.robot.name!r}, {what}, by {ways or 'nothing'})"
+        told = ""
+        if not self.shape or "torque" in self.values.arrays:  # nothing is solved for a repr
+            blind = self.undetermined("torque")["torque"]
+            told = f"; {len(blind)} of {len(self.torque)} torques not determined" * bool(blind)
+        return f"Estimate({self.problem.robot.name!r}, {what}, by {ways or 'nothing'}{told})"
 
 
 def _restored(

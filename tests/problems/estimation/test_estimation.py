@@ -304,6 +304,20 @@ def test_a_batch_says_in_short_what_solved_it() -> None:
     assert repr(e) == "Estimate('chain3', 3 states, by dense (2), superlu (1))"
 
 
+def test_an_estimate_says_what_it_leaves_open() -> None:
+    """Well posed, but blind where the arm is stretched: NaN had no word beside it."""
+    robot = synthetic.chain(8)
+    layout = sensors.published.sie_friction(robot)
+    problem, y = Estimation(robot, layout), np.zeros(layout.size)
+    stretched = problem.solve(np.zeros(8), np.zeros(8), y)
+    blind = stretched.undetermined("torque")["torque"]
+    assert blind == tuple(n for n, x in stretched.torque.items() if np.isnan(x)) and len(blind)
+    assert "link_8" in stretched.undetermined()["external_wrench"]
+    assert f"; {len(blind)} of 8 torques not determined)" in repr(stretched)
+    bent = problem.solve(robot.random_configuration(0), np.zeros(8), y)
+    assert not any(bent.undetermined().values()) and repr(bent).endswith("by llvm)")
+
+
 # ---- missing readings: as a sensor left out, and what is still determined --------------------
 
 
