@@ -1,9 +1,9 @@
 """Orders of elimination and classical recursions on one problem, each counted the same ways.
 
-Ours (symmetric pairs) and, where the problem has them, RNEA, ABA and CRBA + LTDL, all recorded
-on the expression graph and simplified alike; then scalar LU of D along every order there is. A
-row says what is executed, fill and textbook cost of LU, what the scripts behind [NORI] would
-count, the worst pivot over sampled states, and the measured time.
+Ours (the plan that runs, before any search) and, where the problem has them, RNEA, ABA and
+CRBA + LTDL, all recorded on the expression graph and simplified alike; then scalar LU of D
+along every order there is. A row says what is executed, fill and textbook cost of LU, what the
+scripts behind [NORI] would count, the worst pivot over sampled states, and the measured time.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from scipy.sparse import csr_array
 
 from dynsys.errors import DynsysError
 from dynsys.kernel.build import build_kernel
+from dynsys.kernel.calls import AbstractKernel
 from dynsys.model.expanded import expanded_parent
 from dynsys.plan.lu import symbolic_lu
 from dynsys.plan.operations import lu_operations, program_operations, substitution_operations
@@ -40,6 +41,7 @@ from dynsys.recursive.crba import crba_scalars
 from dynsys.recursive.rnea import rnea_scalars
 from dynsys.recursive.sparse_factors import ltdl_scalars, solve_ltdl
 from dynsys.types import Array, ScalarArray
+from problems.estimation.estimation import Estimation
 from problems.planning import PlanRequest
 from problems.terminal import progress
 
@@ -161,14 +163,18 @@ def program_nanoseconds(program: Program, states: Array) -> float:
     """Nanoseconds per state of a program as machine code, at inputs (n, n_inputs)."""
     signature = Signature((("x", program.n_inputs),), (("out", len(program.outputs)),))
     kernel = build_kernel(program, signature)
-    inputs = np.ascontiguousarray(np.tile(states, (22, 1))[:256])
+    return _batch_nanoseconds(kernel, np.ascontiguousarray(np.tile(states, (22, 1))[:256]))
+
+
+def _batch_nanoseconds(kernel: AbstractKernel, *inputs: Array) -> float:
+    """Nanoseconds per state of a batch, the least of some rounds."""
     best = np.inf
     for _ in range(ROUNDS):
         calls, start = 0, time.perf_counter()
         while (spent := time.perf_counter() - start) < ROUND_SECONDS:
-            kernel.batch(inputs)
+            kernel.batch(*inputs)
             calls += 1
-        best = min(best, spent / (calls * len(inputs)))
+        best = min(best, spent / (calls * len(inputs[0])))
     return float(best * 1e9)
 
 
@@ -176,6 +182,8 @@ def program_nanoseconds(program: Program, states: Array) -> float:
 
 
 def _recursions(request: PlanRequest, timed: bool) -> Iterator[Compared]:
+    if request.estimation is not None:
+        yield _planned(request.estimation, timed)
     if request.dynamics is None:
         return
     robot, known = request.robot, request.dynamics.known
@@ -201,6 +209,21 @@ def _recursions(request: PlanRequest, timed: bool) -> Iterator[Compared]:
             return solve_ltdl(L, diag, parent, tau - bias)
 
         yield _recursion("CRBA + LTDL", _recorded(robot, via_inertia), robot, timed)
+
+
+def _planned(problem: Estimation, timed: bool) -> Compared:
+    """What solves an estimation unless another plan is given; torques of it."""
+    try:
+        plan = problem.plan()
+        row = Compared(f"{plan.method} (ours)", plan.operations.total)
+        if not timed or plan.operations.total > LARGEST_TIMED:
+            return row
+        robot, rng = problem.robot, np.random.default_rng(0)
+        q = np.array([robot.random_configuration(seed) for seed in range(256)])
+        qd, y = rng.normal(size=(256, robot.nv)), rng.normal(size=(256, problem.layout.size))
+        return replace(row, nanoseconds=_batch_nanoseconds(problem.compile(plan), q, qd, y))
+    except DynsysError as error:
+        return Compared("ours", note=str(error))
 
 
 def _recursion(name: str, program: Program, robot: Any, timed: bool) -> Compared:

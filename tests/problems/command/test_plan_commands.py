@@ -12,6 +12,7 @@ from dynsys.model import synthetic
 from dynsys.plan.plan import Plan
 from dynsys.plan.search.search import Search
 from problems.command.main import main
+from problems.estimation.estimation import Estimation
 from problems.order_comparison import compare
 from problems.planning import plan_task, read_request
 from sensors import Layout, published
@@ -162,6 +163,21 @@ def test_compare_beside_the_recursions(
     pictures = told["pictures"]
     assert isinstance(pictures, list) and pictures
     assert all(Path(picture).stat().st_size > 5000 for picture in pictures)
+
+
+def test_compare_has_the_plan_that_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    """The README's operations were in no row."""
+    cells = ["synthetic:chain:4", "--problem", "published:sie_friction"]
+    assert main(["compare", *cells, "--states", "2", "--json"]) == 0
+    rows = output(capsys)["rows"]
+    assert isinstance(rows, list)
+    first = rows[0]
+    assert main(["plan", *cells, "--json"]) == 0
+    plan = output(capsys)
+    assert first["name"] == f"{plan['method']} (ours)" and first["nanoseconds"] > 0
+    robot = synthetic.chain(4)
+    planned = Estimation(robot, published.sie_friction(robot)).plan()
+    assert first["executed"] == planned.operations.total <= min(r["executed"] for r in rows[1:])
 
 
 @pytest.mark.slow
