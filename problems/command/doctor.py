@@ -92,6 +92,7 @@ REQUIRED = (
     _Package("pyyaml", "yaml", "YAML files"),
     _Package("shtab", "shtab", "completion in a shell"),
     _Package("clarabel", "clarabel", "physically consistent inertias"),
+    _Package("threadpoolctl", "threadpoolctl", "one thread for small matrices"),
 )
 CHOLMOD = _Package(
     "scikit-sparse",
@@ -140,7 +141,13 @@ OPTIONAL = (
         "processes of one machine only (--workers)",
         "distributed>=2024.5",
     ),
-    _Package("cvxopt", "cvxopt", "UMFPACK's order", "compare leaves it out", "cvxopt>=1.3"),
+    _Package(
+        "cvxopt",
+        "cvxopt",
+        "UMFPACK's order",
+        "compare takes the system's UMFPACK, or leaves it out",
+        "cvxopt>=1.3",
+    ),
     _Package(
         "pin", "pinocchio", "peer: Pinocchio", "tests against it are skipped", "pin==4.1.0"
     ),
@@ -238,17 +245,15 @@ def _cpu() -> Component:
 
 
 def _show(report: Report) -> None:
-    """Write a table, then one paragraph per missing component."""
+    """Write a table, whether all that is required is here, then the lines for what is not."""
     rows = [
         (c.name, c.found or ("MISSING" if c.required else "not installed"), c.purpose)
         for c in report.components
     ]
-    lines = [""]
+    lines = ["", *(["Everything required is here. Optional parts:"] if report.healthy else [])]
     for c in report.components:
         if c.found is None:
             lines += [f"{c.name}: {c.without}. To have it:", f"    {c.remedy}"]
-    if report.healthy:
-        lines.append("Everything required is here.")
     try:
         show_table(("component", "found", "for"), rows)
         for line in lines:
