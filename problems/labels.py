@@ -18,6 +18,7 @@ __all__ = [
     "WRENCH",
     "Group",
     "and_more",
+    "base_words",
     "constraint_labels",
     "entry_names",
     "joint_columns",
@@ -35,6 +36,14 @@ _POSITION = {
     "spherical": _QUATERNION,
     "free": ("x", "y", "z", *_QUATERNION),
 }
+
+
+def base_words(robot: KinematicTree) -> str:
+    """What the robot stands on."""
+    floats = any(
+        p < 0 and j.kind == "free" for p, j in zip(robot.parent, robot.joints, strict=True)
+    )
+    return "floating base" if floats else "fixed base"
 
 
 def entry_names(robot: KinematicTree) -> dict[str, list[str]]:

@@ -70,6 +70,7 @@ SECTIONS = (
 )  # fmt: skip
 DEFAULT_OUTPUTS = ("torque", "std.torque", "chi_square")
 CATALOGUE = "catalogue:"
+ROBOTS = (".urdf", ".xml", ".mjcf", ".xacro")
 
 
 @final
@@ -243,6 +244,11 @@ def load_problem(spec: PathLike) -> ProblemFile:
     """
     if str(spec).startswith(CATALOGUE):
         return _from_catalogue(str(spec))
+    if Path(spec).suffix in ROBOTS or str(spec).startswith(("example:", "synthetic:")):
+        raise LayoutError(
+            f"{spec}: this is a robot; a problem file names its sensors too, 'dynsys init'"
+            " writes one for a robot's file"
+        )
     root = read_yaml(spec)
     sections = root.mapping("a problem file")
     if "sensors" in sections:

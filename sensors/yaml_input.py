@@ -37,6 +37,8 @@ MAX_NUMBER = 400
 
 _KINDS = ("str", "int", "float", "bool", "null", "seq", "map")
 _TAGS = {f"tag:yaml.org,2002:{kind}" for kind in _KINDS}
+LONGEST_SHOWN = 60
+"""Characters of a value that a message shows."""
 _DECIMAL = re.compile(r"[-+]?(0|[1-9]\d*|\d*\.\d*)|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 _EXPONENT = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+")
 
@@ -57,14 +59,19 @@ class Item:
     def mapping(self, what: str) -> dict[str, Item]:
         """Value as a mapping."""
         if not isinstance(self.value, dict):
-            raise self.error(f"{what} must be a mapping (key: value), got {self.plain()!r}")
+            raise self.error(f"{what} must be a mapping (key: value), got {self._short()}")
         return self.value
 
     def listed(self, what: str) -> list[Item]:
         """Value as a list."""
         if not isinstance(self.value, list):
-            raise self.error(f"{what} must be a list, got {self.plain()!r}")
+            raise self.error(f"{what} must be a list, got {self._short()}")
         return self.value
+
+    def _short(self) -> str:
+        """Value without places, for a message: its beginning."""
+        text = repr(self.plain())
+        return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]} ..."
 
     def plain(self) -> Any:
         """Value without places."""

@@ -17,6 +17,7 @@ from problems.command.arguments import (
     whole,
 )
 from problems.command.plan import draw_order
+from problems.labels import base_words
 from problems.order_comparison import Compared, compare
 from problems.planning import PlanRequest, read_request
 from problems.terminal import number, show_line, show_prose, show_table
@@ -76,8 +77,8 @@ def run(args: argparse.Namespace) -> int:
 def _show(request: PlanRequest, rows: list[Compared]) -> None:
     system = request.system
     show_line(
-        f"{system.robot.name}, {request.name}: {system.shape[1]} unknowns, {system.nnz} entries"
-        " of D"
+        f"{system.robot.name}, {base_words(system.robot)}, {request.name}: {system.shape[1]}"
+        f" unknowns, {system.nnz} entries of D"
     )
     show_line()
     columns = (

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dynsys.errors import LayoutError
+from dynsys.model.tree import KinematicTree
 from dynsys.plan.plan import Plan
 from problems import terminal
 from problems.command.arguments import (
@@ -21,6 +22,7 @@ from problems.command.arguments import (
     robot_words,
 )
 from problems.estimation.estimation import Estimation
+from problems.labels import base_words
 from problems.planning import FILES, read_request, split_outputs
 from problems.problem_file import load_problem
 
@@ -70,9 +72,10 @@ def run(args: argparse.Namespace) -> int:
         robot, problem, files = _of_robot(args)
     if args.json:
         paths = [str(path) for path in files]
-        terminal.show_json({"robot": robot, "problem": problem, "files": paths})
+        told = {"robot": robot.name, "base": base_words(robot), "problem": problem}
+        terminal.show_json({**told, "files": paths})
         return 0
-    terminal.show_line(f"{robot}, {problem}, as C99:")
+    terminal.show_line(f"{robot.name}, {base_words(robot)}, {problem}, as C99:")
     terminal.show_table(
         ("file", "size [kB]"),
         [(path.name, f"{path.stat().st_size / 1000:.1f}") for path in files],
@@ -86,20 +89,20 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _of_robot(args: argparse.Namespace) -> tuple[str, str, Sequence[Path]]:
+def _of_robot(args: argparse.Namespace) -> tuple[KinematicTree, str, Sequence[Path]]:
     request = read_request(args.what, args.problem, args.floating_base, **robot_options(args))
     plan = Plan.load(args.plan) if args.plan else None
     if request.estimation is not None:
         estimation = replace(request.estimation, executes=plan)
-        return request.robot.name, request.name, _estimator(estimation, args)
+        return request.robot, request.name, _estimator(estimation, args)
     assert request.dynamics is not None
     files = request.dynamics.export_c(
         args.output, plan, outputs=args.outputs or None, wrenches=args.wrenches, **_common(args)
     )
-    return request.robot.name, request.name, files
+    return request.robot, request.name, files
 
 
-def _of_file(args: argparse.Namespace) -> tuple[str, str, Sequence[Path]]:
+def _of_file(args: argparse.Namespace) -> tuple[KinematicTree, str, Sequence[Path]]:
     if args.problem != "fd" or robot_words(args):
         raise LayoutError(
             f"{args.what}: a problem file says what is known and how its robot is read itself;"
@@ -107,7 +110,7 @@ def _of_file(args: argparse.Namespace) -> tuple[str, str, Sequence[Path]]:
         )
     problem = load_problem(args.what).with_plan(args.plan)
     what = f"estimation from {len(problem.sensors.sensors)} sensors"
-    return problem.tree.name, what, _estimator(problem.planned, args)
+    return problem.tree, what, _estimator(problem.planned, args)
 
 
 def _estimator(estimation: Estimation, args: argparse.Namespace) -> Sequence[Path]:

@@ -78,6 +78,12 @@ def run(args: argparse.Namespace) -> int:
     what = f"with {len(found)} sensors of the model" if found else "(the model has no sensors)"
     terminal.show_line(f"wrote {path} {what}; every line of it is yours to change")
     terminal.show_line(verdict.headline)
+    if not verdict.is_well_posed:
+        blind = verdict.undetermined.get("torque")
+        terminal.show_line(
+            "not all torques are determined" if blind else "all torques are determined"
+        )
+        terminal.show_prose(f"not determined: {'; '.join(verdict.open_words)}")
     terminal.show_line(f"next: dynsys check {path}, dynsys studio {path}")
     terminal.show_line(f"without a log: dynsys simulate {path} -o log.npz")
     return 0

@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         terminal.show_json(placement.to_json())
     else:
-        _show(placement, unit)
+        _show(placement, unit, args.states)
     return 0 if placement.determines_goals else 1
 
 
@@ -75,7 +75,8 @@ def _unit(robot: KinematicTree, goals: list[str]) -> str:
     return "N m" if turning and torques else "SI units"
 
 
-def _show(placement: Placement, unit: str) -> None:
+def _show(placement: Placement, unit: str, states: int) -> None:
+    where = f"at the {states} random postures" if states > 1 else "at the random posture"
     if not placement.chosen:
         terminal.show_line("nothing to add")
     else:
@@ -95,10 +96,11 @@ def _show(placement: Placement, unit: str) -> None:
             f"{placement.open_goals} combinations of the goals stay undetermined"
         )
     if placement.is_best:
-        terminal.show_line("proved: no set within the budget is better")
+        terminal.show_line(f"proved: no set within the budget is better {where}")
     else:
         terminal.show_line(
             f"certified: no set within the budget is below {placement.least_std:.4g} {unit}"
+            f" {where}"
         )
     if placement.determines_goals:
         terminal.show_line(

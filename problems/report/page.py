@@ -46,9 +46,11 @@ def verdict_section(v: Verdict) -> str:
         f" below {number(high, 2)}, largest {number(most, 2)}.</p>"
     )
     for drop in v.rank_drops:
+        lost = f"{plural(drop.lost, 'direction')} not seen"
+        if v.nullity:
+            lost = f"{drop.lost} more not seen, {v.nullity + drop.lost} in all"
         parts.append(
-            f"<p>{text(drop.where[:1].upper() + drop.where[1:])}, "
-            f" {plural(drop.lost, 'more direction')} not seen:</p>"
+            f"<p>{text(drop.where[:1].upper() + drop.where[1:])}, {lost}:</p>"
             + listed(map(text, describe(drop.directions, 3)))
         )
         if drop.repairs:
@@ -161,6 +163,11 @@ def _cards(report: Report) -> str:
     if v is not None and v.unknowns != report.unknowns:
         size += f"; {count(v.unknowns)} with the net wrenches, as the verdict counts"
     cards.append(("unknowns", count(report.unknowns), size))
+    if v is not None and not v.is_well_posed:  # what it costs is said below, in its section
+        blind, seen = len(v.undetermined["torque"]), len(v.determined["torque"])
+        more = "the others: see what repairs it" if blind else "what is not: see below"
+        cards.append(("torques determined", f"{seen} of {seen + blind}", more))
+        return _card_list(cards)
     operations = _operations(report)
     if operations is not None:
         cards.append(("operations per solve", count(operations[0]), operations[1]))
@@ -174,6 +181,10 @@ def _cards(report: Report) -> str:
             ("deviation of a torque", f"{number(median(known), 2)} N m",
              f"median joint; largest {number(max(known), 2)} N m")
         )  # fmt: skip
+    return _card_list(cards)
+
+
+def _card_list(cards: Sequence[tuple[str, str, str]]) -> str:
     return '<dl class="cards">' + "".join(
         f'<div class="card"><dt>{text(name)}</dt><dd>{text(value)}<small>{text(more)}</small>'
         "</dd></div>"

@@ -223,8 +223,10 @@ def _report(verdict: Verdict) -> list[str]:
     )
     for drop in verdict.rank_drops:
         are = "is" if drop.lost == 1 else "are"
-        lost = _plural(drop.lost, "further direction")
-        lines.append(f"{drop.where}, {lost} {are} not seen; there:")
+        lost = f"{_plural(drop.lost, 'direction')} {are} not seen"
+        if verdict.nullity:
+            lost = f"{drop.lost} more {are} not seen, {verdict.nullity + drop.lost} in all"
+        lines.append(f"{drop.where}, {lost}; there:")
         lines += [f"  - {text}" for text in describe(drop.directions, 3)]
         lines += [f"  repair there: {repair.words}" for repair in drop.repairs[:1]]
     return lines

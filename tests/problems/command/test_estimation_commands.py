@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dynsys.model import synthetic
 from problems.problem_file import load_problem
 from sensors import Layout
 from tests.problems.command.command_line import run, run_json
@@ -60,6 +61,20 @@ def test_bad_input_is_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Pat
         status, out, err = run(capsys, *arguments)
         assert (status, out) == (2, "")
         assert err.startswith("dynsys: error: ") and err.count("\n") == 1
+
+
+def test_a_robot_in_place_of_a_problem_is_told(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """The whole file came back as part of the message."""
+    path = tmp_path / "arm.urdf"
+    synthetic.chain(2).to_urdf(path)
+    for robot in (path, "example:humanoid"):
+        status, _, err = run(capsys, "check", robot)
+        assert status == 2 and "this is a robot" in err and "'dynsys init'" in err
+    path.with_suffix(".yaml").write_text("x" * 3000)
+    status, _, err = run(capsys, "check", path.with_suffix(".yaml"))
+    assert status == 2 and len(err) < len(str(path)) + 200
 
 
 @pytest.mark.slow
@@ -133,6 +148,8 @@ def test_place_names_a_repair(capsys: pytest.CaptureFixture[str], tmp_path: Path
         "least_cost": 1.0,
     }
     assert picture.read_text().lstrip().startswith("<?xml")
+    status, out, _ = run(capsys, *arguments)
+    assert "no set within the budget is better at the 2 random postures" in out
     status, out, _ = run(capsys, *arguments, "--budget", 0.5)
     assert status == 1
     assert "stay undetermined" in out

@@ -57,6 +57,9 @@ def test_a_robot_without_sensors_gets_a_file_to_start_from(
     assert ("imu" in problem.sensors.names) == floating
     assert set(told["touched"]) <= set(problem.tree.frames)
     assert np.isfinite(problem.sensors.std).all()
+    status, out, _ = run(capsys, *words, "--overwrite")
+    assert "not determined: " in out  # the ends may be touched; torques are measured
+    assert ("all torques are determined" in out) == ("torque: " not in out)
 
 
 def test_a_biped_stands_on_its_feet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -197,6 +197,8 @@ def test_undetermined_problem_says_what_is_missing() -> None:
     text = render(found)
     assert "✗ no: under-determined" in text
     assert "measure" in text and "not determined" in text
+    cards = text.partition('class="cards"')[2].partition("</dl>")[0]
+    assert "2 of 3" in cards and "time per solve" not in cards and "operations" not in cards
 
 
 def test_square_problem_without_any_order_has_a_page() -> None:

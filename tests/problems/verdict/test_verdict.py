@@ -68,6 +68,7 @@ def test_flat_feet_lose_two_more_directions(humanoid) -> None:
     (drop,) = verdict.rank_drops
     assert drop.where == "in the neutral posture" and drop.lost == 2
     text = str(verdict)
+    assert "in the neutral posture, 2 more are not seen, 3 in all; there:" in text
     assert "in the common plane (x, y) of l_sole and r_sole" in text
     assert "a pair of opposite torques on 'l_foot' and 'r_foot'" in text
 
