@@ -137,7 +137,11 @@ def _constructor(sensor: AbstractSensor) -> str:
 def _phrase(sensor: AbstractSensor) -> tuple[str, object]:
     """What to do, and where."""
     if isinstance(sensor, JointTorque):
-        return "measure the torque of joint", sensor.joint
+        stated = sensor.value is not None
+        return (
+            f"{'say that there is no drive at' if stated else 'measure the torque of'} joint",
+            (sensor.joint),
+        )
     if isinstance(sensor, JointAcceleration):
         return "measure the acceleration of joint", sensor.joint
     if isinstance(sensor, ForceTorque):
@@ -280,7 +284,10 @@ def _usual_sensors(measured: MeasuredSystem) -> Iterator[AbstractSensor]:
     robot = measured.robot
     for name, body in zip(robot.joint_names, robot.bodies, strict=True):
         if body.joint.nv and body.coupling is None:
-            yield JointTorque(sensor_name(name, "added_torque"), name)
+            if body.joint.nv == 6:  # no sensor there: a floating base has no drive
+                yield JointTorque(sensor_name(name, "no_drive"), name, value=0.0)
+            else:
+                yield JointTorque(sensor_name(name, "added_torque"), name)
             yield JointAcceleration(sensor_name(name, "added_acceleration"), name)
     frames = _contact_frames(measured)
     for i in range(robot.n_bodies):
@@ -308,8 +315,14 @@ def _contact_frames(measured: MeasuredSystem) -> list[str]:
     return frames
 
 
+def _ease(repair: Repair) -> tuple[int, bool, float]:
+    """Fewest rows first; components of a contact's wrench, which few can measure, later."""
+    outside = any(isinstance(sensor, ExternalWrench) for sensor in repair.sensors)
+    return repair.rows, outside, -repair.strength
+
+
 def repairs(postures: Sequence[PostureRank], limit: int = 12) -> tuple[Repair, ...]:
-    """Single sensors that suffice, fewest rows first; else lines of a layout; else several.
+    """Single sensors that suffice, the easiest first; else lines of a layout; else several.
 
     A candidate suffices if it sees every unseen direction at all of the given states. Lines
     (:func:`usual_groups`) come before a set of single sensors that is longer than they are.
@@ -322,7 +335,7 @@ def repairs(postures: Sequence[PostureRank], limit: int = 12) -> tuple[Repair, .
         if min(strengths) > SEEN:
             found.append(Repair((sensor,), len(seen[0]), min(strengths)))
     if found:
-        return tuple(sorted(found, key=lambda repair: (repair.rows, -repair.strength))[:limit])
+        return tuple(sorted(found, key=_ease)[:limit])
     lines, several = _by_groups(postures), _several(views, nullity)
     if lines is None or (several is not None and len(several.sensors) <= len(lines.groups)):
         return (several,) if several is not None else ()
