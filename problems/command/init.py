@@ -33,6 +33,10 @@ EXAMPLES = """\
 
 HANDS = re.compile(r"hand|tool|tcp|gripper|ee_|_ee|effector|flange", re.I)
 DEVICES = re.compile(r"(^|_)(ft|imu|sensor|camera|optical)", re.I)
+TOOLS = re.compile(
+    r"grip_site|grasp|tcp|tool|eef|effector|flange|(^|_)ee(_link|_frame)?$", re.I
+)
+"""Of the frames of a hand those that mark where it holds things."""
 MOST_TOUCHED = 8
 """Frames that a file proposes as places of contact at the most."""
 
@@ -79,11 +83,9 @@ def run(args: argparse.Namespace) -> int:
     terminal.show_line(f"wrote {path} {what}; every line of it is yours to change")
     terminal.show_line(verdict.headline)
     if not verdict.is_well_posed:
-        blind = verdict.undetermined.get("torque")
-        terminal.show_line(
-            "not all torques are determined" if blind else "all torques are determined"
-        )
-        terminal.show_prose(f"not determined: {'; '.join(verdict.open_words)}")
+        blind = [k.replace("_", " ") for k, names in verdict.undetermined.items() if names]
+        torques = "" if "torque" in blind else "all torques are determined; "
+        terminal.show_prose(f"{torques}not determined everywhere: {', '.join(blind)}")
     terminal.show_line(f"next: dynsys check {path}, dynsys studio {path}")
     terminal.show_line(f"without a log: dynsys simulate {path} -o log.npz")
     return 0
@@ -98,7 +100,10 @@ def _sensors_of(file: str, robot: KinematicTree) -> list[AbstractSensor]:
 
 
 def _touched(robot: KinematicTree) -> list[str]:
-    """Frames that may be touched: feet and hands by their names, else the ends of the tree."""
+    """Frames that may be touched: feet and hands by their names, else the ends of the tree.
+
+    Of a hand with fingers the palm: what the fingers hold is one contact at the tool.
+    """
     leaves = [i for i, children in enumerate(robot.children) if not children]
     outer: dict[int, list[str]] = {}
     for name, frame in robot.frames.items():
@@ -108,8 +113,11 @@ def _touched(robot: KinematicTree) -> list[str]:
     for pattern in (FEET, HANDS):
         for body, names in outer.items():
             by_name = [name for name in names if pattern.search(name)]
-            if by_name and not any(robot.frame(c).body == body for c in chosen):
-                chosen.append(_farthest(robot, by_name))
+            bodies = {robot.frame(c).body for c in chosen}
+            above = bodies.intersection(robot.support(body))
+            if by_name and not (body in bodies if pattern is FEET else above):
+                tools = [name for name in by_name if pattern is HANDS and TOOLS.search(name)]
+                chosen.append(_farthest(robot, tools or by_name))
     ends = [_farthest(robot, outer[i]) for i in leaves]
     return (chosen or ends)[:MOST_TOUCHED]
 
@@ -132,6 +140,7 @@ def _content(
 ) -> str:
     """The file: one section after the other, each with what it means."""
     free = [name for name, j in zip(robot.joint_names, robot.joints, strict=True) if j.nv == 6]
+    base = ("exclude",) if free else ()
     beside = os.path.relpath(Path(args.robot).resolve(), path.parent.resolve())
     floating = "floating" if args.floating_base else "fixed"
     lines = [
@@ -149,6 +158,9 @@ def _content(
         )
     if args.lock:
         lines.append(f"lock: {_value(dict(args.lock))}")
+    elif fingers := _fingers(robot, touched):
+        still = ", ".join(f"{_value(name)}: 0.0" for name in fingers)
+        lines.append(f"# lock: {{{still}}}   # fingers that do not move: fewer unknowns")
     lines += ["layout:", "  sensors:"]
     if found:
         lines.append("    # described in the model; std is the standard deviation of the noise")
@@ -164,15 +176,16 @@ def _content(
     lines += [
         "    # encoders, differentiated twice: noisy (rad/s^2, m/s^2)",
         "    - all_joint_accelerations: {std: 1.0, free: false}",
+        *(f"    - {_value(_undriven(name))}    # the base has no drive" for name in free),
         "    # torque sensors or motor currents (N m, N); # in front if there are none",
-        "    - all_joint_torques: {std: 0.5}",
+        f"    - all_joint_torques: {_value({'std': 0.5} | dict.fromkeys(base, free))}",
         "    # nothing else touches the robot: name every frame that may be touched",
         f"    - zero_external_wrench_except: {_value(list(touched))}",
         *_points(touched),
         "# what 'dynsys solve' writes, by name; std. is the standard deviation",
         "outputs:",
         *(f"  - {name}" for name in ("torque", "std.torque")),
-        *(f"  - external_wrench.{name}" for name in touched),
+        *(f"  - {std}external_wrench.{name}" for name in touched for std in ("", "std.")),
         "  - p_value              # how well the readings agree: below 0.01 they do not",
         "# log:                    # how columns of your logs are called, if not as above",
         "#   columns: {imu: {from: acc, unit: g}}",
@@ -190,11 +203,33 @@ def _points(touched: Sequence[str]) -> list[str]:
     return [*lines, *(f"    - {_value(point)}" for point in points)]
 
 
+def _undriven(joint: str) -> dict[str, object]:
+    """That the free joint of a floating base has no drive, as files write it."""
+    return {"kind": "joint_torque", "name": f"{joint}/no_drive", "joint": joint, "value": 0.0}
+
+
+def _fingers(robot: KinematicTree, touched: Sequence[str]) -> list[str]:
+    """Joints of one freedom beyond the bodies of the frames that may be touched."""
+    held = {robot.frame(name).body for name in touched}
+    return [
+        name
+        for i, (name, joint) in enumerate(zip(robot.joint_names, robot.joints, strict=True))
+        if joint.nv == 1 and i not in held and held.intersection(robot.support(i))
+    ]
+
+
 def _with_std(sensor: AbstractSensor) -> dict[str, object]:
     """A sensor as files write it; without a deviation it gets one to be corrected."""
     record = sensor_record(sensor)
     stated = sensor.std is not None or sensor.covariance is not None
-    return record if stated or record.get("value") is not None else record | {"std": 0.1}
+    if stated or record.get("value") is not None:
+        return record
+    if record["kind"] != "force_torque":
+        return record | {"std": 0.1}
+    turning = {str(c).startswith("t") for c in record.get("components", ("tx", "fx"))}
+    return record | {
+        "std": [0.05, 0.5] if len(turning) > 1 else 0.05 if True in turning else 0.5
+    }
 
 
 def _value(content: object) -> str:

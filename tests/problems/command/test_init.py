@@ -58,8 +58,8 @@ def test_a_robot_without_sensors_gets_a_file_to_start_from(
     assert set(told["touched"]) <= set(problem.tree.frames)
     assert np.isfinite(problem.sensors.std).all()
     status, out, _ = run(capsys, *words, "--overwrite")
-    assert "not determined: " in out  # the ends may be touched; torques are measured
-    assert ("all torques are determined" in out) == ("torque: " not in out)
+    open_words = out.partition("not determined everywhere: ")[2]  # the ends may be touched
+    assert open_words and ("all torques are determined" in out) == ("torque" not in open_words)
 
 
 def test_a_biped_stands_on_its_feet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -102,6 +102,43 @@ def test_many_feet_are_points_and_all_are_outputs(
     flat.write_text("\n".join(line for line in written if "pure_force" not in line))
     repair = load_problem(flat).estimation.verdict(search=False).repairs[0]
     assert "are points" in repair.words and repair.yaml.splitlines() == points
+
+
+def test_a_hand_with_fingers_is_touched_at_its_tool(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each finger, and a site that only marks an axis, was a contact of six components."""
+    parts = link("arm") + link("gripper_palm") + joint("wrist", "arm", "gripper_palm")
+    for side in ("left", "right"):
+        parts += link(f"gripper_{side}_finger")
+        parts += joint(f"{side}_slide", "gripper_palm", f"gripper_{side}_finger")
+    for frame, z in (("gripper_tcp", 0.1), ("gripper_ee_z", 0.2)):
+        parts += f'<link name="{frame}"/><joint name="{frame}_j" type="fixed"><parent'
+        parts += f' link="gripper_palm"/><child link="{frame}"/><origin xyz="0 0 {z}"/></joint>'
+    robot = tmp_path / "arm.urdf"
+    robot.write_text(
+        f'<robot name="arm"><link name="base"/>{joint("j", "base", "arm")}{parts}</robot>'
+    )
+    status, told = run_json(capsys, "init", str(robot))
+    assert status == 0 and told["touched"] == ["gripper_tcp"]
+    text = robot.with_suffix(".yaml").read_text()
+    assert "# lock: {left_slide: 0.0, right_slide: 0.0}" in text
+    problem = load_problem(robot.with_suffix(".yaml"))
+    assert "std.external_wrench.gripper_tcp" in problem.outputs
+
+
+def test_a_base_without_torque_sensors_still_has_no_drive(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The line of the torque sensors, taken out, took that statement with it."""
+    robot = tmp_path / "robot.urdf"
+    dynsys.synthetic.random_tree(3, seed=1, joint_types=["revolute"]).to_urdf(robot)
+    assert run(capsys, "init", str(robot), "--floating-base")[0] == 0
+    path = robot.with_suffix(".yaml")
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join(line for line in lines if "all_joint_torques" not in line))
+    (base,) = (s for s in load_problem(path).sensors.sensors if s.kind == "joint_torque")
+    assert base.name.endswith("/no_drive") and base.constant(6) is not None
 
 
 def test_what_is_no_robot_file_is_said(capsys: pytest.CaptureFixture[str]) -> None:
