@@ -64,7 +64,7 @@ def _tell(args: argparse.Namespace, page: ViewPage, n_samples: int) -> None:
             {
                 "address": page.address,
                 "samples": n_samples,
-                "meshes": page.scene.has_meshes,
+                "meshes": page.scene.has_shapes,
                 "notes": notes,
             }
         )

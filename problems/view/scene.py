@@ -20,7 +20,7 @@ from dynsys.recursive.kinematics import poses, transforms
 from dynsys.types import Array, IntArray
 from problems.problem_file import ProblemFile
 from problems.studio.shapes import Ball, body_balls, robot_size
-from problems.visuals import Visual, names_meshes, read_visuals, simplified
+from problems.visuals import Visual, read_visuals, simplified
 from sensors import AbstractSensor
 
 __all__ = ["RobotScene", "hull_of"]
@@ -50,7 +50,7 @@ class RobotScene:
     Attributes
     ----------
     notes : why meshes are missing, if any are.
-    has_meshes : True if the file's shapes are drawn.
+    has_shapes : True if the file's shapes are drawn.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class RobotScene:
         self._frames = frames
         self.size = robot_size(self._robot)
         self.notes: tuple[str, ...] = ()
-        self.has_meshes = False
+        self.has_shapes = False
         scene = server.scene
         scene.set_up_direction("+z")
         self._ground = scene.add_grid(
@@ -85,7 +85,7 @@ class RobotScene:
         """Shapes of the robot's file; the bodies that have some."""
         path = problem.robot_path
         try:
-            if path is None or not names_meshes(path):
+            if path is None:
                 return set()
             found = read_visuals(path, self._robot)
         except ModelError as error:
@@ -95,7 +95,7 @@ class RobotScene:
         for k, shape in enumerate(_coarse(found.shapes)):
             name = f"{self._body_path(shape.body)}/shape_{k}"
             self._mesh(name, shape.points, shape.triangles)
-        self.has_meshes = any(shape.is_mesh for shape in found.shapes)
+        self.has_shapes = bool(found.shapes)
         return {shape.body for shape in found.shapes}
 
     def _mesh(self, name: str, points: Array, faces: IntArray) -> None:
@@ -129,9 +129,9 @@ class RobotScene:
     def _draw_solids(self, covered: set[int]) -> None:
         """Rounded solids, with the masses that the equations know, for all other bodies.
 
-        Where the file has meshes, bodies without any are not meant to be seen.
+        Where the file has shapes, bodies without any are not meant to be seen.
         """
-        if self.has_meshes:
+        if self.has_shapes:
             return
         for body, balls in enumerate(body_balls(self._robot, self.size)):
             if body not in covered:

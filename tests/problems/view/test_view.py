@@ -165,10 +165,21 @@ def test_meshes_where_the_file_has_them() -> None:
     server = Recorded()
     scene = RobotScene(server, problem, ())
     shapes = [path for path in server.handles if "/shape_" in path]
-    assert scene.has_meshes and len(shapes) >= 7 and not scene.notes
+    assert scene.has_shapes and len(shapes) >= 7 and not scene.notes
     assert not [path for path in server.handles if path.endswith("/solid")]
     plain = RobotScene(Recorded(), problem, (), meshes=False)
-    assert not plain.has_meshes
+    assert not plain.has_shapes
+
+
+def test_boxes_and_cylinders_of_the_file_are_drawn(tmp_path: Path) -> None:
+    """A quadruped of cylinders was shown as slabs that did not reach its toes."""
+    pytest.importorskip("trimesh")
+    server = Recorded()
+    robot = Path(dynsys.__file__).parent / "model" / "data" / "humanoid.urdf"
+    (tmp_path / "p.yaml").write_text(f"robot: {robot}\nlayout: catalogue:nao\nbase: floating\n")
+    scene = RobotScene(server, load_problem(tmp_path / "p.yaml"), ())
+    assert scene.has_shapes and [path for path in server.handles if "/shape_" in path]
+    assert not [path for path in server.handles if path.endswith("/solid")]
 
 
 # ---- the page -------------------------------------------------------------------------------
