@@ -186,6 +186,10 @@ def _recursions(request: PlanRequest, timed: bool) -> Iterator[Compared]:
         yield _planned(request.estimation, timed)
     if request.dynamics is None:
         return
+    if request.dynamics.constraints:  # which the recursions do not know
+        held = request.dynamics.plan().operations.total
+        yield Compared("symmetric pairs, then what holds (ours)", held)
+        return
     robot, known = request.robot, request.dynamics.known
     given, answers = request.dynamics.given, request.dynamics.answers
     ours = dynamics_program(DynamicsSpec(robot, known, given, answers))

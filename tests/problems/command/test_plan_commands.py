@@ -21,6 +21,9 @@ ARM = """<robot name="arm"><link name="base"/><link name="rod"><inertial><mass v
 <inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link>
 <joint name="hinge" type="continuous"><parent link="base"/><child link="rod"/></joint></robot>
 """
+LINKAGE = """<mujoco><worldbody><body name="a"><joint axis="0 1 0"/><geom size="0.1"/>
+<body name="b" pos="1 0 0"><joint axis="0 1 0"/><geom size="0.1"/></body></body></worldbody>
+<equality><connect name="pin" body1="b" body2="world" anchor="1 0 0"/></equality></mujoco>"""
 CELLS = ["synthetic:auto_tree:5:1:1.5:1", "--problem", "published:sie_friction"]
 
 
@@ -178,6 +181,16 @@ def test_compare_has_the_plan_that_runs(capsys: pytest.CaptureFixture[str]) -> N
     robot = synthetic.chain(4)
     planned = Estimation(robot, published.sie_friction(robot)).plan()
     assert first["executed"] == planned.operations.total <= min(r["executed"] for r in rows[1:])
+
+
+def test_what_holds_is_compared_too(tmp_path: Path) -> None:
+    pytest.importorskip("mujoco")
+    path = tmp_path / "linkage.xml"
+    path.write_text(LINKAGE)
+    request = read_request(str(path), "fd+constraints")
+    first = compare(request, states=2, seed=0, timed=False)[0]
+    assert first.executed == request.problem.plan().operations.total
+    assert first.executed > read_request(str(path), "fd").problem.plan().operations.total
 
 
 @pytest.mark.slow
