@@ -105,8 +105,13 @@ OPTIONAL = (
     _Package("mujoco", "mujoco", "reading MJCF files", "URDF files only", "mujoco>=3.1"),
     _Package("xacro", "xacro", "expanding .xacro files", "URDF files only", "xacro>=2.0"),
     _Package("matplotlib", "matplotlib", "pictures", "no pictures", "matplotlib>=3.8"),
-    _Package("trimesh", "trimesh", "meshes in studio", "rounded solids", "trimesh>=4.4"),
+    _Package(
+        "trimesh", "trimesh", "meshes in studio and view", "rounded solids", "trimesh>=4.4"
+    ),
+    _Package("pandas", "pandas", "estimates as tables", "no to_pandas()", "pandas>=2.1"),
+    _Package("xarray", "xarray", "labelled arrays", "no to_xarray()", "xarray>=2024.1"),
     _Package("pyarrow", "pyarrow", "Parquet logs", "no Parquet logs", "pyarrow>=15"),
+    _Package("h5py", "h5py", "MATLAB 7.3 logs", "older .mat files only", "h5py>=3.10"),
     _Package("mcap", "mcap", "ROS 2 bags (.mcap)", "no .mcap logs", "mcap>=1.1"),
     _Package(
         "mcap-ros2-support",
@@ -141,6 +146,11 @@ OPTIONAL = (
         "processes of one machine only (--workers)",
         "distributed>=2024.5",
     ),
+    _Package(
+        "casadi", "casadi", "functions of CasADi", "no casadi_function", "casadi>=3.8,<3.9"
+    ),
+    _Package("jax", "jax", "functions of JAX", "no jax_function", "jax>=0.10,<0.12"),
+    _Package("torch", "torch", "functions of PyTorch", "no torch_function", "torch>=2.6,<3"),
     _Package(
         "cvxopt",
         "cvxopt",

@@ -7,6 +7,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,21 @@ def test_doctor_finds_what_is_required(capsys: pytest.CaptureFixture[str]) -> No
     assert {"numpy", "scipy", "CPU", "pyarrow", "mcap", "mcap-ros2-support", "rosbags"} <= names
     assert {"distributed", "scikit-sparse", "cvxopt", "chromium"} <= names
     assert all(c["remedy"] for c in report["components"] if c["name"] not in ("Python", "CPU"))
+
+
+def test_doctor_knows_what_every_extra_installs() -> None:
+    text = (Path(__file__).parents[3] / "pyproject.toml").read_text(encoding="utf-8")
+    extras = tomllib.loads(text)["project"]["optional-dependencies"]
+    wanted = {
+        requirement
+        for name, requirements in extras.items()
+        if name not in ("docs", "test", "dev", "peers")
+        for requirement in requirements
+    }
+    lines = {
+        c.remedy.partition("pip install ")[2].strip("'") for c in doctor.examine().components
+    }
+    assert wanted - lines == {"pycollada>=0.8", "fast-simplification>=0.1.7"}  # with trimesh
 
 
 def test_doctor_gives_the_line_to_run(
