@@ -74,7 +74,8 @@ class HeldVerdict:
 
     def __str__(self) -> str:
         lines = [
-            f"{self.robot}: {self.rows} rows of constraints, rank {self.rank}:"
+            f"{self.robot}: {self.rows} {'row' if self.rows == 1 else 'rows'} of constraints,"
+            f" rank {self.rank}:"
             f" {self.freedoms} {'freedom is' if self.freedoms == 1 else 'freedoms are'} left",
         ]
         if not self.closed:

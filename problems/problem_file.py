@@ -52,7 +52,7 @@ from problems.logs import (
 )
 from problems.logs.columns import ROTATIONS, UNITS, Column, Columns
 from problems.measured.prior import Prior
-from problems.robots import NamedRobot, read_robot
+from problems.robots import ROBOT_FILES, NamedRobot, read_robot
 from sensors import Layout, catalogue, layout_schema
 from sensors.held import constraints_schema, read_constraints
 from sensors.yaml_input import Item, parse_yaml, read_yaml, write_yaml
@@ -70,7 +70,6 @@ SECTIONS = (
 )  # fmt: skip
 DEFAULT_OUTPUTS = ("torque", "std.torque", "chi_square")
 CATALOGUE = "catalogue:"
-ROBOTS = (".urdf", ".xml", ".mjcf", ".xacro")
 
 
 @final
@@ -146,7 +145,9 @@ class ProblemFile:
     @property
     def notes(self) -> tuple[str, ...]:
         """What the robot's file has that is no part of the model."""
-        return self._named.notes
+        said = self.constraints is not None  # whether they hold
+        notes = self._named.notes
+        return tuple(n for n in notes if not (said and n.startswith("constraints ")))
 
     @cached_property
     def sensors(self) -> Layout:
@@ -244,10 +245,10 @@ def load_problem(spec: PathLike) -> ProblemFile:
     """
     if str(spec).startswith(CATALOGUE):
         return _from_catalogue(str(spec))
-    if Path(spec).suffix in ROBOTS or str(spec).startswith(("example:", "synthetic:")):
+    if str(spec).endswith(ROBOT_FILES) or str(spec).startswith(("example:", "synthetic:")):
         raise LayoutError(
-            f"{spec}: this is a robot; a problem file names its sensors too, 'dynsys init'"
-            " writes one for a robot's file"
+            f"{spec}: this is a robot; a problem file is needed here, which names it and its"
+            f" sensors: 'dynsys init' writes one for a robot file"
         )
     root = read_yaml(spec)
     sections = root.mapping("a problem file")

@@ -16,7 +16,9 @@ from dynsys.model.readers.assembly import FrictionPolicy, MimicPolicy
 from dynsys.model.tree import KinematicTree
 from dynsys.types import ArrayLike
 
-__all__ = ["MAX_BODIES", "NamedRobot", "read_robot"]
+__all__ = ["MAX_BODIES", "ROBOT_FILES", "NamedRobot", "read_robot"]
+
+ROBOT_FILES = (".urdf", ".xml", ".xacro")
 
 MAX_BODIES = 5000
 """Most bodies of a robot that a name asks for: building one takes up to a millisecond."""
@@ -65,6 +67,11 @@ def read_robot(
     >>> read_robot("synthetic:chain:10").robot.n_bodies
     10
     """
+    if spec.endswith((".yaml", ".yml")) or spec.startswith("catalogue:"):
+        raise ModelError(
+            f"{spec}: this is a problem; a robot is needed here: a file"
+            f" ({', '.join(ROBOT_FILES)}), example:NAME or synthetic:NAME"
+        )
     kind, _, rest = spec.partition(":")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ModelWarning)

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csc_array
 
-from dynsys.errors import KernelBuildError
+from dynsys.errors import KernelBuildError, nearest_name
 from dynsys.model.tree import KinematicTree
 from dynsys.model.varying import parameter_samples
 from dynsys.plan.fingerprint import fingerprint_robot
@@ -100,7 +100,8 @@ class EstimatorSpec:
         for name in (*self.outputs, *self.uncertainty):
             if name not in OF_ROWS and kind_of(name) not in ESTIMATES:
                 known = ", ".join((*ESTIMATES, *OF_ROWS))
-                raise KernelBuildError(f"{name!r} is none of {known}")
+                hint = nearest_name(name, ESTIMATES)
+                raise KernelBuildError(f"output {name!r} is none of {known}{hint}")
         if "residual" in self.uncertainty:
             raise KernelBuildError("ask for the uncertainty of 'multiplier', not of 'residual'")
         if not self.outputs and not self.uncertainty:

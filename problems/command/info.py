@@ -34,8 +34,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "robot",
         metavar="ROBOT",
-        help="a robot file (.urdf, .xml), example:humanoid, or synthetic:NAME[:ARGUMENT...]"
-        " such as synthetic:humanoid30, synthetic:chain:10, synthetic:random_tree:8:seed=3",
+        help="a robot file (.urdf, .xml, .xacro), example:humanoid, or synthetic:NAME[:ARGUMENT"
+        "...] such as synthetic:humanoid30, synthetic:chain:10, synthetic:random_tree:8:seed=3",
     )
     free = 'let the root link move freely: six freedoms more, joint "root"'
     add_robot(parser, free)

@@ -13,6 +13,7 @@ import numpy as np
 import yaml
 
 from dynsys.errors import LayoutError, ModelWarning
+from dynsys.model.constraints import FrameConstraint
 from dynsys.model.readers.xml_input import read_xml
 from dynsys.model.tree import KinematicTree
 from dynsys.resumable import replacing
@@ -62,8 +63,7 @@ def run(args: argparse.Namespace) -> int:
     path = Path(args.output or Path(args.robot).with_suffix(".yaml"))
     if path.exists() and not args.overwrite:
         raise LayoutError(f"{path}: is there already; --overwrite replaces it, or name another")
-    named = read_robot(args.robot, args.floating_base, **robot_options(args))
-    robot = named.robot
+    robot = read_robot(args.robot, args.floating_base, **robot_options(args)).robot
     found = _sensors_of(args.robot, robot)
     touched = _touched(robot)
     text = _content(args, path, robot, found, touched)
@@ -72,12 +72,13 @@ def run(args: argparse.Namespace) -> int:
             part.write_text(text, encoding="utf-8")
     except OSError as error:
         raise LayoutError(f"{path}: cannot be written: {error}") from None
-    verdict = load_problem(path).estimation.verdict(search=False)
+    problem = load_problem(path)
+    verdict, notes = problem.estimation.verdict(search=False), problem.notes
     if args.json:
         told = {"file": str(path), "sensors": [s.name for s in found], "touched": touched}
-        terminal.show_json(told | {"verdict": verdict.to_json(), "notes": list(named.notes)})
+        terminal.show_json(told | {"verdict": verdict.to_json(), "notes": list(notes)})
         return 0
-    for note in named.notes:
+    for note in notes:
         terminal.show_line(f"note: {note}")
     what = f"with {len(found)} sensors of the model" if found else "(the model has no sensors)"
     terminal.show_line(f"wrote {path} {what}; every line of it is yours to change")
@@ -156,6 +157,8 @@ def _content(
         lines.append(
             "friction: file             # damping and dry friction as the robot has them"
         )
+    if robot.constraints and all(isinstance(c, FrameConstraint) for c in robot.constraints):
+        lines.append("constraints: file          # the loops and contacts of the robot's file")
     if args.lock:
         lines.append(f"lock: {_value(dict(args.lock))}")
     elif fingers := _fingers(robot, touched):

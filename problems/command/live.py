@@ -82,7 +82,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="",
         help="file of records (.jsonl) in place of standard output",
     )
-    own = "in place of the problem's: torque, std.torque, external_wrench.BODY ..."
+    own = "in place of the problem's: torque, std.torque, external_wrench.FRAME ..."
     add_names(parser, "--outputs", own)
     add_plan(parser)
     parser.add_argument(

@@ -13,7 +13,6 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import TextIO
 
 from threadpoolctl import threadpool_limits
 
@@ -75,6 +74,7 @@ FIRST_STEPS = f"""\
 first steps:
   dynsys demo                                     sensors to torques, a humanoid
   dynsys info example:humanoid --floating-base
+  dynsys init arm.urdf                            a problem file for your robot
   dynsys check catalogue:nao                      what these sensors determine
   dynsys place catalogue:nao --budget 2           which sensors to add
   dynsys simulate catalogue:nao_slippery -o log.npz
@@ -96,7 +96,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command: Callable[[argparse.Namespace], int] = args.command
     try:
         with warnings.catch_warnings(), _blas_threads(command):
-            warnings.showwarning = _show_warning
+            warnings.showwarning = _show_once(set())
             status = command(args)
         sys.stdout.flush()
         return status
@@ -129,16 +129,15 @@ def _blas_threads(
     return limits
 
 
-def _show_warning(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    file: TextIO | None = None,
-    line: str | None = None,
-) -> None:
-    """Write a warning as one line on stderr, without the line of code that it comes from."""
-    sys.stderr.write(f"dynsys: warning: {message}\n")
+def _show_once(shown: set[str]) -> Callable[..., None]:
+    """Return what writes a warning, once, without the line of code that it comes from."""
+
+    def show(message: Warning | str, *_: object, **__: object) -> None:
+        if str(message) not in shown:
+            shown.add(str(message))
+            sys.stderr.write(f"dynsys: warning: {message}\n")
+
+    return show
 
 
 class _HelpFormatter(argparse.RawDescriptionHelpFormatter):

@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="YAML list of sensors as in a layout, each with cost: (1 without); by default"
         " any torque, acceleration, wrench or inertial unit at the cost of one per row",
     )
-    known = "what is to be known: torque, torque.JOINT, external_wrench.BODY ... (torque)"
+    known = "what is to be known: torque, torque.JOINT, external_wrench.FRAME ... (torque)"
     add_names(parser, "--goal", known, "torque")
     parser.add_argument(
         "--budget", type=float, help="most to spend; by default what determines the goals"

@@ -24,6 +24,7 @@ from dynsys.plan.search.search import Progress, Search
 from dynsys.system.linear_system import LinearSystem
 from problems import terminal
 from problems.command.arguments import (
+    KINDS,
     add_names,
     add_numbers,
     add_robot,
@@ -58,8 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--problem", metavar="KIND", action="append",
-        help="of a robot: id, fd (default), hybrid:JOINT,JOINT..., published:NAME or a layout"
-        " file; may be repeated with --campaign",
+        help=f"of a robot: {KINDS}; may be repeated with --campaign",
     )  # fmt: skip
     add_robot(parser)
     add_names(

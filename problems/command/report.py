@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "log", metavar="LOG", nargs="?",
-        help="estimate along this log: .npz, .csv, .parquet, .mcap or a ROS 2 bag",
+        help="estimate along this log, as for 'dynsys solve'",
     )  # fmt: skip
     parser.add_argument("--log", metavar="LOG", dest="log_option", help="the same")
     parser.add_argument(

@@ -30,9 +30,8 @@ EXAMPLES = """\
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add_problem(parser)
-    parser.add_argument(
-        "log", metavar="LOG", help=".npz, .csv, .parquet, .mcap, or the folder of a ROS 2 bag"
-    )
+    kinds = ".npz, .csv, .parquet, .mat, .mcap, .db3, or the folder of a ROS 2 bag"
+    parser.add_argument("log", metavar="LOG", help=kinds)
     parser.add_argument(
         "-o",
         "--output",
@@ -40,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="OUT",
         help=".npz, .csv, .parquet, .mcap or .rrd (rerun); appears when complete",
     )
-    own = "in place of the problem's: torque, std.torque, external_wrench.BODY ..."
+    own = "in place of the problem's: torque, std.torque, external_wrench.FRAME ..."
     add_names(parser, "--outputs", own)
     add_plan(parser)
     add_flags(

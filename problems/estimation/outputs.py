@@ -76,6 +76,8 @@ def _parse(estimation: Estimation, text: str) -> list[Output]:
         names = statements(estimation.measured)[0]
         columns = tuple(f"suspects.{name}" for name in names)
         return [Output(Group("suspects", columns), _suspicion, "p_value")]
+    if is_std and kind in (*AGREEMENT, "residual", "suspects"):
+        raise LayoutError(f"output {text!r}: {kind} has no standard deviation")
     if kind not in QUANTITIES:
         known = (*QUANTITIES, *AGREEMENT, "residual", "suspects")
         raise LayoutError(

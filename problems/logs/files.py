@@ -72,13 +72,15 @@ def open_log(
 def _opened(file: Path, topics: Mapping[str, str], spool: PathLike | None) -> AbstractLog:
     if file.is_file() and file.suffix in _TABLES:
         return _TABLES[file.suffix](file)
-    if file.suffix in (".mcap", ".db3") or file.is_dir():
+    if file.suffix in BAGS or file.is_dir():
         own = TemporaryDirectory(prefix="dynsys-bag-") if spool is None else None
         folder = Path(own.name) / "spool" if own else Path(str(spool))
         return open_bag(file, folder, topics, own)
-    raise LogError(f"{file}: unknown kind of log; use {', '.join(FORMATS)} or a ROS 2 bag")
+    kinds = ", ".join((*_TABLES, *BAGS))
+    raise LogError(f"{file}: unknown kind of log; use {kinds} or the folder of a ROS 2 bag")
 
 
+BAGS = (".mcap", ".db3")
 _TABLES: Mapping[str, Callable[[Path], AbstractLog]] = {
     ".npz": lambda path: aligned_npz(NpzLog(path)),
     ".csv": CsvLog,

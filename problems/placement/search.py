@@ -77,7 +77,7 @@ def parse_goals(measured: MeasuredSystem, wanted: str | Sequence[str]) -> Goals:
                     names += [f"{kind}.{block.name}"] * block.size
                     parts.append((np.eye(block.size), block.columns))
             continue
-        if kind in ("torque", "qdd") and name in robot.joint_names:
+        if kind in ("torque", "qdd"):
             body = robot.joint_index(name)
             M = np.eye(unknowns.block(quantity, body).size)
         else:

@@ -138,7 +138,7 @@ def test_equalities_warn_or_couple(tmp_path: Path) -> None:
         load(path)
     said = " ".join(str(w.message) for w in caught)
     assert "constraints equality 0, glue hold where a problem is asked for them" in said
-    assert "{kind: loop_closure" in said
+    assert "constraints: file in a problem file" in said
     robot = quiet(path, mimic="couple")
     rule = robot.bodies[robot.joint_index("t")].coupling
     assert rule is not None

@@ -300,9 +300,8 @@ class Assembly:
         if self.constraints:
             named = listing([held.name for held in self.constraints])
             self.note(
-                f"constraints {named} hold where a problem is asked for them: constraints="
-                "'file' of dynamics; a layout says the same of two frames, {kind: loop_closure,"
-                " name: NAME, frame_a: A, frame_b: B}; no other equation has them"
+                f"constraints {named} hold where a problem is asked for them: constraints: file"
+                " in a problem file, constraints='file' in Python; no other equation has them"
             )
         weightless = bodies_without_inertia(self.bodies)
         if weightless:

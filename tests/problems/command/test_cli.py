@@ -124,6 +124,15 @@ def test_synthetic_robots_by_name(spec: str, n_bodies: int) -> None:
         (["info", "synthetic:chain:3", "--floating-base"], "--floating-base"),
         (["info", "example:dog"], "example:humanoid"),
         (["info", ""], "error"),
+        (["info", "problem.yaml"], "a robot is needed here: a file (.urdf, .xml, .xacro)"),
+        (["check", "arm.urdf"], "this is a robot; a problem file is needed here"),
+        (["solve", "synthetic:chain:3", "log.npz", "-o", "out.npz"], "'dynsys init' writes"),
+        (
+            ["solve", "catalogue:nao", "log.npz", "-o", "o.npz", "--outputs", "std.p_value"],
+            "p_value has no standard deviation",
+        ),
+        (["place", "catalogue:nao", "--goal", "torque.l_kne"], "did you mean 'l_knee'?"),
+        (["plan", "catalogue:nao_slippery", "--outputs", "torqe"], "did you mean 'torque'?"),
     ],
 )
 def test_bad_robot_is_one_line_and_status_2(
@@ -219,3 +228,8 @@ def test_warnings_are_one_line_on_stderr(
     assert status == 1 and json.loads(out)
     (line,) = err.splitlines()
     assert line.startswith(f"dynsys: warning: {path}, line 3: sensors link_1/torque")
+    log = tmp_path / "log.npz"
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        status, _, err = run(capsys, "simulate", path, "-o", log, "--duration", "0.01")
+    assert (status, err.splitlines()) == (0, [line])  # once, though the file is read anew

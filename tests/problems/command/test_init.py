@@ -141,6 +141,19 @@ def test_a_base_without_torque_sensors_still_has_no_drive(
     assert base.name.endswith("/no_drive") and base.constant(6) is not None
 
 
+def test_loops_of_the_file_hold(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "loop.urdf"
+    body = "".join(map(link, ("base", "a", "b")))
+    body += joint("j", "base", "a") + joint("k", "base", "b")
+    body += "<loop_joint name='pin' type='spherical'>"
+    body += "<link1 link='a' xyz='0.5 0 0'/><link2 link='b' xyz='0.5 0 0'/></loop_joint>"
+    path.write_text(f'<robot name="loop">{body}</robot>')
+    status, out, err = run(capsys, "init", path)
+    assert (status, err) == (0, "") and "note: constraints" not in out
+    problem = load_problem(path.with_suffix(".yaml"))
+    assert problem.constraints == "file" and "pin" in problem.tree.frames
+
+
 def test_what_is_no_robot_file_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     status, _, err = run(capsys, "init", "example:humanoid")
     assert status == 2 and "robot file" in err
