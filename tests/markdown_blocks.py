@@ -32,13 +32,25 @@ def blocks(text: str) -> list[tuple[str, str]]:
 
 def run_python(body: str, page: str, names: dict[str, object]) -> object:
     """Run a block or cell; returns the value of its last line, what a notebook shows."""
-    tree = ast.parse(body, page)
-    last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
-    exec(compile(tree, page, "exec", dont_inherit=True), names)
-    if last is None:
-        return None
-    shown = ast.Expression(last.value)
-    return eval(compile(shown, page, "eval", dont_inherit=True), names)
+    shown: object = None
+    for node in ast.parse(body, page).body:
+        if isinstance(node, ast.Expr):
+            line = ast.Expression(node.value)
+            shown = eval(compile(line, page, "eval", dont_inherit=True), names)
+            _check_comment(shown, body.splitlines()[(node.end_lineno or 1) - 1], page)
+        else:
+            exec(compile(ast.Module([node], []), page, "exec", dont_inherit=True), names)
+            shown = None
+    return shown
+
+
+def _check_comment(shown: object, line: str, page: str) -> None:
+    """A comment behind words is these words, up to dots; behind True or False it may be."""
+    said = line.partition("  # ")[2].partition("...")[0].rstrip(" ,")
+    if isinstance(shown, str):
+        assert said in shown, f"{page}: {line!r}, but it is {shown!r}"
+    elif isinstance(shown, bool) and said.startswith(("True", "False")):
+        assert said.startswith(str(shown)), f"{page}: {line!r}, but it is {shown}"
 
 
 def run_page_apart(page: Path, folder: Path) -> None:
