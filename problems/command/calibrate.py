@@ -158,9 +158,10 @@ def _show(
         right=("std stated", "std found", "times", "checked", "memory [s]"),
     )
     before, after = noise.chi_square
-    terminal.show_line(
-        f"chi-square per degree of freedom: {before:.3g} with the deviations stated,"
-        f" {after:.3g} with those found"
-    )
+    if not math.isnan(before):
+        terminal.show_line(
+            f"chi-square per degree of freedom: {before:.3g} with the deviations stated,"
+            f" {after:.3g} with those found"
+        )
     if output:
         terminal.show_line(f"{output}: the layout with what was found")

@@ -172,6 +172,18 @@ def test_calibrate_finds_the_noise_that_was_put_in(
     assert status == 0 and "chi-square per degree of freedom" in text
 
 
+def test_calibrate_of_what_nothing_checks(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    problem, log = tmp_path / "problem.yaml", tmp_path / "log.npz"
+    sensors = "[all_joint_torques: {std: 0.1}, zero_external_wrench_except]"
+    problem.write_text(f"robot: synthetic:chain:2\nlayout:\n  sensors: {sensors}\n")
+    run(capsys, "simulate", problem, "-o", log, "--duration", 0.1)
+    status, out, err = run(capsys, "calibrate", problem, log)
+    assert (status, err) == (0, "")
+    assert "nothing checks it" in out and "nan" not in out
+
+
 def test_check_says_which_noise_makes_the_deviations(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
