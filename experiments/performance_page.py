@@ -171,7 +171,8 @@ CAVEATS = """\
   at a time writes to one place. Hence batches of H that seem slower than one state.
 - **Two threads** help batches of a millisecond and more; on a machine that does something else
   they can lose.
-- **Not here**: contact solvers, collision; Pinocchio has them. Derivatives are measured on
+- **Steps with contact** take three times MuJoCo's ([simulate](howto/simulate.md)).
+- **Not here**: collision of meshes; Pinocchio has it. Derivatives are measured on
   [a page of their own](howto/derivatives.md).
 """
 
