@@ -36,6 +36,8 @@ BEYOND_CHANCE = 1e-4
 """Probability that a good log has an event."""
 GAP = 10
 """Samples between two that contradict the model in one event."""
+LASTING = 0.1
+"""Part of the samples that contradict the model from which units are blamed, not an event."""
 BLOCK = 512
 
 
@@ -145,8 +147,8 @@ class Judgement:
 
 def _listed(names: Sequence[str]) -> str:
     """Names, the first few in full."""
-    shown = " or ".join(names[:3])
-    return f"{shown} or {len(names) - 3} others" if len(names) > 3 else shown
+    shown = list(names) if len(names) <= 4 else [*names[:3], f"{len(names) - 3} others"]
+    return " or ".join(shown)
 
 
 def judge_log(
@@ -173,7 +175,8 @@ def judge_log(
     places = asked_of[_spread(len(asked_of), LOOKED)]
     asked = _Asked(estimation, reader)
     votes, tied = asked.vote(places)
-    factor = asked.factor(votes[0][0], places) if votes else ""
+    lasting = found.share > LASTING
+    factor = asked.factor(votes[0][0], places) if votes and lasting else ""
     events = tuple(asked.event(run) for run in runs)
     share = tuple((name, count / len(places)) for name, count in votes)
     return Judgement(len(p), found.checked, len(bad), share, tied, factor, events, units)

@@ -99,6 +99,13 @@ def test_a_push_of_40_ms_is_an_event(tmp_path) -> None:
     assert event.push == pytest.approx(60, rel=0.05)
 
 
+def test_units_do_not_come_and_go(tmp_path) -> None:
+    arrays = content()
+    arrays["y"][PUSH, :3] *= 2.0
+    found = judged(arrays, tmp_path)
+    assert found.suspects[0][0] == "imu" and len(found.events) == 1 and found.factor == ""
+
+
 def test_noise_larger_than_stated_is_nobodys_fault(tmp_path) -> None:
     arrays = content()
     said = ARM_PROBLEM.layout.constants
