@@ -345,7 +345,7 @@ class Estimation(AbstractProblem):
         uncertainty: Uncertainty = None,
         active: Active | None = None,
     ) -> Estimate:
-        """Estimates at N states: q (N, nq), qd (N, nv), readings (N, ...) each.
+        """Estimates at N states.
 
         Truth values in ``active`` are one for all states or (N,). Large batches go to machine
         code: complete states to the estimator of the layout, all others (readings missing, a
@@ -353,9 +353,14 @@ class Estimation(AbstractProblem):
 
         Parameters
         ----------
+        q, qd : positions (N, nq) and velocities (N, nv).
+        y : readings (N, size) in the order of the layout, or by the names of sensors; NaN where
+            one is missing.
         outputs : what is computed now: quantities, ``chi_square``, ``residual``; any others
             are when they are asked for. Fewer make a smaller, faster kernel.
         threads : for the compiled estimator.
+        uncertainty : quantities whose deviations are computed now, as in ``solve``.
+        active : sensor name to False, or (N,) truth values, for those that do not hold.
         """
         positions, velocities = state_rows(self.robot, (("q", q), ("qd", qd)))
         n = len(positions)
