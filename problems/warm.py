@@ -15,7 +15,7 @@ from typing import final
 
 import numpy as np
 
-from dynsys.kernel.stream import LINE, stream
+from dynsys.kernel.stream import LINE, copy, stream
 from dynsys.types import Array
 
 __all__ = ["WarmMemory"]
@@ -63,16 +63,34 @@ class WarmMemory:
         size = sum([x.size for x in arrays])
         if size < FEWEST:
             return [x.tobytes() for x in arrays]
+        return self._written(arrays, size)[0]
+
+    def finite_copies(self, arrays: tuple[Array, ...]) -> list[Array | bytes] | None:
+        """The same, None if some number is not finite."""
+        size = sum([x.size for x in arrays])
+        if size >= FEWEST:
+            found, finite = self._written(arrays, size)
+            return found if finite else None
+        for x in arrays:
+            if not np.isfinite(x).all():
+                return None
+        return [x.tobytes() for x in arrays]
+
+    def _written(
+        self, arrays: tuple[Array, ...], size: int
+    ) -> tuple[list[Array | bytes], bool]:
+        """Copies in one piece, each from the beginning of a line; whether all is finite."""
         piece = self._piece(size + LINE * (len(arrays) + 1))
         start = -(piece.__array_interface__["data"][0] // 8) % LINE
-        write = stream if size >= STREAMED else np.copyto
+        write = stream if size >= STREAMED else copy
         found: list[Array | bytes] = []
+        finite = True
         for x in arrays:
-            copy = piece[start : start + x.size].reshape(x.shape)
-            write(copy, x)
-            found.append(copy)
+            there = piece[start : start + x.size].reshape(x.shape)
+            finite &= write(there, x)
+            found.append(there)
             start += -(-x.size // LINE) * LINE
-        return found
+        return found, finite
 
     def _piece(self, size: int) -> Array:
         """Memory that nobody refers to, the last used first, or new one."""

@@ -1,14 +1,16 @@
-"""Copies past the caches: for much data that is written now and read late, if ever.
+"""Copies that tell whether all their numbers are finite; past the caches if they are long.
+
+Numbers are looked at while they are copied: that takes no longer than the copy alone.
 
 An ordinary store first loads the line it writes to, and drives another one out of the cache. A
-non-temporal one does neither: a copy of megabytes takes two thirds of the time, and what is in
-the cache stays there.
+non-temporal one does neither: where much data is written now and read late, if ever, a copy of
+megabytes takes two thirds of the time, and what is in the cache stays there.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 
 import llvmlite.binding as llvm
@@ -17,7 +19,7 @@ import numpy as np
 from dynsys.kernel.llvm.target import compile_object, host
 from dynsys.types import Array
 
-__all__ = ["LINE", "stream"]
+__all__ = ["LINE", "copy", "stream"]
 
 LINE = 8
 """Numbers in a line of the cache; targets of :func:`stream` begin at one."""
@@ -27,7 +29,13 @@ TOGETHER = 4
 
 
 def text(triple: str) -> str:
-    """LLVM text of ``void @stream(target, source, n)``: n times so many lines."""
+    """LLVM text of ``i64 @stream(target, source, n)`` and ``@copy``: 1 if all n are finite."""
+    far = _function("stream", f"align {8 * LINE}, !nontemporal !0")
+    return f'target triple = "{triple}"\n{far}{_function("copy", "align 8")}!0 = !{{i32 1}}\n'
+
+
+def _function(name: str, stored: str) -> str:
+    """So many lines at a time, then number by number; 0 * x is NaN where x is not finite."""
     loads = "".join(
         f"  %from{j} = getelementptr <8 x double>, ptr %from, i64 {j}\n"
         f"  %line{j} = load <8 x double>, ptr %from{j}, align 8\n"
@@ -35,64 +43,113 @@ def text(triple: str) -> str:
     )
     stores = "".join(
         f"  %to{j} = getelementptr <8 x double>, ptr %to, i64 {j}\n"
-        f"  store <8 x double> %line{j}, ptr %to{j}, align 64, !nontemporal !0\n"
+        f"  store <8 x double> %line{j}, ptr %to{j}, {stored}\n"
         for j in range(TOGETHER)
     )
-    return f"""target triple = "{triple}"
-define void @stream(ptr %target, ptr %source, i64 %n) {{
+    looks = "".join(
+        f"  %zero{j} = fmul <8 x double> %line{j}, zeroinitializer\n"
+        f"  %next{j} = fadd <8 x double> %sum{j}, %zero{j}\n"
+        for j in range(TOGETHER)
+    )
+    begin = "phi <8 x double> [ zeroinitializer, %start ]"
+    sums, ends = (
+        "".join(f"  %{x}{j} = {begin}, [ %next{j}, %lines ]\n" for j in range(TOGETHER))
+        for x in ("sum", "end")
+    )
+    totals = "".join(
+        f"  %all{j} = fadd <8 x double> %all{j - 1}, %end{j}\n" for j in range(1, TOGETHER)
+    )
+    return f"""define i64 @{name}(ptr %target, ptr %source, i64 %n) {{
 start:
-  %some = icmp sgt i64 %n, 0
-  br i1 %some, label %lines, label %done
+  %blocks = sdiv i64 %n, {TOGETHER * LINE}
+  %some = icmp sgt i64 %blocks, 0
+  br i1 %some, label %lines, label %after
 lines:
   %k = phi i64 [ 0, %start ], [ %next, %lines ]
+{sums}\
   %number = mul i64 %k, {TOGETHER * LINE}
   %from = getelementptr double, ptr %source, i64 %number
   %to = getelementptr double, ptr %target, i64 %number
-{loads}{stores}\
+{loads}{stores}{looks}\
   %next = add i64 %k, 1
-  %more = icmp slt i64 %next, %n
-  br i1 %more, label %lines, label %done
+  %more = icmp slt i64 %next, %blocks
+  br i1 %more, label %lines, label %after
+after:
+{ends}\
+  %all0 = fadd <8 x double> %end0, zeroinitializer
+{totals}\
+  %are_nan = fcmp uno <8 x double> %all{TOGETHER - 1}, zeroinitializer
+  %bits = bitcast <8 x i1> %are_nan to i8
+  %good = icmp eq i8 %bits, 0
+  %first = mul i64 %blocks, {TOGETHER * LINE}
+  %any = icmp slt i64 %first, %n
+  br i1 %any, label %rest, label %done
+rest:
+  %i = phi i64 [ %first, %after ], [ %i_next, %rest ]
+  %fine = phi i1 [ %good, %after ], [ %fine_next, %rest ]
+  %one = getelementptr double, ptr %source, i64 %i
+  %there = getelementptr double, ptr %target, i64 %i
+  %x = load double, ptr %one, align 8
+  store double %x, ptr %there, align 8
+  %zero = fmul double %x, 0.0
+  %ordered = fcmp ord double %zero, 0.0
+  %fine_next = and i1 %fine, %ordered
+  %i_next = add i64 %i, 1
+  %again = icmp slt i64 %i_next, %n
+  br i1 %again, label %rest, label %done
 done:
+  %finite = phi i1 [ %good, %after ], [ %fine_next, %rest ]
   fence seq_cst
-  ret void
+  %answer = zext i1 %finite to i64
+  ret i64 %answer
 }}
-!0 = !{{i32 1}}
 """
 
 
-def stream(target: Array, source: Array) -> None:
-    """Copy float64 numbers to an array of the same shape; ordinarily where rows have gaps.
+def stream(target: Array, source: Array) -> bool:
+    """Copy float64 numbers to an array of the same shape; whether all are finite.
+
+    Where rows have gaps or the target begins within a line, by an ordinary copy.
 
     Examples
     --------
     >>> x, y = np.arange(100.0), np.empty(100)
-    >>> stream(y, x)
-    >>> bool((x == y).all())
-    True
+    >>> stream(y, x), bool((x == y).all())
+    (True, True)
     """
+    starts_a_line = not target.__array_interface__["data"][0] % (8 * LINE)
+    return _copied(target, source, "stream" if starts_a_line else "copy")
+
+
+def copy(target: Array, source: Array) -> bool:
+    """Copy likewise, by way of the caches."""
+    return _copied(target, source, "copy")
+
+
+def _copied(target: Array, source: Array, by: str) -> bool:
     to, start = target.__array_interface__["data"][0], source.__array_interface__["data"][0]
-    plain = target.flags.c_contiguous and source.flags.c_contiguous and not start % 8
-    if to % (8 * LINE) or not plain or source.dtype != np.float64 or target.dtype != np.float64:
+    plain = target.flags.c_contiguous and source.flags.c_contiguous and not (start | to) % 8
+    if not plain or source.dtype != np.float64 or target.dtype != np.float64:
         np.copyto(target, source)
-        return
-    n, rest = divmod(source.size, TOGETHER * LINE)
-    _machine_code()(to, start, n)
-    if rest:
-        np.copyto(target.reshape(-1)[-rest:], source.reshape(-1)[-rest:])
+        return bool(np.isfinite(source).all())
+    return bool(_machine_code()[by](to, start, source.size))
 
 
 @cache
-def _machine_code() -> Callable[[int, int, int], None]:
-    """The loop above, compiled for this processor; it stays loaded."""
-    target = host()
+def _machine_code() -> Mapping[str, Callable[[int, int, int], int]]:
+    """The loops above, compiled for this processor; they stay loaded."""
+    target, names = host(), ("stream", "copy")
     code = compile_object(text(target.triple), target)
     jit = llvm.create_lljit_compiler()
-    library = llvm.JITLibraryBuilder().add_object_img(code).export_symbol("stream")
+    library = llvm.JITLibraryBuilder().add_object_img(code)
+    for name in names:
+        library = library.export_symbol(name)
     tracker = library.link(jit, "stream")
     kinds = ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64
-    function = ctypes.CFUNCTYPE(None, *kinds)(tracker["stream"])
+    function = ctypes.CFUNCTYPE(ctypes.c_int64, *kinds)
+    _KEPT.append((tracker, jit))
+    return {name: function(tracker[name]) for name in names}
 
-    def run(to: int, start: int, n: int, _keep: object = (tracker, jit)) -> None:
-        function(to, start, n)
 
-    return run
+_KEPT: list[object] = []
+"""What holds the loaded code."""

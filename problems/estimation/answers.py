@@ -62,6 +62,7 @@ class CompiledAnswers:
         all states.
     few : fewer states are solved one by one rather than by the reduced system; by default as
         said above.
+    known : what kernels have said of all states, by name.
     """
 
     def __init__(
@@ -71,13 +72,14 @@ class CompiledAnswers:
         threads: int,
         strict: bool,
         few: int | None = None,
+        known: dict[str, Array] | None = None,
     ) -> None:
         self._estimator = estimator
         self._states = states
         self._threads = threads
         self._strict = strict
         self._few = (HARDLY_ANY if strict else FEW) if few is None else few
-        self._arrays: dict[str, Array] = {}
+        self._arrays: dict[str, Array] = known or {}
         self._facts: dict[int, Facts] = {}
         self._normalised: dict[int, Array] = {}
 
@@ -156,10 +158,10 @@ class CompiledAnswers:
     def _by_kernel(self, outputs: EstimatorOutputs) -> dict[str, Array]:
         """Arrays by name; NaN where there is no kernel, or too few complete states for it."""
         states, spec = self._states, self._estimator.question(outputs)
-        complete = ~np.isnan(states.rows).any(axis=1)
+        complete = np.asarray(~np.isnan(states.y).any(axis=1))
         if self._strict or complete.all() or int(complete.sum()) >= COMPILED_FROM:
             try:
-                return self._estimator.solve(states, outputs, threads=self._threads)
+                return self._estimator.solve(states, outputs, complete, self._threads)
             except KernelBuildError:
                 if self._strict and not (outputs.uncertainty and outputs.outputs):
                     raise

@@ -420,23 +420,33 @@ class CompiledEstimator:
 
     # ---- many states ---------------------------------------------------------------------
 
+    def there(self, outputs: EstimatorOutputs) -> Kernel | None:
+        """Kernel of these outputs if it has been compiled; compiles none."""
+        found = self._found.get((outputs, ()))
+        return found if isinstance(found, Kernel) else None
+
     def solve(
-        self, states: MeasuredStates, outputs: EstimatorOutputs, *, threads: int
+        self,
+        states: MeasuredStates,
+        outputs: EstimatorOutputs,
+        complete: BoolArray,
+        threads: int,
     ) -> dict[str, Array]:
         """Arrays (N, size) by name; rows are NaN where there is no answer or a reading missing.
+
+        ``complete`` (N,) says of which states no reading is.
 
         Raises
         ------
         KernelBuildError
             if the layout has no kernel.
         """
-        kernel, (q, qd, y) = self.kernel(outputs), (states.q, states.qd, states.y)
-        partial = np.asarray(np.isnan(y).any(axis=1))
-        if not partial.any():
-            return dict(zip(outputs.names, _run(kernel, (q, qd, y), threads), strict=True))
+        kernel, inputs = self.kernel(outputs), (states.q, states.qd, states.y)
+        if complete.all():
+            return dict(zip(outputs.names, _run(kernel, inputs, threads), strict=True))
         sizes = [size for _, size in kernel.signature.outputs]
-        out = [np.full((len(q), size), np.nan) for size in sizes]
-        _scatter(out, kernel, ~partial, (q, qd, y), threads)
+        out = [np.full((len(complete), size), np.nan) for size in sizes]
+        _scatter(out, kernel, complete, inputs, threads)
         return dict(zip(outputs.names, out, strict=True))
 
 

@@ -279,32 +279,38 @@ class ByQuantity(AbstractQuantities[NamedQuantity]):
 class MeasuredStates:
     """Positions, velocities and rows of readings, NaN where missing, of one state or N.
 
-    Called with the number of a state, it solves that state. ``packed`` holds q, qd and readings
-    side by side: (nq + nv + size,) for the one state of :meth:`Estimation.solve`, with N in
-    front for a batch. It is a copy: what is asked of an estimate later must not depend on what
-    became of the caller's arrays.
+    Called with the number of a state, it solves that state. ``held`` is q, qd and readings:
+    side by side (nq + nv + size,) for the one state of :meth:`Estimation.solve`; three arrays
+    with N in front, or the bytes of those, for a batch. It is a copy: what is asked of an
+    estimate later must not depend on what became of the caller's arrays.
     """
 
-    __slots__ = ("packed", "problem")
+    __slots__ = ("_held", "problem")
 
-    def __init__(self, problem: Estimation, packed: Array) -> None:
+    def __init__(self, problem: Estimation, held: Array | Sequence[Array | bytes]) -> None:
         self.problem = problem
-        self.packed = packed
+        self._held = held
 
     @property
     def is_batch(self) -> bool:
         """False for one state."""
-        return self.packed.ndim == 2
+        return not isinstance(self._held, np.ndarray)
 
     def __len__(self) -> int:
-        return len(self.packed) if self.is_batch else 1
+        return len(self.parts()[0]) if self.is_batch else 1
 
     def parts(self) -> tuple[Array, Array, Array]:
-        """q, qd and readings as views of ``packed``."""
-        packed, (nq, end) = self.packed, self.problem.cuts
-        if packed.ndim == 1:
-            return packed[:nq], packed[nq:end], packed[end:]
-        return packed[:, :nq], packed[:, nq:end], packed[:, end:]
+        """q, qd and readings; those of a batch (N, size) each."""
+        held, (nq, end) = self._held, self.problem.cuts
+        if isinstance(held, np.ndarray):
+            return held[:nq], held[nq:end], held[end:]
+        if isinstance(held[0], bytes):
+            sizes = nq, end - nq, self.problem.layout.size
+            pairs = zip(held, sizes, strict=True)
+            held = [np.frombuffer(x).reshape(-1, size).copy() for x, size in pairs]
+            self._held = held
+        q, qd, y = cast("Sequence[Array]", held)
+        return q, qd, y
 
     @property
     def q(self) -> Array:

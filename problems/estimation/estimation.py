@@ -26,7 +26,7 @@ from dynsys.model.tree import KinematicTree
 from dynsys.plan.estimator_spec import EstimatorSpec
 from dynsys.plan.plan import Plan
 from dynsys.plan.search.search import Search
-from dynsys.recursive.inputs import state_rows
+from dynsys.recursive.inputs import finite_rows, state_rows
 from dynsys.system.equations import Kinematics
 from dynsys.system.linear_system import LinearSystem
 from dynsys.types import Array, ArrayLike, BoolArray
@@ -58,6 +58,7 @@ from problems.measured.measured_system import QUANTITIES, Active, MeasuredSystem
 from problems.measured.prior import PerName, Prior
 from problems.problem import AbstractProblem
 from problems.verdict.verdict import Verdict, judge
+from problems.warm import WarmMemory
 from sensors.constraints import LoopClosure
 from sensors.layout import Layout
 
@@ -362,18 +363,59 @@ class Estimation(AbstractProblem):
         uncertainty : quantities whose deviations are computed now, as in ``solve``.
         active : sensor name to False, or (N,) truth values, for those that do not hold.
         """
-        positions, velocities = state_rows(self.robot, (("q", q), ("qd", qd)))
-        n = len(positions)
-        rows = self.measured.pack(y, active, n)
         wanted = quantities_of(uncertainty, "uncertainty")
         computed = EstimatorOutputs.of_estimate(outputs, wanted)
         threads = check_threads(threads)
+        if active is None:
+            e = self._by_rows(q, qd, y, computed, threads)
+            if e is not None:
+                return e
+        positions, velocities = finite_rows(self.robot, (("q", q), ("qd", qd)))
+        n = len(positions)
+        rows = self.measured.pack(y, active, n)
         readings = rows[:, : self.layout.size]
-        states = MeasuredStates(self, np.concatenate((positions, velocities, readings), axis=1))
-        if self.backend == "llvm" or (self.backend == "auto" and n >= COMPILED_FROM):
+        states = MeasuredStates(self, (positions.copy(), velocities.copy(), readings))
+        if n >= self._compiled_from:
             answers = self._answers(states, computed, threads, self.backend == "llvm")
             return Estimate(self, states, n, None, None, answers)
         return Estimate.of_many(self, states, n, wanted)
+
+    @cached_property
+    def _compiled_from(self) -> float:
+        """States from which on a batch goes to machine code."""
+        return {"llvm": 0, "auto": COMPILED_FROM}.get(self.backend, np.inf)
+
+    @cached_property
+    def _memory(self) -> tuple[WarmMemory, WarmMemory]:
+        """Memory of answers to batches, and of the states they are about."""
+        return WarmMemory(), WarmMemory()
+
+    def _by_rows(
+        self, q: Any, qd: Any, y: Any, outputs: EstimatorOutputs, threads: int
+    ) -> Estimate | None:
+        """Estimates by a kernel that is there already, from arrays as it wants them.
+
+        None leaves them to the careful way: another kind of array, a state that needs
+        pivoting, or a number missing, which kernels do not see where their answers do not
+        depend on it.
+        """
+        if type(q) is not np.ndarray or q.ndim != 2 or len(q) < max(self._compiled_from, 1):
+            return None
+        kernel = self._compiled.there(outputs)
+        if kernel is None:
+            return None
+        n, (of_answers, of_states) = len(q), self._memory
+        found = [of_answers.empty((n, size)) for _, size in kernel.signature.outputs]
+        if not kernel.run_rows((q, qd, y, *found), n, threads):
+            return None
+        held = of_states.finite_copies((q, qd, y))
+        if held is None:
+            return None
+        states = MeasuredStates(self, held)
+        known = dict(zip(outputs.names, found, strict=True))
+        strict = self.backend == "llvm"
+        answers = CompiledAnswers(self._compiled, states, threads, strict, known=known)
+        return Estimate(self, states, n, None, None, answers)
 
     def _answers(
         self, states: MeasuredStates, outputs: EstimatorOutputs, threads: int, strict: bool

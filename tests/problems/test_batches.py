@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from dynsys.kernel.stream import LINE, TOGETHER, stream
+from dynsys.kernel.stream import LINE, TOGETHER, copy, stream
 from dynsys.model import synthetic
 from dynsys.types import Array
 from problems import ForwardDynamics, HybridDynamics, InverseDynamics, warm
 from problems.problem import AbstractDynamics, Backend
 from problems.warm import WarmMemory
 
+Copying = Callable[[Array, Array], bool]
 ROBOT = synthetic.random_tree(4, 2, joint_types=["revolute", "free", "spherical"])
 
 
@@ -136,11 +137,12 @@ def test_batches_in_any_form_agree(backend: Backend) -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1, LINE, LINE * TOGETHER, 3 * LINE * TOGETHER + 5, 1000])
-def test_streams_copy_everything_from_and_to_anywhere(size: int) -> None:
+@pytest.mark.parametrize("write", [copy, stream])
+def test_streams_copy_everything_from_and_to_anywhere(size: int, write: Copying) -> None:
     source, room = np.arange(size + 3.0), np.full(size + 32, -1.0)
     for a, b in itertools.product(range(3), range(LINE + 1)):
         room[...] = -1.0
-        stream(room[b : b + size], source[a : a + size])
+        assert write(room[b : b + size], source[a : a + size])
         assert_array_equal(room[b : b + size], source[a : a + size])
         assert (room[:b] == -1).all()
         assert (room[b + size :] == -1).all()
@@ -152,5 +154,22 @@ def test_streams_copy_everything_from_and_to_anywhere(size: int) -> None:
     ]
     for form in forms:
         target = np.empty(form(rows).shape)
-        stream(target, form(rows))
+        assert write(target, form(rows))
         assert_array_equal(target, form(rows))
+
+
+@pytest.mark.parametrize("write", [copy, stream])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_streams_see_a_number_that_is_not_finite_wherever_it_is(
+    write: Copying, value: float
+) -> None:
+    size = 2 * LINE * TOGETHER + 5
+    memory = np.empty(size + LINE)
+    start = -(memory.ctypes.data // 8) % LINE
+    for k in range(size):
+        source = np.full(size, 1e300)
+        assert write(memory[start : start + size], source)
+        source[k] = value
+        assert not write(memory[start : start + size], source)
+        assert_array_equal(memory[start : start + size], source)
+        assert not write(memory[start : start + size][::2], np.full(len(source[::2]), value))

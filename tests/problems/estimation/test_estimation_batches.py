@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 
-from dynsys.errors import KernelBuildError, LayoutError, StateError
+import sensors
+from dynsys.errors import ContradictionError, KernelBuildError, LayoutError, StateError
 from dynsys.model import synthetic
 from problems import Estimation
+from problems.estimation.compiled import EstimatorOutputs
 from problems.estimation.estimate import Estimate
 from problems.estimation.posterior import AbstractPosterior
 from tests.problems.estimation.estimation_cases import FEET, moving, noisy, readings, standing
@@ -17,6 +21,7 @@ from tests.problems.estimation.estimation_layouts import (
     generous,
     on_force_sensors,
 )
+from tests.problems.estimation.test_compiled_estimation import over_determined, readings_of
 
 
 def test_a_batch_is_its_states(humanoid) -> None:
@@ -97,3 +102,106 @@ def test_a_single_name_stands_for_a_list_of_one() -> None:
     assert one.signature == many.signature
     with pytest.raises(KernelBuildError, match="no kernels of dtype 'float16'"):
         problem.compile(dtype="float16")
+
+
+# ---- batches through a kernel that is there already ------------------------------------------
+
+
+def fast_and_careful() -> tuple[Estimation, Estimation]:
+    """A problem whose kernel of torques is there, and one whose is not."""
+    fast, careful = over_determined()[0], over_determined()[0]
+    fast.solve_batch(*readings_of(fast, 2), outputs="torque")
+    return fast, careful
+
+
+@pytest.mark.parametrize("n", [40, 6000])  # kept as bytes, and in memory that is used again
+def test_batches_by_rows_are_about_the_numbers_of_then(n: int) -> None:
+    fast, careful = fast_and_careful()
+    q, qd, y = readings_of(fast, n)
+    expected = careful.solve_batch(q, qd, y, outputs="torque")
+    kept = q.copy(), qd.copy(), y.copy()
+    found = fast._by_rows(q, qd, y, EstimatorOutputs(("torque",)), 1)
+    assert found is not None and found.method == "llvm"
+    torque = found.torque.array.copy()
+    for array in (q, qd, y):
+        array[:] = 7.0
+    for _ in range(3):  # other batches must not write where this one's states are
+        fast.solve_batch(q, qd, y, outputs="torque")
+    np.testing.assert_array_equal(found.torque.array, torque)
+    travelled = pickle.loads(pickle.dumps(found))
+    for e in (found, travelled):
+        np.testing.assert_array_equal(e.torque.array, expected.torque.array)
+        np.testing.assert_array_equal(e.std.qdd.array, expected.std.qdd.array)
+        np.testing.assert_array_equal(e.chi_square, expected.chi_square)
+        residual = expected.residual
+        for name, value in e.residual.items():
+            np.testing.assert_array_equal(value, residual[name])
+        for mine, given in zip(e._states().parts(), kept, strict=True):
+            np.testing.assert_array_equal(mine, given)
+
+
+@pytest.mark.parametrize("which", [0, 1, 2])
+def test_a_number_that_is_not_there_is_seen_wherever_it_is(which: int) -> None:
+    """Nothing scans the arrays of a batch for NaN: kernels do not answer such states."""
+    fast, _ = fast_and_careful()
+    state = readings_of(fast, 4)
+    outputs = EstimatorOutputs(("torque",))
+    assert fast._by_rows(*state, outputs, 1) is not None
+    for column in range(state[which].shape[1]):
+        for value in (np.nan, np.inf):
+            broken = [x.copy() for x in state]
+            broken[which][2, column] = value
+            assert fast._by_rows(*broken, outputs, 1) is None, (which, column)
+
+
+def test_what_is_no_plain_array_takes_the_careful_way() -> None:
+    fast, careful = fast_and_careful()
+    q, qd, y = readings_of(fast, 10)
+    masked = np.ma.array(y, mask=np.zeros(y.shape, dtype=bool))
+    masked[3, 1] = np.ma.masked
+    missing = y.copy()
+    missing[3, 1] = np.nan
+    expected = careful.solve_batch(q, qd, missing, outputs="torque")
+    assert expected.method[3] != "llvm"
+    for readings_given in (missing, masked):
+        found = fast.solve_batch(q, qd, readings_given, outputs="torque")
+        np.testing.assert_array_equal(found.torque.array, expected.torque.array)
+        assert found.method == expected.method
+    off = {fast.layout.names[0]: False}
+    switched = fast.solve_batch(q, qd, y, outputs="torque", active=off)
+    assert "llvm" not in switched.method
+    with pytest.raises(LayoutError, match="y must have shape"):
+        fast.solve_batch(q, qd, y[:, :-1], outputs="torque")
+    with pytest.raises(StateError, match="is infinite"):
+        fast.solve_batch(q, qd, np.full_like(y, np.inf), outputs="torque")
+    with pytest.raises(StateError, match="threads"):
+        fast.solve_batch(q, qd, y, outputs="torque", threads=1.0)  # type: ignore[arg-type]
+
+
+@pytest.mark.slow
+def test_positions_that_no_answer_depends_on_are_named_in_batches_too(humanoid) -> None:
+    problem = Estimation(humanoid, generous(humanoid), backend="llvm")
+    q = np.array([humanoid.random_configuration(k) for k in range(10)])
+    known = problem.layout.constants
+    y = np.tile(np.where(np.isnan(known), 0.0, known), (10, 1))
+    for _ in range(2):
+        problem.solve_batch(q, np.zeros((10, humanoid.nv)), y, outputs="torque")
+    q[2, 0] = np.nan  # where the base is
+    with pytest.raises(StateError, match=r"state 2: q\[0\] .* is nan"):
+        problem.solve_batch(q, np.zeros((10, humanoid.nv)), y, outputs="torque")
+
+
+def test_exact_readings_that_contradict_each_other_are_named_in_batches_by_rows() -> None:
+    robot = synthetic.chain(3)
+    again = sensors.ExternalWrench("again", robot.body_names[-1], components=("fx",), value=0.0)
+    untouched = sensors.zero_external_wrench_except(robot)
+    known = sensors.all_joint_torques(robot, std=0.1)
+    problem = Estimation(
+        robot, sensors.Layout(robot, [*known, *untouched, again]), backend="llvm"
+    )
+    q, qd, y = readings_of(problem, 5)
+    for _ in range(2):
+        assert problem.solve_batch(q, qd, y, outputs="torque").method == "llvm"
+    y[2, -1] = 3.0
+    with pytest.raises(ContradictionError, match="state 2"):
+        problem.solve_batch(q, qd, y, outputs="torque")
