@@ -11,6 +11,7 @@ array. Memory that only its owner refers to cannot be read by anyone: it is free
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import final
 
 import numpy as np
@@ -22,8 +23,8 @@ __all__ = ["WarmMemory"]
 
 FEWEST = 2**17
 """Numbers (1 MiB) below which the system's own memory is as good."""
-STREAMED = 2**19
-"""Numbers (4 MiB) from which copies go past the caches: nobody reads them soon."""
+STREAMED = 2**21
+"""Numbers (16 MiB) from which copies go past the caches: nobody reads them soon."""
 MOST, PIECES = 2**25, 8
 """Numbers (256 MiB) and pieces of memory that are remembered; the oldest are forgotten."""
 
@@ -63,13 +64,14 @@ class WarmMemory:
         size = sum([x.size for x in arrays])
         if size < FEWEST:
             return [x.tobytes() for x in arrays]
-        return self._written(arrays, size)[0]
+        return self._written(arrays, size, stream if size >= STREAMED else np.copyto)[0]
 
     def finite_copies(self, arrays: tuple[Array, ...]) -> list[Array | bytes] | None:
         """The same, None if some number is not finite."""
         size = sum([x.size for x in arrays])
         if size >= FEWEST:
-            found, finite = self._written(arrays, size)
+            write = stream if size >= STREAMED else copy
+            found, finite = self._written(arrays, size, write)
             return found if finite else None
         for x in arrays:
             if not np.isfinite(x).all():
@@ -77,20 +79,19 @@ class WarmMemory:
         return [x.tobytes() for x in arrays]
 
     def _written(
-        self, arrays: tuple[Array, ...], size: int
+        self, arrays: tuple[Array, ...], size: int, write: Callable[[Array, Array], bool | None]
     ) -> tuple[list[Array | bytes], bool]:
-        """Copies in one piece, each from the beginning of a line; whether all is finite."""
+        """Copies in one piece, each from the beginning of a line; what ``write`` says."""
         piece = self._piece(size + LINE * (len(arrays) + 1))
         start = -(piece.__array_interface__["data"][0] // 8) % LINE
-        write = stream if size >= STREAMED else copy
         found: list[Array | bytes] = []
-        finite = True
+        fine = True
         for x in arrays:
             there = piece[start : start + x.size].reshape(x.shape)
-            finite &= write(there, x)
+            fine &= bool(write(there, x))
             found.append(there)
             start += -(-x.size // LINE) * LINE
-        return found, finite
+        return found, fine
 
     def _piece(self, size: int) -> Array:
         """Memory that nobody refers to, the last used first, or new one."""
