@@ -279,16 +279,17 @@ class EstimatorSpec:
         return states
 
     def switched(self, count: int, seed: int) -> NDArray[np.longdouble]:
-        """The same, but every switchable sensor is on or off."""
+        """The same, but every switchable sensor is on or off: at some states few, or most."""
         states = self.admissible(count, seed)
         rng = np.random.default_rng(seed + 3)
         names = np.array([block.name for block in self.equations for _ in range(block.size)])
         first = self.robot.nq + self.robot.nv + self.n_readings
         if self.switchable:
             states[:, first : first + self.n_readings] = 1.0
+        share = rng.random((count, 1))
         for name in self.switchable:
             columns = first + np.flatnonzero(names == name)
-            states[:, columns] = rng.integers(0, 2, (count, 1))
+            states[:, columns] = rng.random((count, 1)) < share
         return states
 
     @cached_property
@@ -364,9 +365,9 @@ ACCURATE_DEVIATION = 1e-8
 """The same for standard deviations."""
 
 
-def failures(program: Program, spec: EstimatorSpec) -> int:
+def failures(program: Program, spec: EstimatorSpec, *, switched: bool = False) -> int:
     """Number of random states, of CHECKS, where double precision has no answer or a bad one."""
-    return int((~(program_errors(program, spec, CHECKS)[0] <= 1.0)).sum())
+    return int((~(program_errors(program, spec, CHECKS, switched=switched)[0] <= 1.0)).sum())
 
 
 def program_errors(

@@ -22,7 +22,7 @@ follows from them (:class:`Elimination`), and the choice of pivots (:func:`elimi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeAlias, final
 
 import numpy as np
@@ -78,11 +78,18 @@ class Recorder:
     ----------
     graph : where operations are recorded.
     samples : (n_states, n_inputs) values of the graph's inputs.
+    switched : further ones, at which sensors are on or off. They tell pivots that vanish there;
+        nothing else depends on them.
     """
 
-    def __init__(self, graph: Graph, samples: Extended) -> None:
+    def __init__(
+        self, graph: Graph, samples: Extended, switched: Extended | None = None
+    ) -> None:
         self.graph = graph
-        self._samples = samples
+        more = samples[:0] if switched is None else switched
+        self._samples = np.vstack([samples, more])
+        self._usual, self._switched = slice(len(samples)), slice(len(samples), None)
+        self.has_switches = len(more) > 0
         self._known: dict[int, _Known] = {}
         self.one = self.constant(1.0)
 
@@ -104,13 +111,26 @@ class Recorder:
 
     def values(self, ref: Ref) -> Extended:
         """Values (n_states,) at the sampled states."""
+        return self._all_values(ref)[self._usual]
+
+    def _all_values(self, ref: Ref) -> Extended:
         known = self._known[abs(ref)].values
         return known if ref > 0 else -known
 
     def kept(self, ref: Ref) -> Extended:
         """|value| beside the largest term of its sum (n_states,); 1: all digits are kept."""
         known = self._known[abs(ref)]
-        return np.abs(known.values) / known.terms
+        return np.abs(known.values[self._usual]) / known.terms[self._usual]
+
+    def keeps_its_sign(self, ref: Ref, kept: float) -> bool:
+        """Whether a value stays on its side of zero whatever is switched off.
+
+        So much of its terms must be left. States that a division by zero has lost do not count.
+        """
+        known, here = self._known[abs(ref)], self._switched
+        values, terms = known.values[here], known.terms[here]
+        side = np.sign(known.values[0])
+        return bool((~np.isfinite(values) | (side * values > kept * terms)).all())
 
     def is_constant(self, ref: Ref) -> bool:
         """Whether the graph holds a number here."""
@@ -134,14 +154,16 @@ class Recorder:
             return 0
         if abs(ref) not in self._known:
             left, right = self._known[abs(a)], self._known[abs(b)]
-            values = self.values(a) + self.values(b)
+            values = self._all_values(a) + self._all_values(b)
             terms = np.maximum(left.terms, right.terms)
             switched = left.switched and right.switched
             self._known[abs(ref)] = _Known(values if ref > 0 else -values, terms, switched)
         known = self._known[abs(ref)]
         if abs(known.values[0]) > CANCELLED * known.terms[0]:  # almost always
             return ref
-        return 0 if (np.abs(known.values) <= CANCELLED * known.terms).all() else ref
+        usual = self._usual
+        gone = np.abs(known.values[usual]) <= CANCELLED * known.terms[usual]
+        return 0 if gone.all() else ref
 
     def mul(self, a: Ref, b: Ref) -> Ref:
         """A * b."""
@@ -150,7 +172,7 @@ class Recorder:
         ref = self.graph.mul(a, b)
         if abs(ref) not in self._known:
             switched = self.is_switched(a) or self.is_switched(b)
-            self._know(ref, self.values(a) * self.values(b), switched)
+            self._know(ref, self._all_values(a) * self._all_values(b), switched)
         return ref
 
     def div(self, a: Ref, b: Ref) -> Ref:
@@ -159,7 +181,12 @@ class Recorder:
             return 0
         ref = self.graph.div(a, b)
         if abs(ref) not in self._known:
-            self._know(ref, self.values(a) / self.values(b), self.is_switched(a))
+            values = self._all_values(a) / self._all_values(b)
+            if self.has_switches:  # states that are divided by nothing are lost
+                by, here = self._known[abs(b)], self._switched
+                gone = np.abs(by.values[here]) <= CANCELLED * by.terms[here]
+                values[here][gone] = np.nan
+            self._know(ref, values, self.is_switched(a))
         return ref
 
     def sub_product(self, a: Ref, b: Ref, c: Ref) -> Ref:
@@ -436,9 +463,10 @@ class Elimination:
 # - varying values that at every sampled state have the same sign, keep their size and were not
 #   left over by cancellation: safe by sampling, and watched at run time.
 #
-# Values that vanish when a sensor is switched off are no pivots as long as there are others, in
-# any group. What finds no safe pivot in its group waits for a later one. A PivotRule changes
-# the sequence of groups and the rank of pivots within them; what is safe it cannot change.
+# Values that vanish when a sensor is switched off, by their terms or at sampled states with
+# sensors on and off, are no pivots as long as there are others, in any group. What finds no
+# safe pivot in its group waits for a later one. A PivotRule changes the sequence of groups and
+# the rank of pivots within them; what is safe it cannot change.
 
 
 @final
@@ -519,17 +547,25 @@ def eliminate_all(
         left = choice.eliminate(some, safeties[0], patient=True)
     for safety in safeties:
         left = choice.eliminate(left, safety)
+    if system.record.has_switches:  # what is left may be open where sensors are off
+        choice = replace(choice, whatever_is_off=False)
+        for safety in safeties:
+            left = choice.eliminate(left, safety)
     return left
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class _Choice:
-    """The system, the pairs to avoid, and the rule."""
+    """The system, the pairs to avoid, and the rule.
+
+    ``whatever_is_off``: pivots must not vanish with any of the sensors that may be off.
+    """
 
     system: Elimination
     avoided: Set[tuple[int, int]]
     rule: PivotRule
+    whatever_is_off: bool = True
 
     def peel(self, safety: Safety) -> None:
         """Take pairs whose row holds nothing but the pivot, until there are none."""
@@ -546,7 +582,7 @@ class _Choice:
             u = others[0]
             if (u, v) in self.avoided or system.record.is_switched(row[u]):
                 continue
-            if _is_safe(system, (u, v), safety):
+            if self._is_safe((u, v), safety):
                 pending.extend(k for k in system.rows[u] if k != RIGHT and k not in (u, v))
                 system.pair(u, v)
 
@@ -563,7 +599,7 @@ class _Choice:
             ranked = (c.pivot for c in sorted(self._candidates(left), key=self.rule.rank))
             if patient:
                 ranked = (p for p in ranked if not is_switched(system.rows[p[-1]][p[0]]))
-            pivot = next((p for p in ranked if _is_safe(system, p, safety)), None)
+            pivot = next((p for p in ranked if self._is_safe(p, safety)), None)
             if pivot is None:
                 break
             system.take(pivot)
@@ -592,6 +628,13 @@ class _Choice:
                         updates = (n - 1) * (m - 1)
                     last = record.is_switched(p) or (v, u) in self.avoided
                     yield Candidate(last, not record.is_constant(p), updates, (v, u))
+
+    def _is_safe(self, pivot: tuple[int, ...], safety: Safety) -> bool:
+        record, p = self.system.record, self.system.rows[pivot[-1]][pivot[0]]
+        if record.has_switches and self.whatever_is_off and not record.is_constant(p):
+            if not record.keeps_its_sign(p, safety.kept):
+                return False
+        return _is_safe(self.system, pivot, safety)
 
 
 def _is_safe(system: Elimination, pivot: tuple[int, ...], safety: Safety) -> bool:

@@ -111,21 +111,24 @@ def saddle_estimator(
     ------
     KernelBuildError
         if some unknown has no safe pivot (the measurements do not determine it, or only with
-        pivots that depend on the state), or digits are lost; names the unknowns.
+        pivots that depend on the state), digits are lost, or nothing is answered where sensors
+        are on or off; names the unknowns.
     """
-    best, least = None, CHECKS // 2
+    best, least, why = None, 2 * CHECKS, "loses too many digits"
     for safeties in ATTEMPTS:
         recorded = _chosen(spec, safeties, PivotRule())
         program = recorded.guarded(dtype)
-        failed = failures(program, spec)
-        if failed < least:
-            best, least = recorded.estimator(program, RULE), failed
+        failed, switched = failures(program, spec), 0
+        if spec.switchable:
+            switched = failures(program, spec, switched=True)
+        if switched == CHECKS:
+            why = f"answers no state with {', '.join(spec.switchable)} on or off"
+        elif failed < CHECKS // 2 and failed + switched < least:
+            best, least = recorded.estimator(program, RULE), failed + switched
         if least <= FEW:
             break
     if best is None:
-        raise NoOrderError(
-            f"robot {spec.robot.name!r}: elimination in pairs loses too many digits"
-        )
+        raise NoOrderError(f"robot {spec.robot.name!r}: elimination in pairs {why}")
     return best
 
 
@@ -292,7 +295,8 @@ class _Recording:
             row_residuals, spec.unknowns, spec.equations, spec.repeated.tolist(), kin, y=y
         )
         self.samples = spec.samples(SAMPLES, 0)
-        self.record = Recorder(self.graph, self.samples)
+        switched = spec.switched(SAMPLES, 0) if spec.switchable else None
+        self.record = Recorder(self.graph, self.samples, switched)
         left_out = {*spec.repeated.tolist(), *spec.aside.tolist()}
         self._saddle = recorded_saddle(
             self.record, self.unknowns, laws, self.measurements, spec.noise, weight, left_out
@@ -304,6 +308,7 @@ class _Recording:
 
     # ---- elimination ---------------------------------------------------------------------
 
+    @np.errstate(divide="ignore", invalid="ignore")  # at states where sensors are off
     def choose(self, safeties: Sequence[Safety], rule: PivotRule) -> list[int]:
         """Eliminate by pivots that a rule chooses; return the lines that found none."""
         saddle = self._saddle
@@ -311,6 +316,7 @@ class _Recording:
         self._end()
         return left
 
+    @np.errstate(divide="ignore", invalid="ignore")
     def execute(self, order: SaddleOrder) -> None:
         """Eliminate along an order; PlanOrderError where that is not possible."""
         lines = {name: line for line, name in enumerate(self._saddle.names)}
@@ -444,6 +450,7 @@ class _Recording:
     def _plain(self) -> Program:
         return simplify(self._program(()), self.samples[:SIMPLIFY_SAMPLES])
 
+    @np.errstate(divide="ignore", invalid="ignore")
     def _program(self, cancelling: Sequence[Ref]) -> Program:
         """All outputs, then what is watched.
 

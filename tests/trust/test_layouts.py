@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import dynsys
+from dynsys.errors import NoOrderError
+from dynsys.plan.estimator_spec import EstimatorSpec, failures
+from dynsys.plan.saddle_elimination import Recorder
+from dynsys.plan.saddle_program import saddle_estimator
 from experiments.trust.adversarial_states import tried
 from experiments.trust.layouts import drawn, judged_task, table
 from experiments.trust.layouts_cases import KINDS, drawn_case, published_case, robot_named
@@ -64,3 +71,39 @@ def test_verdict_where_the_rank_drops_beside_a_gyroscope() -> None:
     """A gyroscope, as a candidate that might repair the layout, has no unknowns."""
     case = drawn_case("square, gyroscopes", robot_named("ur5"), 42)
     assert case.estimation.verdict(samples=4, search=False).rank_drops
+
+
+@pytest.mark.parametrize(("robot", "seed"), [("tree 9", 249), ("tree 3", 168)])
+def test_switchable_kernels_answer_with_sensors_off(robot: str, seed: int) -> None:
+    """A pivot that only a switched sensor keeps from zero left these to pivoting, all of them.
+
+    None of its terms alone vanishes with the sensor: it takes states with sensors on and off.
+    """
+    case = drawn_case("switchable", robot_named(robot), seed)
+    assert len(case.switchable) == 3
+    spec = replace(case.estimation.estimator_spec(("torque",)), switchable=case.switchable)
+    program = saddle_estimator(spec).program
+    assert failures(program, spec) == 0
+    assert failures(program, spec, switched=True) <= 5  # of 256; were 219 and 126
+    outcome = judged_task(("switchable", robot, seed))
+    assert outcome.status == "compiled" and outcome.unanswered == 0
+
+
+def test_a_kernel_that_answers_nothing_is_refused_in_words(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Recorder, "keeps_its_sign", lambda *_: True)  # as if none vanished
+    monkeypatch.setattr(EstimatorSpec, "switched", all_off)
+    case = drawn_case("switchable", robot_named("tree 9"), 249)
+    spec = replace(case.estimation.estimator_spec(("torque",)), switchable=case.switchable)
+    with pytest.raises(NoOrderError, match=r"answers no state with body_6/tz, .* on or off"):
+        saddle_estimator(spec)
+
+
+def all_off(spec: EstimatorSpec, count: int, seed: int) -> NDArray[np.longdouble]:
+    """States at which every sensor that can be is off."""
+    states = spec.admissible(count, seed)
+    first = spec.robot.nq + spec.robot.nv + spec.n_readings
+    names = [block.name for block in spec.equations for _ in range(block.size)]
+    states[:, first : first + spec.n_readings] = ~np.isin(names, spec.switchable)
+    return states
