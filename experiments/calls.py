@@ -4,6 +4,8 @@ python -m experiments.calls [--json FILE]
 
     rnea, aba, crba, jacobian   beside the call of Pinocchio's wheel, by robot
     solve_batch of ID and FD    beside ``kernel.batch`` of the same problem, by states
+    solve_batch of torques      from the sensors of the catalogue, and of the arm on two load
+                                cells of the README, beside ``kernel.batch``
     first forward dynamics      of a tree of 300 bodies, from nothing and from the cache
 
 Both of a pair run in turns, in one process, medians over the turns. All times are those of the
@@ -20,8 +22,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +34,12 @@ import pinocchio as pin
 import dynsys
 import problems
 from dynsys.jit import CACHE_VARIABLE
+from dynsys.types import Array
 from experiments.peers.robots import PeerRobot, peer_robot
 from problems.terminal import show_table
+from sensors import Layout, catalogue, published
 
-__all__ = ["batches", "first_answer", "main", "verbs"]
+__all__ = ["batches", "estimations", "first_answer", "layouts", "main", "verbs"]
 
 VERB_ROBOTS = ("solo12", "panda", "icub", "talos")
 BATCH_ROBOTS = ("panda", "icub", "talos")
@@ -117,15 +122,54 @@ def batches(
             problems.InverseDynamics(peer.robot),
             problems.ForwardDynamics(peer.robot),
         ):
-            kernel, kind = problem.compile(), type(problem).__name__
-            for n in sizes:
-                rows = [np.resize(x, (n, x.shape[1])) for x in (some.q, some.v, some.qdd)]
-                pair = (lambda k=kernel, x=rows: k.batch(*x),
-                        lambda p=problem, x=rows: p.solve_batch(*x))  # fmt: skip
-                direct, solved = _in_turns(pair, max(turns, 20_000 // n), 1)
-                row = {"robot": peer.name, "problem": kind, "states": n}
-                row |= {"kernel_ns": 1e9 * direct / n, "solve_batch_ns": 1e9 * solved / n}
-                found.append(row | {"times": solved / direct})
+            states = some.q, some.v, some.qdd
+            ways = problem.compile().batch, problem.solve_batch
+            named = {"robot": peer.name, "problem": type(problem).__name__}
+            found += [named | row for row in _by_size(ways, states, sizes, turns)]
+    return found
+
+
+def estimations(
+    layouts: Mapping[str, Layout], sizes: Sequence[int] = SIZES, turns: int = 41
+) -> list[Row]:
+    """The same of torques estimated from sensors, at states that need no pivoting; by robot."""
+    found: list[Row] = []
+    for name, layout in layouts.items():
+        problem = problems.Estimation(layout.robot, layout, backend="llvm")
+        rng, robot = np.random.default_rng(1), layout.robot
+        q = np.array([robot.random_configuration(rng) for _ in range(64)])
+        y = np.where(np.isnan(layout.constants), 0.01, layout.constants)
+        drawn = q, rng.uniform(-1.0, 1.0, (64, robot.nv)), np.tile(y, (64, 1))
+        kernel = problem.compile(outputs=("torque",))
+        answered = np.isfinite(kernel.batch(*drawn)[0][0]).all(axis=1)
+        states = [x[answered] for x in drawn]
+        ways = kernel.batch, partial(problem.solve_batch, outputs=("torque",))
+        named = {"robot": name, "problem": "Estimation"}
+        found += [named | row for row in _by_size(ways, states, sizes, turns)]
+    return found
+
+
+def _by_size(
+    ways: tuple[Callable[..., object], Callable[..., object]],
+    states: Sequence[Array],
+    sizes: Sequence[int],
+    turns: int,
+) -> Iterator[Row]:
+    """Kernel and solve_batch in turns, at so many of these states."""
+    for n in sizes:
+        rows = [np.resize(x, (n, x.shape[1])) for x in states]
+        pair = [partial(way, *rows) for way in ways]
+        direct, solved = _in_turns(pair, max(turns, 20_000 // n), 1)
+        row = {"states": n, "kernel_ns": 1e9 * direct / n, "solve_batch_ns": 1e9 * solved / n}
+        yield row | {"times": solved / direct}
+
+
+def layouts() -> dict[str, Layout]:
+    """The arm of the README, and the sensors of the catalogue."""
+    arm = dynsys.synthetic.chain(8)
+    found = {"arm on load cells": published.sie_friction(arm)}
+    for name in BATCH_ROBOTS:
+        found[name] = catalogue.load(name, peer_robot(name).robot)
     return found
 
 
@@ -165,7 +209,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     found: dict[str, Any] = {
         "verbs": verbs([peer_robot(name) for name in VERB_ROBOTS]),
-        "batches": batches([peer_robot(name) for name in BATCH_ROBOTS]),
+        "batches": batches([peer_robot(name) for name in BATCH_ROBOTS])
+        + estimations(layouts()),
         "first": first_answer(),
     }
     if options.json:

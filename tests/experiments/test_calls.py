@@ -8,6 +8,7 @@ from dynsys.interop import PinocchioMap
 from dynsys.model import synthetic
 from experiments import calls
 from experiments.peers.robots import PeerRobot, to_pinocchio
+from sensors import published
 
 
 def small() -> PeerRobot:
@@ -26,6 +27,9 @@ def test_verbs_and_batches_are_timed_beside_their_peers() -> None:
     assert [(row["problem"], row["states"]) for row in found] == [
         (problem, n) for problem in ("InverseDynamics", "ForwardDynamics") for n in (64, 128)
     ]
+    arm = synthetic.chain(4)
+    found += calls.estimations({"arm": published.sie_friction(arm)}, sizes=(64,), turns=3)
+    assert (found[-1]["problem"], found[-1]["states"]) == ("Estimation", 64)
     assert all(row["times"] > 0 for row in found)
 
 
