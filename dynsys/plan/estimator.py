@@ -18,16 +18,32 @@ from typing import Any
 
 import numpy as np
 
-from dynsys.errors import NoOrderError, PlanOrderError
-from dynsys.plan.estimator_spec import CHECKS, EstimatorSpec, PlannedEstimator, failures
-from dynsys.plan.lu_program import lu_estimator, lu_program, lu_watched
+from dynsys.errors import KernelBuildError, NoOrderError, PlanOrderError
+from dynsys.plan.estimator_spec import (
+    CHECKS,
+    SIMPLIFY_SAMPLES,
+    EstimatorSpec,
+    PlannedEstimator,
+    failures,
+)
+from dynsys.plan.lu_program import lu_estimator, lu_program, lu_watched, lu_with_limits
 from dynsys.plan.methods import EliminationOrder, RecursionOrder, SaddleOrder
 from dynsys.plan.orders.orders import PivotOrder
 from dynsys.plan.recursion import recursion_estimator, recursion_program, recursion_watched
-from dynsys.plan.saddle_program import saddle_estimator, saddle_program, saddle_watched
+from dynsys.plan.saddle_program import (
+    saddle_estimator,
+    saddle_program,
+    saddle_watched,
+    saddle_with_limits,
+)
 from dynsys.plan.search.saddle_search import search_saddle
 from dynsys.plan.search.search import Search
-from dynsys.program.program import Program
+from dynsys.program.derivatives import Replay, added_variances
+from dynsys.program.graph import Scalar
+from dynsys.program.guards import guarded
+from dynsys.program.program import Program, in_order_of_need, side_by_side
+from dynsys.program.simplify import simplify
+from dynsys.types import ScalarArray
 
 __all__ = ["EXECUTORS", "estimator_program", "planned_estimator", "watched_program"]
 
@@ -38,6 +54,8 @@ EXECUTORS: Mapping[type[EliminationOrder], Callable[[EstimatorSpec, Any, str], P
 }
 """What executes an order, by its type: (spec, order, dtype) to a guarded program. It refuses by
 PlanOrderError an order that cannot be executed, never changes one."""
+LONGEST = 1_000_000
+"""Nodes of a program whose deviations count noise of q and qd; more take minutes to compile."""
 
 
 def planned_estimator(
@@ -54,6 +72,9 @@ def planned_estimator(
         if the measurements do not determine every unknown, or not without pivoting at run time;
         names the unknowns.
     """
+    if spec.followed:
+        plain = planned_estimator(spec.plain, dtype, search)
+        return replace(plain, program=_noisy(spec, plain.order, dtype))
     if spec.parameters:
         return _with_parameters(spec, dtype)
     refused: NoOrderError | None = None
@@ -104,6 +125,9 @@ def estimator_program(
     """
     if order is None:
         return planned_estimator(spec, dtype).program
+    if spec.followed:
+        estimator_program(spec.plain, dtype, order)  # or says why it cannot be executed
+        return _noisy(spec, order, dtype)
     if spec.parameters and order.method != "saddle":
         raise PlanOrderError(
             f"an order of method {order.method!r} takes no parameters as inputs; leave out the"
@@ -137,3 +161,73 @@ def watched_program(spec: EstimatorSpec, order: EliminationOrder) -> Program:
         RecursionOrder: recursion_watched,
     }
     return watchers[type(order)](spec, order)
+
+
+# ---- noise of q and qd -----------------------------------------------------------------------
+
+
+def _noisy(spec: EstimatorSpec, order: EliminationOrder, dtype: str) -> Program:
+    """Guarded program along an order whose deviations count noise of q and qd.
+
+        sigma^2 = sigma_y^2 + sum over freedoms j of (d x / d q_j s_j)^2 + (d x / d qd_j s'_j)^2
+
+    for every number x that is followed, by the chain rule over the estimator's own program.
+
+    Raises
+    ------
+    KernelBuildError
+        if it would be too long; says what answers instead.
+    """
+    if isinstance(order, RecursionOrder):  # it has no deviations: those by LU, as without noise
+        values, others = replace(spec, uncertainty=()), replace(spec, outputs=())
+        by_lu = _noisy(others, lu_estimator(others.plain, dtype).order, dtype)
+        return side_by_side(recursion_program(values, order, dtype), by_lu)
+    plain = spec.plain
+    if isinstance(order, PivotOrder):
+        program, limits = lu_with_limits(plain, order)
+    else:
+        assert isinstance(order, SaddleOrder)
+        program, limits = saddle_with_limits(plain, order)
+    names = (*plain.outputs, *(f"std {name}" for name in plain.uncertainty))
+    ends = np.cumsum([plain.size(name.removeprefix("std ")) for name in names]).tolist()
+    places = {name: range(a, b) for name, a, b in zip(names, [0, *ends], ends, strict=False)}
+    replay = Replay(program)
+    followed = [k for name in spec.followed for k in places[name]]
+    try:
+        found = added_variances(replay, _deviations(spec, replay), followed, LONGEST)
+    except OverflowError as error:
+        raise KernelBuildError(
+            f"robot {spec.robot.name!r}: standard deviations with the noise of q and qd"
+            f" (position_std, velocity_std of the layout) take {error}, too many to compile;"
+            " solve and solve_batch compute them, a single one (std.torque.JOINT) takes fewer,"
+            " or make a layout without that noise"
+        ) from None
+    variance, outputs = dict(zip(followed, found, strict=True)), replay.outputs
+    answers = [outputs[k] for name in spec.outputs for k in places[name]]
+    for name in spec.uncertainty:
+        sigma = outputs[places[f"std {name}"]].tolist()
+        if name in spec.followed:
+            more = [variance[k] for k in places[name]]
+            sigma = [_root(x, v) for x, v in zip(sigma, more, strict=True)]
+        answers += sigma
+    whole = replay.graph.program([*answers, *outputs[ends[-1] :]])
+    shorter = simplify(whole, spec.samples(SIMPLIFY_SAMPLES, 0))
+    quaternions, n_checks = spec.robot.quaternion_slices, len(spec.repeated)
+    return in_order_of_need(guarded(shorter, quaternions, dtype, limits, n_checks=n_checks))
+
+
+def _deviations(spec: EstimatorSpec, replay: Replay) -> ScalarArray:
+    """Independent deviations (n_inputs, freedoms with noise) of the inputs."""
+    robot, std = spec.robot, np.array(spec.state_std)
+    nq, nv = robot.nq, robot.nv
+    moves = np.zeros((len(replay.inputs), 2 * nv), dtype=object)
+    moves[:nq, :nv] = robot.tangent(replay.inputs[:nq])
+    moves[nq : nq + nv, nv:] = np.eye(nv)
+    noisy = np.flatnonzero(std)
+    return np.asarray(moves[:, noisy] * std[noisy])
+
+
+def _root(sigma: Any, more: Any) -> Any:
+    """Root of sigma^2 + more; either may be a plain zero."""
+    is_zero = not isinstance(more, Scalar) and more == 0
+    return sigma if is_zero else np.sqrt(sigma * sigma + more)

@@ -85,6 +85,8 @@ class EstimatorSpec:
     beliefs : so many of the last rows are no readings: their y is zero, and no input.
     parameters : of the robot, by name, whose values are the last input. No measurement may
         depend on them but through the laws.
+    state_std : (2 nv,) deviations of q, along v in ``robot.integrate(q, v, 1)``, and of qd,
+        which those of estimates then count (:mod:`.estimator`); none by default.
     """
 
     robot: KinematicTree
@@ -95,6 +97,7 @@ class EstimatorSpec:
     switchable: tuple[str, ...] = ()
     beliefs: int = 0
     parameters: tuple[str, ...] = ()
+    state_std: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         for name in (*self.outputs, *self.uncertainty):
@@ -114,6 +117,18 @@ class EstimatorSpec:
         unknown = set(self.switchable) - {block.name for block in self.equations}
         if unknown:
             raise KernelBuildError(f"switchable: there is no measurement {sorted(unknown)}")
+
+    @cached_property
+    def followed(self) -> tuple[str, ...]:
+        """Names in ``uncertainty`` whose deviations count noise of q and qd."""
+        named = self.uncertainty if any(self.state_std) else ()
+        return tuple(name for name in named if name not in OF_ROWS)
+
+    @cached_property
+    def plain(self) -> EstimatorSpec:
+        """The question without that noise, with values of all that would count it."""
+        hidden = [name for name in self.followed if name not in self.outputs]
+        return replace(self, outputs=(*self.outputs, *hidden), state_std=())
 
     @cached_property
     def unknowns(self) -> UnknownLayout:
@@ -303,6 +318,8 @@ class EstimatorSpec:
         asked = (self.outputs, self.uncertainty, self.switchable, self.parameters)
         text = repr((*asked, self.signature))
         digest.update(text.encode())
+        if self.followed:
+            digest.update(_bytes(self.state_std))
         for name in (*self.outputs, *self.uncertainty):
             if "." in name:  # where a frame is
                 digest.update(repr(self.sums(name)).encode())

@@ -37,6 +37,7 @@ from dynsys.plan.estimator_spec import (
     PlannedEstimator,
     failures,
     guarded_estimator,
+    watched_limits,
 )
 from dynsys.plan.lu import entries_by_row, factor_and_solve
 from dynsys.plan.orders.dulmage_mendelsohn import BlockTriangular
@@ -54,7 +55,7 @@ from dynsys.system.linear_system import LinearSystem
 from dynsys.system.parts import kind_of
 from dynsys.types import Array, BoolArray
 
-__all__ = ["lu_estimator", "lu_program", "lu_watched", "used_outputs"]
+__all__ = ["lu_estimator", "lu_program", "lu_watched", "lu_with_limits", "used_outputs"]
 
 MARGIN = 1e3
 """How far a watched pivot may fall below its median before pivoting takes over. At 1e4 load
@@ -145,6 +146,12 @@ def _orders(
 def lu_watched(spec: EstimatorSpec, order: PivotOrder) -> Program:
     """Answers, then squares of the reciprocals of the watched pivots, without guards."""
     return _Square(spec).watched(order)
+
+
+def lu_with_limits(spec: EstimatorSpec, order: PivotOrder) -> tuple[Program, list[float]]:
+    """The same, and limits of these squares: for programs made of this one."""
+    program = lu_watched(spec, order)
+    return program, watched_limits(program, spec, MARGIN**2)
 
 
 @final

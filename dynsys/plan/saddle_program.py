@@ -178,12 +178,15 @@ def saddle_watched(spec: EstimatorSpec, order: SaddleOrder) -> Program:
     return _executed(spec, order).simplified
 
 
-def saddle_with_limits(spec: EstimatorSpec) -> tuple[Program, list[float]]:
-    """What :func:`saddle_watched` gives of the order that is planned, and limits of pivots.
+def saddle_with_limits(
+    spec: EstimatorSpec, order: SaddleOrder | None = None
+) -> tuple[Program, list[float]]:
+    """What :func:`saddle_watched` gives of an order, and limits of pivots.
 
-    For programs made of this one, which have guards of their own.
+    For programs made of this one, which have guards of their own. By default the order is the
+    one that is planned.
     """
-    recorded = _executed(spec, saddle_estimator(spec).order)
+    recorded = _executed(spec, order or saddle_estimator(spec).order)
     program, margin, limits = recorded.watched
     return program, watched_limits(program, spec, margin, limits)
 

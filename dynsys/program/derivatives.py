@@ -28,6 +28,7 @@ from dynsys.types import ScalarArray
 
 __all__ = [
     "Replay",
+    "added_variances",
     "hessian_product_program",
     "jvp_program",
     "transposed_product",
@@ -36,6 +37,9 @@ __all__ = [
 
 STEEP = 2.0**100
 """Slope of the step that stands for the sign of a number; float32 holds it too."""
+BACKWARD = 4
+"""Forward sweeps that one reverse sweep may take the place of: it follows all that an output
+depends on, while a forward one follows what depends on a single direction."""
 
 
 @final
@@ -253,3 +257,36 @@ def transposed_product(T: ScalarArray, x: ScalarArray) -> ScalarArray:
             if (isinstance(a, Scalar) or a) and (isinstance(b, Scalar) or b):
                 out[k] = out[k] + a * b
     return out
+
+
+# ---- noise of inputs -------------------------------------------------------------------------
+
+
+def added_variances(
+    replay: Replay, moves: ScalarArray, numbers: Sequence[int], longest: int
+) -> list[Any]:
+    """What noise of the inputs adds to the variance of outputs, to first order.
+
+        sum over k of (d output / d input . move_k)^2
+
+    ``moves`` (n_inputs, count) are independent deviations of the inputs, scalars or numbers;
+    ``numbers`` are the outputs. One forward sweep for each move or one reverse sweep for each
+    output, whichever is cheaper.
+
+    Raises
+    ------
+    OverflowError
+        if the graph grows beyond ``longest`` nodes.
+    """
+    backward = BACKWARD * len(numbers) < moves.shape[1]
+    sweeps = np.eye(len(replay.outputs))[list(numbers)] if backward else moves.T
+    found = []
+    for x in sweeps:
+        if backward:
+            found.append(transposed_product(moves, replay.reverse(x)))
+        else:
+            found.append(replay.forward(x)[list(numbers)])
+        if len(replay.graph.op) > longest:
+            raise OverflowError(f"more than {longest} nodes")
+    J = np.array(found) if backward else np.array(found).T
+    return [sum(x * x for x in row) for row in J]

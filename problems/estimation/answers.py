@@ -130,26 +130,27 @@ class CompiledAnswers:
     def _with_encoder_noise(self, kinds: Sequence[Quantity]) -> dict[str, Array]:
         """Deviations with the noise of q and qd: sigma^2 = sigma_y^2 + J Sigma J^T.
 
-        Of many states sigma_y by the reduced system and J by its kernel; state by state where
-        these have no answer.
+        By the kernel that computes values beside them; many states that it leaves open get
+        sigma_y by the reduced system and J by its kernel; what is left goes state by state.
         """
-        states, problem, shapes = self._states, self._states.problem, self._estimator.shapes
-        found = {
-            f"std_{kind}": np.full((len(states), int(np.prod(shapes[kind]))), np.nan)
-            for kind in kinds
-        }
-        if len(states) >= FEW:
-            state = states.q, states.qd, states.rows
+        states, problem = self._states, self._states.problem
+        by_kernel = self._by_kernel(EstimatorOutputs(tuple(kinds), tuple(kinds)))
+        bad = ~np.all([np.isfinite(x).all(axis=1) for x in by_kernel.values()], axis=0)
+        found = {f"std_{kind}": by_kernel[f"std_{kind}"] for kind in kinds}
+        places = np.flatnonzero(bad)
+        if len(places) >= FEW:
+            state = states.q[places], states.qd[places], states.rows[places]
             plain = problem.reduced.solve(*state, (), kinds)
             slopes = problem.slopes_of(*state)
             noise = np.concatenate([problem.layout.position_std, problem.layout.velocity_std])
+            bad[:] = False
             for kind in kinds:
                 columns = problem.system.unknowns.columns(kind)
                 J = slopes.of(kind, columns).by_state(columns) * noise
                 sigma = np.where(plain.answered[:, None], plain.arrays[f"std_{kind}"], np.nan)
-                found[f"std_{kind}"] = np.sqrt(sigma**2 + (J * J).sum(axis=2))
-        open_ones = ~np.all([np.isfinite(x).all(axis=1) for x in found.values()], axis=0)
-        for k in np.flatnonzero(open_ones).tolist():
+                found[f"std_{kind}"][places] = x = np.sqrt(sigma**2 + (J * J).sum(axis=2))
+                bad[places] |= ~np.isfinite(x).all(axis=1)
+        for k in np.flatnonzero(bad).tolist():
             one = Estimate.of_one(problem, states(k))
             for kind in kinds:
                 found[f"std_{kind}"][k] = one.std[kind].array.ravel()
@@ -294,7 +295,8 @@ class OneAnswer:
     """What the compiled estimator says of one complete state: each quantity by its own kernel.
 
     Values are computed when they are asked for, and their kernels compiled then; deviations and
-    agreement too, by kernels that are compiled when they pay (:data:`HANDFUL`). None leaves the
+    agreement too, by kernels that are compiled when they pay (:data:`HANDFUL`); deviations that
+    count noise of q and qd by kernels that are there. None leaves the
     question to the general path: there is no kernel, or it found that this state needs
     pivoting, and then all further questions about it are left there too.
     """
@@ -314,6 +316,9 @@ class OneAnswer:
     def about(self, kind: Quantity, of: Of) -> Array | None:
         """Values, standard deviations or truth values; None leaves them to the general path."""
         estimator = self._estimator
+        if of is deviations and estimator.layout.has_encoder_noise:
+            both = self.both((kind,), *self._states.parts())
+            return None if both is None else both[1][kind]
         if of is not deviations:
             call = estimator.calls.get(kind) or estimator.call(EstimatorOutputs((kind,)))
         else:

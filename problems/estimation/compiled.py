@@ -275,18 +275,9 @@ class CompiledEstimator:
         Raises
         ------
         KernelBuildError
-            if deviations are asked for that count noise of q and qd, or what is asked for is
-            open at every state.
+            if what is asked for is open at every state.
         """
         _refuse_open(self._measured, outputs)
-        if self.layout.has_encoder_noise and set(map(kind_of, outputs.uncertainty)) & set(
-            QUANTITIES
-        ):
-            raise KernelBuildError(
-                "machine code has no standard deviations with the noise of q and qd"
-                " (position_std, velocity_std of the layout); solve and solve_batch compute"
-                " them, or make a layout without that noise"
-            )
         return self.question(outputs, switchable)
 
     def question(self, outputs: EstimatorOutputs, switchable: Names = ()) -> EstimatorSpec:
@@ -299,7 +290,15 @@ class CompiledEstimator:
             outputs.uncertainty,
             switchable,
             len(self._beliefs.mean),
+            state_std=self._state_std if outputs.uncertainty else (),
         )
+
+    @cached_property
+    def _state_std(self) -> tuple[float, ...]:
+        """Noise of q and qd (2 nv,) that deviations count; empty if the layout has none."""
+        layout = self.layout
+        std = np.concatenate([layout.position_std, layout.velocity_std])
+        return tuple(std.tolist()) if layout.has_encoder_noise else ()
 
     def kernel(
         self, outputs: EstimatorOutputs, switchable: Names = (), dtype: str = "float64"
@@ -408,15 +407,29 @@ class CompiledEstimator:
         return {}
 
     def together(self, wanted: Uncertainty) -> Together:
-        """Machine code of quantities and their standard deviations, as a caller names them."""
+        """Machine code of quantities and their standard deviations, as a caller names them.
+
+        Deviations that count noise of q and qd take long to compile: their code is used where
+        it is in the cache, or a batch or ``compile`` has made it.
+        """
         key = wanted if isinstance(wanted, str) else tuple(wanted or ())
         found = self._together.get(key)
         if found is None:
             kinds = quantities_of(wanted, "uncertainty")
             sizes = tuple(int(np.prod(self.shapes[kind])) for kind in kinds) * 2
-            call = self.call(EstimatorOutputs(kinds, kinds)) if kinds else None
-            found = self._together[key] = Together(kinds, sizes, call)
+            outputs, noisy = EstimatorOutputs(kinds, kinds), self.layout.has_encoder_noise
+            call = (self._kept(outputs) if noisy else self.call(outputs)) if kinds else None
+            found = Together(kinds, sizes, call)
+            if call is not None or not noisy:
+                self._together[key] = found
         return found
+
+    def _kept(self, outputs: EstimatorOutputs) -> FastCall | None:
+        """Machine code of one state that is there already, in this process or the cache."""
+        if (outputs, ()) not in self._found and not self._asked[outputs.key]:
+            return self.call(outputs, patient=True)
+        found = self._found.get((outputs, ()))
+        return found.fast if isinstance(found, Kernel) else None
 
     # ---- many states ---------------------------------------------------------------------
 

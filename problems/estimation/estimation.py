@@ -616,8 +616,8 @@ class Estimation(AbstractProblem):
             or one joint's, body's or frame's: ``torque.l_knee``, ``external_wrench.l_sole``;
             ``llvm`` also ``residual``, ``multiplier`` (:func:`estimation_kernel`); and
             ``std.NAME``, as problem files have it, for ``uncertainty`` of NAME.
-        uncertainty : quantities whose standard deviations follow as ``std_<name>``; ``llvm``
-            not those that count noise of q and qd.
+        uncertainty : quantities whose standard deviations follow as ``std_<name>``; noise of q
+            and qd that the layout states counts in them, and takes longer to compile.
         switchable : sensors that may be missing; their rows of the input ``weight`` count.
         parameters : names of parameters of the robot (``robot.parameters``) whose values, in
             this order, are the last input; ``llvm`` only. The kernel answers as that of
