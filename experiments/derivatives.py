@@ -38,9 +38,7 @@ import dynsys
 import problems
 from dynsys.interop import PinocchioMap
 from dynsys.jit import CACHE_VARIABLE
-from dynsys.kernel.build import by_pairs, dynamics_computation
-from dynsys.kernel.llvm.computation import MatrixProgram
-from dynsys.kernel.llvm.solve_tail import SolveTail
+from dynsys.kernel.build import dynamics_computation
 from dynsys.model import synthetic
 from dynsys.model.tree import KinematicTree
 from dynsys.plan.record import dynamics_program, guarded_dynamics
@@ -279,14 +277,15 @@ def count(program: Program) -> int:
 
 
 def operations(problem: AbstractDynamics) -> int:
-    """Operations of all derivatives, loops included; the fewest, not those of SIMD lanes."""
-    spec = problem._spec(("derivatives",))
-    made = guarded_dynamics(spec) if by_pairs(spec) else dynamics_computation(spec)
-    if isinstance(made, MatrixProgram):
-        assert isinstance(made.tail, SolveTail)
-        return count(made.head) + made.tail.operations
-    assert isinstance(made, Program)
-    return count(made)
+    """Operations of all derivatives in straight-line code, on any processor."""
+    return count(guarded_dynamics(problem._spec(("derivatives",))))
+
+
+def executed(problem: AbstractDynamics, states: int) -> int:
+    """Operations that the kernel of so many states executes for one, lanes of vectors too."""
+    found = problem._derivative_kernel(False, states).operations
+    assert found is not None
+    return found.total
 
 
 def trial() -> list[Row]:
@@ -340,8 +339,10 @@ def compile_times(name: str) -> list[Row]:
                 first = time.process_time() - start
                 start = time.process_time()
                 problem.derivatives_batch(states.q, states.v, third)
-                row = {"robot": name, "task": task, "operations": operations(problem)}
-                rows.append(row | {"first": first, "batch": time.process_time() - start})
+                batch = time.process_time() - start
+                row = {"robot": name, "task": task, "executed": executed(problem, 1)}
+                row |= {"in a batch": executed(problem, BATCH)}
+                rows.append(row | {"first": first, "batch": batch})
         finally:
             os.environ.pop(CACHE_VARIABLE)
             if before is not None:

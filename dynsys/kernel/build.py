@@ -33,6 +33,7 @@ from dynsys.kernel.llvm.computation import (
     MatrixProgram,
     Part,
     compile_computation,
+    executed_operations,
 )
 from dynsys.kernel.llvm.pair_tail import PairTail
 from dynsys.kernel.llvm.solve_tail import SolveTail
@@ -50,7 +51,7 @@ from dynsys.plan.fingerprint import (
 from dynsys.plan.held.impulse import ImpulseSpec, impulse_program
 from dynsys.plan.held.multipliers import HeldBy
 from dynsys.plan.methods import EliminationOrder
-from dynsys.plan.operations import Operations, program_operations
+from dynsys.plan.operations import Operations
 from dynsys.plan.record import DynamicsSpec, guarded_dynamics
 from dynsys.program.frames import reframe
 from dynsys.program.paired import PAIRED, lane_moments
@@ -252,8 +253,8 @@ def build_kernel(
     """Compile and load without a cache, at most ``segment`` operations in one function."""
     code = compile_computation(computation, signature, dtype, target or host(), segment)
     kernel = Kernel(code, signature, dtype)
+    kernel.operations = executed_operations(computation, dtype, target or host())
     if isinstance(computation, Program):
-        kernel.operations = program_operations(computation)
         kernel.nonzero = computation.outputs != 0
     return kernel
 
@@ -323,13 +324,12 @@ class _Stored:
         with np.errstate(all="ignore"):  # NaN where a watched pivot vanishes
             outputs = made.evaluate(inputs.astype(np.longdouble)).astype(np.float64)
         arrays = {"inputs": inputs, "outputs": outputs}
-        counted: Operations | None = None  # matrices made by loops are not counted
+        counted = executed_operations(made, self._dtype, self._target)
         parts: tuple[Part, ...] = ("one", "batch")
         if isinstance(made, Program):
-            counted, parts, arrays = program_operations(made), ("one",), arrays | _packed(made)
+            parts, arrays = ("one",), arrays | _packed(made)
         code = self._compiled(made, *parts)
-        metadata = {"operations": None if counted is None else astuple(counted)}
-        self._cache.put(self._key, code, metadata, arrays)
+        self._cache.put(self._key, code, {"operations": astuple(counted)}, arrays)
         kernel = self._loaded(code, arrays)
         kernel.operations = counted
         return kernel
@@ -364,9 +364,11 @@ class _Stored:
     def _verified(self, entry: Entry) -> Kernel | None:
         """The loaded kernel if it reproduces its reference states, else None."""
         counted = entry.metadata.get("operations")
+        if counted is None:
+            return None
         try:
             kernel = self._loaded(entry.payload, entry.arrays)
-            kernel.operations = None if counted is None else Operations(*counted)
+            kernel.operations = Operations(*counted)
             is_right = self._agrees(kernel, entry.arrays, rows=False)
             if "op" not in entry.arrays:  # code for batches is part of it
                 is_right = is_right and self._agrees(kernel, entry.arrays, rows=True)

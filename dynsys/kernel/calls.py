@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 from dynsys.kernel.arguments import SHAPE_WORDS, FloatArray, batch_converted, one_converted
 from dynsys.kernel.python_entry import FastCall
 from dynsys.kernel.threads import SharedRows
+from dynsys.plan.operations import Operations
 from dynsys.program.signature import Signature
 
 __all__ = ["AbstractCompiledKernel", "AbstractKernel", "Answer"]
@@ -48,6 +49,9 @@ class AbstractCompiledKernel(ABC):
 
     fast: FastCall
     """Inputs, then outputs, used as they are: whether all is finite; None if they don't fit."""
+    operations: Operations | None = None
+    """What it executes for one state, exactly, if that is known before it runs. Loops over the
+    joints of any robot (:mod:`dynsys.loops`) decide joint by joint what to do: None."""
     length_words = SHAPE_WORDS
 
     def __init__(self, signature: Signature, dtype: str, arithmetic: str, chunk: int) -> None:

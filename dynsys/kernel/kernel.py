@@ -24,7 +24,6 @@ from dynsys.kernel.python_entry import (
     rows_function,
     share,
 )
-from dynsys.plan.operations import Operations
 from dynsys.program.signature import Signature
 from dynsys.types import BoolArray
 
@@ -33,10 +32,10 @@ __all__ = ["Kernel"]
 
 @final
 class Kernel(AbstractCompiledKernel):
-    """Machine code of a program, as :mod:`dynsys.kernel.build` compiles it, loaded."""
+    """Machine code of a program, as :mod:`dynsys.kernel.build` compiles it, loaded.
 
-    operations: Operations | None = None
-    """What it executes for one state, exactly; None where that is not counted."""
+    ``operations`` are those of :func:`dynsys.kernel.llvm.computation.executed_operations`.
+    """
 
     nonzero: BoolArray | None = None
     """Outputs (n_outputs,) that are not zero at every state; None where that is not known."""

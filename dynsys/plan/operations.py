@@ -23,8 +23,8 @@ class Operations:
 
     Examples
     --------
-    >>> print(Operations(3, 2, 1) + Operations(multiplications=1))
-    4 multiplications + 2 additions + 1 division = 7
+    >>> print(Operations(3, 2, 1) + Operations(multiplications=1) * 2)
+    5 multiplications + 2 additions + 1 division = 8
     """
 
     multiplications: int = 0
@@ -41,6 +41,11 @@ class Operations:
             self.multiplications + other.multiplications,
             self.additions + other.additions,
             self.divisions + other.divisions,
+        )
+
+    def __mul__(self, times: int) -> Operations:
+        return Operations(
+            self.multiplications * times, self.additions * times, self.divisions * times
         )
 
     def __str__(self) -> str:

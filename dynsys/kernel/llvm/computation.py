@@ -32,6 +32,7 @@ from dynsys.kernel.llvm.text import (
 )
 from dynsys.kernel.python_entry import emit_call, emit_rows
 from dynsys.kernel.schedule import make_schedule
+from dynsys.plan.operations import Operations, program_operations
 from dynsys.program.program import Program
 from dynsys.program.signature import Signature
 from dynsys.types import ScalarArray
@@ -44,6 +45,7 @@ __all__ = [
     "check_dtype",
     "compile_computation",
     "each_row",
+    "executed_operations",
     "kernel_text",
     "program_text",
 ]
@@ -69,6 +71,10 @@ class AbstractComputation(Protocol):
         """Outputs (..., n_outputs) from inputs (..., n_inputs), in the dtype of ``inputs``."""
         ...
 
+    def operations(self, dtype: str, target: Target) -> Operations:
+        """What that text executes for one state: of a vector, every lane counts."""
+        ...
+
     def module(self, signature: Signature, dtype: str, target: Target) -> str:
         """Text of the functions of a kernel."""
         ...
@@ -92,6 +98,20 @@ def compile_computation(
     else:
         text = computation.module(signature, dtype, target)
     return compile_object(text, target)
+
+
+def executed_operations(
+    computation: Program | AbstractComputation, dtype: str, target: Target
+) -> Operations:
+    """What the kernel of a computation executes for one state, exactly.
+
+    Where one state fills vectors (:class:`MatrixProgram`), every lane of every instruction
+    counts, also lanes that a mask leaves out and columns that two overlapping blocks both
+    compute: the count depends on the vector width of the processor.
+    """
+    if isinstance(computation, Program):
+        return program_operations(computation)
+    return computation.operations(dtype, target)
 
 
 def check_dtype(dtype: str) -> None:
@@ -211,6 +231,9 @@ class AbstractTail(Protocol):
     def evaluate(self, head: ScalarArray) -> ScalarArray:
         """Entries of the matrix from the numbers (n_head,) of one state, without vectors."""
 
+    def operations(self, dtype: str, width: int) -> Operations:
+        """What its text executes, every lane of every vector."""
+
     def text(self, dtype: str, width: int) -> str:
         """Text of ``void @tail(ptr head, ptr work, ptr out)``."""
 
@@ -234,6 +257,11 @@ class MatrixProgram:
         states = numbers.reshape(-1, numbers.shape[-1])
         entries = np.array([np.ravel(self.tail.evaluate(state)) for state in states])
         return entries.reshape(*numbers.shape[:-1], -1)
+
+    def operations(self, dtype: str, target: Target) -> Operations:
+        """What the head executes for one state, then the tail."""
+        of_tail = self.tail.operations(dtype, target.tile_width(dtype))
+        return program_operations(self.head) + of_tail
 
     def module(self, signature: Signature, dtype: str, target: Target) -> str:
         """LLVM text of all functions of a kernel; ``signature`` has one output."""

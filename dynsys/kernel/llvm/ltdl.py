@@ -18,6 +18,7 @@ from dynsys.kernel.llvm.computation import each_row, kernel_text
 from dynsys.kernel.llvm.target import Target
 from dynsys.kernel.llvm.text import Lines, VectorType, row_addresses, row_parameters
 from dynsys.model.expanded import own_supports
+from dynsys.plan.operations import Operations
 from dynsys.program.graph import Graph
 from dynsys.program.program import Program
 from dynsys.program.signature import Signature
@@ -73,6 +74,13 @@ class LtdlCode:
             for H in matrices
         ]
         return np.array(rows).reshape(*inputs.shape[:-1], -1)
+
+    def operations(self, dtype: str, target: Target) -> Operations:
+        """Its text is straight-line code: every instruction once, every lane of a vector."""
+        width = target.tile_width(dtype)
+        text = _Writer(self.parent, VectorType(dtype, width)).text()
+        products, differences = (width * text.count(f" {op} ") for op in ("fmul", "fsub"))
+        return Operations(products, differences, text.count(" fdiv "))
 
     def module(self, signature: Signature, dtype: str, target: Target) -> str:
         """LLVM text of all functions of a kernel."""

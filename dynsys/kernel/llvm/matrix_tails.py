@@ -19,7 +19,7 @@ block overlaps its neighbour instead of reaching beyond the matrix: nothing need
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import final
 
 from dynsys.kernel.llvm.batch import store_columns, transposed
@@ -31,6 +31,7 @@ from dynsys.kernel.llvm.text import (
     internal_function,
 )
 from dynsys.model.expanded import own_supports
+from dynsys.plan.operations import Operations
 from dynsys.recursive.common_frame import Freedoms
 from dynsys.recursive.inverse import (
     inertia_from_composites,
@@ -114,31 +115,35 @@ class InertiaTail:
         """Text of ``void @tail(ptr head, ptr work, ptr out)``."""
         t = VectorType(dtype, width)
         tables, main = Tables("inertia_table"), Lines("m")
-        starts, supports = block_starts(self.n, width), own_supports(self.parent)
-        # H(a,b) = F(:,a)^T S(:,b) and its mirror; zero between different limbs
-        for a in starts:
-            for b in (b for b in starts if b < a):
-                self._call(main, tables, t, supports, a, b)
-        # H(a,a), which also sets right what overlapping tiles wrote there
-        for a in starts:
-            self._call(main, tables, t, supports, a, a)
+        for a, b, lanes in self._tiles(width):
+            if not any(lanes) and a != b:
+                main.do(f"call void @inertia_zero_tile(ptr %out, i64 {a}, i64 {b})")
+                continue
+            name = "inertia_tile" if a != b else "inertia_diagonal_tile"
+            place = f"i64 {a}, i64 {b}, ptr {tables.masks(t, lanes)}"
+            main.do(f"call void @{name}(ptr %head, ptr %out, {place})")
         functions = (self._tile(t), self._zero_tile(t), self._diagonal_tile(t))
         return tables.text() + "".join(functions) + tail_function(main)
 
-    def _call(
-        self, main: Lines, tables: Tables, t: VectorType, supports: Supports, a: int, b: int
-    ) -> None:
-        lanes = [
-            j < i and j in supports[i]
-            for i in range(a, a + t.width)
-            for j in range(b, b + t.width)
-        ]
-        if not any(lanes) and a != b:
-            main.do(f"call void @inertia_zero_tile(ptr %out, i64 {a}, i64 {b})")
-            return
-        masks = tables.masks(t, lanes)
-        name = "inertia_tile" if a != b else "inertia_diagonal_tile"
-        main.do(f"call void @{name}(ptr %head, ptr %out, i64 {a}, i64 {b}, ptr {masks})")
+    def operations(self, dtype: str, width: int) -> Operations:
+        """F_i . S_j of all entries of a tile; on the diagonal, with its mirror added."""
+        total = Operations()
+        for a, b, lanes in self._tiles(width):
+            if any(lanes) or a == b:
+                total += Operations(6, 5 + (a == b)) * width**2
+        return total
+
+    def _tiles(self, width: int) -> Iterator[tuple[int, int, list[bool]]]:
+        """Rows from a, columns from b, which entries (width, width) below the diagonal are not
+        zero.
+        """
+        starts, supports = block_starts(self.n, width), own_supports(self.parent)
+        # H(a,b) = F(:,a)^T S(:,b) and its mirror; zero between different limbs
+        places = [(a, b) for a in starts for b in starts if b < a]
+        # H(a,a), which also sets right what overlapping tiles wrote there
+        for a, b in [*places, *zip(starts, starts, strict=True)]:
+            rows, columns = range(a, a + width), range(b, b + width)
+            yield a, b, [j < i and j in supports[i] for i in rows for j in columns]
 
     def _products(self, lines: Lines, t: VectorType) -> list[str]:
         """F_i . S_j for W rows i from %a and W columns j from %b, masked."""
@@ -229,6 +234,15 @@ class GramTail:
             return inverse_from_articulated(bodies, self.parent)
         return operational_inverse(bodies, wrenches.reshape(6, -1), self.supports)
 
+    def operations(self, dtype: str, width: int) -> Operations:
+        """Scaling, 2 W wrenches past every joint that supports one, products of tiles."""
+        scale = Operations(18 if self.own else 12, 0, 1) * len(block_starts(self.n, width))
+        passing = Operations(6, 5) + Operations(6, 6)  # v = x . S', x - v U'
+        joints = sum(len(steps) for _, steps in self._sweeps(width))
+        entries = sum(len(shared) for *_, shared in _products(self.supports, width)) * width
+        both = passing * joints + Operations(1, 1) * entries
+        return (scale + both * 2) * width
+
     def text(self, dtype: str, width: int) -> str:
         """Text of ``void @tail(ptr head, ptr work, ptr out)``."""
         t = VectorType(dtype, width)
@@ -237,8 +251,8 @@ class GramTail:
         for first in block_starts(self.n, width):
             main.do(f"call void @gram_scale(ptr %head, ptr %work, i64 {first})")
         # V(:,c) for two vectors of columns c: all wrenches x pass the joints to the base
-        for first in block_starts(self.m, 2 * width):
-            self._call_sweep(main, tables, t, first)
+        for first, steps in self._sweeps(width):
+            self._call_sweep(main, tables, t, first, steps)
         # V(i,i) = -r(i)
         for i in range(self.n if self.own else 0):
             number = VectorType(dtype, 1)
@@ -278,14 +292,20 @@ class GramTail:
 
     # ---- sweep ---------------------------------------------------------------------------
 
-    def _call_sweep(self, main: Lines, tables: Tables, t: VectorType, first: int) -> None:
+    def _sweeps(self, width: int) -> Iterator[tuple[int, list[int]]]:
+        """First of 2 W columns, and the joints that their wrenches pass."""
+        for first in block_starts(self.m, 2 * width):
+            steps = sorted(_union(self.supports, first, 2 * width), reverse=True)
+            if steps:
+                yield first, steps
+
+    def _call_sweep(
+        self, main: Lines, tables: Tables, t: VectorType, first: int, steps: Sequence[int]
+    ) -> None:
         columns = range(first, first + 2 * t.width)
-        steps = sorted(_union(self.supports, first, 2 * t.width), reverse=True)
         lanes = [
             j in self.supports[c] and not (self.own and j == c) for j in steps for c in columns
         ]
-        if not steps:
-            return
         source = "%work" if self.own else "%head"
         places, masks = tables.integers(steps), tables.masks(t, lanes)
         main.do(
@@ -353,24 +373,29 @@ class GramTail:
 # ---- G = V^T V -------------------------------------------------------------------------------
 
 
-def _call_products(
-    main: Lines, tables: Tables, t: VectorType, supports: Supports, V: int
-) -> None:
-    """Append the calls for all tiles; V begins at number ``V`` of %work.
+def _products(supports: Supports, width: int) -> Iterator[tuple[int, int, frozenset[int]]]:
+    """Rows from a, columns from b of all tiles, and what each sums over.
 
     A tile of W rows and 2 W columns sums over the freedoms that support both a row and a column
     of it; where V has zeros in such a row, they add nothing. Entries (i, j) and (j, i) are sums
     of the same products in the same order: G is symmetric to the last bit.
     """
     m = len(supports)
-    for b in block_starts(m, 2 * t.width):
-        for a in (a for a in block_starts(m, t.width) if a < b + 2 * t.width):
-            shared = _union(supports, a, t.width) & _union(supports, b, 2 * t.width)
-            rows = tables.integers(V + m * k for k in sorted(shared))
-            inside = b <= a <= b + t.width  # its mirror is another such tile
-            name = "gram_inner_tile" if inside else "gram_tile"
-            place = f"i64 {a}, i64 {b}, i64 {len(shared)}, ptr {rows}"
-            main.do(f"call void @{name}(ptr %work, ptr %out, {place})")
+    for b in block_starts(m, 2 * width):
+        for a in (a for a in block_starts(m, width) if a < b + 2 * width):
+            yield a, b, _union(supports, a, width) & _union(supports, b, 2 * width)
+
+
+def _call_products(
+    main: Lines, tables: Tables, t: VectorType, supports: Supports, V: int
+) -> None:
+    """Append the calls for all tiles; V begins at number ``V`` of %work."""
+    for a, b, shared in _products(supports, t.width):
+        rows = tables.integers(V + len(supports) * k for k in sorted(shared))
+        inside = b <= a <= b + t.width  # its mirror is another such tile
+        name = "gram_inner_tile" if inside else "gram_tile"
+        place = f"i64 {a}, i64 {b}, i64 {len(shared)}, ptr {rows}"
+        main.do(f"call void @{name}(ptr %work, ptr %out, {place})")
 
 
 def _tile(t: VectorType, m: int, *, mirror: bool) -> str:

@@ -16,6 +16,7 @@ rows go by. Last come slopes of friction and rotor inertias, on the diagonals of
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import final
 
 import numpy as np
@@ -33,6 +34,7 @@ from dynsys.kernel.llvm.text import Lines, Tables, VectorType, counting_loop, in
 from dynsys.kernel.schedule import Place, make_schedule
 from dynsys.model.expanded import expanded_parent, own_supports
 from dynsys.model.tree import KinematicTree
+from dynsys.plan.operations import Operations, program_operations
 from dynsys.program.frames import reframe
 from dynsys.program.paired import (
     HEAD,
@@ -45,7 +47,6 @@ from dynsys.program.paired import (
     paired_size,
     pairing_lane,
 )
-from dynsys.program.program import Op, Program
 from dynsys.types import Array, BoolArray, IntArray, ScalarArray
 
 __all__ = ["PairTail"]
@@ -55,6 +56,16 @@ ABOVE, BELOW, OWN = range(3)
 """How the column of an entry stands to its row: supports it, is supported, of one joint."""
 KINDS = ((), (ABOVE,), (BELOW,), (ABOVE, BELOW), (ABOVE, BELOW, OWN))
 """What W entries of a row may be together."""
+ENTRIES = {
+    ABOVE: (
+        (("row_B", "P", 3), ("row", "Q", 6)),
+        (("row_B", "S", 3), ("row", "R", 6)),
+        (("row", "S", 6),),
+    ),
+    BELOW: ((("S", "by_q", 6),), (("S", "by_qd", 6),), (("S", "row", 6),)),
+    OWN: ((("S", "own_q", 6),), (("S", "by_qd", 6),), (("S", "row", 6),)),
+}
+"""Entries of the three matrices: sums of so many products of what row and column bring."""
 
 
 @final
@@ -119,15 +130,19 @@ class PairTail:
         rubs = np.full(robot.nv, robot.joint_friction is not None)
         return PairTail(expanded_parent(robot), joint, moments, robot.armature, rubs, wrenches)
 
-    @property
-    def operations(self) -> int:
-        """Multiplications and additions, of pairs that are not zero alone."""
-        n, pairs = self.n, np.bincount(self._kind.ravel() + 1, minlength=4)[1:]
-        lanes = sum(_arithmetic(lane.program) for lane in self._lanes) * n
+    def operations(self, dtype: str, width: int) -> Operations:
+        """Lanes of freedoms, sums along the tree, W entries of a row at a time, diagonals."""
+        width = _width(dtype)
+        starts = block_starts(self.n, width)
+        total = Operations()
+        for lane in self._lanes:
+            total += program_operations(lane.program) * (len(starts) * width)
+        for first in starts:
+            for kinds, rows in self._rows(first, width).items():
+                total += _entry_operations(kinds) * (len(rows) * width)
         sums = sum(LOAD.values()) * int((self.parent >= 0).sum())
-        # products of each kind, and as many additions but one for each of three matrices
-        per_pair = {ABOVE: 2 * 24 - 3, BELOW: 2 * 18 - 3, OWN: 2 * 18 - 3}
-        return lanes + sums + int(sum(per_pair[kind] * pairs[kind] for kind in per_pair))
+        diagonals = len(self._rubs) + int(np.count_nonzero(self.armature))
+        return total + Operations(additions=sums + diagonals)
 
     def evaluate(self, head: ScalarArray) -> ScalarArray:
         """The matrices (3, n, n) from the numbers of the head, without vectors."""
@@ -161,10 +176,7 @@ class PairTail:
 
     def text(self, dtype: str, width: int) -> str:
         """Text of ``void @tail(ptr head, ptr work, ptr out)``."""
-        width, n = (
-            host().width(dtype),
-            self.n,
-        )  # columns stay in registers: the wider, the better
+        width, n = _width(dtype), self.n
         t = VectorType(dtype, width)
         tables, main = Tables("pair_table"), Lines("m")
         numbers = [*self.moments.ravel(), *self.carried_mass, *self.armature]
@@ -241,14 +253,18 @@ class PairTail:
         loop = counting_loop("", "", lines, sum(LOAD.values()))
         return internal_function("@pair_sums", "ptr %work", loop)
 
-    def _call_pairs(self, main: Lines, tables: Tables, t: VectorType, first: int) -> None:
-        """Calls for W columns: rows that have the same kinds of entries in one."""
+    def _rows(self, first: int, width: int) -> dict[tuple[int, ...], list[int]]:
+        """Rows by the kinds of entries that W columns have in them."""
         rows: dict[tuple[int, ...], list[int]] = {}
         for i in range(self.n):
-            kinds = set(self._kind[i, first : first + t.width].tolist()) - {-1}
+            kinds = set(self._kind[i, first : first + width].tolist()) - {-1}
             key = tuple(sorted(kinds)) if OWN not in kinds else (ABOVE, BELOW, OWN)
             rows.setdefault(key, []).append(i)
-        for key, some in rows.items():
+        return rows
+
+    def _call_pairs(self, main: Lines, tables: Tables, t: VectorType, first: int) -> None:
+        """Calls for W columns: rows that have the same kinds of entries in one."""
+        for key, some in self._rows(first, t.width).items():
             lanes = [
                 self._kind[i, j] == kind
                 for i in some
@@ -292,6 +308,7 @@ class PairTail:
                 rows[name, k] = broadcast(loop, t, loop.at(t, f"%{base}_row", at + k * n))
             return rows[name, k]
 
+        @cache
         def product(*terms: tuple[str, str, int]) -> str:
             total = ""
             for of_row, of_column, size in terms:
@@ -304,21 +321,12 @@ class PairTail:
                     )
             return total
 
-        entries = {
-            ABOVE: (
-                (("row_B", "P", 3), ("row", "Q", 6)),
-                (("row_B", "S", 3), ("row", "R", 6)),
-                (("row", "S", 6),),
-            ),
-            BELOW: ((("S", "by_q", 6),), (("S", "by_qd", 6),), (("S", "row", 6),)),
-            OWN: ((("S", "own_q", 6),), (("S", "by_qd", 6),), (("S", "row", 6),)),
-        }
         for matrix in range(MATRICES):
             value = ""
             for number, kind in enumerate(kinds):
                 at = loop.at(VectorType(t.dtype, 1), "%mask_at", number * t.width)
                 mask = loop.let(f"load {t.integer}, ptr {at}, align {t.size}")
-                part = masked(loop, t, product(*entries[kind][matrix]), mask)
+                part = masked(loop, t, product(*ENTRIES[kind][matrix]), mask)
                 value = loop.let(f"fadd {t} {value}, {part}") if value else part
             loop.store(t, value or "zeroinitializer", loop.at(t, "%to", matrix * n * n))
         parameters = (
@@ -348,8 +356,21 @@ def _numbers(where: slice) -> range:
     return range(where.start, where.stop)
 
 
-def _arithmetic(program: Program) -> int:
-    return int(np.isin(program.op, [Op.ADD, Op.MUL, Op.DIV]).sum())
+def _width(dtype: str) -> int:
+    """Columns that stay in registers: the wider, the better."""
+    return host().width(dtype)
+
+
+def _entry_operations(kinds: tuple[int, ...]) -> Operations:
+    """Of the entries of three matrices that may be of several kinds: each product once."""
+    total = Operations()
+    for matrix in range(MATRICES if kinds else 0):
+        products = {ENTRIES[kind][matrix] for kind in kinds}
+        for terms in products:
+            size = sum(count for *_, count in terms)
+            total += Operations(size, size - 1)
+        total += Operations(additions=len(kinds) - 1)
+    return total
 
 
 def _starts(sizes: Mapping[str, int], start: int, n: int) -> dict[str, int]:

@@ -14,13 +14,14 @@ support, or are supported by, their freedom; so are rows of y, and blocks of zer
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import final
 
 import numpy as np
 
 from dynsys.kernel.llvm.matrix_tails import block_starts, tail_function
 from dynsys.kernel.llvm.text import Lines, Tables, VectorType
+from dynsys.plan.operations import Operations
 from dynsys.types import ScalarArray
 
 __all__ = ["SolveTail"]
@@ -46,13 +47,14 @@ class SolveTail:
         self._B = int(starts[-1])
         self.n_head, self.n_work = self._B + 2 * self.n**2, 0
 
-    @property
-    def operations(self) -> int:
-        """Multiplications and additions of the sweeps, blocks of zeros left out."""
-        n, pairs = self.n, len(self._L)
-        filled = 2 * sum(len(self._columns(i)) for i, _ in self._L)
-        filled += sum(sum(i in self.supports[c] for c in range(n)) for i, _ in self._L)
-        return 2 * (filled + MATRICES * n * pairs) + MATRICES * n * n
+    def operations(self, dtype: str, width: int) -> Operations:
+        """Every row scaled, and every row that it gathers, for all columns of all blocks."""
+        scaled = gathered = 0
+        for *_, sweeps in self._blocks(width):
+            for (*_, many), _ in (row for sweep in sweeps for row in sweep):
+                scaled, gathered = scaled + 1, gathered + many
+        columns = self._vectors(width) * width
+        return Operations(scaled + gathered, gathered) * columns
 
     def _columns(self, i: int) -> frozenset[int]:
         """Columns of B in which row i, and y_i, may differ from zero."""
@@ -74,31 +76,39 @@ class SolveTail:
 
     def text(self, dtype: str, width: int) -> str:
         """Text of ``void @tail(ptr head, ptr work, ptr out)``."""
-        one = VectorType(dtype, 1)
-        possible = [v for v in VECTORS if v * width <= self.n]
-        count = min(possible, key=lambda v: (v + 1) * len(block_starts(self.n, v * width)))
+        one, count = VectorType(dtype, 1), self._vectors(width)
         t, tables, main, n = VectorType(dtype, width), Tables("solve_table"), Lines("m"), self.n
         units = ", ".join(
             f"{one} {one.constant(float(i == j))}" for i in range(n) for j in range(n)
         )
         identity = f"@solve_unit = internal constant [{n * n} x {one}] [{units}], align 64\n"
-        for matrix in range(MATRICES):
-            for first in block_starts(n, count * width):
-                columns = frozenset(range(first, first + count * width))
-                of_unit = matrix == MATRICES - 1
-                base, place = ("@solve_unit", 0) if of_unit else ("%head", self._B)
-                source = main.at(t, base, place + (0 if of_unit else matrix * n * n) + first)
-                out = main.at(t, "%out", matrix * n * n + first)
-                up, down = self._sweeps(columns, of_unit)
-                for start, sweep in ((source, up), (out, down)):
-                    rows = tables.integers(x for row, _ in sweep for x in row)
-                    pairs = tables.integers(x for _, some in sweep for x in some)
-                    main.do(
-                        f"call void @solve_sweep(ptr {start}, ptr %head, ptr {out},"
-                        f" ptr {rows}, ptr {pairs})"
-                    )
+        for matrix, first, (up, down) in self._blocks(width):
+            of_unit = matrix == MATRICES - 1
+            base, place = ("@solve_unit", 0) if of_unit else ("%head", self._B)
+            source = main.at(t, base, place + (0 if of_unit else matrix * n * n) + first)
+            out = main.at(t, "%out", matrix * n * n + first)
+            for start, sweep in ((source, up), (out, down)):
+                rows = tables.integers(x for row, _ in sweep for x in row)
+                pairs = tables.integers(x for _, some in sweep for x in some)
+                main.do(
+                    f"call void @solve_sweep(ptr {start}, ptr %head, ptr {out},"
+                    f" ptr {rows}, ptr {pairs})"
+                )
         sweep_text = _sweep_text(t, count, n)
         return tables.text() + identity + sweep_text + tail_function(main)
+
+    def _vectors(self, width: int) -> int:
+        """How many vectors of columns go through the sweeps together."""
+        possible = [v for v in VECTORS if v * width <= self.n]
+        return min(possible, key=lambda v: (v + 1) * len(block_starts(self.n, v * width)))
+
+    def _blocks(self, width: int) -> Iterator[tuple[int, int, tuple[_Sweep, _Sweep]]]:
+        """Number of the matrix, first column, and both sweeps of every block of columns."""
+        size = self._vectors(width) * width
+        for matrix in range(MATRICES):
+            for first in block_starts(self.n, size):
+                columns = frozenset(range(first, first + size))
+                yield matrix, first, self._sweeps(columns, matrix == MATRICES - 1)
 
     def _sweeps(self, columns: frozenset[int], of_unit: bool) -> tuple[_Sweep, _Sweep]:
         """Rows leaf to root, then root to leaf, as :func:`_sweep_text` reads them."""
