@@ -16,11 +16,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast, final
 
 import numpy as np
-from numpy import empty
 
 from dynsys.errors import KernelBuildError, SingularSystemError
 from dynsys.kernel.build import dynamics_kernel
 from dynsys.kernel.kernel import Kernel
+from dynsys.kernel.making import maker
 from dynsys.plan.derivatives import ALL_DERIVATIVES, dense_derivatives
 from dynsys.recursive.inputs import state_rows, wrench_rows
 from dynsys.recursive.kinematics import WrenchInput, external_wrenches
@@ -115,13 +115,12 @@ class DifferentiatedDynamics:
         return me._chosen(me.backend, "float64") == "llvm"
 
     @cached_property
-    def _fast_derivatives(self) -> tuple[Any, int, tuple[int, str]]:
-        """Machine code f(q, qd, given, answer), numbers of the answer, nv and name of given."""
+    def _fast_derivatives(self) -> tuple[Any, tuple[int, str]]:
+        """Machine code f(q, qd, given, answer); nv and name of what is given."""
         me = cast("AbstractDynamics", self)
         self._refuse_constraints()
-        nv = me.robot.nv
         fast = self._derivative_kernel(False).fast if self._is_differentiated_by_code else _no
-        return fast, 3 * nv * nv, (nv, me.given)
+        return fast, (me.robot.nv, me.given)
 
     def _refuse_constraints(self) -> None:
         if cast("AbstractDynamics", self).constraints:
@@ -149,16 +148,20 @@ class DifferentiatedDynamics:
         >>> bool(np.allclose(J.qdd, dynsys.crba(robot, [1, 2, 3])))
         True
         """
-        fast, size, kind = self._fast_derivatives
-        if f_ext is None:
-            found = empty(size) if out is None else out
-            if fast(q, qd, given, found):
-                return Derivatives(found, kind)
-        return self._derivatives_carefully(q, qd, given, f_ext, out)
+        (_, kind), otherwise = self._fast_derivatives, self._derivatives_carefully
+        if self._is_differentiated_by_code:  # from now on machine code is this method
+            made = maker(self._derivative_kernel(False), Derivatives, kind, otherwise)
+            vars(self)["derivatives"] = made
+            if f_ext is None and out is None:
+                return made(q, qd, given)
+        return otherwise(q, qd, given, f_ext, out=out)
 
     def _derivatives_carefully(
-        self, q: ArrayLike, qd: ArrayLike, given: ArrayLike, f_ext: WrenchInput, out: Any
+        self, q: Any, qd: Any, given: Any, f_ext: WrenchInput = None, *, out: Any = None
     ) -> Derivatives:
+        fast, kind = self._fast_derivatives
+        if f_ext is None and out is not None and fast(q, qd, given, out):
+            return Derivatives(out, kind)
         me = cast("AbstractDynamics", self)
         robot, nv = me.robot, me.robot.nv
         state = [robot.check_q(q), robot.check_v(qd, "qd"), robot.check_v(given, me.given)]
@@ -167,7 +170,7 @@ class DifferentiatedDynamics:
         if out is not None:
             check_out(out, (3 * nv * nv,))[...] = found
             found = out
-        return Derivatives(found, (nv, me.given))
+        return Derivatives(found, kind)
 
     def derivatives_batch(
         self,

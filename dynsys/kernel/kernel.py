@@ -69,6 +69,11 @@ class Kernel(AbstractCompiledKernel):
         return self._loaded.address["one"]
 
     @property
+    def call_address(self) -> int:
+        """Address of the machine code of ``fast``; valid while this object lives."""
+        return self._loaded.address["call"]
+
+    @property
     def batch_address(self) -> int:
         """Address of ``int64 share(part, parts, n, in0, stride0, ..., out0, stride0, ...)``.
 

@@ -44,11 +44,14 @@ __all__ = [
     "RUNTIME_PLACES",
     "FastCall",
     "LoadedCode",
+    "builtin",
     "call_function",
     "emit_call",
     "emit_rows",
+    "has_builtins",
     "portable_call",
     "portable_rows",
+    "python_function",
     "rows_function",
     "runtime_addresses",
     "share",
@@ -335,7 +338,7 @@ def _check_apart(
 
 FastCall: TypeAlias = Callable[..., bool | None]
 
-_METH_FASTCALL = 0x80
+_METH_KEYWORDS, _METH_FASTCALL = 0x02, 0x80
 _FUNCTIONS = (
     "Py_IncRef",
     "PyEval_SaveThread",
@@ -348,11 +351,12 @@ _FUNCTIONS = (
 def runtime_addresses() -> list[int]:
     """Objects and functions of this process, in the order of their places in @runtime."""
     objects = (np.ndarray, True, False, None)
-    functions = [getattr(ctypes.pythonapi, name) for name in _FUNCTIONS]
-    return [
-        *(id(x) for x in objects),
-        *(ctypes.cast(f, ctypes.c_void_p).value or 0 for f in functions),
-    ]
+    return [*(id(x) for x in objects), *(python_function(name) for name in _FUNCTIONS)]
+
+
+def python_function(name: str) -> int:
+    """Address of a function of the interpreter."""
+    return ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
 
 
 class _MethodDef(ctypes.Structure):
@@ -376,30 +380,38 @@ class LoadedCode:
 def call_function(loaded: LoadedCode, signature: Signature, dtype: str) -> FastCall:
     """``call`` as a Python function."""
     at = loaded.address
-    return _builtin(at["call"], loaded) or portable_call(signature, dtype, at["one"])
+    if has_builtins():
+        return builtin(at["call"], loaded)
+    return portable_call(signature, dtype, at["one"])
 
 
 def rows_function(loaded: LoadedCode, signature: Signature, dtype: str) -> FastCall:
     """``rows`` as a Python function."""
     at = loaded.address
-    return _builtin(at["rows"], loaded) or portable_rows(signature, dtype, at["share"])
+    if has_builtins():
+        return builtin(at["rows"], loaded)
+    return portable_rows(signature, dtype, at["share"])
 
 
-def _builtin(address: int, keep: Any) -> FastCall | None:
+def has_builtins() -> bool:
+    """Whether machine code can be a built-in: PyPy and free-threaded builds have others."""
+    return sys.implementation.name == "cpython" and object.__basicsize__ == 16
+
+
+def builtin(address: int, keep: Any, *, named: bool = False) -> Callable[..., Any]:
     """Machine code of a METH_FASTCALL function as a Python built-in that keeps ``keep`` alive.
 
-    None where the interpreter lays out objects differently (PyPy, free-threaded builds).
+    Its ``self`` is a tuple that begins with ``keep``; ``named`` if it takes named arguments.
     """
-    if sys.implementation.name != "cpython" or object.__basicsize__ != 16:
-        return None
+    flags = _METH_FASTCALL | (_METH_KEYWORDS if named else 0)
     definition = _MethodDef(
-        b"kernel", address, _METH_FASTCALL, b"Compiled kernel; see dynsys.kernel.python_entry."
+        b"kernel", address, flags, b"Compiled kernel; see dynsys.kernel.python_entry."
     )
     create = ctypes.pythonapi.PyCFunction_NewEx
     create.restype = ctypes.py_object
     create.argtypes = (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
-    function: FastCall = create(ctypes.addressof(definition), (keep, definition), None)
-    return function
+    made: Callable[..., Any] = create(ctypes.addressof(definition), (keep, definition), None)
+    return made
 
 
 @lru_cache(maxsize=256)

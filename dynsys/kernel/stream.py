@@ -13,10 +13,9 @@ import ctypes
 from collections.abc import Callable, Mapping
 from functools import cache
 
-import llvmlite.binding as llvm
 import numpy as np
 
-from dynsys.kernel.llvm.target import compile_object, host
+from dynsys.kernel.llvm.target import host, load_function
 from dynsys.types import Array
 
 __all__ = ["LINE", "copy", "stream"]
@@ -138,17 +137,13 @@ def _copied(target: Array, source: Array, by: str) -> bool:
 @cache
 def _machine_code() -> Mapping[str, Callable[[int, int, int], int]]:
     """The loops above, compiled for this processor; they stay loaded."""
-    target, names = host(), ("stream", "copy")
-    code = compile_object(text(target.triple), target)
-    jit = llvm.create_lljit_compiler()
-    library = llvm.JITLibraryBuilder().add_object_img(code)
-    for name in names:
-        library = library.export_symbol(name)
-    tracker = library.link(jit, "stream")
     kinds = ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64
-    function = ctypes.CFUNCTYPE(ctypes.c_int64, *kinds)
-    _KEPT.append((tracker, jit))
-    return {name: function(tracker[name]) for name in names}
+    function, loops = ctypes.CFUNCTYPE(ctypes.c_int64, *kinds), {}
+    for name in ("stream", "copy"):
+        address, code = load_function(text(host().triple), name)
+        _KEPT.append(code)
+        loops[name] = function(address)
+    return loops
 
 
 _KEPT: list[object] = []

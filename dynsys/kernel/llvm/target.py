@@ -26,6 +26,7 @@ __all__ = [
     "aarch64",
     "compile_object",
     "host",
+    "load_function",
     "load_object",
     "x86_64",
 ]
@@ -237,6 +238,14 @@ def load_object(code: bytes, functions: Sequence[str] = FUNCTIONS) -> LoadedCode
     for place, address in zip(range(RUNTIME_PLACES), addresses, strict=True):
         table[place] = address
     return LoadedCode({name: tracker[name] for name in functions}, (tracker, jit))
+
+
+def load_function(text: str, name: str) -> tuple[int, object]:
+    """Address of a function of LLVM text, compiled for this processor; and what keeps it."""
+    jit = llvm.create_lljit_compiler()
+    library = llvm.JITLibraryBuilder().add_object_img(compile_object(text, host()))
+    tracker = library.export_symbol(name).link(jit, name)
+    return tracker[name], (tracker, jit)
 
 
 def _libm_addresses() -> list[int]:
