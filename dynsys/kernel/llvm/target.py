@@ -242,9 +242,10 @@ def load_object(code: bytes, functions: Sequence[str] = FUNCTIONS) -> LoadedCode
 
 def load_function(text: str, name: str) -> tuple[int, object]:
     """Address of a function of LLVM text, compiled for this processor; and what keeps it."""
+    code = compile_object(text, host())
     jit = llvm.create_lljit_compiler()
-    library = llvm.JITLibraryBuilder().add_object_img(compile_object(text, host()))
-    tracker = library.export_symbol(name).link(jit, name)
+    library = llvm.JITLibraryBuilder().add_object_img(code).export_symbol(name)
+    tracker = library.link(jit, name)
     return tracker[name], (tracker, jit)
 
 
