@@ -5,13 +5,14 @@ inputs | outputs | arguments | sines, cosines | slots. A block is loaded (transp
 and cosines are evaluated, every segment runs over its tiles, and the outputs are transposed
 back. The rows that fill no tile are copied in and out one by one.
 
-Long outputs are matrices as a rule, with zeros that the program knows: W of them in a row have
-no place in scratch and are written as they are.
+Long outputs are matrices as a rule, with zeros that the program knows and numbers that stand in
+two places. Each number has one place in scratch, which is to stay in fast memory, and all zeros
+share one; where W of them stand in a row they are written as they are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple, final
 
 from dynsys.kernel.llvm.one import write_segment
@@ -35,9 +36,10 @@ from dynsys.program.signature import Signature
 __all__ = ["emit_batch", "store_columns", "transposed"]
 
 _FEWEST_TILES, _MOST_TILES = 4, 8
+_FEWEST_LONG = 2
 _BLOCK_BYTES = 262144
 """Scratch of a block: tiles share the fetched instructions of a segment as long as their data
-stays in fast memory."""
+stays in fast memory. At least so many, fewer where outputs are long."""
 MOST_UNROLLED = 128
 """Longer outputs are written by loops over blocks of W columns."""
 
@@ -52,10 +54,10 @@ def emit_batch(
     """
     t = VectorType(dtype, target.width(dtype))
     memory = _TileMemory(t, signature, schedule)
-    functions = [_load_function(memory), _save_function(memory)]
+    functions = [_load_function(memory)]
     if schedule.n_arguments:
         functions += [_sincos_function(t, target, together) for together in (1, 2)]
-    steps = Lines()
+    steps: list[str] = []
     for number, stage in enumerate(schedule.stages):
         parts: list[tuple[str, Lines]] = []
         for segment in stage.segments:
@@ -68,16 +70,21 @@ def emit_batch(
             parts.append((f"@trig_{number}", _trig_calls(schedule, stage, memory)))
         for k, (part, lines) in enumerate(parts):
             functions.append(_tile_loop(part, "", lines, memory, apart=k < segments))
-            steps.do(f"call void {part}(ptr %scratch, i64 %tiles)")
+            steps.append(part)
+    last = steps[-1:] if memory.is_long else []  # its results are saved while they are at hand
+    compute = Lines()
+    for part in steps[: len(steps) - len(last)]:
+        compute.do(f"call void {part}(ptr %scratch, i64 %tiles)")
     functions += [
-        internal_function("@compute", "ptr %scratch, i64 %tiles", steps),
-        _copy_function(t, into_tile=True),
-        _copy_function(t, into_tile=False),
+        internal_function("@compute", "ptr %scratch, i64 %tiles", compute),
+        _save_function(memory, last),
+        _fill_function(t),
+        _copy_function(t),
         _block_functions(t),
         _rest_function(memory),
         _block_loop(memory, name),
     ]
-    return memory.tables.text() + "".join(functions), memory.block_bytes
+    return memory.tables.text() + "".join(functions), memory.block_bytes + memory.rest_bytes
 
 
 def _sincos_function(t: VectorType, target: Target, together: int) -> str:
@@ -148,25 +155,15 @@ def _trig_calls(schedule: Schedule, stage: Stage, memory: _TileMemory) -> Lines:
 
 
 class _Saved(NamedTuple):
-    """Columns of an output: blocks (first column, columns, slot), and first ones of zeros."""
+    """Columns of an output: first ones of W together and of zeros, and those left over.
 
-    blocks: list[tuple[int, int, int]]
+    All are left over where the output is not long; they lie side by side from ``slot`` on.
+    """
+
+    blocks: list[int]
     zeros: list[int]
-
-
-def _saved(refs: Sequence[int], slot: int, width: int) -> _Saved:
-    """Where columns with such references (0 is zero) lie, from a slot on."""
-    if len(refs) <= MOST_UNROLLED:
-        return _Saved([(0, len(refs), slot)] if refs else [], [])
-    saved = _Saved([], [])
-    for first in range(0, len(refs), width):
-        count = min(width, len(refs) - first)
-        if count == width and not any(refs[first : first + width]):
-            saved.zeros.append(first)
-        else:
-            saved.blocks.append((first, count, slot))
-            slot += count
-    return saved
+    rest: range
+    slot: int
 
 
 @final
@@ -177,25 +174,56 @@ class _TileMemory:
         self.t, self.signature = t, signature
         self.tables = Tables("batch_table")
         self.saved: list[_Saved] = []
-        self.output_slot: list[int | None] = []
-        self.arguments = signature.n_inputs
+        self.output_slot: dict[int, int] = {}  # of those that are stored
+        self.zero = self.arguments = signature.n_inputs
+        self._refs, self._slot_of = schedule.outputs, dict[int, int]()
+        self.is_long = any(size > MOST_UNROLLED for _, size in signature.outputs)
+        if self.is_long:
+            self.arguments += 1
+            self._slot_of[0] = self.zero
+        start = 0
         for _, size in signature.outputs:
-            before = len(self.output_slot)
-            refs = schedule.outputs[before : before + size]
-            saved = _saved(refs, self.arguments, t.width)
-            self.saved.append(saved)
-            for first, count, slot in saved.blocks:
-                gap = [None] * (before + first - len(self.output_slot))
-                self.output_slot += [*gap, *range(slot, slot + count)]
-                self.arguments = slot + count
-            self.output_slot += [None] * (before + size - len(self.output_slot))
+            self.saved.append(self._placed(start, size))
+            start += size
         self.trig = self.arguments + schedule.n_arguments
         self.temporaries = self.trig + 2 * schedule.n_arguments
         size = self.temporaries + schedule.n_slots
         self.size = size | 1  # an odd number of vectors: tiles fall into different cache sets
         bytes_per_tile = self.size * t.width * t.size
-        self.tiles = max(_FEWEST_TILES, min(_MOST_TILES, _BLOCK_BYTES // bytes_per_tile))
+        fewest = _FEWEST_LONG if self.is_long else _FEWEST_TILES
+        self.tiles = max(fewest, min(_MOST_TILES, _BLOCK_BYTES // bytes_per_tile))
         self.block_bytes = self.tiles * bytes_per_tile
+        self.rest_bytes = signature.n_outputs * t.width * t.size
+
+    def _placed(self, start: int, size: int) -> _Saved:
+        """Give slots to an output, whose references begin at ``start``."""
+        width, whole = self.t.width, size - size % self.t.width if size > MOST_UNROLLED else 0
+        blocks, zeros = [], []
+        for first in range(0, whole, width):
+            numbers = range(start + first, start + first + width)
+            if not any(self._refs[number] for number in numbers):
+                zeros.append(first)
+                continue
+            blocks.append(first)
+            for number in numbers:
+                ref = self._refs[number]
+                if ref not in self._slot_of:
+                    self._slot_of[ref] = self.output_slot[number] = self.arguments
+                    self.arguments += 1
+        saved = _Saved(blocks, zeros, range(whole, size), self.arguments)
+        for number in saved.rest:
+            self.output_slot[start + number] = self.arguments
+            self.arguments += 1
+        return saved
+
+    def block_table(self, group: int) -> str:
+        """Address of a table: of each block its first column, then the slots of all columns."""
+        start = sum(size for _, size in self.signature.outputs[:group])
+        entries: list[int] = []
+        for first in self.saved[group].blocks:
+            refs = self._refs[start + first : start + first + self.t.width]
+            entries += [first, *(self._slot_of[ref] for ref in refs)]
+        return self.tables.integers(entries)
 
     def address(self, lines: Lines, slot: int) -> str:
         """Address of a vector of the tile."""
@@ -223,7 +251,7 @@ class _TileMemory:
         """Write an output, argument or temporary."""
         kind, number = place
         if kind == "output":
-            slot = self.output_slot[number]
+            slot = self.output_slot.get(number)
             if slot is not None:
                 self.store_slot(lines, value, slot)
             return
@@ -312,44 +340,28 @@ done:
 def _rest_function(memory: _TileMemory) -> str:
     """Text of ``i1 @rest(first, rows, scratch, ...)``: the last rows, fewer than W.
 
-    They go into one tile, filled up with copies of the last row. Answers whether all is finite.
+    They go into one tile, filled up with copies of the last row; its W rows are written behind
+    the tiles and copied from there. Answers whether all is finite.
     """
     t, signature, lines = memory.t, memory.signature, Lines("r")
-    slot, total = 0, "0.0"
+    slot = 0
     for g, (_, size) in enumerate(signature.inputs):
         vectors = lines.at(t, "%scratch", slot * t.width)
-        given = f"ptr {vectors}, i64 {size}, i64 %rows, ptr %a{g}, i64 %s{g}"
-        lines.let(f"call {t.element} @fill({given})")
+        lines.do(f"call void @fill(ptr {vectors}, i64 {size}, i64 %rows, ptr %a{g}, i64 %s{g})")
         slot += size
+    if memory.is_long:
+        lines.store(t, "zeroinitializer", lines.at(t, "%scratch", memory.zero * t.width))
     lines.do("call void @compute(ptr %scratch, i64 1)")
-    for g, saved in enumerate(memory.saved, len(signature.inputs)):
-        whole = [(first, slot) for first, count, slot in saved.blocks if count == t.width]
-        loops = len(saved.blocks) > 1
-        if loops:
-            table = memory.tables.integers(first for first, _ in whole)
-            vectors = lines.at(t, "%scratch", saved.blocks[0][2] * t.width)
-            zero = lines.let(
-                f"call {t.element} @spill_blocks(ptr {vectors}, i64 %rows, ptr %a{g},"
-                f" i64 %s{g}, ptr {table}, i64 {len(whole)})"
-            )
-            total = lines.let(f"fadd {t.element} {total}, {zero}")
-        if saved.zeros:
-            table = memory.tables.integers(saved.zeros)
-            lines.do(
-                f"call void @zero_blocks(i64 %rows, ptr %a{g}, i64 %s{g}, ptr {table},"
-                f" i64 {len(saved.zeros)})"
-            )
-        for first, count, slot in saved.blocks:
-            if loops and count == t.width:
-                continue
-            vectors = lines.at(t, "%scratch", slot * t.width)
-            to = lines.at(t, f"%a{g}", first)
-            zero = lines.let(
-                f"call {t.element} @spill(ptr {vectors}, i64 {count}, i64 %rows, ptr {to},"
-                f" i64 %s{g})"
-            )
-            total = lines.let(f"fadd {t.element} {total}, {zero}")
-    fine = lines.let(f"fcmp ord {t.element} {total}, 0.0")
+    at, places, rows = memory.block_bytes // t.size, [], ""
+    for _, size in signature.outputs:
+        places.append(lines.at(t, "%scratch", at))
+        rows += f", ptr {places[-1]}, i64 {size}"
+        at += size * t.width
+    total = lines.let(f"call {t} @save(ptr %scratch, i64 1{rows})")
+    for g, place in enumerate(places, len(signature.inputs)):
+        given = f"ptr {place}, i64 {signature.groups[g][1]}, i64 %rows, ptr %a{g}, i64 %s{g}"
+        lines.do(f"call void @copy_rows({given})")
+    fine = lines.all_true(t, lines.let(f"fcmp ord {t} {total}, zeroinitializer"))
     n = len(signature.groups)
     return f"""
 define internal i1 @rest(i64 %first, i64 %rows, ptr %scratch{row_parameters(n)}) noinline {{
@@ -359,43 +371,61 @@ define internal i1 @rest(i64 %first, i64 %rows, ptr %scratch{row_parameters(n)})
 """
 
 
-def _copy_function(t: VectorType, *, into_tile: bool) -> str:
-    """Text of ``@fill`` or ``@spill``: rows to the columns of a tile, or back, one by one.
-
-    Lanes beyond the last row repeat it. Returns the sum of 0 times every number.
-    """
-    name, source, result = (
-        ("@fill", "%row", "%tile") if into_tile else ("@spill", "%tile", "%row")
-    )
-    e = t.element
-    return f"""
-define internal {e} {name}(ptr %vectors, i64 %size, i64 %rows, ptr %p, i64 %s) noinline {{
-start:
-  %total = mul i64 %size, {t.width}
+def _fill_function(t: VectorType) -> str:
+    """Text of ``@fill``: rows to the columns of a tile; lanes beyond the last row repeat it."""
+    return _each_number(
+        t,
+        "@fill(ptr %vectors, i64 %size, i64 %rows, ptr %p, i64 %s)",
+        f"mul i64 %size, {t.width}",
+        f"""\
+  %column = udiv i64 %k, {t.width}
+  %lane = urem i64 %k, {t.width}
   %last = sub i64 %rows, 1
+  %row = call i64 @llvm.umin.i64(i64 %lane, i64 %last)
+  %offset = mul i64 %row, %s
+  %index = add i64 %offset, %column
+  %from = getelementptr {t.element}, ptr %p, i64 %index
+  %to = getelementptr {t.element}, ptr %vectors, i64 %k
+""",
+    )
+
+
+def _copy_function(t: VectorType) -> str:
+    """Text of ``@copy_rows``: rows of ``size`` numbers, one behind the other, to rows."""
+    return _each_number(
+        t,
+        "@copy_rows(ptr %numbers, i64 %size, i64 %rows, ptr %p, i64 %s)",
+        "mul i64 %size, %rows",
+        f"""\
+  %column = urem i64 %k, %size
+  %row = udiv i64 %k, %size
+  %offset = mul i64 %row, %s
+  %index = add i64 %offset, %column
+  %from = getelementptr {t.element}, ptr %numbers, i64 %k
+  %to = getelementptr {t.element}, ptr %p, i64 %index
+""",
+    )
+
+
+def _each_number(t: VectorType, head: str, total: str, places: str) -> str:
+    """A function that copies numbers %k = 0 .. total one by one."""
+    return f"""
+define internal void {head} noinline {{
+start:
+  %total = {total}
   br label %head
 head:
   %k = phi i64 [ 0, %start ], [ %next, %loop ]
-  %sum = phi {e} [ 0.0, %start ], [ %more_sum, %loop ]
   %more = icmp ult i64 %k, %total
   br i1 %more, label %loop, label %done
 loop:
-  %column = udiv i64 %k, {t.width}
-  %lane = urem i64 %k, {t.width}
-  %beyond = icmp ugt i64 %lane, %last
-  %which = select i1 %beyond, i64 %last, i64 %lane
-  %offset = mul i64 %which, %s
-  %index = add i64 %offset, %column
-  %row = getelementptr {e}, ptr %p, i64 %index
-  %tile = getelementptr {e}, ptr %vectors, i64 %k
-  %x = load {e}, ptr {source}
-  store {e} %x, ptr {result}
-  %zero = fmul {e} %x, 0.0
-  %more_sum = fadd {e} %sum, %zero
+{places}\
+  %x = load {t.element}, ptr %from
+  store {t.element} %x, ptr %to
   %next = add i64 %k, 1
   br label %head
 done:
-  ret {e} %sum
+  ret void
 }}
 """
 
@@ -414,6 +444,8 @@ def _load_function(memory: _TileMemory) -> str:
             for i, value in enumerate(_load_columns(lines, t, rows, first, count)):
                 memory.store_slot(lines, value, start + first + i)
         start += size
+    if memory.is_long:
+        memory.store_slot(lines, "zeroinitializer", memory.zero)
     return _tile_loop("@load", row_parameters(len(signature.inputs)), lines, memory)
 
 
@@ -431,36 +463,31 @@ def _prefetch_next_block(
             lines.do(f"call void @llvm.prefetch.p0(ptr {address}, i32 0, i32 2, i32 1)")
 
 
-def _save_function(memory: _TileMemory) -> str:
-    """Text of ``@save``: vectors of the tiles to output rows; returns 0 or NaN per lane."""
+def _save_function(memory: _TileMemory, last: list[str]) -> str:
+    """Text of ``@save``: the last segment, if any, then vectors of a tile to output rows.
+
+    Returns 0 or NaN per lane.
+    """
     t, signature, lines = memory.t, memory.signature, Lines("v")
+    for part in last:
+        lines.do(f"call void {part}(ptr %tile, i64 1)")
     total = "%sum"
     for group, (saved, (_, size)) in enumerate(
         zip(memory.saved, signature.outputs, strict=True)
     ):
         rows = _row_addresses(lines, t, group) if size else []
-        blocks = saved.blocks
-        if len(blocks) > 1:
-            whole = [first for first, count, _ in blocks if count == t.width]
-            slots = memory.address(lines, blocks[0][2])
-            table = memory.tables.integers(whole)
-            zero = lines.let(
-                f"call {t} @save_blocks(ptr {slots}, ptr {rows[0]}, i64 %s{group},"
-                f" ptr {table}, i64 {len(whole)})"
-            )
-            total = lines.let(f"fadd contract {t} {zero}, {total}")
-            blocks = [block for block in blocks if block[1] < t.width]
-        if saved.zeros:
-            table = memory.tables.integers(saved.zeros)
-            lines.do(
-                f"call void @zero_blocks(i64 {t.width}, ptr {rows[0]}, i64 %s{group},"
-                f" ptr {table}, i64 {len(saved.zeros)})"
-            )
-        for place, columns_here, slot in blocks:
-            for first, count in _column_blocks(columns_here, t.width):
-                columns = [memory.load_slot(lines, slot + first + i) for i in range(count)]
-                store_columns(lines, t, rows, place + first, columns)
-                total = _with_nan(lines, t, columns, total)
+        for name, some, table in (
+            ("@save_blocks(ptr %tile, ", saved.blocks, memory.block_table(group)),
+            ("@zero_blocks(", saved.zeros, memory.tables.integers(saved.zeros)),
+        ):
+            if some:
+                given = f"ptr {rows[0]}, i64 %s{group}, ptr {table}, i64 {len(some)}"
+                zero = lines.let(f"call {t} {name}{given})")
+                total = lines.let(f"fadd {t} {zero}, {total}")
+        for first, count in _column_blocks(len(saved.rest), t.width):
+            columns = [memory.load_slot(lines, saved.slot + first + i) for i in range(count)]
+            store_columns(lines, t, rows, saved.rest.start + first, columns)
+            total = _with_nan(lines, t, columns, total)
     if total == "%sum":
         total = lines.let(f"fadd {t} %sum, zeroinitializer")
     parameters = row_parameters(len(signature.outputs))
@@ -468,93 +495,60 @@ def _save_function(memory: _TileMemory) -> str:
 
 
 def _block_functions(t: VectorType) -> str:
-    """Text of loops over blocks of W columns, whose first ones a table names.
+    """Text of loops over blocks of W columns of W rows, whose first ones a table names.
 
-    ``@save_blocks(slots, row, stride, table, count)``: W rows of blocks, side by side in slots;
-    ``@spill_blocks(slots, rows, row, stride, table, count)``: so many rows of them, one by one;
-    ``@zero_blocks(rows, row, stride, table, count)``: so many rows of zeros.
+    ``@save_blocks(tile, row, stride, table, count)``: what lies in slots that the table has
+    too; ``@zero_blocks(row, stride, table, count)``: zeros. Both return 0 or NaN per lane.
     """
-    lines, e = Lines("v"), t.element
-    rows = ["%to"]
-    for _ in range(1, t.width):
-        rows.append(lines.let(f"getelementptr {e}, ptr {rows[-1]}, i64 %stride"))
-    align = t.size * t.width
-    columns = [lines.load(t, lines.at(t, "%from", i * t.width), align) for i in range(t.width)]
-    store_columns(lines, t, rows, 0, columns)
-    total = _with_nan(lines, t, columns, "%sum")
-    block = """\
-  %first_at = getelementptr i32, ptr %table, i64 %k
-  %first_32 = load i32, ptr %first_at, align 4
-  %first = zext i32 %first_32 to i64
-"""
-    slots = f"""\
-  %place = mul i64 %k, {t.width * t.width}
-  %from = getelementptr {e}, ptr %slots, i64 %place
-  %to = getelementptr {e}, ptr %row, i64 %first
-"""
-    saving = counting_loop(
-        "",
-        f"  %sum = phi {t} [ zeroinitializer, %start ], [ {total}, %loop ]\n",
-        f"{block}{slots}{lines}",
-        "%count",
-    )
-    spilling = counting_loop(
-        "",
-        f"  %sum = phi {e} [ 0.0, %start ], [ %total, %loop ]\n",
-        f"""{block}{slots}\
-  %zero = call {e} @spill(ptr %from, i64 {t.width}, i64 %rows, ptr %to, i64 %stride)
-  %total = fadd {e} %sum, %zero
-""",
-        "%count",
-    )
-    return (
-        internal_function(
-            "@save_blocks",
-            "ptr %slots, ptr %row, i64 %stride, ptr %table, i64 %count",
-            saving,
+    functions = ""
+    for name, first, step in (
+        ("@save_blocks", "ptr %tile, ", 1 + t.width),
+        ("@zero_blocks", "", 1),
+    ):
+        lines = Lines("v")
+        entry = lines.let(f"mul i64 %k, {step}")
+        at = lines.let(f"getelementptr i32, ptr %table, i64 {entry}")
+
+        def number(k: int, lines: Lines = lines, at: str = at) -> str:
+            place = lines.let(f"getelementptr i32, ptr {at}, i64 {k}")
+            return lines.let(f"load i32, ptr {place}, align 4")
+
+        rows = [lines.let(f"getelementptr {t.element}, ptr %row, i32 {number(0)}")]
+        for _ in range(1, t.width):
+            rows.append(lines.let(f"getelementptr {t.element}, ptr {rows[-1]}, i64 %stride"))
+        if step == 1:
+            for row in rows:
+                lines.store(t, "zeroinitializer", row)
+            total = lines.let(f"fadd {t} %sum, zeroinitializer")
+        else:
+            slots = [number(1 + i) for i in range(t.width)]
+            places = [lines.let(f"getelementptr {t}, ptr %tile, i32 {slot}") for slot in slots]
+            columns = [lines.load(t, place, t.size * t.width) for place in places]
+            store_columns(lines, t, rows, 0, columns)
+            total = _with_nan(lines, t, columns, "%sum")
+        carried = f"  %sum = phi {t} [ zeroinitializer, %start ], [ {total}, %loop ]\n"
+        functions += internal_function(
+            name,
+            f"{first}ptr %row, i64 %stride, ptr %table, i64 %count",
+            counting_loop("", carried, lines, "%count"),
             f"{t} {total}",
         )
-        + internal_function(
-            "@spill_blocks",
-            "ptr %slots, i64 %rows, ptr %row, i64 %stride, ptr %table, i64 %count",
-            spilling,
-            f"{e} %total",
-        )
-        + f"""
-define internal void @zero_blocks(
-  i64 %rows, ptr %first_row, i64 %stride, ptr %table, i64 %count) noinline {{
-start:
-  br label %each
-each:
-  %r = phi i64 [ 0, %start ], [ %r_next, %after ]
-  %row_place = mul i64 %r, %stride
-  %row = getelementptr {e}, ptr %first_row, i64 %row_place
-  br label %loop
-loop:
-  %k = phi i64 [ 0, %each ], [ %next, %loop ]
-{block}\
-  %to = getelementptr {e}, ptr %row, i64 %first
-  store {t} zeroinitializer, ptr %to, align {t.size}
-  %next = add i64 %k, 1
-  %more = icmp ult i64 %next, %count
-  br i1 %more, label %loop, label %after
-after:
-  %r_next = add i64 %r, 1
-  %again = icmp ult i64 %r_next, %rows
-  br i1 %again, label %each, label %done
-done:
-  ret void
-}}
-"""
-    )
+    return functions
 
 
 def _with_nan(lines: Lines, t: VectorType, values: list[str], total: str) -> str:
-    """``total``, 0 or NaN per lane, with that of more values."""
-    for value in values:  # 0 * x is NaN exactly if x is not finite
-        zero = lines.let(f"fmul contract {t} {value}, zeroinitializer")
-        total = lines.let(f"fadd contract {t} {zero}, {total}")
-    return total
+    """``total``, 0 or NaN per lane, with that of more values: one addition waits for it."""
+    sums: list[str] = []
+    for k in range(0, len(values), 2):  # 0 * x is NaN exactly if x is not finite
+        zero = "zeroinitializer"
+        for value in values[k : k + 2]:
+            product = lines.let(f"fmul contract {t} {value}, zeroinitializer")
+            zero = lines.let(f"fadd contract {t} {product}, {zero}")
+        sums.append(zero)
+    while len(sums) > 1:
+        pairs = zip(sums[::2], sums[1::2], strict=False)
+        sums = [lines.let(f"fadd {t} {a}, {b}") for a, b in pairs] + sums[len(sums) & ~1 :]
+    return lines.let(f"fadd {t} {total}, {sums[0]}")
 
 
 def _row_addresses(lines: Lines, t: VectorType, group: int) -> list[str]:
