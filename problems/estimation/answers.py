@@ -14,6 +14,7 @@ from typing import TypeAlias, cast, final
 import numpy as np
 
 from dynsys.errors import KernelBuildError
+from dynsys.system.parts import kind_of
 from dynsys.types import Array, IntArray
 from problems.estimation.compiled import (
     AGREEMENT,
@@ -31,7 +32,7 @@ from problems.estimation.estimate import (
     deviations,
     values,
 )
-from problems.estimation.reduced_batch import METHOD
+from problems.estimation.reduced_batch import METHOD, moved_part
 from problems.measured.measured_system import QUANTITIES, Quantity
 
 __all__ = ["FEW", "CompiledAnswers", "OneAnswer"]
@@ -102,12 +103,13 @@ class CompiledAnswers:
             if the layout has no kernel.
         """
         problem = self._states.problem
-        noisy = [x for x in outputs.uncertainty if x in QUANTITIES]
-        if noisy and problem.layout.has_encoder_noise:
+        if problem.layout.has_encoder_noise and outputs.uncertainty:
+            noisy = [x for x in outputs.uncertainty if kind_of(x) in QUANTITIES]
             others = tuple(x for x in outputs.uncertainty if x not in noisy)
             if outputs.outputs or others:
                 self.compute(EstimatorOutputs(outputs.outputs, others))
-            self._arrays |= self._with_encoder_noise(noisy)
+            kinds = cast("list[Quantity]", [x for x in noisy if x in QUANTITIES])
+            self._arrays |= self._with_encoder_noise(kinds)  # at frames, when asked for
             return
         found = self._by_kernel(outputs)
         bad = ~np.all([np.isfinite(array).all(axis=1) for array in found.values()], axis=0)
@@ -121,10 +123,11 @@ class CompiledAnswers:
             if "std_multiplier" in found:
                 self._normalised[k] = self._residuals_of(k)
             for name, array in found.items():
-                kind = cast("Quantity", name.removeprefix("std_"))
+                kind, _, part = name.removeprefix("std_").partition(".")
                 if kind in QUANTITIES:
-                    source = one.std[kind] if name.startswith("std_") else one.values[kind]
-                    array[k] = source.array.ravel()
+                    group = one.std if name.startswith("std_") else one.values
+                    quantity = group[kind]
+                    array[k] = quantity[part] if part else quantity.array.ravel()
         self._arrays |= found
 
     def _with_encoder_noise(self, kinds: Sequence[Quantity]) -> dict[str, Array]:
@@ -169,25 +172,35 @@ class CompiledAnswers:
             if self._strict:  # standard deviations may be all that has no kernel
                 self._estimator.kernel(EstimatorOutputs(outputs.outputs))
         n = len(states.q)
-        return {name: np.full((n, size), np.nan) for name, size in spec.signature.outputs}
+        sizes = (size for _, size in spec.signature.outputs)
+        return {
+            name: np.full((n, size), np.nan)
+            for name, size in zip(outputs.names, sizes, strict=True)
+        }
 
     def _by_reduced(self, places: IntArray, found: dict[str, Array]) -> IntArray:
         """Answer states by the reduced system; those that are left."""
         if len(places) < self._few:
             return places
-        states, names = self._states, [x.removeprefix("std_") for x in found]
-        kinds = [(x, n) for x, n in zip(found, names, strict=True) if n in QUANTITIES]
+        states, robot = self._states, self._states.problem.robot
+        stds = [x.removeprefix("std_") for x in found if x.startswith("std_")]
+        parts = {x: moved_part(robot, x) for x in stds if "." in x}
         answers = states.problem.reduced.solve(
             states.q[places],
             states.qd[places],
             states.rows[places],
-            [x for x, name in kinds if x == name],
-            [name for x, name in kinds if x != name],
+            [x for x in found if x in QUANTITIES],
+            list(dict.fromkeys(k for k in map(kind_of, stds) if k in QUANTITIES)),
             residuals="std_multiplier" in found,
+            moved=parts,
         )
         there = np.flatnonzero(answers.answered)
-        for x, _ in kinds:
-            found[x][places[there]] = answers.arrays[x][there]
+        for x in found:
+            name = x.removeprefix("std_")
+            if name in parts:
+                found[x][places[there]] = answers.at_frame(name)[there]
+            elif name in QUANTITIES:
+                found[x][places[there]] = answers.arrays[x][there]
         chi_square, dof = answers.chi_square[there], answers.degrees_of_freedom[there]
         facts = zip(chi_square.tolist(), dof.tolist(), [METHOD] * len(there), strict=True)
         self._facts |= dict(zip(places[there].tolist(), facts, strict=True))
@@ -221,20 +234,30 @@ class CompiledAnswers:
         found = found if kind in ("torque", "qdd") else found.reshape(len(found), -1, 6)
         return found if self._states.is_batch else found[0]
 
-    def deviations_at(self, kind: Quantity, body: int, matrix: Array) -> Array:
-        """Deviations (N, 6) of a quantity of a body, moved to one of its frames.
+    def deviations_at(self, part: str, matrix: Array | None) -> Array | None:
+        """Deviations (N, 6) of a quantity at a frame: ``external_wrench.l_sole``.
 
-        NaN at states that are left to the posterior: too few, in doubt, or something is open.
+        By the kernel if they were asked for with the batch; None for a body's own (no matrix)
+        that were not. NaN at states that are left to the posterior: too few, in doubt, or
+        something is open.
         """
         states, n = self._states, len(self._states)
+        computed = self._arrays.get(f"std_{part}")
+        if computed is not None:
+            return computed.copy()
+        if matrix is None:
+            return None
         if n < FEW or states.problem.layout.has_encoder_noise:
             return np.full((n, 6), np.nan)
         answers = states.problem.reduced.solve(
-            states.q, states.qd, states.rows, (), (kind,), moved={"here": (kind, body, matrix)}
+            states.q,
+            states.qd,
+            states.rows,
+            (),
+            (kind_of(part),),
+            moved={part: moved_part(states.problem.robot, part)},
         )
-        of_body = answers.arrays[f"std_{kind}"].reshape(n, -1, 6)[:, body]
-        known = answers.answered & np.isfinite(of_body).all(axis=1)
-        return np.where(known[:, None], answers.at_frames["here"], np.nan)
+        return answers.at_frame(part)
 
     def agreement(self) -> tuple[float | Array, int | IntArray] | None:
         """Chi-square and degrees of freedom, (N,) of a batch."""
@@ -333,7 +356,7 @@ class OneAnswer:
         is_number = of is values or of is deviations
         return found if is_number else np.ones(found.shape, dtype=bool)
 
-    def deviations_at(self, kind: Quantity, body: int, matrix: Array) -> Array | None:
+    def deviations_at(self, part: str, matrix: Array | None) -> Array | None:
         """Leave deviations at frames to the general path."""
         return None
 

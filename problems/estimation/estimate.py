@@ -17,6 +17,7 @@ from scipy.special import chdtrc
 from dynsys.errors import DynsysError, LayoutError, ModelError, StateError, nearest_name
 from dynsys.model.tree import KinematicTree
 from dynsys.notebook import facts
+from dynsys.system.parts import kind_of
 from dynsys.types import Array, ArrayLike, IntArray
 from problems.estimation.consistency import (
     SIGNIFICANCE,
@@ -42,11 +43,13 @@ __all__ = [
     "Suspect",
     "Uncertainty",
     "deviations",
+    "names_of",
     "quantities_of",
     "values",
 ]
 
-Uncertainty: TypeAlias = Literal["all"] | Quantity | Sequence[Quantity] | None
+Uncertainty: TypeAlias = Literal["all"] | str | Sequence[str] | None
+"""Quantities, or one body's or frame's: ``external_wrench.l_sole``."""
 Both: TypeAlias = tuple[dict[Quantity, Array], dict[Quantity, Array]]
 """Values and standard deviations by quantity."""
 Found = TypeVar("Found")
@@ -57,17 +60,23 @@ Of: TypeAlias = Callable[[AbstractPosterior, Array, IntArray], Array]
 """Values (rows,) of ``matrix @ d[columns]``, or of something about it."""
 
 
-def quantities_of(wanted: Uncertainty, what: str) -> tuple[Quantity, ...]:
-    """Quantities that a caller asks for in argument ``what``; LayoutError names a wrong one."""
+def names_of(wanted: Uncertainty, what: str) -> tuple[str, ...]:
+    """Names that a caller asks for in argument ``what``; LayoutError names a wrong one."""
     if wanted is None:
         return ()
     names = QUANTITIES if wanted == "all" else (wanted,) if isinstance(wanted, str) else wanted
     for name in names:
-        if name not in QUANTITIES:
+        if kind_of(str(name)) not in QUANTITIES:
             hint = nearest_name(str(name), QUANTITIES)
             listed = ", ".join(QUANTITIES)
             raise LayoutError(f"{what}: no quantity {name!r}{hint}; use {listed}")
-    return cast("tuple[Quantity, ...]", tuple(names))
+    return tuple(names)
+
+
+def quantities_of(wanted: Uncertainty, what: str) -> tuple[Quantity, ...]:
+    """Quantities that these are, or are parts of."""
+    kinds = dict.fromkeys(map(kind_of, names_of(wanted, what)))
+    return cast("tuple[Quantity, ...]", tuple(kinds))
 
 
 def values(posterior: AbstractPosterior, matrix: Array, columns: IntArray) -> Array:
@@ -163,11 +172,10 @@ class NamedQuantity:
                 f"robot {self._robot.name!r}: {name!r} is fixed to the base, whose"
                 f" {self._kind} is no unknown"
             )
-        here = self.array[..., body, :]
-        if np.array_equal(matrix, np.eye(6)):
-            return here
+        moved = self._moved(str(name), body, matrix)
+        if moved is None and np.array_equal(matrix, np.eye(6)):
+            return self.array[..., body, :]
         columns = self._estimate.problem.system.unknowns.block(self._kind, body).columns
-        moved = self._moved(here, body, matrix)
         return self._estimate.each(lambda post: self._of(post, matrix, columns), 6, moved)
 
     def _some(self, which: slice) -> Array:
@@ -177,11 +185,17 @@ class NamedQuantity:
         places = self._robot.v_slices()[which]
         return self.array[..., [k for place in places for k in range(place.start, place.stop)]]
 
-    def _moved(self, here: Array, body: int, matrix: Array) -> Array | None:
-        """The quantity (..., 6) of a body moved to its frame, NaN where that is not enough."""
+    def _moved(self, name: str, body: int, matrix: Array) -> Array | None:
+        """The quantity (..., 6) at a frame, NaN where what there is is not enough.
+
+        None where nothing but the body's own numbers is needed, or the posterior.
+        """
+        is_own = np.array_equal(matrix, np.eye(6))
         if self._of is values:
-            return np.asarray(here @ matrix.T)
-        return self._estimate.deviations_at(self._kind, body, matrix, self._of)
+            return None if is_own else np.asarray(self.array[..., body, :] @ matrix.T)
+        if self._of is not deviations:
+            return None
+        return self._estimate.deviations_at(f"{self._kind}.{name}", None if is_own else matrix)
 
     def __iter__(self) -> Iterator[str]:
         of_bodies = self._kind in ("acceleration", "external_wrench")
@@ -654,11 +668,9 @@ class Estimate(AbstractQuantities[NamedQuantity]):
             known[k] = of(self._posterior(k))
         return known
 
-    def deviations_at(self, kind: Quantity, body: int, matrix: Array, of: Of) -> Array | None:
+    def deviations_at(self, part: str, matrix: Array | None) -> Array | None:
         """Deviations (N, 6) at a frame without the posterior of each state, NaN elsewhere."""
-        if self._answers is None or of is not deviations:
-            return None
-        return self._answers.deviations_at(kind, body, matrix)
+        return None if self._answers is None else self._answers.deviations_at(part, matrix)
 
     def computed(self, kind: Quantity, of: Of) -> Array | None:
         """What the compiled estimator says about a quantity, None if there is none."""

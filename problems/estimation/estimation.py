@@ -50,7 +50,13 @@ from problems.estimation.derivatives import (
     EstimateDerivatives,
     EstimatorSlopes,
 )
-from problems.estimation.estimate import Estimate, MeasuredStates, Uncertainty, quantities_of
+from problems.estimation.estimate import (
+    Estimate,
+    MeasuredStates,
+    Uncertainty,
+    names_of,
+    quantities_of,
+)
 from problems.estimation.posterior import AbstractPosterior, EncoderPosterior, PosteriorSolver
 from problems.estimation.reduced_batch import ReducedBatch
 from problems.estimation.sensitivity import TorqueSensitivity, torque_sensitivities
@@ -360,11 +366,11 @@ class Estimation(AbstractProblem):
         outputs : what is computed now: quantities, ``chi_square``, ``residual``; any others
             are when they are asked for. Fewer make a smaller, faster kernel.
         threads : for the compiled estimator.
-        uncertainty : quantities whose deviations are computed now, as in ``solve``.
+        uncertainty : quantities whose deviations are computed now, as in ``solve``;
+            ``external_wrench.l_sole`` asks for one body or frame, whose kernel is smaller.
         active : sensor name to False, or (N,) truth values, for those that do not hold.
         """
-        wanted = quantities_of(uncertainty, "uncertainty")
-        computed = EstimatorOutputs.of_estimate(outputs, wanted)
+        computed = EstimatorOutputs.of_estimate(outputs, names_of(uncertainty, "uncertainty"))
         threads = check_threads(threads)
         if active is None:
             e = self._by_rows(q, qd, y, computed, threads)
@@ -378,7 +384,7 @@ class Estimation(AbstractProblem):
         if n >= self._compiled_from:
             answers = self._answers(states, computed, threads, self.backend == "llvm")
             return Estimate(self, states, n, None, None, answers)
-        return Estimate.of_many(self, states, n, wanted)
+        return Estimate.of_many(self, states, n, quantities_of(uncertainty, "uncertainty"))
 
     @cached_property
     def _compiled_from(self) -> float:

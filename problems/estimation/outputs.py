@@ -37,15 +37,15 @@ AGREEMENT = ("chi_square", "degrees_of_freedom", "p_value")
 class Output:
     """One group of columns and how to take it (N, columns) from an estimate.
 
-    ``needs`` names what the estimator must compute, ``std_of`` that it is standard deviations.
-    ``rows`` (columns, size) times the array of that name in a kernel gives the same columns;
-    None where they are more than that.
+    ``needs`` names what the estimator must compute; ``std_of``, that it is the standard
+    deviations of this quantity, or part of one. ``rows`` (columns, size) times the array of
+    that name in a kernel gives the same columns; None where they are more than that.
     """
 
     group: Group
     take: Callable[[Estimate], Array]
     needs: str
-    std_of: Quantity | None = None
+    std_of: str | None = None
     rows: Array | None = None
 
 
@@ -125,7 +125,7 @@ def _of_joints(estimation: Estimation, kind: str, name: str, is_std: bool) -> Ou
         Group(f"{prefix}.{name}" if name else prefix, tuple(columns)),
         lambda e: np.atleast_2d(_values(e, kind, is_std).array[..., place]),
         kind,
-        cast("Quantity", kind) if is_std else None,
+        kind if is_std else None,
         np.eye(robot.nv)[place],
     )
 
@@ -135,6 +135,8 @@ def _of_bodies(estimation: Estimation, kind: str, name: str, is_std: bool) -> li
     labels = ACCELERATION if kind == "acceleration" else WRENCH
     prefix = f"std.{kind}" if is_std else kind
     own = robot.joint_names if kind == "joint_wrench" else robot.body_names
+    # of one body or frame a kernel of its own: covariances move deviations, not rows
+    std_of = (f"{kind}.{name}" if name else kind) if is_std else None
 
     def output(part: str) -> Output:
         group = Group(f"{prefix}.{part}", tuple(f"{prefix}.{part}.{x}" for x in labels))
@@ -142,18 +144,16 @@ def _of_bodies(estimation: Estimation, kind: str, name: str, is_std: bool) -> li
             group,
             lambda e: _vectors(e, kind, part, is_std),
             kind,
-            cast("Quantity", kind) if is_std else None,
-            _moved_rows(robot, kind, part, is_std),
+            std_of,
+            np.eye(6) if std_of == f"{kind}.{part}" else _rows(robot, kind, part),
         )
 
     return [output(part) for part in ([name] if name else own)]
 
 
-def _moved_rows(robot: KinematicTree, kind: str, name: str, is_std: bool) -> Array | None:
-    """(6, 6 bodies): deviations at a frame take covariances, which these arrays do not have."""
+def _rows(robot: KinematicTree, kind: str, name: str) -> Array:
+    """(6, 6 bodies): the part of a quantity at a body or frame."""
     part = part_of(robot, kind, name)
-    if part.is_moved and is_std:
-        return None
     rows = np.zeros((6, 6 * robot.n_bodies))
     rows[:, part.start : part.start + 6] = part.matrix
     return rows
@@ -162,14 +162,14 @@ def _moved_rows(robot: KinematicTree, kind: str, name: str, is_std: bool) -> Arr
 def _vectors(e: Estimate, kind: str, name: str, is_std: bool) -> Array:
     """(N, 6) at a body, joint or frame; a frame's values are the body's, moved."""
     values, part = _values(e, kind, is_std), part_of(e.problem.robot, kind, name)
-    if part.is_moved and is_std:
+    if is_std:
         return np.atleast_2d(values[name])
     found = values.array[..., part.start // 6, :]
     return np.atleast_2d(found @ part.matrix.T if part.is_moved else found)
 
 
-def uncertain(outputs: Sequence[Output]) -> list[Quantity]:
-    """Quantities whose standard deviations are wanted."""
+def uncertain(outputs: Sequence[Output]) -> list[str]:
+    """Quantities, and parts of them, whose standard deviations are wanted."""
     return list(dict.fromkeys(o.std_of for o in outputs if o.std_of is not None))
 
 

@@ -23,7 +23,9 @@ import numpy as np
 from scipy.sparse.csgraph import connected_components
 
 from dynsys.kernel.kernel import Kernel
+from dynsys.model.tree import KinematicTree
 from dynsys.system.equations import Kinematics
+from dynsys.system.parts import part_of
 from dynsys.system.size import ROUNDING, without_rounding
 from dynsys.types import Array, BoolArray, IntArray
 from problems.estimation.any_rank import (
@@ -45,7 +47,7 @@ from problems.measured.reduced import (
     rank_of,
 )
 
-__all__ = ["ReducedAnswers", "ReducedBatch"]
+__all__ = ["ReducedAnswers", "ReducedBatch", "moved_part"]
 
 METHOD = "reduced"
 SAMPLES = 5
@@ -63,6 +65,15 @@ ALONE = 1e-6
 
 Moved: TypeAlias = tuple[str, int, Array]
 """Quantity, body, and the matrix (6, 6) that moves it to a frame of the body."""
+
+
+def moved_part(robot: KinematicTree, name: str) -> Moved:
+    """The part of a quantity of bodies by its name: ``external_wrench.l_sole``."""
+    kind, _, frame = name.partition(".")
+    part = part_of(robot, kind, frame)
+    return kind, part.start // 6, part.matrix
+
+
 Judge: TypeAlias = Callable[[IntArray, Checks], None]
 """Told the numbers of some states, and what their readings say of each other."""
 
@@ -88,6 +99,13 @@ class ReducedAnswers:
     residuals: Array | None
     moved: Mapping[str, Moved]
     at_frames: dict[str, Array]
+
+    def at_frame(self, name: str) -> Array:
+        """Deviations (N, 6) there; NaN where not answered, or something is open on the body."""
+        kind, body, _ = self.moved[name]
+        of_body = self.arrays[f"std_{kind}"].reshape(len(self.answered), -1, 6)[:, body]
+        known = self.answered & np.isfinite(of_body).all(axis=1)
+        return np.where(known[:, None], self.at_frames[name], np.nan)
 
 
 @final

@@ -6,8 +6,8 @@ Three ways, each tried where the one before does not answer:
     reduced    the reduced system, any readings missing; a fraction of a millisecond
     general    ``Estimation.solve``, the slow twin of both; milliseconds
 
-Outputs that no row of a kernel is (deviations at a frame that is not a body's own, suspects,
-residuals) take the last way always; ``LiveEstimator.slow`` names them.
+Outputs that no row of a kernel is (suspects, residuals) take the last way always;
+``LiveEstimator.slow`` names them.
 """
 
 from __future__ import annotations
@@ -23,10 +23,12 @@ from scipy.special import chdtrc
 
 from dynsys.errors import DynsysError, KernelBuildError
 from dynsys.kernel.calls import AbstractKernel
+from dynsys.system.parts import kind_of
 from dynsys.types import Array, IntArray
 from problems.estimation.compiled import EstimatorOutputs
 from problems.estimation.estimation import Estimation
 from problems.estimation.outputs import AGREEMENT, Output, judged, rows_of, uncertain
+from problems.estimation.reduced_batch import moved_part
 from problems.measured.measured_system import QUANTITIES
 
 __all__ = ["LiveEstimator"]
@@ -58,6 +60,8 @@ class LiveEstimator:
         self.method = ""
         self.slow = tuple(o.group.name for o in self.outputs if not _has_rows(o))
         self._wanted = EstimatorOutputs.of_estimate(judged(outputs), uncertain(outputs))
+        robot, stds = estimation.robot, self._wanted.uncertainty
+        self._at_frames = {name: moved_part(robot, name) for name in stds if "." in name}
         self._kernel: AbstractKernel | None = None
         self._can_reduce = not (self.slow or estimation.layout.has_encoder_noise)
         self._place_outputs()
@@ -73,7 +77,7 @@ class LiveEstimator:
         for name in self._wanted.names:
             if name not in sizes:
                 joints = name.removeprefix("std_") in ("torque", "qdd")
-                sizes[name] = robot.nv if joints else 6 * robot.n_bodies
+                sizes[name] = robot.nv if joints else 6 if "." in name else 6 * robot.n_bodies
         sizes["std_multiplier"] = size + beliefs
         ends = np.cumsum([0, *(sizes[name] for name in self._wanted.names)])
         self._all = np.full(int(ends[-1]), np.nan)
@@ -92,7 +96,7 @@ class LiveEstimator:
             if output.needs in AGREEMENT and output.group.name in AGREEMENT:
                 self._facts.append((here.start, output.group.name))
             elif output.rows is not None:
-                name = output.needs if output.std_of is None else f"std_{output.needs}"
+                name = output.needs if output.std_of is None else f"std_{output.std_of}"
                 used = np.flatnonzero(output.rows.any(axis=0))
                 matrix = output.rows[:, used]
                 if np.array_equal(matrix, np.eye(len(used))):
@@ -181,13 +185,17 @@ class LiveEstimator:
         problem = self.estimation
         rows = problem.measured.pack(y, None, None)
         names = [name for name in self._wanted.outputs if name in QUANTITIES]
+        stds, moved = self._wanted.uncertainty, self._at_frames
         found = problem.reduced.solve(
-            q[None], qd[None], rows[None], names, self._wanted.uncertainty
-        )
-        if not found.answered[0]:
+            q[None], qd[None], rows[None], names, list(dict.fromkeys(map(kind_of, stds))),
+            moved=moved,
+        )  # fmt: skip
+        at_frames = {f"std_{name}": found.at_frame(name) for name in moved}
+        if not found.answered[0] or not all(np.isfinite(x).all() for x in at_frames.values()):
             return False
-        for name, values in found.arrays.items():
-            self._arrays[name][:] = values[0]
+        for name, values in (found.arrays | at_frames).items():
+            if name in self._arrays:
+                self._arrays[name][:] = values[0]
         self._take(float(found.chi_square[0]), int(found.degrees_of_freedom[0]), "reduced")
         return True
 

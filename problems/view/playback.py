@@ -9,7 +9,7 @@ import numpy as np
 
 from dynsys.errors import LogError
 from dynsys.types import Array
-from problems.estimation.outputs import parse_outputs, rows_of
+from problems.estimation.outputs import parse_outputs, rows_of, uncertain
 from problems.problem_file import ProblemFile
 from problems.studio.contacts import contact_frames, declared_frames
 from sensors.external import ExternalWrench
@@ -88,7 +88,7 @@ def solve_playback(problem: ProblemFile, log: str, frames: tuple[str, ...]) -> P
         samples.qd[shown],
         samples.y[shown],
         outputs=("torque", "external_wrench", "p_value"),
-        uncertainty=("torque", "external_wrench") if frames else "torque",
+        uncertainty=uncertain(outputs),
     )
     rows, nv = rows_of(outputs, e), problem.tree.nv
     vectors = rows[:, 2 * nv :].reshape(len(shown), 2, len(frames), 6)[..., 3:]

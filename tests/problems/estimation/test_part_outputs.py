@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 
 import dynsys
 import sensors
-from dynsys.errors import KernelBuildError, ModelError
+from dynsys.errors import KernelBuildError, LayoutError, ModelError
 from dynsys.system.parts import array_name
 from problems import Estimation
 
@@ -64,6 +65,31 @@ def test_kernels_have_parts_by_the_names_of_the_estimate(leg: Estimation) -> Non
             kind, _, part = name.removeprefix("std.").partition(".")
             wanted = (e.std if name.startswith("std.") else e.values)[kind][part]
             np.testing.assert_allclose(found, np.ravel(wanted), rtol=1e-8, atol=1e-9)
+
+
+@pytest.mark.parametrize("backend", ["auto", "llvm"])
+@pytest.mark.parametrize("missing", [0, 200])
+def test_batches_have_deviations_of_parts(leg: Estimation, backend: str, missing: int) -> None:
+    """Of a body and of a frame, by the kernel, and where readings are missing."""
+    parts = [*PARTS, "external_wrench.shank"]
+    rng = np.random.default_rng(4)
+    y = np.where(np.isnan(leg.layout.constants), rng.normal(), leg.layout.constants)
+    q, qd, y = rng.normal(size=(300, 2)), rng.normal(size=(300, 2)), np.tile(y, (300, 1))
+    lost = leg.layout.slice("plate" if len(leg.layout) < 8 else "hip_ft")
+    y[:missing, lost.start] = np.nan
+    e = replace(leg, backend=backend).solve_batch(q, qd, y, uncertainty=["torque", *parts])
+    for k in (0, 150, 299):
+        one = replace(leg, backend="dense").solve(q[k], qd[k], y[k])
+        for name in parts:
+            kind, _, part = name.partition(".")
+            np.testing.assert_allclose(
+                e.std[kind][part][k], one.std[kind][part], rtol=1e-7, atol=1e-9
+            )
+        np.testing.assert_allclose(e.std.torque.array[k], one.std.torque.array, atol=1e-9)
+    with pytest.raises(LayoutError, match="external_wrench"):
+        leg.solve_batch(q, qd, y, uncertainty=["external_wrenc.shank"])
+    with pytest.raises(ModelError, match="shan"):
+        replace(leg, backend=backend).solve_batch(q, qd, y, uncertainty="joint_wrench.shan")
 
 
 def test_a_frame_that_moved_is_another_question(leg: Estimation) -> None:

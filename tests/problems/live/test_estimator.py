@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from dynsys.errors import DynsysError
+from problems.command.demo_log import bundled
 from problems.estimation.outputs import parse_outputs, rows_of, uncertain
 from problems.live.estimator import LiveEstimator
 from problems.logs.samples import Samples
-from problems.problem_file import ProblemFile
+from problems.problem_file import ProblemFile, load_problem
 from tests.problems.live.live_cases import OUTPUTS
 
 Live = tuple[ProblemFile, Samples]
@@ -39,11 +40,31 @@ def test_each_way_gives_what_solve_gives(live: Live, missing: int, method: str) 
         assert fast.degrees_of_freedom == e.degrees_of_freedom
 
 
-def test_values_at_a_frame_are_moved_and_their_deviations_take_the_general_path() -> None:
-    from problems.command.demo_log import bundled
-    from problems.problem_file import load_problem
+@pytest.fixture(scope="module")
+def humanoid() -> ProblemFile:
+    return load_problem(bundled("humanoid.yaml"))
 
-    problem = load_problem(bundled("humanoid.yaml"))
+
+@pytest.mark.parametrize(("missing", "method"), [(0, "llvm"), (2, "reduced")])
+def test_deviations_at_a_frame_are_the_kernels(
+    humanoid: ProblemFile, missing: int, method: str
+) -> None:
+    names = ("external_wrench.l_sole", "joint_wrench.l_foot", "acceleration.chest_imu")
+    fast = estimator(humanoid, *(f"std.{name}" for name in names), "torque")
+    assert not fast.slow
+    samples = humanoid.samples(bundled("humanoid_log.npz"))
+    for k in (3, 250):
+        y = samples.y[k].copy()
+        y[:missing] = np.nan
+        fast.solve(samples.q[k], samples.qd[k], y)
+        assert fast.method == method
+        e = humanoid.estimation.solve(samples.q[k], samples.qd[k], y)
+        np.testing.assert_allclose(fast.row, rows_of(fast.outputs, e)[0], rtol=1e-6, atol=1e-9)
+        assert (fast.row[:18] > 0).all()
+
+
+def test_values_at_a_frame_are_moved(humanoid: ProblemFile) -> None:
+    problem = humanoid
     outputs = parse_outputs(
         problem.estimation, ("external_wrench.l_sole", "acceleration.chest_imu")
     )
@@ -56,10 +77,6 @@ def test_values_at_a_frame_are_moved_and_their_deviations_take_the_general_path(
             output.rows @ of_bodies, output.take(e)[0], rtol=1e-12, atol=1e-12
         )
         assert np.abs(of_bodies).max() > 0
-    (deviations,) = parse_outputs(problem.estimation, ("std.external_wrench.l_sole",))
-    assert deviations.rows is None
-    slow = LiveEstimator(problem.estimation, [deviations])
-    assert slow.slow == ("std.external_wrench.l_sole",)
 
 
 def test_residuals_take_the_general_path(live: Live) -> None:
