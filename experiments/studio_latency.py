@@ -27,9 +27,10 @@ import numpy as np
 from problems.problem_file import ProblemFile
 from problems.studio.background import AbstractBackground, Done, Job, Tell
 from problems.studio.files import Folder
-from problems.studio.server import HEADER, AccessRules, StudioServer
+from problems.studio.server import StudioServer
 from problems.studio.session import Session
 from problems.terminal import show_json, show_line, show_table
+from problems.web import HEADER, AccessRules
 
 __all__ = ["Latency", "main", "measure"]
 

@@ -20,8 +20,9 @@ from problems.problem_file import load_problem
 from problems.report.pdf import find_browser
 from problems.studio.background import Lanes, ProcessBackground
 from problems.studio.files import Folder
-from problems.studio.server import AccessRules, StudioServer
+from problems.studio.server import StudioServer
 from problems.studio.session import Session
+from problems.web import AccessRules
 
 __all__ = ["picture"]
 

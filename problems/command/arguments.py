@@ -12,7 +12,7 @@ from typing import Any
 from dynsys.errors import RefusedError
 from problems import terminal
 from problems.log_jobs import Finished, Job, run_job
-from problems.studio.server import is_loopback
+from problems.web import is_loopback
 
 __all__ = [
     "KINDS",

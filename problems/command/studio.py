@@ -21,8 +21,9 @@ from problems.command.demo_log import bundled
 from problems.problem_file import ProblemFile, load_problem
 from problems.studio.background import Lanes, ProcessBackground
 from problems.studio.files import Folder
-from problems.studio.server import AccessRules, StudioServer
+from problems.studio.server import StudioServer
 from problems.studio.session import Session
+from problems.web import AccessRules
 from sensors.parameters import sensor_name
 
 __all__ = ["EXAMPLES", "SUMMARY", "add_arguments", "run"]

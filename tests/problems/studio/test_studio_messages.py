@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from dynsys.errors import RefusedError
 from problems.studio.background import Job, ProcessBackground
-from problems.studio.server import ACTIONS, MOST_BYTES, parse_message
+from problems.studio.server import ACTIONS, parse_message
+from problems.web import MOST_BYTES
 from tests.problems.studio.studio_cases import CHAIN, UNTOUCHED
 
 BAD_MESSAGES = (

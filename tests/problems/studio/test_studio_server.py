@@ -15,24 +15,22 @@ from typing import Any
 
 import pytest
 
-import problems.studio.server as studio_server
+import problems.web as web
 from dynsys.errors import RefusedError
 from problems.command import main as cli
 from problems.command import studio as studio_command
 from problems.problem_file import ProblemFile
 from problems.studio.files import Folder
-from problems.studio.server import (
+from problems.studio.server import MOST_SESSIONS, PAGE, StudioServer
+from problems.studio.session import Session
+from problems.web import (
     HEADER,
     MOST_BYTES,
     MOST_CONNECTIONS,
-    MOST_SESSIONS,
-    PAGE,
     TOKEN_HEADER,
     AccessRules,
-    StudioServer,
     is_loopback,
 )
-from problems.studio.session import Session
 from tests.problems.studio.studio_cases import CHAIN, UNTOUCHED, Patient
 
 TOKEN = "letters0and1digits"
@@ -223,7 +221,7 @@ def test_a_connection_with_the_token_stays(tmp_path: Path) -> None:
 def test_a_request_has_a_deadline_however_it_drips(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, patience: str
 ) -> None:
-    monkeypatch.setattr(studio_server, patience, 0.5)
+    monkeypatch.setattr(web, patience, 0.5)
     with serving(tmp_path, TOKEN) as server:
         (line,) = drips(server, 1)
         begin = perf_counter()
