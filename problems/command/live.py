@@ -128,7 +128,7 @@ def run(args: argparse.Namespace) -> int:
         FoxgloveSource(session, args.host, args.foxglove) if args.foxglove is not None else None
     )
     if viewer is not None:
-        session.shown = viewer.show
+        session.viewers.append(viewer)
         say(f"Foxglove: open a connection to ws://{args.host}:{viewer.port}")
     try:
         with _sink(args.output) as sink, suppress(BrokenPipeError):

@@ -87,11 +87,17 @@ def _tidy(session: LiveSession) -> None:
 # ---- pipes ----------------------------------------------------------------------------------
 
 
-def lines_of(source: int, stop: Stop) -> Iterator[tuple[bytes | None, float]]:
-    """Lines of a file descriptor and when they were read; None for one beyond the limit."""
+def lines_of(
+    source: int, stop: Stop, idle: Callable[[], None] = lambda: None
+) -> Iterator[tuple[bytes | None, float]]:
+    """Lines of a file descriptor and when they were read; None for one beyond the limit.
+
+    ``idle`` is called while none comes.
+    """
     rest, skipping = b"", False
     while not stop:
         if not select.select([source], [], [], POLL)[0]:
+            idle()
             continue
         chunk = os.read(source, 2**16)
         arrived = perf_counter()
@@ -115,7 +121,7 @@ def serve_pipe(session: LiveSession, stop: Stop, source: int = 0, sink: int = 1)
     """Samples from a file descriptor, a line each; records to another."""
     write_records(sink, [json.dumps(session.hello())])
     with without_pauses():
-        for line, arrived in lines_of(source, stop):
+        for line, arrived in lines_of(source, stop, session.idle):
             if line is None or len(line) > MOST_BYTES:
                 records = [session.refuse(f"a line of more than {MOST_BYTES} bytes")]
             else:
@@ -153,6 +159,8 @@ def serve_replay(
         for line, time in lines:
             due = begin + (time - first) / speed if speed else perf_counter()
             while (left := due - perf_counter()) > 0:
+                if left > POLL:
+                    session.idle()
                 if left > SPIN:
                     sleep(left - SPIN if left < POLL else POLL)
                 if stop:
@@ -229,6 +237,7 @@ def serve_udp(
                 try:
                     data, notes, _, sender = door.recvmsg(2**16, 256)
                 except TimeoutError:
+                    session.idle()
                     continue
                 except OSError:  # an answer that nobody wanted, reported late
                     continue
@@ -324,6 +333,7 @@ class _WebSocketDoor:
                 else:
                     while not self._stop:
                         await asyncio.sleep(POLL / 4)
+                        self._session.idle()
             self._send([json.dumps(self._session.summary())])
             await asyncio.sleep(POLL / 2)
 

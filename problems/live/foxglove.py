@@ -46,7 +46,7 @@ def require_foxglove() -> None:
 
 @final
 class FoxgloveSource:
-    """Shows a session to whoever connects; ``FoxgloveSource(...).show`` is its ``shown``.
+    """Shows a session to whoever connects: one of its viewers.
 
     Raises
     ------
@@ -81,7 +81,6 @@ class FoxgloveSource:
             raise RefusedError(f"{host}:{port}: {error}") from None
         self.port = int(self._server.port)
         self._next = 0.0
-        self._told: object = None
         self._wrenches = _wrenches(session)
 
     def close(self) -> None:
@@ -90,11 +89,10 @@ class FoxgloveSource:
 
     def show(self, time: float, session: LiveSession) -> None:
         """Show the last estimate, if it is time for a picture; alarms always."""
-        if session.last_event is not self._told:
-            self._told = session.last_event
-            self._tell(time, session.last_event or {})
+        for event in session.events:
+            self._tell(time, event)
         now = perf_counter()
-        if now < self._next:
+        if now < self._next or session.refusal:
             return
         self._next = now + 1.0 / RATE
         stamp = max(round(time * 1e9), 0)
@@ -105,6 +103,9 @@ class FoxgloveSource:
         values |= {"p_value": estimator.p_value, "chi_square": estimator.chi_square}
         known = {name: x if math.isfinite(x) else None for name, x in values.items()}
         self._estimate.log({"alarm": session.watch.is_on, **known}, log_time=stamp)
+
+    def idle(self, session: LiveSession) -> None:
+        """Nothing waits to be shown."""
 
     def _stamp(self, stamp: int) -> Any:
         return self._messages.Timestamp(stamp // 1_000_000_000, stamp % 1_000_000_000)

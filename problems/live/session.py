@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Any, final
+from typing import Any, Protocol, final
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from problems.detection.alarm import Alarm
 from problems.live.decode import NOT_READINGS, SampleDecoder
 from problems.live.estimator import LiveEstimator
 
-__all__ = ["MOST_BYTES", "AlarmWatch", "Latencies", "LiveSession"]
+__all__ = ["MOST_BYTES", "AlarmWatch", "Latencies", "LiveSession", "Viewer"]
 
 MOST_BYTES = 2**20
 """Longest sample that is read."""
@@ -122,6 +122,16 @@ class AlarmWatch:
 # ---- the session ----------------------------------------------------------------------------
 
 
+class Viewer(Protocol):
+    """Whoever looks on; must not take long."""
+
+    def show(self, time: float, session: LiveSession) -> None:
+        """Show what was made of a sample, estimated or refused, that has been answered."""
+
+    def idle(self, session: LiveSession) -> None:
+        """Show what waits to be shown, while no sample comes."""
+
+
 @final
 @dataclass
 class Counts:
@@ -153,7 +163,12 @@ class LiveSession:
     decoder, estimator : of one problem; the estimator prepared.
     watch : alarms.
     deadline : seconds from a sample to its estimate, beyond which it counts as late.
-    shown : told of every estimate, after it was answered (another viewer).
+
+    Attributes
+    ----------
+    viewers : shown every sample, after it was answered.
+    events : alarms that began or ended with the last sample.
+    refusal : why the last sample was refused; nothing if it was not.
     """
 
     def __init__(
@@ -162,16 +177,17 @@ class LiveSession:
         estimator: LiveEstimator,
         watch: AlarmWatch,
         deadline: float,
-        shown: Callable[[float, LiveSession], None] | None = None,
     ) -> None:
         self.decoder, self.estimator, self.watch = decoder, estimator, watch
-        self.deadline, self.shown = deadline, shown
+        self.deadline = deadline
+        self.viewers: list[Viewer] = []
+        self.events: list[dict[str, Any]] = []
+        self.refusal = ""
         self.counts, self.latencies = Counts(), Latencies()
         self._begin = perf_counter()
         self._last_time = -math.inf
         self._last_seq: int | None = None
         self._strangers = 0
-        self.last_event: dict[str, Any] | None = None
         ends = np.cumsum([0, *(len(o.group.columns) for o in estimator.outputs)]).tolist()
         self._groups = [
             (o.group.name, slice(a, b), (o.group.name,) == o.group.columns)
@@ -198,14 +214,16 @@ class LiveSession:
         Whatever the line holds, this returns; the last record is the estimate or says why there
         is none.
         """
-        self.counts.samples += 1
+        records: list[str] = []
+        self._begin_sample()
         try:
             with np.errstate(all="ignore"):
-                return self._estimate(_parsed(line), arrived)
+                self._estimate(_parsed(line), arrived, records)
         except DynsysError as error:
-            return [self._refuse(str(error))]
+            records.append(self._refuse(str(error)))
         except (ArithmeticError, ValueError, np.linalg.LinAlgError) as error:
-            return [self._refuse(f"cannot be solved: {error}")]
+            records.append(self._refuse(f"cannot be solved: {error}"))
+        return records
 
     def delivered(self, arrived: float) -> None:
         """Note that the answer to a sample has been handed on."""
@@ -213,8 +231,13 @@ class LiveSession:
         self.latencies.add(seconds)
         if seconds > self.deadline:
             self.counts.late += 1
-        if self.shown is not None and self.counts.estimated:
-            self.shown(self._last_time, self)
+        for viewer in self.viewers:
+            viewer.show(self._last_time, self)
+
+    def idle(self) -> None:
+        """Note that no sample is waiting."""
+        for viewer in self.viewers:
+            viewer.idle(self)
 
     def dropped(self, so_far: int) -> None:
         """Note how many samples the system threw away before they were read."""
@@ -222,11 +245,16 @@ class LiveSession:
 
     def refuse(self, message: str) -> str:
         """Record for what is no sample at all: too long, binary."""
-        self.counts.samples += 1
+        self._begin_sample()
         return self._refuse(message)
+
+    def _begin_sample(self) -> None:
+        self.counts.samples += 1
+        self.events, self.refusal = [], ""
 
     def _refuse(self, message: str) -> str:
         self.counts.refused += 1
+        self.refusal = message[:500]
         told = {"type": "refused", "sample": self.counts.samples, "message": message[:500]}
         return json.dumps(told)
 
@@ -240,9 +268,8 @@ class LiveSession:
             raise ValueError(f"'time' is {str(time)[:40]}; it must be a number of seconds")
         return float(time)
 
-    def _estimate(self, given: dict[str, Any], arrived: float) -> list[str]:
+    def _estimate(self, given: dict[str, Any], arrived: float, records: list[str]) -> None:
         time = self._time(given)
-        records: list[str] = []
         if not time > self._last_time:
             if not time < self._last_time - NEW_START:
                 raise _Refusal(f"time {time:.9g} s comes after {self._last_time:.9g} s")
@@ -274,7 +301,6 @@ class LiveSession:
         counts.estimated += 1
         counts.with_missing += decoder.missing > 0
         counts.methods[estimator.method] = counts.methods.get(estimator.method, 0) + 1
-        return records
 
     def _begin_anew(self, records: list[str], time: float) -> None:
         event = self.watch.close()
@@ -292,7 +318,7 @@ class LiveSession:
 
     def _tell(self, event: dict[str, Any], records: list[str]) -> None:
         self.counts.alarms += event["state"] == "begins"
-        self.last_event = event
+        self.events.append(event)
         records.append(json.dumps(event))
 
     def _count_lost(self, seq: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import socket
@@ -16,7 +17,14 @@ import pytest
 
 from dynsys.errors import RefusedError
 from problems.live import channels
-from problems.live.channels import Stop, serve_pipe, serve_replay, serve_udp, serve_websocket
+from problems.live.channels import (
+    POLL,
+    Stop,
+    serve_pipe,
+    serve_replay,
+    serve_udp,
+    serve_websocket,
+)
 from problems.live.session import MOST_BYTES, LiveSession
 from problems.logs.samples import Samples
 from problems.problem_file import ProblemFile
@@ -104,12 +112,38 @@ def test_a_line_without_end_is_refused_once(live: Live, session: LiveSession) ->
 
 
 def test_garbage_is_not_collected_while_samples_come(live: Live, session: LiveSession) -> None:
-    import gc
-
-    seen = []
-    session.shown = lambda *_: seen.append(gc.isenabled())
+    looks_on = LooksOn()
+    session.viewers.append(looks_on)
     piped(session, b"\n".join(lines(live, 3)))
-    assert seen == [False] * 3 and gc.isenabled()
+    assert looks_on.collecting == [False] * 3 and gc.isenabled()
+
+
+class LooksOn:
+    """A viewer that notes whether garbage is collected when it is shown something."""
+
+    def __init__(self) -> None:
+        self.collecting: list[bool] = []
+        self.pauses = 0
+
+    def show(self, time: float, session: LiveSession) -> None:
+        self.collecting.append(gc.isenabled())
+
+    def idle(self, session: LiveSession) -> None:
+        self.pauses += 1
+
+
+def test_viewers_are_told_of_pauses(live: Live, session: LiveSession) -> None:
+    looks_on = LooksOn()
+    session.viewers.append(looks_on)
+    source, feed = os.pipe()
+    found, sink = os.pipe()
+    try:
+        os.write(feed, lines(live, 1)[0] + b"\n")
+        serve_pipe(session, Stop(3 * POLL), source, sink)
+    finally:
+        for end in (source, feed, found, sink):
+            os.close(end)
+    assert len(looks_on.collecting) == 1 and looks_on.pauses >= 1
 
 
 # ---- a log ----------------------------------------------------------------------------------

@@ -109,6 +109,22 @@ def test_time_that_goes_back_is_refused_and_a_new_start_is_not(live: Live) -> No
     assert "a new start" in records[0]["message"]
 
 
+def test_an_alarm_that_a_new_start_ends_is_told_though_its_sample_is_refused(
+    live: Live,
+) -> None:
+    problem, samples = live
+    session = new_session(problem, ("torque",))
+    good = sample_of(problem, samples, 0) | {"time": 10.0}
+    answered(session, good | {"imu": [1e3] * 6})
+    assert [e["state"] for e in session.events] == ["begins"] and not session.refusal
+    told = [json.loads(r) for r in session.answer(json.dumps({"time": 1.0, "q": [0]}), 0.0)]
+    assert [r["type"] for r in told] == ["alarm", "note", "refused"]
+    assert [e["state"] for e in session.events] == ["ends"]
+    assert session.refusal == told[-1]["message"]
+    answered(session, good | {"time": 11.0})
+    assert not session.events and not session.refusal
+
+
 def test_gaps_between_numbered_samples_are_lost(live: Live) -> None:
     problem, samples = live
     session, given = new_session(problem), sample_of(problem, samples, 0)
