@@ -166,6 +166,7 @@ PAGE = page_files(
         for name in (
             "index.html",
             "studio.css",
+            "common.js",
             "studio.js",
             "picture.js",
             "solids.js",

@@ -1,38 +1,13 @@
 // The lists and cards around the picture. Names of the robot are only ever set as text.
 
+import { digits, find, isNew, make, measured, plural, thousands, time } from "./common.js";
 import { colour, element, familyOf, glyphOf, GLYPHS } from "./picture.js";
 
-const find = (id) => document.getElementById(id);
-export const make = (name, settings = {}, ...children) => {
-  const made = document.createElement(name);
-  for (const [key, value] of Object.entries(settings)) {
-    if (key in made && key !== "list") made[key] = value; else made.setAttribute(key, value);
-  }
-  made.append(...children.filter((child) => child !== null));
-  return made;
-};
 export const icon = (glyph, family) =>
   element("svg", { class: `icon ${family}`, viewBox: "0 0 20 20", "aria-hidden": "true" }, element("use", { href: `#g-${glyph}` }));
-const plural = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;
-const digits = (x) => (x === 0 ? "0" : Math.abs(x) >= 1000 ? x.toFixed(0) : Number(x.toPrecision(3)).toString());
-// A value with its deviation, both to two digits of the deviation.
-const measured = (value, std) => {
-  const places = Math.min(6, Math.max(0, 1 - Math.floor(Math.log10(std))));
-  return `${value.toFixed(places)} ± ${std.toFixed(places)}`;
-};
-const time = (us) => (us < 1000 ? `${us.toPrecision(3)} µs` : `${(us / 1000).toPrecision(3)} ms`);
-const thousands = (n) => n.toLocaleString("en-US");
 const FAMILY = new Map([["imu", "motion"], ["accelerometer", "motion"], ["gyroscope", "motion"], ["angular_accelerometer", "motion"],
   ["joint_acceleration", "motion"], ["no_contact", "stated"], ["rigid_contact", "stated"], ["pure_force", "stated"]]);
 const FIRST_KINDS = 5;
-
-// Lists are made anew only when what they show is new: focus and open details stay.
-function isNew(id, ...shown) {
-  const text = JSON.stringify(shown), box = find(id);
-  if (box.shown === text) return false;
-  box.shown = text;
-  return true;
-}
 
 export function showPalette(kinds, arm) {
   const buttons = kinds.map((kind) => {

@@ -206,6 +206,41 @@ export class Picture {
 
   look(name) { this.turn = VIEWS[name].slice(); this.fit(); this.draw(); }
 
+  // Turn by a drag of so many pixels, or shift.
+  drag(dx, dy, shift) {
+    if (shift) {
+      const { right, up, focal } = this.camera, s = this.distance / focal;
+      this.target = this.target.map((x, k) => x - s * (dx * right[k] - dy * up[k]));
+    } else {
+      this.rotate(-0.008 * dx, 0.008 * dy);
+    }
+    this.moving = true;
+    this.draw();
+  }
+
+  rotate(aside, up) {
+    this.turn[0] += aside;
+    this.turn[1] = Math.min(1.5, Math.max(-1.5, this.turn[1] + up));
+  }
+
+  wheel(event) {
+    event.preventDefault();
+    this.distance *= Math.exp(0.0012 * event.deltaY);
+    this.moving = true;
+    this.draw();
+  }
+
+  // True if a key turned or zoomed.
+  steer(event) {
+    const step = { ArrowLeft: [-0.12, 0], ArrowRight: [0.12, 0], ArrowUp: [0, 0.12], ArrowDown: [0, -0.12] }[event.key];
+    const zoom = { "+": 1 / 1.15, "=": 1 / 1.15, "-": 1.15 }[event.key];
+    if (!step && !zoom) return false;
+    if (step) this.rotate(...step); else this.distance *= zoom;
+    event.preventDefault();
+    this.draw();
+    return true;
+  }
+
   points() {
     if (this.isMeshed) return this.solids.shapes.flatMap(({ body, box }) => (body < 0 ? box : box.map((p) => this.world(body, p))));
     const found = [];

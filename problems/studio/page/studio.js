@@ -1,12 +1,8 @@
 // Talks to the server and ties picture and panels together.
 
+import { ask, find, followTheme } from "./common.js";
 import { Picture, Scale } from "./picture.js";
 import * as panels from "./panels.js";
-
-const find = (id) => document.getElementById(id);
-const given = new URLSearchParams(location.hash.slice(1)).get("token");
-if (given) { sessionStorage.setItem("token", given); history.replaceState(null, "", "/"); }
-const token = sessionStorage.getItem("token") || "";
 
 const picture = new Picture(find("picture"), find("ground"), find("solids"));
 const state = { session: "", scene: null, view: null, armed: null, selected: null, scale: new Scale(), playing: false };
@@ -17,10 +13,8 @@ const coalesced = new Map();
 
 async function post(action, fields) {
   if (action === "hello") state.session = sessionStorage.getItem("session") || "";
-  const headers = { "Content-Type": "application/json", "X-Dynsys-Studio": "1" };
-  if (token) headers["X-Dynsys-Token"] = token;
   const begin = performance.now();
-  const answer = await fetch("/message", { method: "POST", headers, body: JSON.stringify({ session: state.session, action, ...fields }) });
+  const answer = await ask("/message", { session: state.session, action, ...fields });
   const facts = await answer.json();
   if (!answer.ok && action === "hello" && state.session) { // the server was started anew
     sessionStorage.removeItem("session");
@@ -195,16 +189,8 @@ svg.addEventListener("pointermove", (event) => {
     return;
   }
   svg.classList.add("turning");
-  if (drag.shift) {
-    const { right, up, focal } = picture.camera, s = picture.distance / focal;
-    picture.target = picture.target.map((x, k) => x - s * (dx * right[k] - dy * up[k]));
-  } else {
-    picture.turn[0] -= 0.008 * dx;
-    picture.turn[1] = Math.min(1.5, Math.max(-1.5, picture.turn[1] + 0.008 * dy));
-  }
+  picture.drag(dx, dy, drag.shift);
   drag.x = event.clientX; drag.y = event.clientY;
-  picture.moving = true;
-  picture.draw();
 });
 svg.addEventListener("pointerup", (event) => {
   const { key, moved } = drag || {};
@@ -221,12 +207,7 @@ svg.addEventListener("pointerup", (event) => {
 });
 svg.addEventListener("pointerleave", () => { if (!drag) tip(null, null); });
 svg.addEventListener("contextmenu", (event) => event.preventDefault());
-svg.addEventListener("wheel", (event) => {
-  event.preventDefault();
-  picture.distance *= Math.exp(0.0012 * event.deltaY);
-  picture.moving = true;
-  picture.draw();
-}, { passive: false });
+svg.addEventListener("wheel", (event) => picture.wheel(event), { passive: false });
 
 function choose(key, several) {
   if (state.armed && key && key.startsWith("body:")) {
@@ -259,13 +240,9 @@ function tipWords(key) {
 }
 
 svg.addEventListener("keydown", (event) => {
-  const step = { ArrowLeft: [-0.12, 0], ArrowRight: [0.12, 0], ArrowUp: [0, 0.12], ArrowDown: [0, -0.12] }[event.key];
   const focused = event.target.closest("[data-sensor], [data-body]");
-  if (step) { picture.turn[0] += step[0]; picture.turn[1] = Math.min(1.5, Math.max(-1.5, picture.turn[1] + step[1])); }
-  else if (event.key === "+" || event.key === "=") picture.distance /= 1.15;
-  else if (event.key === "-") picture.distance *= 1.15;
-  else if ((event.key === "Enter" || event.key === " ") && focused) choose(focused.dataset.sensor ? `sensor:${focused.dataset.sensor}` : `body:${focused.dataset.body}`, event.shiftKey);
-  else return;
+  if (picture.steer(event) || !focused || (event.key !== "Enter" && event.key !== " ")) return;
+  choose(focused.dataset.sensor ? `sensor:${focused.dataset.sensor}` : `body:${focused.dataset.body}`, event.shiftKey);
   event.preventDefault();
   picture.draw();
 });
@@ -346,10 +323,6 @@ narrow.onchange = () => {
   else if (!narrow.matches && document.body.dataset.pane === "results") find("tab-sensors").click();
 };
 
-const dark = matchMedia("(prefers-color-scheme: dark)");
-const paint = (on) => { document.documentElement.classList.toggle("dark", on); picture.draw(); };
-paint(dark.matches);
-dark.onchange = (event) => paint(event.matches);
-find("theme").onclick = () => paint(!document.documentElement.classList.contains("dark"));
+followTheme(find("theme"), () => picture.draw());
 
 send("hello");
