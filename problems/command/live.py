@@ -7,8 +7,9 @@ import json
 import os
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
+from time import sleep
 from typing import Any
 
 from dynsys.errors import LogError
@@ -25,6 +26,7 @@ from problems.command.arguments import (
 from problems.detection.contacts import ContactDetector
 from problems.estimation.outputs import parse_outputs
 from problems.live.channels import (
+    POLL,
     Stop,
     require_websockets,
     serve_pipe,
@@ -35,11 +37,14 @@ from problems.live.channels import (
 )
 from problems.live.decode import SampleDecoder
 from problems.live.estimator import LiveEstimator
+from problems.live.feed import PageFeed
 from problems.live.foxglove import FoxgloveSource, require_foxglove
+from problems.live.page_server import Setup
 from problems.live.session import AlarmWatch, LiveSession
 from problems.logs.samples import Samples
 from problems.problem_file import ProblemFile, load_problem
 from problems.terminal import show_line
+from problems.web import AccessRules
 
 __all__ = ["EXAMPLES", "SUMMARY", "add_arguments", "run"]
 
@@ -47,6 +52,7 @@ SUMMARY = "Estimate while samples come: JSON on standard input, UDP or WebSocket
 EXAMPLES = """\
   dynsys live problem.yaml --udp 9870
   my_robot | dynsys live problem.yaml -o estimates.jsonl
+  dynsys live problem.yaml --udp 9870 --page 8070
   dynsys live problem.yaml --websocket 9871 --foxglove 8765
   dynsys live problem.yaml --replay log.npz --foxglove 8765 -o out.jsonl
   dynsys live problem.yaml --udp 9870 --free quiet.npz --false-alarms-per-hour 1
@@ -72,6 +78,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--replay", metavar="LOG", default="", help="samples of a log, at the pace of its times"
     )
     add_numbers(parser, ("speed", seconds, 1.0, "of a replay, 2: twice as fast, 0: no waiting"))
+    parser.add_argument(
+        "--page",
+        metavar="PORT",
+        type=port,
+        help="also serve a page for a browser: robot, estimates, alarms; it stays when samples"
+        " have ended, until interrupted",
+    )
+    parser.add_argument(
+        "--token",
+        default="",
+        help="letters and digits, 16 or more, that every page must know (beyond this machine:"
+        " required)",
+    )
     parser.add_argument(
         "--foxglove", metavar="PORT", type=port, help="also be a live source for Foxglove"
     )
@@ -113,35 +132,64 @@ def run(args: argparse.Namespace) -> int:
         require_websockets()  # before the work, not after it
     if args.foxglove is not None:
         require_foxglove()
+    if args.page is not None:
+        AccessRules(args.host, args.token)
     problem = load_problem(args.problem).with_plan(args.plan)
     outputs = parse_outputs(problem.estimation, tuple(args.outputs) or problem.outputs)
     estimator = LiveEstimator(problem.planned, outputs)
     replayed = _samples(problem, args.replay) if args.replay else None
     watch = AlarmWatch(_alarm(problem, args) if args.free else None)
-    say("preparing (the first time on this machine takes a minute at most) ...")
-    took = estimator.prepare()
-    session = LiveSession(SampleDecoder(problem), estimator, watch, args.deadline)
-    say(f"{problem.tree.name} is ready: {_ways(took)} a sample")
-    for name in estimator.slow:
-        say(f"{name} has no compiled estimator: every sample takes the general path for it")
-    viewer = (
-        FoxgloveSource(session, args.host, args.foxglove) if args.foxglove is not None else None
-    )
-    if viewer is not None:
-        session.viewers.append(viewer)
-        say(f"Foxglove: open a connection to ws://{args.host}:{viewer.port}")
-    try:
-        with _sink(args.output) as sink, suppress(BrokenPipeError):
-            with _stopping(args.seconds) as stop:
+    with ExitStack() as viewers:
+        page = _page(args, problem, estimator, watch) if args.page is not None else None
+        if page is not None:
+            viewers.callback(page.close)
+            say(f"page: {page.address}")
+        say("preparing (the first time on this machine takes a minute at most) ...")
+        took = estimator.prepare()
+        session = LiveSession(SampleDecoder(problem), estimator, watch, args.deadline)
+        say(f"{problem.tree.name} is ready: {_ways(took)} a sample")
+        for name in estimator.slow:
+            say(f"{name} has no compiled estimator: every sample takes the general path for it")
+        if page is not None:
+            page.say("waiting")
+            session.viewers.append(page)
+        if args.foxglove is not None:
+            source = FoxgloveSource(session, args.host, args.foxglove)
+            viewers.callback(source.close)
+            session.viewers.append(source)
+            say(f"Foxglove: open a connection to ws://{args.host}:{source.port}")
+        with _stopping(args.seconds) as stop:
+            with _sink(args.output) as sink, suppress(BrokenPipeError):
                 _serve(args, session, stop, replayed, sink)
-            if args.json:
-                write_records(sink, [json.dumps(session.summary())])
-    finally:
-        if viewer is not None:
-            viewer.close()
-    if not args.json:
-        _report(session)
+                if args.json:
+                    write_records(sink, [json.dumps(session.summary())])
+            if not args.json:
+                _report(session)
+            if page is not None:
+                _stay(page, session, stop)
     return 0
+
+
+def _page(
+    args: argparse.Namespace, problem: ProblemFile, estimator: LiveEstimator, watch: AlarmWatch
+) -> PageFeed:
+    groups = tuple((o.group.name, o.group.columns) for o in estimator.outputs)
+    return PageFeed(
+        Setup(
+            args.host, args.token, args.page, problem.tree, groups, args.deadline, watch.words
+        )
+    )
+
+
+def _stay(page: PageFeed, session: LiveSession, stop: Stop) -> None:
+    """Leave the page to those who look at it until asked to end."""
+    page.end(session)
+    if page.is_gone:
+        say("the page ended by itself; start again, and report what it did before")
+    elif not stop:
+        say("the samples have ended; the page stays until Ctrl-C")
+        while not stop:
+            sleep(POLL)
 
 
 @contextmanager

@@ -88,6 +88,13 @@ class AlarmWatch:
         self._event: dict[str, Any] | None = None
 
     @property
+    def words(self) -> tuple[str, float | None]:
+        """What raises an alarm, and the p-value that does; None where chi-square does."""
+        if self._alarm is None:
+            return f"p-value below {IMPROBABLE:g}", IMPROBABLE
+        return f"chi-square above {self._alarm.threshold:.4g}", None
+
+    @property
     def is_on(self) -> bool:
         """True between the first and the last sample of an alarm, and shortly after."""
         return self._event is not None

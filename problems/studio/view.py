@@ -14,7 +14,14 @@ from problems.estimation.estimate import Estimate
 from problems.labels import own_joints
 from problems.studio.glance import Glance
 
-__all__ = ["estimate_facts", "glance_facts", "torque_facts"]
+__all__ = [
+    "EXACT",
+    "estimate_facts",
+    "glance_facts",
+    "joint_unit",
+    "own_freedoms",
+    "torque_facts",
+]
 
 Facts: TypeAlias = dict[str, Any]
 EXACT = 1e-9
@@ -31,13 +38,14 @@ def _vector(v: Array) -> list[float]:
     return [round(float(x), 6) for x in v]
 
 
-def _unit(robot: KinematicTree, i: int) -> str:
+def joint_unit(robot: KinematicTree, i: int) -> str:
+    """Unit of a joint's torque."""
     S = robot.joints[i].S
     turns = S[:3].any(axis=0)
     return "N m" if turns.all() else "N" if not turns.any() else "N m, N"
 
 
-def _own_freedoms(robot: KinematicTree) -> list[tuple[int, slice]]:
+def own_freedoms(robot: KinematicTree) -> list[tuple[int, slice]]:
     """Number and place in (nv,) of every joint with freedoms of its own."""
     places = robot.v_slices()
     return [(i, places[i]) for i in own_joints(robot) if robot.joints[i].nv]
@@ -46,7 +54,7 @@ def _own_freedoms(robot: KinematicTree) -> list[tuple[int, slice]]:
 def torque_facts(robot: KinematicTree, std: Array, is_open: BoolArray) -> list[Facts]:
     """Standard deviation of every joint's torque; the largest of several freedoms."""
     found = []
-    for i, where in _own_freedoms(robot):
+    for i, where in own_freedoms(robot):
         unknown = bool(is_open[where].any())
         largest = float(np.where(is_open[where], 0.0, std[where]).max())
         found.append(
@@ -55,7 +63,7 @@ def torque_facts(robot: KinematicTree, std: Array, is_open: BoolArray) -> list[F
                 "body": i,
                 "open": unknown,
                 "std": None if unknown else _number(0.0 if largest < EXACT else largest),
-                "unit": _unit(robot, i),
+                "unit": joint_unit(robot, i),
             }
         )
     return found
@@ -165,9 +173,9 @@ def estimate_facts(estimate: Estimate, glance: Glance) -> Facts:
             _number(float(np.abs(torque[w]).max()))
             if w.stop > w.start + 1
             else _number(float(torque[w][0]))
-            for _, w in _own_freedoms(robot)
+            for _, w in own_freedoms(robot)
         ],
-        "stds": [_number(float(std[w].max())) for _, w in _own_freedoms(robot)],
+        "stds": [_number(float(std[w].max())) for _, w in own_freedoms(robot)],
         "wrenches": wrenches,
         "p_value": _number(float(np.asarray(estimate.p_value))),
     }

@@ -25,6 +25,8 @@ __all__ = ["ViewPage", "require_viser"]
 
 PICTURES = 30.0
 """Per second while it plays."""
+NARROW = 600
+"""Pixels of a window below which the panel begins folded."""
 LISTED = 8
 """Torques that are listed: those with the largest part of their largest value."""
 
@@ -77,6 +79,7 @@ class ViewPage:
         self._server.gui.configure_theme(
             control_width="large", dark_mode=dark, show_share_button=False
         )
+        self._server.on_client_connect(_make_room)
         self.scene = RobotScene(self._server, problem, frames, meshes)
         self._playback = playback
         sensors = sum(s.constant(1) is None for s in problem.sensors)
@@ -213,6 +216,12 @@ class ViewPage:
             passed = (perf_counter() - begin) * float(self._speed.value)
             time = float(self._slider.value) + passed
             self._slider.value = 0.0 if time > float(self._playback.time[-1]) else time
+
+
+def _make_room(client: Any) -> None:
+    """Fold the panel where it would cover half of the robot; a touch on its title opens it."""
+    if client.camera.image_width < NARROW:
+        client.gui.main_panel.minimize()
 
 
 def _along(force: Array, std: Array) -> float:
