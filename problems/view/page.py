@@ -25,8 +25,8 @@ __all__ = ["ViewPage", "require_viser"]
 
 PICTURES = 30.0
 """Per second while it plays."""
-NARROW = 600
-"""Pixels of a window below which the panel begins folded."""
+WIDE = 400
+"""Pixels of the column beside the picture."""
 LISTED = 8
 """Torques that are listed: those with the largest part of their largest value."""
 
@@ -76,22 +76,24 @@ class ViewPage:
         self.host, self.port = host, int(self._server.get_port())
         self._problem, self._robot = problem, problem.tree
         frames = playback.frames if playback is not None else ()
-        self._server.gui.configure_theme(
-            control_width="large", dark_mode=dark, show_share_button=False
-        )
-        self._server.on_client_connect(_make_room)
+        gui = self._server.gui
+        gui.configure_theme(dark_mode=dark, show_share_button=False)
         self.scene = RobotScene(self._server, problem, frames, meshes)
         self._playback = playback
         sensors = sum(s.constant(1) is None for s in problem.sensors)
-        self._server.gui.add_markdown(f"**{self._robot.name}**, {sensors} sensors")
-        glass = self._server.gui.add_checkbox("see through", initial_value=bool(frames))
-        glass.on_update(lambda _: self.scene.see_through(bool(glass.value)))
-        self.scene.see_through(bool(frames))
+        gui.add_markdown(f"**{self._robot.name}**, {sensors} sensors")
+        # a column beside the picture; in narrow windows below the few first controls, folded
+        column = gui.add_panel()
+        column.dock_right()
+        column.set_width(WIDE)
         if playback is None:
-            self._add_joints()
+            self._add_glass(False)
+            with column.add_tab("joints"):
+                self._add_joints()
         else:
             self._add_time(playback)
-            self._add_torque(viser, playback)
+            with column.add_tab("estimate"):
+                self._add_estimate(viser, playback)
 
     @property
     def address(self) -> str:
@@ -103,6 +105,11 @@ class ViewPage:
         """End the server."""
         with redirect_stdout(StringIO()):
             self._server.stop()
+
+    def _add_glass(self, on: bool) -> None:
+        glass = self._server.gui.add_checkbox("see through", initial_value=on)
+        glass.on_update(lambda _: self.scene.see_through(bool(glass.value)))
+        self.scene.see_through(on)
 
     def _aim(self, q: Array) -> None:
         """Stand the robot on the ground and look at its middle, from above and aside."""
@@ -121,21 +128,20 @@ class ViewPage:
             q[place] = event.target.value
             self.scene.show(q)
 
-        with self._server.gui.add_folder("joints"):
-            for i in own_joints(robot):
-                if robot.joints[i].nq != 1:
-                    continue
-                place = robot.q_slices()[i].start
-                ends = [
-                    x if math.isfinite(x) else sign * math.pi
-                    for x, sign in ((float(low[place]), -1), (float(high[place]), 1))
-                ]
-                start = min(max(float(q[place]), ends[0]), ends[1])
-                q[place] = start
-                slider = self._server.gui.add_slider(
-                    robot.joint_names[i], ends[0], ends[1], 0.01, start
-                )
-                slider.on_update(lambda event, place=place: slide(place, event))
+        for i in own_joints(robot):
+            if robot.joints[i].nq != 1:
+                continue
+            place = robot.q_slices()[i].start
+            ends = [
+                x if math.isfinite(x) else sign * math.pi
+                for x, sign in ((float(low[place]), -1), (float(high[place]), 1))
+            ]
+            start = min(max(float(q[place]), ends[0]), ends[1])
+            q[place] = start
+            slider = self._server.gui.add_slider(
+                robot.joint_names[i], ends[0], ends[1], 0.01, start
+            )
+            slider.on_update(lambda event, place=place: slide(place, event))
         self._aim(q)
         self.scene.show(q)
 
@@ -147,10 +153,15 @@ class ViewPage:
         step = max(length / 1000, 1e-3)
         self._slider = gui.add_slider("time [s]", 0.0, max(length, step), step, 0.0)
         self._playing = gui.add_checkbox("play", initial_value=False)
-        self._speed = gui.add_dropdown("speed", ("0.1", "0.5", "1", "2"), initial_value="1")
-        self._said = gui.add_markdown("")
         self._slider.on_update(lambda _: self.show(float(self._slider.value)))
         self._aim(playback.q[0])
+
+    def _add_estimate(self, viser: Any, playback: Playback) -> None:
+        gui = self._server.gui
+        self._said = gui.add_markdown("")
+        self._add_torque(viser, playback)
+        self._speed = gui.add_dropdown("speed", ("0.1", "0.5", "1", "2"), initial_value="1")
+        self._add_glass(bool(playback.frames))
         self.show(0.0)
 
     def show(self, time: float) -> None:
@@ -216,12 +227,6 @@ class ViewPage:
             passed = (perf_counter() - begin) * float(self._speed.value)
             time = float(self._slider.value) + passed
             self._slider.value = 0.0 if time > float(self._playback.time[-1]) else time
-
-
-def _make_room(client: Any) -> None:
-    """Fold the panel where it would cover half of the robot; a touch on its title opens it."""
-    if client.camera.image_width < NARROW:
-        client.gui.main_panel.minimize()
 
 
 def _along(force: Array, std: Array) -> float:

@@ -220,6 +220,37 @@ def test_the_page_shows_robot_time_and_forces(page: ViewPage) -> None:
     assert not errors
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [420, 1500])
+def test_controls_leave_room_for_the_robot(page: ViewPage, width: int) -> None:
+    """In wide windows they stand beside the picture; in narrow ones most are folded."""
+    with chromium("--use-angle=swiftshader", "--enable-unsafe-swiftshader") as browser:
+        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
+        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        browser.get(page.address)
+        end = monotonic() + PATIENCE
+        while not (free := browser.execute_script(FREE)) and monotonic() < end:
+            sleep(0.5)
+        text = browser.find_element("tag name", "body").text
+    assert "time [s]" in text and "play" in text
+    assert ("torque of" in text) == (width > 500)
+    assert free > (0.75 * 420 * 900 if width < 500 else 0.6 * 1500 * 900)
+
+
+FREE = """const canvas = document.querySelector("canvas");
+if (!document.body.innerText.includes("time [s]") || !canvas) return 0;
+const box = canvas.getBoundingClientRect(), step = 10;
+let free = 0;
+for (let x = box.left + step / 2; x < box.right; x += step) {
+  for (let y = box.top + step / 2; y < box.bottom; y += step) {
+    const over = document.elementFromPoint(x, y);
+    free += over === canvas || over.contains(canvas) || over.tagName === "CANVAS";
+  }
+}
+return free * step * step;"""
+"""Pixels of the picture that nothing covers, once the controls are there."""
+
+
 def test_the_page_is_served_on_loopback_alone_and_plays(page: ViewPage) -> None:
     assert page.address.startswith("http://127.0.0.1:")
     with urllib.request.urlopen(page.address, timeout=30) as answer:
