@@ -60,7 +60,7 @@ MOST_PAGES = 5
 """Pages open at a time; a browser has six connections to a server."""
 SILENT = 1.0
 """Seconds without a sample after which the page says so."""
-NICE = 5
+NICE = 19
 """How far the page steps behind the estimates."""
 Facts: TypeAlias = dict[str, Any]
 

@@ -24,7 +24,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
-PATIENCE = 40.0
+PATIENCE = 120.0
 TOKEN = "letters0and1digits"
 HOSTILE = "<img src=x onerror=alert(1)>&quot;"
 PROBLEM = """robot: arm.urdf
