@@ -135,7 +135,7 @@ OPTIONAL = (
         "no live source for Foxglove",
         "foxglove-sdk>=0.14",
     ),
-    _Package("viser", "viser", "dynsys view", "no dynsys view", "viser>=1.0"),
+    _Package("viser", "viser", "dynsys view", "no dynsys view", "viser>=1.1.1"),
     _Package(
         "rerun-sdk", "rerun", "solved logs for rerun (.rrd)", "no .rrd files", "rerun-sdk>=0.24"
     ),
