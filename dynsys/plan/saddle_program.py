@@ -3,8 +3,8 @@
 saddle_order       an order of pivots that are safe at sampled states, by some rule
 saddle_program     any order executed as it stands: recorded, simplified, guarded (NaN where
                    a watched pivot vanishes)
-saddle_estimator   both, compared with extended precision; where digits are lost, once more
-                   with more careful pivots
+saddle_estimator   both, compared with extended precision; where digits are lost, again with
+                   more careful pivots
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from dynsys.plan.estimator_spec import (
     SIMPLIFY_SAMPLES,
     EstimatorSpec,
     PlannedEstimator,
-    failures,
     guarded_estimator,
     program_errors,
     watched_limits,
@@ -73,9 +72,10 @@ FEW = CHECKS // 100
 ANY = Safety(steady=1e-9, kept=1e-9, multiplier=1e9)
 STEADY = Safety(steady=3e-2, kept=1e-4, multiplier=1e4)
 CAREFUL = Safety(steady=1e-1, kept=1e-2, multiplier=1e2)
-ATTEMPTS = ((STEADY, ANY), (CAREFUL, STEADY, ANY))
-"""What counts as safe: where the first attempt loses digits or states, the next one waits for
-better pivots, at more operations."""
+STRICT = Safety(steady=3e-1, kept=1e-1, multiplier=1e1)
+ATTEMPTS = ((STEADY, ANY), (CAREFUL, STEADY, ANY), (STRICT, CAREFUL, STEADY, ANY))
+"""What counts as safe: where an attempt loses digits or states, the next one waits for better
+pivots, as a rule at more operations."""
 CERTAIN = 1e-12
 """A variance below this part of its terms, at every state, is zero: an exact quantity."""
 UNCHECKED = 1e-9
@@ -86,7 +86,8 @@ PIVOT_MARGIN, SWITCHED_MARGIN = 1e4, 1e9
 where sensors can be switched off, which lowers pivots and costs no digits."""
 DOUBTFUL_STEADY, DOUBTFUL_KEPT, CALM = 1e-2, 1e-3, 0.1
 """A pivot is doubtful that falls below the first part of its median, or the second of its
-terms, at a sampled state; no harm is done if answers keep a digit more than is accurate."""
+terms, at a sampled state; no harm is done if answers keep a digit more than is accurate, and
+no other order is tried then."""
 CLOSER = ((1e4, 1e7), (1e4, 1e6), (1e3, 1e6), (1e3, 1e5), (1e2, 1e5), (1e2, 1e4), (1e1, 1e3))
 """Where doubtful pivots cost digits: how far one may fall below its median, and below its
 terms. The first under which no answer at so many states is off by more than TOLERATED."""
@@ -114,22 +115,42 @@ def saddle_estimator(
         pivots that depend on the state), digits are lost, or nothing is answered where sensors
         are on or off; names the unknowns.
     """
-    best, least, why = None, 2 * CHECKS, "loses too many digits"
+    best, least, why = None, (0, 0.0), "loses too many digits"
     for safeties in ATTEMPTS:
-        recorded = _chosen(spec, safeties, PivotRule())
+        try:
+            recorded = _chosen(spec, safeties, PivotRule())
+        except NoOrderError:
+            if best is None:
+                raise
+            break
         program = recorded.guarded(dtype)
-        failed, switched = failures(program, spec), 0
+        failed, lost = _lost(program, spec)
+        if failed >= CHECKS // 2:
+            continue
         if spec.switchable:
             switched = failures(program, spec, switched=True)
-        if switched == CHECKS:
-            why = f"answers no state with {', '.join(spec.switchable)} on or off"
-        elif failed < CHECKS // 2 and failed + switched < least:
-            best, least = recorded.estimator(program, RULE), failed + switched
-        if least <= FEW:
+            if switched == CHECKS:
+                why = f"answers no state with {', '.join(spec.switchable)} on or off"
+                continue
+            failed += switched if switched > FEW else 0
+        if best is None or (failed, lost) < least:
+            best, least = recorded.estimator(program, RULE), (failed, lost)
+        if least <= (0, CALM):
             break
     if best is None:
         raise NoOrderError(f"robot {spec.robot.name!r}: elimination in pairs {why}")
     return best
+
+
+def _lost(program: Program, spec: EstimatorSpec) -> tuple[int, float]:
+    """States without a right answer, if they are many; largest error at all but a few states.
+
+    Fewer states go first, then less error: what is accurate may still be digits worse than
+    another order.
+    """
+    errors = program_errors(program, spec, CHECKS)[0]
+    failed = int((~(errors <= 1.0)).sum())
+    return (failed if failed > FEW else 0), float(np.sort(errors)[-1 - FEW])
 
 
 def saddle_order(spec: EstimatorSpec, rule: PivotRule | None = None) -> SaddleOrder:

@@ -13,6 +13,7 @@ from experiments.trust.consistency.study import (
     BACKENDS,
     CHECKS,
     COMPILED,
+    LOST,
     Asked,
     compared,
     outcomes_of,
@@ -69,6 +70,16 @@ def test_machine_code_leaves_alone_what_rests_on_something_open() -> None:
     truth = Asked.of(case).truth.d[case.estimation.system.unknowns.columns("torque").ravel()]
     found = case.estimation.solve(case.q, case.qd, case.y).torque.array
     np.testing.assert_allclose(found, truth, rtol=1e-10)
+
+
+def test_machine_code_takes_other_pivots_where_accurate_is_not_enough() -> None:
+    """Seen once: pivots that keep 1e-3 of their terms, 2e-12 lost where 1e-14 is promised.
+
+    Within 1e-10, as every order must be, but an order of better pivots loses a tenth of that,
+    at no more operations.
+    """
+    (one,) = compared(("any rank", 86), ("llvm",))
+    assert (one.method, one.differences) == ("llvm", ()) and one.error < LOST / 2
 
 
 def asked(kind: str, rank: str) -> tuple[Case, Asked]:
