@@ -318,6 +318,41 @@ class ReducedSystem:
         """What all readings together see of z."""
         return rank_of(self.B, self.B_size, tolerance=tolerance)
 
+    def condition(self, whitened: WhitenedRows, spread: float = 1.0) -> float:
+        """Condition number |B| |G| of the estimate z = G c, rows and columns of unit size.
+
+        Without exact rows G is the pseudoinverse of B. Exact rows E go first, however well the
+        others N see the same: directions V_1 are those that E sees, V_2 those that it leaves,
+
+            G_E = (1 - V_2 (N V_2)^+ N) V_1 (E V_1)^+,     G_N = V_2 (N V_2)^+.
+
+        The larger of the two counts; that of noisy rows times the ``spread`` of their noise.
+        [L. Elden, A weighted pseudoinverse, generalized singular values, and constrained least
+        squares problems, BIT 22 (1982)]
+        """
+        own = np.unique(whitened.noisy.indices)
+        size = np.vstack([whitened.sizes(self.B_size)[0], self.B_size[own]])
+        B = np.vstack([whitened.times(self.B)[0], self.B[own]])
+        B, exact = without_rounding(B, size), np.arange(len(B)) < whitened.exact.shape[0]
+        # columns that one row determines; a noisy one only what no exact one has a say in
+        filled, clear = B != 0, np.abs(B) > CLEAR * size
+        left = columns_left(filled[exact], clear[exact])
+        said = np.zeros(B.shape[1], dtype=bool)
+        said[left] = filled[exact][:, left].any(axis=0)
+        rest = columns_left(filled, clear & (exact[:, None] | ~said))
+        size = size[:, rest]
+        core = in_parts(B[:, rest], row_size(size)) * _unit_columns(size)
+        _, singular, Vt = np.linalg.svd(core, full_matrices=False)
+        if not len(singular) or not singular[0]:
+            return spread
+        core = core @ Vt[singular > RANK_TOLERANCE * max(singular[0], 1.0)].T
+        _, s, Vt = np.linalg.svd(core[exact])
+        rank = int((s > RANK_TOLERANCE * max(s[:1].max(initial=0.0), 1.0)).sum())
+        V_1, V_2, N = Vt[:rank].T / s[:rank], Vt[rank:].T, core[~exact]
+        inverse = V_2 @ np.linalg.pinv(N @ V_2)
+        norms = [np.linalg.norm(G, 2) for G in (V_1 - inverse @ (N @ V_1), spread * inverse)]
+        return max(float(singular[0] * max(norms)), spread)
+
     def solve(self, whitened: WhitenedRows) -> DenseSolution:
         """Minimise |N (B z - c)|^2 subject to E (B z - c) = 0, by orthogonal factors."""
         (exact, A), (c, target) = whitened.times(self.B), whitened.times(self.c)

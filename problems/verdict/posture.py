@@ -65,6 +65,12 @@ class PostureRank:
         """Rank and null space."""
         return self.reduced.rank(self.tolerance)
 
+    @property
+    def condition(self) -> float:
+        """Condition number of estimates here."""
+        present = np.ones(len(self.reduced.B), dtype=bool)
+        return self.reduced.condition(self.measured.whitened(present))
+
     @cached_property
     def unseen(self) -> Array:
         """All unknowns d (n, nullity) along the directions that no reading sees."""

@@ -90,9 +90,9 @@ class Verdict:
     rank_drops : states where more is lost.
     condition : percentiles 0, 50, 90, 100 of the condition number over random states: of the
         readings as rows of z = (qdd, external wrenches), rows and columns in parts of their
-        size (:mod:`dynsys.system.size`). Rounding moves an estimate by about condition * spread
-        * 2e-16 of its size. That of D, with units in it, bounds nothing: given z, the laws
-        yield all else without a division.
+        size (:mod:`dynsys.system.size`), exact ones before all others. Rounding moves an
+        estimate by up to about condition * spread * 2e-16 of its size. That of D, with units in
+        it, bounds nothing: given z, the laws yield all else without a division.
     spread : ratio of the largest to the smallest deviation of a noisy reading.
     checks : number of readings that the others check.
     """
@@ -277,7 +277,7 @@ def judge(measured: MeasuredSystem, *, samples: int, seed: int, search: bool) ->
     equations = system.shape[0] + extra
     structural = coarse_decomposition(system.pattern()).structural_rank + extra
     rank = counted - nullity
-    conditions = [posture.rank.condition for posture in typical]
+    conditions = [posture.condition for posture in typical]
     open_parts = _open_parts(measured, typical[:3])
     return Verdict(
         robot=robot.name,

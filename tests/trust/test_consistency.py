@@ -6,13 +6,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.sparse import csc_array
 
 from dynsys.errors import KernelBuildError
 from experiments.trust.consistency.cases import COUNTS, Case, case_of, tasks
+from experiments.trust.consistency.oracle import kinematics_at, truth_at
 from experiments.trust.consistency.study import (
     BACKENDS,
     CHECKS,
     COMPILED,
+    EPS,
     LOST,
     Asked,
     compared,
@@ -21,6 +24,7 @@ from experiments.trust.consistency.study import (
     summary,
     table,
 )
+from problems.measured.reduced import ReducedSystem, whiten
 
 FEW = 7
 
@@ -70,6 +74,48 @@ def test_machine_code_leaves_alone_what_rests_on_something_open() -> None:
     truth = Asked.of(case).truth.d[case.estimation.system.unknowns.columns("torque").ravel()]
     found = case.estimation.solve(case.q, case.qd, case.y).torque.array
     np.testing.assert_allclose(found, truth, rtol=1e-10)
+
+
+@pytest.mark.parametrize("number", [56, 174, 40])
+def test_rounding_of_the_readings_moves_the_truth_by_what_the_condition_says(
+    number: int,
+) -> None:
+    """Seen once: condition 1 of qdd that exact torques determine; q rounded moved it 136 eps.
+
+    Noisy readings of the same qdd do not help, exact ones go first: what half a last digit of
+    everything that is read does to the truth is below what is promised, not far below.
+    """
+    case = case_of(("any rank", number))
+    found, measured = Asked.of(case), case.estimation.measured
+    one = EPS * np.where(found.size > 0, found.size, 1.0)
+    rng, worst = np.random.default_rng(0), 0.0
+    for _ in range(4):
+        rounded = (
+            x * (1 + EPS / 2 * rng.uniform(-1, 1, x.shape).astype(np.longdouble))
+            for x in (case.q, case.qd, case.rows)
+        )
+        q, qd, rows = rounded
+        kinematics = kinematics_at(case.estimation.robot, q, qd, aligned=False)
+        moved = np.abs(truth_at(measured, kinematics, rows).d - found.truth.d) / one
+        worst = max(worst, float(moved[found.truth.determined].max()))
+    assert 0.1 * found.condition < worst < 10 * found.condition
+
+
+def test_the_condition_number_with_exact_rows_first() -> None:
+    """E sees x + y and x + (1 + a) y; N reads x and y, and helps with what is left only."""
+    rows, a = np.array([[1.0, 1.0], [1.0, 1.01], [1.0, 0.0], [0.0, 1.0]]), 0.01
+
+    def condition(variance: list[float], spread: float = 1.0) -> float:
+        zero = np.zeros(4)
+        sizes = np.abs(rows), zero
+        reduced = ReducedSystem(None, rows, rows, rows, zero, *sizes)  # type: ignore[arg-type]
+        whitened = whiten(csc_array(np.diag(variance)), np.ones(4, dtype=bool))
+        return reduced.condition(whitened, spread)
+
+    assert condition([1, 1, 1, 1]) == 1.0 and condition([1, 1, 1, 1], 7.0) == 7.0
+    assert condition([1, 1, 0, 0]) == condition([0, 1, 0, 1]) == 1.0
+    assert 2 / a < condition([0, 0, 1, 1]) == condition([0, 0, 1, 1], 7.0) < 10 / a
+    assert 1 < condition([0, 1, 1, 1]) < 5
 
 
 def test_machine_code_takes_other_pivots_where_accurate_is_not_enough() -> None:

@@ -12,9 +12,10 @@ each layout; one that exists is added to, and what it holds is not done again.
 Exit status 1 if there is a difference beyond rounding.
 
 What is beyond rounding: an error of more than ``LOST`` * condition * spread * eps of the size
-of an estimate, with the condition number that a verdict prints, and the ratio of the largest to
-the smallest deviation of a reading: rows of unit noise are that much worse scaled than rows of
-unit size, and without the ratio some layouts seem to lose two or three digits.
+of an estimate, with the condition number that a verdict prints, exact rows before others, and
+the ratio of the largest to the smallest deviation of a reading for what noisy ones tell: rows
+of unit noise are that much worse scaled than rows of unit size, and without the ratio some
+layouts seem to lose two or three digits.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ class Outcome:
     """What became of a layout on a backend, and the method that it says has answered.
 
     ``error`` is the largest error of a value or variance, in parts of its size, over condition
-    * spread * eps; ``condition`` is that of the verdict times the spread; ``suspects`` the
+    * spread * eps; ``condition`` is that of the verdict, the spread in it; ``suspects`` the
     sensors whose part was compared; ``differences`` says what differs.
     """
 
@@ -97,8 +98,8 @@ class Outcome:
 class Asked:
     """A case with its truth, and the sizes (n,) of all unknowns and their deviations there.
 
-    ``condition`` is the verdict's, times the ratio of deviations; ``suspected`` counts the
-    sensors whose part was compared.
+    ``condition`` is the verdict's, with the ratio of deviations for what noisy rows tell;
+    ``suspected`` counts the sensors whose part was compared.
     """
 
     case: Case
@@ -124,7 +125,8 @@ class Asked:
             z = numbers[measured.laws.open_columns]
             sizes.append(reduced.T_size @ rank.scale * np.max(np.abs(z) / rank.scale))
         size = sizes[0] + reduced.response_size[:, -1]
-        condition = rank.condition * noise_spread(measured.variance[present])
+        spread = noise_spread(measured.variance[present])
+        condition = reduced.condition(measured.whitened(present), spread)
         return Asked(case, truth, size, sizes[1], condition)
 
 

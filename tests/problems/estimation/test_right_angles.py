@@ -295,7 +295,7 @@ def test_the_condition_number_tells_what_rounding_costs() -> None:
     before = 1.0
     for angle in (1e-1, 1e-2, 1e-3, 1e-4):
         q = STRETCHED + np.array([0.3, angle])
-        condition = PostureRank(est.measured, q).rank.condition
+        condition = PostureRank(est.measured, q).condition
         assert 0.05 / angle**2 < condition < 50 / angle**2 and condition > 10 * before
         before = condition
         e = est.solve(q, np.zeros(2), {"t upper": 5.0, "t lower": 1.0})
