@@ -73,6 +73,7 @@ _HEADER = struct.Struct("<8sIQQQ32s")
 _LENGTHS = struct.Struct("<QQQ")
 HEADER_SIZE = _HEADER.size
 _STORED = frozenset("?bhilqBHILQfd")  # type codes of the same meaning on every machine
+_NAMES = frozenset(np.dtype(code).newbyteorder("<").str for code in _STORED)
 
 
 @final
@@ -355,9 +356,9 @@ def _described(text: bytes, raw: bytes) -> tuple[dict[str, Any], dict[str, NDArr
     arrays: dict[str, NDArray[Any]] = {}
     offset = 0
     for name, code, shape in description["arrays"]:
-        dtype = np.dtype(str(code))
-        if dtype.char not in _STORED or not isinstance(name, str):
-            raise ValueError(f"array {name!r} of dtype {dtype}")
+        if code not in _NAMES or not isinstance(name, str):
+            raise ValueError(f"array {name!r} of dtype {code!r}")
+        dtype = np.dtype(code)
         count = math.prod(operator.index(n) for n in shape)
         flat = np.frombuffer(raw, dtype=dtype, count=count, offset=offset)
         arrays[name] = flat.reshape(shape).astype(dtype.newbyteorder("="))

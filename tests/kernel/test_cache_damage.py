@@ -13,7 +13,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dynsys.kernel.cache import HEADER_SIZE, Entry, KernelCache, fingerprint, pack, unpack
+from dynsys.kernel.cache import (
+    HEADER_SIZE,
+    Entry,
+    KernelCache,
+    _digest,
+    _section_lengths,
+    fingerprint,
+    pack,
+    unpack,
+)
 from tests.kernel.cache_entries import KEY, OTHER, entry_file, put_example
 
 pytestmark = pytest.mark.usefixtures("no_cache_variable")
@@ -48,6 +57,18 @@ def test_every_flipped_byte_is_noticed() -> None:
         broken = bytearray(data)
         broken[k] ^= 1 << (k % 8)
         assert unpack(KEY, bytes(broken)) is None, f"byte {k}"
+
+
+@pytest.mark.parametrize("dtype", [b"f,(", b"(1,", b"<f4", b"O10", b"<c8", b"|V8"])
+def test_what_numpy_would_make_of_a_type_is_not_asked(dtype: bytes) -> None:
+    """Signed, but not by us: numpy parses such texts, and ended with a SyntaxError."""
+    data = pack(Entry(KEY, b"code", {"a": 1}, {"x": np.arange(2.0)}))
+    first, *_ = lengths = _section_lengths(data)  # type: ignore[misc]
+    description = data[HEADER_SIZE : HEADER_SIZE + first].replace(b"<f8", dtype)
+    rest = data[HEADER_SIZE + first :]
+    sections = description, rest[: lengths[1]], rest[lengths[1] :]
+    digest = _digest(KEY, lengths, sections)
+    assert unpack(KEY, data[: HEADER_SIZE - 32] + digest + b"".join(sections)) is None
 
 
 @pytest.mark.parametrize(
