@@ -118,9 +118,9 @@ def test_noise_larger_than_stated_is_nobodys_fault(tmp_path) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda x: {"q": np.rad2deg(x["q"])}, "unit: deg"),
+        (lambda x: {"q": np.rad2deg(x["q"])}, "in degrees they are within: log: {columns"),
         (lambda x: {"qd": np.rad2deg(x["qd"])}, "qd: 57.3 times the slopes of q; in deg/s?"),
-        (lambda x: {"q": np.rad2deg(0.05 * x["q"]), "qd": 0.05 * x["qd"]}, "unit: deg"),
+        (lambda x: {"q": np.rad2deg(0.05 * x["q"]), "qd": 0.05 * x["qd"]}, "57.3 times qd; "),
         (lambda x: {"qd": -x["qd"]}, "-1 times what is logged"),
         (lambda x: {"time": 1e9 * x["time"]}, "in ns that would be 1000 Hz"),
         (lambda x: {"time": 1e6 * x["time"]}, "in us that would be 1000 Hz"),
