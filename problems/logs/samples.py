@@ -244,7 +244,9 @@ class SampleReader:
     def _start(self) -> tuple[Array, dict[str, Array]]:
         """Times and content of the first samples, on which methods find their constants."""
         content = self.log.read(self._names, 0, min(self.log.n_samples, MOST_TUNED))
-        return content["time"][:, 0], content
+        time = content["time"][:, 0]
+        self._check_time(time, 0)
+        return time, content
 
     @cached_property
     def _period(self) -> float:
@@ -288,6 +290,9 @@ class SampleReader:
 
     # ---- reading -------------------------------------------------------------------------
 
+    def _check_time(self, time: Array, first: int) -> None:
+        check_time(time, lambda k: f"{self.log.path}, sample {first + k}")
+
     def read(self, start: int, stop: int) -> Samples:
         """Samples start : stop."""
         halo = self._reach if self._filtered else 1  # one: time must ascend across
@@ -296,7 +301,7 @@ class SampleReader:
         time: Array = np.arange(first, last, dtype=np.float64)
         if "time" in content:
             time = content["time"][:, 0]
-            check_time(time, lambda k: f"{self.log.path}, sample {first + k}")
+            self._check_time(time, first)
         ends = (slice(start - first, stop - first), first == 0, last == self.log.n_samples)
         q, qd, qdd = self._motion(content, time, *ends)
         y = np.broadcast_to(self.layout.constants, (stop - start, self.layout.size)).copy()

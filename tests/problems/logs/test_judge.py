@@ -9,6 +9,7 @@ import pytest
 
 import dynsys
 import sensors
+from dynsys.errors import LogError
 from dynsys.types import Array
 from problems import Estimation
 from problems.logs.files import open_log
@@ -132,6 +133,24 @@ def test_units_that_cannot_be(change, said, tmp_path) -> None:
     arrays = content()
     found = doubtful_units(reader_of(arrays | change(arrays), tmp_path, ARM_PROBLEM.layout))
     assert len(found) == 1 and said in found[0], found
+
+
+@pytest.mark.parametrize(
+    ("time", "said"),
+    [
+        (lambda t: np.nan * t, "sample 0: the time is nan"),
+        (lambda t: np.where(t > 0.5, np.nan, t), "sample 501: the time is nan"),
+        (lambda t: 0.0 * t, "sample 1: time does not ascend"),
+        (lambda t: -t, "sample 1: time does not ascend"),
+    ],
+)
+def test_times_of_which_no_rate_follows_are_named(time, said, tmp_path) -> None:
+    """Velocities are to be made; the rate of NaN ended with a ValueError, of zero likewise."""
+    arrays = content()
+    del arrays["qd"]
+    arrays["time"] = time(arrays["time"])
+    with pytest.raises(LogError, match=said):
+        reader_of(arrays, tmp_path, ARM_PROBLEM.layout).read(0, 10)
 
 
 def test_quaternions_with_the_real_part_first(humanoid, tmp_path) -> None:
