@@ -86,8 +86,10 @@ PIVOT_MARGIN, SWITCHED_MARGIN = 1e4, 1e9
 where sensors can be switched off, which lowers pivots and costs no digits."""
 DOUBTFUL_STEADY, DOUBTFUL_KEPT, CALM = 1e-2, 1e-3, 0.1
 """A pivot is doubtful that falls below the first part of its median, or the second of its
-terms, at a sampled state; no harm is done if answers keep a digit more than is accurate, and
-no other order is tried then."""
+terms, at a sampled state; no harm is done if answers keep a digit more than is accurate."""
+PRECISE, GAIN = 0.01, 3.0
+"""Part of what is accurate that an order may lose before stricter pivots are tried, and by how
+much less these must lose to be kept."""
 CLOSER = ((1e4, 1e7), (1e4, 1e6), (1e3, 1e6), (1e3, 1e5), (1e2, 1e5), (1e2, 1e4), (1e1, 1e3))
 """Where doubtful pivots cost digits: how far one may fall below its median, and below its
 terms. The first under which no answer at so many states is off by more than TOLERATED."""
@@ -133,9 +135,9 @@ def saddle_estimator(
                 why = f"answers no state with {', '.join(spec.switchable)} on or off"
                 continue
             failed += switched if switched > FEW else 0
-        if best is None or (failed, lost) < least:
+        if best is None or (failed, GAIN * lost) < least:
             best, least = recorded.estimator(program, RULE), (failed, lost)
-        if least <= (0, CALM):
+        if least <= (0, PRECISE):
             break
     if best is None:
         raise NoOrderError(f"robot {spec.robot.name!r}: elimination in pairs {why}")
