@@ -146,6 +146,12 @@ def _mutations(result: Sequence[Json]) -> tuple[str, str, str]:
     return tried, f"{count['killed']} noticed by a test, {told} explained", str(left)
 
 
+def _undone(result: Sequence[Json]) -> tuple[str, str, str]:
+    fixes, failing = {one["of"] for one in result}, sum(o["status"] == "fails" for o in result)
+    tried = f"{len(fixes)} fixes undone by a line, {len(result)} times with a test of theirs"
+    return tried, f"{failing} tests fail", str(len(result) - failing)
+
+
 def _consistency(result: Sequence[Json]) -> tuple[str, str, str]:
     facts = summary_of(outcomes_of(result))
     ranks = ", ".join(f"{number} {rank}" for rank, number in facts["ranks"].items())
@@ -180,6 +186,7 @@ _DESCRIBED: Mapping[str, Callable[[Any], tuple[str, str, str]]] = {
     "adversarial": _adversarial,
     "layouts": _layouts,
     "mutations": _mutations,
+    "undone": _undone,
     "consistency": _consistency,
     "suspects": _suspects,
 }
