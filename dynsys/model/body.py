@@ -60,10 +60,14 @@ _UNPHYSICAL = ("armature", "damping", "friction", "friction_minus")
 @final
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """A named frame fixed to a body (-1: the base); ``transform`` goes body -> frame."""
+    """A named frame fixed to a body (-1: the base); ``transform`` goes body -> frame.
+
+    ``link`` is the link of the robot's file that holds it; empty where that is not known.
+    """
 
     body: int
     transform: Transform
+    link: str = ""
 
 
 @final

@@ -11,7 +11,7 @@ they are. On the base it stands for what the environment feels, as a plate on th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, final
 
@@ -25,7 +25,14 @@ from dynsys.model.spatial import Transform, compose, rotation_from_rpy, rpy_of
 if TYPE_CHECKING:
     from dynsys.model.tree import KinematicTree
 
-__all__ = ["Contact", "contacts_of", "is_contact", "with_contacts"]
+__all__ = [
+    "Contact",
+    "contacts_of",
+    "is_contact",
+    "link_of",
+    "welds_before",
+    "with_contacts",
+]
 
 SAME = 1e-9
 """Places nearer than this (m, entries of a rotation) are one."""
@@ -156,24 +163,48 @@ def _is_there(robot: KinematicTree, contact: Contact) -> bool:
     return _same(contact.place(robot), Frame(body.parent, body.placement))
 
 
-def _cuts(robot: KinematicTree, contact: Contact, body: int) -> set[str]:
-    """Links of the fixed joints between the body and the link that is touched."""
-    by_link: Mapping[str, Weld] = {w.link: w for w in robot.welds.values() if w.body == body}
-    link = contact.name if contact.frame == "" else contact.frame
-    own = robot.body_names[body] if body >= 0 else -1
-    if not by_link or not isinstance(link, str) or link == own:
-        return set()
-    if link in robot.welds and link not in by_link:
-        link = robot.welds[link].link  # a locked joint names its link's frame too
-    if link not in by_link:
-        raise ModelError(
-            f"contact {contact.name!r}: frame {link!r} is on one of the links"
-            f" {[own, *by_link]} of robot {robot.name!r}, but which is not"
-            " known, so neither which fixed joints carry the wrench; name the link, and xyz"
-            " and rpy within it"
-        )
+def link_of(robot: KinematicTree, name: str | int) -> str | None:
+    """Link of the robot's file that holds a frame; None where that is not known.
+
+    "" is the base. A body's own name, or number, is its link on the side of its joint.
+    """
+    frame = robot.frame(name)
+    own = robot.body_names[frame.body] if frame.body >= 0 else ""
+    if not isinstance(name, str) or name == own:
+        return own
+    if frame.link:
+        return frame.link
+    if name in robot.welds and robot.welds[name].body == frame.body:
+        return robot.welds[name].link  # a locked joint names its link's frame too
+    return None if any(w.body == frame.body for w in robot.welds.values()) else own
+
+
+def welds_before(robot: KinematicTree, name: str | int) -> frozenset[str] | None:
+    """Links whose fixed joints are between a frame and its body; None where not known.
+
+    A wrench at the frame goes through exactly these fixed joints of the body.
+    """
+    body, link = robot.frame(name).body, link_of(robot, name)
+    if link is None:
+        return None
+    by_link = {w.link: w for w in robot.welds.values() if w.body == body}
     found: set[str] = set()
     while link in by_link and link not in found:
         found.add(link)
         link = by_link[link].parent
+    return frozenset(found)
+
+
+def _cuts(robot: KinematicTree, contact: Contact, body: int) -> frozenset[str]:
+    """Links of the fixed joints between the body and the link that is touched."""
+    name = contact.name if contact.frame == "" else contact.frame
+    found = welds_before(robot, name)
+    if found is None:
+        own = robot.body_names[body] if body >= 0 else "the base"
+        links = [own, *dict.fromkeys(w.link for w in robot.welds.values() if w.body == body)]
+        raise ModelError(
+            f"contact {contact.name!r}: frame {name!r} is on one of the links {links} of robot"
+            f" {robot.name!r}, but which is not known, so neither which fixed joints carry the"
+            " wrench; name the link, and xyz and rpy within it"
+        )
     return found

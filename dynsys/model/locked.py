@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from dynsys.errors import ModelError, StateError
 from dynsys.model.body import Body, Frame, Shape, Weld
+from dynsys.model.contacts import link_of
 from dynsys.model.spatial import Inertia, Transform, compose
 from dynsys.types import Array, ArrayLike
 
@@ -50,7 +51,7 @@ def weld_joints(
             place.append(Frame(number[i], Transform.identity()))
             continue
         here = compose(above.transform, robot.joint_transform(i, q))
-        place.append(Frame(above.body, here))
+        place.append(Frame(above.body, here, body.name))
         if above.body >= 0:
             total = bodies[above.body].inertia.plus(body.inertia.seen_from(here))
             bodies[above.body] = replace(bodies[above.body], inertia=total)
@@ -59,7 +60,11 @@ def weld_joints(
             leader = number[body.coupling.leader]
             bodies[k] = replace(body, coupling=replace(body.coupling, leader=leader))
     frames = {
-        name: Frame(place[f.body].body, compose(place[f.body].transform, f.transform))
+        name: Frame(
+            place[f.body].body,
+            compose(place[f.body].transform, f.transform),
+            link_of(robot, name) or "",
+        )
         if f.body >= 0
         else f
         for name, f in robot.frames.items()

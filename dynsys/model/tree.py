@@ -135,7 +135,9 @@ class KinematicTree:
                 f" got {smoothing!r}"
             )
         check_frames(name, self.bodies, frames or {})
-        own = {b.name: Frame(i, Transform.identity()) for i, b in enumerate(self.bodies)}
+        own = {
+            b.name: Frame(i, Transform.identity(), b.name) for i, b in enumerate(self.bodies)
+        }
         set_field(self, "frames", MappingProxyType({**(frames or {}), **own}))
 
     def __repr__(self) -> str:

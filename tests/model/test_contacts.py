@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ import pytest
 import dynsys
 from dynsys import Contact, ModelError
 from dynsys.model import synthetic
+from dynsys.model.contacts import link_of, welds_before
 from dynsys.model.spatial import Inertia, Transform, rotation_from_rpy
 from dynsys.model.tree import Frame, KinematicTree, Weld
 from tests.oracles import inverse_dynamics
@@ -92,3 +95,41 @@ def test_a_body_has_a_wrench_of_its_own() -> None:
     tree = robot()
     with pytest.raises(ModelError, match=r"has a body of this name.*another name"):
         tree.with_contacts([tree.body_names[3]])
+
+
+# ---- links of frames -------------------------------------------------------------------------
+
+HAND = """<mujoco><worldbody><body name="wrist" pos="0 0 1"><joint name="turn" axis="0 1 0"/>
+  <geom size="0.05" mass="1"/><site name="back" pos="0 0 0.1"/>
+  <body name="palm" pos="0.2 0 0" euler="10 20 30"><geom size="0.04" mass="0.5"/>
+    <site name="grip" pos="0 0.05 0.1"/><site name="s_palm"/>
+    <body name="finger" pos="0.1 0 0"><geom size="0.02" mass="0.2"/>
+      <joint name="curl" axis="0 0 1"/>
+      <site name="tip" pos="0.05 0 0"/><site name="s_finger"/></body></body></body></worldbody>
+  <sensor><force name="palm_f" site="s_palm"/><torque name="palm_t" site="s_palm"/>
+  <force name="finger_f" site="s_finger"/><torque name="finger_t" site="s_finger"/></sensor>
+</mujoco>"""
+CURL = '<joint name="curl" axis="0 0 1"/>'
+ON = {"back": "wrist", "grip": "palm", "tip": "finger"}
+FELT = {"back": (), "grip": ("palm",), "tip": ("palm", "finger")}
+
+
+def hand(folder: Path, text: str, lock: dict[str, float]) -> KinematicTree:
+    pytest.importorskip("mujoco")
+    path = folder / "hand.xml"
+    path.write_text(text)
+    return dynsys.load(path, lock=lock)
+
+
+def test_sites_are_on_the_body_that_holds_them(tmp_path: Path) -> None:
+    tree = hand(tmp_path, HAND, {"curl": 0.3})
+    assert {site: link_of(tree, site) for site in ON} == ON
+    assert {site: welds_before(tree, site) for site in ON} == {
+        site: frozenset(links) for site, links in FELT.items()
+    }
+    touched = tree.with_contacts(["back", "grip", "tip"])
+    assert {c.name: c.frame for c in touched.contacts} == ON
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        again = dynsys.load(tree.to_urdf(tmp_path / "hand.urdf"))
+    assert {s: welds_before(again, s) - {s} for s in ON} == {s: {*FELT[s]} for s in ON}

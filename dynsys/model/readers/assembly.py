@@ -167,7 +167,7 @@ class Assembly:
 
     def weld(self, body: int, link: str, transform: Transform, inertia: Inertia) -> None:
         """Fold a link into ``body`` (-1: the base, which has no inertia) and keep its frame."""
-        self.frames[link] = Frame(body, transform)
+        self.frames[link] = Frame(body, transform, link)
         if body < 0:
             return
         self.inspect(link, inertia)

@@ -347,7 +347,7 @@ class ModelReader:
         self.model = model
         self.assembly = assembly
         self.names = joint_names(model)
-        self.place: list[Frame] = [Frame(-1, Transform.identity())]
+        self.place: list[Frame] = [Frame(-1, Transform.identity(), "world")]
         self.number: dict[int, int] = {}
 
     def read_bodies(self, floating_base: bool) -> None:
@@ -361,7 +361,8 @@ class ModelReader:
             if name and name not in self.assembly.frames:
                 holder = self.place[int(self.model.site_bodyid[s])]
                 here = transform_of(self.model.site_pos[s], self.model.site_quat[s])
-                frame = Frame(holder.body, compose(holder.transform, here))
+                at = compose(holder.transform, here)
+                frame = Frame(holder.body, at, holder.link)
                 self.assembly.frames[name] = frame
         self._read_shapes()
 
@@ -403,7 +404,7 @@ class ModelReader:
         first, count = int(model.body_jntadr[i]), int(model.body_jntnum[i])
         if make_free:
             free = Body(name, -1, Free(), inertia=inertia, joint_name="root")
-            self.place.append(Frame(self.assembly.add(free), Transform.identity()))
+            self.place.append(Frame(self.assembly.add(free), Transform.identity(), name))
             return
         above = body_name(model, int(model.body_parentid[i]))
         if count == 0:
@@ -429,7 +430,7 @@ class ModelReader:
             body = Body(label, carrier, joint, placement, own, self.names[j], **stated)
             self.number[j] = carrier = self.assembly.add(body)
             here = Transform.identity()
-        self.place.append(Frame(carrier, _shift(-anchor)))
+        self.place.append(Frame(carrier, _shift(-anchor), name))
         if anchor.any():
             self.assembly.frames[f"{name}/origin"] = self.place[-1]
 

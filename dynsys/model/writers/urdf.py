@@ -22,6 +22,7 @@ import numpy as np
 
 from dynsys.errors import ModelError, ModelWarning
 from dynsys.model.body import Body, inertia_defect
+from dynsys.model.contacts import link_of
 from dynsys.model.joints import Fixed, Free, Planar, Prismatic, Revolute, Spherical
 from dynsys.model.parameters import SMOOTHING, inertia_of, inertial_values
 from dynsys.model.spatial import Inertia, Transform, rpy_of
@@ -126,7 +127,8 @@ class _Parts:
                 continue
             joint = _free_name(f"{name}_fixed", taken)
             taken.add(joint)
-            self.fixed[name] = (joint, self._body(frame.body), frame.transform)
+            holder, up = self._link(link_of(robot, name) or "", frame.body)
+            self.fixed[name] = (joint, holder, up.inverse().then(frame.transform))
             self.inertias[name] = None
 
     def _base(self) -> str:
