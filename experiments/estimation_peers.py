@@ -224,7 +224,9 @@ def _layout(robot: KinematicTree, task: str, imu_links: Sequence[str]) -> Layout
             for i, name in enumerate(robot.body_names)
             if i not in touched
         ]
-        return Layout(robot, exact + [ForceTorque(name, name, std=STD) for name in FTS])
+        return Layout(
+            robot, exact + [ForceTorque(name, name, external="beyond", std=STD) for name in FTS]
+        )
     sensors: list[AbstractSensor] = [
         ExternalWrench(f"fx {name}", name, std=STD) for name in robot.body_names
     ]
@@ -235,7 +237,7 @@ def _layout(robot: KinematicTree, task: str, imu_links: Sequence[str]) -> Layout
     if task.startswith("whole body"):
         sensors.append(JointTorque("no root torque", robot.joint_names[0], value=0.0))
         sensors += [Imu(f"imu {link}", link, std=STD) for link in imu_links]
-        sensors += [ForceTorque(name, name, std=STD) for name in FTS]
+        sensors += [ForceTorque(name, name, external="beyond", std=STD) for name in FTS]
     return Layout(robot, sensors)
 
 

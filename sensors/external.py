@@ -9,7 +9,7 @@ have wrenches of their own beside it, each found by the contact's name.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, final
 
 import numpy as np
@@ -76,6 +76,8 @@ class ExternalWrench(KnownSensor):
         needed; zero states that nothing touches the body. Exact unless ``std`` is given.
     axes : ``world``, or another frame, for components in its axes, about the origin of the
         measuring frame all the same; ``rpy`` then turns from these axes (a ramp).
+    touched : frames that may be touched instead, where the statement is one of
+        ``zero_external_wrench_except``; no part of the equations, see :mod:`sensors.sides`.
     """
 
     kind: ClassVar[str] = "external_wrench"
@@ -85,6 +87,7 @@ class ExternalWrench(KnownSensor):
     rpy: Vector3 = ZERO
     value: Values = None
     axes: WrenchAxes = "frame"
+    touched: tuple[str, ...] = field(default=(), kw_only=True, repr=False, compare=False)
 
     def rows(self, unknowns: UnknownLayout) -> SensorRows:
         mount = Mount.of(unknowns.robot, self.frame, self.xyz, self.rpy, self.axes)

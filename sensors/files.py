@@ -42,6 +42,7 @@ from sensors.yaml_input import Item, write_yaml
 __all__ = [
     "CONTACT",
     "ENCODERS",
+    "GROUP",
     "SECTIONS",
     "SHORTHANDS",
     "file_content",
@@ -49,14 +50,16 @@ __all__ = [
     "read_entries",
     "save_content",
     "sensor_record",
+    "touched_frames",
 ]
 
 ENCODERS = ("position_std", "velocity_std")
 SECTIONS = ("about", "contacts", "sensors", "correlations", *ENCODERS)
+GROUP = zero_external_wrench_except.__name__
 SHORTHANDS: Mapping[str, tuple[Callable[..., Sequence[AbstractSensor]], tuple[str, ...]]] = {
     "all_joint_accelerations": (all_joint_accelerations, ("exclude", "std", "free")),
     "all_joint_torques": (all_joint_torques, ("exclude", "std")),
-    "zero_external_wrench_except": (zero_external_wrench_except, ("touched", "std")),
+    GROUP: (zero_external_wrench_except, ("touched", "std")),
 }
 """Functions that make many sensors at once, with their options: a plain list is the first."""
 CONTACT: Mapping[str, Parameter] = {
@@ -73,7 +76,7 @@ class LayoutEntries(NamedTuple):
     """What a layout file says: the arguments of :class:`sensors.Layout`.
 
     ``robot`` has the contacts of the file; ``where`` gives the place of a sensor in the file,
-    for messages.
+    for messages; ``touched`` are the frames that ``zero_external_wrench_except`` names.
     """
 
     robot: KinematicTree
@@ -82,6 +85,7 @@ class LayoutEntries(NamedTuple):
     about: dict[str, Any]
     encoders: dict[str, Any]
     where: Callable[[str], str]
+    touched: list[str]
 
 
 def read_entries(root: Item, robot: KinematicTree) -> LayoutEntries:
@@ -93,8 +97,11 @@ def read_entries(root: Item, robot: KinematicTree) -> LayoutEntries:
     robot = _touched(sections.get("contacts"), robot)
     sensors: list[AbstractSensor] = []
     lines: dict[str, Item] = {}
+    touched: list[str] = []
     for item in sections["sensors"].listed("sensors"):
-        for sensor in _read_entry(item, robot):
+        found = _read_entry(item, robot)
+        touched += touched_frames(item.plain())
+        for sensor in found:
             if sensor.name in lines:
                 first = lines[sensor.name].line
                 raise item.error(
@@ -118,7 +125,14 @@ def read_entries(root: Item, robot: KinematicTree) -> LayoutEntries:
                 encoder_deviations(robot, encoders[name], name)
             except LayoutError as error:
                 raise sections[name].error(str(error)) from None
-    return LayoutEntries(robot, sensors, correlations, texts, encoders, where)
+    return LayoutEntries(robot, sensors, correlations, texts, encoders, where, touched)
+
+
+def touched_frames(entry: object) -> list[str]:
+    """Frames that an entry of the section ``sensors`` says may be touched."""
+    given = entry.get(GROUP) if isinstance(entry, Mapping) else None
+    frames = given.get("touched") if isinstance(given, Mapping) else given
+    return [frames] if isinstance(frames, str) else list(frames or ())
 
 
 def _check_keys(given: Mapping[str, Item], known: Sequence[str], what: str) -> None:

@@ -24,7 +24,10 @@ from sensors.mounting import Mount, add_bias, offset, wrench_matrix
 from sensors.parameters import AXES, Components, JointOrWeld, Vector3, choice
 from sensors.sensor import AbstractSensor, SensorRows
 
-__all__ = ["ForceTorque", "wrench_units"]
+__all__ = ["TOUCHED", "ForceTorque", "wrench_units"]
+
+TOUCHED = "touched"
+"""The side on which the layout says that the body is touched."""
 
 
 def wrench_units(components: tuple[str, ...]) -> tuple[str, ...]:
@@ -41,8 +44,9 @@ class ForceTorque(AbstractSensor):
     y = X^-T (I_P a + v x* I_P v - f^x + sum over children of P  X_j^T f_j)   at a fixed joint
 
     The second form cuts a body at a fixed joint that its reader folded away: P is the part of
-    the body beyond the cut, f^x the body's external wrench if it acts on that part. Contacts of
-    the robot beyond the cut are children of P.
+    the body beyond the cut, f^x the body's external wrench if it acts on that part: a layout
+    finds that from the frames it names (:mod:`sensors.sides`). Contacts of the robot beyond the
+    cut are children of P.
 
     Parameters
     ----------
@@ -53,8 +57,9 @@ class ForceTorque(AbstractSensor):
         ``joint_wrench`` (a hand hanging still reads its weight upwards); ``on_parent``: its
         reaction.
     external : at a fixed joint, whether the external wrench of the body acts ``beyond`` the
-        sensor (a foot, a hand) or ``before`` it. Contacts (``contacts`` of a layout) act where
-        their links are: where both can happen, name one on each side.
+        sensor (a foot, a hand) or ``before`` it; ``touched``: where the layout names the frame
+        that is touched. Contacts (``contacts`` of a layout) act where their links are: where
+        both can happen, name one on each side.
     """
 
     kind: ClassVar[str] = "force_torque"
@@ -63,7 +68,7 @@ class ForceTorque(AbstractSensor):
     xyz: Vector3 = (0.0, 0.0, 0.0)
     rpy: Vector3 = (0.0, 0.0, 0.0)
     measures: Annotated[str, choice("on_child", "on_parent")] = "on_child"
-    external: Annotated[str, choice("beyond", "before")] = "beyond"
+    external: Annotated[str, choice(TOUCHED, "beyond", "before")] = TOUCHED
 
     def rows(self, unknowns: UnknownLayout) -> SensorRows:
         robot, components = unknowns.robot, tuple(self.components)
@@ -94,7 +99,7 @@ class ForceTorque(AbstractSensor):
         body = Mount(weld.body, Transform.identity())
         own, gravity = body.acceleration(unknowns, select @ inertia)
         terms = list(own)
-        if self.external == "beyond" and weld.body >= 0:
+        if self.external != "before" and weld.body >= 0:
             terms.append(body.external_wrench(unknowns, -select))
         terms.extend(_child_wrench(unknowns, j, select) for j in weld.children)
 

@@ -124,7 +124,11 @@ def zero_external_wrench_except(
     *,
     std: Deviations = None,
 ) -> list[ExternalWrench]:
-    """One sensor ``BODY/no_contact`` per body that holds none of the frames ``touched``."""
+    """One sensor ``BODY/no_contact`` per body that holds none of the frames ``touched``.
+
+    Name the link or frame that is touched, not its body as a whole, where a force/torque sensor
+    sits in a fixed joint of the body: it feels what happens beyond it.
+    """
     names = _names(touched)
     for name in names:
         if name not in robot.frames:
@@ -134,7 +138,11 @@ def zero_external_wrench_except(
     free = [name for i, name in enumerate(robot.body_names) if i not in bodies]
     return [
         ExternalWrench(
-            sensor_name(name, "no_contact"), name, value=0.0, std=_deviation(std, name, free)
+            sensor_name(name, "no_contact"),
+            name,
+            value=0.0,
+            std=_deviation(std, name, free),
+            touched=tuple(names),
         )
         for name in free
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from operator import itemgetter
@@ -28,8 +28,10 @@ from sensors.constraints import LoopClosure
 from sensors.correlations import Correlation, check_correlations, sparse_blocks
 from sensors.encoders import EncoderNoise, encoder_deviations, encoder_record
 from sensors.files import ENCODERS, file_content, read_entries, save_content
+from sensors.force_torque import TOUCHED
 from sensors.held import held_by
 from sensors.sensor import AbstractSensor, SensorRows
+from sensors.sides import Sides, states_zero
 from sensors.yaml_input import Item, read_yaml
 
 __all__ = ["Layout", "is_table"]
@@ -56,6 +58,8 @@ class Layout:
     quiet : True says nothing of standard deviations that are assumed.
     position_std, velocity_std : noise of q and qd, which enters the standard deviation of every
         estimate: one number, or numbers by joint (:mod:`sensors.encoders`). None: none.
+    touched : frames that are touched, beside those that ``zero_external_wrench_except`` names:
+        a force/torque sensor within a body must know its side of them (:mod:`sensors.sides`).
 
     Attributes
     ----------
@@ -95,6 +99,8 @@ class Layout:
     position_std: Array
     velocity_std: Array
     _rows: tuple[SensorRows, ...]
+    _sides: Sides
+    _doubts: Mapping[str, str]
 
     def __init__(
         self,
@@ -107,6 +113,7 @@ class Layout:
         quiet: bool = False,
         position_std: EncoderNoise = None,
         velocity_std: EncoderNoise = None,
+        touched: Sequence[str] = (),
     ) -> None:
         set_field = object.__setattr__
         if not isinstance(robot, KinematicTree) or not isinstance(sensors, Iterable):
@@ -114,7 +121,7 @@ class Layout:
         set_field(self, "robot", robot)
         set_field(self, "sensors", tuple(sensors))
         set_field(self, "about", MappingProxyType(dict(about or {})))
-        self._check(where)
+        self._check(where, touched)
         own = dict(zip(self.names, self.covariances, strict=True))
         set_field(self, "correlations", check_correlations(own, correlations, where))
         for name, noise in zip(ENCODERS, (position_std, velocity_std), strict=True):
@@ -129,7 +136,8 @@ class Layout:
 
     def __reduce__(self) -> tuple[Callable[..., Layout], tuple[object, ...]]:
         entries = (self.robot, self.sensors, self.correlations, dict(self.about))
-        return partial(Layout, quiet=True, **self._encoders), entries
+        kept = partial(Layout, quiet=True, touched=self._sides.touched, **self._encoders)
+        return kept, entries
 
     @property
     def _encoders(self) -> dict[str, Any]:
@@ -153,8 +161,15 @@ class Layout:
         names = {sensor.name for sensor in sensors}
         if correlations is None:
             correlations = [c for c in self.correlations if c[0] in names and c[1] in names]
+        touched = self._sides.touched
         return Layout(
-            self.robot, sensors, correlations, self.about, quiet=True, **self._encoders
+            self.robot,
+            sensors,
+            correlations,
+            self.about,
+            quiet=True,
+            touched=touched,
+            **self._encoders,
         )
 
     def with_constraints(self, constraints: Sequence[Constraint]) -> Layout:
@@ -170,6 +185,7 @@ class Layout:
             correlations,
             about,
             quiet=True,
+            touched=self._sides.touched,
             **self._encoders,
         )
 
@@ -215,8 +231,16 @@ class Layout:
 
         Its robot has the contacts that the file names; see :meth:`touched`.
         """
-        touched, sensors, correlations, about, encoders, where = read_entries(content, robot)
-        return Layout(touched, sensors, correlations, about, where=where, **encoders)
+        found = read_entries(content, robot)
+        return Layout(
+            found.robot,
+            found.sensors,
+            found.correlations,
+            found.about,
+            where=found.where,
+            touched=found.touched,
+            **found.encoders,
+        )
 
     def save(self, path: PathLike) -> None:
         """Write a layout file that :meth:`load` reads back to the same sensors.
@@ -232,7 +256,7 @@ class Layout:
 
     # ---- checks --------------------------------------------------------------------------
 
-    def _check(self, where: Callable[[str], str]) -> None:
+    def _check(self, where: Callable[[str], str], touched: Sequence[str]) -> None:
         seen: set[str] = set()
         for sensor in self.sensors:
             if not isinstance(sensor, AbstractSensor):
@@ -244,6 +268,7 @@ class Layout:
                     f"{where(sensor.name)}two sensors are called {sensor.name!r}; rename one"
                 )
             seen.add(sensor.name)
+        self._settle(where, touched)
         unknowns = UnknownLayout(self.robot, net_wrench=True)
         rows: list[SensorRows] = []
         covariances: list[Array] = []
@@ -255,6 +280,49 @@ class Layout:
                 raise LayoutError(f"{where(sensor.name)}{error}") from None
         object.__setattr__(self, "_rows", tuple(rows))
         object.__setattr__(self, "covariances", tuple(covariances))
+
+    def _settle(self, where: Callable[[str], str], touched: Sequence[str]) -> None:
+        """Find the side of every sensor within a body; keep what is not clear."""
+        sides, doubts = Sides.of(self.robot, self.sensors, touched), dict[str, str]()
+        found = list(self.sensors)
+        for k, sensor in enumerate(found):
+            try:
+                found[k] = sides.settled(sensor)
+            except LayoutError as error:
+                doubts[sensor.name] = f"{where(sensor.name)}{error}"
+        for name, value in (("sensors", tuple(found)), ("_sides", sides), ("_doubts", doubts)):
+            object.__setattr__(self, name, value)
+
+    def settled(self, sensor: AbstractSensor) -> AbstractSensor:
+        """Return a sensor that may be added, with the side on which its body is touched.
+
+        Raises
+        ------
+        LayoutError
+            if the side is not known: see :mod:`sensors.sides`.
+        """
+        return self._sides.settled(sensor)
+
+    def require_sides(self, touched: Collection[int] = ()) -> None:
+        """LayoutError names a sensor of which it is not known what it feels.
+
+        ``touched`` are bodies that are touched though the layout states that they are not.
+        """
+        for doubt in self._doubts.values():
+            raise LayoutError(doubt)
+        for sensor in self.sensors if touched else ():
+            self._sides.require(sensor, touched)
+
+    @cached_property
+    def resting(self) -> Mapping[str, int]:
+        """Bodies by the statement, that they are untouched, on which a sensor in them rests.
+
+        It is not known on which side of the sensor the body would be touched.
+        """
+        bodies = {self._sides.rests_on(sensor) for sensor in self.sensors} - {-1}
+        pairs = zip(self.sensors, self._rows, strict=True)
+        stated = {s.name: r.body for s, r in pairs if states_zero(s)}
+        return {name: body for name, body in stated.items() if body in bodies}
 
     @cached_property
     def assumed(self) -> tuple[str, ...]:
@@ -479,8 +547,9 @@ class Layout:
             digest.update(_bytes(frame.body, frame.transform.E, frame.transform.r))
         for weld in robot.welds.values():
             digest.update(_bytes(weld.body, weld.inertia.matrix(), weld.children))
-        for sensor in self.sensors:
-            digest.update(repr(sensor).encode())
+        for sensor in self.sensors:  # the equations are those of "beyond" where nothing counts
+            said = repr(sensor).replace(f"external={TOUCHED!r}", "external='beyond'")
+            digest.update(said.encode())
         for first, second, matrix in self.correlations:
             digest.update(f"{first}\0{second}\0".encode() + _bytes(matrix))
         if self.has_encoder_noise:

@@ -281,7 +281,9 @@ class CompiledEstimator:
         return self.question(outputs, switchable)
 
     def question(self, outputs: EstimatorOutputs, switchable: Names = ()) -> EstimatorSpec:
-        """The same, whoever answers it."""
+        """The same, whoever answers it; LayoutError where what may be missing must not be."""
+        resting = self.layout.resting
+        self.layout.require_sides([resting[name] for name in switchable if name in resting])
         return EstimatorSpec(
             self.robot,
             self._equations,

@@ -9,7 +9,7 @@ log is predicted by one call of a kernel beside the estimation (:mod:`.response`
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import final
 
@@ -23,6 +23,7 @@ from dynsys.types import Array, ArrayLike, float_array
 from problems.estimation.estimation import Estimation
 from problems.estimation.response import ROWS, ResponseKernels
 from problems.measured.measured_system import MeasuredSystem, Readings
+from sensors.force_torque import TOUCHED, ForceTorque
 from sensors.layout import Layout, is_table
 from sensors.sensor import AbstractSensor
 
@@ -96,8 +97,10 @@ class Predictor:
 
     @cached_property
     def _alone(self) -> MeasuredSystem:
-        robot = self.problem.robot
-        return MeasuredSystem(robot, Layout(robot, [self.target], quiet=True), None)
+        robot, target = self.problem.robot, self.problem.layout.settled(self.target)
+        if isinstance(target, ForceTorque) and target.external == TOUCHED:
+            target = replace(target, external="beyond")  # its body is stated to be untouched
+        return MeasuredSystem(robot, Layout(robot, [target], quiet=True), None)
 
     @cached_property
     def _kernels(self) -> ResponseKernels:

@@ -118,6 +118,7 @@ class ParameterSet:
             for kind, asked in sensors.items()
         }
         touching = _chosen(contacts, (), names, "body", robot.name)
+        layout.require_sides(touching)
         about = _contacts(layout, blocks) | set(touching)
         if not (columns or rows["offset"] or rows["gain"]):
             raise ModelError(f"robot {robot.name!r}: no parameter is sought; ask for some")

@@ -68,6 +68,7 @@ class Simulation:
     def __post_init__(self) -> None:
         if not (self.rate > 0 and 0 <= self.missing < 1):
             raise LayoutError("simulate: rate must be positive, and 0 <= missing < 1")
+        self.layout.require_sides()
 
     @property
     def robot(self) -> KinematicTree:

@@ -81,6 +81,7 @@ class MeasuredSystem:
                 "an estimation needs a robot and its sensors.Layout, got"
                 f" {self.layout!r:.80}; write Layout(robot, sensors)"
             )
+        self.layout.require_sides()
         if not isinstance(self.prior, Prior | None):
             raise LayoutError(
                 f"the prior must be a problems.Prior or the std of one, got {self.prior!r:.80}"
@@ -247,6 +248,9 @@ class MeasuredSystem:
             )
         for name, on in (active or {}).items():
             rows[~self._truth(name, on, expected[:-1]), self.layout.slice(name)] = np.nan
+        for name, body in self.layout.resting.items():
+            if np.isnan(rows[..., self.layout.slice(name)]).any():
+                self.layout.require_sides([body])
         return rows
 
     def _truth(self, name: str, on: ArrayLike, shape: tuple[int, ...]) -> BoolArray:

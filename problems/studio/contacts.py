@@ -15,14 +15,13 @@ from typing import Any
 from dynsys.model.tree import KinematicTree
 from problems.problem_file import CATALOGUE, ProblemFile
 from sensors import catalogue
-from sensors.files import sensor_record
+from sensors.files import GROUP, sensor_record, touched_frames
 from sensors.groups import zero_external_wrench_except
 from sensors.layout import Layout
 from sensors.yaml_input import Item, read_yaml
 
 __all__ = ["contact_frames", "declared_frames", "with_group"]
 
-GROUP = zero_external_wrench_except.__name__
 OUTPUTS = ("external_wrench.", "std.external_wrench.")
 
 
@@ -30,9 +29,7 @@ def declared_frames(problem: ProblemFile) -> tuple[str, ...]:
     """Frames that the layout says may be touched, then those whose wrenches are outputs."""
     found: list[str] = []
     for entry in _content(problem).get("sensors", ()):
-        given = entry.get(GROUP) if isinstance(entry, Mapping) else None
-        frames = given.get("touched") if isinstance(given, Mapping) else given
-        found += [frames] if isinstance(frames, str) else list(frames or ())
+        found += touched_frames(entry)
     for output in problem.outputs:
         found += [output.removeprefix(start) for start in OUTPUTS if output.startswith(start)]
     return tuple(name for name in dict.fromkeys(found) if name in problem.tree.frames)

@@ -158,10 +158,11 @@ class GlanceKeeper:
         Raises
         ------
         LayoutError
-            if the factorisation does not converge.
+            if the factorisation does not converge, or if it is not known what a sensor feels.
         """
         last = self._last
         if last is None or last[0] is not layout or not np.array_equal(last[1], q):
+            layout.require_sides()
             try:
                 last = self._last = layout, q.copy(), self._look(layout, q)
             except np.linalg.LinAlgError as error:

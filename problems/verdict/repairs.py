@@ -267,17 +267,19 @@ def candidate_sensors(
     """Sensors that could be added, with their equations.
 
     Every joint's torque, acceleration and wrench, every body's contact and inertial unit, but
-    for names that are taken and sensors that do not fit the robot.
+    for names that are taken, sensors that do not fit the robot, and those within a body of
+    which it is not known on which side of them it is touched.
     """
     unknowns = measured.whole.unknowns
     for sensor in _usual_sensors(measured):
         if sensor.name in measured.layout.names:
             continue
         try:
-            rows = sensor.on(unknowns)
+            settled = measured.layout.settled(sensor)
+            rows = settled.on(unknowns)
         except LayoutError:
             continue
-        yield sensor, rows
+        yield settled, rows
 
 
 def _usual_sensors(measured: MeasuredSystem) -> Iterator[AbstractSensor]:

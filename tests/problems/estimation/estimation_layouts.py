@@ -41,7 +41,7 @@ def on_force_sensors(robot: KinematicTree) -> Layout:
         robot,
         [
             *sensors.all_joint_accelerations(robot, std=0.1),
-            sensors.ForceTorque("l_ft", "l_foot_ft_fixed", std=(0.02, 0.5)),
+            sensors.ForceTorque("l_ft", "l_foot_ft_fixed", external="beyond", std=(0.02, 0.5)),
             sensors.ForceTorque("r_ft", "r_ankle_roll", std=(0.02, 0.5)),
             *sensors.zero_external_wrench_except(robot, FEET),
         ],

@@ -213,6 +213,21 @@ def test_a_search_tells_its_progress_and_its_plan_is_saved_and_run(tmp_path: Pat
     assert act(session, "save", file="other", overwrite=False)["saved"] == "other.yaml"
 
 
+def test_a_sensor_whose_side_is_not_known_is_refused(tmp_path: Path) -> None:
+    """The foot's mounting plate carries no sole: a sensor there does not feel the ground."""
+    for touched, side in (("l_foot", None), ("l_sole", "before"), ("l_foot_ft", "beyond")):
+        layout = {"sensors": [{"zero_external_wrench_except": [touched]}]}
+        session = session_on(tmp_path, "example:humanoid", layout, floating=True)
+        before = session.layout
+        if side is None:
+            with pytest.raises(LayoutError, match="'l_foot' is the whole body"):
+                act(session, "add", kind="force_torque", place="l_foot_ft")
+            assert session.layout is before
+        else:
+            act(session, "add", kind="force_torque", place="l_foot_ft")
+            assert session.layout["l_foot_ft/force_torque"].external == side
+
+
 def test_contacts_are_told_at_the_frames_that_are_declared(tmp_path: Path) -> None:
     """Of the layout, of an output, of a sensor; and they outlive saving."""
     layout = {"sensors": ["all_joint_torques", {"zero_external_wrench_except": ["l_sole"]}]}
