@@ -62,9 +62,7 @@ class NamedVectors:
         return np.asarray(vectors @ frame.transform.inverse().matrix())  # X^-T f
 
     def _frame(self, name: str | int) -> Frame:
-        if self.per == "joint" and name in self.robot.joint_names:
-            return self.robot.frame(self.robot.joint_index(str(name)))
-        return self.robot.frame(name)
+        return (self.robot.joint_frame if self.per == "joint" else self.robot.frame)(name)
 
     def __contains__(self, name: object) -> bool:
         return name in self.robot.frames or (

@@ -271,6 +271,24 @@ class KinematicTree:
             raise ModelError(f"robot {self.name!r} has no body or frame {name!r}{hint}")
         return self.frames[name]
 
+    def joint_frame(self, name: str | int) -> Frame:
+        """Frame at which the wrench through a body's joint is told: a joint, body or frame.
+
+        ModelError for a fixed joint within a body: the wrench through it is another one.
+        """
+        if isinstance(name, str) and name in self._joint_number:
+            return self.frame(self._joint_number[name])
+        weld = self.welds.get(name) if isinstance(name, str) else None
+        if weld is not None and weld.joint == name != weld.link:
+            own = repr(self.joint_names[weld.body]) if weld.body >= 0 else "none"
+            raise ModelError(
+                f"robot {self.name!r}: {name!r} is a fixed joint within a body, whose joint"
+                f" wrench is that of {own}; name that, or link {weld.link!r} to have it told"
+                " there; the wrench through the fixed joint is what a force_torque sensor in it"
+                " reads"
+            )
+        return self.frame(name)
+
     # ---- topology ------------------------------------------------------------------------
 
     @cached_property

@@ -48,9 +48,7 @@ def part_of(robot: KinematicTree, kind: str, name: str) -> Part:
     if kind in ("torque", "qdd"):
         place = robot.v_slice(name)
         return Part(place.start, np.eye(place.stop - place.start))
-    if kind == "joint_wrench" and name in robot.joint_names:
-        return Part(6 * robot.joint_index(name), np.eye(6))
-    frame = robot.frame(name)
+    frame = robot.joint_frame(name) if kind == "joint_wrench" else robot.frame(name)
     if frame.body < 0:
         raise ModelError(
             f"robot {robot.name!r}: {name!r} is fixed to the base, which has no {kind}"

@@ -285,7 +285,6 @@ def at_frame(robot: KinematicTree, kind: str, name: str | int) -> tuple[int, Arr
 
     A joint's name stands for its body where joint wrenches are asked for.
     """
-    is_joint = kind == "joint_wrench" and name in robot.joint_names
-    frame = robot.frame(robot.joint_index(str(name)) if is_joint else name)
+    frame = robot.joint_frame(name) if kind == "joint_wrench" else robot.frame(name)
     X = frame.transform.matrix()
     return frame.body, np.asarray(X if kind == "acceleration" else np.linalg.inv(X).T)

@@ -14,7 +14,7 @@ import dynsys
 import sensors
 from dynsys.errors import KernelBuildError, LayoutError, ModelError
 from dynsys.system.parts import array_name
-from problems import Estimation
+from problems import Estimation, InverseDynamics
 
 URDF = """<robot name="leg"><link name="base"/>{links}
   <joint name="hip" type="revolute"><parent link="base"/><child link="thigh"/>
@@ -123,6 +123,19 @@ def test_parts_in_c(leg: Estimation, tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert f"ok {array_name('external_wrench.sole-plate')}" in done.stdout
+
+
+def test_wrenches_through_a_fixed_joint_are_not_those_of_the_body(leg: Estimation) -> None:
+    """The name of a fixed joint was answered by the wrench of the knee, moved there."""
+    _, inputs = asked(leg)
+    e, sol = leg.solve(*inputs), InverseDynamics(leg.robot).solve(*inputs[:2], np.zeros(2))
+    for ask in (
+        lambda: e.joint_wrench["ankle"],
+        lambda: sol.joint_wrench["ankle"],
+        lambda: leg.compile(outputs=["joint_wrench.ankle"]),
+    ):
+        with pytest.raises(ModelError, match=r"'ankle' is a fixed .*'knee'.*'sole-plate'"):
+            ask()
 
 
 def test_parts_that_are_not_there_are_named(leg: Estimation) -> None:
