@@ -36,6 +36,8 @@ __all__ = ["Autoregression", "autocovariance", "integrated_correlation"]
 VANISHED = 0.05
 """Autocorrelation below this is scatter."""
 LARGEST_ORDER = 40
+SPECTRUM = 4096
+"""Frequencies at which a model's own correlation is computed."""
 LEAST_SAMPLES = 25
 """Samples for each coefficient that may be fitted."""
 
@@ -128,6 +130,14 @@ class Autoregression:
             return 1.0
         gain = 1.0 - float(self.coefficients.sum())
         return max(1.0, self.innovation / gain**2 / self.variance)
+
+    @property
+    def variance_time(self) -> float:
+        """Samples that count as one for a variance: sum of rho_k^2 over all lags, Gaussian."""
+        if self.variance <= 0:
+            return 1.0
+        covariance = irfft(self.spectrum(SPECTRUM), SPECTRUM)
+        return float((covariance**2).sum() / covariance[0] ** 2)
 
     def scores(self, A: Array) -> Array:
         """Sum over t, t' of  A_t c(t - t') A_t'^T  (p, p) for rows A (N, p)."""

@@ -13,7 +13,7 @@ from problems.command.arguments import add_flags, add_names, add_problem
 from problems.estimation.alignment import Alignment, align_sensor
 from problems.estimation.calibration import Calibration, calibrate_offsets
 from problems.estimation.estimation import Estimation
-from problems.estimation.noise import NoiseEstimate, estimate_noise
+from problems.estimation.noise import NoiseEstimate, SensorNoise, estimate_noise
 from problems.logs.samples import Samples
 from problems.problem_file import load_problem
 
@@ -26,6 +26,8 @@ EXAMPLES = """\
   dynsys calibrate problem.yaml log.npz --align chest_imu -o layout.yaml"""
 
 MOST_OFFSET_SAMPLES = 500
+FAR = 1.2
+"""Chi-square per degree of freedom this far from one, either way, is told."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -67,6 +69,12 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def _found(one: SensorNoise) -> str:
+    if one.known:
+        return f"{one.found:.3g} +- {one.found_std:.1g}"
+    return "kept: too little checks it" if one.redundancy else "kept: nothing checks it"
+
+
 def _offsets(estimation: Estimation, samples: Samples) -> Calibration:
     at = np.unique(np.linspace(0, len(samples.q) - 1, MOST_OFFSET_SAMPLES).astype(np.intp))
     return calibrate_offsets(estimation, samples.q[at], samples.qd[at], samples.y[at])
@@ -88,7 +96,9 @@ def _told(
                 "unit": one.unit,
                 "stated": one.stated,
                 "found": one.found,
-                "found_std": one.found_std,
+                "found_std": number(one.found_std),
+                "known": one.known,
+                "together": list(one.together),
                 "redundancy": one.redundancy,
                 "correlation_time": number(one.correlation_time),
             }
@@ -146,10 +156,8 @@ def _show(
                 one.sensor,
                 one.unit,
                 f"{one.stated:.3g}",
-                f"{one.found:.3g} +- {one.found_std:.1g}"
-                if one.redundancy
-                else "nothing checks it",
-                f"{one.factor:.2f}" if one.redundancy else "",
+                _found(one),
+                f"{one.factor:.2f}" if one.known else "",
                 f"{100 * one.redundancy:.0f} %" if one.redundancy else "",
                 terminal.number(one.correlation_time, 2),
             )
@@ -162,6 +170,18 @@ def _show(
         terminal.show_line(
             f"chi-square per degree of freedom: {before:.3g} with the deviations stated,"
             f" {after:.3g} with those found"
+        )
+    kept = [one.sensor for one in noise.sensors if not one.known]
+    if kept and not math.isnan(after) and not 1 / FAR < after < FAR:
+        size = "small" if after > 1 else "large"
+        terminal.show_line(
+            f"some of the values kept seem too {size}; the log does not say which"
+        )
+    pairs = {(one.sensor, *one.together) for one in noise.sensors if one.together}
+    for names in sorted({tuple(sorted(names)) for names in pairs}):
+        terminal.show_line(
+            f"{' and '.join(names)} cannot be told apart: one factor for all, their stated"
+            " ratio is kept; +- holds if it is right"
         )
     if output:
         terminal.show_line(f"{output}: the layout with what was found")
