@@ -427,7 +427,7 @@ def _columns(log: Mapping[str, Item]) -> Columns:
     if "columns" in log:
         for name, item in log["columns"].mapping("columns").items():
             parts = item.value if isinstance(item.value, list) else [item]
-            found[name] = tuple(_column(name, part) for part in parts)
+            found[name] = tuple(one for part in parts for one in _side_by_side(name, part))
     rate = log["rate"] if "rate" in log else None
     if rate is not None:
         _check_option("rate", rate, "float")
@@ -436,6 +436,30 @@ def _columns(log: Mapping[str, Item]) -> Columns:
     except DynsysError as error:
         assert rate is not None
         raise rate.error(str(error)) from None
+
+
+def _side_by_side(name: str, item: Item) -> list[Column]:
+    """One entry; several if ``from`` is a list of columns, which share unit and scale."""
+    entry = item.value if isinstance(item.value, dict) else {}
+    source = entry.get("from")
+    if source is None or not isinstance(source.value, list):
+        return [_column(name, item)]
+    whole = _column(name, replace(item, value=entry | {"from": replace(source, value=name)}))
+    names = [_column(name, one).source for one in source.listed("from")]
+    if whole.rotation:
+        raise item.error(f"column {name!r}: a rotation ('as') is read of one array, not a list")
+    for key, given in (("sign", whole.sign), ("order", whole.order)):
+        if given and len(given) != len(names):
+            raise item.error(
+                f"column {name!r}: {key} has {len(given)} numbers, from has {len(names)}"
+            )
+    if whole.order and sorted(whole.order) != list(range(len(names))):
+        raise item.error(f"column {name!r}: order must name 0..{len(names) - 1} once each")
+    signs = whole.sign or (1.0,) * len(names)
+    return [
+        replace(whole, source=names[k], sign=(signs[k],) if whole.sign else (), order=())
+        for k in whole.order or range(len(names))
+    ]
 
 
 def _column(name: str, item: Item) -> Column:
@@ -550,7 +574,12 @@ def _column_schema() -> dict[str, Any]:
     one = {
         "type": "object",
         "properties": {
-            "from": {"type": ["string", "integer"]},
+            "from": {
+                "anyOf": [
+                    {"type": ["string", "integer"]},
+                    {"type": "array", "items": {"type": ["string", "integer"]}},
+                ]
+            },
             "unit": {"enum": list(UNITS)},
             "scale": {"type": "number"},
             "sign": {

@@ -10,6 +10,7 @@ The ``log`` section of a problem file says where the names of :mod:`problems.log
         q: {from: joints.q, unit: deg}
         effort.elbow: {from: i_3, unit: A, scale: 11.7}        # N m per ampere
         imu: {from: "acc[0:3]", unit: g, order: [1, 0, 2], sign: [1, 1, -1]}
+        wrist: {from: [Fx, Fy, Fz], unit: N}                   # one column per number
         q.root: [{from: base_pos}, {from: base_quat, as: wxyz}]     # side by side
 
 What is not named keeps its name. ``sign`` and ``order`` speak of the columns as they are
@@ -30,7 +31,7 @@ from scipy.spatial.transform import Rotation
 
 from dynsys.errors import LogError, nearest_name
 from dynsys.types import Array
-from problems.logs.source import AbstractLog
+from problems.logs.source import AbstractLog, some_names
 
 __all__ = ["ROTATIONS", "UNITS", "Column", "Columns", "MappedLog"]
 
@@ -96,7 +97,7 @@ class Column:
             name, part = picked["name"], slice(start, stop)
         if name not in log.widths:
             hint = nearest_name(name, tuple(log.widths))
-            raise LogError(f"{log.path}: there is no {name!r}{hint or _some(log)}")
+            raise LogError(f"{log.path}: there is no {name!r}{hint or some_names(log)}")
         width = log.widths[name]
         if part.stop is not None and not part.start < part.stop <= width:
             raise LogError(
@@ -222,9 +223,3 @@ class MappedLog(AbstractLog):
 
     def close(self) -> None:
         self._log.close()
-
-
-def _some(log: AbstractLog) -> str:
-    names = sorted(log.widths)
-    more = f" and {len(names) - 12} more" if len(names) > 12 else ""
-    return f"; it has {', '.join(names[:12])}{more}"

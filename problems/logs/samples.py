@@ -11,6 +11,8 @@ time derivatives of its coordinates, exact and for many samples at once:
 
 from __future__ import annotations
 
+import difflib
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -32,6 +34,7 @@ from problems.logs.source import (
     AbstractLog,
     Source,
     check_time,
+    some_names,
     source_of,
 )
 from sensors import AbstractSensor, JointAcceleration, JointTorque, Layout, MotorTorque
@@ -142,10 +145,14 @@ class SampleReader:
         for i in own_joints(self.robot):
             if i not in found:
                 name = self.robot.joint_names[i]
-                hint = nearest_name(f"q.{name}", tuple(self.log.widths))
+                column, unit = _guessed_position(
+                    self.log, name, own_joints(self.robot).index(i)
+                )
+                entry = f"q.{name}: {{from: {column}, unit: {unit}}}"
                 raise LogError(
-                    f"{self.log.path}: no position of joint {name!r}; add an array q of"
-                    f" {self.robot.nq} numbers per sample, or 'q.{name}'{hint}"
+                    f"{self.log.path}: no position of joint {name!r}{some_names(self.log)}; say"
+                    f" in the problem file where it is, log: {{columns: {{{entry}}}}}, or add"
+                    f" an array q of {self.robot.nq} numbers per sample"
                 )
         return found
 
@@ -373,6 +380,25 @@ class SampleReader:
             if all(name in content for name in source.names):
                 qdd[:, robot.v_slices()[i]] = _rows(content, source)[wanted]
         return q, qd, qdd
+
+
+def _guessed_position(log: AbstractLog, joint: str, number: int) -> tuple[str, str]:
+    """The column that looks like the position of a joint, and its unit; else a stand-in."""
+    single = [name for name, width in log.widths.items() if width == 1]
+    named = [x for x in single if joint.lower() in x.lower()]
+    counted = [
+        x
+        for count in (number + 1, number)
+        for x in single
+        if re.findall(r"\d+", x) == [str(count)]
+    ]
+    for name in (*named, *counted):
+        if re.match(
+            r"(?i)(.*[^a-z])?(q|p|pos|position|ang|angle|theta|enc|encoder)([^a-z]|$)", name
+        ):
+            return name, "deg" if "deg" in name.lower() else "rad"
+    close = difflib.get_close_matches(f"q.{joint}", single, n=1)
+    return (close[0] if close else "COLUMN"), "deg"
 
 
 def _rows(content: dict[str, Array], source: Source) -> Array:

@@ -30,6 +30,7 @@ __all__ = [
     "Source",
     "check_time",
     "missing_library",
+    "some_names",
     "source_of",
 ]
 
@@ -83,6 +84,13 @@ def missing_library(path: Path, library: str, extra: str = "logs") -> LogError:
         f"{path}: this format needs the Python package {library}, which is not installed;"
         f" run: {install(extra)}"
     )
+
+
+def some_names(log: AbstractLog) -> str:
+    """End of a message about a name that a log lacks: some that it has, in its order."""
+    names = list(log.widths)
+    more = f" and {len(names) - 12} more" if len(names) > 12 else ""
+    return f"; it has {', '.join(names[:12])}{more}"
 
 
 # ---- names of the numbers in a log ----------------------------------------------------------

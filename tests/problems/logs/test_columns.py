@@ -233,3 +233,36 @@ def test_effort_is_what_a_motor_torque_reads(tmp_path: Path) -> None:
     with open_log(tmp_path / "log.npz") as log:
         samples = SampleReader(layout, log).read(0, 3)
     np.testing.assert_array_equal(samples.y[:, 0], np.arange(3.0))
+
+
+def test_a_list_of_columns_is_one_sensor(tmp_path: Path) -> None:
+    """Own CSV: positions of all joints, and three columns of one sensor; B1, B2."""
+    log, path = tmp_path / "log.csv", tmp_path / "problem.yaml"
+    log.write_text(
+        "t,pos1_deg,pos2_deg,ax,ay,az\n"
+        + "".join(f"{k / 100},{k},{2 * k},{3 * k},{4 * k},{5 * k}\n" for k in range(20))
+    )
+    text = """
+robot: synthetic:chain:2
+layout:
+  sensors:
+    - {kind: accelerometer, name: tip, frame: link_2, std: 0.1}
+    - zero_external_wrench_except: []
+log:
+  columns:
+    time: t
+    tip: {from: [ax, ay, az], unit: mm/s, sign: [1, 1, -1], order: [1, 0, 2]}
+"""
+    path.write_text(text)
+    with pytest.raises(LogError) as error:
+        load_problem(path).samples(log)
+    told = str(error.value)
+    assert "it has t, pos1_deg, pos2_deg, ax" in told
+    assert "log: {columns: {q.link_1: {from: pos1_deg, unit: deg}}}" in told
+    path.write_text(text + "    q: {from: [pos1_deg, pos2_deg], unit: deg}\n")
+    samples = load_problem(path).samples(log)
+    assert samples.q[10] == pytest.approx(np.deg2rad([10.0, 20.0]))
+    assert samples.y[10, :3] == pytest.approx([0.04, 0.03, -0.05])
+    path.write_text(text.replace("sign: [1, 1, -1]", "sign: [1, -1]"))
+    with pytest.raises(DynsysError, match="sign has 2 numbers, from has 3"):
+        load_problem(path)
