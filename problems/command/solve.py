@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from typing import Any
 
 from problems import terminal
@@ -91,6 +92,17 @@ def run(args: argparse.Namespace) -> int:
     return int(args.strict and not judgement.agrees)
 
 
+def _made(words: Sequence[str]) -> str:
+    """What was differentiated: ``7 accelerations``, ``2 velocities ('a', 'b') and ...``."""
+    parts = []
+    for one, many in (("velocity", "velocities"), ("acceleration", "accelerations")):
+        joints = [x.removeprefix(f"{one} of joint ") for x in words if x.startswith(one)]
+        if joints:
+            shown = ", ".join(joints[:3]) + (" ..." if len(joints) > 3 else "")
+            parts.append(f"{len(joints)} {one if len(joints) == 1 else many} ({shown})")
+    return " and ".join(parts)
+
+
 def _show(output: str, done: Finished, told: dict[str, Any]) -> None:
     made, left_out = told["differentiated"], told["sensors_without_data"]
     rate = (done.n_samples - done.resumed) / done.seconds
@@ -101,9 +113,7 @@ def _show(output: str, done: Finished, told: dict[str, Any]) -> None:
     if done.resumed:
         terminal.show_line(f"{done.resumed} of them from an interrupted run")
     if made:
-        terminal.show_line(
-            f"{len(made)} velocities or accelerations made by {told['differentiation']}"
-        )
+        terminal.show_line(f"{_made(made)} made by {told['differentiation']}")
     if left_out:
         terminal.show_line(f"sensors without data: {', '.join(left_out)}")
     if done.missing_rows:

@@ -38,6 +38,8 @@ GAP = 10
 """Samples between two that contradict the model in one event."""
 LASTING = 0.1
 """Part of the samples that contradict the model from which units are blamed, not an event."""
+SCATTERED = 0.2
+"""Contradictions below this share, none beside another, look like noise."""
 BLOCK = 512
 
 
@@ -109,6 +111,12 @@ class Judgement:
         return bool(self.contradicting > chance + 5 * chance**0.5 + 2)
 
     @property
+    def _scattered(self) -> bool:
+        """True for more contradictions than by chance, each by itself: noise, no fault."""
+        alone = all(event.last - event.first == 1 for event in self.events)
+        return self._too_many and self.share < SCATTERED and alone and not self.factor
+
+    @property
     def words(self) -> str:
         """All of it in one sentence, or a few."""
         if not self.checked:
@@ -120,11 +128,17 @@ class Judgement:
             return f"the readings agree with the model ({chance}){but}"
         parts = [f"{percent} contradict the model (p < 0.01)"]
         name, share = self.suspects[0] if self.suspects else ("", 0.0)
-        if share < 0.5:
+        if self._scattered:
+            parts.append(
+                "they are spread over the log: deviations stated too small? 'dynsys calibrate'"
+                " finds those that can be known"
+            )
+        elif share < 0.5:
             parts.append("no single sensor explains it: units, model or noise?")
         if share > 0.0:
             often = "" if share > 0.99 else f" ({100 * share:.0f} % of those looked at)"
-            parts.append(f"first suspect {_listed((name, *self.tied))}{often}")
+            right = "if they are right, " if self._scattered else ""
+            parts.append(f"{right}first suspect {_listed((name, *self.tied))}{often}")
         if self.factor:
             parts.append(self.factor)
         return "; ".join(parts)
@@ -171,7 +185,8 @@ def judge_log(
     if found.agrees and not runs:
         return found
     beyond = np.flatnonzero(_beyond_chance(p))
-    asked_of = beyond if len(beyond) else bad
+    together = any(run.stop - run.start > 1 for run in runs)
+    asked_of = beyond if together or len(beyond) > 0.5 * len(bad) else bad
     places = asked_of[_spread(len(asked_of), LOOKED)]
     asked = _Asked(estimation, reader)
     votes, tied = asked.vote(places)

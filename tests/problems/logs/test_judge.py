@@ -12,6 +12,7 @@ import sensors
 from dynsys.errors import LogError
 from dynsys.types import Array
 from problems import Estimation
+from problems.command.solve import _made
 from problems.logs.files import open_log
 from problems.logs.judge import Judgement, judge_log
 from problems.logs.samples import SampleReader
@@ -116,6 +117,24 @@ def test_noise_larger_than_stated_is_nobodys_fault(tmp_path) -> None:
     assert "no single sensor explains it" in found.words and found.suspects[0][1] < 0.5
 
 
+def test_deviations_a_little_too_small_are_not_blamed_on_one_sensor(tmp_path) -> None:
+    arrays, said = content(), ARM_PROBLEM.layout.constants
+    noise = np.random.default_rng(1).normal(size=arrays["y"].shape) * np.isnan(said)
+    arrays["y"] += 0.6 * ARM_PROBLEM.layout.std * noise
+    found = judged(arrays, tmp_path)
+    assert 0.02 < found.share < 0.2 and not found.agrees
+    assert "deviations stated too small? 'dynsys calibrate'" in found.words
+    assert "; first suspect" not in found.words and "no single sensor" not in found.words
+
+
+def test_one_sensor_that_is_a_little_wrong_is_still_named(tmp_path) -> None:
+    arrays, place = content(), ARM_PROBLEM.layout.slice("base_ft")
+    arrays["y"][:, place] += 0.8 * ARM_PROBLEM.layout.std[place]
+    found = judged(arrays, tmp_path)
+    assert 0.02 < found.share < 0.2, found.share
+    assert "if they are right, first suspect base_ft" in found.words, found.words
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -165,6 +184,13 @@ def test_quaternions_with_the_real_part_first(humanoid, tmp_path) -> None:
     first[:, 3:7] = q[:, [6, 3, 4, 5]]
     (line,) = doubtful_units(reader_of(arrays | {"q": first}, tmp_path, layout))
     assert "real part first" in line and "as: wxyz" in line
+
+
+def test_what_was_differentiated_is_told_by_kind() -> None:
+    words = [f"acceleration of joint 'j{k}'" for k in range(4)]
+    assert _made(words) == "4 accelerations ('j0', 'j1', 'j2' ...)"
+    both = _made(["velocity of joint 'a'", *words[:2]])
+    assert both == "1 velocity ('a') and 2 accelerations ('j0', 'j1')"
 
 
 # ---- the command -----------------------------------------------------------------------------
