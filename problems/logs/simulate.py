@@ -143,9 +143,19 @@ class Simulation:
         change = np.abs(near - f).max(axis=0, initial=0.0)
         if change.max(initial=0.0) > 1e-3 * (1.0 + np.abs(f).max(initial=0.0)):
             body = self.robot.body_names[int(np.argmax(change)) // 6]
+            missed = np.abs(self.readings.at(q, qd, qdd, f)[1] - stated)
+            row = int(np.nanargmax(np.where(np.isnan(missed), 0.0, missed).max(axis=0)))
+            whose = next(
+                s
+                for s in self.layout
+                if row in range(*self.layout.slice(s.name).indices(self.layout.size))
+            )
             raise LayoutError(
-                f"the layout states what the record denies: a wrench on body {body!r} would"
-                f" have to change by {change.max():.3g} (N, N m); let it be touched"
+                f"the layout states what the record denies: {whose.name!r} ({whose.kind}) is"
+                f" missed by {np.nanmax(missed[:, row]):.3g} {self.layout.units[row]}"
+                f" ({self.layout.labels[row]}); a wrench on body {body!r} would have to change"
+                f" by {change.max():.3g} (N, N m). Leave that statement out, or state what the"
+                " record does"
             )
         return f
 

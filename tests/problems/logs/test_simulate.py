@@ -280,7 +280,14 @@ def test_a_layout_that_denies_the_contacts_is_told(tmp_path: Path) -> None:
     )
     recorded = Recorded.read(robot, path)
     assert recorded is not None
-    with pytest.raises(LayoutError, match="states what the record denies: a wrench on body"):
+    with pytest.raises(LayoutError, match=r"record denies: .*/no_contact' .* a wrench on body"):
         Simulation(nothing, recorded).motion(0, 150)
+    legs = [name for name in robot.body_names if "_lower_leg_" in name]
+    points = [sensors.PureForce(f"{leg}/point", leg) for leg in legs]  # 8 cm above the contact
+    touched = sensors.Layout(
+        robot, [*points, *sensors.zero_external_wrench_except(robot, legs)], quiet=True
+    )
+    with pytest.raises(LayoutError, match=r"/point' \(pure_force\) is missed by .* N m"):
+        Simulation(touched, recorded).motion(0, 150)
     with pytest.raises(StateError, match="another robot"):
         Recorded.read(dynsys.synthetic.chain(3), path)
