@@ -110,7 +110,8 @@ def _show(request: PlanRequest, rows: list[Compared]) -> None:
             show_prose(f"{row.name}: {row.note}")
     show_prose(
         "executed: operations of the whole simplified computation, entries of D and b included;"
-        " textbook LU and published rules: elimination and substitution alone"
+        " textbook LU and published rules: elimination and substitution alone; time: of the"
+        " processor, the least of some rounds, a batch of 256 states"
     )
 
 

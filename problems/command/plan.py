@@ -135,6 +135,10 @@ def run(args: argparse.Namespace) -> int:
         "worst sampled pivot ratio": terminal.number(told["worst_sampled_ratio"]),
     }
     terminal.show_table(("", "plan"), [(name, str(value)) for name, value in rows.items()])
+    if args.search_seconds or args.evaluations:
+        before, after = told["constructive_operations"], told["operations"]
+        if after >= before:
+            terminal.show_line("no better order found than the one made without search")
     for written in ([args.output] if args.output is not None else []) + pictures:
         terminal.show_line(f"wrote {written}")
     return 0

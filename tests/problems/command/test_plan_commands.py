@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from dynsys.errors import KernelBuildError, LayoutError
 from dynsys.model import synthetic
 from dynsys.plan.plan import Plan
 from dynsys.plan.search.search import Search
+from problems import order_comparison
 from problems.command.main import main
 from problems.estimation.estimation import Estimation
 from problems.order_comparison import compare
@@ -212,3 +215,21 @@ def test_joint_that_moves_no_inertia_is_named(
     for command in (["plan"], ["compare", "--no-time", "--states", "2"]):
         assert main([command[0], str(path), *command[1:]]) == 2
         assert "the acceleration of joint 'wrist' is not determined" in capsys.readouterr().err
+
+
+def test_a_search_without_success_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["plan", "synthetic:chain:2", "--problem", "fd"]
+    assert main([*asked, "--evaluations", "2"]) == 0
+    assert "no better order found" in capsys.readouterr().out
+    assert main(asked) == 0
+    assert "no better order found" not in capsys.readouterr().out
+
+
+def test_compare_measures_the_processor_not_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Sleeper:
+        def batch(self, x: np.ndarray) -> None:
+            time.sleep(2e-3)
+
+    monkeypatch.setattr(order_comparison, "ROUND_SECONDS", 2e-4)
+    measured = order_comparison._batch_nanoseconds(Sleeper(), np.zeros((1, 1)))
+    assert measured < 1e6
