@@ -205,6 +205,10 @@ class MappedLog(AbstractLog):
                 raise LogError(f"{log.path}: the log has times of its own; leave out rate")
             self.widths["time"] = 1
 
+    def source_of(self, name: str) -> str:
+        """What the log itself calls the first of an array's numbers."""
+        return self._columns[name][0].source if name in self._columns else name
+
     def read(self, names: Sequence[str], start: int, stop: int) -> dict[str, Array]:
         sources = {name: self._columns.get(name, ()) for name in names}
         wanted = {part.find(self._log)[0] for parts in sources.values() for part in parts}

@@ -16,7 +16,7 @@ from dynsys.model.joints import Free
 from dynsys.model.tree import KinematicTree
 from dynsys.types import Array, BoolArray
 from problems.labels import own_joints
-from problems.logs.columns import UNITS
+from problems.logs.columns import UNITS, MappedLog
 from problems.logs.samples import SampleReader, Samples
 from sensors import Accelerometer, Imu, Layout
 
@@ -41,7 +41,7 @@ def doubtful_units(reader: SampleReader) -> tuple[str, ...]:
     stretches = [reader.read(k, min(k + LOOKED, n)) for k in sorted(set(starts.tolist()))]
     robot = reader.robot
     motion = [*_time(stretches)] if "time" in reader.log.widths else []
-    motion += _joints(robot, stretches)
+    motion += _joints(reader, stretches)
     return (
         *motion,
         *([] if motion else _slopes(robot, stretches, reader.logged_velocities)),
@@ -74,10 +74,21 @@ def _angles(robot: KinematicTree) -> Iterator[tuple[str, int]]:
             yield robot.joint_names[i], robot.q_slices()[i].start
 
 
-def _joints(robot: KinematicTree, stretches: Sequence[Samples]) -> Iterator[str]:
+def _position_entry(reader: SampleReader, joint: str) -> str:
+    """The entry that makes positions degrees: one array of all joints, or columns like its."""
+    log = reader.log
+    (name, *_) = reader.positions[reader.robot.joint_index(joint)].names
+    source = log.source_of(name) if isinstance(log, MappedLog) else name
+    more = "" if name == "q" else ", and so on"
+    return f"log: {{columns: {{{name}: {{from: {source}, unit: deg}}{more}}}}}"
+
+
+def _joints(reader: SampleReader, stretches: Sequence[Samples]) -> Iterator[str]:
     """Angles outside their limits, or many turns; in degrees they would be fine."""
+    robot = reader.robot
     q = np.concatenate([x.q for x in stretches])
     low, high = (np.asarray(x) for x in robot.position_limits)
+    limited = np.isfinite(low) | np.isfinite(high)
     low, high = (
         np.where(np.isfinite(x), x, d) for x, d in ((low, -4 * np.pi), (high, 4 * np.pi))
     )
@@ -86,7 +97,9 @@ def _joints(robot: KinematicTree, stretches: Sequence[Samples]) -> Iterator[str]
     bad = [(name, k) for name, k in _angles(robot) if outside[:, k].mean() > MOSTLY]
     if not bad:
         return
-    names = ", ".join(repr(name) for name, _ in bad[:3]) + (" ..." if len(bad) > 3 else "")
+    told = [name for name, k in bad if limited[k]] or [name for name, _ in bad]
+    names = ", ".join(repr(name) for name in told[:3]) + (" ..." if len(told) > 3 else "")
+    where = "outside their limits" if any(limited[k] for _, k in bad) else "beyond two turns"
     share = f"{100 * max(outside[:, k].mean() for _, k in bad):.0f} % of the samples"
     turned = q * UNITS["deg"]
     fine = all(
@@ -96,11 +109,11 @@ def _joints(robot: KinematicTree, stretches: Sequence[Samples]) -> Iterator[str]
     large = max(float(np.abs(q[:, k]).max()) for _, k in bad) > 2 * np.pi
     if fine and large:
         yield (
-            f"q: {names} outside their limits in up to {share}; in degrees they are within:"
-            f" {_entry('q', 'deg')}"
+            f"q: {names} {where} in up to {share}; in degrees they are within:"
+            f" {_position_entry(reader, told[0])}"
         )
     else:
-        yield f"q: {names} outside their limits in up to {share}: another zero, sign or joint?"
+        yield f"q: {names} {where} in up to {share}: another zero, sign or joint?"
 
 
 def _slopes(

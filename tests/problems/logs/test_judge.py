@@ -172,6 +172,28 @@ def test_times_of_which_no_rate_follows_are_named(time, said, tmp_path) -> None:
         reader_of(arrays, tmp_path, ARM_PROBLEM.layout).read(0, 10)
 
 
+LIMITED = """<robot name="two"><link name="base"/>
+<link name="x"><inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0"
+ iyz="0"/></inertial></link><link name="y"><inertial><mass value="1"/><inertia ixx="1" iyy="1"
+ izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link>
+<joint name="free" type="continuous"><parent link="base"/><child link="x"/></joint>
+<joint name="bound" type="revolute"><parent link="x"/><child link="y"/>
+<limit lower="-1" upper="1" effort="1" velocity="1"/></joint></robot>"""
+
+
+def test_only_joints_with_limits_are_outside_them_and_columns_are_named(tmp_path) -> None:
+    path = tmp_path / "two.urdf"
+    path.write_text(LIMITED)
+    robot = dynsys.load(path)
+    layout = sensors.Layout(robot, sensors.all_joint_torques(robot, std=0.1), quiet=True)
+    angle = np.rad2deg(0.9 * np.sin(np.arange(200) / RATE * 20))
+    arrays = {"time": np.arange(200) / RATE, "q.free": angle, "q.bound": angle}
+    arrays |= {f"{joint}/torque": np.zeros(200) for joint in robot.joint_names}
+    (line,) = doubtful_units(reader_of(arrays, tmp_path, layout))
+    assert line.startswith("q: 'bound' outside their limits") and "'free'" not in line
+    assert "log: {columns: {q.bound: {from: q.bound, unit: deg}, and so on}}" in line
+
+
 def test_quaternions_with_the_real_part_first(humanoid, tmp_path) -> None:
     layout = sensors.Layout(humanoid, sensors.all_joint_torques(humanoid, std=0.1), quiet=True)
     time = np.arange(200) / RATE
