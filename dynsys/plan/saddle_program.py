@@ -24,6 +24,7 @@ from dynsys.plan.estimator_spec import (
     SIMPLIFY_SAMPLES,
     EstimatorSpec,
     PlannedEstimator,
+    failures,
     guarded_estimator,
     program_errors,
     watched_limits,

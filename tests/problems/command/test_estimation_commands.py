@@ -174,6 +174,28 @@ def test_calibrate_finds_the_noise_that_was_put_in(
     assert status == 0 and "chi-square per degree of freedom" in text
 
 
+def test_calibrate_takes_over_what_the_log_knows(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Three torque sensors in each joint check each other; their deviation is stated wrong."""
+    for name, std in (("true", 0.1), ("stated", 0.3)):
+        torques = "".join(
+            f"    - {{kind: joint_torque, name: {joint}{k}, joint: {joint}, std: {std}}}\n"
+            for joint in ("link_1", "link_2")
+            for k in range(3)
+        )
+        (tmp_path / f"{name}.yaml").write_text(
+            "robot: synthetic:chain:2\nlayout:\n  sensors:\n"
+            f"{torques}    - zero_external_wrench_except: []\n"
+        )
+    log = tmp_path / "log.npz"
+    run(capsys, "simulate", tmp_path / "true.yaml", "-o", log, "--duration", 1)
+    status, told = run_json(capsys, "calibrate", tmp_path / "stated.yaml", log)
+    known = [one for one in told["noise"] if one["known"]]
+    assert status == 0 and len(known) == 6
+    assert all(abs(one["found"] - 0.1) < 4 * one["found_std"] < 0.03 for one in known)
+
+
 def test_calibrate_of_what_nothing_checks(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
