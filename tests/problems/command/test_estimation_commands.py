@@ -193,7 +193,7 @@ def test_calibrate_takes_over_what_the_log_knows(
     status, told = run_json(capsys, "calibrate", tmp_path / "stated.yaml", log)
     known = [one for one in told["noise"] if one["known"]]
     assert status == 0 and len(known) == 6
-    assert all(abs(one["found"] - 0.1) < 4 * one["found_std"] < 0.03 for one in known)
+    assert all(abs(one["found"] - 0.1) < 4 * one["found_std"] < 0.05 for one in known)
 
 
 def test_calibrate_of_what_nothing_checks(
