@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
 def _found(one: SensorNoise) -> str:
     if one.known:
         return f"{one.found:.3g} +- {one.found_std:.1g}"
-    return "kept: too little checks it" if one.redundancy else "kept: nothing checks it"
+    return "kept, hardly checked" if one.redundancy else "kept, unchecked"
 
 
 def _offsets(estimation: Estimation, samples: Samples) -> Calibration:

@@ -11,7 +11,7 @@ from scipy.stats import chi2
 import dynsys
 import sensors
 from dynsys.types import Array, IntArray
-from experiments.trust.suspects import CULPRITS, KINDS, SAME, table, tried
+from experiments.trust.consistency.suspects import CULPRITS, KINDS, SAME, table, tried
 from problems import Estimation, Prior
 from problems.estimation.consistency import Checks, Suspect, log_tail
 from tests.problems.estimation.estimation_cases import (

@@ -1,6 +1,6 @@
 """Is the wrong sensor named? Random layouts, one sensor each made wrong.
 
-    python -m experiments.trust.suspects [--count 400] [--json FILE]
+    python -m experiments.trust.consistency.suspects [--count 400] [--json FILE]
 
 A sensor of a random layout (:mod:`experiments.trust.layouts_cases`), noisy, far more precise
 than all others, or exact, is wrong by 10 to 50 standard deviations of what the others can check
