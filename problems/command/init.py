@@ -141,7 +141,7 @@ def _content(
 ) -> str:
     """The file: one section after the other, each with what it means."""
     free = [name for name, j in zip(robot.joint_names, robot.joints, strict=True) if j.nv == 6]
-    base = ("exclude",) if free else ()
+    torques = {"std": 0.5, "exclude": free} if free else {"std": 0.5}
     beside = os.path.relpath(Path(args.robot).resolve(), path.parent.resolve())
     floating = "floating" if args.floating_base else "fixed"
     lines = [
@@ -181,7 +181,7 @@ def _content(
         "    - all_joint_accelerations: {std: 1.0, free: false}",
         *(f"    - {_value(_undriven(name))}    # the base has no drive" for name in free),
         "    # torque sensors or motor currents (N m, N); # in front if there are none",
-        f"    - all_joint_torques: {_value({'std': 0.5} | dict.fromkeys(base, free))}",
+        f"    - all_joint_torques: {_value(torques)}",
         "    # nothing else touches the robot: name every frame that may be touched",
         f"    - zero_external_wrench_except: {_value(list(touched))}",
         *_points(touched),

@@ -764,7 +764,8 @@ class Estimate(AbstractQuantities[NamedQuantity]):
         told = ""
         if not self.shape or "torque" in self.values.arrays:  # nothing is solved for a repr
             blind = self.undetermined("torque")["torque"]
-            told = f"; {len(blind)} of {len(self.torque)} torques not determined" * bool(blind)
+            if blind:
+                told = f"; {len(blind)} of {len(self.torque)} torques not determined"
         return f"Estimate({self.problem.robot.name!r}, {what}, by {ways or 'nothing'}{told})"
 
 

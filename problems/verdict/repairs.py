@@ -137,11 +137,9 @@ def _constructor(sensor: AbstractSensor) -> str:
 def _phrase(sensor: AbstractSensor) -> tuple[str, object]:
     """What to do, and where."""
     if isinstance(sensor, JointTorque):
-        stated = sensor.value is not None
-        return (
-            f"{'say that there is no drive at' if stated else 'measure the torque of'} joint",
-            (sensor.joint),
-        )
+        if sensor.value is not None:
+            return "say that there is no drive at joint", sensor.joint
+        return "measure the torque of joint", sensor.joint
     if isinstance(sensor, JointAcceleration):
         return "measure the acceleration of joint", sensor.joint
     if isinstance(sensor, ForceTorque):
