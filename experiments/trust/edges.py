@@ -1,12 +1,11 @@
 """Numerical edges: does the error bound that a solution carries cover its true error?
 
-    python -m experiments.trust.edges [--families NAME ...] [--json]
+    python -m experiments.trust.edges [--families NAME ...] [--json FILE]
 
 Inverse, forward and hybrid dynamics at every edge of :mod:`edges_cases`, estimation at those of
 :mod:`edges_estimation_cases`. The true error is that against 60 decimal digits. Each answer
 must be covered by the bounds of ``trust()``, be refused by an error of ours, or be marked
-undetermined. One line of JSON per question (a table without --json); exit status 1 if any is
-uncovered.
+undetermined. FILE has a line for each question; exit status 1 if any is uncovered.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ import json
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -161,15 +161,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     every = [*FAMILIES, *ESTIMATION_FAMILIES]
     parser.add_argument("--families", nargs="*", default=every, choices=every)
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    uncovered = 0
+    verdicts = []
     for verdict in _verdicts(options.families):
-        uncovered += not verdict.covered
-        text = json.dumps(vars(verdict)) if options.json else _row(verdict)
-        sys.stdout.write(text + "\n")
-        sys.stdout.flush()
-    return 1 if uncovered else 0
+        verdicts.append(verdict)
+        print(_row(verdict), flush=True)
+    if options.json:
+        text = "".join(json.dumps(vars(verdict)) + "\n" for verdict in verdicts)
+        options.json.write_text(text, encoding="utf-8")
+    return int(not all(verdict.covered for verdict in verdicts))
 
 
 def _verdicts(families: Sequence[str]) -> Iterator[Verdict]:

@@ -1,12 +1,12 @@
 """Coverage-guided fuzzing of every reader of files.
 
-    python -m experiments.trust.fuzz [--seconds 60] [--seed 0] [--areas NAME ...] [--json]
+    python -m experiments.trust.fuzz [--seconds 60] [--seed 0] [--areas NAME ...]
+                                     [--keep FOLDER] [--json FILE]
 
 Mutants of valid files are read and used; a mutant that reaches a line of dynsys not seen before
 joins the files to mutate. Allowed are an answer or an error below DynsysError, within
-SECONDS_LIMIT and MEMORY_LIMIT. The hostile files of :mod:`fuzz_hostile` come first. One line of
-JSON per area (a table without --json); exit status 1 if anything failed. ``--keep FOLDER``
-keeps the files that fail.
+SECONDS_LIMIT and MEMORY_LIMIT. The hostile files of :mod:`fuzz_hostile` come first. FILE has a
+line for each area; exit status 1 if anything failed. ``--keep`` keeps the files that fail.
 """
 
 from __future__ import annotations
@@ -122,21 +122,23 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--areas", nargs="*", default=list(TARGETS), choices=list(TARGETS))
     parser.add_argument("--keep", type=Path, help="folder for the files that fail")
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="dynsys-fuzz-") as cache, own_cache(Path(cache)):
         return _fuzz_all(options)
 
 
 def _fuzz_all(options: argparse.Namespace) -> int:
-    failed = 0
+    failed, lines = 0, []
     for area in options.areas:
         share = options.seconds / len(options.areas)
         for campaign in (run_hostile(area), fuzz_area(area, seed=options.seed, seconds=share)):
             failed += len(campaign.failures)
             record = campaign.record()
-            sys.stdout.write(json.dumps(record) + "\n" if options.json else _row(record))
-            sys.stdout.flush()
+            lines.append(json.dumps(record) + "\n")
+            print(_row(record), end="", flush=True)
+            if options.json:
+                options.json.write_text("".join(lines), encoding="utf-8")
             if options.keep:
                 _keep(campaign, options.keep)
     return 1 if failed else 0

@@ -2,9 +2,9 @@
 
     python -m experiments.trust.table [--check]
 
-Reads docs/results/trust/*.json and *.jsonl, written by the campaigns (``--json``), the file
-experiments/trust/findings.yaml, and the history: a commit that fixes a finding names its id, or
-the finding its ``commit``.
+Reads docs/results/trust/*.json and *.jsonl, written by the campaigns
+(:mod:`experiments.trust.campaigns`), the file experiments/trust/findings.yaml, and the history:
+a commit that fixes a finding names its id, or the finding its ``commit``.
 Exit status 1 with --check if docs/trust.md is not what would be written, or a finding has no
 regression test.
 """
@@ -52,10 +52,13 @@ def row(*cells: object) -> str:
 
 def summary(results: Mapping[str, Any]) -> list[str]:
     """One line per campaign: what was tried, how often, the worst of it."""
-    lines = ["| campaign | tried | worst | unexplained failures |", "|---|---|---|---|"]
+    lines = ["| campaign | tried | worst | unexplained failures | commit | processor minutes |"]
+    lines.append("|---|---|---|---|---|---|")
     for name, result in results.items():
         if name in _DESCRIBED:
-            lines.append(row(name, *_DESCRIBED[name](result)))
+            run = results.get("runs", {}).get(name, {})
+            about = (run.get(key, "-") for key in ("commit", "processor_minutes"))
+            lines.append(row(name, *_DESCRIBED[name](result), *about))
     return lines
 
 
@@ -347,8 +350,8 @@ def text_of(results: Json, found: Sequence[Json], commits: Sequence[tuple[str, s
     lines = [
         "# Trust: what could go wrong, tried on purpose",
         "",
-        "Written by `python -m experiments.trust.table` from the results of the campaigns in",
-        "`experiments/trust`.",
+        "Written by `python -m experiments.trust.table` from the results of the campaigns;",
+        "`python -m experiments.trust` runs them.",
         "",
         *summary(results),
         "",

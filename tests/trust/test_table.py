@@ -52,8 +52,10 @@ def test_results_become_lines() -> None:
             ],
         },
     }
-    page = text_of(results, [], [])
-    assert "| fuzz | 10 inputs to 1 readers | 7 refused by errors of dynsys | 0 |" in page
-    assert "| faults | 3 injections of 1 faults | - | 1 |" in page
+    runs = {"fuzz": {"commit": "abc1234", "processor_minutes": 10.1}}
+    page = text_of({**results, "runs": runs}, [], [])
+    fuzz = "| fuzz | 10 inputs to 1 readers | 7 refused by errors of dynsys | 0 "
+    assert fuzz + "| abc1234 | 10.1 |" in page
+    assert "| faults | 3 injections of 1 faults | - | 1 | - | - |" in page
     assert "| fork | 3 | 2 | same bits |" in page
     assert "true error 1.0e-09" in page
