@@ -7,6 +7,7 @@ import pickle
 import weakref
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -293,3 +294,22 @@ def test_large_robots_take_the_loops(seed: int) -> None:
     close(H, recursive.crba(robot, q), 1e-11)
     for verb, about in (("rnea", False), ("crba", False), ("jacobian", body)):
         assert type(code(robot, verb, about)).__name__.startswith("Loop")
+
+
+@pytest.mark.parametrize("room", [0.0, 1e-9])
+def test_limits_that_leave_no_room_do_not_make_code_for_one_posture(room: float) -> None:
+    free = random_tree(4, seed=3, joint_types=("revolute", "prismatic", "planar"))
+    narrow = [
+        replace(body, lower=np.zeros(body.joint.nq), upper=np.full(body.joint.nq, room))
+        for body in free.bodies
+    ]
+    robot = KinematicTree("narrow", narrow)
+    rng = np.random.default_rng(0)
+    q = robot.random_configuration(rng, limited=False)
+    assert np.abs(q).min() > 100 * room
+    qd, x = rng.normal(size=(2, robot.nv))
+    with by("straight-line"):
+        close(dynsys.rnea(robot, q, qd, x), recursive.rnea(robot, q, qd, x), 1e-12)
+        close(dynsys.aba(robot, q, qd, x), recursive.aba(robot, q, qd, x), 1e-12)
+        close(dynsys.crba(robot, q), recursive.crba(robot, q), 1e-12)
+        close(dynsys.jacobian(robot, q, 3), recursive.jacobian(robot, q, 3), 1e-12)

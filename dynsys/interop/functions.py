@@ -256,7 +256,7 @@ class PlainFunction:
     @cached_property
     def _is_flat(self) -> bool:
         """Whether q moves as v does: no quaternions, no planar joints."""
-        T = self.robot.tangent(self.robot.random_configuration(0))
+        T = self.robot.tangent(self.robot.random_configuration(0, limited=False))
         return T.shape[0] == T.shape[1] and np.array_equal(T, np.eye(len(T)))
 
     def _normalised(self, x: ScalarArray) -> tuple[ScalarArray, dict[int, Any]]:
@@ -272,7 +272,8 @@ class PlainFunction:
     def _inverse_tangent(self, unit: ScalarArray, shrunk: Mapping[int, Any]) -> ScalarArray:
         """Return (nv, nq): v when q moves, scale T^T, quaternions at their own length."""
         robot = self.robot
-        scale = 1.0 / (robot.tangent(robot.random_configuration(0)) ** 2).sum(axis=0)
+        T = robot.tangent(robot.random_configuration(0, limited=False))
+        scale = 1.0 / (T**2).sum(axis=0)
         P: ScalarArray = robot.tangent(unit[: robot.nq]).T * scale[:, None]
         for k, r in shrunk.items():
             P[:, k] = [x * r if not _is_zero(x) else 0.0 for x in P[:, k]]

@@ -415,9 +415,15 @@ class KinematicTree:
         """Return the q (nq,) at which every joint's two frames coincide."""
         return np.concatenate([body.joint.neutral() for body, _, _ in self._leading.values()])
 
-    def random_configuration(self, seed: int | np.random.Generator | None = None) -> Array:
-        """Random q (nq,) within the joint limits; +-pi and +-1 m where there are none."""
-        rng, (low, high) = np.random.default_rng(seed), self._random_range
+    def random_configuration(
+        self, seed: int | np.random.Generator | None = None, *, limited: bool = True
+    ) -> Array:
+        """Random q (nq,) within the joint limits; +-pi and +-1 m where there are none.
+
+        ``limited=False`` has no limits anywhere: what is the same at such positions, which
+        limits that leave little or no room would make the same too, is so at every q.
+        """
+        rng, (low, high) = np.random.default_rng(seed), self._random_range[limited]
         q, start = np.empty(self.nq), 0
         for where in self.quaternion_slices:
             q[start : where.start] = rng.uniform(
@@ -428,12 +434,12 @@ class KinematicTree:
         return q
 
     @cached_property
-    def _random_range(self) -> tuple[Array, Array]:
-        """Least and largest random positions (nq,); any numbers for quaternions."""
+    def _random_range(self) -> dict[bool, tuple[Array, Array]]:
+        """Least and largest random positions (nq,), limited or not; any for quaternions."""
         reach = np.ones(self.nq)
         for body, q, _ in self._leading.values():
             reach[q.start : q.start + len(body.joint.reach)] = body.joint.reach
-        return between(*self.position_limits, reach)
+        return {True: between(*self.position_limits, reach), False: (-reach, reach)}
 
     def integrate(self, q: ArrayLike, v: ArrayLike, dt: float) -> Array:
         """Return q (nq,) after moving at constant velocity v (nv,) for time dt; rows too."""

@@ -273,7 +273,8 @@ def _sampled_shares(robot: KinematicTree, known: BoolArray) -> Array:
     rng = np.random.default_rng(0)
     best = np.zeros(len(unknown))
     for _ in range(SAMPLES if len(unknown) else 0):
-        H = crba_scalars(robot, robot.random_configuration(rng))[np.ix_(unknown, unknown)]
+        q = robot.random_configuration(rng, limited=False)
+        H = crba_scalars(robot, q)[np.ix_(unknown, unknown)]
         share = _pivots(H) / np.maximum(np.diag(H), np.finfo(float).tiny)
         shares[unknown] = np.minimum(shares[unknown], share)
         best = np.maximum(best, share)

@@ -77,9 +77,13 @@ CONSTRAINT_WRENCH = "constraint_wrench"
 def sample_states(
     robot: KinematicTree, count: int, seed: int, extra: int
 ) -> NDArray[np.longdouble]:
-    """Random inputs (count, nq + nv + extra): q with unit quaternions, then normal numbers."""
+    """Random inputs (count, nq + nv + extra): q with unit quaternions, then normal numbers.
+
+    Joint limits do not count: what they leave out is answered by the same code.
+    """
     rng = np.random.default_rng(seed)
-    q = np.array([robot.random_configuration(rng) for _ in range(count)], dtype=np.longdouble)
+    states = [robot.random_configuration(rng, limited=False) for _ in range(count)]
+    q = np.array(states, dtype=np.longdouble)
     for where in robot.quaternion_slices:
         q[:, where] /= np.sqrt((q[:, where] ** 2).sum(axis=1, keepdims=True))
     rest = rng.normal(size=(count, robot.nv + extra)).astype(np.longdouble)

@@ -48,7 +48,7 @@ def implied_rows(
     found = np.ones(len(rows), dtype=bool)
     for seed in range(2):
         rng = np.random.default_rng(seed)
-        q = robot.random_configuration(rng)
+        q = robot.random_configuration(rng, limited=False)
         kin = Kinematics.at(robot, q, rng.normal(size=robot.nv))
         seen = read_blocks(measured, kin, laws.at(kin))[places, :-1]
         size = reading_sizes(measured, kin, laws.sizes.at(kin))[places, :-1]

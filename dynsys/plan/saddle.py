@@ -423,7 +423,7 @@ class StagedUnknowns:
     def _states(self) -> list[tuple[Kinematics, Array]]:
         """A few random states."""
         robot, rng = self.layout.robot, np.random.default_rng(0)
-        positions = [robot.random_configuration(rng) for _ in range(3)]
+        positions = [robot.random_configuration(rng, limited=False) for _ in range(3)]
         return [(Kinematics.at(robot, q, np.zeros(robot.nv)), q) for q in positions]
 
 

@@ -471,7 +471,7 @@ def require_laws_only(robot: KinematicTree, layout: Layout, names: Sequence[str]
     values = parameter_samples(robot, names, 1, 0)[0]
     other = robot.with_parameters(dict(zip(names, values, strict=True)), physical=False)
     rng = np.random.default_rng(0)
-    q, qd = robot.random_configuration(rng), rng.normal(size=robot.nv)
+    q, qd = robot.random_configuration(rng, limited=False), rng.normal(size=robot.nv)
     for sensor in layout.sensors:
         rows = []
         for tree in (robot, other):

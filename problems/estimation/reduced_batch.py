@@ -163,12 +163,9 @@ class ReducedBatch:
         """The reduced system at random states."""
         robot = self.measured.robot
         rng = np.random.default_rng(11)
-        return [
-            self.measured.reduced(
-                Kinematics.at(robot, robot.random_configuration(k), rng.normal(size=robot.nv))
-            )
-            for k in range(SAMPLES)
-        ]
+        q = [robot.random_configuration(k, limited=False) for k in range(SAMPLES)]
+        states = [Kinematics.at(robot, at, rng.normal(size=robot.nv)) for at in q]
+        return [self.measured.reduced(state) for state in states]
 
     @cached_property
     def sizes(self) -> tuple[Array, Array, Array]:

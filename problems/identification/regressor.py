@@ -485,7 +485,7 @@ def _check_linear(layout: Layout, bodies: set[int]) -> None:
     if not bodies:
         return
     other = _changed(robot, bodies)
-    q, qd = robot.random_configuration(3), np.linspace(0.5, 1.0, robot.nv)
+    q, qd = robot.random_configuration(3, limited=False), np.linspace(0.5, 1.0, robot.nv)
     states = [Kinematics.at(r, q, qd) for r in (robot, other)]
     for sensor in layout.sensors:
         first, second = (

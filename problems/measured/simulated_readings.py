@@ -323,7 +323,7 @@ class NearestMotion:
             return False
         robot = self.readings.robot
         rng = np.random.default_rng(0)
-        q = np.array([robot.random_configuration(rng) for _ in range(PROBES)])
+        q = np.array([robot.random_configuration(rng, limited=False) for _ in range(PROBES)])
         qd = np.zeros((PROBES, robot.nv))
         x = np.zeros((PROBES, len(self._sizes)))
         rows, coefficients = (part[self._pinned] for part in self._pins)

@@ -172,7 +172,7 @@ def sample_values(system: LinearSystem, states: int, seed: int = 0) -> Array:
     rng = np.random.default_rng(seed)
     out = np.zeros((states, system.nnz))
     for k in range(states):
-        q = robot.random_configuration(rng)
+        q = robot.random_configuration(rng, limited=False)
         kinematics = Kinematics.at(robot, q, rng.normal(size=robot.nv))
         out[k] = system.values(kinematics)[0]
     return out
