@@ -299,6 +299,19 @@ def test_limits_that_make_no_sense_are_none_and_share_a_warning(tmp_path: Path) 
         assert np.isinf(limit).all()
 
 
+def test_limits_without_room_are_none_and_named(tmp_path: Path) -> None:
+    path = write(
+        tmp_path,
+        *(link(name) for name in ("base", "a", "b")),
+        joint("j", "base", "a", extra='<limit effort="9" velocity="8"/>'),
+        joint("k", "a", "b", extra='<limit lower="0.5" upper="0.5" effort="9" velocity="8"/>'),
+    )
+    with pytest.warns(ModelWarning, match=r"lower = upper; 0 where not given.*joints: j, k$"):
+        robot = load(path)
+    assert np.isinf(robot.position_limits).all()
+    assert np.abs(robot.random_configuration(0)).min() > 0.01
+
+
 @pytest.mark.parametrize(("tag", "kind"), [("joint", "spherical"), ("drake:joint", "ball")])
 def test_ball_joints_of_bullet_and_drake(tmp_path: Path, tag: str, kind: str) -> None:
     ball = joint("b", "base", "a", kind, '<dynamics damping="0.1"/>').replace("joint", tag, 1)

@@ -8,8 +8,8 @@ gives it) and mimic. The XML layer and the reason for it are in
 Fixed joints are folded: the child's inertia goes to the body that carries it, and its frame
 stays in ``robot.frames`` under the link's name and, where no link has that name, under the
 fixed joint's. Links welded to a fixed base sit on body -1 and their inertia is dropped. A
-joint without <limit>, or with a lower limit above the upper one, is unlimited; a link without
-<inertial> is massless.
+joint without <limit>, or whose lower limit is not below the upper one, is unlimited; a link
+without <inertial> is massless.
 Joints are numbered depth first, children in the order of their joints' names, as Pinocchio
 and urdfdom number them.
 """
@@ -463,8 +463,11 @@ def joint_body(
             stated[f"{key}_limit"] = most
         if joint.type != "continuous":
             lower, upper = (_limit(limits, k, 0.0) for k in ("lower", "upper"))
-            if lower <= upper:
+            if lower < upper:
                 stated |= {"lower": lower, "upper": upper}
+            elif lower == upper:
+                what = "limits that leave no room (lower = upper; 0 where not given) are"
+                assembly.doubt(f"{what} read as none (lock=... welds), of joints", joint.name)
             else:
                 what = "a lower limit above the upper one is read as none, of joints"
                 assembly.doubt(what, joint.name)
