@@ -299,6 +299,33 @@ def test_armature_and_damping_of_actuators_count_by_the_square_of_the_gear(
         load(path)
 
 
+@pytest.mark.parametrize("flag", ["damper", "frictionloss", "constraint", "equality"])
+def test_what_a_file_switches_off_is_no_part_of_the_equations(
+    tmp_path: Path, flag: str
+) -> None:
+    if f"mjDSBL_{flag.upper()}" not in mujoco.mjtDisableBit.__members__:
+        pytest.skip("this MuJoCo has no such flag")
+    pair = '<body name="a"><joint name="i" damping="3" frictionloss="2"/><geom size="0.1"/>'
+    tied = '<equality><joint joint1="j" joint2="i"/></equality></mujoco>'
+    off = f'<option><flag {flag}="disable"/></option>'
+    text = body_model(f"{pair}{BALL}</body>", off).replace("</mujoco>", tied)
+    robot = quiet(write(tmp_path, text), mimic="couple", friction="file")
+    alone = flag in ("constraint", "equality")
+    assert robot.nv == (2 if alone else 1)
+    assert (robot.damping[0] == 0) == (flag == "damper")
+    assert (robot.friction[0] == 0) == (flag in ("frictionloss", "constraint"))
+
+
+def test_damping_of_actuators_of_ball_joints_is_named(tmp_path: Path) -> None:
+    if not hasattr(mujoco.MjModel.from_xml_string("<mujoco/>"), "actuator_damping"):
+        pytest.skip("this MuJoCo has no damping of actuators")
+    motors = '<actuator><motor joint="j" gear="1 2 3" damping="0.2"/></actuator></mujoco>'
+    ball = BALL.replace('name="j"', 'name="j" type="ball"')
+    path = write(tmp_path, body_model(ball).replace("</mujoco>", motors))
+    with pytest.warns(ModelWarning, match="damping of actuators that drive no hinge"):
+        load(path)
+
+
 def test_includes_are_found_beside_the_including_file_as_by_mujoco(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     path = write(tmp_path, body_model('<include file="sub/a.xml"/>'))

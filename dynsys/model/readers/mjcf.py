@@ -59,8 +59,6 @@ __all__ = [
 def mjcf_from_node(root: Node, options: ReadOptions) -> tuple[KinematicTree, list[str]]:
     """Return the tree of the file behind ``root`` and the warnings it deserves."""
     model, notes = compiled_model(root, options.max_bytes, options.include_folder)
-    from mujoco import mjtDisableBit  # there, now that a model is compiled
-
     name = bytes(model.names).split(b"\0", 1)[0].decode(errors="replace")
     reader = ModelReader(model, Assembly(name or Path(root.file).stem, root.file))
     reader.assembly.notes.extend(notes)
@@ -69,9 +67,7 @@ def mjcf_from_node(root: Node, options: ReadOptions) -> tuple[KinematicTree, lis
     reader.note_unread()
     gravity = options.gravity
     if gravity is None:
-        gravity = np.array(model.opt.gravity)
-        if model.opt.disableflags & int(mjtDisableBit.mjDSBL_GRAVITY):
-            gravity = np.zeros(3)
+        gravity = np.zeros(3) if is_off(model, "GRAVITY") else np.array(model.opt.gravity)
     tree = reader.assembly.finish(gravity, options.inertia, options.friction)
     return tree, reader.assembly.notes
 
@@ -456,10 +452,12 @@ class ModelReader:
         if isinstance(joint, Free):
             dofs = dofs[[3, 4, 5, 0, 1, 2]]
         stated: dict[str, Any] = {
-            "armature": model.dof_armature[dofs] + self._of_actuators("armature", j),
-            "damping": model.dof_damping[dofs] + self._of_actuators("damping", j),
-            "friction": model.dof_frictionloss[dofs],
+            "armature": model.dof_armature[dofs] + self._of_actuators("armature", j)
         }
+        if not is_off(model, "DAMPER", "PASSIVE"):
+            stated["damping"] = model.dof_damping[dofs] + self._of_actuators("damping", j)
+        if not is_off(model, "FRICTIONLOSS", "CONSTRAINT"):
+            stated["friction"] = model.dof_frictionloss[dofs]
         if model.jnt_limited[j] and joint.nq == 1:
             stated["lower"], stated["upper"] = model.jnt_range[j]
         if model.jnt_actfrclimited[j] and joint.nq == 1:
@@ -489,6 +487,8 @@ class ModelReader:
     def read_equalities(self, options: ReadOptions) -> None:
         """Couple joints as the file's equalities say; what is left are constraints."""
         model = self.model
+        if is_off(model, "EQUALITY", "CONSTRAINT"):
+            return
         leaders = {
             self.names[int(model.eq_obj1id[e])]: self.names[int(model.eq_obj2id[e])]
             for e in range(model.neq)
@@ -573,7 +573,8 @@ class ModelReader:
             (model.nflex, "flexible bodies"),
             (np.any(limited & (np.asarray(model.jnt_type) == BALL)), "limits of ball joints"),
             (has_any(model, "dof_dampingpoly", "actuator_dampingpoly"), "nonlinear dampers"),
-            (self._rotors_elsewhere(), "armature of actuators that drive no hinge or slide"),
+            (self._elsewhere("armature"), "armature of actuators that drive no hinge or slide"),
+            (self._elsewhere("damping"), "damping of actuators that drive no hinge or slide"),
         )
         found = [what for present, what in kinds if present]
         if found:
@@ -581,12 +582,13 @@ class ModelReader:
             self.assembly.note(f"{named} are in the file but not part of the model")
         self._note_free_armature()
 
-    def _rotors_elsewhere(self) -> bool:
-        rotors = np.asarray(getattr(self.model, "actuator_armature", np.zeros(0))) != 0
-        for j in range(self.model.njnt if rotors.any() else 0):
+    def _elsewhere(self, what: str) -> bool:
+        """Tell whether actuators have armature or damping that :meth:`_of_actuators` lacks."""
+        stated = np.asarray(getattr(self.model, f"actuator_{what}", np.zeros(0))) != 0
+        for j in range(self.model.njnt if stated.any() else 0):
             if self.model.jnt_type[j] in (HINGE, SLIDE):
-                rotors &= ~self._drives(j)
-        return bool(rotors.any())
+                stated &= ~self._drives(j)
+        return bool(stated.any())
 
     def _note_free_armature(self) -> None:
         """MuJoCo's tau of a free joint is a (vdot + w x v), ours a vdot, in body axes."""
@@ -604,6 +606,14 @@ class ModelReader:
                 " the forces differ by armature * (omega x v); write <freejoint/>, which takes"
                 ' no armature from the default class, or armature="0"'
             )
+
+
+def is_off(model: Any, *flags: str) -> bool:
+    """Tell whether the file switches off one of these; each MuJoCo lacks some of the flags."""
+    from mujoco import mjtDisableBit  # there, now that a model is compiled
+
+    bits = [int(getattr(mjtDisableBit, f"mjDSBL_{flag}", 0)) for flag in flags]
+    return any(int(model.opt.disableflags) & bit for bit in bits)
 
 
 def has_any(model: Any, *fields: str, at: int | None = None) -> bool:
