@@ -54,7 +54,8 @@ def from_mjcf(
     Warns
     -----
     ModelWarning
-        naming the sensors that are left out; one warning per kind.
+        naming the sensors that are left out, and those whose readings MuJoCo clips, delays or
+        holds, which no row of theirs says; one warning per kind.
     """
     root = read_xml(path, max_bytes)
     if root.tag != "mujoco":
@@ -71,6 +72,9 @@ def from_mjcf(
             found.append(sensor)
         except LayoutError as error:
             notes.setdefault(f"{error}; left out", []).append((name, 0))
+            continue
+        for unread in reader.unread(s):
+            notes.setdefault(unread, []).append((name, 0))
     emit(grouped(root.file, notes), stacklevel=2)
     return found
 
@@ -101,6 +105,17 @@ class _Reader:
         if kind == "jointactfrc":
             return self._joint_force(s, plain)
         raise LayoutError(f"type {kind!r} is not supported")
+
+    def unread(self, s: int) -> list[str]:
+        """What MuJoCo does to the readings of sensor s and no row here holds."""
+        kinds = (
+            ("sensor_cutoff", "clipped at its cutoff; give those that reach it as missing"),
+            ("sensor_delay", "delayed by MuJoCo; shift them in time"),
+            ("sensor_interval", "held between the instants at which MuJoCo samples it"),
+        )
+        return [
+            f"its readings are {what}" for key, what in kinds if has_any(self.model, key, at=s)
+        ]
 
     def _std(self, s: int) -> float | None:
         noise = float(self.model.sensor_noise[s])

@@ -145,6 +145,20 @@ def test_mjcf_sensors_read_what_mujoco_simulates(tmp_path: Path) -> None:
         np.testing.assert_allclose(motion.reading(sensor), simulated, atol=1e-9)
 
 
+def test_what_mujoco_does_to_readings_is_named(tmp_path: Path) -> None:
+    mujoco = pytest.importorskip("mujoco")
+    changes = {'cutoff="2"': "clipped at its cutoff"}
+    if hasattr(mujoco.MjModel.from_xml_string("<mujoco/>"), "sensor_delay"):
+        changes['delay="0.01" nsample="9"'] = "delayed"
+    for change, said in changes.items():
+        path = tmp_path / "arm.xml"
+        path.write_text(MJCF.replace('name="gyro"', f'name="gyro" {change}'))
+        robot = dynsys.load(path)
+        with pytest.warns(ModelWarning, match=rf"sensor 'gyro': its readings are {said}"):
+            found = from_mjcf(path, robot)
+        assert len(found) == 7
+
+
 def test_other_formats_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "x.xml"
     path.write_text("<sdf/>")
