@@ -174,6 +174,8 @@ class _Reader:
         model = self.model
         if has_any(model, "jnt_stiffness", "jnt_stiffnesspoly", at=j):
             return "a spring"
+        if model.dof_damping[model.jnt_dofadr[j]] < 0:
+            return "negative damping"
         if has_any(model, "dof_dampingpoly", at=int(model.jnt_dofadr[j])):
             return "damping beyond linear"
         if has_any(model, "actuator_dampingpoly"):

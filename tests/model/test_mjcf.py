@@ -18,6 +18,7 @@ from dynsys.interop import MujocoMap
 from dynsys.model.readers import load
 from dynsys.model.tree import KinematicTree
 from dynsys.recursive import forward_kinematics, rnea
+from sensors.mjcf_sensors import from_mjcf
 
 mujoco = pytest.importorskip("mujoco")
 
@@ -314,6 +315,17 @@ def test_what_a_file_switches_off_is_no_part_of_the_equations(
     assert robot.nv == (2 if alone else 1)
     assert (robot.damping[0] == 0) == (flag == "damper")
     assert (robot.friction[0] == 0) == (flag in ("frictionloss", "constraint"))
+
+
+def test_negative_damping_is_none_and_named(tmp_path: Path) -> None:
+    text = body_model(BALL.replace('name="j"', 'name="j" damping="-0.0132"'))
+    sensor = '<sensor><jointactuatorfrc name="s" joint="j"/></sensor></mujoco>'
+    path = write(tmp_path, text.replace("</mujoco>", sensor))
+    with pytest.warns(ModelWarning, match="a negative damping is read as none, of joints: j"):
+        robot = load(path, friction="file")
+    np.testing.assert_array_equal(robot.damping, [0.0])
+    with pytest.warns(ModelWarning, match="feels negative damping too"):
+        assert not from_mjcf(path, robot)
 
 
 def test_damping_of_actuators_of_ball_joints_is_named(tmp_path: Path) -> None:

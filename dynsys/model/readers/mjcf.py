@@ -455,7 +455,11 @@ class ModelReader:
             "armature": model.dof_armature[dofs] + self._of_actuators("armature", j)
         }
         if not is_off(model, "DAMPER", "PASSIVE"):
-            stated["damping"] = model.dof_damping[dofs] + self._of_actuators("damping", j)
+            damping = model.dof_damping[dofs] + self._of_actuators("damping", j)
+            if (damping < 0).any():
+                what = "a negative damping is read as none, of joints"
+                self.assembly.doubt(what, self.names[j])
+            stated["damping"] = np.maximum(damping, 0.0)
         if not is_off(model, "FRICTIONLOSS", "CONSTRAINT"):
             stated["friction"] = model.dof_frictionloss[dofs]
         if model.jnt_limited[j] and joint.nq == 1:
