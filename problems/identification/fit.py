@@ -29,6 +29,7 @@ import numpy as np
 from scipy.special import erfc
 
 from dynsys.errors import LayoutError, ModelError, StateError
+from dynsys.model.parameters import FRICTION
 from dynsys.model.tree import KinematicTree
 from dynsys.recursive.inputs import finite_rows
 from dynsys.types import Array, ArrayLike, IntArray, float_array
@@ -461,10 +462,18 @@ class Fit:
 
     @cached_property
     def robot(self) -> KinematicTree:
-        """The robot with the parameters found, friction in its equations of motion."""
-        count = len(self.sought.regressor.columns)
-        values = dict(zip(self.names[:count], self.theta[:count].tolist(), strict=True))
-        return self.sought.robot.with_parameters(values, physical=self.physical)
+        """The robot with the parameters found, and no other friction than the fit counted.
+
+        Friction that was sought is in its equations of motion. Beside it, joints keep theirs
+        where the model's equations have it; else it is zero, whatever the file states.
+        """
+        robot, columns = self.sought.robot, self.sought.regressor.columns
+        found = self.theta[: len(columns)].tolist()
+        values = dict(zip(self.names[: len(columns)], found, strict=True))
+        if robot.smoothing is None and any(at.kind in FRICTION for at in columns):
+            stated = [n for n in robot.parameters if robot.parameter(n).kind in FRICTION]
+            values = dict.fromkeys(stated, 0.0) | values
+        return robot.with_parameters(values, physical=self.physical)
 
     def predict(
         self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike, y: Readings | None = None

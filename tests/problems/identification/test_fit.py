@@ -59,6 +59,20 @@ def test_a_clean_log_gives_a_robot_that_moves_alike(arm, truth) -> None:
     assert (np.abs(again - fit.predict(*states).value).max(axis=0) <= 1e-9 * spread).all()
 
 
+@pytest.mark.parametrize("sought", [{"friction": ["link_1"]}, {"friction": False}])
+def test_the_robot_found_has_no_friction_that_the_fit_did_not_count(sought) -> None:
+    robot = dynsys.synthetic.chain(3)
+    stated = {f"{j}.{k}": 0.5 for j in robot.joint_names for k in ("viscous", "coulomb")}
+    robot = robot.with_parameters(stated).with_friction(False)  # in the file, not counted
+    part = Identification(robot, torque_layout(robot), **sought)
+    states = motion(robot, 3.0, 50.0, 0)
+    y = dynsys.rnea(robot, *states)
+    noise = np.random.default_rng(0).normal(size=y.shape)
+    fit = part.fit(*states, y + 0.01 * noise, noise="layout")
+    again = dynsys.rnea(fit.robot, *states)
+    assert np.abs(again - fit.predict(*states).value).max() <= 1e-9 * np.abs(y).max()
+
+
 def test_what_data_cannot_tell_stays_at_the_models_value(arm, truth) -> None:
     fit = arm.fit(*log(arm, truth, noise=0.02), physical=False)
     root = arm.robot.body_names[0]  # its mass on the axis of a fixed joint moves nothing
