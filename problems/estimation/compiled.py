@@ -7,6 +7,7 @@ state that leaves something open or needs pivoting: what is then asked instead i
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -541,7 +542,7 @@ def plan_estimation(
         layout=layout,
         order=found.order,
         options={
-            "outputs": " ".join(outputs.names),
+            "outputs": shlex.join(outputs.names),
             "constructive": constructive.operations.total,
         },
         ordering=found.ordering,
@@ -559,8 +560,7 @@ def check_plan(problem: Estimation, plan: Plan) -> None:
 
 def require_cost(plan: Plan, outputs: EstimatorOutputs, executed: Operations | None) -> None:
     """Raise PlanMismatchError if a program of its outputs costs other than the plan states."""
-    same = plan.options.get("outputs") == " ".join(outputs.names)
-    if same and executed != plan.operations:
+    if _planned_outputs(plan) == outputs and executed != plan.operations:
         raise PlanMismatchError(
             f"the plan states {plan.operations}, its order executes {executed}: it was changed,"
             " or another version made it; make a new plan"
@@ -573,12 +573,24 @@ def check_cost(problem: Estimation, plan: Plan) -> None:
     Whoever asks for other outputs executes the same order at another cost: its own outputs are
     recorded once, not compiled.
     """
-    names = str(plan.options.get("outputs", "")).split()
-    stds = [name.removeprefix("std_") for name in names if name.startswith("std_")]
-    outputs = EstimatorOutputs.of([name for name in names if not name.startswith("std_")], stds)
+    outputs = _planned_outputs(plan)
     spec = CompiledEstimator.of(problem).spec(outputs)
     program = estimator_program(spec, "float64", plan.order)
     require_cost(plan, outputs, program_operations(program))
+
+
+def _planned_outputs(plan: Plan) -> EstimatorOutputs:
+    """Outputs whose cost a plan states; names that hold blanks stand in quotes."""
+    text = str(plan.options.get("outputs", ""))
+    try:
+        names = shlex.split(text)
+    except ValueError as error:
+        raise PlanMismatchError(
+            f"the plan states its cost for the outputs {text!r}, which are no names ({error});"
+            " make a new plan"
+        ) from None
+    stds = [name.removeprefix("std_") for name in names if name.startswith("std_")]
+    return EstimatorOutputs.of([name for name in names if not name.startswith("std_")], stds)
 
 
 def export_estimator(

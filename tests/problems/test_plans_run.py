@@ -31,7 +31,7 @@ from dynsys.plan.saddle_elimination import PivotRule
 from dynsys.plan.saddle_program import saddle_estimator, saddle_order, saddle_program
 from dynsys.plan.search.search import Search
 from dynsys.plan.symmetric import SymmetricStep
-from problems.estimation.compiled import CompiledEstimator, EstimatorOutputs
+from problems.estimation.compiled import CompiledEstimator, EstimatorOutputs, check_cost
 from problems.problem import AbstractDynamics
 from tests.kernel.exported_c import COMPILERS, compile_and_check
 from tests.model.test_tree import coupled_arm
@@ -722,3 +722,32 @@ def test_files_are_accepted_in_other_processes(tmp_path: Path) -> None:
     )
     environment = {**os.environ, "PYTHONHASHSEED": "7"}
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], env=environment, check=True)
+
+
+FOOT = """<robot name="leg"><link name="base"/><link name="left foot"><inertial>
+  <origin xyz="0.1 0 0.3"/><mass value="2"/>
+  <inertia ixx="0.1" ixy="0" ixz="0" iyy="0.1" iyz="0" izz="0.1"/></inertial></link>
+  <joint name="hip" type="continuous"><parent link="base"/><child link="left foot"/>
+  <axis xyz="0 1 0"/></joint></robot>"""
+
+
+def test_plans_know_outputs_whose_names_hold_blanks(tmp_path: Path) -> None:
+    (tmp_path / "leg.urdf").write_text(FOOT)
+    robot = dynsys.load(tmp_path / "leg.urdf")
+    given = [
+        *sensors.all_joint_accelerations(robot, std=0.2),
+        sensors.ExternalWrench("plate", "left foot", std=0.1),
+    ]
+    est = problems.Estimation(robot, sensors.Layout(robot, given))
+    outputs = ("torque", "external_wrench.left foot", "std.external_wrench.left foot")
+    est.plan(outputs=outputs).save(tmp_path / "plan.json")
+    plan = dynsys.Plan.load(tmp_path / "plan.json")
+    check_cost(est, plan)
+    assert est.compile(plan, outputs=outputs).operations == plan.operations  # type: ignore[attr-defined]
+    wrong = anew(plan, operations=replace(plan.operations, additions=0))
+    with pytest.raises(PlanMismatchError, match="its order executes"):
+        check_cost(est, wrong)
+    with pytest.raises(PlanMismatchError, match="its order executes"):
+        est.compile(wrong, outputs=outputs)
+    with pytest.raises(PlanMismatchError, match="no names"):
+        check_cost(est, anew(plan, options={"outputs": "torque 'qdd"}))
