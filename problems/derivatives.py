@@ -12,7 +12,7 @@ the coordinates of their bodies.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, wraps
 from typing import TYPE_CHECKING, Any, cast, final
 
 import numpy as np
@@ -156,6 +156,7 @@ class DifferentiatedDynamics:
                 return made(q, qd, given)
         return otherwise(q, qd, given, f_ext, out=out)
 
+    @wraps(derivatives)
     def _derivatives_carefully(
         self, q: Any, qd: Any, given: Any, f_ext: WrenchInput = None, *, out: Any = None
     ) -> Derivatives:

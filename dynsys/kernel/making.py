@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from functools import cache
+from functools import cache, wraps
 from importlib import import_module
 from typing import Any, TypeVar
 
@@ -43,7 +43,10 @@ _ITEM, _DATA, _FIRST_SLOT = 24, 16, 16  # offsets: of a tuple, an array, an obje
 def maker(
     kernel: Kernel, kind: type[T], about: object, otherwise: Callable[..., T]
 ) -> Callable[..., T]:
-    """See the module. ``kind`` has two slots, by alphabet: the answer, then ``about``."""
+    """See the module. ``kind`` has two slots, by alphabet: the answer, then ``about``.
+
+    It has the name, signature and docstring of ``otherwise``.
+    """
     if not has_builtins():
         return portable_maker(kernel, kind, about, otherwise)
     slots = tuple(getattr(kind, "__slots__", ()))
@@ -55,7 +58,7 @@ def maker(
     functions = _new_array(), *(python_function(name) for name in _FUNCTIONS)
     table = np.array([*numbers, *map(id, objects), *functions], dtype=np.int64)
     address, code = _machine_code()
-    return builtin(address, (table, kernel, objects, code), named=True)
+    return builtin(address, (table, kernel, objects, code), otherwise)
 
 
 def portable_maker(
@@ -65,6 +68,7 @@ def portable_maker(
     ((_, size),) = kernel.signature.outputs
     make: Any = kind
 
+    @wraps(otherwise)
     def made(*inputs: Any, **named: Any) -> T:
         answer = np.empty(size, kernel.dtype)
         fine = not named and kernel.fast(*inputs, answer)

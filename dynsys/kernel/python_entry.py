@@ -19,6 +19,7 @@ through ctypes.
 from __future__ import annotations
 
 import ctypes
+import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -398,15 +399,22 @@ def has_builtins() -> bool:
     return sys.implementation.name == "cpython" and object.__basicsize__ == 16
 
 
-def builtin(address: int, keep: Any, *, named: bool = False) -> Callable[..., Any]:
+def builtin(
+    address: int, keep: Any, like: Callable[..., Any] | None = None
+) -> Callable[..., Any]:
     """Machine code of a METH_FASTCALL function as a Python built-in that keeps ``keep`` alive.
 
-    Its ``self`` is a tuple that begins with ``keep``; ``named`` if it takes named arguments.
+    Its ``self`` is a tuple that begins with ``keep``. One that is ``like`` another function
+    takes named arguments, too, and has its name, signature and docstring.
     """
-    flags = _METH_FASTCALL | (_METH_KEYWORDS if named else 0)
-    definition = _MethodDef(
-        b"kernel", address, flags, b"Compiled kernel; see dynsys.kernel.python_entry."
-    )
+    flags, name, words = _METH_FASTCALL, "kernel", f"Compiled kernel; see {__name__}."
+    if like is not None:
+        flags, name = flags | _METH_KEYWORDS, like.__name__
+        inputs = inspect.signature(like).parameters.values()
+        plain = [x.replace(annotation=inspect.Parameter.empty) for x in inputs]
+        # the way in which built-ins state their signatures
+        words = f"{name}{inspect.Signature(plain)}\n--\n\n{inspect.getdoc(like) or ''}"
+    definition = _MethodDef(name.encode(), address, flags, words.encode())
     create = ctypes.pythonapi.PyCFunction_NewEx
     create.restype = ctypes.py_object
     create.argtypes = (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import pickle
 from pathlib import Path
 from typing import get_args
@@ -378,3 +379,15 @@ def test_lanes_refuse_what_straight_line_code_refuses(monkeypatch: pytest.Monkey
         bad = qd.copy()
         bad[k] = np.inf
         assert not kernel.one(q, bad, qdd)[1] and not kernel.one(q, qd, bad)[1]
+
+
+def test_machine_code_that_takes_the_place_of_a_method_looks_like_it() -> None:
+    problem = InverseDynamics(synthetic.chain(2))
+    before = inspect.signature(problem.derivatives)
+    problem.derivatives(*np.ones((3, 2)))
+    assert "derivatives" in vars(problem)  # from now on it is a built-in
+    after = inspect.signature(problem.derivatives)
+    told = [(x.name, x.kind, x.default) for x in before.parameters.values()]
+    assert [(x.name, x.kind, x.default) for x in after.parameters.values()] == told
+    assert problem.derivatives.__name__ == "derivatives"
+    assert inspect.getdoc(problem.derivatives) == inspect.getdoc(InverseDynamics.derivatives)
