@@ -6,6 +6,7 @@ viser serves it, on loopback by default; every browser that connects sees the sa
 from __future__ import annotations
 
 import math
+import re
 from contextlib import redirect_stdout
 from io import StringIO
 from time import perf_counter, sleep
@@ -81,7 +82,7 @@ class ViewPage:
         self.scene = RobotScene(self._server, problem, frames, meshes)
         self._playback = playback
         sensors = sum(s.constant(1) is None for s in problem.sensors)
-        gui.add_markdown(f"**{self._robot.name}**, {sensors} sensors")
+        gui.add_markdown(f"**{_plain(self._robot.name)}**, {sensors} sensors")
         # a column beside the picture; in narrow windows below the few first controls, folded
         column = gui.add_panel()
         column.dock_right()
@@ -183,7 +184,8 @@ class ViewPage:
             for i, name in enumerate(playback.frames):
                 force, std = playback.force[k, i], playback.force_std[k, i]
                 size = float(np.linalg.norm(force))
-                lines.append(f"| {name} | {_number(size)} | {_number(_along(force, std))} |")
+                numbers = _number(size), _number(_along(force, std))
+                lines.append(f"| {' | '.join((_plain(name), *numbers))} |")
         return "\n".join(lines)
 
     def _add_torque(self, viser: Any, playback: Playback) -> None:
@@ -233,6 +235,14 @@ def _along(force: Array, std: Array) -> float:
     """Deviation of the size of a force, its components taken as independent."""
     size = float(np.linalg.norm(force))
     return float(np.sqrt(((force / size * std) ** 2).sum())) if size > 0 else float("nan")
+
+
+_MARKS = re.compile(r"[!-/:-@\[-`{-~]")
+
+
+def _plain(name: str) -> str:
+    """Markdown that shows a name as it is: viser would take HTML in it for its own page's."""
+    return _MARKS.sub(r"\\\g<0>", " ".join(name.split()))
 
 
 def _number(x: float) -> str:

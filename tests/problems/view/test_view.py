@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,11 +14,13 @@ from io import BytesIO
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
+from xml.sax.saxutils import escape
 
 import numpy as np
 import pytest
 
 import dynsys
+import sensors
 from dynsys.recursive.kinematics import poses, transforms
 from experiments.example_robots import robots_folder
 from problems.command.demo_log import bundled
@@ -235,6 +238,37 @@ def test_controls_leave_room_for_the_robot(page: ViewPage, width: int) -> None:
     assert "time [s]" in text and "play" in text
     assert ("torque of" in text) == (width > 500)
     assert free > (0.75 * 420 * 900 if width < 500 else 0.6 * 1500 * 900)
+
+
+HOSTILE = "a | b <iframe srcdoc='x'> `c` *d*"
+URDF = """<robot name="{0}"><link name="base"/><link name="{0}"><inertial><mass value="1"/>
+  <inertia ixx="1" ixy="0" ixz="0" iyy="1" iyz="0" izz="1"/></inertial></link>
+  <joint name="{0}" type="continuous"><parent link="base"/><child link="{0}"/></joint>
+  </robot>"""
+
+
+def test_names_of_the_robot_are_no_markup_of_the_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """HTML within viser's Markdown is run, scripts and all, and "|" ends a cell."""
+    viser = pytest.importorskip("viser")
+    shown: list[str] = []
+    add = viser.GuiApi.add_markdown
+    monkeypatch.setattr(
+        viser.GuiApi, "add_markdown", lambda gui, text: shown.append(text) or add(gui, text)
+    )
+    (tmp_path / "r.urdf").write_text(URDF.format(escape(HOSTILE)))
+    (tmp_path / "p.yaml").write_text("robot: r.urdf\nlayout: l.yaml\n")
+    robot = dynsys.load(tmp_path / "r.urdf")
+    sensors.Layout(robot, sensors.all_joint_torques(robot, std=1.0)).save(tmp_path / "l.yaml")
+    one, force = np.ones((1, 1)), np.ones((1, 1, 3))
+    playback = Playback(one[0], one, one, one, (HOSTILE,), force, force, one[0], 1)
+    page = ViewPage(load_problem(tmp_path / "p.yaml"), playback, port=18_791)
+    shown.append(page._said.content.splitlines()[-1])
+    page.close()
+    title, _, row = (re.sub(r"\\[!-/:-@[-`{-~]", "", words) for words in shown)
+    assert row.count("|") == 4 and title.count("*") == 4
+    assert not set("<>`") & {*row, *title}
 
 
 FREE = """const canvas = document.querySelector("canvas");
