@@ -35,6 +35,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, closing, contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
+from threading import Thread
 from typing import Any, TypeVar
 
 from dynsys.distribution import install
@@ -185,7 +186,7 @@ def executor(workers: int = 1, scheduler: str | None = None) -> Iterator[Any]:
     else:
         # spawned, not forked: a fork would copy locks of threads that run here
         context = multiprocessing.get_context("spawn")
-        pool = ProcessPoolExecutor(workers, context, initializer=_leave_interrupts_to_parent)
+        pool = ProcessPoolExecutor(workers, context, initializer=_live_with_parent)
         pool.at_once = IN_FLIGHT * workers
         try:
             yield pool
@@ -193,8 +194,21 @@ def executor(workers: int = 1, scheduler: str | None = None) -> Iterator[Any]:
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _leave_interrupts_to_parent() -> None:
+def _live_with_parent() -> None:
+    """Leave interrupts to the process that started this one, and end however that ends.
+
+    A worker would wait for a killed one's next task for ever: it holds both ends of the pipe
+    that tasks come through.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+
+    def follow() -> None:
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    Thread(target=follow, daemon=True).start()
 
 
 @contextmanager

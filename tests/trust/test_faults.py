@@ -7,9 +7,13 @@ from __future__ import annotations
 
 import os
 import pickle
+import select
+import signal
+import subprocess
+import sys
 import time
 from concurrent.futures import Executor
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -214,6 +218,36 @@ class _LostCluster(Executor):
 
     def submit(self, *_: Any, **__: Any) -> Any:
         raise type("CommClosedError", (OSError,), {})("connection reset by peer")
+
+
+WORKERS = """
+import os, time
+from dynsys.resumable import executor
+if __name__ == "__main__":
+    with executor(2) as pool:
+        print(pool.submit(os.getpid).result(), flush=True)
+        time.sleep(60)
+"""
+
+
+def test_workers_end_with_a_run_that_is_killed(tmp_path: Path) -> None:
+    """They waited for tasks for ever, and held what the run had opened."""
+    (tmp_path / "run.py").write_text(WORKERS)
+    with subprocess.Popen(
+        [sys.executable, str(tmp_path / "run.py")],
+        env=os.environ | {"PYTHONPATH": str(Path(dynsys.__file__).parents[1])},
+        stdout=subprocess.PIPE,
+    ) as run:
+        assert run.stdout is not None
+        worker = int(run.stdout.readline())
+        run.kill()
+        try:
+            # the pipe ends when nobody holds it any more
+            ended, _, _ = select.select([run.stdout], [], [], 20.0)
+            assert ended and not run.stdout.read()
+        finally:
+            with suppress(ProcessLookupError):
+                os.kill(worker, signal.SIGKILL)
 
 
 def test_a_lost_cluster_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
