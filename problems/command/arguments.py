@@ -7,6 +7,7 @@ import math
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from dynsys.errors import RefusedError
@@ -25,6 +26,7 @@ __all__ = [
     "add_robot",
     "add_running",
     "add_web",
+    "check_outputs",
     "has_display",
     "port",
     "positive",
@@ -160,6 +162,36 @@ def web_host(args: argparse.Namespace) -> str:
             " and send anything: add --allow-network if that is meant, or leave --host out"
         )
     return str(args.host)
+
+
+WRITTEN = ("output", "pdf", "picture")
+"""Arguments that name a file to write; whatever else names a file is read."""
+
+
+def check_outputs(args: argparse.Namespace) -> None:
+    """Raise RefusedError if an output is a file that the same command line reads."""
+    given = vars(args)
+    read = [x for key, value in given.items() if key not in WRITTEN for x in _words(value)]
+    for key in WRITTEN:
+        for output in _words(given.get(key)):
+            if any(_is_same_file(output, x) for x in read):
+                raise RefusedError(
+                    f"{output}: the output would replace what it is made from; rename it"
+                )
+
+
+def _words(value: object) -> list[str]:
+    """Texts and paths of an argument that is one, or a list of them."""
+    values = value if isinstance(value, list) else [value]
+    return [str(x) for x in values if isinstance(x, (str, Path))]
+
+
+def _is_same_file(one: str, other: str) -> bool:
+    """Whether both are there and one file, whatever they are called."""
+    try:
+        return os.path.samefile(one, other)
+    except (OSError, ValueError):
+        return False
 
 
 def has_display() -> bool:

@@ -39,6 +39,7 @@ from problems.command import (
     studio,
     view,
 )
+from problems.command.arguments import check_outputs
 
 __all__ = ["main"]
 
@@ -95,6 +96,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     args = _parser().parse_args(arguments)
     command: Callable[[argparse.Namespace], int] = args.command
     try:
+        check_outputs(args)
         with warnings.catch_warnings(), _blas_threads(command):
             warnings.showwarning = _show_once(set())
             status = command(args)

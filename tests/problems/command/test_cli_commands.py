@@ -214,3 +214,39 @@ def test_nothing_is_written_beyond_the_terminal(
     lines = [line for line in out.splitlines() if not line.lstrip().startswith("- {")]
     assert max(map(len, lines)) <= width
     assert len(lines) > 5
+
+
+# ---- files --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "lost"),
+    [
+        ("live p.yaml --replay log.csv -o log.csv", "log.csv"),
+        ("live p.yaml --replay log.csv -o p.yaml", "p.yaml"),
+        ("live p.yaml --free log.csv -o ./log.csv", "log.csv"),
+        ("plan p.yaml -o p.yaml", "p.yaml"),
+        ("report p.yaml log.csv -o log.csv", "log.csv"),
+        ("report p.yaml --log log.csv -o link", "log.csv"),
+        ("report p.yaml --pdf p.yaml", "p.yaml"),
+        ("calibrate p.yaml log.csv -o log.csv", "log.csv"),
+        ("detect p.yaml log.csv --free-seconds 0 1 -o log.csv", "log.csv"),
+        ("identify p.yaml log.csv --validate fit.json -o fit.json", "fit.json"),
+        ("place p.yaml --picture p.yaml", "p.yaml"),
+        ("init p.yaml -o p.yaml --overwrite", "p.yaml"),
+    ],
+)
+def test_no_command_writes_over_what_it_reads(
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    words: str,
+    lost: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("link").symlink_to("log.csv")
+    for name in ("p.yaml", "log.csv", "fit.json"):
+        Path(name).write_text("robot: synthetic:chain:2\n")
+    status, _, err = run(capsys, *words.split())
+    assert status == 2 and "would replace what it is made from" in err
+    assert Path(lost).read_text() == "robot: synthetic:chain:2\n"
