@@ -35,11 +35,12 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, closing, contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
+from secrets import token_hex
 from threading import Thread
 from typing import Any, TypeVar
 
 from dynsys.distribution import install
-from dynsys.errors import SchedulerError, WorkersLost
+from dynsys.errors import DynsysError, SchedulerError, WorkersLost
 
 __all__ = [
     "Serial",
@@ -50,6 +51,7 @@ __all__ = [
     "replacing",
     "run_open",
     "seal",
+    "written",
 ]
 
 Task = TypeVar("Task")
@@ -68,11 +70,13 @@ KEEPING, KEPT = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_"), 1 << 25
 def replacing(path: Path, scratch: Path | None = None) -> Iterator[Path]:
     """Give a place to write to; what is there becomes ``path`` when the block ends well.
 
-    It is on the disk before it has the name, also where the machine loses its power.
+    It is on the disk before it has the name, also where the machine loses its power. Every
+    writer has a place of its own: of several, also threads of one process, the last one counts.
 
     ``scratch`` : folder of the unfinished file, on the same disk; None for that of ``path``.
     """
-    part = (scratch or path.parent) / f"{path.name}.{os.getpid()}.part"
+    own = f"{path.name}.{os.getpid()}-{token_hex(4)}.part"
+    part = (scratch or path.parent) / own
     try:
         yield part
         with part.open("rb+") as stream:
@@ -87,6 +91,19 @@ def replacing(path: Path, scratch: Path | None = None) -> Iterator[Path]:
     finally:
         with suppress(OSError):
             part.unlink(missing_ok=True)
+
+
+@contextmanager
+def written(path: Path, refused: type[DynsysError]) -> Iterator[Path]:
+    """:func:`replacing` for a file that a user has named: ``refused`` says why it is not to be.
+
+    What was there before stays then.
+    """
+    try:
+        with replacing(path) as part:
+            yield part
+    except OSError as error:
+        raise refused(f"{path}: cannot be written: {error}") from None
 
 
 def seal(*parts: bytes | memoryview) -> bytes:

@@ -37,7 +37,7 @@ from dynsys.model.readers.assembly import FrictionPolicy, MimicPolicy
 from dynsys.model.readers.xml_input import PathLike
 from dynsys.model.tree import KinematicTree
 from dynsys.plan.plan import Plan
-from dynsys.resumable import replacing
+from dynsys.resumable import written
 from problems.estimation.estimation import Estimation
 from problems.estimation.outputs import parse_outputs
 from problems.logs import (
@@ -518,11 +518,8 @@ def save_problem(problem: ProblemFile, path: PathLike) -> None:
         content["log"] = log
     text = write_yaml(_plain(content))
     target = Path(path)
-    try:
-        with replacing(target) as part:
-            part.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise LayoutError(f"{target}: cannot be written: {error}") from None
+    with written(target, LayoutError) as part:
+        part.write_text(text, encoding="utf-8")
 
 
 def _stated_columns(columns: Columns) -> dict[str, Any]:

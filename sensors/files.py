@@ -16,8 +16,6 @@ velocity_std: {l_knee: 0.02, r_knee: 0.02} # joints with encoders, or numbers by
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, fields
 from pathlib import Path
@@ -27,6 +25,7 @@ from dynsys.errors import LayoutError, ModelError, nearest_name
 from dynsys.model.contacts import Contact
 from dynsys.model.readers.xml_input import PathLike
 from dynsys.model.tree import KinematicTree
+from dynsys.resumable import written
 from dynsys.types import Array
 from sensors.correlations import Correlation
 from sensors.encoders import encoder_deviations
@@ -299,16 +298,10 @@ def file_content(
 
 
 def save_content(path: PathLike, content: Mapping[str, Any]) -> None:
-    """Write a layout file: complete or not at all."""
+    """Write a layout file: complete or not at all. LayoutError says why it cannot be."""
     target = Path(path)
     text = write_yaml(content)
     if target.suffix == ".json":
         text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=target.name, suffix=".part")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            stream.write(text)
-        os.replace(temporary, target)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    with written(target, LayoutError) as part:
+        part.write_text(text, encoding="utf-8")

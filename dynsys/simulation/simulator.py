@@ -29,13 +29,20 @@ from typing import Any, Literal, TypeAlias, final, get_args
 
 import numpy as np
 
-from dynsys.errors import ModelError, SimulationWarning, SingularSystemError, StateError
+from dynsys.errors import (
+    LogError,
+    ModelError,
+    SimulationWarning,
+    SingularSystemError,
+    StateError,
+)
 from dynsys.loops.flat import flat_robot
 from dynsys.model.constraints import Constraint, checked_constraints
 from dynsys.model.joints import Helical, Prismatic, Revolute, Spherical
 from dynsys.model.tree import KinematicTree
 from dynsys.recursive.constraint_rows import is_turned_over, turning_error
 from dynsys.recursive.kinematics import wrench_numbers
+from dynsys.resumable import written
 from dynsys.simulation import step as compiled
 from dynsys.simulation.contacts import Closure, ContactInertia, ContactPoints, Ground, Route
 from dynsys.simulation.impulses import Solver, soften
@@ -247,12 +254,13 @@ class Record:
         return found
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write :meth:`arrays` to an ``.npz`` file and return its path."""
+        """Write :meth:`arrays` to an ``.npz`` file, complete or not at all; return its path."""
         where = Path(path)
         if where.suffix != ".npz":
             raise StateError(f"a record is saved as .npz, not {where.name!r}")
         arrays: Any = self.arrays()
-        np.savez(where, **arrays)
+        with written(where, LogError) as part, part.open("wb") as stream:
+            np.savez(stream, **arrays)
         return where
 
 

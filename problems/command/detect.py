@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from dynsys.errors import LogError
-from dynsys.resumable import replacing
+from dynsys.resumable import written
 from problems import terminal
 from problems.command.arguments import add_flags, add_problem
 from problems.detection.contacts import Contact, ContactDetector
@@ -163,7 +163,10 @@ def _told(contact: Contact, start: float) -> dict[str, Any]:
 
 
 def _write(path: Path, told: dict[str, Any], contacts: list[dict[str, Any]]) -> None:
-    with replacing(path) as part, part.open("w", encoding="utf-8", newline="") as file:
+    with (
+        written(path, LogError) as part,
+        part.open("w", encoding="utf-8", newline="") as file,
+    ):
         if path.suffix == ".json":
             file.write(json.dumps(told, indent=2, allow_nan=False) + "\n")
             return

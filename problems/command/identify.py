@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dynsys.errors import LayoutError, LogError
-from dynsys.resumable import replacing
+from dynsys.resumable import written
 from problems import terminal
 from problems.command.arguments import add_flags, add_names, add_problem, seconds, whole
 from problems.identification.excitation import Excitation, design
@@ -176,7 +176,7 @@ def _write(fit: Fit, path: Path) -> None:
         fit.robot.to_urdf(path)
     elif path.suffix == ".json":
         content = {"values": fit.values, "std": fit.std}
-        with replacing(path) as part:
+        with written(path, LogError) as part:
             part.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
     else:
         raise LayoutError(f"{path}: write a .urdf or a .json file")
@@ -339,5 +339,5 @@ def _write_motion(found: Excitation, path: str) -> None:
     target = Path(path)
     if target.suffix != ".npz":
         raise LayoutError(f"{path}: a motion is written as .npz")
-    with replacing(target) as part, part.open("wb") as file:
+    with written(target, LogError) as part, part.open("wb") as file:
         np.savez(file, time=found.time, q=found.q, qd=found.qd, qdd=found.qdd)

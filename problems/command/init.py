@@ -16,7 +16,7 @@ from dynsys.errors import LayoutError, ModelWarning
 from dynsys.model.constraints import FrameConstraint
 from dynsys.model.readers.xml_input import read_xml
 from dynsys.model.tree import KinematicTree
-from dynsys.resumable import replacing
+from dynsys.resumable import written
 from problems import terminal
 from problems.command.arguments import add_flags, add_robot, robot_options
 from problems.problem_file import load_problem
@@ -67,11 +67,8 @@ def run(args: argparse.Namespace) -> int:
     found = _sensors_of(args.robot, robot)
     touched = _touched(robot)
     text = _content(args, path, robot, found, touched)
-    try:
-        with replacing(path) as part:
-            part.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise LayoutError(f"{path}: cannot be written: {error}") from None
+    with written(path, LayoutError) as part:
+        part.write_text(text, encoding="utf-8")
     problem = load_problem(path)
     verdict, notes = problem.estimation.verdict(search=False), problem.notes
     if args.json:

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynsys.errors import ModelError
+from dynsys.errors import ModelError, ReportError
 from dynsys.plan.lu import symbolic_lu
 from dynsys.plan.orders.orders import OrderingContext, PivotOrder
 from dynsys.plan.orders.recursive_orders import LeafToRoot
 from dynsys.plan.search.campaign import Campaign, CampaignTask, Outcome
 from dynsys.plan.search.search import Progress, Search
+from dynsys.resumable import written
 from dynsys.system.linear_system import LinearSystem
 from problems import terminal
 from problems.command.arguments import (
@@ -139,8 +140,8 @@ def run(args: argparse.Namespace) -> int:
         before, after = told["constructive_operations"], told["operations"]
         if after >= before:
             terminal.show_line("no better order found than the one made without search")
-    for written in ([args.output] if args.output is not None else []) + pictures:
-        terminal.show_line(f"wrote {written}")
+    for file in ([args.output] if args.output is not None else []) + pictures:
+        terminal.show_line(f"wrote {file}")
     return 0
 
 
@@ -305,7 +306,6 @@ def draw_order(system: LinearSystem, order: PivotOrder, name: str, path: Path) -
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    path.parent.mkdir(parents=True, exist_ok=True)
     n_rows, n_cols = system.shape
     natural = PivotOrder(np.arange(n_rows), np.arange(n_cols))
     lu = symbolic_lu(system.pattern(), order)
@@ -318,7 +318,9 @@ def draw_order(system: LinearSystem, order: PivotOrder, name: str, path: Path) -
     right.set_title(f"{name}: fill {lu.fill} (grey)", fontsize=10)
     figure.suptitle(f"{system.robot.name}: {n_rows} equations, {n_cols} unknowns", fontsize=11)
     _legends(figure, system)
-    figure.savefig(path, dpi=150)
+    with written(path, ReportError) as part:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(part, dpi=150, format="png")
     return path
 
 

@@ -7,7 +7,6 @@ what is asked and answered, the candidate file, and the picture of cost against 
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from dynsys.distribution import install
 from dynsys.errors import KernelBuildError, LayoutError
 from dynsys.model.readers.xml_input import PathLike
 from dynsys.model.tree import KinematicTree
+from dynsys.resumable import written
 from problems.measured.measured_system import MeasuredSystem
 from problems.placement.search import ScoreBoard, Search, parse_goals
 from problems.verdict.repairs import candidate_sensors
@@ -303,14 +303,11 @@ def save_curve(placement: Placement, path: PathLike, *, unit: str = "SI units") 
     axes.set_ylabel(f"rms standard deviation of the goals [{unit}]")
     axes.set_ylim(0.0, 1.15 * max((point.std for point in known), default=1.0))
     target = Path(path)
-    part = target.with_name(f".{os.getpid()}.{target.name}")
     try:
-        figure.savefig(part, dpi=150, format=target.suffix.lstrip(".") or "png")
-        os.replace(part, target)
-    except (OSError, ValueError) as error:
+        with written(target, LayoutError) as part:
+            figure.savefig(part, dpi=150, format=target.suffix.lstrip(".") or "png")
+    except ValueError as error:  # of another ending
         raise LayoutError(f"{target}: cannot be written: {error}") from None
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def _changes(placement: Placement) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from importlib import resources
 from pathlib import Path
@@ -10,6 +9,7 @@ from statistics import median
 
 from dynsys.distribution import DISTRIBUTION
 from dynsys.errors import ReportError
+from dynsys.resumable import replacing
 from problems.report.build import Provenance, Report
 from problems.report.estimates import estimates_section, uncertainty_section
 from problems.report.markup import count, listed, number, plural, table, text
@@ -213,14 +213,11 @@ def write_page(report: Report, path: str | Path) -> Path:
         if the file cannot be written.
     """
     target = Path(path)
-    part = target.with_name(f"{target.name}.{os.getpid()}.part")
     try:
-        part.write_text(render(report), encoding="utf-8")
-        os.replace(part, target)
+        with replacing(target) as part:
+            part.write_text(render(report), encoding="utf-8")
     except OSError as error:
         raise ReportError(
             f"{target}: cannot be written: {error}; choose another file with -o"
         ) from None
-    finally:
-        part.unlink(missing_ok=True)
     return target

@@ -13,6 +13,7 @@ import tempfile
 from pathlib import Path
 
 from dynsys.errors import ReportError
+from dynsys.resumable import written
 
 __all__ = ["chromium_flags", "find_browser", "write_pdf"]
 
@@ -80,8 +81,6 @@ def write_pdf(page: str | Path, path: str | Path) -> Path:
         if not made.is_file():
             last = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
             raise ReportError(f"{browser}: printed nothing of {page}: {' '.join(last)}")
-        try:
-            shutil.copyfile(made, target)
-        except OSError as error:
-            raise ReportError(f"{target}: cannot be written: {error}") from None
+        with written(target, ReportError) as part:
+            shutil.copyfile(made, part)
     return Path(path)

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import os
 import pickle
+import resource
 import select
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from concurrent.futures import Executor
 from contextlib import nullcontext, suppress
 from multiprocessing import get_context
@@ -34,6 +36,7 @@ from dynsys.errors import (
 from dynsys.plan.search.campaign import Campaign, CampaignTask
 from experiments.trust.faults import FAULTS, inject
 from experiments.trust.faults_common import Outcome, killed_at_work, undisturbed
+from problems.command import detect
 from problems.command.main import main
 from problems.log_jobs import ChunkStore, SimulateJob, run_chunks, run_job
 from problems.robots import read_robot
@@ -147,6 +150,57 @@ def test_plans_that_cannot_be_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     with pytest.raises(PlanFileError, match="No space left"):
         plan.save(tmp_path / "arm.plan")
     assert list(tmp_path.iterdir()) == []
+
+
+def _robot(file: Path) -> None:
+    dynsys.synthetic.chain(2).to_urdf(file)
+
+
+def _layout(file: Path) -> None:
+    robot = dynsys.synthetic.chain(2)
+    sensors.Layout(robot, sensors.all_joint_torques(robot, std=1.0)).save(file)
+
+
+def _contacts(file: Path) -> None:
+    detect._write(file, {}, [])
+
+
+@pytest.mark.parametrize(
+    ("write", "name"),
+    [(_robot, "r.urdf"), (_layout, "l.yaml"), (_contacts, "c.csv"), (_contacts, "c.json")],
+)
+def test_files_are_written_whole_or_stay_as_they_were(
+    tmp_path: Path, write: Callable[[Path], None], name: str
+) -> None:
+    """A full disk left half a robot in the place of the old one; others were OSErrors."""
+    file = tmp_path / name
+    file.write_text("what was there")
+    small = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1, small))
+    try:
+        with pytest.raises(DynsysError, match=f"{name}: cannot be written.* File too large"):
+            write(file)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (small, small))
+        signal.signal(signal.SIGXFSZ, before)
+    assert [x.name for x in tmp_path.iterdir()] == [name]
+    assert file.read_text() == "what was there"
+    with pytest.raises(DynsysError, match=r"cannot be written: .* No such file"):
+        write(tmp_path / "nowhere" / name)
+    write(file)
+    assert file.read_text() != "what was there"
+
+
+def test_writers_of_one_file_do_not_write_into_each_other(tmp_path: Path) -> None:
+    """Threads of one process shared the place of their unfinished files."""
+    file = tmp_path / "file"
+    with resumable.replacing(file) as first:
+        first.write_text("first")
+        with resumable.replacing(file) as second:
+            second.write_text("second")
+        assert (file.read_text(), first.read_text()) == ("second", "first")
+    assert file.read_text() == "first" and list(tmp_path.iterdir()) == [file]
 
 
 def test_chunks_that_cannot_be_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

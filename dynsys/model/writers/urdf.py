@@ -26,6 +26,7 @@ from dynsys.model.contacts import link_of
 from dynsys.model.joints import Fixed, Free, Planar, Prismatic, Revolute, Spherical
 from dynsys.model.parameters import SMOOTHING, inertia_of, inertial_values
 from dynsys.model.spatial import Inertia, Transform, rpy_of
+from dynsys.resumable import written
 from dynsys.types import Array
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ _TYPES = {
 
 
 def write_urdf(robot: KinematicTree, path: PathLike) -> Path:
-    """Write a robot to a URDF file and return its path; see the module.
+    """Write a robot to a URDF file, complete or not at all; return its path. See the module.
 
     Raises
     ------
@@ -63,10 +64,8 @@ def write_urdf(robot: KinematicTree, path: PathLike) -> Path:
         if gravity, or the speed below which dry friction fades, is not what files stand for.
     """
     text, target = urdf_text(robot), Path(path)
-    try:
-        target.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise ModelError(f"{target}: cannot be written: {error}") from None
+    with written(target, ModelError) as part:
+        part.write_text(text, encoding="utf-8")
     return target
 
 
