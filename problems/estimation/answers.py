@@ -265,7 +265,7 @@ class CompiledAnswers:
             return None
         residual, multiplier = (self._arrays[name] for name in AGREEMENT)
         chi_square = np.maximum(np.einsum("nk,nk->n", residual, multiplier), 0.0)
-        dof = (~np.isnan(self._states.rows)).sum(axis=1) - self._states.problem.measured.needed
+        dof = np.full(len(chi_square), self._states.problem.measured.degrees_of_freedom)
         for k, facts in self._facts.items():
             chi_square[k], dof[k] = facts[:2]
         one = float(chi_square[0]), int(dof[0])

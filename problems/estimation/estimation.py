@@ -253,7 +253,7 @@ class Estimation(AbstractProblem):
 
     @cached_property
     def _repeats(self) -> bool:
-        return bool(self._reference.repeats)
+        return bool(self.measured.repeats)
 
     @cached_property
     def _packed_size(self) -> int:
@@ -280,7 +280,7 @@ class Estimation(AbstractProblem):
     @cached_property
     def _is_open(self) -> bool:
         """Whether readings leave something open at every state and any backend may answer."""
-        return self.backend == "auto" and bool(self._reference.nullity)
+        return self.backend == "auto" and bool(self.measured.nullity)
 
     @cached_property
     def _calls(self) -> Iterator[int]:

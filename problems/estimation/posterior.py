@@ -36,7 +36,6 @@ from problems.measured.reduced import (
     ReducedSystem,
     WhitenedRows,
     check_finite,
-    rank_of,
 )
 
 if TYPE_CHECKING:
@@ -290,7 +289,7 @@ class PosteriorSolver:
         y = np.where(present, rows, 0.0)
         found: AbstractPosterior | None = None
         enough = int(present.sum()) >= measured.needed
-        if self.backend != "dense" and enough and not self.nullity:
+        if self.backend != "dense" and enough and not measured.nullity:
             data, b = self.assembly.at(q, qd)
             laws, (Y, b_y) = measured.parts(data, b)
             if present.all() and len(present) == measured.needed:
@@ -306,27 +305,6 @@ class PosteriorSolver:
     def assembly(self) -> Assembly:
         """What fills its matrices."""
         return Assembly(self.measured)
-
-    @cached_property
-    def _ranks(self) -> tuple[int, int]:
-        """Directions that no reading sees, and exact readings that repeat others.
-
-        At a random state, no reading missing.
-        """
-        measured, reduced = self.measured, self.measured.usual
-        whitened = measured.whitened(np.ones(len(reduced.c), dtype=bool))
-        exact, size = whitened.times(reduced.B)[0], whitened.sizes(reduced.B_size)[0]
-        return reduced.rank().nullity, len(exact) - rank_of(exact, size).seen.shape[1]
-
-    @cached_property
-    def nullity(self) -> int:
-        """Number of directions that no reading sees, but at special states."""
-        return self._ranks[0]
-
-    @cached_property
-    def repeats(self) -> int:
-        """Number of exact readings that others imply, but at special states."""
-        return self._ranks[1]
 
     # ---- the symmetric system ------------------------------------------------------------
 

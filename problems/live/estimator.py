@@ -158,8 +158,7 @@ class LiveEstimator:
             if finite:
                 arrays, measured = self._arrays, self.estimation.measured
                 chi_square = float(arrays["residual"] @ arrays["multiplier"])
-                free = len(measured.variance) - measured.needed
-                self._take(max(chi_square, 0.0), free, "llvm")
+                self._take(max(chi_square, 0.0), measured.degrees_of_freedom, "llvm")
                 return
         if self._can_reduce and self._reduced(q, qd, y):
             return

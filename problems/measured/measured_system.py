@@ -27,7 +27,7 @@ from dynsys.system.size import reading_sizes
 from dynsys.system.unknowns import UnknownLayout
 from dynsys.types import Array, ArrayLike, BoolArray, IntArray, float_array
 from problems.measured.prior import Prior, PriorRows, prior_rows
-from problems.measured.reduced import ReducedSystem, WhitenedRows, whiten
+from problems.measured.reduced import ReducedSystem, WhitenedRows, rank_of, whiten
 from sensors.layout import Layout, is_table
 
 __all__ = [
@@ -194,6 +194,29 @@ class MeasuredSystem:
         """The rows at a random state: of the ranks that they have but at special ones."""
         q = self.layout.configurations(1, 0)[0]
         return self.reduced(Kinematics.at(self.robot, q, np.zeros(self.robot.nv)))
+
+    @cached_property
+    def nullity(self) -> int:
+        """Number of directions that no reading sees, but at special states; none missing."""
+        return self.usual.rank().nullity
+
+    @cached_property
+    def repeats(self) -> int:
+        """Number of exact readings that others imply, but at special states; none missing."""
+        reduced = self.usual
+        whitened = self.whitened(np.ones(len(reduced.c), dtype=bool))
+        exact, size = whitened.times(reduced.B)[0], whitened.sizes(reduced.B_size)[0]
+        return int(len(exact) - rank_of(exact, size).seen.shape[1])
+
+    @cached_property
+    def degrees_of_freedom(self) -> int:
+        """What the chi-square of complete readings is on average, but at special states.
+
+        Readings beyond those that are needed. Exact ones that others imply are none of these:
+        they agree or contradict each other, whatever the noise.
+        """
+        needed = self.needed - self.nullity
+        return len(self.variance) - self.repeats - needed
 
     @cached_property
     def open_quantities(self) -> frozenset[str]:

@@ -6,7 +6,11 @@ import numpy as np
 import pytest
 from scipy.stats import chi2, kstest
 
+import dynsys
+import sensors
 from problems import Estimation
+from problems.estimation.outputs import parse_outputs
+from problems.live.estimator import LiveEstimator
 from tests.problems.estimation.estimation_cases import (
     FEET,
     moving,
@@ -58,6 +62,34 @@ def test_residuals_are_unit_normal() -> None:
     checked = problem.layout.std > 0
     assert np.abs(found[:, checked].std(axis=0) - 1).max() < 5 / np.sqrt(800)
     assert (found[:, ~checked] == 0).all()
+
+
+def test_statements_made_twice_are_no_degrees_of_freedom() -> None:
+    """Machine code, for one state and for many, counts as the dense system does."""
+    robot = dynsys.synthetic.chain(2)
+    layout = sensors.Layout(
+        robot,
+        [
+            *sensors.zero_external_wrench_except(robot, []),
+            sensors.ExternalWrench("again", "link_2", value=0.0, std=0.0),
+            *sensors.all_joint_torques(robot, std=0.1),
+            *sensors.all_joint_accelerations(robot, std=0.1),
+        ],
+    )
+    problem = Estimation(robot, layout)
+    state = truth(problem, 0)
+    y = readings(problem, state)
+    y[problem.layout.slice("link_1/torque")] += 0.5
+    dense = Estimation(robot, layout, backend="dense").solve(state.q, state.qd, y)
+    assert dense.degrees_of_freedom == 2 and dense.p_value < 0.01
+    many = problem.solve_batch(*(np.tile(x, (256, 1)) for x in (state.q, state.qd, y)))
+    assert many.method == "llvm" and set(np.ravel(many.degrees_of_freedom)) == {2}
+    np.testing.assert_allclose(many.p_value, dense.p_value, rtol=1e-6)
+    live = LiveEstimator(problem, parse_outputs(problem, ["p_value"]))
+    live.prepare()
+    live.solve(state.q, state.qd, y)
+    assert live.method == "llvm" and live.degrees_of_freedom == 2
+    assert live.p_value == pytest.approx(dense.p_value, rel=1e-6)
 
 
 def test_the_sensor_that_disagrees_is_named(humanoid) -> None:
