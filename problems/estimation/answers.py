@@ -22,7 +22,6 @@ from problems.estimation.compiled import (
     CompiledEstimator,
     EstimatorOutputs,
 )
-from problems.estimation.consistency import of_readings
 from problems.estimation.estimate import (
     Both,
     Estimate,
@@ -121,7 +120,7 @@ class CompiledAnswers:
             facts = posterior.chi_square, posterior.degrees_of_freedom, posterior.method
             self._facts[k] = facts
             if "std_multiplier" in found:
-                self._normalised[k] = self._residuals_of(k)
+                self._normalised[k] = self._states.residuals(np.array([k]))[0]
             for name, array in found.items():
                 kind, _, part = name.removeprefix("std_").partition(".")
                 if kind in QUANTITIES:
@@ -292,22 +291,8 @@ class CompiledAnswers:
     def _look_closely(self, places: IntArray) -> None:
         """Find residuals of readings far more precise than what checks them."""
         places = np.array([k for k in places.tolist() if k not in self._normalised], dtype=int)
-        states, problem = self._states, self._states.problem
-        if len(places) >= HARDLY_ANY:
-            some = states.q[places], states.qd[places], states.rows[places]
-            answers = problem.reduced.solve(*some, (), residuals=True)
-            assert answers.residuals is not None
-            for k in np.flatnonzero(answers.answered).tolist():
-                self._normalised[int(places[k])] = answers.residuals[k]
-            places = places[~answers.answered]
-        for k in places.tolist():
-            self._normalised[k] = self._residuals_of(k)
-
-    def _residuals_of(self, k: int) -> Array:
-        """Residuals of one state by the dense system."""
-        states, problem = self._states, self._states.problem
-        found = states.checks(k).residuals
-        return np.asarray(of_readings(problem.measured, found, states.at(k)[2][None])[0])
+        found = self._states.residuals(places, HARDLY_ANY)
+        self._normalised |= dict(zip(places.tolist(), found, strict=True))
 
 
 # ---- answers about one state ---------------------------------------------------------------

@@ -386,6 +386,23 @@ class MeasuredStates:
         for k in places.tolist():
             judge(np.array([k]), self.checks(k))
 
+    def residuals(self, places: IntArray, few: int = MANY) -> Array:
+        """Normalised residuals (places, size) of the readings at some states.
+
+        Fewer than ``few`` one by one, others by the reduced system but where that is in doubt.
+        """
+        measured, rows = self.problem.measured, self.rows[places]
+        found, left = np.empty((len(places), measured.layout.size)), np.arange(len(places))
+        if len(places) >= few:
+            state = self.q[places], self.qd[places], rows
+            answers = self.problem.reduced.solve(*state, (), residuals=True)
+            assert answers.residuals is not None
+            found, left = answers.residuals, np.flatnonzero(~answers.answered)
+        for k in left.tolist():
+            every = self.checks(int(places[k])).residuals
+            found[k] = of_readings(measured, every, rows[k : k + 1])[0]
+        return found
+
 
 # ---- the estimate --------------------------------------------------------------------------
 
@@ -704,11 +721,9 @@ class Estimate(AbstractQuantities[NamedQuantity]):
         if self._residuals is None and self._answers is not None:
             self._residuals = self._answers.residuals()
         if self._residuals is None:
-            states, size = self._states(), self.problem.layout.size
-            found = [states.checks(k).residuals[0] for k in range(len(states))]
-            every = np.reshape(found, (len(states), -1)) if found else np.zeros((0, size))
-            self._residuals = of_readings(self.problem.measured, every, states.rows)
-            self._residuals = self._residuals if self.shape else self._residuals[0]
+            states = self._states()
+            found = states.residuals(np.arange(len(states)))
+            self._residuals = found if self.shape else found[0]
         layout, residuals = self.problem.layout, self._residuals
         return {name: residuals[..., layout.slice(name)] for name in layout.names}
 

@@ -252,6 +252,27 @@ def test_suspects_of_a_batch_take_no_posterior_each(humanoid, monkeypatch) -> No
         assert share[found[k][0].sensor][k] == max(x[k] for x in share.values())  # type: ignore[index, union-attr]
 
 
+def test_residuals_of_a_batch_take_no_dense_system_each(monkeypatch) -> None:
+    """The same as state by state, readings missing and one state without any."""
+    problem, rng = (
+        redundant_arm(sensors.Imu("imu", BODIES[-1], std=0.1)),
+        np.random.default_rng(0),
+    )
+    states = [truth(problem, k) for k in range(70)]
+    y = np.array([noisy(problem, readings(problem, s), k) for k, s in enumerate(states)])
+    said = ~np.isnan(problem.layout.constants)
+    y[(rng.uniform(size=y.shape) < 0.1) & ~said] = np.nan
+    y[-1] = np.nan
+    q, qd = np.array([s.q for s in states]), np.array([s.qd for s in states])
+    single = [problem.solve(*one).residual for one in zip(q[60:], qd[60:], y[60:], strict=True)]
+    e, asked, checks = problem.solve_batch(q, qd, y), [], Estimation.checks
+    monkeypatch.setattr(Estimation, "checks", lambda *x: asked.append(x) or checks(*x))
+    for name, found in e.residual.items():
+        expected = [one[name] for one in single]
+        np.testing.assert_allclose(found[60:], expected, rtol=1e-6, atol=1e-6)
+    assert len(asked) < 7
+
+
 # ---- the study, small ------------------------------------------------------------------------
 
 
