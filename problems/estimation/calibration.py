@@ -2,10 +2,11 @@
 
     y_t = Y_t d_t + b_t + S o + noise     with the same o at every sample t
 
-Each sample's unknowns are eliminated exactly: what its residuals say of the offsets is the
-information S^T G_t S and the vector S^T lambda_t, with lambda = C^-1 residual and G its
-covariance. Their sums over the log are the normal equations of o. Directions without
-information are offsets that this layout and motion cannot tell from a change of the unknowns.
+Each sample's unknowns are eliminated exactly: an offset moves the misfit that no unknown
+explains, r_t = M_t o + noise of unit deviation (:mod:`problems.estimation.consistency`), and
+the rows of the whole log are solved for o by orthogonal factors. Every offset is measured by
+what the others check of it, not by what its sensor claims: directions that move no misfit are
+offsets that this layout and motion cannot tell from a change of the unknowns.
 """
 
 from __future__ import annotations
@@ -19,8 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynsys.errors import LayoutError
-from dynsys.recursive.inputs import state_rows
+from dynsys.recursive.inputs import finite_rows
 from dynsys.types import Array, ArrayLike, BoolArray, IntArray, float_array
+from problems.estimation.consistency import Checks
+from problems.estimation.estimate import MeasuredStates
 from problems.estimation.estimation import Estimation
 from problems.measured.measured_system import Active, Readings
 from problems.verdict.words import sparse_basis
@@ -28,8 +31,8 @@ from problems.verdict.words import sparse_basis
 __all__ = ["Calibration", "calibrate_offsets"]
 
 Scalar = TypeVar("Scalar", bound=np.generic)
-UNSEEN = 1e-9
-"""Information below this part of a sensor's own, per sample, is rounding."""
+UNSEEN = 1e-6
+"""Combinations of offsets that each move the misfit by one, and together by less, are open."""
 
 
 @final
@@ -98,19 +101,19 @@ def calibrate_offsets(
         unknown sensor, or one without noise: an exact reading has no offset.
     """
     rows, names = _offset_rows(est, sensors)
-    positions, velocities = state_rows(est.robot, (("q", q), ("qd", qd)))
+    positions, velocities = finite_rows(est.robot, (("q", q), ("qd", qd)))
     readings = est.measured.pack(y, active, len(positions))
-    information = np.zeros((len(rows), len(rows)))
-    vector = np.zeros(len(rows))
-    std = np.sqrt(est.measured.variance[rows])
-    for k in range(len(positions)):
-        state = est.robot.check_q(positions[k]), est.robot.check_v(velocities[k], "qd")
-        posterior = est.posterior(*state, readings[k])
-        here = ~np.isnan(readings[k][rows])
-        G = posterior.residual_information(rows) * np.outer(std, std)
-        information += np.where(np.outer(here, here), G, 0.0)
-        vector += np.where(here, posterior.multipliers[rows] * std, 0.0)
-    return _solve(est, names, std, information, vector, len(positions))
+    states = MeasuredStates(est, (positions, velocities, readings[:, : est.layout.size]))
+    factor = np.zeros((0, len(rows) + 1))
+
+    def judge(_: IntArray, checks: Checks) -> None:
+        nonlocal factor
+        moves = checks.moves[:, rows] * checks.sizes[:, rows, None]
+        every = np.concatenate([moves, checks.misfit[:, None]], axis=1).transpose(0, 2, 1)
+        factor = np.asarray(np.linalg.qr(np.vstack([factor, *every]), mode="r"))
+
+    states.judged(np.arange(len(positions)), judge)
+    return _solve(est, names, rows, factor, len(positions))
 
 
 def _offset_rows(
@@ -132,20 +135,18 @@ def _offset_rows(
 
 
 def _solve(
-    est: Estimation,
-    names: tuple[str, ...],
-    std: Array,
-    information: Array,
-    vector: Array,
-    n: int,
+    est: Estimation, names: tuple[str, ...], rows: IntArray, factor: Array, n: int
 ) -> Calibration:
-    """Offsets in standard deviations from the normal equations, open directions apart."""
-    values, axes = np.linalg.eigh(information)
-    seen = values > UNSEEN * max(n, 1)
-    known, unknown = axes[:, seen], axes[:, ~seen]
-    offset = std * (known @ ((known.T @ vector) / values[seen]))
-    deviation = std * np.linalg.norm(known / np.sqrt(values[seen]), axis=1)
-    observable = np.linalg.norm(unknown, axis=1) < 1e-6
+    """Offsets from the triangular factor of the rows of the log, open directions apart."""
+    moves, misfit = factor[:, :-1], factor[:, -1]
+    sizes = np.linalg.norm(moves, axis=0)
+    unit = np.sqrt(est.measured.variance[rows]) / np.where(sizes > 0, sizes, 1.0)
+    left, values, axes = np.linalg.svd(moves / np.where(sizes > 0, sizes, 1.0))
+    seen = int((values > UNSEEN).sum())
+    known, unknown = axes[:seen].T / values[:seen], axes[seen:].T
+    offset = unit * (known @ (left[:, :seen].T @ misfit))
+    deviation = unit * np.linalg.norm(known, axis=1)
+    observable = np.linalg.norm(unknown, axis=1) < UNSEEN
     offset[~observable] = deviation[~observable] = np.nan
     cuts = np.cumsum([est.layout.sizes[name] for name in names])[:-1]
 
@@ -153,7 +154,7 @@ def _solve(
         return MappingProxyType(dict(zip(names, np.split(values, cuts), strict=True)))
 
     labels = [label for name in names for label in est.layout.labels[est.layout.slice(name)]]
-    words = _combinations(labels, std[:, None] * unknown)
+    words = _combinations(labels, unit[:, None] * unknown)
     return Calibration(by_name(offset), by_name(deviation), by_name(observable), words, n)
 
 

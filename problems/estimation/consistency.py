@@ -128,6 +128,7 @@ def explain_blocks(
     terms: Array,
     misfit: Array,
     starts: IntArray,
+    sizes: Array,
     fits: Array,
     drop: Array,
     rank: IntArray,
@@ -143,6 +144,7 @@ def explain_blocks(
     terms : (N, m) size of what a move is made of, in its unit.
     misfit : (N, f).
     starts : (S + 1,) where blocks of readings begin, and the last ends.
+    sizes : (N, m), written: |m_k|, zero where nothing checks the reading.
     fits : (N, m), written: m_k . r / |m_k|, NaN where nothing checks the reading.
     drop, rank : (N, S), written.
     """
@@ -157,6 +159,7 @@ def explain_blocks(
                 along += x[i] * r[i]
             size = np.sqrt(size)
             is_checked = size > CHECKED * terms[n, k]
+            sizes[n, k] = size if is_checked else 0.0
             fits[n, k] = along / size if is_checked else np.nan
             rounding[k] = ROUNDED * terms[n, k] / size if is_checked else 0.0
             for i in range(f):
@@ -210,7 +213,9 @@ class Checks:
     names : (S,) sensors, then what is believed.
     labels : (m,) readings, by sensor and component.
     starts : (S + 1,) rows of every sensor.
+    misfit : (N, f) what no unknown explains of the readings.
     moves : (N, m, f) unit vectors along which readings move the misfit; zero if unchecked.
+    sizes : (N, m) by how much they do when wrong by a deviation, an exact one by its unit.
     basis : (N, m, f) orthonormal bases of what a sensor's readings explain, zeros behind.
     drop, rank : (N, S) chi-square that goes with a sensor, and on average if it is right.
     residuals : (N, m) normalised: unit normal numbers if the noise is as stated; NaN where
@@ -221,7 +226,9 @@ class Checks:
     names: tuple[str, ...]
     labels: tuple[str, ...]
     starts: IntArray
+    misfit: Array
     moves: Array
+    sizes: Array
     basis: Array
     drop: Array
     rank: IntArray
@@ -236,11 +243,25 @@ class Checks:
         """Judge states by misfit (N, f) and its moves (N, m, f), made of so large terms."""
         names, labels, starts = statements(measured)
         n, m, _ = moves.shape
-        fits, drop, basis = np.empty((n, m)), np.empty((n, len(names))), np.empty_like(moves)
+        sizes, fits, basis = np.empty((n, m)), np.empty((n, m)), np.empty_like(moves)
+        drop = np.empty((n, len(names)))
         rank = np.empty((n, len(names)), dtype=np.int64)
-        explain_blocks(moves, basis, terms, misfit, starts, fits, drop, rank)
+        explain_blocks(moves, basis, terms, misfit, starts, sizes, fits, drop, rank)
         chi_square = np.einsum("ni,ni->n", misfit, misfit)
-        return Checks(names, labels, starts, moves, basis, drop, rank, fits, chi_square, dof)
+        return Checks(
+            names,
+            labels,
+            starts,
+            misfit,
+            moves,
+            sizes,
+            basis,
+            drop,
+            rank,
+            fits,
+            chi_square,
+            dof,
+        )
 
     @cached_property
     def _components(self) -> tuple[Array, Array]:

@@ -80,10 +80,6 @@ class AbstractPosterior(ABC):
     def covariance(self, columns: IntArray) -> Array:
         """Covariance (k, k) of d at ``columns``; never the whole inverse is formed."""
 
-    @abstractmethod
-    def residual_information(self, rows: IntArray) -> Array:
-        """Information (k, k) that the residuals of the readings ``rows`` carry."""
-
 
 def _unit_columns(size: int, places: IntArray) -> Array:
     """Columns (size, k) of the identity."""
@@ -102,7 +98,6 @@ class SaddlePosterior(AbstractPosterior):
 
     factors: AbstractFactors
     saddle: ScaledSaddle
-    present: BoolArray
     d: Array
     multipliers: Array
     chi_square: float
@@ -118,10 +113,6 @@ class SaddlePosterior(AbstractPosterior):
 
     def covariance(self, columns: IntArray) -> Array:
         return -self._inverse_block(self.saddle.lines.unknowns[columns])
-
-    def residual_information(self, rows: IntArray) -> Array:
-        s = np.where(self.present, self.saddle.reading_scale, 0.0)[rows]
-        return np.outer(s, s) * self._inverse_block(self.saddle.lines.readings[rows])
 
 
 # ---- as many readings as needed --------------------------------------------------------------
@@ -148,9 +139,6 @@ class SquarePosterior(AbstractPosterior):
         solved = self._transposed.solve(_unit_columns(self.A.shape[1], columns))
         rows = solved[-len(self.multipliers) :]
         return np.asarray(rows.T @ (self.noise @ rows))
-
-    def residual_information(self, rows: IntArray) -> Array:
-        return np.zeros((len(rows), len(rows)))
 
 
 # ---- any number of readings ------------------------------------------------------------------
@@ -198,11 +186,6 @@ class DensePosterior(AbstractPosterior):
     def covariance(self, columns: IntArray) -> Array:
         deviation = self.reduced.T[columns] @ self.solution.deviation
         return np.asarray(deviation @ deviation.T)
-
-    def residual_information(self, rows: IntArray) -> Array:
-        seen = self.whitened.noisy[:, rows].toarray()
-        explained = self.solution.explained.T @ seen
-        return np.asarray(seen.T @ seen - explained.T @ explained)
 
 
 # ---- noise of q and qd ---------------------------------------------------------------------
@@ -262,9 +245,6 @@ class EncoderPosterior(AbstractPosterior):
     def covariance(self, columns: IntArray) -> Array:
         J = self._slopes.by_state(columns) * self.std
         return np.asarray(self.of_readings.covariance(columns) + J @ J.T)
-
-    def residual_information(self, rows: IntArray) -> Array:
-        return self.of_readings.residual_information(rows)
 
 
 # ---- one state after the other -------------------------------------------------------------
@@ -331,7 +311,6 @@ class PosteriorSolver:
         return SaddlePosterior(
             factors=factors,
             saddle=saddle,
-            present=present,
             d=d,
             multipliers=multipliers,
             chi_square=max(float(multipliers @ (c - np.asarray(Y @ d))), 0.0),

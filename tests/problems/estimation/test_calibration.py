@@ -75,3 +75,33 @@ def test_offset_of_the_difference_of_two_sensors() -> None:
     found = calibrate_offsets(problem, [state.q], [state.qd], y, ["left", "right", "b"])
     assert not found.observable["left"][0]
     assert len(found.unobservable) == 1
+
+
+@pytest.mark.parametrize("claimed", [1e-3, 1e-7])
+def test_how_precise_a_sensor_claims_to_be_hides_no_offset_and_shows_none(claimed) -> None:
+    """An offset is known as well as the others check it; that of a pair is not one's alone."""
+    robot, n = synthetic.chain(2), 70
+    layout = Layout(
+        robot,
+        [
+            sensors.JointTorque("precise", "link_1", std=claimed),
+            *(sensors.JointTorque(f"crude {k}", "link_1", std=1.0) for k in range(3)),
+            *sensors.zero_external_wrench_except(robot, []),
+            sensors.JointTorque("other", "link_2", std=1.0),
+        ],
+    )
+    problem = Estimation(robot, layout)
+    states = [truth(problem, k) for k in range(n)]
+    q, qd = [s.q for s in states], [s.qd for s in states]
+    y = np.array([noisy(problem, readings(problem, s), k) for k, s in enumerate(states)])
+    y[:, 0] += 50.0
+    y[3, 1] = np.nan
+    found = calibrate_offsets(problem, q, qd, y, ["precise"])
+    weight = 3 * (n - 1) + 2  # of the readings that are there
+    assert found.std["precise"][0] == pytest.approx(weight**-0.5, rel=1e-4)
+    assert found.offset["precise"][0] == pytest.approx(50.0, abs=4 * weight**-0.5)
+    few = calibrate_offsets(problem, q[:9], qd[:9], y[:9], ["precise"])
+    assert few.std["precise"][0] == pytest.approx((3 * 8 + 2) ** -0.5, rel=1e-4)
+    both = calibrate_offsets(problem, q, qd, y)
+    assert not any(truths.any() for truths in both.observable.values())
+    assert len(both.unobservable) == 2 and all(map(np.isnan, both.offset["crude 0"]))
