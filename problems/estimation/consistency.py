@@ -25,7 +25,6 @@ from functools import cached_property
 from typing import final
 
 import numpy as np
-from scipy.linalg import qr
 from scipy.special import chdtrc, gammaln
 
 from dynsys.jit import Loop
@@ -379,14 +378,13 @@ def checks_at(
     exact, noisy = whitened.exact.toarray(), whitened.noisy.toarray()
     deviation = np.sqrt(measured.variance)
     unit = np.where(deviation > 0, deviation, 1.0)
-    w, explained = solution.explained.shape
-    U = qr(solution.explained)[0][:, explained:].T if explained else np.eye(w)
+    U = solution.unexplained
     A, size = np.asarray(noisy @ reduced.B), whitened.sizes(reduced.B_size)[0]
     z = _held(without_rounding(exact @ reduced.B, size), size, exact * unit)
     z = beyond_rounding(z, solution.rank.scale[:, None], 0)
     moves = U @ (noisy * unit) - (U @ A) @ z
     terms = np.linalg.norm(np.abs(noisy * unit) + np.abs(A) @ np.abs(z), axis=0)
-    misfit, dof = U @ solution.residual, np.array([w - explained])
+    misfit, dof = U @ solution.residual, np.array([len(U)])
     moves = np.ascontiguousarray(moves.T)
     return Checks.of(measured, moves[None], terms[None], misfit[None], dof)
 

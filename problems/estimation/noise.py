@@ -39,15 +39,14 @@ from itertools import groupby
 from typing import NamedTuple, final
 
 import numpy as np
-from scipy.linalg import block_diag, solve_triangular
+from scipy.linalg import block_diag
 
-from dynsys.errors import StateError
-from dynsys.recursive.inputs import state_rows
-from dynsys.system.equations import Kinematics
-from dynsys.system.response import read_blocks
+from dynsys.errors import DynsysError, StateError
+from dynsys.recursive.inputs import finite_rows
 from dynsys.types import Array, ArrayLike, IntArray
 from problems.correlation import Autoregression, integrated_correlation
 from problems.estimation.estimation import Estimation
+from problems.estimation.posterior import PosteriorSolver
 from problems.inputs import ascending_times
 from problems.measured.measured_system import Active, Readings
 from sensors.layout import Layout
@@ -70,8 +69,6 @@ CHECKED = 1e-3
 """Redundancy per sample and row below which nothing checks a sensor."""
 LARGEST_STEP = float(np.log(10.0))
 """A logarithm changes by this a round at most."""
-UNSEEN = 1e-9
-"""Singular values below this part of the largest, columns of unit length, are zero."""
 
 
 @final
@@ -153,16 +150,25 @@ def estimate_noise(
     Raises
     ------
     StateError
-        if the log has no sample.
+        if the log has no sample, or one whose position or velocity is none.
+    ContradictionError
+        if readings without noise contradict each other.
     """
-    positions, speeds = state_rows(problem.robot, (("q", q), ("qd", qd)))
+    positions, speeds = finite_rows(problem.robot, (("q", q), ("qd", qd)))
     if not len(positions):
         raise StateError("the log has no sample")
     readings = problem.measured.pack(y, active, len(positions))
     groups, noise = _groups(problem), _own_noise(problem)
+    solver = PosteriorSolver(problem.measured, "dense")
+
+    def left_over(k: int) -> _Samples:
+        try:
+            return _left_over(solver, positions[k], speeds[k], readings[k])
+        except DynsysError as error:
+            raise type(error)(f"sample {k}: {error}") from None
 
     def samples(at: IntArray) -> _Log:
-        each = [_left_over(problem, noise, positions[k], speeds[k], readings[k]) for k in at]
+        each = [left_over(k) for k in at.tolist()]
         return _Log(noise, groups, _alike(each), len(at))
 
     at = np.unique(np.linspace(0, len(positions) - 1, MOST_SAMPLES).astype(np.intp))
@@ -227,39 +233,13 @@ def _alike(samples: list[_Samples]) -> list[tuple[IntArray, _Samples]]:
     ]
 
 
-def _left_over(problem: Estimation, noise: Array, q: Array, qd: Array, rows: Array) -> _Samples:
-    """Solve the exact rows of B z = c for as many z as they fix; N of the noisy ones."""
-    measured = problem.measured
-    kinematics = Kinematics.at(problem.robot, q, qd)
-    B = read_blocks(measured.readings, kinematics, measured.response.at(kinematics))
-    c = rows - B[:, -1]
-    B, present = B[:, :-1], np.isfinite(rows)
-    exact = present & (measured.variance == 0)
-    at = np.flatnonzero(present & ~exact)
-    scale = np.linalg.norm(B, axis=0)
-    scale[scale == 0] = 1.0
-    z, free = _solved(B[exact] / scale, c[exact])
-    part = B[at] / scale
-    A, b = part @ free, c[at] - part @ z
-    L = np.linalg.cholesky(noise[np.ix_(at, at)])
-    white = solve_triangular(L, A, lower=True)
-    length = np.linalg.norm(white, axis=0)
-    U, s, _ = np.linalg.svd(white / np.where(length > 0, length, 1.0), full_matrices=True)
-    rank = int((s > UNSEEN * max(s.max(initial=0.0), 1e-300)).sum())
-    N = solve_triangular(L, U[:, rank:], lower=True, trans="T")
-    return _Samples(at, N[None], (N.T @ b)[None])
-
-
-def _solved(E: Array, c: Array) -> tuple[Array, Array]:
-    """Least solution of E z = c, and a basis of what it leaves open."""
-    if not len(E):
-        return np.zeros(E.shape[1]), np.eye(E.shape[1])
-    size = np.linalg.norm(E, axis=1)
-    kept = size > UNSEEN
-    U, s, Vt = np.linalg.svd(E[kept] / size[kept][:, None], full_matrices=True)
-    rank = int((s > UNSEEN * max(s[0], 1e-300)).sum()) if len(s) else 0
-    z = Vt[:rank].T @ ((U[:, :rank].T @ (c[kept] / size[kept])) / s[:rank])
-    return z, Vt[rank:].T
+def _left_over(solver: PosteriorSolver, q: Array, qd: Array, rows: Array) -> _Samples:
+    """What laws, exact rows and unknowns leave of the noisy rows of a sample."""
+    found = solver.dense(q, qd, rows)
+    U, whitened = found.solution.unexplained, found.whitened.noisy
+    at = np.flatnonzero(np.isfinite(rows) & (solver.measured.variance > 0))
+    N = np.asarray(whitened.T @ U.T)[at]
+    return _Samples(at, N[None], (U @ found.solution.residual)[None])
 
 
 @dataclass(frozen=True, eq=False)

@@ -269,6 +269,13 @@ class DenseSolution:
     residual: Array
     violation: Array
 
+    @property
+    def unexplained(self) -> Array:
+        """Orthonormal basis (f, w) of what no unknown explains of the noisy rows."""
+        w, explained = self.explained.shape
+        basis = qr(self.explained)[0] if explained else np.eye(w)
+        return np.asarray(basis[:, explained:].T, dtype=np.float64)
+
 
 @final
 @dataclass(frozen=True, eq=False)

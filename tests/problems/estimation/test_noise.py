@@ -8,9 +8,12 @@ import numpy as np
 import pytest
 
 import sensors
+from dynsys.errors import ContradictionError, StateError
 from dynsys.model import synthetic
+from experiments.trust.consistency.cases import case_of
 from problems import Estimation, estimate_noise
 from problems.estimation import noise
+from problems.estimation.posterior import PosteriorSolver
 from sensors import Layout
 from tests.problems.estimation.estimation_cases import readings, truth
 
@@ -105,7 +108,8 @@ def test_deviations_are_within_what_is_said_of_them(memory: float) -> None:
     std = np.sqrt(exact.measured.variance)
     states = [truth(exact, k, ["link_4"]) for k in range(n)]
     own, groups = noise._own_noise(problem), noise._groups(problem)
-    each = [noise._left_over(problem, own, s.q, s.qd, readings(exact, s)) for s in states]
+    solver = PosteriorSolver(problem.measured, "dense")
+    each = [noise._left_over(solver, s.q, s.qd, readings(exact, s)) for s in states]
     kept, apart = [], []
     for _ in range(25):
         e = rng.normal(size=(n, len(std)))
@@ -165,3 +169,27 @@ def test_two_that_only_check_each_other_keep_their_ratio() -> None:
     assert first.found == second.found == pytest.approx(0.3, abs=3 * first.found_std)
     assert first.together == ("second",) and second.together == (first.sensor,)
     assert not alone.known and alone.found == 0.1
+
+
+@pytest.mark.parametrize("task", [("aligned", 25), ("any rank", 2), ("any rank", 132)])
+def test_rounding_takes_no_degrees_of_freedom(task) -> None:
+    """What noisy rows see of an unknown by rounding alone explains nothing of them."""
+    case = case_of(task)
+    e = replace(case.estimation, backend="dense").solve(case.q, case.qd, case.y)
+    found = estimate_noise(case.estimation, [case.q], [case.qd], case.y[None])
+    assert found.chi_square[0] == pytest.approx(e.chi_square / e.degrees_of_freedom, rel=1e-6)
+
+
+def test_samples_that_are_none_are_named() -> None:
+    problem = Estimation((made := layout(TRUE)).robot, made)
+    q, qd = np.zeros((5, 3)), np.zeros((5, 3))
+    y = np.array([readings(problem, truth(problem, k)) for k in range(5)])
+    q[3, 0] = np.nan
+    with pytest.raises(StateError, match="state 3"):
+        estimate_noise(problem, q, qd, y)
+    q[3, 0], y[2, made.slice("link_2/no_contact")] = 0.0, 1.0
+    twice = made.with_sensors([*made, sensors.ExternalWrench("again", "link_2", value=0.0)])
+    problem = Estimation(made.robot, twice)
+    y = np.hstack([y, np.zeros((5, 6))])
+    with pytest.raises(ContradictionError, match=r"sample 2: .*again"):
+        estimate_noise(problem, q, qd, y)
