@@ -309,7 +309,7 @@ class _Asked:
         read, expected = (np.array([pair[i] for pair in pairs]) for i in (0, 1))
         for unit in dict.fromkeys(units[rows].tolist()):
             some = units[rows] == unit
-            times = times_wrong(read[:, some].ravel(), expected[:, some].ravel())
+            times = times_wrong(read[:, some], expected[:, some])
             if times is None:
                 continue
             if times < 0:

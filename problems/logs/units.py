@@ -32,6 +32,8 @@ STILL = 0.05
 """Speed, rad/s or m/s, below which a robot is at rest."""
 NEAR = 1.25
 """Factor within which a number is what it should be."""
+TOLD = 4.0
+"""Times more squares that one explanation leaves than another that is told from it."""
 
 
 def doubtful_units(reader: SampleReader) -> tuple[str, ...]:
@@ -209,18 +211,25 @@ def _at_rest(x: Samples, start: int) -> Array:
 
 
 def times_wrong(given: Array, expected: Array) -> float | None:
-    """Factor by which numbers would have to be larger to be what is expected of them.
+    """Factor by which numbers (N,) or (N, k) would have to be larger to be what is expected.
 
-    None if they are about right, or no multiple of it.
+    None if they are about right, no multiple of it, or off by constants as well: a factor is
+    told from an offset by numbers that change, or by several columns that share it.
     """
     known = np.isfinite(given) & np.isfinite(expected)
     a, b = given[known], expected[known]
-    size_a, size_b = float(a @ a), float(b @ b)
+    size_a, size_b, product = float(a @ a), float(b @ b), float(a @ b)
     if len(a) < 8 or size_a == 0.0 or size_b == 0.0:
         return None
-    if abs(float(a @ b)) < 0.9 * np.sqrt(size_a * size_b):
+    if abs(product) < 0.9 * np.sqrt(size_a * size_b):
         return None
-    times = float(a @ b) / size_a
+    off, there = (x.reshape(len(given), -1) for x in (given - expected, known))
+    by_column = [off[there[:, k], k] for k in range(off.shape[1]) if there[:, k].any()]
+    left_by_offsets = sum(len(x) * float(x.var()) for x in by_column)
+    left = min(size_a, size_b) - product**2 / max(size_a, size_b)
+    if left > left_by_offsets * (TOLD if len(by_column) > 1 else 1.0 / TOLD):
+        return None
+    times = product / size_a
     return None if 1 / NEAR < times < NEAR else times
 
 

@@ -90,6 +90,18 @@ def test_a_wrong_sign_is_named(tmp_path) -> None:
     assert found.suspects[0][0] == "base_ft" and "wrong sign" in found.factor
 
 
+def test_an_offset_is_no_unit(tmp_path) -> None:
+    """A torque that hardly changes was called 9 times too large; readings in N mm still are."""
+    arrays, name = {k: x[:600] for k, x in content().items()}, f"{ARM.joint_names[2]}/torque"
+    place = ARM_PROBLEM.layout.slice(name)
+    right = arrays["y"][:, place].copy()
+    arrays["y"][:, place] = right + 3.0
+    found = judged(arrays, tmp_path)
+    assert found.suspects[0] == (name, 1.0) and found.factor == ""
+    arrays["y"][:, place] = 1000.0 * right
+    assert "about 1e+03 times too large" in judged(arrays, tmp_path).factor
+
+
 def test_a_push_of_40_ms_is_an_event(tmp_path) -> None:
     found = judged(content(60.0), tmp_path)
     (event,) = found.events
