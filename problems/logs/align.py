@@ -2,13 +2,14 @@
 
 Linear interpolation between the two readings around each time. Where the gap between them is
 wider than `WIDEST_GAP` median periods of the stream, and before the first and after the last
-reading, the value is missing (NaN), never guessed.
+reading, the value is missing (NaN), never guessed. Between two rotations it takes the shorter
+way: quaternions u and -u are one, and so are angles a turn apart.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,12 +19,32 @@ import numpy as np
 
 from dynsys.errors import LogError
 from dynsys.types import Array
+from problems.logs.columns import UNITS, Columns
 from problems.logs.source import AbstractLog, check_time
 from problems.logs.tables import NpzLog
 
-__all__ = ["AlignedLog", "Stream", "aligned_npz"]
+__all__ = ["AlignedLog", "Rotation", "Stream", "aligned_npz"]
 
 WIDEST_GAP = 3.0
+QUATERNION_ENDS = (4, 7)
+"""Numbers of a joint's position that ends in a quaternion: spherical, free."""
+
+
+@final
+@dataclass(frozen=True)
+class Rotation:
+    """Columns of a stream that are a quaternion, or angles; ``turn``: a whole turn of these."""
+
+    columns: slice
+    turn: float | None = None
+
+    def nearer(self, before: Array, after: Array) -> None:
+        """Write ``after`` (N, width) as the same rotations, the nearer way from ``before``."""
+        a, b = before[:, self.columns], after[:, self.columns]
+        if self.turn is None:
+            after[:, self.columns] = np.where(np.sum(a * b, axis=1)[:, None] < 0, -b, b)
+        else:
+            after[:, self.columns] = b - self.turn * np.round((b - a) / self.turn)
 
 
 @final
@@ -35,7 +56,10 @@ class Stream:
     """(n,) ascending; may be a memory map."""
     width: int
     rows: Callable[[int, int], Array]
-    """Readings (stop - start, width) of start : stop."""
+    """Readings (stop - start, columns) of start : stop."""
+    rotations: tuple[Rotation, ...] = ()
+    part: slice = field(default_factory=lambda: slice(None))
+    """Those of the columns that are the stream's ``width`` numbers."""
 
     @cached_property
     def widest_gap(self) -> float:
@@ -58,8 +82,11 @@ class Stream:
         gap = own[after] - own[before]
         usable = inside & (gap <= self.widest_gap)
         weight = np.where(gap > 0, (time - own[before]) / np.where(gap > 0, gap, 1.0), 0.0)
-        values = rows[before] + weight[:, None] * (rows[after] - rows[before])
-        out[usable] = values[usable]
+        earlier, later = rows[before], rows[after]
+        for rotation in self.rotations:
+            rotation.nearer(earlier, later)
+        values = earlier + weight[:, None] * (later - earlier)
+        out[usable] = values[usable, self.part]
         return out
 
 
@@ -102,8 +129,11 @@ class AlignedLog(AbstractLog):
             self._folder.cleanup()
 
 
-def aligned_npz(log: NpzLog) -> AbstractLog:
-    """Return the log itself, or aligned where arrays ``time.NAME`` give NAME its own times."""
+def aligned_npz(log: NpzLog, columns: Columns) -> AbstractLog:
+    """Return the log itself, or aligned where arrays ``time.NAME`` give NAME its own times.
+
+    ``columns`` tell which of the log's numbers are rotations, where their names do not.
+    """
     own = [name for name in log.widths if name.startswith("time.")]
     named = [name.removeprefix("time.") for name in own]
     for name, length in log.lengths.items():
@@ -129,8 +159,21 @@ def aligned_npz(log: NpzLog) -> AbstractLog:
             time,
             log.widths[name],
             lambda start, stop, name=name: log.read([name], start, stop)[name],  # type: ignore[misc]
+            tuple(_rotations(log, name, columns)),
         )
     return AlignedLog(log.path, _whole(log, "time"), streams, log)
+
+
+def _rotations(log: NpzLog, name: str, columns: Columns) -> Iterator[Rotation]:
+    """Rotations among the numbers of an array: of a joint with a quaternion, or by ``as``."""
+    width = log.widths[name]
+    if name.startswith("q.") and width in QUATERNION_ENDS:
+        yield Rotation(slice(width - 4, width))
+    for part in (part for parts in columns.columns.values() for part in parts if part.rotation):
+        source, where = part.find(log)
+        if source == name:
+            turn = 2 * np.pi / (UNITS.get(part.unit, 1.0) * part.scale)
+            yield Rotation(where, abs(turn) if part.rotation == "rpy" else None)
 
 
 def _whole(log: NpzLog, name: str) -> Array:

@@ -61,17 +61,20 @@ def open_log(
     LogError
         if it is not there, damaged, of no known kind, or needs a package not installed.
     """
-    log = _opened(_checked(path), topics or {}, spool)
+    given = columns or Columns()
+    log = _opened(_checked(path), topics or {}, given, spool)
     try:
-        return (columns or Columns()).applied(log)
+        return given.applied(log)
     except LogError:
         log.close()
         raise
 
 
-def _opened(file: Path, topics: Mapping[str, str], spool: PathLike | None) -> AbstractLog:
+def _opened(
+    file: Path, topics: Mapping[str, str], columns: Columns, spool: PathLike | None
+) -> AbstractLog:
     if file.is_file() and file.suffix in _TABLES:
-        return _TABLES[file.suffix](file)
+        return _TABLES[file.suffix](file, columns)
     if file.suffix in BAGS or file.is_dir():
         own = TemporaryDirectory(prefix="dynsys-bag-") if spool is None else None
         folder = Path(own.name) / "spool" if own else Path(str(spool))
@@ -81,11 +84,11 @@ def _opened(file: Path, topics: Mapping[str, str], spool: PathLike | None) -> Ab
 
 
 BAGS = (".mcap", ".db3")
-_TABLES: Mapping[str, Callable[[Path], AbstractLog]] = {
-    ".npz": lambda path: aligned_npz(NpzLog(path)),
-    ".csv": CsvLog,
-    ".parquet": ParquetLog,
-    ".mat": MatLog,
+_TABLES: Mapping[str, Callable[[Path, Columns], AbstractLog]] = {
+    ".npz": lambda path, columns: aligned_npz(NpzLog(path), columns),
+    ".csv": lambda path, _: CsvLog(path),
+    ".parquet": lambda path, _: ParquetLog(path),
+    ".mat": lambda path, _: MatLog(path),
 }
 
 

@@ -30,7 +30,7 @@ import os
 import shutil
 import sqlite3
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from operator import attrgetter
 from pathlib import Path
@@ -42,7 +42,7 @@ import numpy as np
 from dynsys.errors import LogError
 from dynsys.resumable import content_digest, replacing
 from dynsys.types import Array
-from problems.logs.align import AlignedLog, Stream
+from problems.logs.align import AlignedLog, Rotation, Stream
 from problems.logs.source import missing_library
 
 __all__ = [
@@ -246,17 +246,32 @@ def open_bag(
         elif entry["own"]:
             others.append(rows[:, 0])
         is_named = entry["own"] and entry["topic"] not in topics.values()
-        for k, name in enumerate(names, start=1):
+        for k, name in enumerate(names):
             key = _name(entry["topic"], entry["kind"], name, topics)
-            streams[entry["own"][name] if is_named else key] = _stream(rows, k)
+            key = entry["own"][name] if is_named else key
+            streams[key] = _stream(rows, k, _rotations(entry["kind"], names))
     if not (clocks or others):
         raise LogError(f"{path}: no sensor_msgs/JointState messages; record /joint_states")
     return AlignedLog(path, max(clocks or others, key=len), streams, folder=folder)
 
 
-def _stream(rows: Array, k: int) -> Stream:
-    """Column k of a topic's rows, whose times are in column 0."""
-    return Stream(rows[:, 0], 1, lambda start, stop: rows[start:stop, [k]])
+def _stream(rows: Array, k: int, rotations: tuple[Rotation, ...]) -> Stream:
+    """Number k of a topic's messages; rows are their times and numbers."""
+    inside = [r for r in rotations if k in range(r.columns.start, r.columns.stop)]
+    if not inside:
+        return Stream(rows[:, 0], 1, lambda start, stop: rows[start:stop, [1 + k]])
+    return Stream(
+        rows[:, 0], 1, lambda start, stop: rows[start:stop, 1:], rotations, slice(k, k + 1)
+    )
+
+
+def _rotations(kind: str, names: Sequence[str]) -> tuple[Rotation, ...]:
+    """Where the numbers of a message are the quaternion of a pose."""
+    turned = VECTORS[ODOMETRY]["pose.pose.orientation"].split()
+    if kind != ODOMETRY or not set(turned) <= set(names):
+        return ()
+    first = names.index(turned[0])
+    return (Rotation(slice(first, first + len(turned))),)
 
 
 def _name(topic: str, kind: str, name: str, topics: Mapping[str, str]) -> str:

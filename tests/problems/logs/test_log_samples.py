@@ -6,12 +6,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.spatial.transform import Rotation
 
 import dynsys
 import sensors
-from problems.logs import Differentiation, SampleReader, open_log
+from dynsys.types import Array
+from problems.logs import Differentiation, SampleReader, Smoother, open_log
 from problems.logs.align import Stream
+from problems.logs.columns import Column, Columns
 from problems.logs.differentiate import sampling_period
+from problems.logs.ros import DEFINITIONS, JOINT_STATE, ODOMETRY, build_message
 from problems.logs.simulate import Trajectory
 from problems.problem_file import load_problem
 
@@ -42,7 +46,86 @@ def test_sensors_with_times_of_their_own_are_aligned(tmp_path: Path) -> None:
     np.testing.assert_allclose(samples.y[:, 0], 3 * time)
 
 
+def _turning(time: Array) -> Array:
+    """Pose (N, 7) of a base that turns about a fixed axis, past half a turn."""
+    half = 0.5 * (2.0 + 1.5 * time)
+    axis = np.array([0.6, 0.0, 0.8])
+    pose = np.zeros((len(time), 7))
+    pose[:, 3:6], pose[:, 6] = np.sin(half)[:, None] * axis, np.cos(half)
+    pose[:, 3:] *= np.where(pose[:, 6] < 0, -1.0, 1.0)[:, None]  # as many programs write it
+    return pose
+
+
+def _angles_apart(q: Array, expected: Array) -> Array:
+    return 2 * np.arccos(np.minimum(np.abs(np.sum(q[:, 3:7] * expected[:, 3:], axis=1)), 1.0))
+
+
+@pytest.mark.parametrize("written", ["joint", "wxyz", "rpy", "odometry"])
+def test_rotations_with_times_of_their_own_take_the_shorter_way(
+    written: str, tmp_path: Path
+) -> None:
+    robot = dynsys.synthetic.humanoid30()
+    root, *joints = robot.joint_names
+    layout = sensors.Layout(robot, [sensors.JointTorque("t", joints[0], value=0.0)])
+    time, slow = np.arange(400) / 200, np.arange(101) / 50
+    pose, columns = _turning(slow), Columns()
+    jumps = np.abs(np.diff(pose, axis=0)).max(axis=1) > 0.5
+    assert jumps.sum() == 1
+    if written == "odometry":
+        path = tmp_path / "log.mcap"
+        _write_odometry(path, time, joints, slow, pose)
+    else:
+        arrays = {f"q.{joint}": 0 * time for joint in joints} | {"time": time}
+        given = {f"q.{root}": pose}
+        if written != "joint":
+            quaternion, rotation = pose[:, [6, 3, 4, 5]], pose[:, 3:]
+            angles = np.rad2deg(Rotation.from_quat(rotation).as_euler("xyz"))
+            given = {"place": pose[:, :3], "turn": quaternion if written == "wxyz" else angles}
+            turn = Column("turn", unit="deg" if written == "rpy" else "", rotation=written)
+            columns = Columns({f"q.{root}": (Column("place"), turn)})
+        path = tmp_path / "log.npz"
+        np.savez(path, **arrays, **given, **{f"time.{name}": slow for name in given})
+    with open_log(path, columns=columns) as log:
+        samples = SampleReader(layout, log).read(0, 400)
+    apart = _angles_apart(samples.q, _turning(samples.time))
+    # between angles of rpy the shorter way is no turn about one axis
+    assert np.isfinite(apart).sum() > 390 and np.nanmax(apart) < (
+        1e-2 if written == "rpy" else 1e-4
+    )
+
+
+def _write_odometry(
+    path: Path, time: Array, joints: list[str], slow: Array, pose: Array
+) -> None:
+    writer_of = pytest.importorskip("mcap_ros2.writer").Writer
+    with path.open("wb") as stream, writer_of(stream) as writer:
+        kinds = JOINT_STATE, ODOMETRY
+        states, poses = (writer.register_msgdef(kind, DEFINITIONS[kind]) for kind in kinds)
+        for t in time.tolist():
+            message = build_message(JOINT_STATE, t, {f"q.{joint}": 0.0 for joint in joints})
+            writer.write_message("/joint_states", states, message, round(t * 1e9))
+        for t, row in zip(slow.tolist(), pose.tolist(), strict=True):
+            values = {f"q[{k}]": x for k, x in enumerate(row)}
+            values |= {f"qd[{k}]": x for k, x in enumerate([0.9, 0, 1.2, 0, 0, 0])}
+            message = build_message(ODOMETRY, t, values)
+            writer.write_message("/odom", poses, message, round(t * 1e9))
+
+
 # ---- differentiation -----------------------------------------------------------------------
+
+
+def test_signs_of_quaternions_do_not_count_across_missing_samples(tmp_path: Path) -> None:
+    robot = dynsys.synthetic.humanoid30()
+    layout = sensors.Layout(robot, [sensors.JointTorque("t", robot.joint_names[1], value=0.0)])
+    time = np.arange(300) / 200
+    q = np.column_stack([_turning(time), np.zeros((300, robot.nq - 7))])
+    q += 1e-6 * np.random.default_rng(0).normal(size=q.shape)
+    (jump,) = np.flatnonzero(np.abs(np.diff(q, axis=0)).max(axis=1) > 0.5)
+    q[jump - 1 : jump + 3] = np.nan
+    np.savez(tmp_path / "log.npz", time=time, q=q)
+    with open_log(tmp_path / "log.npz") as log:
+        samples = SampleReader(layout, log, Smoother()).read(0, 300)
+    np.testing.assert_allclose(samples.qd[:, :3], np.tile([0.9, 0.0, 1.2], (300, 1)), atol=0.01)
 
 
 @pytest.mark.parametrize("causal", [False, True])
