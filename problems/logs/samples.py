@@ -440,13 +440,14 @@ def unit_quaternions(robot: KinematicTree, q: Array) -> Array:
 def continuous_quaternions(robot: KinematicTree, q: Array) -> Array:
     """Return q (N, nq) without jumps of quaternions between u and -u, which are one pose.
 
-    The first keeps its sign.
+    The first keeps its sign; what is missing between two of them changes nothing.
     """
     out = q.copy()
     for where in robot.quaternion_slices:
-        u = q[:, where]
+        known = np.flatnonzero(np.isfinite(q[:, where]).all(axis=1))
+        u = q[known, where]
         flips = np.einsum("ij,ij->i", u[1:], u[:-1]) < 0
-        out[1:, where] *= np.where(np.cumsum(flips) % 2, -1.0, 1.0)[:, None]
+        out[known[1:], where] *= np.where(np.cumsum(flips) % 2, -1.0, 1.0)[:, None]
     return out
 
 
