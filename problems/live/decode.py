@@ -2,10 +2,11 @@
 
     {"time": 12.345, "q": [...], "qd": [...], "l_ankle_ft": [...], "chest_imu": [...]}
 
-``q.JOINT``, ``effort.JOINT``, ``y``, ``SENSOR.ROW`` and the problem file's ``columns`` are
-understood as in logs. A reading that is not there, ``null`` or NaN is missing; a position never
-may be. Velocities and joint accelerations that do not come are made of the positions before, by
-a polynomial over the last ``window`` seconds (:class:`problems.logs.Differentiation`, causal).
+``q.JOINT``, ``qdd``, ``effort.JOINT``, ``y``, ``SENSOR.ROW`` and the problem file's ``columns``
+are understood as in logs. A reading that is not there, ``null`` or NaN is missing; a position
+never may be. Velocities and joint accelerations that do not come are made of the positions
+before, by a polynomial over the last ``window`` seconds
+(:class:`problems.logs.Differentiation`, causal).
 """
 
 from __future__ import annotations
@@ -145,6 +146,17 @@ class SampleDecoder:
         where += [
             (s, nq + nv + self.layout.slice(name).start) for name, s in reader.readings.items()
         ]
+        accelerations = []
+        for name, joint in reader.wanted_accelerations.items():
+            sensor, rows = self.layout[name], self.layout.slice(name)
+            assert isinstance(sensor, JointAcceleration)
+            given, one = reader.given_accelerations.get(joint), sensor.component
+            if given is not None:
+                source = given if one is None else given.number(one)
+                where.append((source, nq + nv + rows.start))
+                continue
+            freedoms = np.arange(nv)[robot.v_slices()[joint]]
+            accelerations.append((rows, freedoms if one is None else freedoms[[one]]))
         names = tuple(dict.fromkeys(name for source, _ in where for name in source.names))
         ends = np.cumsum([0, *(log.widths[name] for name in names)]).tolist()
         starts = dict(zip(names, ends, strict=False))
@@ -158,14 +170,6 @@ class SampleDecoder:
             take += columns
             to += range(place, place + len(columns))
         still = [i for i in reader.positions if i not in reader.velocities]
-        accelerations = []
-        for name, joint in reader.wanted_accelerations.items():
-            sensor = self.layout[name]
-            assert isinstance(sensor, JointAcceleration)
-            freedoms = np.arange(nv)[robot.v_slices()[joint]]
-            if sensor.component is not None:
-                freedoms = freedoms[[sensor.component]]
-            accelerations.append((self.layout.slice(name), freedoms))
         speeds = [np.arange(nv)[robot.v_slices()[i]] for i in still]
         return _Form(
             names,
@@ -195,11 +199,12 @@ class SampleDecoder:
     ) -> None:
         """Note names that mean nothing here; refuse where no other says anything."""
         used = set(NOT_READINGS)
-        for sources in (reader.positions, reader.velocities, reader.readings):
+        motion = (reader.positions, reader.velocities, reader.given_accelerations)
+        for sources in (*motion, reader.readings):
             used |= {name for source in sources.values() for name in source.names}
         if log.widths.keys() != widths.keys() | {"time"}:  # renamed: whose is whose is not told
             return
-        known = (*self.layout.names, "q", "qd", "y", "time", "seq")
+        known = (*self.layout.names, "q", "qd", "qdd", "y", "time", "seq")
         strange = {
             name: f"{name[:60]!r} is no sensor, joint or array of the problem"
             f"{nearest_name(name[:60], known)}"

@@ -167,7 +167,8 @@ class SampleReader:
         return self._logged("qd")
 
     @cached_property
-    def _accelerations(self) -> dict[int, Source]:
+    def given_accelerations(self) -> dict[int, Source]:
+        """Where the acceleration is of each joint that it is logged of."""
         return self._logged("qdd")
 
     @cached_property
@@ -221,7 +222,7 @@ class SampleReader:
         names = self.robot.joint_names
         speeds = [i for i in self.positions if i not in self.velocities]
         wanted = self.positions if self.accelerations else self.wanted_accelerations.values()
-        turns = set(wanted) - set(self._accelerations)
+        turns = set(wanted) - set(self.given_accelerations)
         return (
             *(f"velocity of joint {names[i]!r}" for i in speeds),
             *(f"acceleration of joint {names[i]!r}" for i in sorted(turns)),
@@ -338,7 +339,7 @@ class SampleReader:
     def _names(self) -> list[str]:
         names = {"time": None} if "time" in self.log.widths else {}
         wanted = self.positions if self.accelerations else self.wanted_accelerations.values()
-        accelerations = {i: s for i, s in self._accelerations.items() if i in wanted}
+        accelerations = {i: s for i, s in self.given_accelerations.items() if i in wanted}
         for sources in (self.positions, self.velocities, accelerations, self.readings):
             for source in sources.values():
                 names |= dict.fromkeys(source.names)
@@ -376,7 +377,7 @@ class SampleReader:
             part = slice(place, place + freedoms.stop - freedoms.start)
             qd[:, freedoms], qdd[:, freedoms] = speeds[:, part], slopes[:, part]
             place = part.stop
-        for i, source in self._accelerations.items():
+        for i, source in self.given_accelerations.items():
             if all(name in content for name in source.names):
                 qdd[:, robot.v_slices()[i]] = _rows(content, source)[wanted]
         return q, qd, qdd

@@ -104,6 +104,11 @@ class Source:
     names: tuple[str, ...]
     part: slice | None = None
 
+    def number(self, k: int) -> Source:
+        """One of the numbers alone."""
+        at = k if self.part is None else self.part.start + k
+        return Source(self.names, slice(at, at + 1))
+
 
 def source_of(
     widths: Mapping[str, int],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -136,6 +138,35 @@ def test_many_sets_of_names_do_not_fill_the_memory(live: Live) -> None:
     for k in range(150):
         decoder.take(given | {f"x{k}": 1.0}, 0.0)
     assert len(decoder._forms) <= 64 and len(decoder.strangers) <= 64
+
+
+@pytest.mark.parametrize("one_by_one", [False, True])
+def test_accelerations_that_come_are_those_of_a_log(one_by_one: bool, tmp_path: Path) -> None:
+    (tmp_path / "problem.yaml").write_text(
+        "robot: synthetic:centipede:1\n"
+        "layout:\n"
+        "  sensors:\n"
+        "    - all_joint_accelerations: {std: 0.1, free: true, exclude: [left_upper_leg_1]}\n"
+        "    - {kind: joint_acceleration, name: one, joint: left_upper_leg_1, component: 2}\n"
+    )
+    problem = load_problem(tmp_path / "problem.yaml")
+    robot, decoder = problem.tree, SampleDecoder(problem)
+    q, (qd, qdd) = (
+        robot.random_configuration(0),
+        np.random.default_rng(0).normal(size=(2, robot.nv)),
+    )
+    given = {"q": q, "qd": qd, "qdd": qdd}
+    if one_by_one:
+        given = {"q": q, "qd": qd} | {
+            f"qdd.{name}": qdd[where]
+            for name, where in zip(robot.joint_names, robot.v_slices(), strict=True)
+        }
+    np.savez(tmp_path / "log.npz", **{name: x[None] for name, x in given.items()})
+    expected = problem.samples(tmp_path / "log.npz").y[0]
+    assert np.isfinite(expected).all()
+    decoder.take({name: x.tolist() for name, x in given.items()}, 0.0)
+    np.testing.assert_array_equal(decoder.y, expected)
+    assert decoder.missing == 0 and not decoder.strangers
 
 
 # ---- velocities and accelerations that do not come ------------------------------------------
