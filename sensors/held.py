@@ -31,7 +31,6 @@ from dynsys.model.spatial import Transform, rpy_of
 from dynsys.model.tree import KinematicTree
 from sensors.constraints import AXES_OF, ActionReaction, LoopClosure
 from sensors.external import ExternalWrench
-from sensors.force_torque import ForceTorque
 from sensors.mounting import offset
 from sensors.parameters import (
     FrameName,
@@ -75,7 +74,6 @@ def held_by(
                 continue  # held already
             if isinstance(held, JointConstraint):
                 raise LayoutError(_about_joints(held))
-            _check_cuts(layout, held)
             other = f"{held.name}/other" if held.is_placed else ""
             robot = robot.with_contacts(_contacts(held, other))
             statements += _statements(held, other)
@@ -129,25 +127,6 @@ def _statements(held: FrameConstraint, other: str) -> list[AbstractSensor]:
     if other:
         found.append(ActionReaction(sensor_name(name, "reaction"), name, other))
     return found
-
-
-def _check_cuts(layout: Layout, held: FrameConstraint) -> None:
-    """Refuse a frame of which it is not clear on which side of a cut body it is."""
-    robot = layout.robot
-    cut = {
-        robot.welds[s.at].body: s.at
-        for s in layout.sensors
-        if isinstance(s, ForceTorque) and s.at not in robot.joint_names
-    }
-    from_file = any(held is mine for mine in robot.constraints)
-    for frame in (held.frame, _holder(held)):
-        body = robot.frame(frame).body
-        if from_file and body in cut and frame in (body, robot.body_names[body]):
-            raise LayoutError(
-                f"constraint {held.name!r} of the file holds body {frame!r}, which the"
-                f" force/torque sensor at {cut[body]!r} cuts: on which side is not known; name"
-                " the link: constraints=[FrameConstraint(name, LINK, ...)]"
-            )
 
 
 # ---- in files ------------------------------------------------------------------------------

@@ -241,22 +241,30 @@ class Assembly:
             self.bodies[follower] = replace(self.bodies[follower], coupling=coupling)
 
     def hold(self, name: str, own: Frame, other: Frame, components: Sequence[str]) -> None:
-        """Hold a frame against another one, each on a body (-1: the base)."""
+        """Hold a frame against another one, each on a link of a body (-1: the base)."""
         if own.body < 0:
             own, other = other, own
         if own.body == other.body:
             self.note(f"constraint {name!r} holds what cannot move anyway; it is left out")
             return
-        there = None if other.body < 0 else self.bodies[other.body].name
+        (here, at), (there, other_at) = self._on_link(own), self._on_link(other)
         held = FrameConstraint(
             name,
-            self.bodies[own.body].name,
-            there,
+            here,
+            None if other.body < 0 else there,
             components,
-            placement=own.transform,
-            other_placement=other.transform,
+            placement=at,
+            other_placement=other_at,
         )
         self.constraints.append(held)
+
+    def _on_link(self, end: Frame) -> tuple[str, Transform]:
+        """Link that holds a frame, welded or its body's own, and the frame within it."""
+        if end.body < 0:
+            return "", end.transform
+        if end.link in self._welds:
+            return end.link, compose(self._welds[end.link].transform.inverse(), end.transform)
+        return self.bodies[end.body].name, end.transform
 
     def finish(
         self, gravity: ArrayLike, inertia: InertiaPolicy, friction: FrictionPolicy

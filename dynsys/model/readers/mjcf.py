@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, final
 
@@ -545,7 +545,7 @@ class ModelReader:
             first = ends[0], transform_of(data[3:6], data[6:10])
             second = ends[1], _shift(data[:3])
         own, other = (
-            Frame(self.place[body].body, compose(self.place[body].transform, at))
+            replace(self.place[body], transform=compose(self.place[body].transform, at))
             for body, at in (first, second)
         )
         held = MOTIONS if model.eq_type[e] == WELD else MOTIONS[3:]

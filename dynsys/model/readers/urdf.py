@@ -181,7 +181,7 @@ def _close_loops(root: Node, assembly: Assembly, place: dict[str, Frame]) -> Non
         if link not in place:
             hint = nearest_name(link, tuple(place))
             raise node.error(f"link {link!r} does not exist{hint}")
-        return Frame(place[link].body, compose(place[link].transform, at))
+        return Frame(place[link].body, compose(place[link].transform, at), link)
 
     for node in (child for child in root.children if child.tag in LOOPS):
         name, kind = node.attribute("name"), node.attribute("type")

@@ -282,7 +282,7 @@ def test_loops_of_a_file_are_exact_rows(four_bar: KinematicTree) -> None:
     assert held.with_constraints(four_bar.constraints).names == held.names
 
 
-def test_what_an_estimate_cannot_hold_is_refused(tmp_path: Path) -> None:
+def test_what_an_estimate_cannot_hold_is_refused() -> None:
     robot = synthetic.chain(3)
     tie = JointConstraint("tie", robot.joint_names[1], robot.joint_names[0])
     with pytest.raises(LayoutError, match=r"'tie' ties joint 'link_2' to 'link_1'.*mimic"):
@@ -290,11 +290,18 @@ def test_what_an_estimate_cannot_hold_is_refused(tmp_path: Path) -> None:
     with pytest.raises(LayoutError, match=r"'still' ties joint .*lock"):
         still = JointConstraint("still", robot.joint_names[1], None, (0.3,))
         Estimation(robot, torques(robot), constraints=[still])
+
+
+@pytest.mark.parametrize("link", ["arm", "cell", "plate"])
+def test_a_sensor_in_a_weld_feels_loops_that_hold_links_beyond_it(
+    tmp_path: Path, link: str
+) -> None:
     path = tmp_path / "cut.urdf"
     path.write_text(CUT.replace("TYPE", "fixed"))
-    cut = dynsys.load(path)
-    loop = FrameConstraint("loop", "arm", "finger", ("x",))
-    cut = cut.with_constraints([loop])
-    layout = Layout(cut, [ForceTorque("ft", "cell_joint", std=1.0)])
-    with pytest.raises(LayoutError, match=r"'loop' .*'cell_joint' cuts.*name the link"):
-        Estimation(cut, layout, constraints="file")
+    robot = dynsys.load(path)
+    robot = robot.with_constraints([FrameConstraint("loop", link, "finger", ("x",))])
+    cell = ForceTorque("ft", "cell_joint", std=1.0)
+    layout = Layout(robot, [cell, *zero_external_wrench_except(robot)])
+    held = Estimation(robot, layout, constraints="file").robot
+    beyond = held.welds["cell_joint"].children
+    assert (held.body_index("loop") in beyond) is (link != "arm")

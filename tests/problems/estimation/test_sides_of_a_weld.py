@@ -301,3 +301,48 @@ def test_sensors_in_welds_read_what_mujoco_says(tmp_path: Path, touched: str) ->
             np.testing.assert_allclose(found, truth, atol=1e-8)
         else:
             assert np.isnan(found).all() and not e.determined.external_wrench[touched].any()
+
+
+LINKAGE = """<mujoco model="linkage"><option gravity="0 0 -9.81"/><worldbody>
+  <body name="crank"><joint name="crank" axis="0 1 0"/>
+    <inertial pos="0.15 0 0.2" mass="1" diaginertia="0.02 0.02 0.02"/>
+    <body name="coupler" pos="0.3 0 0.4"><joint name="coupler" axis="0 1 0"/>
+      <inertial pos="0.3 0 0.15" mass="2" diaginertia="0.05 0.05 0.05"/></body></body>
+  <body name="rocker" pos="1 0 0"><joint name="rocker" axis="0 1 0"/>
+    <inertial pos="-0.05 0 0.35" mass="1.5" diaginertia="0.05 0.05 0.05"/>
+    <body name="tip" pos="0 0.02 0.5" euler="0 20 30"><site name="cell" euler="10 0 0"/>
+      <inertial pos="0.1 0 0.05" mass="0.7" diaginertia="0.01 0.01 0.01"/></body></body>
+</worldbody><equality>
+  <connect name="pin" body1="coupler" body2="END" anchor="0.6 0 0.3" solref="-1 -1"
+    solimp="0.999999 0.999999 0.001"/>
+</equality><sensor><force name="force" site="cell" noise="0.01"/>
+<torque name="torque" site="cell" noise="0.01"/></sensor></mujoco>"""
+
+
+@pytest.mark.parametrize("end", ["rocker", "tip"])
+def test_loops_of_a_file_hold_the_link_that_the_file_names(tmp_path: Path, end: str) -> None:
+    mujoco = pytest.importorskip("mujoco")
+    path = tmp_path / "linkage.xml"
+    path.write_text(LINKAGE.replace("END", end))
+    with pytest.warns(dynsys.ModelWarning):
+        robot = dynsys.load(path)
+    assert robot.constraints[0].other == end
+    model = mujoco.MjModel.from_xml_path(str(path))
+    data = mujoco.MjData(model)
+    data.qfrc_applied[:] = [3.0, -1.0, 2.0]
+    mujoco.mj_forward(model, data)
+    mujoco.mj_rnePostConstraint(model, data)
+    mujoco.mj_sensorAcc(model, data)
+    cells = sensors.from_mjcf(path, robot)
+    statements = [
+        *(sensors.JointTorque(name, name, std=1e-3) for name in robot.joint_names),
+        *zero_external_wrench_except(robot),
+    ]
+    layout = Layout(robot, [*statements, *cells])
+    estimation = Estimation(robot, layout, constraints="file")
+    y = dict(zip(robot.joint_names, data.qfrc_applied, strict=True))
+    y |= {"force": data.sensordata[:3], "torque": data.sensordata[3:]}
+    e = estimation.solve(data.qpos, data.qvel, y)
+    assert np.abs(data.sensordata).max() > 5.0 and e.degrees_of_freedom >= 3
+    assert e.chi_square < 0.1
+    np.testing.assert_allclose(e.qdd.array, data.qacc, rtol=1e-3, atol=1e-3)
