@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+from scipy.spatial.transform import Rotation
 
 from dynsys.model.joints import Free
 from dynsys.model.tree import KinematicTree
@@ -34,6 +35,8 @@ NEAR = 1.25
 """Factor within which a number is what it should be."""
 TOLD = 4.0
 """Times more squares that one explanation leaves than another that is told from it."""
+UNLIKE, ALIKE = 0.3, 0.03
+"""Part of its square by which a velocity is missed by one that it is not, and by itself."""
 
 
 def doubtful_units(reader: SampleReader) -> tuple[str, ...]:
@@ -47,6 +50,7 @@ def doubtful_units(reader: SampleReader) -> tuple[str, ...]:
     return (
         *motion,
         *([] if motion else _slopes(robot, stretches, reader.logged_velocities)),
+        *([] if motion else _turning(robot, stretches, reader.logged_velocities)),
         *_quaternions(robot, stretches),
         *_gravity(reader.layout, stretches),
     )
@@ -139,6 +143,44 @@ def _slopes(
         yield f"q: its slopes are {times:.3g} times qd; in degrees? {_entry('q', 'deg')}"
     else:
         yield f"qd: the slopes of q are {times:.3g} times what is logged: units, or sign?"
+
+
+def _turning(
+    robot: KinematicTree, stretches: Sequence[Samples], logged: Sequence[int]
+) -> Iterator[str]:
+    """Logged velocities of floating bases beside how these turn from sample to sample."""
+    for i in (i for i in logged if isinstance(robot.joints[i], Free)):
+        pose, speed = robot.q_slices()[i], robot.v_slices()[i]
+        turns, speeds, places = [], [], []
+        for x in stretches:
+            v = 0.5 * (x.qd[1:, speed] + x.qd[:-1, speed])
+            steps = np.diff(x.time)
+            known = np.asarray(np.isfinite(x.q[:, pose]).all(axis=1))
+            known = known[1:] & known[:-1] & np.isfinite(v).all(axis=1)
+            u = x.q[:, pose][:, 3:]
+            here, there = (Rotation.from_quat(part[known]) for part in (u[:-1], u[1:]))
+            turns.append((here.inv() * there).as_rotvec() / steps[known, None])
+            speeds.append(v[known])
+            places.append(here.as_quat())
+        turn, v = np.concatenate(turns), np.concatenate(speeds)
+        size = float(np.sum(turn**2))
+        if len(turn) < 8 or size < len(turn) * STILL**2:
+            continue
+        to_body = Rotation.from_quat(np.concatenate(places)).inv()
+        written = {
+            "": v[:, :3],
+            "its linear part is first": v[:, 3:],
+            "it is in axes of the world": to_body.apply(v[:, :3]),
+            "its linear part is first and all in axes of the world": to_body.apply(v[:, 3:]),
+        }
+        missed = {words: float(np.sum((w - turn) ** 2)) / size for words, w in written.items()}
+        likely = min(missed, key=lambda words: missed[words])
+        if missed[""] > UNLIKE and missed[likely] < ALIKE:
+            name = robot.joint_names[i]
+            yield (
+                f"qd: the base {name!r} turns as if {likely}; ours is angular part first, in"
+                f" axes of the body: give qd by joint without qd.{name}, and it is made of q"
+            )
 
 
 def _quaternions(robot: KinematicTree, stretches: Sequence[Samples]) -> Iterator[str]:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.spatial.transform import Rotation
 
 import dynsys
 import sensors
@@ -218,6 +219,31 @@ def test_quaternions_with_the_real_part_first(humanoid, tmp_path) -> None:
     first[:, 3:7] = q[:, [6, 3, 4, 5]]
     (line,) = doubtful_units(reader_of(arrays | {"q": first}, tmp_path, layout))
     assert "real part first" in line and "as: wxyz" in line
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        (lambda w, v, R: (w, v), ""),
+        (lambda w, v, R: (R.apply(v), w), "its linear part is first;"),  # as MuJoCo
+        (lambda w, v, R: (R.apply(w), R.apply(v)), "it is in axes of the world;"),
+        (lambda w, v, R: (R.apply(v), R.apply(w)), "first and all in axes of the world;"),
+        (lambda w, v, R: (0 * w, v), ""),  # unlike all: no word, for others to say
+    ],
+)
+def test_velocities_of_the_base_by_other_conventions(written, said, humanoid, tmp_path) -> None:
+    layout = sensors.Layout(humanoid, sensors.all_joint_torques(humanoid, std=0.1), quiet=True)
+    time = np.arange(600) / RATE
+    q, qd, _ = Trajectory.random(humanoid, 0.6, seed=3).at(time)
+    turned = Rotation.from_rotvec([0.0, 0.0, 2.0])  # the robot looks elsewhere
+    q[:, :3] = turned.apply(q[:, :3])
+    q[:, 3:7] = (turned * Rotation.from_quat(q[:, 3:7])).as_quat()
+    base = Rotation.from_quat(q[:, 3:7])
+    first, second = written(qd[:, :3].copy(), qd[:, 3:6].copy(), base)
+    arrays = {"time": time, "q": q, "qd": np.hstack([first, second, qd[:, 6:]])}
+    found = doubtful_units(reader_of(arrays, tmp_path, layout))
+    assert len(found) == bool(said)
+    assert all(said in line and "without qd.root" in line for line in found)
 
 
 def test_what_was_differentiated_is_told_by_kind() -> None:
