@@ -6,10 +6,10 @@ Each layout (:mod:`experiments.trust.consistency.cases`: random trees with every
 aligned robots at right angles, exact rows stated twice, catalogues) is solved at one state by
 every backend and compared with the truth (:mod:`experiments.trust.consistency.oracle`): values,
 deviations, what is determined, chi-square, degrees of freedom, what some sensors explain of
-these, contradictions. ``--compiled`` does it with machine code (``llvm``: the estimator;
-``reduced``: batches), some seconds for each layout. FILE has a line for each layout; one that
-exists is added to, and what it holds is not done again. Exit status 1 if there is a difference
-beyond rounding.
+these, contradictions. ``--compiled`` does it with machine code (``llvm``: the estimator, one
+state; ``batch``: many; ``reduced``: many, where readings are missing), some seconds for each
+layout. FILE has a line for each layout; one that exists is added to, and what it holds is not
+done again. Exit status 1 if there is a difference beyond rounding.
 
 What is beyond rounding: an error of more than ``LOST`` * condition * spread * eps of the size
 of an estimate, with the condition number that a verdict prints, exact rows before others, and
@@ -61,7 +61,7 @@ __all__ = [
 ]
 
 BACKENDS = ("dense", "superlu", *(["cholmod"] if has_cholmod() else []))
-COMPILED = ("llvm", "reduced")
+COMPILED = ("llvm", "batch", "reduced")
 REFUSED = "refused"
 """In place of a method: no machine code for this layout, in words."""
 LOST = 1e2
@@ -183,16 +183,17 @@ def _open(truth: Truth) -> bool:
 
 
 def _estimate(case: Case, backend: str) -> Estimate:
-    """The estimate of a backend; ``reduced`` answers a batch of equal states."""
-    own: Any = replace(case.estimation, backend="auto" if backend == "reduced" else backend)  # type: ignore[arg-type]
-    if backend != "reduced":
+    """The estimate of a backend; ``batch`` and ``reduced`` answer many equal states."""
+    by = {"batch": "llvm", "reduced": "auto"}.get(backend, backend)
+    own: Any = replace(case.estimation, backend=by)  # type: ignore[arg-type]
+    if backend not in ("batch", "reduced"):
         e: Estimate = own.solve(case.q, case.qd, case.y)
         _ = e.torque.array
         return e
     n = 256
     q, qd, y = (np.tile(x, (n, 1)) for x in (case.q, case.qd, case.y))
-    noisy = own.measured.variance[: own.layout.size] > 0
-    y[0, np.argmax(noisy)] = np.nan  # no estimator is compiled where readings are missing
+    if backend == "reduced":  # no estimator is compiled where readings are missing
+        y[0, np.argmax(own.measured.variance[: own.layout.size] > 0)] = np.nan
     batch: Estimate = own.solve_batch(q, qd, y, outputs=("torque", "qdd"))
     return batch
 
