@@ -23,7 +23,7 @@ from dynsys.types import Array, BoolArray, IntArray
 from problems.estimation.consistency import SIGNIFICANCE, Suspect
 from problems.estimation.estimation import Estimation
 from problems.logs.samples import SampleReader, Samples
-from problems.logs.units import doubtful_units, times_wrong
+from problems.logs.units import NEAR, doubtful_units, times_wrong
 from sensors import ExternalWrench
 
 __all__ = ["Event", "Judgement", "judge_log"]
@@ -300,26 +300,57 @@ class _Asked:
         return max((f for f in forces if np.isfinite(f)), default=None)
 
     def factor(self, name: str, places: IntArray) -> str:
-        """By what factor the readings of a sensor differ from what all others expect."""
+        """By what factor the readings of a sensor differ from what all others expect.
+
+        Of all sensors of a kind, if together they do: torques with another sign, in which no
+        single one is wrong. Empty if by none.
+        """
+        kinds: dict[str, list[str]] = {}
+        for sensor in self.estimation.layout:
+            if sensor.name in self.reader.readings and sensor.constant(1) is None:
+                kinds.setdefault(sensor.kind, []).append(sensor.name)
+        for kind, names in kinds.items():
+            if len(names) > 1 and self._explained_by(names, places):
+                found = self._factor(names, places)
+                if found:
+                    return f"the readings of all {len(names)} sensors of kind {kind} {found}"
+        own = self._factor([name], places) if any(name in x for x in kinds.values()) else ""
+        return f"its readings {own}" if own else ""
+
+    def _explained_by(self, names: Sequence[str], places: IntArray) -> bool:
+        """True if most samples agree with the model without the readings of some sensors."""
+        samples = [self._at(k) for k in places.tolist()]
+        q, qd, y = (np.concatenate([getattr(x, n) for x in samples]) for n in ("q", "qd", "y"))
+        for name in names:
+            y[:, self.estimation.layout.slice(name)] = np.nan
+        p = self.estimation.solve_batch(q, qd, y, outputs=("p_value",)).p_value
+        return bool(np.mean(np.asarray(p) < SIGNIFICANCE) < 0.5)
+
+    def _factor(self, names: Sequence[str], places: IntArray) -> str:
+        """Factor of the readings of some sensors, which each of them has, in words."""
         layout = self.estimation.layout
-        if name not in layout.names or layout[name].constant(1) is not None:
-            return ""
-        rows, units = np.arange(layout.size)[layout.slice(name)], np.array(layout.units)
+        rows = np.concatenate([np.arange(layout.size)[layout.slice(name)] for name in names])
+        units = np.array(layout.units)[rows]
         pairs = [self._expected(k, rows) for k in places.tolist()]
         read, expected = (np.array([pair[i] for pair in pairs]) for i in (0, 1))
-        for unit in dict.fromkeys(units[rows].tolist()):
-            some = units[rows] == unit
+        for unit in dict.fromkeys(units.tolist()):
+            some = np.flatnonzero(units == unit)
             times = times_wrong(read[:, some], expected[:, some])
             if times is None:
                 continue
+            if len(names) > 1:  # one of them alone may outweigh all others
+                rest = np.delete(some, np.nansum(read[:, some] ** 2, axis=0).argmax())
+                others = times_wrong(read[:, rest], expected[:, rest])
+                if others is None or not 1 / NEAR < others / times < NEAR:
+                    continue
             if times < 0:
-                return f"its readings in {unit} have the wrong sign"
+                return f"in {unit} have the wrong sign"
             size = (
                 f"{times:.2g} times too small"
                 if times > 1
                 else f"{1 / times:.2g} times too large"
             )
-            return f"its readings in {unit} are about {size}: units?"
+            return f"in {unit} are about {size}: units?"
         return ""
 
     def _expected(self, k: int, rows: IntArray) -> tuple[Array, Array]:

@@ -21,7 +21,7 @@ from problems.logs.columns import UNITS, MappedLog
 from problems.logs.samples import SampleReader, Samples
 from sensors import Accelerometer, Imu, Layout
 
-__all__ = ["doubtful_units", "times_wrong"]
+__all__ = ["NEAR", "doubtful_units", "times_wrong"]
 
 LOOKED, STRETCHES = 512, 4
 """Samples of a stretch, and stretches, that are looked at."""

@@ -103,6 +103,21 @@ def test_an_offset_is_no_unit(tmp_path) -> None:
     assert "about 1e+03 times too large" in judged(arrays, tmp_path).factor
 
 
+@pytest.mark.parametrize(
+    ("times", "said"),
+    [(-1.0, "in N m have the wrong sign"), (1e3, "in N m are about 1e+03 times too large")],
+)
+def test_all_torques_of_another_sign_or_unit_are_named_together(times, said, tmp_path) -> None:
+    """Each by itself says nothing of the others: an untouched link was blamed, and no unit."""
+    arrays = content()
+    torques = [n for n in ARM_PROBLEM.layout.names if n.endswith("/torque")]
+    for name in torques:
+        arrays["y"][:, ARM_PROBLEM.layout.slice(name)] *= times
+    found = judged(arrays, tmp_path)
+    assert found.factor.startswith(f"the readings of all 4 sensors of kind joint_torque {said}")
+    assert found.words.endswith(found.factor)
+
+
 def test_a_push_of_40_ms_is_an_event(tmp_path) -> None:
     found = judged(content(60.0), tmp_path)
     (event,) = found.events
