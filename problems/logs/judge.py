@@ -186,7 +186,9 @@ def judge_log(
         return found
     beyond = np.flatnonzero(_beyond_chance(p))
     together = any(run.stop - run.start > 1 for run in runs)
-    asked_of = beyond if together or len(beyond) > 0.5 * len(bad) else bad
+    # those that contradict by chance, as one of a hundred does, suspect anybody
+    by_chance = len(beyond) > 0 and not found._too_many
+    asked_of = beyond if together or by_chance or len(beyond) > 0.5 * len(bad) else bad
     places = asked_of[_spread(len(asked_of), LOOKED)]
     asked = _Asked(estimation, reader)
     votes, tied = asked.vote(places)

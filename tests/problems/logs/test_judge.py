@@ -118,6 +118,16 @@ def test_all_torques_of_another_sign_or_unit_are_named_together(times, said, tmp
     assert found.words.endswith(found.factor)
 
 
+def test_a_spike_names_its_sensor_whatever_others_do_by_chance(tmp_path) -> None:
+    """The last line named whom the samples suspect of which one in a hundred is odd."""
+    arrays = content()
+    arrays["y"][600, :3] += 5.0
+    found = judged(arrays, tmp_path)
+    (event,) = found.events
+    assert (event.first, event.last, event.suspects) == (600, 601, ("imu",))
+    assert found.contradicting > 5 and found.suspects == (("imu", 1.0),)
+
+
 def test_a_push_of_40_ms_is_an_event(tmp_path) -> None:
     found = judged(content(60.0), tmp_path)
     (event,) = found.events
