@@ -28,7 +28,7 @@ from dynsys.types import Array, IntArray
 from problems.labels import joint_columns
 from problems.logs.columns import Column, Columns
 from problems.logs.differentiate import Differentiation
-from problems.logs.samples import SampleReader, continuous_quaternions, rates
+from problems.logs.samples import SampleReader, continuous_positions, rates
 from problems.logs.source import AbstractLog, Source
 from problems.problem_file import ProblemFile
 from sensors import JointAcceleration
@@ -333,7 +333,7 @@ class _Past:
             return None
         times = np.array([s[0] for s in samples])
         n = len(times)
-        positions = continuous_quaternions(robot, np.array([s[1] for s in samples]))
+        positions = continuous_positions(robot, np.array([s[1] for s in samples]))
         speeds = np.array([s[2] for s in samples])
         both = np.hstack([positions, speeds])
         period = float(times[-1] - times[0]) / (n - 1)

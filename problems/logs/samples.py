@@ -21,7 +21,7 @@ from typing import final
 import numpy as np
 
 from dynsys.errors import LogError, nearest_name
-from dynsys.model.joints import Free, Planar, Spherical
+from dynsys.model.joints import Cylindrical, Free, Planar, Revolute, Spherical
 from dynsys.model.tree import KinematicTree
 from dynsys.types import Array, BoolArray
 from problems.labels import numbered, own_joints
@@ -39,7 +39,14 @@ from problems.logs.source import (
 )
 from sensors import AbstractSensor, JointAcceleration, JointTorque, Layout, MotorTorque
 
-__all__ = ["SampleReader", "Samples", "continuous_quaternions", "rates", "unit_quaternions"]
+__all__ = [
+    "SampleReader",
+    "Samples",
+    "continuous_positions",
+    "continuous_quaternions",
+    "rates",
+    "unit_quaternions",
+]
 
 MOST_TUNED = 20_000
 """Samples at the start of a log on which a method finds its constants."""
@@ -270,7 +277,7 @@ class SampleReader:
             if (x := self._columns(what, content)).shape[1] and (
                 what != "y" or self.method.readings
             ):
-                x = continuous_quaternions(self.robot, x) if what == "q" else x
+                x = continuous_positions(self.robot, x) if what == "q" else x
                 found[what] = self.method.tuned(time, x)
         return found
 
@@ -361,10 +368,10 @@ class SampleReader:
             qd, qdd = np.full((2, len(q), robot.nv), np.nan)
             slopes = np.full_like(speeds, np.nan)
         else:
-            whole = continuous_quaternions(robot, q)
+            whole = continuous_positions(robot, q)
             fitted, qd, qdd = rates(robot, *self._fit("q", time, whole, ends))
             q = (
-                _signed_as(robot, fitted, q[wanted])
+                _turned_as(robot, fitted, q[wanted])
                 if smooth
                 else unit_quaternions(robot, q[wanted])
             )
@@ -452,9 +459,41 @@ def continuous_quaternions(robot: KinematicTree, q: Array) -> Array:
     return out
 
 
-def _signed_as(robot: KinematicTree, q: Array, logged: Array) -> Array:
-    """q (N, nq), each quaternion u or -u, whichever is the one that was logged."""
+def continuous_positions(robot: KinematicTree, q: Array) -> Array:
+    """Return q (N, nq) of neighbouring samples without jumps between numbers of one pose.
+
+    Quaternions as :func:`continuous_quaternions` has them, and angles that are logged within
+    one turn, which go on where they jump from one of its ends to the other.
+    """
+    out = continuous_quaternions(robot, q)
+    for k in _angles(robot):
+        known = np.flatnonzero(np.isfinite(q[:, k]))
+        steps = np.diff(q[known, k])
+        if (np.abs(steps) > JUMP).any() and np.ptp(q[known, k]) < TURN * (1 + 1e-6):
+            jumps = np.where(np.abs(steps) > JUMP, np.sign(steps), 0.0)
+            out[known[1:], k] -= TURN * np.cumsum(jumps)
+    return out
+
+
+TURN = 2 * np.pi
+JUMP = 0.75 * TURN
+"""Between neighbours: no motion, but an angle that has come to the end of its turn."""
+
+
+def _angles(robot: KinematicTree) -> list[int]:
+    """Where angles sit in q which are the same pose after a turn."""
+    return [
+        robot.q_slices()[i].start
+        for i in own_joints(robot)
+        if isinstance(robot.joints[i], Revolute | Cylindrical | Planar)
+    ]
+
+
+def _turned_as(robot: KinematicTree, q: Array, logged: Array) -> Array:
+    """q (N, nq), each quaternion or angle as that number of its pose which was logged."""
     out = q.copy()
+    angles = _angles(robot)
+    out[:, angles] += TURN * np.nan_to_num(((logged - q)[:, angles] / TURN).round())
     for where in robot.quaternion_slices:
         opposite = np.einsum("ij,ij->i", q[:, where], logged[:, where]) < 0
         out[:, where] *= np.where(opposite, -1.0, 1.0)[:, None]

@@ -28,7 +28,12 @@ from dynsys.model.tree import KinematicTree
 from dynsys.recursive.constraint_rows import CLOSED, closest_configuration
 from dynsys.types import Array, ArrayLike, IntArray
 from problems.labels import Group, joint_columns
-from problems.logs.samples import SampleReader, continuous_quaternions, rates
+from problems.logs.samples import (
+    SampleReader,
+    continuous_positions,
+    continuous_quaternions,
+    rates,
+)
 from problems.logs.source import AbstractLog
 from problems.measured.simulated_readings import NearestMotion, TrueReadings
 from sensors import Layout
@@ -311,7 +316,7 @@ class Trajectory:
     def from_log(robot: KinematicTree, log: AbstractLog) -> Trajectory:
         """Spline through the positions of a log."""
         samples = SampleReader(Layout(robot, []), log).read(0, log.n_samples)
-        return Trajectory.through(robot, samples.time, samples.q)
+        return Trajectory.through(robot, samples.time, continuous_positions(robot, samples.q))
 
     def at(self, time: Array) -> tuple[Array, Array, Array]:
         """q (N, nq), qd and qdd (N, nv) at times (N,)."""

@@ -16,6 +16,7 @@ from problems.logs.align import Stream
 from problems.logs.columns import Column, Columns
 from problems.logs.differentiate import sampling_period
 from problems.logs.ros import DEFINITIONS, JOINT_STATE, ODOMETRY, build_message
+from problems.logs.samples import continuous_positions
 from problems.logs.simulate import Trajectory
 from problems.problem_file import load_problem
 
@@ -179,3 +180,31 @@ def test_missing_velocities_and_accelerations_are_made(problem_file: Path) -> No
         logged = SampleReader(layout, log, Differentiation(window=0.008, order=4)).read(0, 1000)
     np.testing.assert_array_equal(logged.qd, qd)
     np.testing.assert_allclose(logged.y, qdd, atol=1e-5)
+
+
+@pytest.mark.parametrize("method", [Differentiation(0.1, smooth=True), Smoother()])
+def test_angles_logged_within_one_turn_go_on_over_its_ends(tmp_path: Path, method) -> None:
+    """An encoder that jumps from pi to -pi made velocities of a turn in a sample."""
+    robot = dynsys.synthetic.chain(2)
+    layout = sensors.Layout(robot, sensors.all_joint_accelerations(robot, std=0.1))
+    time = np.arange(500) / 100
+    q = np.column_stack([3 * time + 0.2 * np.sin(time), -2 * time])
+    q[200:203, 1] = np.nan if isinstance(method, Smoother) else q[200:203, 1]
+    found = []
+    for positions in (q, (q + np.pi) % (2 * np.pi) - np.pi):
+        np.savez(tmp_path / "log.npz", time=time, q=positions)
+        with open_log(tmp_path / "log.npz") as log:
+            reader = SampleReader(layout, log, method)
+            found.append([reader.read(0, 300), reader.read(300, 500)])
+            known = np.isfinite(positions[:300])
+            np.testing.assert_allclose(found[-1][0].q[known], positions[:300][known], atol=0.01)
+    for plain, wrapped in zip(*found, strict=True):
+        np.testing.assert_allclose(wrapped.qd, plain.qd, atol=1e-7)
+        np.testing.assert_allclose(wrapped.y, plain.y, atol=1e-5)
+    assert np.abs(wrapped.qd - [3.0, -2.0]).max() < 0.3
+
+
+def test_fast_wheels_are_not_taken_for_angles_within_one_turn() -> None:
+    robot = dynsys.synthetic.chain(1)
+    q = 5.5 * np.arange(20.0)[:, None]
+    np.testing.assert_array_equal(continuous_positions(robot, q), q)
