@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_flags(
         parser,
         allow_missing="let sensors go that the log lacks",
-        strict="exit with status 1 if the log contradicts the model or its units are doubtful",
+        strict="exit with status 1 if the log contradicts the model or is doubtful in itself",
     )
     add_running(parser)
 
@@ -84,8 +84,8 @@ def run(args: argparse.Namespace) -> int:
         terminal.show_json(told)
     else:
         _show(args.output, done, told)
-        for line in judgement.units:
-            terminal.show_line(f"units? {line}")
+        for line in judgement.doubts:
+            terminal.show_line(line)
         for event in judgement.events:
             terminal.show_line(f"event: {event}")
         terminal.show_line(judgement.words)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, final
 
 import numpy as np
@@ -22,6 +22,7 @@ from dynsys.system.equations import Kinematics
 from dynsys.types import Array, BoolArray, IntArray
 from problems.estimation.consistency import SIGNIFICANCE, Suspect
 from problems.estimation.estimation import Estimation
+from problems.logs.faults import seeming_faults
 from problems.logs.samples import SampleReader, Samples
 from problems.logs.units import NEAR, doubtful_units, times_wrong
 from sensors import ExternalWrench
@@ -84,6 +85,7 @@ class Judgement:
     factor : by how much the readings of the first are wrong, in words; empty if by none.
     events : short times at which the readings contradict the model.
     units : what seems to be in other units.
+    faults : jumps of positions that no joint makes, sensors that are stuck.
     """
 
     samples: int
@@ -94,6 +96,7 @@ class Judgement:
     factor: str = ""
     events: tuple[Event, ...] = ()
     units: tuple[str, ...] = ()
+    faults: tuple[str, ...] = ()
 
     @property
     def share(self) -> float:
@@ -102,8 +105,13 @@ class Judgement:
 
     @property
     def agrees(self) -> bool:
-        """False if the log contradicts the model, or something is in other units."""
-        return not (self.units or self.events or self._too_many)
+        """False if the log contradicts the model, or something of it cannot be."""
+        return not (self.units or self.faults or self.events or self._too_many)
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """Units and faults, a line each."""
+        return (*(f"units? {x}" for x in self.units), *(f"fault? {x}" for x in self.faults))
 
     @property
     def _too_many(self) -> bool:
@@ -123,7 +131,8 @@ class Judgement:
             return "no reading is checked by others: nothing can contradict the model"
         percent = f"{100 * self.share:.3g} % of samples"
         if not (self._too_many or self.events):
-            but = ", but its units are doubtful" if self.units else ""
+            kinds = [k for k, x in (("units", self.units), ("samples", self.faults)) if x]
+            but = f", but its {' and '.join(kinds)} are doubtful" if kinds else ""
             chance = f"{percent} have p < 0.01, 1 % by chance"
             return f"the readings agree with the model ({chance}){but}"
         parts = [f"{percent} contradict the model (p < 0.01)"]
@@ -155,6 +164,7 @@ class Judgement:
             "factor": self.factor or None,
             "events": [vars(event) for event in self.events],
             "units": list(self.units),
+            "faults": list(self.faults),
             "words": self.words,
         }
 
@@ -177,10 +187,10 @@ def judge_log(
     """
     if p is None:
         p = p_values(estimation, reader)
-    units = doubtful_units(reader)
+    units, faults = doubtful_units(reader), seeming_faults(reader)
     checked = np.isfinite(p)
     bad = np.flatnonzero(checked & (p < SIGNIFICANCE))
-    found = Judgement(len(p), int(checked.sum()), len(bad), units=units)
+    found = Judgement(len(p), int(checked.sum()), len(bad), units=units, faults=faults)
     runs = _events(p)
     if found.agrees and not runs:
         return found
@@ -196,7 +206,7 @@ def judge_log(
     factor = asked.factor(votes[0][0], places) if votes and lasting else ""
     events = tuple(asked.event(run) for run in runs)
     share = tuple((name, count / len(places)) for name, count in votes)
-    return Judgement(len(p), found.checked, len(bad), share, tied, factor, events, units)
+    return replace(found, suspects=share, tied=tied, factor=factor, events=events)
 
 
 def p_values(estimation: Estimation, reader: SampleReader) -> Array:

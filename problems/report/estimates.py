@@ -436,7 +436,7 @@ def _log_words(log: LogPart) -> str:
         words.append(f"{count(len(log.made))} velocities or accelerations were differentiated.")
     if log.without_data:
         words.append(f"Without data: {text(', '.join(log.without_data))}.")
-    lines = [f"Units? {text(line)}" for line in log.judgement.units]
+    lines = [text(f"{line[:1].upper()}{line[1:]}") for line in log.judgement.doubts]
     lines += [f"The readings disagree, {text(str(event))}" for event in log.judgement.events]
     listed = "".join(f"<li>{line}</li>" for line in lines)
     return f"<p>{' '.join(words)}</p>" + (f"<ul>{listed}</ul>" if lines else "")

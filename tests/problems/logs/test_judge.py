@@ -210,6 +210,54 @@ def test_times_of_which_no_rate_follows_are_named(time, said, tmp_path) -> None:
         reader_of(arrays, tmp_path, ARM_PROBLEM.layout).read(0, 10)
 
 
+def _with(arrays: dict[str, Array], name: str, rows: slice, value: float) -> dict[str, Array]:
+    changed = arrays[name].copy()
+    changed[rows] = value
+    return arrays | {name: changed}
+
+
+UNCHECKED = sensors.Layout(
+    ARM,
+    [
+        sensors.ForceTorque("base_ft", ARM.joint_names[0], std=(0.1, 0.3)),
+        *sensors.all_joint_accelerations(ARM, std=0.2),
+    ],
+    quiet=True,
+)
+"""Readings that nothing checks."""
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda x: _with(x, "q", slice(300, 301), -999.0), "to -999 at 0.3 s: a placeholder"),
+        (lambda x: _with(x, "q", slice(0, 200), 0.0), " at 0.2 s: a placeholder"),
+        (
+            lambda x: _with(x, "base_ft", slice(300, 900), 7.0),
+            "base_ft: reads the same while the robot moves, 600 of 1200 samples looked at, from"
+            " 0.3 s on: is it stuck?",
+        ),
+        (
+            lambda x: _with(x, "base_ft", slice(0, 1200), 0.0),
+            "base_ft: reads the same while the robot moves, 1200 of 1200",
+        ),
+        (lambda x: {k: v[np.r_[:500, 800:1200]] for k, v in x.items()}, ""),
+    ],
+)  # fmt: skip
+def test_what_no_robot_gives_is_named_where_nothing_checks_it(change, said, tmp_path) -> None:
+    """All of this was answered, with status 0: only readings that check each other told."""
+    problem, whole = Estimation(ARM, UNCHECKED), content()
+    arrays = {k: whole[k] for k in ("time", "q", "qd")}
+    arrays["base_ft"] = whole["y"][:, ARM_PROBLEM.layout.slice("base_ft")]
+    nothing = np.full(len(arrays["time"]), np.nan)
+    good = judge_log(problem, reader_of(arrays, tmp_path, UNCHECKED), nothing)
+    assert not good.checked and good.agrees
+    found = judge_log(problem, reader_of(change(arrays), tmp_path, UNCHECKED), nothing)
+    assert found.agrees == (not said) and len(found.faults) == bool(said) and not found.units
+    assert said in "".join(found.faults), found.faults
+    assert found.to_json()["faults"] == list(found.faults)
+
+
 LIMITED = """<robot name="two"><link name="base"/>
 <link name="x"><inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0"
  iyz="0"/></inertial></link><link name="y"><inertial><mass value="1"/><inertia ixx="1" iyy="1"
