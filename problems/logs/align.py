@@ -23,7 +23,7 @@ from problems.logs.columns import UNITS, Columns
 from problems.logs.source import AbstractLog, check_time
 from problems.logs.tables import NpzLog
 
-__all__ = ["AlignedLog", "Rotation", "Stream", "aligned_npz"]
+__all__ = ["WIDEST_GAP", "AlignedLog", "Rotation", "Stream", "aligned_npz"]
 
 WIDEST_GAP = 3.0
 QUATERNION_ENDS = (4, 7)

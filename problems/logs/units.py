@@ -11,14 +11,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+from scipy.integrate import cumulative_trapezoid
 from scipy.spatial.transform import Rotation
 
 from dynsys.model.joints import Free
 from dynsys.model.tree import KinematicTree
 from dynsys.types import Array, BoolArray
 from problems.labels import own_joints
+from problems.logs.align import WIDEST_GAP
 from problems.logs.columns import UNITS, MappedLog
-from problems.logs.samples import SampleReader, Samples
+from problems.logs.faults import jumps
+from problems.logs.samples import SampleReader, Samples, continuous_positions
 from sensors import Accelerometer, Imu, Layout
 
 __all__ = ["NEAR", "doubtful_units", "times_wrong"]
@@ -31,11 +34,15 @@ BEYOND, MOSTLY = 0.2, 0.05
 """Joints may leave their limits by so much, rad, in so many of the samples."""
 STILL = 0.05
 """Speed, rad/s or m/s, below which a robot is at rest."""
+MOVES, STUCK = 0.05, 0.01
+"""Motion, rad or m, from which velocities are judged; the part of it that is none."""
+ALIKE = 0.5
+"""Correlation below which velocities are not those of the positions."""
 NEAR = 1.25
 """Factor within which a number is what it should be."""
 TOLD = 4.0
 """Times more squares that one explanation leaves than another that is told from it."""
-UNLIKE, ALIKE = 0.3, 0.03
+UNLIKE, LIKE = 0.3, 0.03
 """Part of its square by which a velocity is missed by one that it is not, and by itself."""
 
 
@@ -49,7 +56,7 @@ def doubtful_units(reader: SampleReader) -> tuple[str, ...]:
     motion += _joints(reader, stretches)
     return (
         *motion,
-        *([] if motion else _slopes(robot, stretches, reader.logged_velocities)),
+        *([] if motion else _slopes(reader, stretches)),
         *([] if motion else _turning(robot, stretches, reader.logged_velocities)),
         *_quaternions(robot, stretches),
         *_gravity(reader.layout, stretches),
@@ -80,13 +87,21 @@ def _angles(robot: KinematicTree) -> Iterator[tuple[str, int]]:
             yield robot.joint_names[i], robot.q_slices()[i].start
 
 
-def _position_entry(reader: SampleReader, joint: str) -> str:
-    """The entry that makes positions degrees: one array of all joints, or columns like its."""
-    log = reader.log
-    (name, *_) = reader.positions[reader.robot.joint_index(joint)].names
-    source = log.source_of(name) if isinstance(log, MappedLog) else name
-    more = "" if name == "q" else ", and so on"
-    return f"log: {{columns: {{{name}: {{from: {source}, unit: deg}}{more}}}}}"
+def _motion_entry(
+    reader: SampleReader, quantity: str, joint: int, unit: str, all_joints: bool
+) -> str:
+    """The entry that makes q or qd of a joint, or of all, have a unit; columns like its."""
+    log, sources = reader.log, reader.positions if quantity == "q" else reader.velocities
+    source, own = sources[joint], f"{quantity}.{reader.robot.joint_names[joint]}"
+    (name, *_) = source.names
+    theirs = log.source_of(name) if isinstance(log, MappedLog) else name
+    if source.part is None:
+        more = ", and so on" if all_joints and len(sources) > 1 else ""
+        return f"log: {{columns: {{{name}: {{from: {theirs}, unit: {unit}}}{more}}}}}"
+    if all_joints:
+        return f"log: {{columns: {{{name}: {{from: {theirs}, unit: {unit}}}}}}}"
+    part = f'"{theirs}[{source.part.start}]"'
+    return f"log: {{columns: {{{own}: {{from: {part}, unit: {unit}}}}}}}"
 
 
 def _joints(reader: SampleReader, stretches: Sequence[Samples]) -> Iterator[str]:
@@ -116,33 +131,82 @@ def _joints(reader: SampleReader, stretches: Sequence[Samples]) -> Iterator[str]
     if fine and large:
         yield (
             f"q: {names} {where} in up to {share}; in degrees they are within:"
-            f" {_position_entry(reader, told[0])}"
+            f" {_motion_entry(reader, 'q', robot.joint_index(told[0]), 'deg', True)}"
         )
     else:
         yield f"q: {names} {where} in up to {share}: another zero, sign or joint?"
 
 
-def _slopes(
-    robot: KinematicTree, stretches: Sequence[Samples], logged: Sequence[int]
-) -> Iterator[str]:
-    """Logged velocities beside the slopes of positions."""
-    single = [i for i in logged if robot.joints[i].nq == 1 == robot.joints[i].nv]
-    at_q = [robot.q_slices()[i].start for i in single]
-    at_v = [robot.v_slices()[i].start for i in single]
-    slopes, speeds = [], []
+def _slopes(reader: SampleReader, stretches: Sequence[Samples]) -> Iterator[str]:
+    """Logged velocities beside the motion of the positions, joint by joint."""
+    robot = reader.robot
+    found: dict[str, list[tuple[int, float]]] = {}
+    for i in reader.logged_velocities:
+        if robot.joints[i].nq == 1 == robot.joints[i].nv:
+            path, travel = _moved(robot, i, stretches)
+            if max(_span(path), _span(travel)) > MOVES:
+                what, times = _misfit(path, travel)
+                found.setdefault(what, []).append((i, times))
+    judged = sum(map(len, found.values()))
+    for what, joints in found.items():
+        first, times = joints[0][0], float(np.median([t for _, t in joints]))
+        all_do = len(joints) == judged
+        names = [repr(robot.joint_names[i]) for i, _ in joints]
+        of = "" if all_do else f" of {', '.join(names[:3])}{' ...' if len(names) > 3 else ''}"
+        if what in ("deg/s", "rpm"):
+            entry = _motion_entry(reader, "qd", first, what, all_do)
+            yield f"qd{of}: {1 / times:.3g} times the slopes of q; in {what}? {entry}"
+        elif what == "deg":
+            entry = _motion_entry(reader, "q", first, what, all_do)
+            yield f"q{of}: its slopes are {times:.3g} times qd; in degrees? {entry}"
+        elif what == "factor":
+            off = f"{times:.3g} times what is logged"
+            yield f"qd{of}: the slopes of q are {off}: units, or sign?"
+        elif what:
+            yield what.format(of=of)
+
+
+def _moved(
+    robot: KinematicTree, joint: int, stretches: Sequence[Samples]
+) -> tuple[Array, Array]:
+    """Positions of a joint, and the integrals of its velocities, each about its mean.
+
+    Noise and steps of encoders, which fill slopes, hardly matter to these.
+    """
+    at_q, at_v = robot.q_slices()[joint].start, robot.v_slices()[joint].start
+    paths, travels = [np.zeros(0)], [np.zeros(0)]
     for x in stretches:
-        steps = np.diff(x.time)[:, None]
-        slopes.append((np.diff(x.q[:, at_q], axis=0) / steps).ravel())
-        speeds.append((0.5 * (x.qd[1:, at_v] + x.qd[:-1, at_v])).ravel())
-    times = times_wrong(np.concatenate(speeds), np.concatenate(slopes))
-    if times is None:
-        return
-    if unit := _unit(times, ("deg/s", "rpm")):
-        yield f"qd: {1 / times:.3g} times the slopes of q; in {unit}? {_entry('qd', unit)}"
-    elif _unit(1 / times, ("deg",)):
-        yield f"q: its slopes are {times:.3g} times qd; in degrees? {_entry('q', 'deg')}"
-    else:
-        yield f"qd: the slopes of q are {times:.3g} times what is logged: units, or sign?"
+        q, qd = continuous_positions(robot, x.q)[:, at_q], x.qd[:, at_v]
+        known = np.isfinite(q) & np.isfinite(qd)
+        q, qd, time = q[known], qd[known], x.time[known]
+        steps = np.diff(time)
+        cuts = (steps > WIDEST_GAP * np.median(steps)) | jumps(time, q) if len(steps) else steps
+        for piece in np.split(np.arange(len(q)), np.flatnonzero(cuts) + 1):
+            if len(piece):
+                travel = cumulative_trapezoid(qd[piece], time[piece], initial=0)
+                paths.append(q[piece] - q[piece].mean())
+                travels.append(travel - travel.mean())
+    return np.concatenate(paths), np.concatenate(travels)
+
+
+def _span(x: Array) -> float:
+    return float(np.ptp(x)) if len(x) else 0.0
+
+
+def _misfit(path: Array, travel: Array) -> tuple[str, float]:
+    """What is wrong with velocities: their unit, ``factor``, or a sentence; '' if nothing."""
+    if _span(travel) < STUCK * _span(path):
+        return "qd{of}: stands still while q moves", 0.0
+    if _span(path) < STUCK * _span(travel):
+        return "q{of}: stands still while qd says that it moves: a stuck encoder?", 0.0
+    times = times_wrong(travel, path)
+    if times is not None:
+        unit = _unit(times, ("deg/s", "rpm")) or ("deg" if _unit(1 / times, ("deg",)) else "")
+        return (unit if times > 0 and unit else "factor"), times
+    alike = float(path @ travel) / float(np.linalg.norm(path) * np.linalg.norm(travel))
+    if alike < ALIKE and min(_span(path), _span(travel)) > MOVES:
+        return "qd{of}: not the slopes of q: another joint's, or another clock?", 0.0
+    return "", 0.0
 
 
 def _turning(
@@ -175,7 +239,7 @@ def _turning(
         }
         missed = {words: float(np.sum((w - turn) ** 2)) / size for words, w in written.items()}
         likely = min(missed, key=lambda words: missed[words])
-        if missed[""] > UNLIKE and missed[likely] < ALIKE:
+        if missed[""] > UNLIKE and missed[likely] < LIKE:
             name = robot.joint_names[i]
             yield (
                 f"qd: the base {name!r} turns as if {likely}; ours is angular part first, in"
