@@ -16,6 +16,7 @@ __all__ = [
     "LayoutError",
     "LayoutWarning",
     "LogError",
+    "LogWarning",
     "ModelError",
     "ModelWarning",
     "NoOrderError",
@@ -126,6 +127,10 @@ class SimulationWarning(UserWarning):
 
 class LayoutWarning(ModelWarning):
     """A sensor layout leaves something open that dynsys assumes."""
+
+
+class LogWarning(UserWarning):
+    """A log has what no robot gives, or lacks readings that are let go."""
 
 
 MAX_COMPARED = 2000

@@ -20,6 +20,7 @@ log:                                                          # optional
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
@@ -32,7 +33,7 @@ from typing import Any, final
 
 import numpy as np
 
-from dynsys.errors import DynsysError, LayoutError, ModelError, nearest_name
+from dynsys.errors import DynsysError, LayoutError, LogWarning, ModelError, nearest_name
 from dynsys.model.readers.assembly import FrictionPolicy, MimicPolicy
 from dynsys.model.readers.xml_input import PathLike
 from dynsys.model.tree import KinematicTree
@@ -51,6 +52,7 @@ from problems.logs import (
     open_log,
 )
 from problems.logs.columns import ROTATIONS, UNITS, Column, Columns
+from problems.logs.judge import doubts
 from problems.measured.prior import Prior
 from problems.robots import ROBOT_FILES, NamedRobot, read_robot
 from sensors import Layout, catalogue, layout_schema
@@ -219,12 +221,21 @@ class ProblemFile:
     def samples(
         self, path: PathLike, *, allow_missing: bool = False, accelerations: bool = False
     ) -> Samples:
-        """A whole log, as :class:`SampleReader` reads it."""
+        """A whole log, as :class:`SampleReader` reads it.
+
+        Units and samples that cannot be, and sensors that are let go, are warned of.
+        """
         with self.open_log(path) as log:
             reader = SampleReader(
                 self.sensors, log, self.differentiation, allow_missing, accelerations
             )
-            return reader.read(0, log.n_samples)
+            samples = reader.read(0, log.n_samples)
+            said = list(doubts(reader)) if log.n_samples else []
+        if reader.not_measured:
+            said.append(f"no readings of {', '.join(reader.not_measured)}: they are let go")
+        for words in said:
+            warnings.warn(f"{path}: {words}", LogWarning, stacklevel=2)
+        return samples
 
     def with_plan(self, path: PathLike) -> ProblemFile:
         """The same problem with another plan, beside the working directory; "": its own."""

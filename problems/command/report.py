@@ -59,6 +59,9 @@ def run(args: argparse.Namespace) -> int:
             terminal.show_line(f"wrote {path} ({size:.0f} kB): {report.title}")
         if report.verdict is not None:
             terminal.show_line(str(report.verdict).splitlines()[0])
+        if report.log is not None:
+            for line in report.log.judgement.lines:
+                terminal.show_line(line)
     return 0
 
 

@@ -84,11 +84,8 @@ def run(args: argparse.Namespace) -> int:
         terminal.show_json(told)
     else:
         _show(args.output, done, told)
-        for line in judgement.doubts:
+        for line in judgement.lines:
             terminal.show_line(line)
-        for event in judgement.events:
-            terminal.show_line(f"event: {event}")
-        terminal.show_line(judgement.words)
     return int(args.strict and not judgement.agrees)
 
 

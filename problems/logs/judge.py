@@ -27,7 +27,7 @@ from problems.logs.samples import SampleReader, Samples
 from problems.logs.units import NEAR, doubtful_units, times_wrong
 from sensors import ExternalWrench
 
-__all__ = ["Event", "Judgement", "judge_log"]
+__all__ = ["Event", "Judgement", "doubts", "judge_log"]
 
 LOOKED, OF_EVENT = 48, 6
 """Samples that are asked whom they suspect: of the log, of an event."""
@@ -111,7 +111,7 @@ class Judgement:
     @property
     def doubts(self) -> tuple[str, ...]:
         """Units and faults, a line each."""
-        return (*(f"units? {x}" for x in self.units), *(f"fault? {x}" for x in self.faults))
+        return _doubts(self.units, self.faults)
 
     @property
     def _too_many(self) -> bool:
@@ -152,6 +152,11 @@ class Judgement:
             parts.append(self.factor)
         return "; ".join(parts)
 
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """What a command ends with: doubts, events, and the sentence on all of it."""
+        return (*self.doubts, *(f"event: {event}" for event in self.events), self.words)
+
     def to_json(self) -> dict[str, Any]:
         """As plain values."""
         return {
@@ -167,6 +172,15 @@ class Judgement:
             "faults": list(self.faults),
             "words": self.words,
         }
+
+
+def doubts(reader: SampleReader) -> tuple[str, ...]:
+    """What of a log cannot be, whatever the model: a line each. Looks that cost nothing."""
+    return _doubts(doubtful_units(reader), seeming_faults(reader))
+
+
+def _doubts(units: Sequence[str], faults: Sequence[str]) -> tuple[str, ...]:
+    return (*(f"units? {x}" for x in units), *(f"fault? {x}" for x in faults))
 
 
 def _listed(names: Sequence[str]) -> str:

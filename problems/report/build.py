@@ -82,6 +82,8 @@ class Report:
         """Return the content as plain JSON values."""
         found: dict[str, Any] = plain(replace(self, verdict=None))
         found["verdict"] = None if self.verdict is None else self.verdict.to_json()
+        if self.log is not None:
+            found["log"]["judgement"] = plain(self.log.judgement.to_json())
         return found
 
 

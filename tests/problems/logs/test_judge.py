@@ -20,6 +20,7 @@ from problems.logs.samples import SampleReader
 from problems.logs.simulate import Trajectory
 from problems.logs.units import doubtful_units
 from problems.measured.simulated_readings import TrueReadings
+from problems.problem_file import load_problem
 from tests.problems.command.command_line import run, run_json
 
 ARM = dynsys.synthetic.chain(4)
@@ -370,3 +371,53 @@ def test_solve_ends_with_what_the_log_says_of_the_model(capsys, tmp_path) -> Non
     assert status == 0 and not told["agreement"]["agrees"]
     assert told["agreement"]["words"] == last
     assert told["agreement"]["suspects"][0] == {"sensor": "imu", "share": 1.0}
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["calibrate"],
+        ["identify", "--json"],
+        ["detect", "--free-seconds", "0", "50"],
+    ],
+)
+def test_every_command_that_reads_a_log_says_what_cannot_be(command, capsys, tmp_path) -> None:
+    """They took milliseconds for seconds and sensors without data without a word."""
+    spec, log = tmp_path / "arm.yaml", tmp_path / "log.npz"
+    spec.write_text(PROBLEM)
+    arrays = content()
+    layout = load_problem(spec).sensors
+    for name in ("imu", *(n for n in layout.names if n.endswith("/torque"))):
+        arrays[name] = arrays["y"][:, ARM_PROBLEM.layout.slice(name)]
+    del arrays["y"]
+    arrays["time"] *= 1e3
+    np.savez(log, **{k: v[:100] for k, v in arrays.items()})
+    _, _, told = run(capsys, command[0], spec, log, *command[1:])
+    assert f"{log}: units? time: a sample every 1 s; in ms that would be 1000 Hz" in told
+
+
+def test_sensors_without_data_are_told(capsys, tmp_path) -> None:
+    spec, log = tmp_path / "arm.yaml", tmp_path / "log.npz"
+    spec.write_text(PROBLEM)
+    assert run(capsys, "simulate", spec, "-o", log, "--duration", 0.06)[0] == 0
+    with np.load(log) as good:
+        np.savez(log, **{k: v for k, v in dict(good).items() if k != "imu"})
+    status, _, told = run(capsys, "calibrate", spec, log)
+    assert status == 0 and f"{log}: no readings of imu: they are let go" in told
+
+
+def test_the_report_says_on_the_terminal_what_the_log_says(capsys, tmp_path) -> None:
+    spec, log, page = tmp_path / "arm.yaml", tmp_path / "log.npz", tmp_path / "page.html"
+    spec.write_text(PROBLEM)
+    assert run(capsys, "simulate", spec, "-o", log, "--duration", 0.06)[0] == 0
+    with np.load(log) as good:
+        arrays = dict(good)
+    arrays["imu"][30] += 20.0
+    np.savez(log, **arrays)
+    asked = ["report", spec, log, "-o", page, "--no-time"]
+    _, text, _ = run(capsys, *asked)
+    event, last = text.splitlines()[-2:]
+    assert event == "event: 0.03 s (1 sample): suspect imu" and "first suspect imu" in last
+    _, told = run_json(capsys, *asked)
+    assert told["log"]["judgement"]["words"] == last
+    assert not told["log"]["judgement"]["agrees"]
