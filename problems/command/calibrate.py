@@ -28,6 +28,8 @@ EXAMPLES = """\
 MOST_OFFSET_SAMPLES = 500
 FAR = 1.2
 """Chi-square per degree of freedom this far from one, either way, is told."""
+NO_NOISE = 10.0
+"""A deviation so many times the stated one is no noise."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -63,10 +65,25 @@ def run(args: argparse.Namespace) -> int:
     if args.output:
         noise.layout.save(args.output)
     if args.json:
-        terminal.show_json(_told(noise, offsets, aligned, args.output))
+        told = _told(noise, offsets, aligned, args.output)
+        terminal.show_json(told | {"doubts": _doubts(noise)})
     else:
         _show(noise, offsets, aligned, args.output)
     return 0
+
+
+def _doubts(noise: NoiseEstimate) -> list[str]:
+    """What is more than noise, in words."""
+    suspect = "a fault, a unit or a wrong model? 'dynsys solve' says whom to suspect"
+    found = [
+        f"{one.sensor}: {one.factor:.3g} times its stated deviation in {one.unit} is no noise:"
+        f" {suspect}"
+        for one in noise.sensors
+        if one.known and one.factor > NO_NOISE
+    ]
+    if noise.chi_square[1] > NO_NOISE**2:
+        found.append(f"the readings contradict each other as no noise does: {suspect}")
+    return found
 
 
 def _found(one: SensorNoise) -> str:
@@ -172,7 +189,10 @@ def _show(
             f" {after:.3g} with those found"
         )
     kept = [one.sensor for one in noise.sensors if not one.known]
-    if kept and not math.isnan(after) and not 1 / FAR < after < FAR:
+    doubts = _doubts(noise)
+    for line in doubts:
+        terminal.show_line(line)
+    if kept and not doubts and not math.isnan(after) and not 1 / FAR < after < FAR:
         size = "small" if after > 1 else "large"
         terminal.show_line(
             f"some of the values kept seem too {size}; the log does not say which"

@@ -329,7 +329,13 @@ class _Log:
             C = self._covariance(factors, at)
             CN, Nt = C @ N, N.transpose(0, 2, 1)
             S = Nt @ CN
-            white = np.linalg.solve(S, np.concatenate([Nt, z[..., None]], axis=2))
+            try:
+                white = np.linalg.solve(S, np.concatenate([Nt, z[..., None]], axis=2))
+            except np.linalg.LinAlgError:
+                raise StateError(
+                    "the readings are so far from the model that no noise explains them; are"
+                    " there placeholders for missing values (make them NaN), or other units?"
+                ) from None
             Q, v = N @ white[..., :-1], (N @ white[..., -1:])[..., 0]
             CQ = C @ Q
             checked = np.einsum("nii->ni", CQ)

@@ -208,6 +208,32 @@ def test_calibrate_of_what_nothing_checks(
     assert "kept, unchecked" in out and "nan" not in out
 
 
+def test_calibrate_does_not_take_faults_for_noise(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Placeholders made a deviation of 377 m/s^2, without a word, or a LinAlgError."""
+    spec, log = tmp_path / "arm.yaml", tmp_path / "log.npz"
+    spec.write_text(
+        "robot: synthetic:chain:2\nlayout:\n  sensors:\n    - zero_external_wrench_except: []\n"
+        "    - {kind: imu, name: tip, frame: link_2, std: [0.05, 0.01]}\n"
+        "    - all_joint_torques: {std: 0.1}\n    - all_joint_accelerations: {std: 0.1}\n"
+    )
+    run(capsys, "simulate", spec, "-o", log, "--duration", 0.2)
+    good = dict(np.load(log))
+    assert run_json(capsys, "calibrate", spec, log)[1]["doubts"] == []
+    noisy, gaps = good["tip"].copy(), good["tip"].copy()
+    noisy[:, :3] += 5.0 * np.random.default_rng(0).normal(size=(len(noisy), 3))
+    gaps[::7, :3] = -999.0
+    for tip, said in ((noisy, "its stated deviation in m/s^2 is no noise"), (gaps, "as no ")):
+        np.savez(log, **(good | {"tip": tip}))
+        (doubt,) = run_json(capsys, "calibrate", spec, log)[1]["doubts"]
+        assert said in doubt and doubt in run(capsys, "calibrate", spec, log)[1]
+    good["tip"][::7] = 1e30
+    np.savez(log, **good)
+    status, _, told = run(capsys, "calibrate", spec, log)
+    assert status == 2 and "no noise explains them; are there placeholders" in told
+
+
 def test_check_says_which_noise_makes_the_deviations(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
