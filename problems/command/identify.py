@@ -217,6 +217,7 @@ def _told(
             }
             for name, trial in trials.items()
         },
+        "doubts": {name: list(trial.doubts) for name, trial in trials.items()},
         "payload": None
         if payload is None
         else {
@@ -270,6 +271,8 @@ def _show(
             [(lb, u, number(b), number(a), f"{100 * i:.0f} %") for lb, u, b, a, i in body],
             right=("model", "fit", "in 95 % band"),
         )
+        for words in trial.doubts:
+            terminal.show_line(words)
     if payload is not None:
         centre = ", ".join(
             f"{c:.4g} +- {s:.2g}"

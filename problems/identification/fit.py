@@ -20,7 +20,7 @@ Normal equations: what data tell is compared with the model's natural sizes, so 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, TypeAlias, cast, final, get_args
@@ -38,6 +38,7 @@ from problems.identification.parameter_set import ParameterSet
 from problems.identification.physical import nearest_physical
 from problems.identification.regressor import OVERFLOW, check_finite
 from problems.identification.weighted import CHUNK, Log, Samples, SharedNoise
+from problems.logs.units import times_wrong
 from problems.measured.measured_system import Readings
 
 __all__ = [
@@ -70,6 +71,10 @@ PAYLOAD = 10.0
 """Natural size of a payload, in that of the body that carries it."""
 NORMAL = 1.4826
 """Deviation of normal numbers, in the median of their sizes."""
+UNEXPLAINED, FAULT = 0.8, 5.0
+"""A fit is doubtful that leaves so much of a reading's spread and so many stated deviations."""
+FACTOR = 8.0
+"""Factor between a reading and what the model expects from which a unit is blamed."""
 BAND = 1.959964
 """Half width of a 95 % band, in deviations."""
 
@@ -364,6 +369,8 @@ class Validation:
     labels, units : of the rows.
     before, after : (rows,) rms of reading minus prediction, by the model and by the fit.
     inside : (rows,) part of the readings within the 95 % band.
+    doubts : readings that no parameters make of these sensors, in words: in another unit, with
+        another sign, of another joint.
 
     NaN for rows without a reading that can be predicted.
     """
@@ -373,6 +380,7 @@ class Validation:
     before: Array
     after: Array
     inside: Array
+    doubts: tuple[str, ...] = ()
 
 
 @final
@@ -558,7 +566,26 @@ class Fit:
             _rms(log.y - before),
             _rms(off),
             share,
+            tuple(self._doubts(log.y, before, off)),
         )
+
+    def _doubts(self, y: Array, model: Array, off: Array) -> Iterator[str]:
+        """Readings (N, rows) that the model expects otherwise and the fit does not explain."""
+        layout = self.sought.layout
+        left = _rms(off)
+        for sensor in layout:
+            rows = np.arange(layout.size)[layout.slice(sensor.name)]
+            if sensor.constant(1) is not None or f"{sensor.name}.gain" in self.names:
+                continue
+            for k in rows.tolist():
+                times = times_wrong(y[:, k], model[:, k])
+                spread = float(np.nanstd(y[:, k])) if np.isfinite(y[:, k]).any() else 0.0
+                if times is not None and not 1 / FACTOR < times < FACTOR:
+                    words = f"the model expects {times:.3g} times what it reads"
+                    yield f"{layout.labels[k]}: {words}: units, or sign?"
+                elif left[k] > max(UNEXPLAINED * spread, FAULT * layout.std[k]):
+                    words = "another unit, sign or joint, or friction that is not sought?"
+                    yield f"{layout.labels[k]}: the fit does not follow it: {words}"
 
     def payload(self, without: Fit, body: str) -> Payload:
         """What this log's robot carries on ``body`` and that of ``without`` does not.

@@ -50,6 +50,31 @@ def write_log(path: Path, seed: int = 0) -> Path:
     return path
 
 
+@pytest.mark.parametrize(
+    ("times", "said"),
+    [(1.0, None), (1e3, "the model expects 0.00"), (-1.0, "the model expects -")],
+)
+def test_readings_that_no_parameters_make_are_named(
+    times: float, said: str | None, problem: Path, tmp_path: Path, capsys
+) -> None:
+    """N mm, or the other sign: 'in 95 % band' was 96 %, for all of it was noise to the fit."""
+    log = write_log(tmp_path / "a.npz")
+    with np.load(log) as good:
+        arrays = dict(good)
+    model = dynsys.rnea(dynsys.synthetic.chain(2), arrays["q"], arrays["qd"], arrays["qdd"])
+    noise = 0.02 * np.random.default_rng(0).normal(size=model.shape)
+    np.savez(log, **(arrays | {"y": times * (model + noise)}))
+    words = ["identify", str(problem), str(log), "--hold-out", "0.3"]
+    assert main([*words, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)["doubts"]
+    assert list(told) == ["the log itself", "held out, the last 360 samples"]
+    assert main(words) == 0
+    text, labels = capsys.readouterr().out, ["link_1/torque.torque", "link_2/torque.torque"]
+    for doubts in told.values():
+        assert [x.split(":")[0] for x in doubts] == (labels if said else [])
+        assert all(x in text and str(said) in x for x in doubts)
+
+
 def test_a_log_gives_values_with_deviations(problem: Path, tmp_path: Path, capsys) -> None:
     log, other = write_log(tmp_path / "a.npz"), write_log(tmp_path / "b.npz", 1)
     out = tmp_path / "found.json"
