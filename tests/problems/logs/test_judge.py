@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -101,7 +102,9 @@ def test_an_offset_is_no_unit(tmp_path) -> None:
     found = judged(arrays, tmp_path)
     assert found.suspects[0] == (name, 1.0) and found.factor == ""
     arrays["y"][:, place] = 1000.0 * right
-    assert "about 1e+03 times too large" in judged(arrays, tmp_path).factor
+    assert re.search(
+        r"about (1e\+03|9.9e\+02) times too large", judged(arrays, tmp_path).factor
+    )
 
 
 @pytest.mark.parametrize(
