@@ -132,6 +132,15 @@ class Recorder:
         side = np.sign(known.values[0])
         return bool((~np.isfinite(values) | (side * values > kept * terms)).all())
 
+    def left_by_rounding(self, ref: Ref, kept: float) -> float:
+        """What rounding may leave of a value that is zero with some sensors on or off.
+
+        The part ``kept`` of its usual terms; zero unless it falls below that at such a state.
+        """
+        known = self._known[abs(ref)]
+        rest = kept * float(np.median(known.terms[self._usual]))
+        return rest if (np.abs(known.values[self._switched]) < rest).any() else 0.0
+
     def is_constant(self, ref: Ref) -> bool:
         """Whether the graph holds a number here."""
         return self.graph.value(ref) is not None

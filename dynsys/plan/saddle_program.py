@@ -589,7 +589,11 @@ class _Recording:
         return found
 
     def _deviation(self, Z: Mapping[tuple[int, int], Ref], place: _Place) -> Any:
-        """Root of a variance; what is left by cancellation at every state is exactly zero."""
+        """Root of a variance; what is left by cancellation at every state is exactly zero.
+
+        Where that is so with some sensors on or off only, rounding leaves numbers of either
+        sign: what it may leave is added, so that the root is there, and as good as zero.
+        """
         record, variance = self.record, 0
         for pair, factor in place.pairs.items():
             variance = record.add(variance, record.mul(Z[pair], record.constant(factor)))
@@ -597,7 +601,9 @@ class _Recording:
             return 0.0
         if (place.sign * self.record.values(variance) <= place.certain).all():
             return 0.0
-        return np.sqrt(self._scalar(place.sign * variance)) * self._scalar(place.factor)
+        rest = self.record.left_by_rounding(variance, CERTAIN)
+        root = np.sqrt(self._scalar(place.sign * variance) + rest)
+        return root * self._scalar(place.factor)
 
     def _scalar(self, ref: Ref) -> Any:
         return Scalar(self.graph, ref) if ref else 0.0

@@ -273,6 +273,37 @@ def test_estimates_outlive_the_arrays_they_come_from(backend: str) -> None:
     np.testing.assert_allclose(single.std.qdd.array, expected[0])
 
 
+def test_deviations_of_what_an_exact_statement_says_while_it_is_on() -> None:
+    """Of the force of a foot that may be free: zero, not the root of what rounding leaves."""
+    robot = synthetic.chain(3, generic=True)
+    tip = robot.body_names[-1]
+    free = sensors.ExternalWrench("free", tip, ("fx", "fy", "fz"), value=0.0)
+    given = [
+        *sensors.all_joint_torques(robot, std=0.1),
+        *sensors.all_joint_accelerations(robot, std=0.5),
+        sensors.PureForce("point", tip, xyz=(0.1, 0.2, 0.3)),
+        sensors.Accelerometer("imu", tip, xyz=(0.3, 0.1, 0.2), std=0.05),
+        *sensors.zero_external_wrench_except(robot, [tip]),
+        free,
+    ]
+    problem = Estimation(robot, sensors.Layout(robot, given))
+    asked = f"std.external_wrench.{tip}"
+    kernel = problem.compile(outputs=["torque", asked], switchable=["free"])
+    place, rng = problem.layout.slice("free"), np.random.default_rng(0)
+    y = np.where(np.isnan(problem.layout.constants), 0.0, problem.layout.constants)
+    for is_on in (True, False):
+        weight = np.ones(problem.layout.size)
+        weight[place] = is_on
+        q = np.array([robot.random_configuration(k) for k in range(100)])
+        qd = rng.normal(size=q.shape)
+        answers = [kernel.one(*state, y, weight) for state in zip(q, qd, strict=True)]
+        assert sum(finite for _, finite in answers) >= 90
+        for k in range(4):
+            e = problem.solve(q[k], qd[k], y, active={"free": is_on})
+            found = answers[k][0][1]
+            np.testing.assert_allclose(found, e.std.external_wrench[tip], rtol=1e-6, atol=1e-5)
+
+
 def test_kernels_compute_what_is_named_in_that_order() -> None:
     kernel = over_determined()[0].compile(outputs=["residual", "torque"])
     assert [name for name, _ in kernel.signature.outputs] == ["residual", "torque"]
