@@ -63,6 +63,7 @@ class SampleDecoder:
         self.y = self._packed[robot.nq + robot.nv :]
         self.missing = 0
         self._constants = self.layout.constants
+        self._rows = _rows_by_name(problem)
         self._forms: dict[tuple[object, ...], _Form] = {}
         own = problem.differentiation
         self.method = (
@@ -94,7 +95,9 @@ class SampleDecoder:
         LogError
             naming what is missing or no number; nothing of such a sample is to be used.
         """
+        missing: Sequence[str] = ()
         if None in given.values():
+            missing = [name for name, value in given.items() if value is None]
             given = {name: value for name, value in given.items() if value is not None}
         form = self._form(given)
         values = form.values(given)
@@ -102,6 +105,8 @@ class SampleDecoder:
         self.qd.fill(math.nan)
         self.y[:] = self._constants
         packed[form.to] = values[form.take]
+        for name in missing:  # of a statement: it does not hold
+            self.y[self._rows.get(name, NO_ROWS)] = math.nan
         for where in self.robot.quaternion_slices:
             u = self.q[where]
             norm = math.sqrt(float(u @ u))
@@ -235,6 +240,20 @@ class SampleDecoder:
         qdd[form.speeds_wanted] = qdd_of_q[form.speeds_wanted]
         for where, freedoms in form.accelerations:
             self.y[where] = qdd[freedoms]
+
+
+NO_ROWS = slice(0, 0)
+
+
+def _rows_by_name(problem: ProblemFile) -> dict[str, slice]:
+    """Rows of y by the names that they come by: of a sensor, of a row, of the robot's own."""
+    layout = problem.sensors
+    found = {label: slice(k, k + 1) for k, label in enumerate(layout.labels)}
+    found |= {name: layout.slice(name) for name in layout.names}
+    for name, parts in problem.columns.columns.items():
+        for part in parts if name in found else ():
+            found[part.source] = found[part.source.partition("[")[0]] = found[name]
+    return found
 
 
 @final

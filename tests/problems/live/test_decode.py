@@ -140,6 +140,29 @@ def test_many_sets_of_names_do_not_fill_the_memory(live: Live) -> None:
     assert len(decoder._forms) <= 64 and len(decoder.strangers) <= 64
 
 
+@pytest.mark.parametrize("null", [None, [None] * 6, [float("nan")] * 6])
+def test_a_statement_that_comes_as_null_does_not_hold(null: object, tmp_path: Path) -> None:
+    """As NaN in a log says: the tip is touched now."""
+    (tmp_path / "problem.yaml").write_text(
+        "robot: synthetic:chain:2\n"
+        "layout: {sensors: [all_joint_torques: {std: 0.1}, zero_external_wrench_except: []]}\n"
+        "log: {columns: {link_1/no_contact: {from: held}}}\n"
+    )
+    decoder = SampleDecoder(load_problem(tmp_path / "problem.yaml"))
+    given = {"q": [0.1, 0.2], "qd": [0.0, 0.0], "effort.link_1": 1.0, "effort.link_2": 2.0}
+    decoder.take(given, 0.0)
+    assert decoder.missing == 0
+    for name, held in (
+        ("link_2/no_contact", "link_2/no_contact"),
+        ("held", "link_1/no_contact"),
+    ):
+        decoder.take(given | {name: null}, 0.0)
+        assert np.isnan(decoder.y[decoder.layout.slice(held)]).all() and decoder.missing == 6
+    if null is None:
+        decoder.take(given | {"link_2/no_contact.fz": null}, 0.0)
+        assert decoder.missing == 1
+
+
 @pytest.mark.parametrize("one_by_one", [False, True])
 def test_accelerations_that_come_are_those_of_a_log(one_by_one: bool, tmp_path: Path) -> None:
     (tmp_path / "problem.yaml").write_text(
