@@ -38,8 +38,8 @@ from problems.identification.parameter_set import ParameterSet
 from problems.identification.physical import nearest_physical
 from problems.identification.regressor import OVERFLOW, check_finite
 from problems.identification.weighted import CHUNK, Log, Samples, SharedNoise
-from problems.logs.units import times_wrong
 from problems.measured.measured_system import Readings
+from problems.multiples import times_wrong
 
 __all__ = [
     "Fit",

@@ -22,9 +22,10 @@ from problems.logs.align import WIDEST_GAP
 from problems.logs.columns import UNITS, MappedLog
 from problems.logs.faults import jumps
 from problems.logs.samples import SampleReader, Samples, continuous_positions
+from problems.multiples import NEAR, times_wrong
 from sensors import Accelerometer, Imu, Layout
 
-__all__ = ["NEAR", "doubtful_units", "times_wrong"]
+__all__ = ["doubtful_units"]
 
 LOOKED, STRETCHES = 512, 4
 """Samples of a stretch, and stretches, that are looked at."""
@@ -38,10 +39,6 @@ MOVES, STUCK = 0.05, 0.01
 """Motion, rad or m, from which velocities are judged; the part of it that is none."""
 ALIKE = 0.5
 """Correlation below which velocities are not those of the positions."""
-NEAR = 1.25
-"""Factor within which a number is what it should be."""
-TOLD = 4.0
-"""Times more squares that one explanation leaves than another that is told from it."""
 UNLIKE, LIKE = 0.3, 0.03
 """Part of its square by which a velocity is missed by one that it is not, and by itself."""
 
@@ -311,32 +308,6 @@ def _at_rest(x: Samples, start: int) -> Array:
     some = _still(x)
     y = x.y[some] if some.any() else x.y
     return np.asarray(np.linalg.norm(y[:, start : start + 3], axis=1))
-
-
-# ---- factors -------------------------------------------------------------------------------
-
-
-def times_wrong(given: Array, expected: Array) -> float | None:
-    """Factor by which numbers (N,) or (N, k) would have to be larger to be what is expected.
-
-    None if they are about right, no multiple of it, or off by constants as well: a factor is
-    told from an offset by numbers that change, or by several columns that share it.
-    """
-    known = np.isfinite(given) & np.isfinite(expected)
-    a, b = given[known], expected[known]
-    size_a, size_b, product = float(a @ a), float(b @ b), float(a @ b)
-    if len(a) < 8 or size_a == 0.0 or size_b == 0.0:
-        return None
-    if abs(product) < 0.9 * np.sqrt(size_a * size_b):
-        return None
-    off, there = (x.reshape(len(given), -1) for x in (given - expected, known))
-    by_column = [off[there[:, k], k] for k in range(off.shape[1]) if there[:, k].any()]
-    left_by_offsets = sum(len(x) * float(x.var()) for x in by_column)
-    left = min(size_a, size_b) - product**2 / max(size_a, size_b)
-    if left > left_by_offsets * (TOLD if len(by_column) > 1 else 1.0 / TOLD):
-        return None
-    times = product / size_a
-    return None if 1 / NEAR < times < NEAR else times
 
 
 def _unit(times: float, units: Sequence[str]) -> str:
