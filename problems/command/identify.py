@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -206,7 +207,11 @@ def _told(
         "correlated_samples": dict(zip(labels, fit.correlation_time.tolist(), strict=True)),
         "trials": {
             name: {
-                label: {"model": before, "fit": after, "inside_band": inside}
+                label: {
+                    "model": _known(before),
+                    "fit": _known(after),
+                    "inside_band": _known(inside),
+                }
                 for label, before, after, inside in zip(
                     trial.labels,
                     trial.before.tolist(),
@@ -229,6 +234,11 @@ def _told(
             "inertia": payload.inertia.tolist(),
         },
     }
+
+
+def _known(x: float) -> float | None:
+    """A number; None for that of a reading that the log lacks."""
+    return x if math.isfinite(x) else None
 
 
 def _show(
@@ -268,7 +278,10 @@ def _show(
         )
         terminal.show_table(
             ("reading", "unit", "model", "fit", "in 95 % band"),
-            [(lb, u, number(b), number(a), f"{100 * i:.0f} %") for lb, u, b, a, i in body],
+            [
+                (lb, u, number(b), number(a), f"{100 * i:.0f} %" if math.isfinite(i) else "-")
+                for lb, u, b, a, i in body
+            ],
             right=("model", "fit", "in 95 % band"),
         )
         for words in trial.doubts:

@@ -75,6 +75,20 @@ def test_readings_that_no_parameters_make_are_named(
         assert all(x in text and str(said) in x for x in doubts)
 
 
+def test_a_reading_that_the_log_lacks_is_null(problem: Path, tmp_path: Path, capsys) -> None:
+    """It was NaN, which is no JSON: a ValueError."""
+    log = write_log(tmp_path / "a.npz")
+    with np.load(log) as good:
+        arrays = dict(good)
+    arrays["link_1/torque"] = arrays.pop("y")[:, 0]
+    np.savez(log, **arrays)
+    words = ["identify", str(problem), str(log), "--allow-missing"]
+    assert main([*words, "--json"]) == 0
+    trial = json.loads(capsys.readouterr().out)["trials"]["the log itself"]
+    assert trial["link_2/torque.torque"] == {"model": None, "fit": None, "inside_band": None}
+    assert main(words) == 0 and "nan" not in capsys.readouterr().out
+
+
 def test_a_log_gives_values_with_deviations(problem: Path, tmp_path: Path, capsys) -> None:
     log, other = write_log(tmp_path / "a.npz"), write_log(tmp_path / "b.npz", 1)
     out = tmp_path / "found.json"
