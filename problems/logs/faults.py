@@ -1,8 +1,9 @@
 """Does a log have samples that no robot gives? Looks that cost nothing, and need no model.
 
 Placeholders for missing positions (-999, or zeros before the first message) are jumps that no
-joint makes; a sensor that has died goes on with its last reading while the robot moves. Where
-readings check each other they contradict the model; where nothing checks them, only this tells.
+joint makes; a sensor that has died goes on with its last reading while the robot moves; one
+with another clock has no reading at the times of the positions. Where readings check each other
+they contradict the model; where nothing checks them, only this tells.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ def seeming_faults(reader: SampleReader) -> tuple[str, ...]:
     n, starts = reader.log.n_samples, range(0, reader.log.n_samples, LOOKED)
     most = np.linspace(0, len(starts) - 1, min(len(starts), STRETCHES)).astype(np.intp)
     stretches = [reader.read(k, min(k + LOOKED, n)) for k in (starts[j] for j in most)]
-    return (*_jumps(reader, stretches), *_stuck(reader, stretches))
+    looks = (_jumps, _stuck, _absent)
+    return tuple(words for look in looks for words in look(reader, stretches))
 
 
 def jumps(time: Array, x: Array) -> BoolArray:
@@ -87,6 +89,20 @@ def _stuck(reader: SampleReader, stretches: Sequence[Samples]) -> Iterator[str]:
             yield (
                 f"{sensor.name}: reads the same while the robot moves, {count} of {looked}"
                 f" samples looked at, from {since:.6g} s on: is it stuck?"
+            )
+
+
+def _absent(reader: SampleReader, stretches: Sequence[Samples]) -> Iterator[str]:
+    """Sensors that the log has, but no reading of, at the times of its positions."""
+    for sensor in reader.layout:
+        place = reader.layout.slice(sensor.name)
+        if sensor.name not in reader.readings or sensor.constant(1) is not None:
+            continue
+        if all(np.isnan(x.y[:, place]).all() for x in stretches):
+            looked = sum(len(x.time) for x in stretches)
+            yield (
+                f"{sensor.name}: no reading in any of the {looked} samples looked at: has it"
+                " another clock than the positions?"
             )
 
 

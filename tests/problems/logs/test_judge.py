@@ -251,6 +251,10 @@ UNCHECKED = sensors.Layout(
             lambda x: _with(x, "base_ft", slice(0, 1200), 0.0),
             "base_ft: reads the same while the robot moves, 1200 of 1200",
         ),
+        (
+            lambda x: x | {"time.base_ft": x["time"] + 1.7e9},
+            "base_ft: no reading in any of the 1200 samples looked at: has it another clock",
+        ),
         (lambda x: {k: v[np.r_[:500, 800:1200]] for k, v in x.items()}, ""),
     ],
 )  # fmt: skip
