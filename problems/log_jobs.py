@@ -407,7 +407,7 @@ class Finished:
     ``resumed`` of the ``n_samples`` were there from an interrupted run; ``missing_rows`` have a
     value that is missing or not determined. ``failed`` of these could not be solved, the first
     for the reason ``why``. Of a job that solves: its ``way``, what its reader made by which
-    ``method``, and did without, and the ``judgement`` of its log.
+    ``method``, did without, and left ``unused``, and the ``judgement`` of its log.
     """
 
     n_samples: int
@@ -420,6 +420,7 @@ class Finished:
     method: str = ""
     derived: tuple[str, ...] = ()
     not_measured: tuple[str, ...] = ()
+    unused: tuple[str, ...] = ()
     judgement: Judgement | None = None
 
 
@@ -551,6 +552,7 @@ def _summary(job: Job, store: ChunkStore, resumed: int) -> Finished:
         method=str(reader.method),
         derived=reader.derived,
         not_measured=reader.not_measured,
+        unused=reader.unused,
     )
 
 

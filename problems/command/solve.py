@@ -28,6 +28,10 @@ EXAMPLES = """\
   dynsys solve problem.yaml log.npz -o out.npz --outputs suspects --strict"""
 
 
+SHOWN = 8
+"""Names of a log that are listed."""
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add_problem(parser)
@@ -76,6 +80,7 @@ def run(args: argparse.Namespace) -> int:
         "differentiated": list(done.derived),
         "differentiation": done.method if done.derived else None,
         "sensors_without_data": list(done.not_measured),
+        "not_used": list(done.unused),
     }
     judgement = done.judgement
     assert judgement is not None
@@ -113,6 +118,10 @@ def _show(output: str, done: Finished, told: dict[str, Any]) -> None:
         terminal.show_line(f"{_made(made)} made by {told['differentiation']}")
     if left_out:
         terminal.show_line(f"sensors without data: {', '.join(left_out)}")
+    if done.unused:
+        more = f" and {len(done.unused) - SHOWN} more" if len(done.unused) > SHOWN else ""
+        listed = f"{', '.join(done.unused[:SHOWN])}{more}"
+        terminal.show_line(f"of the log, no sensor and no joint reads {listed}")
     if done.missing_rows:
         terminal.show_line(
             f"{done.missing_rows} samples have values that are missing or not determined;"

@@ -21,7 +21,7 @@ or ``rpy`` angles about fixed axes; ours are ``xyzw``.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import final
@@ -208,6 +208,11 @@ class MappedLog(AbstractLog):
     def source_of(self, name: str) -> str:
         """What the log itself calls the first of an array's numbers."""
         return self._columns[name][0].source if name in self._columns else name
+
+    def sources(self, names: Iterable[str]) -> set[str]:
+        """Arrays of the log itself that some of ours are made of."""
+        parts = (part for name in names for part in self._columns.get(name, ()))
+        return {part.find(self._log)[0] for part in parts}
 
     def read(self, names: Sequence[str], start: int, stop: int) -> dict[str, Array]:
         sources = {name: self._columns.get(name, ()) for name in names}

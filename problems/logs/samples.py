@@ -25,6 +25,7 @@ from dynsys.model.joints import Cylindrical, Free, Planar, Revolute, Spherical
 from dynsys.model.tree import KinematicTree
 from dynsys.types import Array, BoolArray
 from problems.labels import numbered, own_joints
+from problems.logs.columns import MappedLog
 from problems.logs.differentiate import (
     AbstractDifferentiation,
     Differentiation,
@@ -246,6 +247,18 @@ class SampleReader:
         have = {*self.readings, *self.wanted_accelerations}
         return tuple(
             s.name for s in self.layout if s.name not in have and s.constant(1) is None
+        )
+
+    @cached_property
+    def unused(self) -> tuple[str, ...]:
+        """Arrays of the log that nothing is read from, but for the truth of a simulation."""
+        used = set(self._names)
+        if isinstance(self.log, MappedLog):
+            used |= self.log.sources(used)
+        return tuple(
+            name
+            for name in self.log.widths
+            if name not in used and not name.startswith(("truth.", "time."))
         )
 
     # ---- the method on this log ----------------------------------------------------------

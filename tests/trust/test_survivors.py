@@ -274,7 +274,7 @@ def test_limits_on_one_side_are_shown() -> None:
 
 def test_the_rate_of_a_resumed_job_counts_what_was_done(capsys: Any) -> None:
     done: Any = SimpleNamespace(
-        n_samples=1000, resumed=600, seconds=2.0, missing_rows=0, failed=()
+        n_samples=1000, resumed=600, seconds=2.0, missing_rows=0, failed=(), unused=()
     )
     told = {"differentiated": [], "sensors_without_data": [], "by": "llvm"}
     _show("out.npz", done, told)

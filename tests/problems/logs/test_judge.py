@@ -428,3 +428,24 @@ def test_the_report_says_on_the_terminal_what_the_log_says(capsys, tmp_path) -> 
     _, told = run_json(capsys, *asked)
     assert told["log"]["judgement"]["words"] == last
     assert not told["log"]["judgement"]["agrees"]
+
+
+def test_arrays_that_nothing_reads_are_named(capsys, tmp_path) -> None:
+    """A misspelt statement held on, misspelt velocities were differentiated, in silence."""
+    spec, log, out = tmp_path / "arm.yaml", tmp_path / "log.npz", tmp_path / "out.npz"
+    foreign = "log: {columns: {imu: {from: acc}}}\n"
+    spec.write_text(PROBLEM + foreign)
+    plain = tmp_path / "plain.yaml"
+    plain.write_text(PROBLEM)
+    made = ["simulate", plain, "-o", log, "--duration", 0.02, "--truth"]
+    assert run(capsys, *made)[0] == 0
+    with np.load(log) as good:
+        arrays = dict(good)
+    arrays["acc"], arrays["qdot"] = arrays.pop("imu"), arrays.pop("qd")
+    arrays["link_4/no_contakt"] = np.full((len(arrays["time"]), 6), np.nan)
+    np.savez(log, **arrays)
+    status, text, _ = run(capsys, "solve", spec, log, "-o", out, "--strict")
+    words = "of the log, no sensor and no joint reads qdot, link_4/no_contakt"
+    assert status == 0 and words in text.splitlines()
+    _, told = run_json(capsys, "solve", spec, log, "-o", out)
+    assert told["not_used"] == ["qdot", "link_4/no_contakt"]
