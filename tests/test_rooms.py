@@ -32,7 +32,7 @@ FLOORS = {
         "__main__",
     ),
     "problems": (
-        "terminal robots inputs labels visuals warm correlation multiples web",
+        "terminal robots inputs labels visuals warm correlation web",
         "reference solution derivatives products constrained held_verdict problem dynamics"
         " trust",
         "measured",

@@ -39,7 +39,7 @@ from problems.identification.physical import nearest_physical
 from problems.identification.regressor import OVERFLOW, check_finite
 from problems.identification.weighted import CHUNK, Log, Samples, SharedNoise
 from problems.measured.measured_system import Readings
-from problems.multiples import times_wrong
+from problems.measured.multiples import times_wrong
 
 __all__ = [
     "Fit",

@@ -25,7 +25,7 @@ from problems.estimation.estimation import Estimation
 from problems.logs.faults import seeming_faults
 from problems.logs.samples import SampleReader, Samples
 from problems.logs.units import doubtful_units
-from problems.multiples import NEAR, times_wrong
+from problems.measured.multiples import NEAR, times_wrong
 from sensors import ExternalWrench
 
 __all__ = ["Event", "Judgement", "doubts", "judge_log"]

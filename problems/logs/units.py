@@ -22,7 +22,7 @@ from problems.logs.align import WIDEST_GAP
 from problems.logs.columns import UNITS, MappedLog
 from problems.logs.faults import jumps
 from problems.logs.samples import SampleReader, Samples, continuous_positions
-from problems.multiples import NEAR, times_wrong
+from problems.measured.multiples import NEAR, times_wrong
 from sensors import Accelerometer, Imu, Layout
 
 __all__ = ["doubtful_units"]
