@@ -4,16 +4,26 @@
 
 yhat is what the other sensors say the sensor reads (:mod:`.predict`), by rows of three that
 turn together (accelerations, angular velocities, forces, moments). A closed solution (Kabsch)
-on a grid of delays starts Gauss-Newton. Residuals of a log are correlated in time, so that N
-samples are worth N / T of them, T their integrated autocorrelation: deviations are those of
-that many.
+on a grid of delays starts least squares, and these the search for the root of
+
+    sum over t of  J_0^T r_1 + J_1^T r_0,      r_k = m - E(phi) yhat_k(t - delay) - offset
+
+yhat_0 and yhat_1 are splines through every second prediction, J_k the slopes of r_k, by rates
+over OVER. The predictions are noisy, and noise has slopes as motion has: least squares take
+them for what the sensor feels, prefer delays at which a spline is smooth, and are the surer the
+less the robot moves. Noise of different samples does not agree with itself, so that in products
+of both halves motion alone is left (instrumental variables). That there is motion is asked
+of the sensor itself: slopes of its readings must agree with those of the predictions, by more
+than noise of both would; else the log is refused. Residuals of a log are correlated in time, so
+that N samples are worth N / T of them, T the integrated autocorrelation: deviations are those
+of that many.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias, final
+from typing import TYPE_CHECKING, Any, TypeAlias, final
 
 import numpy as np
 from scipy.optimize import least_squares
@@ -31,6 +41,9 @@ from sensors.mounting import offset as placed
 from sensors.mounting import rpy_of
 from sensors.sensor import AbstractSensor
 
+if TYPE_CHECKING:
+    from scipy.interpolate import CubicSpline
+
 __all__ = ["Alignment", "align_sensor"]
 
 TRIPLES = tuple(f"{v}x {v}y {v}z".split() for v in ("a", "w", "wd", "f", "t"))
@@ -38,6 +51,14 @@ TRIPLES = tuple(f"{v}x {v}y {v}z".split() for v in ("a", "w", "wd", "f", "t"))
 LONGEST_DELAY = 0.2
 """Delays that are searched, forwards and backwards, s."""
 LEAST_SAMPLES = 50
+ROUNDS, SETTLED = 20, 1e-3
+"""Most steps from least squares to the root, and the step in deviations that ends them."""
+FAR = 4.0
+"""Slopes of readings and predictions must agree so many times better than noise would."""
+OVER = 0.1
+"""Time over which rates are taken, s: noise of single samples has little share in them."""
+UNSEEN = 1e-10
+"""Information below this part, columns of unit length, is rounding."""
 
 
 @final
@@ -114,7 +135,7 @@ def align_sensor(
     LayoutError
         if the others do not determine its readings, or it has no rows that turn together.
     StateError
-        if the log is too short.
+        if the log is too short, or the robot moves too little to tell what is asked for.
     """
     predictor = Predictor(problem, sensor)
     times = ascending_times(time)
@@ -130,8 +151,11 @@ def align_sensor(
         )
     std = np.sqrt(problem.measured.variance[place])
     scale = np.where(std > 0, std, 1.0)
-    found = _Fit(times, expected, read, scale, triples if turn else [], offset, delay).solved()
-    (phi, late, offsets), (phi_std, late_std, offsets_std), left = found
+    fit = _Fit(times, expected, read, scale, triples if turn else [], offset, delay)
+    try:
+        (phi, late, offsets), (phi_std, late_std, offsets_std), left = fit.solved()
+    except StateError as error:
+        raise StateError(f"{predictor.target}: {error}") from None
     aligned = predictor.target
     if turn:
         target: Any = aligned
@@ -183,7 +207,10 @@ class _Fit:
                 f"alignment needs {LEAST_SAMPLES} samples at which the others tell what the"
                 f" sensor reads, got {int(known.sum())}"
             )
-        self._expected = CubicSpline(time[known], expected[known])
+        self._expected, *self._halves = (
+            CubicSpline(time[known][part], expected[known][part])
+            for part in (slice(None), slice(0, None, 2), slice(1, None, 2))
+        )
         self._n_offsets = read.shape[1] if offset else 0
         self._has_delay = delay
         # a delayed prediction must not be asked for beyond the log
@@ -195,6 +222,7 @@ class _Fit:
                 f"alignment needs {LEAST_SAMPLES} samples with all readings of the sensor, got"
                 f" {int(self._used.sum())}"
             )
+        self._own = CubicSpline(time[self._used], read[self._used])
 
     def _parts(self, x: Array) -> _Parts:
         phi, delay, offset = np.zeros(3), 0.0, np.zeros(self._read.shape[1])
@@ -207,13 +235,34 @@ class _Fit:
             offset = x[at:]
         return phi, delay, offset
 
-    def _residual(self, x: Array) -> Array:
-        """(rows, samples) in standard deviations."""
-        phi, delay, offset = self._parts(x)
-        at = np.clip(self._time[self._used] - delay, self._time[0], self._time[-1])
-        expected = self._turned(self._expected(at), phi)
+    def _residual(self, x: Array, spline: CubicSpline | None = None) -> Array:
+        """(rows, samples) in standard deviations, of all predictions or of a spline of some."""
+        phi, _, offset = self._parts(x)
+        expected = self._turned((spline or self._expected)(self._at(x)), phi)
         missed = (self._read[self._used] - expected - offset) / self._std
         return np.ascontiguousarray(missed.T)
+
+    def _at(self, x: Array) -> Array:
+        """Times (samples,) at which the sensor felt what it reads."""
+        late = self._time[self._used] - self._parts(x)[1]
+        return np.asarray(np.clip(late, self._time[0], self._time[-1]))
+
+    def _slopes(self, x: Array, expected: Array, rate: Array) -> Array:
+        """Slopes (unknowns, rows, samples) of the residual, by what is expected, and its rate.
+
+        Both (samples, rows), in the axes of the layout.
+        """
+        phi, h = self._parts(x)[0], 1e-5
+        moved: list[Array] = []
+        if self._triples:
+            for step in h * np.eye(3):
+                ends = (self._turned(expected, phi + end) for end in (step, -step))
+                moved.append(np.subtract(*ends) / (-2 * h))
+        if self._has_delay:
+            moved.append(self._turned(rate, phi))
+        each = np.eye(len(self._std))[: self._n_offsets]
+        moved += [np.broadcast_to(-e, expected.shape) for e in each]
+        return np.array([(column / self._std).T for column in moved])
 
     def _flat(self, x: Array) -> Array:
         return self._residual(x).ravel()
@@ -255,16 +304,62 @@ class _Fit:
 
     def solved(self) -> tuple[_Parts, _Parts, Array]:
         """What is found, its deviations, and the rms (rows,) that is left."""
-        start = self._start()
-        x = start
-        covariance: Array = np.zeros((len(start), len(start)))
-        if len(start):
-            best = least_squares(self._flat, start, x_scale="jac")
-            x = best.x
-            J = np.asarray(best.jac, dtype=np.float64)
-            covariance = np.asarray(np.linalg.pinv(J.T @ J, hermitian=True), dtype=np.float64)
-        residual = self._residual(x)
-        # samples are worth less than their number: each row by its own correlation in time
-        worth = float(np.mean([integrated_correlation(row) * row.var() for row in residual]))
-        std = np.sqrt(np.maximum(np.diag(covariance), 0.0) * worth)
-        return self._parts(x), self._parts(std), _rms(residual.T) * self._std
+        x = self._start()
+        std: Array = np.zeros(len(x))
+        if len(x):
+            x = np.asarray(least_squares(self._flat, x, x_scale="jac").x)
+            self._check_told(x)
+            for _ in range(ROUNDS):
+                step, std = self._step(x)
+                x = x + step
+                if (np.abs(step) <= SETTLED * std).all():
+                    break
+        return self._parts(x), self._parts(std), _rms(self._residual(x).T) * self._std
+
+    def _step(self, x: Array) -> tuple[Array, Array]:
+        """Step to the root of the module, and deviations of what is found there."""
+        at = self._at(x)
+        J, K = (self._slopes(x, spline(at), spline(at, 1)) for spline in self._halves)
+        U, V = (self._slopes(x, spline(at), _rate(spline, at)) for spline in self._halves)
+        r, s = (self._residual(x, spline) for spline in self._halves)
+        information = np.einsum("irt,jrt->ij", U, K) + np.einsum("irt,jrt->ij", V, J)
+        scores = (U * s + V * r).sum(axis=1)
+        times = np.sqrt([integrated_correlation(score) for score in scores])
+        scatter = scores @ scores.T * np.outer(times, times)
+        inverse = np.linalg.inv(information)
+        variance = (inverse @ scatter @ inverse.T).diagonal()
+        return -inverse @ scores.sum(axis=1), np.sqrt(np.maximum(variance, 0.0))
+
+    def _check_told(self, x: Array) -> None:
+        """StateError names what noise could have told as well as the motion."""
+        phi, _, offset = self._parts(x)
+        at, now = self._at(x), self._time[self._used]
+        own = self._own(now) - offset, _rate(self._own, now)
+        J = self._slopes(x, self._expected(at), _rate(self._expected, at))
+        K = self._slopes(x, *(self._turned(y, -phi) for y in own))
+        size = np.sqrt((J**2 + K**2).sum(axis=(1, 2)))
+        size = np.where(size > 0, size, 1.0)
+        both = np.einsum("irt,jrt->ij", J, K) / np.outer(size, size)
+        vectors = np.linalg.eigh(both + both.T)[1]
+        first, second = (np.tensordot(vectors.T / size, slopes, 1) for slopes in (J, K))
+        agreement = (first * second).sum(axis=1)
+        worth = np.mean([integrated_correlation(row) for row in self._residual(x)])
+        missed = (first * (second - first)).sum(axis=1)
+        noise = np.sqrt(worth * (missed**2).sum(axis=1))
+        untold = np.flatnonzero(agreement.sum(axis=1) <= np.maximum(FAR * noise, UNSEEN))
+        if not len(untold):
+            return
+        turn, delay, offset = self._parts((vectors[:, untold] ** 2).sum(axis=1))
+        shares = {"turn": turn.sum(), "delay": delay, "offset": offset.sum()}
+        mixed = [name for name, share in shares.items() if share > 0.1]
+        raise StateError(
+            f"the robot moves too little in this log to tell its {' and '.join(mixed)}; give a"
+            f" log of more motion, or say {' or '.join(f'{name}=False' for name in mixed)}"
+        )
+
+
+def _rate(spline: CubicSpline, at: Array) -> Array:
+    """Mean rate (samples, rows) of a spline over OVER about some times, within its own."""
+    first, last = spline.x[[0, -1]]
+    ends = (spline(np.clip(at + end, first, last)) for end in (OVER / 2, -OVER / 2))
+    return np.asarray(np.subtract(*ends) / OVER)

@@ -13,6 +13,7 @@ import sensors
 from dynsys.errors import LayoutError, StateError
 from problems import Estimation, align_sensor, predict
 from problems.logs.simulate import Trajectory
+from problems.measured.simulated_readings import TrueReadings
 from tests.problems.estimation.estimation_cases import noisy, readings, truth
 from tests.problems.estimation.estimation_layouts import small
 
@@ -140,6 +141,47 @@ def test_the_mounting_found_is_the_one_that_explains_the_readings() -> None:
     left = align_sensor(again, "imu", time, q, qd, y, offset=False, delay=False)
     assert np.linalg.norm(left.turn) < 1e-6
     np.testing.assert_allclose(left.rms_before, found.rms_after, rtol=1e-6)
+
+
+def swinging_log(swing: float, seed: int) -> tuple[Estimation, tuple[np.ndarray, ...]]:
+    """Arm whose first joint swings slowly, with an IMU that is as the layout says."""
+    robot = dynsys.synthetic.chain(3, generic=True)
+    imu = sensors.Imu("imu", "link_3", xyz=(0.1, 0, 0.05), rpy=(0.1, 0.5, 1), std=(0.05, 0.01))
+    measured = sensors.all_joint_accelerations(robot, std=0.05)
+    untouched = sensors.zero_external_wrench_except(robot)
+    layout = sensors.Layout(robot, [*measured, *untouched, imu])
+    rng, time = np.random.default_rng(seed), np.arange(600) / 100
+    phase, one = 2 * time[:, None], np.array([swing, 0.0, 0.0])
+    q = rng.uniform(-0.5, 0.5, 3) + one * np.sin(phase)
+    qd, qdd = 2 * one * np.cos(phase), -4 * one * np.sin(phase)
+    y = TrueReadings(layout).at(q, qd, qdd, np.zeros((600, 3, 6)))[1]
+    y += np.where(np.isfinite(layout.constants), 0.0, layout.std) * rng.normal(size=y.shape)
+    return Estimation(robot, layout), (time, q, qd, y)
+
+
+def test_noise_of_the_predictions_is_not_taken_for_motion() -> None:
+    for seed in range(3):
+        problem, log = swinging_log(0.15, seed)
+        found = align_sensor(problem, "imu", *log)
+        assert abs(found.delay) < 3 * found.delay_std < 3e-3
+        assert (np.abs(found.turn) < 4 * found.turn_std).all()
+        assert (np.abs(found.offset) < 4 * found.offset_std).all()
+
+
+@pytest.mark.parametrize(
+    ("held", "untold"),
+    [
+        ({}, "turn and (delay and )?offset"),
+        ({"offset": False, "delay": False}, "turn"),
+        ({"turn": False, "offset": False}, "delay"),
+    ],
+)
+def test_a_robot_that_stands_still_tells_no_mounting(held, untold: str) -> None:
+    problem, log = swinging_log(0.0, 0)
+    with pytest.raises(StateError, match=rf"'imu' .* too little .* to tell its {untold};"):
+        align_sensor(problem, "imu", *log, **held)
+    found = align_sensor(problem, "imu", *log, turn=False, delay=False)
+    assert (np.abs(found.offset) < 4 * found.offset_std).all()
 
 
 def test_what_cannot_be_aligned_is_said() -> None:
