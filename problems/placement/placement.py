@@ -178,8 +178,11 @@ def place_sensors(
     search = Search(board, [c.cost for c in offered], evaluations)
     if budget is None:
         budget = search.cheapest_budget()
-    chosen, curve = search.best(budget)
-    bound, proved = search.prove(chosen, budget)
+    first, curve = search.best(budget)
+    bound, proved, chosen = search.prove(first, budget)
+    if chosen != first:  # what costs no less than the best set is not on the way to it
+        cheaper = [some for some in curve if search.cost(some) < search.cost(chosen)]
+        curve = [*cheaper, chosen]
     score = board.score(chosen)
     taken = tuple(offered[c] for c in sorted(chosen))
     return Placement(

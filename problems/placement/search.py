@@ -37,6 +37,8 @@ __all__ = ["ScoreBoard", "Search", "parse_goals"]
 
 EXACT_STD = 1e-4
 """Standard deviation (SI units) that stands for none in candidates."""
+ROUNDING = 1e-9
+"""Variances that differ by this part are the same."""
 
 
 class Score(NamedTuple):
@@ -45,6 +47,11 @@ class Score(NamedTuple):
     open_goals: int
     unseen: int
     variance: float
+
+    def beats(self, other: Score) -> bool:
+        """Whether it is better by more than rounding: a sensor is not bought for less."""
+        least = other.variance * (1 - ROUNDING)
+        return self < other._replace(variance=least)
 
     @property
     def std(self) -> float:
@@ -260,7 +267,7 @@ class Search:
             if until_determined and not before.open_goals:
                 break
             step = min(options, key=lambda c: self._merit(before, chosen | {c}, self.costs[c]))
-            if not self.board.score(chosen | {step}) < before:
+            if not self.board.score(chosen | {step}).beats(before):
                 break
             chosen = self._exchanged(chosen | {step})
             curve.append(chosen)
@@ -328,16 +335,21 @@ class Search:
         chosen, _ = self.best(self.cost(self.everyone), until_determined=True)
         return self.cost(chosen)
 
-    def prove(self, chosen: frozenset[int], budget: float) -> tuple[Score, bool]:
-        """Bound on every set within the budget, and whether ``chosen`` reaches it."""
-        best = self.board.score(chosen)
+    def prove(
+        self, chosen: frozenset[int], budget: float
+    ) -> tuple[Score, bool, frozenset[int]]:
+        """Bound on every set within the budget, whether it is reached, and by which set.
+
+        That is ``chosen``, or a better one that is met on the way.
+        """
+        best, found = self.board.score(chosen), chosen
         nodes: list[tuple[Score, frozenset[int], tuple[int, ...]]] = []
         limit = self.board.evaluations + self.evaluations
 
         def open_node(taken: frozenset[int], left: Sequence[int]) -> None:
             useful = tuple(c for c in left if self.cost(taken | {c}) <= budget + 1e-9)
             bound = self.board.score(taken | frozenset(useful))
-            if bound < best:
+            if bound.beats(best):
                 nodes.append((bound, taken, useful))
 
         alone = sorted(self.everyone, key=lambda c: self.board.score(frozenset({c})))
@@ -348,10 +360,9 @@ class Search:
             if not left:
                 continue
             pick, rest = left[0], left[1:]
-            best = min(best, self.board.score(taken | {pick}))
+            if self.board.score(taken | {pick}).beats(best):
+                best, found = self.board.score(taken | {pick}), taken | {pick}
             open_node(taken | {pick}, rest)
             open_node(taken, rest)
-        if nodes:
-            bound = min(node[0] for node in nodes)
-            return min(bound, self.board.score(chosen)), False
-        return min(best, self.board.score(chosen)), best >= self.board.score(chosen)
+        bound = min([best, *(node[0] for node in nodes)])
+        return bound, not bound.beats(best), found

@@ -13,6 +13,7 @@ import problems
 import sensors
 from dynsys.errors import LayoutError
 from problems.placement.placement import Candidate, load_candidates, place_sensors, save_curve
+from problems.placement.search import Score
 from problems.problem_file import load_problem
 
 
@@ -63,6 +64,43 @@ def test_the_result_is_the_best_of_all_sets(budget: float) -> None:
     assert result.cost <= budget
     np.testing.assert_allclose(result.std, best, rtol=1e-6)
     np.testing.assert_allclose(result.least_std, best, rtol=1e-6)
+
+
+def test_a_better_set_that_the_proof_meets_is_the_answer() -> None:
+    """Where greedy steps and exchanges end at another: against all sets."""
+    robot = dynsys.synthetic.random_tree(3, seed=6)
+    first, _, last = robot.joint_names
+    layout = sensors.Layout(
+        robot,
+        [
+            *sensors.zero_external_wrench_except(robot, [robot.body_names[-1]]),
+            sensors.JointTorque("known", first, std=0.1),
+        ],
+    )
+    motions = zip(robot.joint_names, (0.1, 0.3, 0.05), (1.0, 2.0, 3.0), strict=True)
+    offers = [
+        Candidate(sensors.JointAcceleration(f"{joint}/qdd", joint, std=std), cost)
+        for joint, std, cost in motions
+    ]
+    offers += [
+        Candidate(sensors.ForceTorque("ft", last, std=(0.02, 0.2)), 3.0),
+        Candidate(sensors.JointTorque("torque", robot.joint_names[1], std=0.2), 1.0),
+    ]
+    result = place_sensors(robot, layout, offers, budget=6.0, states=2, seed=1)
+    best = min(
+        rms_std(sensors.Layout(robot, [*layout, *(c.sensor for c in chosen)]), 2, 1)
+        for size in range(len(offers) + 1)
+        for chosen in itertools.combinations(offers, size)
+        if sum(c.cost for c in chosen) <= 6.0
+    )
+    assert result.is_best and result.curve[-1].std == result.std
+    np.testing.assert_allclose(result.std, best, rtol=1e-6)
+
+
+def test_no_sensor_is_bought_for_rounding() -> None:
+    before = Score(0, 0, 0.05)
+    assert not Score(0, 0, np.nextafter(0.05, 0.0)).beats(before)
+    assert Score(0, 0, 0.0499).beats(before) and before.beats(Score(1, 0, np.inf))
 
 
 def test_bounds_hold_when_there_is_no_time_for_proof() -> None:
