@@ -312,6 +312,27 @@ def test_limits_without_room_are_none_and_named(tmp_path: Path) -> None:
     assert np.abs(robot.random_configuration(0)).min() > 0.01
 
 
+def test_springs_and_gravity_that_are_no_part_of_the_model_are_named(tmp_path: Path) -> None:
+    spring = '<dynamics damping="0" K="7000" mu_viscous="16" mu_coulomb="0"/>'
+    path = write(
+        tmp_path,
+        *(link(name) for name in ("base", "a", "b")),
+        joint("j", "base", "a", extra=spring),
+        joint("k", "a", "b", extra=spring),
+        '<gazebo reference="a"><turnGravityOff>true</turnGravityOff></gazebo>',
+        '<gazebo reference="b"><gravity>0</gravity><turnGravityOff>0</turnGravityOff></gazebo>',
+        '<gazebo reference="k"><springStiffness>10</springStiffness></gazebo>',
+        '<gazebo reference="j"><springStiffness>0.0</springStiffness></gazebo>',
+    )
+    with pytest.warns(ModelWarning) as caught:
+        load(path)
+    assert {str(w.message).partition(": ")[2] for w in caught} == {
+        "K, mu_viscous of <dynamics> is no part of the model, of joints: j, k",
+        "gravity acts on all links, though <gazebo> has it off, of: a, b",
+        "<springStiffness> of <gazebo> is no part of the model, of: k",
+    }
+
+
 @pytest.mark.parametrize(("tag", "kind"), [("joint", "spherical"), ("drake:joint", "ball")])
 def test_ball_joints_of_bullet_and_drake(tmp_path: Path, tag: str, kind: str) -> None:
     ball = joint("b", "base", "a", kind, '<dynamics damping="0.1"/>').replace("joint", tag, 1)

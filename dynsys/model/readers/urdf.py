@@ -16,6 +16,7 @@ and urdfdom number them.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
@@ -282,6 +283,32 @@ def _note_unread(root: Node, assembly: Assembly) -> None:
             f"rotor inertias in the transmissions of joints {listing(rotors)} are not read;"
             " add them with robot.with_armature"
         )
+    for part, node in _of_gazebo(root):
+        value = node.text.lower()
+        if value in GRAVITY_OFF.get(node.tag, ()):
+            assembly.doubt("gravity acts on all links, though <gazebo> has it off, of", part)
+        if node.tag in GAZEBO_FORCES and not is_zero(value):
+            assembly.doubt(f"<{node.tag}> of <gazebo> is no part of the model, of", part)
+
+
+GRAVITY_OFF = {"turnGravityOff": ("true", "1"), "gravity": ("false", "0")}
+GAZEBO_FORCES = ("springStiffness", "dampingFactor")
+"""Elements of <gazebo> that change the forces on a robot."""
+
+
+def _of_gazebo(root: Node) -> Iterator[tuple[str, Node]]:
+    """Elements for Gazebo, each with the link or joint that it is about."""
+    for gazebo in root.all("gazebo"):
+        for node in gazebo.children:
+            yield gazebo.attributes.get("reference", "?"), node
+
+
+def is_zero(text: str) -> bool:
+    """Tell whether a text is the number 0."""
+    try:
+        return float(text) == 0
+    except ValueError:
+        return False
 
 
 # ---- what xacro left behind ------------------------------------------------------------------
@@ -477,5 +504,10 @@ def joint_body(
         for key in ("friction_minus", "offset"):  # ours, as robot.to_urdf writes them
             if key in dynamics.attributes:
                 stated[key] = dynamics.number(key)
+        known = ("damping", "friction", "armature", "friction_minus", "offset")
+        given = {k for k, text in dynamics.attributes.items() if not is_zero(text)}
+        if unread := sorted(given.difference(known)):
+            what = f"{', '.join(unread)} of <dynamics> is no part of the model, of joints"
+            assembly.doubt(what, joint.name)
     model = _joint_model(joint)
     return Body(joint.child, parent, model, placement, inertia, joint.name, **stated)
