@@ -135,8 +135,9 @@ class _Reader:
     def _wrench(self, s: int, name: str, components: tuple[str, ...]) -> AbstractSensor:
         """Wrench between the site's body and its parent, in the site's coordinates."""
         body, at = self._site(s)
-        joint = body
-        if body not in self.robot.welds:
+        welded = (weld.joint for weld in self.robot.welds.values() if weld.link == body)
+        joint = next(welded, None)
+        if joint is None:
             if self.robot.frames.get(body) is None:
                 raise LayoutError(f"it sits on {body!r}, which has no joint")
             number = self.robot.frame(body).body
@@ -155,6 +156,8 @@ class _Reader:
         """MuJoCo reads what actuators give: ours is the sum of what they and friction give."""
         j = int(self.model.sensor_objid[s])
         joint = joint_names(self.model)[j]
+        if joint not in self.robot.joint_names:
+            raise LayoutError(f"its joint {joint!r} does not move in the robot")
         other = self._passive(j)
         if other:
             raise LayoutError(f"its joint feels {other} too, which the model does not hold")

@@ -145,6 +145,36 @@ def test_mjcf_sensors_read_what_mujoco_simulates(tmp_path: Path) -> None:
         np.testing.assert_allclose(motion.reading(sensor), simulated, atol=1e-9)
 
 
+@pytest.mark.parametrize("lock", [{}, {"cell": 0.4}])
+def test_sensors_in_a_weld_whose_body_has_the_name_of_a_joint(
+    tmp_path: Path, lock: dict[str, float]
+) -> None:
+    mujoco = pytest.importorskip("mujoco")
+    path = tmp_path / "arm.xml"
+    path.write_text(MJCF.replace('"shoulder"', '"cell"'))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ModelWarning)
+        robot = dynsys.load(path, lock=lock)
+        found = [s for s in from_mjcf(path, robot) if isinstance(s, ForceTorque)]
+        again = dynsys.load(robot.to_urdf(tmp_path / "again.urdf"))
+    assert again.joint_names == robot.joint_names
+    model = mujoco.MjModel.from_xml_path(str(path))
+    model.dof_damping[:] = 0.0
+    data = mujoco.MjData(model)
+    moving = slice(len(lock), 2)
+    data.qpos[: len(lock)] = list(lock.values())
+    data.qpos[moving], data.qvel[moving], data.qacc[moving] = 0.3, -0.8, 1.7
+    mujoco.mj_inverse(model, data)
+    data.qfrc_applied[:] = data.qfrc_inverse
+    mujoco.mj_forward(model, data)
+    q, qd, qdd = (np.array(x)[moving] for x in (data.qpos, data.qvel, data.qacc))
+    motion = Motion(robot, q, qd, qdd, np.zeros((robot.n_bodies, 6)))
+    assert len(found) == 4
+    for sensor in found:
+        simulated = np.array(data.sensor(sensor.name).data)
+        np.testing.assert_allclose(motion.reading(sensor), simulated, atol=1e-9)
+
+
 def test_what_mujoco_does_to_readings_is_named(tmp_path: Path) -> None:
     mujoco = pytest.importorskip("mujoco")
     changes = {'cutoff="2"': "clipped at its cutoff"}

@@ -404,7 +404,8 @@ class ModelReader:
             return
         above = body_name(model, int(model.body_parentid[i]))
         if count == 0:
-            place = self.assembly.fold(name, name, above, parent, here, inertia)
+            weld = f"{name}/weld" if name in self.names else name  # a joint's name means that
+            place = self.assembly.fold(name, weld, above, parent, here, inertia)
             self.place.append(place)
             return
         self._read_joints(name, range(first, first + count), parent.body, here, inertia)
