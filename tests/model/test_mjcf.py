@@ -328,6 +328,24 @@ def test_negative_damping_is_none_and_named(tmp_path: Path) -> None:
         assert not from_mjcf(path, robot)
 
 
+def test_bodies_and_sites_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    weld = '<body pos="1 0 0"><geom size="0.1"/></body><body name="body2" pos="2 0 0"/>'
+    inside = (
+        f'<body name="a"><joint/><geom size="0.1"/>{weld}<site name="a" pos="3 0 0"/></body>'
+    )
+    path = write(tmp_path, body_model(inside))
+    with pytest.warns(ModelWarning, match="is the body's and not the site's, of: a"):
+        robot = load(path)
+    place = {name: frame.transform.r.tolist() for name, frame in robot.frames.items()}
+    assert place == {
+        "world": [0, 0, 0],
+        "a": [0, 0, 0],
+        "body2_": [1, 0, 0],
+        "body2": [2, 0, 0],
+    }
+    assert {weld.link for weld in robot.welds.values()} == {"body2_", "body2"}
+
+
 def test_damping_of_actuators_of_ball_joints_is_named(tmp_path: Path) -> None:
     if not hasattr(mujoco.MjModel.from_xml_string("<mujoco/>"), "actuator_damping"):
         pytest.skip("this MuJoCo has no damping of actuators")

@@ -321,7 +321,14 @@ def joint_names(model: Any) -> list[str]:
 
 def body_name(model: Any, body: int) -> str:
     """Name of a MuJoCo model's body; an unnamed one is named after its number."""
-    return model.body(body).name or f"body{body}"
+    from mujoco import mj_name2id, mjtObj
+
+    name: str = model.body(body).name
+    if not name:
+        name = f"body{body}"
+        while mj_name2id(model, mjtObj.mjOBJ_BODY, name) >= 0:  # another one is called so
+            name += "_"
+    return name
 
 
 def transform_of(position: Array, quaternion_wxyz: Array) -> Transform:
@@ -329,6 +336,11 @@ def transform_of(position: Array, quaternion_wxyz: Array) -> Transform:
     w, x, y, z = (float(value) for value in quaternion_wxyz)
     E = np.asarray(quaternion_to_rotation(np.array([x, y, z, w])), dtype=np.float64)
     return Transform(without_rounding(E), np.array(position, dtype=np.float64))
+
+
+def _is_one_place(a: Frame, b: Frame) -> bool:
+    poses = (a.transform.E, b.transform.E), (a.transform.r, b.transform.r)
+    return a.body == b.body and all(np.allclose(x, y, rtol=0, atol=1e-9) for x, y in poses)
 
 
 def _shift(r: Array) -> Transform:
@@ -352,14 +364,19 @@ class ModelReader:
         self.assembly.frames["world"] = self.place[0]
         for i in range(1, self.model.nbody):
             self._read_body(i, make_free=i == base)
+        bodies = enumerate(self.assembly.bodies)
+        own = {body.name: Frame(k, Transform.identity()) for k, body in bodies}
+        taken = self.assembly.frames | own
         for s in range(self.model.nsite):
             name = self.model.site(s).name
-            if name and name not in self.assembly.frames:
-                holder = self.place[int(self.model.site_bodyid[s])]
-                here = transform_of(self.model.site_pos[s], self.model.site_quat[s])
-                at = compose(holder.transform, here)
-                frame = Frame(holder.body, at, holder.link)
+            holder = self.place[int(self.model.site_bodyid[s])]
+            here = transform_of(self.model.site_pos[s], self.model.site_quat[s])
+            frame = Frame(holder.body, compose(holder.transform, here), holder.link)
+            if name and name not in taken:
                 self.assembly.frames[name] = frame
+            elif name and not _is_one_place(taken[name], frame):
+                what = "the frame of that name is the body's and not the site's, of"
+                self.assembly.doubt(what, name)
         self._read_shapes()
 
     def _read_shapes(self) -> None:
