@@ -17,6 +17,9 @@ sizes of the angular and linear part, r the way from body to body and I the iner
 (norms of 3 by 3 blocks). They grow with the length of a chain, not with the number of turns in
 it; products of |entries| would grow by up to sqrt(3) per joint. They bound sums of magnitudes
 from above, and depend on the posture by sliding joints only.
+
+Sizes of different unknowns are compared in natural units (:func:`natural_units`): an angular
+acceleration and a moment have a ratio, and a rank, only by the mass and length of the robot.
 """
 
 from __future__ import annotations
@@ -39,7 +42,14 @@ from dynsys.system.linear_system import LinearSystem
 from dynsys.system.unknowns import UnknownBlock
 from dynsys.types import Array, BoolArray, IntArray
 
-__all__ = ["CONTRADICTION", "ROUNDING", "LawSizes", "reading_sizes", "without_rounding"]
+__all__ = [
+    "CONTRADICTION",
+    "ROUNDING",
+    "LawSizes",
+    "natural_units",
+    "reading_sizes",
+    "without_rounding",
+]
 
 ROUNDING = 1e-13
 """Numbers below this part of their size are zero."""
@@ -55,6 +65,33 @@ KEPT = 16
 def without_rounding(numbers: Array, size: Array) -> Array:
     """Numbers, zero where they are but the rounding of terms of that size."""
     return np.where(np.abs(numbers) > ROUNDING * size, numbers, 0.0)
+
+
+def natural_units(system: LinearSystem) -> Array:
+    """Natural unit (size of z,) of each entry of z = (qdd, external wrenches), a power of two.
+
+        qdd  1 if it turns, L if it slides        wrench  M L^2 (moment), M L (force)
+
+    M is the mean mass of bodies that have one, L the longest way between joints or radius of
+    gyration: a robot of millimetres and milligrams and a crane are alike in these units.
+    Seconds are as good as any, since all of z has them alike. Powers of two change no digit.
+    """
+    robot = system.robot
+    heavy = [body.inertia for body in robot.bodies if body.inertia.mass > 0]
+    radii = [np.sqrt(np.linalg.norm(one.about_origin) / one.mass) for one in heavy]
+    ways = [np.linalg.norm(body.placement.r) for body in robot.bodies]
+    mass = robot.total_mass / len(heavy) if heavy else 1.0
+    length = float(max([*ways, *radii])) or 1.0
+    units = np.ones(len(system.open_columns))
+    for k, column in enumerate(system.open_columns.tolist()):
+        block = system.unknowns.at(column)
+        part = column - block.start
+        if block.kind == "qdd":
+            turns = robot.joints[block.body].S[:3, part].any()
+            units[k] = 1.0 if turns else length
+        else:
+            units[k] = mass * length * (length if part < 3 else 1.0)
+    return np.asarray(np.exp2(np.round(np.log2(units))))
 
 
 # ---- the laws -------------------------------------------------------------------------------

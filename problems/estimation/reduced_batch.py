@@ -263,7 +263,8 @@ class _Group:
         ]
 
     def _directions(self, z: Array) -> Array:
-        """Directions (K, p) of what is kept, as the kernels take them."""
+        """Directions (K, p) of what is kept, as the kernels take them: in units of SI."""
+        z = z * self._batch.measured.units[self._kept]
         if len(self._kernels.columns) == z.shape[1]:
             return z
         whole = np.zeros((len(z), len(self._kernels.columns)))
@@ -354,7 +355,7 @@ class _Group:
         rows, zeros = rows[stated], zeros[stated]
         if not len(rows):
             return moves, terms, np.ones(n, dtype=bool)
-        along = np.tile(np.eye(batch.measured.needed)[zeros], (n, 1))
+        along = np.tile(np.diag(batch.measured.units)[zeros], (n, 1))
         repeated = np.repeat(q, len(zeros), axis=0), np.repeat(qd, len(zeros), axis=0)
         (seen,) = batch.any_kernels.linear((ROWS,)).batch(*repeated, along)[0]
         columns = np.ascontiguousarray(seen.reshape(n, len(zeros), -1)[:, :, self._live])

@@ -120,7 +120,7 @@ def judge_estimate(
     null = np.zeros((len(z), 0))
     if isinstance(posterior, DensePosterior):
         rank = posterior.solution.rank
-        null = rank.null / rank.scale[:, None] ** 2
+        null = rank.null / (rank.scale**2 * measured.units)[:, None]
     with np.errstate(over="ignore", invalid="ignore", under="ignore", divide="ignore"):
         optimality = Optimality(OpenProblem.at(measured, state, null, z))
         columns = measured.laws.unknowns.columns

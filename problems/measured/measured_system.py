@@ -23,7 +23,7 @@ from dynsys.plan.saddle import SparseSaddle
 from dynsys.system.equations import EquationBlock, Kinematics
 from dynsys.system.linear_system import LinearSystem
 from dynsys.system.response import LawResponse, read_blocks
-from dynsys.system.size import reading_sizes
+from dynsys.system.size import natural_units, reading_sizes
 from dynsys.system.unknowns import UnknownLayout
 from dynsys.types import Array, ArrayLike, BoolArray, IntArray, float_array
 from problems.measured.prior import Prior, PriorRows, prior_rows
@@ -120,6 +120,11 @@ class MeasuredSystem:
         """The laws solved for what they determine."""
         return LawResponse(self.laws)
 
+    @cached_property
+    def units(self) -> Array:
+        """Natural unit of each entry of z."""
+        return natural_units(self.laws)
+
     @property
     def needed(self) -> int:
         """Number of readings that the laws leave room for."""
@@ -187,7 +192,8 @@ class MeasuredSystem:
         seen = read_blocks(self.readings, kinematics, response)
         seen_size = reading_sizes(self.readings, kinematics, size)
         given = np.zeros(len(seen)) if y is None else y
-        return ReducedSystem.of(kinematics, (response, size), (seen, seen_size), given)
+        whole = (response, size), (seen, seen_size)
+        return ReducedSystem.of(kinematics, *whole, given, self.units)
 
     @cached_property
     def usual(self) -> ReducedSystem:
@@ -232,7 +238,8 @@ class MeasuredSystem:
         )
 
     def seen(self, kinematics: Kinematics, directions: Array) -> Array:
-        """What the readings see (m, k) of directions Z (size of z, k): Y T Z."""
+        """What the readings see (m, k) of directions Z (size of z, k) in natural units: B Z."""
+        directions = self.units[:, None] * directions
         along = self.response.at(kinematics, directions, bias=False)
         return read_blocks(self.readings, kinematics, along)[:, :-1]
 

@@ -11,8 +11,9 @@ rows B z = c: which directions of z they see (rank), and which z fits them best,
 
 where N turns the noisy readings into rows of unit noise and E picks those without noise.
 Nothing is assumed of the ranks: exact rows may repeat each other, and directions of z that no
-row sees stay open. Rank is judged on rows and columns of unit size (:mod:`dynsys.system.size`),
-so units and noise do not matter, and a row that cancels at a posture sees nothing there.
+row sees stay open. z is in natural units of the robot, and rank is judged on rows and columns
+of unit size (:mod:`dynsys.system.size`), so units and noise do not matter, and a row that
+cancels at a posture sees nothing there.
 """
 
 from __future__ import annotations
@@ -282,6 +283,8 @@ class DenseSolution:
 class ReducedSystem:
     """Readings at a state as rows B z = c of the reduced unknowns, d = T z + d_0.
 
+    z is in natural units (:func:`dynsys.system.size.natural_units`), all else in those of SI.
+
     Attributes
     ----------
     kinematics : the state.
@@ -304,12 +307,17 @@ class ReducedSystem:
         response: tuple[Array, Array],
         seen: tuple[Array, Array],
         y: Array,
+        units: Array,
     ) -> ReducedSystem:
-        """Rows from [T, d_0] and [Y T, Y d_0 + b_Y], each with its sizes, and readings y."""
-        rows, size = seen
+        """Rows from [T, d_0] and [Y T, Y d_0 + b_Y], each with its sizes, and readings y.
+
+        These are for z in units of SI; ``units`` (size of z,) are the natural ones.
+        """
+        own = np.append(units, 1.0)
+        (T, T_size), (rows, size) = ([x * own for x in both] for both in (response, seen))
         B = without_rounding(rows[:, :-1], size[:, :-1])
         c, c_size = y - rows[:, -1], np.abs(y) + size[:, -1]
-        return ReducedSystem(kinematics, *response, B, c, size[:, :-1], c_size)
+        return ReducedSystem(kinematics, T, T_size, B, c, size[:, :-1], c_size)
 
     @property
     def T(self) -> Array:

@@ -19,7 +19,7 @@ from dynsys.model.tree import KinematicTree
 from dynsys.system.equations import EquationBlock, Kinematics
 from dynsys.system.linear_system import LinearSystem
 from dynsys.system.response import LawResponse, read_blocks
-from dynsys.system.size import CONTRADICTION, reading_sizes
+from dynsys.system.size import CONTRADICTION, natural_units, reading_sizes
 from dynsys.types import Array, BoolArray
 from problems.measured.measured_system import joint_covariance
 from problems.measured.prior import Prior, prior_rows
@@ -94,6 +94,7 @@ class GlanceKeeper:
         self._declared = tuple(declared)
         self._laws = LinearSystem(robot, net_wrench=True)
         self._laws_solved = LawResponse(self._laws)
+        self._units = natural_units(self._laws)
         self._prior_rows = prior_rows(prior, self._laws.unknowns)
         self._q: Array | None = None
         self._kinematics: Kinematics
@@ -136,7 +137,7 @@ class GlanceKeeper:
         parts = [(np.zeros((0, self._response[0].shape[1])),) * 2, *map(self._rows_of, blocks)]
         seen, size = (np.concatenate(part) for part in zip(*parts, strict=True))
         y = np.concatenate([np.nan_to_num(layout.constants), self._prior_rows.mean])
-        return ReducedSystem.of(self._kinematics, self._response, (seen, size), y)
+        return ReducedSystem.of(self._kinematics, self._response, (seen, size), y, self._units)
 
     def _whiten(self, layout: Layout) -> WhitenedRows:
         """Whitening of all readings, kept while the sensors stay."""

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.linalg import qr
 
 from dynsys.system.unknowns import UnknownBlock
-from dynsys.types import Array
+from dynsys.types import Array, BoolArray
 from problems.labels import and_more
 from problems.measured.measured_system import MeasuredSystem
 from problems.verdict.posture import PostureRank
@@ -32,7 +32,8 @@ __all__ = [
     "unseen_directions",
 ]
 
-SMALL = 1e-7
+SMALL, TOLD = 1e-7, 1e-6
+"""Parts of the largest change, in natural units, that count as one, and that are told of."""
 _COMPONENTS = re.compile(rf" \(((?:{'|'.join(AXES)})(?:, (?:{'|'.join(AXES)}))*)\)")
 SEVERAL = 3
 """Parts of which one sentence speaks together."""
@@ -125,17 +126,14 @@ def sparse_basis(basis: Array) -> Array:
 
 def _direction(posture: PostureRank, d: Array) -> UnseenDirection:
     unknowns = posture.measured.whole.unknowns
-    largest = np.abs(d).max()
-    open_parts = [
-        block
-        for block in unknowns.blocks
-        if block.kind in ("qdd", "external_wrench")
-        and np.abs(d[block.slice]).max() > SMALL * largest
-    ]
+    natural = np.abs(d) / np.where(posture.reach > 0, posture.reach, 1.0)
+    opened = [block for block in unknowns.blocks if block.kind in ("qdd", "external_wrench")]
+    largest = max(natural[block.slice].max() for block in opened)
+    open_parts = [block for block in opened if natural[block.slice].max() > SMALL * largest]
     moved = [block for block in open_parts if block.kind == "qdd"]
     pushed = [block for block in open_parts if block.kind == "external_wrench"]
     d = d / max(np.abs(d[block.slice]).max() for block in open_parts)
-    parts = _parts(unknowns.blocks, d)
+    parts = _parts(unknowns.blocks, d, natural > TOLD * largest)
     if not moved and len(pushed) == 1 and _is_free(posture, pushed[0], d):
         return UnseenDirection(f"{_alone(pushed[0], d)} is seen by no sensor", parts)
     if not moved and 1 <= len(pushed) <= 2:
@@ -145,14 +143,15 @@ def _direction(posture: PostureRank, d: Array) -> UnseenDirection:
     return UnseenDirection(f"{words} {_tail(parts)}", parts)
 
 
-def _parts(blocks: tuple[UnknownBlock, ...], d: Array) -> tuple[Part, ...]:
+def _parts(blocks: tuple[UnknownBlock, ...], d: Array, told: BoolArray) -> tuple[Part, ...]:
     parts = []
     for block in blocks:
         if block.kind not in ("qdd", "external_wrench", "torque"):
             continue
         names = component_names(block.kind, block.size)
-        for component, amount in zip(names, d[block.slice].tolist(), strict=True):
-            if abs(amount) > 1e-6:
+        amounts = zip(names, d[block.slice].tolist(), told[block.slice].tolist(), strict=True)
+        for component, amount, is_told in amounts:
+            if is_told:
                 parts.append(Part(block.kind, block.name, component, amount))
     return tuple(sorted(parts, key=lambda part: -abs(part.amount)))
 

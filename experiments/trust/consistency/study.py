@@ -122,7 +122,7 @@ class Asked:
         # rounding of one entry of z may reach all others, in natural units
         sizes = []
         for numbers in (truth.d, truth.std):
-            z = numbers[measured.laws.open_columns]
+            z = numbers[measured.laws.open_columns] / measured.units
             sizes.append(reduced.T_size @ rank.scale * np.max(np.abs(z) / rank.scale))
         size = sizes[0] + reduced.response_size[:, -1]
         spread = noise_spread(measured.variance[present])
