@@ -57,8 +57,10 @@ from dynsys.system.unknowns import UnknownKind
 from dynsys.types import Array, BoolArray, IntArray
 
 __all__ = [
+    "PRECISE",
     "SaddleEntries",
     "executed_estimator",
+    "lost_digits",
     "saddle_entries",
     "saddle_estimator",
     "saddle_order",
@@ -127,9 +129,10 @@ def saddle_estimator(
                 raise
             break
         program = recorded.guarded(dtype)
-        failed, lost = _lost(program, spec)
+        failed, lost = lost_digits(program, spec)
         if failed >= CHECKS // 2:
             continue
+        failed = failed if failed > FEW else 0
         if spec.switchable:
             switched = failures(program, spec, switched=True)
             if switched == CHECKS:
@@ -145,15 +148,14 @@ def saddle_estimator(
     return best
 
 
-def _lost(program: Program, spec: EstimatorSpec) -> tuple[int, float]:
-    """States without a right answer, if they are many; largest error at all but a few states.
+def lost_digits(program: Program, spec: EstimatorSpec) -> tuple[int, float]:
+    """States without a right answer, and the largest error at all but a few states.
 
     Fewer states go first, then less error: what is accurate may still be digits worse than
-    another order.
+    another order. The error is that beside what is accurate; NaN if many have no answer.
     """
     errors = program_errors(program, spec, CHECKS)[0]
-    failed = int((~(errors <= 1.0)).sum())
-    return (failed if failed > FEW else 0), float(np.sort(errors)[-1 - FEW])
+    return int((~(errors <= 1.0)).sum()), float(np.sort(errors)[-1 - FEW])
 
 
 def saddle_order(spec: EstimatorSpec, rule: PivotRule | None = None) -> SaddleOrder:

@@ -28,10 +28,10 @@ from typing import Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from dynsys.errors import PlanMismatchError
-from dynsys.plan.estimator_spec import EstimatorSpec, PlannedEstimator, failures
+from dynsys.plan.estimator_spec import EstimatorSpec, PlannedEstimator
 from dynsys.plan.methods import SaddleOrder
 from dynsys.plan.orders.restarts import body_levels
-from dynsys.plan.saddle_program import executed_estimator
+from dynsys.plan.saddle_program import PRECISE, executed_estimator, lost_digits
 from dynsys.plan.search.saddle_price import DrawnRule, Pivots, Price, SaddleProblem
 from dynsys.plan.search.search import Progress, Search
 from dynsys.resumable import Serial, executor
@@ -146,7 +146,9 @@ class _Generations:
         self.evaluations = self.generations = 0
         self.mode: Mode = "restart"
         now = time.perf_counter()
-        self.failures = failures(start.program, spec)
+        self.failures, lost = lost_digits(start.program, spec)
+        self.allowed = max(PRECISE, lost)
+        """Error, beside what is accurate, that the order of the rule would not pass over."""
         self.execution = 4.0 * (time.perf_counter() - now)
         pivots = problem.pivots(start.order)
         first = problem.price(pivots)
@@ -284,7 +286,8 @@ class _Generations:
             estimator = executed_estimator(self.spec, order, "", self.dtype)
         except (PlanMismatchError, ZeroDivisionError):
             return None
-        if failures(estimator.program, self.spec) > self.failures:
+        failed, lost = lost_digits(estimator.program, self.spec)
+        if failed > self.failures or lost > self.allowed:
             return None
         return _Known(self._cost(estimator), found, estimator)
 
