@@ -9,21 +9,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from dynsys.types import Array
+from dynsys.types import Array, BoolArray
 
 __all__ = ["NEAR", "times_wrong"]
 
 NEAR = 1.25
 """Factor within which a number is what it should be."""
 TOLD = 4.0
-"""Times more squares that one explanation leaves than another that is told from it."""
+"""Deviations of a slope from none, and of that of a factor from that of an offset, one."""
 
 
 def times_wrong(given: Array, expected: Array) -> float | None:
     """Factor by which numbers (N,) or (N, k) would have to be larger to be what is expected.
 
-    None if they are about right, no multiple of it, or off by constants as well: a factor is
-    told from an offset by numbers that change, or by several columns that share it.
+    None if they are about right, no multiple of it, or perhaps off by constants: changes tell
+    which, they have the factor too; without any, several columns that share it do.
     """
     known = np.isfinite(given) & np.isfinite(expected)
     a, b = given[known], expected[known]
@@ -32,11 +32,27 @@ def times_wrong(given: Array, expected: Array) -> float | None:
         return None
     if abs(product) < 0.9 * np.sqrt(size_a * size_b):
         return None
-    off, there = (x.reshape(len(given), -1) for x in (given - expected, known))
-    by_column = [off[there[:, k], k] for k in range(off.shape[1]) if there[:, k].any()]
-    left_by_offsets = sum(len(x) * float(x.var()) for x in by_column)
-    left = min(size_a, size_b) - product**2 / max(size_a, size_b)
-    if left > left_by_offsets * (TOLD if len(by_column) > 1 else 1.0 / TOLD):
-        return None
     times = product / size_a
-    return None if 1 / NEAR < times < NEAR else times
+    if 1 / NEAR < times < NEAR:
+        return None
+    slope, std, columns = _slope(given, expected, known)
+    if min(abs(slope), abs(1.0 / times - 1.0)) > TOLD * std:
+        return times if abs(slope - 1.0 / times) < abs(slope - 1.0) else None
+    return times if columns > 1 else None
+
+
+def _slope(given: Array, expected: Array, known: BoolArray) -> tuple[float, float, int]:
+    """By how much numbers change with what is expected, its deviation, number of columns."""
+    there = known.reshape(len(known), -1)
+    count = there.sum(axis=0)
+    changes = []
+    for x in (given, expected):
+        kept = np.where(there, x.reshape(there.shape), 0.0)
+        changes.append(np.where(there, kept - kept.sum(axis=0) / np.maximum(count, 1), 0.0))
+    a, b = changes
+    size, columns = float((b * b).sum()), int((count > 0).sum())
+    if size == 0.0:
+        return 0.0, np.inf, columns
+    slope = float((a * b).sum()) / size
+    left = float(((a - slope * b) ** 2).sum()) / max(int(count.sum()) - columns - 1, 1)
+    return slope, float(np.sqrt(left / size)), columns

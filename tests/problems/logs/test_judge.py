@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import numpy as np
@@ -93,18 +92,16 @@ def test_a_wrong_sign_is_named(tmp_path) -> None:
     assert found.suspects[0][0] == "base_ft" and "wrong sign" in found.factor
 
 
-def test_an_offset_is_no_unit(tmp_path) -> None:
-    """A torque that hardly changes was called 9 times too large; readings in N mm still are."""
-    arrays, name = {k: x[:600] for k, x in content().items()}, f"{ARM.joint_names[2]}/torque"
-    place = ARM_PROBLEM.layout.slice(name)
+@pytest.mark.parametrize("name", [f"{ARM.joint_names[2]}/torque", "base_ft"])
+def test_an_offset_is_no_unit(name, tmp_path) -> None:
+    """A torque that changes little was called 9 times too large; readings in N mm still are."""
+    arrays, place = {k: x[:600] for k, x in content().items()}, ARM_PROBLEM.layout.slice(name)
     right = arrays["y"][:, place].copy()
-    arrays["y"][:, place] = right + 3.0
+    arrays["y"][:, place] = right + np.where(right[0] > 0, 3.0, -3.0) * len(right[0])
     found = judged(arrays, tmp_path)
     assert found.suspects[0] == (name, 1.0) and found.factor == ""
     arrays["y"][:, place] = 1000.0 * right
-    assert re.search(
-        r"about (1e\+03|9.9e\+02) times too large", judged(arrays, tmp_path).factor
-    )
+    assert "times too large: units?" in judged(arrays, tmp_path).factor
 
 
 @pytest.mark.parametrize(
