@@ -264,11 +264,15 @@ class CompiledAnswers:
             return None
         residual, multiplier = (self._arrays[name] for name in AGREEMENT)
         chi_square = np.maximum(np.einsum("nk,nk->n", residual, multiplier), 0.0)
+        for k in np.flatnonzero(~np.isfinite(chi_square)).tolist():
+            if k not in self._facts:
+                one = self._states(k)  # says that it overflows
+                self._facts[k] = one.chi_square, one.degrees_of_freedom, one.method
         dof = np.full(len(chi_square), self._states.problem.measured.degrees_of_freedom)
         for k, facts in self._facts.items():
             chi_square[k], dof[k] = facts[:2]
-        one = float(chi_square[0]), int(dof[0])
-        return (chi_square, dof) if self._states.is_batch else one
+        is_batch = self._states.is_batch
+        return (chi_square, dof) if is_batch else (float(chi_square[0]), int(dof[0]))
 
     def residuals(self) -> Array | None:
         """Residuals (rows,), (N, rows) of a batch, in standard deviations of the residual."""

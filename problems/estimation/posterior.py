@@ -276,9 +276,8 @@ class PosteriorSolver:
                 found = self._square(data, np.concatenate([-laws[1], y - b_y]))
             else:
                 found = self._saddle(laws, (Y, y - b_y), present)
-        if found is None or not np.isfinite(found.d).all():
+        if found is None or not (np.isfinite(found.d).all() and np.isfinite(found.chi_square)):
             return self.dense(q, qd, rows)
-        check_finite(found.d)
         return found
 
     @cached_property

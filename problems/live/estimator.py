@@ -158,8 +158,9 @@ class LiveEstimator:
             if finite:
                 arrays, measured = self._arrays, self.estimation.measured
                 chi_square = float(arrays["residual"] @ arrays["multiplier"])
-                self._take(max(chi_square, 0.0), measured.degrees_of_freedom, "llvm")
-                return
+                if np.isfinite(chi_square):
+                    self._take(max(chi_square, 0.0), measured.degrees_of_freedom, "llvm")
+                    return
         if self._can_reduce and self._reduced(q, qd, y):
             return
         self._generally(q, qd, y)

@@ -10,10 +10,13 @@ from scipy.stats import chi2
 
 import dynsys
 import sensors
+from dynsys.errors import StateError
 from dynsys.types import Array, IntArray
 from experiments.trust.consistency.suspects import CULPRITS, KINDS, SAME, table, tried
 from problems import Estimation, Prior
 from problems.estimation.consistency import Checks, Suspect, log_tail
+from problems.estimation.outputs import parse_outputs
+from problems.live.estimator import LiveEstimator
 from tests.problems.estimation.estimation_cases import (
     FEET,
     Truth,
@@ -172,6 +175,30 @@ def test_readings_that_agree_have_no_suspects() -> None:
     y = noisy(problem, readings(problem, state), 0)
     e = problem.solve(state.q, state.qd, y)
     assert e.suspects == [] and set(e.suspicion.values()) == {0.0}  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("backend", ["auto", "llvm", "superlu", "dense"])
+def test_a_chi_square_that_is_no_number_is_no_agreement(backend) -> None:
+    """Squares of 1e200 overflow; no state at all has no chi-square."""
+    robot = dynsys.synthetic.chain(2)
+    layout = sensors.Layout(
+        robot,
+        [
+            *sensors.all_joint_torques(robot, std=0.1),
+            *sensors.all_joint_accelerations(robot, std=0.1),
+            *sensors.zero_external_wrench_except(robot, []),
+        ],
+    )
+    problem, y = Estimation(robot, layout, backend=backend), np.zeros(layout.size)
+    y[0] = 1e200
+    with pytest.raises(StateError, match="overflow float64"):
+        _ = problem.solve([0.1, 0.2], [0.0, 0.0], y).p_value
+    live = LiveEstimator(problem, parse_outputs(problem, ["p_value"]))
+    live.prepare()
+    with pytest.raises(StateError, match="overflow float64"):
+        live.solve(np.array([0.1, 0.2]), np.zeros(2), y)
+    none = problem.solve_batch(np.zeros((0, 2)), np.zeros((0, 2)), np.zeros((0, layout.size)))
+    assert np.shape(none.p_value) == (0,) and none.suspects == []
 
 
 def test_logarithms_of_tails() -> None:
