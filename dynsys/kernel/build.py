@@ -233,8 +233,8 @@ def cached_estimation_kernel(
     spec: EstimatorSpec, order: EliminationOrder | None = None
 ) -> Kernel | None:
     """What :func:`estimation_kernel` returns if its machine code is in the cache, else None."""
-    stored = _Stored(_estimator(spec, order), spec.signature, "float64", None, None)
-    return stored.kernel()
+    identity = *_estimator(spec, order), _recorder(estimation_kernel)
+    return _Stored(identity, spec.signature, "float64", None, None).kernel()
 
 
 def _estimator(spec: EstimatorSpec, order: EliminationOrder | None) -> tuple[object, ...]:
@@ -271,12 +271,14 @@ def kernel_from(
 ) -> Kernel:
     """Kernel of a program, which is recorded only if the cache does not hold its machine code.
 
-    ``made_from`` tells it from all other programs: equal parts, equal program.
+    ``made_from`` tells it from all other programs: equal parts, equal program, as long as the
+    file that records it is the same.
     ``states`` (n, n_inputs), or what makes them, are admissible inputs; their outputs are
     stored for verification, to the relative ``agreement`` of a loaded kernel with extended
     precision.
     """
-    stored = _Stored(made_from, signature, dtype, agreement, cache)
+    identity = *made_from, _recorder(program)
+    stored = _Stored(identity, signature, dtype, agreement, cache)
     found = stored.kernel()
     if found is None:
         with collector_paused():
@@ -426,6 +428,20 @@ def _unpacked(arrays: Arrays, signature: Signature) -> Program:
         arrays["results"],
         signature.n_inputs,
     )
+
+
+def _recorder(program: Callable[..., object]) -> str:
+    """Hash of the file whose function records a program: it may be of another package."""
+    code = getattr(program, "__code__", None)
+    return _file_hash(code.co_filename) if code is not None else ""
+
+
+@remember
+def _file_hash(path: str) -> str:
+    try:
+        return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    except OSError:  # of a session that somebody types
+        return ""
 
 
 @remember

@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Generic, TypeAlias, TypeVar, cast, final
@@ -45,6 +45,7 @@ __all__ = [
     "Covariance",
     "EstimatorSpec",
     "PlannedEstimator",
+    "equations_digest",
     "failures",
     "guarded_estimator",
     "program_errors",
@@ -323,19 +324,30 @@ class EstimatorSpec:
         for name in (*self.outputs, *self.uncertainty):
             if "." in name:  # where a frame is
                 digest.update(repr(self.sums(name)).encode())
-        for block in self.equations:
-            shape = [(t.unknown.kind, t.unknown.body, t.pattern.shape) for t in block.terms]
-            digest.update(repr((block.name, block.size, shape)).encode())
-        for state in sample_states(self.robot, 3, 5, 0).astype(np.float64):
-            kin = Kinematics.at(self.robot, state[: self.robot.nq], state[self.robot.nq :])
-            for block in self.equations:
-                for term in block.terms:
-                    digest.update(_bytes(term.pattern) + _bytes(term.entries(kin)))
-                digest.update(_bytes(block.bias_at(kin)))
+        digest.update(equations_digest(self.robot, self.equations).encode())
         noise = coo_array(self.covariance)
         for part in (noise.row, noise.col, noise.data):
             digest.update(_bytes(part))
         return digest.hexdigest()
+
+
+def equations_digest(robot: KinematicTree, equations: Iterable[EquationBlock]) -> str:
+    """SHA-256 (hex) of equations: their terms, and their values at random states.
+
+    What tells kernels of rows from others. The parameters of a sensor do not: its class may be
+    the user's own, and say something else tomorrow.
+    """
+    digest, blocks = hashlib.sha256(), tuple(equations)
+    for block in blocks:
+        shape = [(t.unknown.kind, t.unknown.body, t.pattern.shape) for t in block.terms]
+        digest.update(repr((block.name, block.size, shape)).encode())
+    for state in sample_states(robot, 3, 5, 0).astype(np.float64):
+        kin = Kinematics.at(robot, state[: robot.nq], state[robot.nq :])
+        for block in blocks:
+            for term in block.terms:
+                digest.update(_bytes(term.pattern) + _bytes(term.entries(kin)))
+            digest.update(_bytes(block.bias_at(kin)))
+    return digest.hexdigest()
 
 
 def _bytes(values: object) -> bytes:

@@ -67,9 +67,9 @@ class Assembly:
             return None
         inputs = (("q", robot.nq), ("qd", robot.nv))
         outputs = (("entries", whole.nnz), ("b", whole.shape[0]))
-        made_from = ("assembly", measured.layout.fingerprint(), repr(measured.prior))
         states = sample_states(robot, 3, 7, 0)
         try:
+            made_from = ("assembly", *measured.identity)
             kernel = kernel_from(self.program, Signature(inputs, outputs), states, made_from)
         except (DynsysError, TypeError):  # rows of the user's own that take numbers only
             return None

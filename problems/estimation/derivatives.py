@@ -384,7 +384,7 @@ class EstimatorSlopes:
         robot, whole = measured.robot, measured.whole
         inputs = (("q", robot.nq), ("qd", robot.nv), ("direction", 2 * robot.nv))
         outputs = (("entries", whole.nnz), ("b", whole.shape[0]))
-        made_from = ("moving assembly", measured.layout.fingerprint(), repr(measured.prior))
+        made_from = ("moving assembly", *measured.identity)
         states = sample_states(robot, 3, 7, 2 * robot.nv)
         return kernel_from(lambda: self._program, Signature(inputs, outputs), states, made_from)
 

@@ -11,10 +11,8 @@ unseen directions, out of another. None depends on which readings are there.
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TypeAlias, final
 
 import numpy as np
@@ -29,7 +27,6 @@ from dynsys.program.guards import guarded
 from dynsys.program.program import Program
 from dynsys.program.signature import Signature
 from dynsys.program.simplify import simplify
-from dynsys.system import response as law_response
 from dynsys.system.equations import Kinematics
 from dynsys.system.response import read_blocks
 from dynsys.types import IntArray, ScalarArray
@@ -124,16 +121,8 @@ class ResponseKernels:
 
     @cached_property
     def _made_from(self) -> tuple[object, ...]:
-        """Robot, equations and what records them."""
+        """Robot and equations."""
         measured = self.measured
         equations, noise = measured.readings, measured.covariance
         spec = EstimatorSpec(measured.robot, equations, noise, ("torque",))
-        return "response", spec.fingerprint, self.columns, self.rows, _sources()
-
-
-def _sources() -> str:
-    """Hash of the sources that record the laws: other sources, other kernels."""
-    digest = hashlib.sha256()
-    for path in (__file__, law_response.__file__):
-        digest.update(Path(path).read_bytes())
-    return digest.hexdigest()
+        return "response", spec.fingerprint, self.columns, self.rows

@@ -20,12 +20,10 @@ Body regressor W as in Atkeson, An, Hollerbach (1986), about the body's origin.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, TypeAlias, final
 
 import numpy as np
@@ -42,6 +40,7 @@ from dynsys.model.parameters import (
 )
 from dynsys.model.spatial import Inertia, cross, cross_motion, skew
 from dynsys.model.tree import KinematicTree
+from dynsys.plan.estimator_spec import equations_digest
 from dynsys.plan.record import SAMPLES, sample_states
 from dynsys.program.graph import Graph
 from dynsys.program.guards import guarded
@@ -317,8 +316,14 @@ class Regressor:
             lambda: self._program(sizes),
             Signature(inputs, outputs),
             sample_states(robot, CHECK_STATES, 7, robot.nv),
-            ("regressor", self.layout.fingerprint(), self.columns, self.contacts, _sources()),
+            ("regressor", self._identity, self.columns, self.contacts),
         )
+
+    @property
+    def _identity(self) -> tuple[str, str]:
+        """Layout and values of its rows."""
+        equations = self.layout.equations(self._unknowns)
+        return self.layout.fingerprint(), equations_digest(self.robot, equations)
 
     def _program(self, sizes: Sequence[int]) -> Program:
         robot, graph = self.robot, Graph()
@@ -523,8 +528,3 @@ def _changed(robot: KinematicTree, bodies: set[int]) -> KinematicTree:
     return KinematicTree(
         robot.name, changed, robot.frames, robot.gravity, False, welds, robot.smoothing
     )
-
-
-def _sources() -> str:
-    """Hash of what records the rows: other sources, other kernels."""
-    return hashlib.sha256(Path(__file__).read_bytes()).hexdigest()

@@ -19,6 +19,7 @@ from scipy.sparse import block_diag, csc_array
 
 from dynsys.errors import LayoutError, StateError
 from dynsys.model.tree import KinematicTree
+from dynsys.plan.estimator_spec import equations_digest
 from dynsys.plan.saddle import SparseSaddle
 from dynsys.system.equations import EquationBlock, Kinematics
 from dynsys.system.linear_system import LinearSystem
@@ -109,6 +110,12 @@ class MeasuredSystem:
     def readings(self) -> tuple[EquationBlock, ...]:
         """Equations of the sensors and of the prior."""
         return (*self.layout.equations(self.laws.unknowns), *self.prior_rows.equations)
+
+    @property
+    def identity(self) -> tuple[str, str, str]:
+        """What tells kernels of these readings from others: layout, prior, values of rows."""
+        rows = equations_digest(self.robot, self.readings)
+        return self.layout.fingerprint(), repr(self.prior), rows
 
     @cached_property
     def whole(self) -> LinearSystem:

@@ -20,7 +20,7 @@ from dynsys.errors import KernelBuildError, LayoutError
 from dynsys.kernel.build import estimation_kernel, kernel_from
 from dynsys.kernel.kernel import Kernel
 from dynsys.model.tree import KinematicTree
-from dynsys.plan.estimator_spec import EstimatorSpec
+from dynsys.plan.estimator_spec import EstimatorSpec, equations_digest
 from dynsys.plan.record import SAMPLES, body_quantities, sample_states, symmetric_dynamics
 from dynsys.program.frames import reframe
 from dynsys.program.graph import Graph
@@ -114,7 +114,8 @@ class TrueReadings:
         n, nv = self.robot.n_bodies, self.robot.nv
         inputs = (("q", self.robot.nq), ("qd", nv), ("qdd", nv), ("f_ext", 6 * n))
         signature = Signature(inputs, (("torque", nv), ("y", self.layout.size)))
-        key = ("readings", self.layout.fingerprint())
+        rows = equations_digest(self.robot, self.equations)
+        key = ("readings", self.layout.fingerprint(), rows)
         return kernel_from(self._program, signature, self._states(3, 7), key)
 
     def at(self, q: Array, qd: Array, qdd: Array, f_ext: Array) -> tuple[Array, Array]:

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import dynsys
+import sensors
 from dynsys.cholmod import has_cholmod
 from dynsys.system.equations import Kinematics
+from dynsys.system.unknowns import UnknownLayout
 from problems import Estimation, Prior
 from problems.estimation import assembly
 from problems.estimation.assembly import Assembly
 from problems.estimation.factors import CholmodFactors, SuperLUFactors
+from problems.identification.regressor import Regressor
+from problems.measured.simulated_readings import TrueReadings
+from sensors.sensor import SensorRows
 from tests.problems.estimation.estimation_layouts import small
 
 
@@ -65,3 +72,36 @@ def test_small_and_large_right_hand_sides_lose_no_digits(scale: float) -> None:
     assert cholmod.factor(K) and superlu.factor(K)
     by_cholmod, by_superlu = cholmod.solve(right), superlu.solve(right)
     np.testing.assert_allclose(by_cholmod, by_superlu, rtol=1e-9, atol=1e-13 * scale)
+
+
+def test_kernels_are_of_what_sensors_compute_and_not_of_their_names(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A class of the user, or another version of ours, may say something else tomorrow."""
+    monkeypatch.setenv("DYNSYS_CACHE", str(tmp_path / "kernels"))
+    robot = dynsys.synthetic.chain(2)
+    rows = sensors.JointTorque.rows
+
+    def found() -> list[np.ndarray]:
+        layout = sensors.Layout(robot, sensors.all_joint_torques(robot, std=0.1))
+        q, qd, qdd = np.ones((3, 1, 2))
+        measured = Estimation(robot, layout).measured
+        regressor = Regressor(robot, layout, ())
+        entries, _ = Assembly(measured, patience=0).at(q[0], qd[0])
+        expected, _ = measured.whole.values(Kinematics.at(robot, q[0], qd[0]))
+        np.testing.assert_allclose(entries, expected, rtol=1e-12, atol=1e-14)
+        return [
+            TrueReadings(layout).at(q, qd, qdd, np.zeros((1, 2, 6)))[1][0],
+            regressor.kernel.one(q[0], qd[0], qdd[0])[0][2],
+        ]
+
+    def tripled(sensor: sensors.JointTorque, unknowns: UnknownLayout) -> SensorRows:
+        said = rows(sensor, unknowns)
+        terms = [replace(t, value=lambda kin, t=t: 3.0 * t.at(kin)) for t in said.terms]
+        return replace(said, terms=tuple(terms))
+
+    before = found()
+    monkeypatch.setattr(sensors.JointTorque, "rows", tripled)
+    for now, then in zip(found(), before, strict=True):
+        np.testing.assert_allclose(now, 3.0 * then, rtol=1e-12)
+        assert np.abs(now).max() > 0.1
