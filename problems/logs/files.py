@@ -183,7 +183,9 @@ def _write_csv(path: Path, groups: Sequence[Group], chunks: Iterable[Array]) -> 
 
 
 def _quoted(name: str) -> str:
-    return f'"{name}"' if "," in name or '"' in name else name
+    """Name of a column; quotes within quotes are written twice, as readers of CSV expect."""
+    doubled = name.replace('"', '""')
+    return f'"{doubled}"' if "," in name or '"' in name else name
 
 
 def _write_parquet(path: Path, groups: Sequence[Group], chunks: Iterable[Array]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import warnings
 import zipfile
@@ -90,6 +91,17 @@ def test_compressed_archives_and_empty_cells_are_read(tmp_path: Path) -> None:
         found = log.read(["a", "b"], 0, 3)
     np.testing.assert_array_equal(found["a"][:, 0], [np.nan, 3, np.nan])
     np.testing.assert_array_equal(found["b"][:, 0], [2, np.nan, 4])
+
+
+def test_csv_files_keep_names_whatever_they_hold(tmp_path: Path) -> None:
+    names = ('say "hi"', "a,b", 'x",y', '"', "plain")
+    write_log(tmp_path / "log.csv", [Group("a", names)], [np.arange(10.0).reshape(2, 5)])
+    with (tmp_path / "log.csv").open(newline="") as stream:
+        header, *lines = csv.reader(stream)
+    assert tuple(header) == names and lines == [list("01234"), list("56789")]
+    with open_log(tmp_path / "log.csv") as log:
+        read = log.read(names, 0, 2)
+    assert [np.ravel(read[name]).tolist() for name in names] == [[k, k + 5] for k in range(5)]
 
 
 def test_long_csv_files_are_read_in_stretches(tmp_path: Path) -> None:
