@@ -118,8 +118,12 @@ def log_digest(path: PathLike) -> str:
 def check_output(path: PathLike, inputs: Sequence[PathLike] = ()) -> None:
     """Raise early where :func:`write_log` could not write, or would replace an input."""
     file = Path(path)
-    if any(file.resolve() == Path(given).resolve() for given in inputs):
-        raise LogError(f"{file}: the output would replace what it is made from; rename it")
+    here = file.resolve()
+    for given in (Path(x).resolve() for x in inputs):
+        if here == given:
+            raise LogError(f"{file}: the output would replace what it is made from; rename it")
+        if given in here.parents:
+            raise LogError(f"{file}: the output would become part of the log {given}; move it")
     if file.suffix not in _WRITERS:
         raise LogError(f"{file}: unknown kind of log; use {', '.join(_WRITERS)}")
     if not file.parent.is_dir():

@@ -115,6 +115,16 @@ def test_no_output_replaces_the_log_it_is_made_from(problem_file: Path) -> None:
     assert digest(log) == before
 
 
+def test_no_output_becomes_part_of_the_bag_it_is_made_from(problem_file: Path) -> None:
+    """The run ended, all work done, with "has changed while it was read", again and again."""
+    bag = problem_file.parent / "bag"
+    bag.mkdir()
+    simulated(problem_file, "log.mcap").rename(bag / "log.mcap")
+    with pytest.raises(LogError, match="would become part of the log"):
+        run_job(SolveJob(str(problem_file), str(bag), str(bag / "out.npz")))
+    assert [path.name for path in bag.iterdir()] == ["log.mcap"]
+
+
 # ---- what a run goes on with: its own work, whole, and nothing else -------------------------
 
 
