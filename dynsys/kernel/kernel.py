@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any, final
+from typing import Any, NoReturn, Self, final
 
+from dynsys.errors import KernelBuildError
 from dynsys.kernel.calls import AbstractCompiledKernel
 from dynsys.kernel.llvm.target import FUNCTIONS, load_object
 from dynsys.kernel.python_entry import (
@@ -53,6 +54,18 @@ class Kernel(AbstractCompiledKernel):
         self._batch = batch  # gives the code for batches when it is needed; None: in ``code``
         self._loaded = load_object(code, FUNCTIONS if batch is None else FUNCTIONS[:2])
         self.fast = call_function(self._loaded, signature, dtype)
+
+    def __copy__(self) -> Self:
+        return self  # loaded code does not change
+
+    def __deepcopy__(self, _: object) -> Self:
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        raise KernelBuildError(
+            f"{self!r} is machine code of this processor in this process and does not travel;"
+            " send the problem, and compile it there (on the same machine from the cache)"
+        )
 
     @cached_property
     def _loaded_batch(self) -> LoadedCode:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import os
 import pickle
@@ -46,6 +47,14 @@ def program() -> Program:
 @pytest.fixture(scope="module")
 def kernel(program: Program) -> Kernel:
     return build_kernel(program, SIGNATURE)
+
+
+def test_kernels_are_their_own_copies_and_say_how_to_travel(kernel: Kernel) -> None:
+    """ctypes refused with a ValueError, and halves of copies complained when they were gone."""
+    for same in (copy.copy(kernel), copy.deepcopy(kernel), copy.deepcopy([kernel])[0]):
+        assert same is kernel
+    with pytest.raises(KernelBuildError, match="send the problem, and compile it there"):
+        pickle.dumps(kernel)
 
 
 def states(n: int) -> tuple[np.ndarray, np.ndarray]:
