@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from experiments.trust.fuzz import fuzz_area
-from experiments.trust.fuzz_hostile import hostile
-from experiments.trust.fuzz_targets import TARGETS
-from experiments.trust.fuzz_worker import Outcome, Worker
+from experiments.trust.fuzz.campaign import fuzz_area
+from experiments.trust.fuzz.hostile import hostile
+from experiments.trust.fuzz.targets import TARGETS
+from experiments.trust.fuzz.worker import Outcome, Worker
 
 CASES = {"mjcf": 30, "layout": 30, "problem": 40, "parquet": 25, "mcap": 15, "db3": 15}
 

@@ -5,8 +5,9 @@
 
 Mutants of valid files are read and used; a mutant that reaches a line of dynsys not seen before
 joins the files to mutate. Allowed are an answer or an error below DynsysError, within
-SECONDS_LIMIT and MEMORY_LIMIT. The hostile files of :mod:`fuzz_hostile` come first. FILE has a
-line for each area; exit status 1 if anything failed. ``--keep`` keeps the files that fail.
+SECONDS_LIMIT and MEMORY_LIMIT. The hostile files of :mod:`experiments.trust.fuzz.hostile` come
+first. FILE has a line for each area; exit status 1 if anything failed. ``--keep`` keeps the
+files that fail.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from __future__ import annotations
 import argparse
 import json
 import random
-import sys
 import tempfile
 import time
 from dataclasses import dataclass, field
@@ -22,11 +22,11 @@ from pathlib import Path
 from typing import Any, final
 
 from experiments.trust.faults_common import own_cache
-from experiments.trust.fuzz_hostile import hostile
-from experiments.trust.fuzz_targets import TARGETS, Target
-from experiments.trust.fuzz_worker import Outcome, Worker
+from experiments.trust.fuzz.hostile import hostile
+from experiments.trust.fuzz.targets import TARGETS, Target
+from experiments.trust.fuzz.worker import Outcome, Worker
 
-__all__ = ["Campaign", "fuzz_area", "run_hostile"]
+__all__ = ["Campaign", "fuzz_area", "main", "run_hostile"]
 
 
 @final
@@ -158,7 +158,3 @@ def _keep(campaign: Campaign, folder: Path) -> None:
         if failure["content"] is not None:
             ending = TARGETS[campaign.area].ending
             (folder / f"{campaign.area}_{k}{ending}").write_bytes(failure["content"])
-
-
-if __name__ == "__main__":
-    sys.exit(main())

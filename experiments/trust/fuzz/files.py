@@ -91,7 +91,7 @@ sensors:
 correlations:
   - {between: [hand_imu, tau1], covariance: [[0], [0], [0.001], [0], [0], [0]]}
 """
-CATALOGUE = Path(__file__).resolve().parents[2] / "sensors" / "catalogue"
+CATALOGUE = Path(__file__).resolve().parents[3] / "sensors" / "catalogue"
 
 
 def layout_files() -> list[bytes]:

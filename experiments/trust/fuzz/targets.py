@@ -16,7 +16,7 @@ import yaml
 import dynsys
 import problems
 from dynsys.kernel.cache import KernelCache
-from experiments.trust.fuzz_files import (
+from experiments.trust.fuzz.files import (
     CODE,
     KEY,
     LAYOUT,
@@ -31,7 +31,7 @@ from experiments.trust.fuzz_files import (
     robot,
     valid_log,
 )
-from experiments.trust.fuzz_mutations import mutate, mutate_cache_entry, mutate_npz, mutate_plan
+from experiments.trust.fuzz.mutations import mutate, mutate_cache_entry, mutate_npz, mutate_plan
 from problems.estimation.outputs import parse_outputs
 from problems.log_jobs import SolveJob, run_job
 from problems.logs import Differentiation, SampleReader, open_log

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments.trust.fuzz_files import (
+from experiments.trust.fuzz.files import (
     KEY,
     LAYOUT,
     MJCF,
@@ -21,7 +21,7 @@ from experiments.trust.fuzz_files import (
     problem_text,
     valid_log,
 )
-from experiments.trust.fuzz_targets import TARGETS
+from experiments.trust.fuzz.targets import TARGETS
 
 __all__ = ["LOG_CASES", "Maker", "hostile", "written"]
 

@@ -28,7 +28,7 @@ MEMORY_LIMIT = 512 * 2**20
 """No input may take more bytes beyond what the process had."""
 HIDDEN_LIMIT = MEMORY_LIMIT // 8
 """Largest growth of an input that the peak of an earlier one may hide."""
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 PACKAGES = tuple(str(ROOT / name) + os.sep for name in ("dynsys", "sensors", "problems"))
 
 

@@ -1,0 +1,1 @@
+"""Coverage-guided fuzzing of every reader of files; see ``campaign``."""
