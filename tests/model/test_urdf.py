@@ -299,6 +299,29 @@ def test_limits_that_make_no_sense_are_none_and_share_a_warning(tmp_path: Path) 
         assert np.isinf(limit).all()
 
 
+def test_a_velocity_limit_of_zero_is_none_and_named(tmp_path: Path) -> None:
+    """Exporters write it; motions for identification stood still. No effort is passive."""
+    limit = '<limit lower="-1" upper="1" effort="0" velocity="0"/>'
+    path = write(tmp_path, link("base"), link("a"), joint("j", "base", "a", extra=limit))
+    with pytest.warns(ModelWarning, match="a zero velocity limit is read as none.*joints: j$"):
+        robot = load(path)
+    assert np.isinf(robot.velocity_limit).all() and (robot.effort_limit == 0).all()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "said"),
+    [
+        ((None,), {}, "the path of a robot file is wanted, got None"),
+        ((b"r.urdf",), {}, "the path of a robot file is wanted"),
+        (("r.urdf",), {"floating_base": "no"}, "floating_base is True or False, got 'no'"),
+        (("r.urdf",), {"lock": ["j"]}, r"lock maps names of joints .*, got \['j'\]"),
+    ],
+)
+def test_arguments_of_load_that_are_none(arguments, options, said) -> None:
+    with pytest.raises(ModelError, match=said):
+        load(*arguments, **options)
+
+
 def test_limits_without_room_are_none_and_named(tmp_path: Path) -> None:
     path = write(
         tmp_path,

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+
+import numpy as np
 
 from dynsys.errors import ModelError
 from dynsys.model.readers.assembly import (
@@ -75,6 +78,12 @@ def load(
     >>> import dynsys                                         # doctest: +SKIP
     >>> robot = dynsys.load("arm.urdf", floating_base=True)   # doctest: +SKIP
     """
+    if not isinstance(path, str | os.PathLike):
+        raise ModelError(f"the path of a robot file is wanted, got {path!r:.80}")
+    if not isinstance(floating_base, bool | np.bool_):
+        raise ModelError(f"floating_base is True or False, got {floating_base!r:.80}")
+    if not isinstance(lock, Mapping | None):
+        raise ModelError(f"lock maps names of joints to their positions, got {lock!r:.80}")
     options = ReadOptions(
         floating_base, mimic, gravity, inertia, max_bytes, include_folder, friction, lock or {}
     )

@@ -484,8 +484,9 @@ def joint_body(
     if limits is not None and joint.type not in ("planar", "floating", *BALL_TYPES):
         for key in ("effort", "velocity"):
             most = _limit(limits, key, np.inf)
-            if most < 0:
-                assembly.doubt(f"a negative {key} limit is read as none, of joints", joint.name)
+            if most < 0 or (key == "velocity" and most == 0):  # without effort it is passive
+                what = "negative" if most < 0 else "zero"
+                assembly.doubt(f"a {what} {key} limit is read as none, of joints", joint.name)
                 most = np.inf
             stated[f"{key}_limit"] = most
         if joint.type != "continuous":
