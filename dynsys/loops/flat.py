@@ -252,7 +252,8 @@ class FlatRobot:
         if robot.is_coupled:
             raise ModelError(
                 f"robot {robot.name!r} has coupled (mimic) joints, so its inertia matrix has no"
-                ' tree sparsity; load it with mimic="independent" or use the method "dense"'
+                ' tree sparsity; load it with mimic="independent" (operational_space and'
+                ' inverse_inertia have the method "dense", too)'
             )
         subspaces = [S.T for S in robot.motion_subspace]
         return TreeArrays(
