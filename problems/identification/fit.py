@@ -367,7 +367,8 @@ class Validation:
     Attributes
     ----------
     labels, units : of the rows.
-    before, after : (rows,) rms of reading minus prediction, by the model and by the fit.
+    before, after : (rows,) rms of reading minus prediction, by the model as it was loaded and
+        by the fit.
     inside : (rows,) part of the readings within the 95 % band.
     doubts : readings that no parameters make of these sensors, in words: in another unit, with
         another sign, of another joint.
@@ -553,7 +554,7 @@ class Fit:
         layout, log = self.sought.layout, checked_log(self.sought, q, qd, qdd, y)
         said = log.y if self.sought.regressor.contacts else np.full_like(log.y, np.nan)
         found = self.predict(log.q, log.qd, log.qdd, said)
-        model = replace(self, theta=self.sought.model)
+        model = replace(self, theta=self._model)
         before = model.predict(log.q, log.qd, log.qdd, said).value
         off = log.y - found.value
         there = np.isfinite(off)
@@ -568,6 +569,15 @@ class Fit:
             share,
             tuple(self._doubts(log.y, before, off)),
         )
+
+    @property
+    def _model(self) -> Array:
+        """What was known before; no friction where the model's equations have none."""
+        theta = self.sought.model.copy()
+        if self.sought.robot.smoothing is None:
+            kinds = [at.kind in FRICTION for at in self.sought.regressor.columns]
+            theta[: len(kinds)][kinds] = 0.0
+        return theta
 
     def _doubts(self, y: Array, model: Array, off: Array) -> Iterator[str]:
         """Readings (N, rows) that the model expects otherwise and the fit does not explain."""

@@ -71,6 +71,8 @@ def test_the_robot_found_has_no_friction_that_the_fit_did_not_count(sought) -> N
     fit = part.fit(*states, y + 0.01 * noise, noise="layout")
     again = dynsys.rnea(fit.robot, *states)
     assert np.abs(again - fit.predict(*states).value).max() <= 1e-9 * np.abs(y).max()
+    # nor has the model that it is compared with
+    assert (fit.validate(*states, y).before <= 1e-9 * np.abs(y).max()).all()
 
 
 def test_what_data_cannot_tell_stays_at_the_models_value(arm, truth) -> None:
