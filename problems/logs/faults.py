@@ -15,6 +15,7 @@ import numpy as np
 from dynsys.types import Array, BoolArray
 from problems.labels import own_joints
 from problems.logs.samples import SampleReader, Samples, continuous_positions
+from sensors import ExternalWrench, FiveAxisPlate, LoadCellPlate
 
 __all__ = ["jumps", "seeming_faults"]
 
@@ -24,6 +25,7 @@ FAR, FAST = 0.2, 10.0
 """Smallest jump, rad or m, and its speed, rad/s or m/s."""
 FASTER = 30.0
 """A jump is so many times faster than its joint mostly is."""
+PLATES = (ExternalWrench, LoadCellPlate, FiveAxisPlate)
 LONG, MOVED = 20, 0.1
 """A sensor is stuck after so many samples of one reading while a joint moves, rad or m."""
 
@@ -70,17 +72,20 @@ def _jumps(reader: SampleReader, stretches: Sequence[Samples]) -> Iterator[str]:
 def _stuck(reader: SampleReader, stretches: Sequence[Samples]) -> Iterator[str]:
     """Sensors that read the same to the last digit while the robot moves.
 
-    A single reading of zero is no fault: so reads what is not loaded.
+    Zero is no fault of what reads other numbers, too, or a single one, nor of a plate that
+    nothing stands on: so reads what is not loaded.
     """
     layout = reader.layout
     for sensor in layout:
         if sensor.name not in reader.readings or sensor.constant(1) is not None:
             continue
         place, count, since = layout.slice(sensor.name), 0, float("nan")
+        may_rest = layout.sizes[sensor.name] == 1 or isinstance(sensor, PLATES)
+        may_rest |= any(np.nan_to_num(x.y[:, place]).any() for x in stretches)
         for x in stretches:
             y = x.y[:, place]
             for run in _same(y):
-                loaded = y.shape[1] > 1 or y[run.start, 0] != 0.0
+                loaded = y[run.start].any() or not may_rest
                 if loaded and np.ptp(x.q[run], axis=0).max(initial=0.0) > MOVED:
                     since = float(x.time[run.start]) if not count else since
                     count += run.stop - run.start
