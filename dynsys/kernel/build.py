@@ -233,8 +233,8 @@ def cached_estimation_kernel(
     spec: EstimatorSpec, order: EliminationOrder | None = None
 ) -> Kernel | None:
     """What :func:`estimation_kernel` returns if its machine code is in the cache, else None."""
-    identity = *_estimator(spec, order), _recorder(estimation_kernel)
-    return _Stored(identity, spec.signature, "float64", None, None).kernel()
+    stored = _Stored(_estimator(spec, order), spec.signature, "float64", None, None)
+    return stored.kernel()
 
 
 def _estimator(spec: EstimatorSpec, order: EliminationOrder | None) -> tuple[object, ...]:
@@ -277,8 +277,7 @@ def kernel_from(
     stored for verification, to the relative ``agreement`` of a loaded kernel with extended
     precision.
     """
-    identity = *made_from, _recorder(program)
-    stored = _Stored(identity, signature, dtype, agreement, cache)
+    stored = _Stored(made_from + _recorder(program), signature, dtype, agreement, cache)
     found = stored.kernel()
     if found is None:
         with collector_paused():
@@ -430,10 +429,15 @@ def _unpacked(arrays: Arrays, signature: Signature) -> Program:
     )
 
 
-def _recorder(program: Callable[..., object]) -> str:
-    """Hash of the file whose function records a program: it may be of another package."""
+LIBRARY = Path(__file__).parents[1]
+
+
+def _recorder(program: Callable[..., object]) -> tuple[str, ...]:
+    """Hash of the file whose function records a program, if it is none of :func:`_sources`."""
     code = getattr(program, "__code__", None)
-    return _file_hash(code.co_filename) if code is not None else ""
+    if code is None or LIBRARY in Path(code.co_filename).parents:
+        return ()
+    return (_file_hash(code.co_filename),)
 
 
 @remember
@@ -447,8 +451,7 @@ def _file_hash(path: str) -> str:
 @remember
 def _sources() -> str:
     """Hash of the library's own sources: other sources, other code."""
-    folder = Path(__file__).parents[1]
     digest = hashlib.sha256()
-    for path in sorted(folder.rglob("*.py")):
-        digest.update(str(path.relative_to(folder)).encode() + b"\0" + path.read_bytes())
+    for path in sorted(LIBRARY.rglob("*.py")):
+        digest.update(str(path.relative_to(LIBRARY)).encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()

@@ -110,7 +110,8 @@ def test_fewest_operations_of_small_robots() -> None:
     """Accumulation wins on hyq's legs, in a user's kernel; the recursion elsewhere."""
     for path, ways, at_most in (
         ("hyq_description/robots/hyq_no_sensors.urdf", 3, 2450),
-        ("allegro_hand_description/urdf/allegro_right_hand.urdf", 3, 3011),
+        # 3009 to 3017 by the random states that tell which values are equal
+        ("allegro_hand_description/urdf/allegro_right_hand.urdf", 3, 3017),
         ("panda_description/urdf/panda.urdf", 1, 5169),
     ):
         robot = load_quietly(robot_path(path), False)
