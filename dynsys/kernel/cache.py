@@ -183,7 +183,7 @@ class KernelCache:
         """Remove all entries and leftovers of killed writers; other files stay."""
         for path, _ in self._files(_ENTRY, _TEMPORARY):
             with contextlib.suppress(OSError):
-                path.unlink()
+                os.unlink(path)
 
     def size(self) -> int:
         """Bytes of all entries."""
@@ -243,35 +243,39 @@ class KernelCache:
             )
         return not wrong
 
-    def _files(self, *patterns: re.Pattern[str]) -> Iterator[tuple[Path, os.stat_result]]:
+    def _files(self, *patterns: re.Pattern[str]) -> Iterator[tuple[str, os.stat_result]]:
         """Files of the folder named like ours, with their stat; others do not concern us."""
         if self.folder is None:
             return
         try:
-            names = sorted(os.listdir(self.folder))
+            with os.scandir(self.folder) as found:
+                entries = sorted(found, key=lambda entry: entry.name)
         except OSError:
             return
-        for name in names:
-            if any(pattern.fullmatch(name) for pattern in patterns):
+        for entry in entries:
+            if any(pattern.fullmatch(entry.name) for pattern in patterns):
                 with contextlib.suppress(OSError):
-                    yield self.folder / name, (self.folder / name).lstat()
+                    yield entry.path, entry.stat(follow_symlinks=False)
 
     def _trim(self, keep: str) -> None:
         """Remove least recently used entries above the limit, and temporaries an hour old."""
-        now = time.time()
-        for path, info in self._files(_TEMPORARY):
-            if abs(now - info.st_mtime) > STALE_SECONDS:
+        now, entries, total = time.time(), [], 0
+        for path, info in self._files(_ENTRY, _TEMPORARY):
+            if _ENTRY.fullmatch(os.path.basename(path)):
+                entries.append((info.st_mtime_ns, path, info.st_size))
+                total += info.st_size
+            elif abs(now - info.st_mtime) > STALE_SECONDS:
                 with contextlib.suppress(OSError):
-                    path.unlink()
-        entries = list(self._files(_ENTRY))
-        total = sum(info.st_size for _, info in entries)
-        for path, info in sorted(entries, key=lambda item: item[1].st_mtime_ns):
+                    os.unlink(path)
+        if total <= self.limit_bytes:
+            return
+        for _, path, size in sorted(entries):
             if total <= self.limit_bytes:
                 return
-            if path.name != keep:
+            if os.path.basename(path) != keep:
                 with contextlib.suppress(OSError):
-                    path.unlink()
-                total -= info.st_size
+                    os.unlink(path)
+                total -= size
 
 
 def _checked(file: Any, size: int, key: str) -> Entry | None:

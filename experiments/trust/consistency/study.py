@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import tempfile
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -43,6 +44,7 @@ from dynsys.system.equations import Kinematics
 from dynsys.types import Array
 from experiments.trust.consistency.cases import COUNTS, Case, case_of, tasks
 from experiments.trust.consistency.oracle import Truth, kinematics_at, truth_at
+from experiments.trust.faults_common import own_cache
 from problems.estimation.consistency import Checks
 from problems.estimation.estimate import Estimate
 from problems.measured.measured_system import QUANTITIES, Quantity
@@ -134,8 +136,12 @@ Check = Callable[[Asked, Estimate], Iterator[str]]
 
 
 def compared(task: tuple[str, int], backends: Sequence[str] = BACKENDS) -> list[Outcome]:
-    """One layout on some backends."""
-    with warnings.catch_warnings():
+    """One layout on some backends, with a cache of its own."""
+    with (
+        warnings.catch_warnings(),
+        tempfile.TemporaryDirectory() as folder,
+        own_cache(Path(folder)),
+    ):
         warnings.simplefilter("ignore")
         asked = Asked.of(case_of(task))
         return [_outcome(asked, task[1], backend) for backend in backends]
