@@ -107,7 +107,7 @@ def run_open(
     work : folder of files that are not whole.
     """
     record, lock, code = results / "runs.json", threading.Lock(), code_digest()
-    runs: dict[str, Any] = json.loads(record.read_text()) if record.exists() else {}
+    runs = _runs(record)
     wanted = [name for name in campaigns if again or runs.get(name, {}).get("code") != code]
 
     def run(name: str) -> None:
@@ -117,17 +117,21 @@ def run_open(
         told = _run(name, campaigns[name], results, work, fresh=again)
         found = "FOUND SOMETHING" if told["status"] else "nothing found"
         print(f"{name}: {found}, {told['processor_minutes']} processor minutes", flush=True)
-        with lock:
-            runs[name] = told
+        with lock:  # another process may have added its own meanwhile
+            known = {**_runs(record), name: told}
             with replacing(record) as part:
-                part.write_text(json.dumps(dict(sorted(runs.items())), indent=1) + "\n")
+                part.write_text(json.dumps(dict(sorted(known.items())), indent=1) + "\n")
 
     for at_a_time, alone in ((1, True), (jobs, False)):
         with ThreadPoolExecutor(at_a_time) as pool:
             some = [name for name in wanted if campaigns[name].alone == alone]
             for done in [pool.submit(run, name) for name in some]:
                 done.result()
-    return runs
+    return _runs(record)
+
+
+def _runs(record: Path) -> dict[str, Any]:
+    return dict(json.loads(record.read_text())) if record.exists() else {}
 
 
 def _file(name: str, campaign: Campaign, work: Path) -> Path:
