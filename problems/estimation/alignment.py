@@ -199,8 +199,6 @@ class _Fit:
         triples: list[list[int]], offset: bool, delay: bool,
     ) -> None:  # fmt: skip
         self._time, self._read, self._std, self._triples = time, read, std, triples
-        from scipy.interpolate import CubicSpline  # slow to import
-
         known = np.isfinite(expected).all(axis=1)
         if known.sum() < LEAST_SAMPLES:
             raise StateError(
@@ -208,7 +206,7 @@ class _Fit:
                 f" sensor reads, got {int(known.sum())}"
             )
         self._expected, *self._halves = (
-            CubicSpline(time[known][part], expected[known][part])
+            _spline(time[known][part], expected[known][part])
             for part in (slice(None), slice(0, None, 2), slice(1, None, 2))
         )
         self._n_offsets = read.shape[1] if offset else 0
@@ -222,7 +220,7 @@ class _Fit:
                 f"alignment needs {LEAST_SAMPLES} samples with all readings of the sensor, got"
                 f" {int(self._used.sum())}"
             )
-        self._own = CubicSpline(time[self._used], read[self._used])
+        self._own = _spline(time[self._used], read[self._used])
 
     def _parts(self, x: Array) -> _Parts:
         phi, delay, offset = np.zeros(3), 0.0, np.zeros(self._read.shape[1])
@@ -356,6 +354,17 @@ class _Fit:
             f"the robot moves too little in this log to tell its {' and '.join(mixed)}; give a"
             f" log of more motion, or say {' or '.join(f'{name}=False' for name in mixed)}"
         )
+
+
+def _spline(time: Array, values: Array) -> CubicSpline:
+    """Cubic spline (rows,) through samples; StateError where float64 does not hold it."""
+    from scipy.interpolate import CubicSpline  # slow to import
+
+    try:
+        with np.errstate(all="ignore"):
+            return CubicSpline(time, values)
+    except ValueError:
+        raise StateError("times or readings overflow float64; check their units") from None
 
 
 def _rate(spline: CubicSpline, at: Array) -> Array:

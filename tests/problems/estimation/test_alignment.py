@@ -188,6 +188,9 @@ def test_what_cannot_be_aligned_is_said() -> None:
     problem, time, q, qd, y = imu_log(0.0, np.zeros(3), np.zeros(6), 0)
     with pytest.raises(StateError, match="50 samples at least, got 9"):
         align_sensor(problem, "imu", time[:9], q[:9], qd[:9], {k: v[:9] for k, v in y.items()})
+    late = np.append(time[:-1], 1e200)
+    with pytest.raises(StateError, match="overflow float64; check their units"):
+        align_sensor(problem, "imu", late, q, qd, y, delay=False)
     joint = problem.robot.joint_names[0]
     with pytest.raises(LayoutError, match=r"turn together; say turn=False|not determine"):
         align_sensor(problem, f"{joint}/acceleration", time, q, qd, y)
