@@ -207,6 +207,23 @@ def test_errors_of_a_hinge_change_as_it_moves(axes: Axes, free: int, angle: floa
     np.testing.assert_allclose((ends[0] - ends[1]) / (2 * h), rows.velocity, atol=1e-8)
 
 
+def test_errors_of_a_frame_turn_with_the_axes() -> None:
+    """Held whole: in axes of the world as in its own, turned."""
+    robot = box()
+    q = robot.random_configuration(3)
+    one, other = (
+        dense_rows(
+            robot,
+            [FrameConstraint("held", "box", axes=axes, other_placement=Transform.identity())],
+            q,
+            np.zeros(6),
+        ).error
+        for axes in ("frame", "world")
+    )
+    E = forward_kinematics(robot, q, "box").E  # of world coordinates to those of the box
+    np.testing.assert_allclose(other, np.concatenate([E.T @ one[:3], E.T @ one[3:]]))
+
+
 @pytest.mark.parametrize("components", [("rx", "ry", "rz"), ("rx", "ry")])
 def test_half_a_turn_is_not_closed(components: tuple[str, ...]) -> None:
     """The sine of half a turn is zero: frames upside down counted as closed."""

@@ -12,8 +12,9 @@ import pytest
 from scipy.sparse import csc_array
 from scipy.sparse.linalg import splu
 
+import dynsys
 import sensors
-from dynsys.errors import ModelError, nearest_name
+from dynsys.errors import ModelError, StateError, nearest_name
 from dynsys.model import synthetic
 from dynsys.model.body import Body
 from dynsys.model.joints import Prismatic, Revolute, Spherical
@@ -27,13 +28,13 @@ from dynsys.simulation.impulses import CLOSURE, CONTACT, _newton_step
 from dynsys.system.diagnosis import describe_singularity
 from dynsys.system.equations import Kinematics
 from dynsys.system.unknowns import UnknownLayout
-from problems import Estimation, ForwardDynamics
+from problems import Estimation, ForwardDynamics, InverseDynamics
 from problems.command.arguments import joint_at
 from problems.command.info import _cells
 from problems.command.solve import _show
 from problems.detection import Alarm, ContactDetector
 from problems.detection.contacts import _checked_statistic, _nearest
-from problems.labels import entry_names
+from problems.labels import base_words, entry_names
 from problems.logs.simulate import Trajectory
 from problems.measured.reduced import rank_of
 from problems.placement.placement import Candidate, place_sensors, save_curve
@@ -483,3 +484,22 @@ def test_repairs_are_shown_whole() -> None:
     repair = SimpleNamespace(words="w", yaml="\n".join(f"line {k}" for k in range(9)))
     verdict: Any = SimpleNamespace(repairs=[repair])
     assert [line.strip() for line in _repair_lines(verdict)[-9:]] == repair.yaml.splitlines()
+
+
+def test_a_robot_stands_on_a_free_joint_or_does_not() -> None:
+    assert base_words(CHAIN) == "fixed base"
+    assert base_words(synthetic.humanoid30()) == "floating base"
+
+
+def test_equations_without_terms_have_no_residual() -> None:
+    robot = KinematicTree("weightless", CHAIN.bodies, gravity=np.zeros(3))
+    solution = InverseDynamics(robot).solve(*np.zeros((3, robot.nv)))
+    assert solution.residual == 0.0
+
+
+def test_recursions_that_overflow_are_errors(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("DYNSYS_CACHE", str(tmp_path / "empty"))  # no machine code at first
+    with pytest.raises(StateError, match="rnea at this state overflows float64"):
+        dynsys.rnea(synthetic.chain(2), np.zeros(2), np.full(2, 1e200), np.zeros(2))
