@@ -200,7 +200,8 @@ def _estimate(case: Case, backend: str) -> Estimate:
     q, qd, y = (np.tile(x, (n, 1)) for x in (case.q, case.qd, case.y))
     if backend == "reduced":  # no estimator is compiled where readings are missing
         y[0, np.argmax(own.measured.variance[: own.layout.size] > 0)] = np.nan
-    batch: Estimate = own.solve_batch(q, qd, y, outputs=("torque", "qdd"))
+    outputs = (*QUANTITIES, "chi_square")
+    batch: Estimate = own.solve_batch(q, qd, y, outputs=outputs, uncertainty=QUANTITIES)
     return batch
 
 
