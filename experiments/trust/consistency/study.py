@@ -15,8 +15,8 @@ What is beyond rounding: an error of more than ``LOST`` * condition * spread * e
 of an estimate, with the condition number that a verdict prints, exact rows before others, and
 the ratio of the largest to the smallest deviation of a reading for what noisy ones tell: rows
 of unit noise are that much worse scaled than rows of unit size, and without the ratio some
-layouts seem to lose two or three digits. Estimators promise deviations to 1e-10 of the largest of
-a quantity, and their variances are judged by that.
+layouts seem to lose two or three digits. Estimators promise deviations to 1e-10 of the largest
+of a quantity, and their variances are judged by that.
 """
 
 from __future__ import annotations
