@@ -18,7 +18,6 @@ import pytest
 from dynsys.errors import RefusedError
 from problems.live import channels
 from problems.live.channels import (
-    POLL,
     Stop,
     serve_pipe,
     serve_replay,
@@ -123,13 +122,14 @@ class LooksOn:
 
     def __init__(self) -> None:
         self.collecting: list[bool] = []
-        self.pauses = 0
+        self.pauses, self.stop = 0, Stop(PATIENCE)
 
     def show(self, time: float, session: LiveSession) -> None:
         self.collecting.append(gc.isenabled())
 
     def idle(self, session: LiveSession) -> None:
         self.pauses += 1
+        self.stop.is_asked = bool(self.collecting)
 
 
 def test_viewers_are_told_of_pauses(live: Live, session: LiveSession) -> None:
@@ -139,7 +139,7 @@ def test_viewers_are_told_of_pauses(live: Live, session: LiveSession) -> None:
     found, sink = os.pipe()
     try:
         os.write(feed, lines(live, 1)[0] + b"\n")
-        serve_pipe(session, Stop(3 * POLL), source, sink)
+        serve_pipe(session, looks_on.stop, source, sink)
     finally:
         for end in (source, feed, found, sink):
             os.close(end)
