@@ -503,3 +503,9 @@ def test_recursions_that_overflow_are_errors(
     monkeypatch.setenv("DYNSYS_CACHE", str(tmp_path / "empty"))  # no machine code at first
     with pytest.raises(StateError, match="rnea at this state overflows float64"):
         dynsys.rnea(synthetic.chain(2), np.zeros(2), np.full(2, 1e200), np.zeros(2))
+
+
+def test_no_budget_buys_nothing() -> None:
+    layout = sensors.Layout(CHAIN, sensors.zero_external_wrench_except(CHAIN, []))
+    shoulder = sensors.JointTorque("shoulder", CHAIN.joint_names[0], std=0.1)
+    assert place_sensors(CHAIN, layout, [shoulder], budget=0).chosen == ()

@@ -95,6 +95,17 @@ def test_rotations_with_times_of_their_own_take_the_shorter_way(
     )
 
 
+def test_four_numbers_of_a_sensor_are_no_rotation(tmp_path: Path) -> None:
+    """Cells of a plate that change their sign, at times of their own."""
+    time, slow = np.arange(9) / 8, np.arange(3) / 2
+    cells = np.array([[1.0, 2.0, 3.0, 4.0], [-3.0, -2.0, -3.0, -4.0], [1.0, 2.0, 3.0, 4.0]])
+    arrays = {"time": time, "q": 0 * time[:, None], "cells": cells, "time.cells": slow}
+    np.savez(tmp_path / "log.npz", **arrays)
+    with open_log(tmp_path / "log.npz") as log:
+        found = log.read(["cells"], 0, 9)["cells"]
+    np.testing.assert_allclose(found[2], 0.5 * (cells[0] + cells[1]))
+
+
 def _write_odometry(
     path: Path, time: Array, joints: list[str], slow: Array, pose: Array
 ) -> None:
