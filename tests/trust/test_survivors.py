@@ -54,6 +54,7 @@ from problems.studio.background import _operations, _state
 from problems.studio.glance import GlanceKeeper
 from problems.studio.palette import with_usual_noise
 from problems.studio.view import estimate_facts
+from problems.verdict.repairs import MANY_FEET, point_feet
 from problems.verdict.verdict import _repair_lines
 from problems.verdict.words import _parts
 from sensors.mounting import varying_term
@@ -509,3 +510,9 @@ def test_no_budget_buys_nothing() -> None:
     layout = sensors.Layout(CHAIN, sensors.zero_external_wrench_except(CHAIN, []))
     shoulder = sensors.JointTorque("shoulder", CHAIN.joint_names[0], std=0.1)
     assert place_sensors(CHAIN, layout, [shoulder], budget=0).chosen == ()
+
+
+def test_feet_are_points_where_they_are_many() -> None:
+    feet = [f"leg_{k}_foot" for k in range(MANY_FEET)]
+    assert point_feet(feet[:-1]) == ()
+    assert [sensor.frame for sensor in point_feet([*feet, "hand"])] == feet
