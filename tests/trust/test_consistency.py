@@ -12,11 +12,11 @@ from dynsys.errors import KernelBuildError
 from experiments.trust.consistency.cases import COUNTS, Case, case_of, tasks
 from experiments.trust.consistency.oracle import kinematics_at, truth_at
 from experiments.trust.consistency.study import (
-    BACKENDS,
     CHECKS,
     COMPILED,
     EPS,
     LOST,
+    SOLVERS,
     Asked,
     compared,
     outcomes_of,
@@ -31,13 +31,13 @@ FEW = 7
 
 @pytest.mark.parametrize("kind", [kind for kind in COUNTS if kind != "catalogue"])
 def test_every_backend_agrees_with_the_oracle(kind: str) -> None:
-    outcomes = [one for k in range(1, 1 + FEW) for one in compared((kind, k))]
-    assert len(outcomes) == FEW * len(BACKENDS)
+    outcomes = [one for k in range(1, 1 + FEW) for one in compared((kind, k), SOLVERS)]
+    assert len(outcomes) == FEW * len(SOLVERS)
     assert [one for one in outcomes if one.differences] == []
     assert len({one.rank for one in outcomes}) > 1 or kind == "drawn"
     facts = summary(outcomes)
     assert not facts["differences"] and facts["kinds"] == {kind: FEW}
-    assert table(outcomes).row_count == len(BACKENDS)
+    assert table(outcomes).row_count == len(SOLVERS)
 
 
 def test_machine_code_agrees_with_the_oracle() -> None:

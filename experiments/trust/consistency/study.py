@@ -1,12 +1,12 @@
 """Estimates on every backend against a dense oracle: 1000 layouts of any rank.
 
-    python -m experiments.trust.consistency [--count 1000] [--compiled] [--jobs 1] [--json FILE]
+    python -m experiments.trust.consistency [--count 1000] [--jobs 1] [--json FILE]
 
 Each layout (:mod:`experiments.trust.consistency.cases`: random trees with every kind of joint,
 aligned robots at right angles, exact rows stated twice, catalogues) is solved at one state by
 every backend and compared with the truth (:mod:`experiments.trust.consistency.oracle`): values,
 deviations, what is determined, chi-square, degrees of freedom, what some sensors explain of
-these, contradictions. ``--compiled`` does it with machine code (``llvm``: the estimator, one
+these, contradictions. Machine code is three of the backends (``llvm``: the estimator, one
 state; ``batch``: many; ``reduced``: many, where readings are missing), some seconds for each
 layout. FILE has a line for each layout; one that exists is added to, and what it holds is not
 done again. Exit status 1 if there is a difference beyond rounding.
@@ -29,7 +29,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, final
@@ -56,6 +55,7 @@ from problems.measured.reduced import noise_spread, rank_of
 __all__ = [
     "BACKENDS",
     "COMPILED",
+    "SOLVERS",
     "Outcome",
     "compared",
     "main",
@@ -65,8 +65,9 @@ __all__ = [
     "table",
 ]
 
-BACKENDS = ("dense", "superlu", *(["cholmod"] if has_cholmod() else []))
+SOLVERS = ("dense", "superlu", *(["cholmod"] if has_cholmod() else []))
 COMPILED = ("llvm", "batch", "reduced")
+BACKENDS = (*SOLVERS, *COMPILED)
 REFUSED = "refused"
 """In place of a method: no machine code for this layout, in words."""
 LOST = 1e2
@@ -106,7 +107,8 @@ class Asked:
     """A case with its truth, and the sizes (n,) of all unknowns and their deviations there.
 
     ``condition`` is the verdict's, with the ratio of deviations for what noisy rows tell;
-    ``suspected`` counts the sensors whose part was compared.
+    ``suspected`` counts the sensors whose part was compared; ``without`` has the truths that
+    were asked for without one of them, as they serve every backend.
     """
 
     case: Case
@@ -114,7 +116,9 @@ class Asked:
     size: Array
     std_size: Array
     condition: float
+    kinematics: Kinematics
     suspected: Counter[str] = field(default_factory=Counter)
+    without: dict[str, Truth] = field(default_factory=dict)
 
     @staticmethod
     def of(case: Case) -> Asked:
@@ -134,7 +138,16 @@ class Asked:
         size = sizes[0] + reduced.response_size[:, -1]
         spread = noise_spread(measured.variance[present])
         condition = reduced.condition(measured.whitened(present), spread)
-        return Asked(case, truth, size, sizes[1], condition)
+        return Asked(case, truth, size, sizes[1], condition, kinematics)
+
+    def truth_without(self, sensor: str) -> Truth:
+        """What would be true if a sensor had not been read."""
+        if sensor not in self.without:
+            rows = self.case.rows.copy()
+            rows[self.case.estimation.layout.slice(sensor)] = np.nan
+            measured = self.case.estimation.measured
+            self.without[sensor] = truth_at(measured, self.kinematics, rows)
+        return self.without[sensor]
 
 
 Check = Callable[[Asked, Estimate], Iterator[str]]
@@ -291,16 +304,13 @@ def _suspects(asked: Asked, e: Estimate) -> Iterator[str]:
     found = _checks(case, e)
     if found is None:
         return
-    kinematics = kinematics_at(case.estimation.robot, case.q, case.qd, aligned=case.aligned)
     exact = ~np.isnan(case.rows) & (measured.variance == 0)
     rows = measured.reduced(Kinematics.at(case.estimation.robot, case.q, case.qd))
     fixed = rank_of(rows.B[exact], rows.B_size[exact])
     repeats = fixed.seen.shape[1] < exact.sum()
     names = [n for n in layout.names if not (repeats and exact[layout.slice(n)].any())]
     for name in names[:: max(len(names) // SUSPECTED, 1)]:
-        without = case.rows.copy()
-        without[layout.slice(name)] = np.nan
-        other = truth_at(measured, kinematics, without)
+        other = asked.truth_without(name)
         if other.doubtful or other.contradicts:
             continue
         asked.suspected[name] += 1
@@ -330,15 +340,12 @@ CHECKS: tuple[Check, ...] = (_determined, _agreement, _suspects)
 # ---- the study -------------------------------------------------------------------------------
 
 
-def _outcomes(
-    jobs: int, some: Sequence[tuple[str, int]], backends: Sequence[str]
-) -> Iterator[list[Outcome]]:
-    work = partial(compared, backends=backends)
+def _outcomes(jobs: int, some: Sequence[tuple[str, int]]) -> Iterator[list[Outcome]]:
     if jobs == 1:
-        yield from map(work, some)
+        yield from map(compared, some)
         return
     with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
-        yield from pool.map(work, some, chunksize=4)
+        yield from pool.map(compared, some, chunksize=4)
 
 
 def rows_of(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
@@ -411,20 +418,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the study."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--count", type=int, default=1000)
-    parser.add_argument("--compiled", action="store_true", help="by machine code")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args(arguments)
-    backends = COMPILED if options.compiled else BACKENDS
     outcomes: list[Outcome] = []
     if options.json and options.json.exists():
         lines = options.json.read_text(encoding="utf-8").splitlines()
         outcomes = outcomes_of([json.loads(line) for line in lines])
-    done = {(one.kind, one.number) for one in outcomes if one.backend in backends}
-    some = [task for task in tasks(options.count) if task not in done]
-    if options.compiled:  # some of every kind, however few there is time for
-        some = sorted(some, key=_in_turn)
-    for found in track(_outcomes(options.jobs, some, backends), "layouts", total=len(some)):
+    done = {(one.kind, one.number) for one in outcomes}
+    # some of every kind, however few there is time for
+    some = sorted((task for task in tasks(options.count) if task not in done), key=_in_turn)
+    for found in track(_outcomes(options.jobs, some), "layouts", total=len(some)):
         outcomes += found
         if options.json:
             text = "".join(json.dumps(row) + "\n" for row in rows_of(outcomes))
