@@ -23,6 +23,7 @@ from typing import Any
 
 import yaml
 
+from experiments.trust.consistency.encoder_noise import IMPROBABLE
 from experiments.trust.consistency.study import outcomes_of
 from experiments.trust.consistency.study import summary as summary_of
 from experiments.trust.layouts import RIGHT, ROBOTS, drawn, fixed
@@ -178,10 +179,20 @@ def _suspects(result: Sequence[Json]) -> tuple[str, str, str]:
     return tried, f"in the first group {first / len(result):.1%}; {worst:.1e}", str(missed)
 
 
+def _encoder_noise(result: Json) -> tuple[str, str, str]:
+    robots = result["robots"].values()
+    numbers, solves = sum(one["numbers"] for one in robots), max(o["solves"] for o in robots)
+    tried = f"scatter of {numbers} torques of {len(robots)} robots in {solves} noisy solves"
+    ratios = [one["worst_ratio"] for one in robots]
+    worst = f"{max(abs(ratio - 1) for ratio in ratios):.1%} off the deviation stated"
+    return tried, worst, str(sum(one["p_value"] < IMPROBABLE for one in robots))
+
+
 _DESCRIBED: Mapping[str, Callable[[Any], tuple[str, str, str]]] = {
     "fuzz": _fuzz,
     "rooms": _rooms,
     "edges": _edges,
+    "encoder_noise": _encoder_noise,
     "agreement": _agreement,
     "faults": _faults,
     "realtime": _realtime,

@@ -9,6 +9,7 @@ import pytest
 from scipy.sparse import csc_array
 
 from dynsys.errors import KernelBuildError
+from experiments.trust.consistency import encoder_noise
 from experiments.trust.consistency.cases import COUNTS, Case, case_of, tasks
 from experiments.trust.consistency.oracle import kinematics_at, truth_at
 from experiments.trust.consistency.study import (
@@ -181,6 +182,19 @@ def test_a_wrong_part_of_a_sensor_is_told(field: str, monkeypatch) -> None:
     wrong = replace(right, **{field: getattr(right, field) + 1})
     monkeypatch.setattr(type(e.problem), "checks", lambda *state: wrong)
     assert [text for check in CHECKS for text in check(found, e)]
+
+
+def test_scatter_that_is_not_the_one_stated_is_told(monkeypatch) -> None:
+    few = ["--solves", "400", "--motions", "1", "--robots", "panda"]
+    assert encoder_noise.main(few) == 0
+    scatter = encoder_noise.scatter
+
+    def wrong(*arguments: object) -> tuple[np.ndarray, ...]:
+        stated, *others = scatter(*arguments)  # type: ignore[arg-type]
+        return stated * 1.3, *others
+
+    monkeypatch.setattr(encoder_noise, "scatter", wrong)
+    assert encoder_noise.main(few) == 1
 
 
 def test_layouts_of_every_kind_in_proportion() -> None:
