@@ -168,7 +168,7 @@ def canonical_bytes(data: Any) -> bytes:
     if isinstance(data, (float, np.floating)):
         return _tagged(b"n", _double(float(data)))
     if isinstance(data, str):
-        return _tagged(b"s", data.encode())
+        return _tagged(b"s", data.encode("utf-8", "surrogatepass"))
     if isinstance(data, bytes):
         return _tagged(b"y", data)
     if isinstance(data, np.ndarray):

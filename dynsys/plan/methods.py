@@ -7,8 +7,7 @@
 
 The type of an order has ``method``, its name; ``encoded()``, data that JSON holds;
 ``decoded(content)``, the way back, ValueError if they are no order. A new method adds its type
-here, and its executor to the table of :mod:`.estimator`. A plan says which order its operations
-were counted for, see :func:`counted_digest`.
+here, and its executor to the table of :mod:`.estimator`.
 
 Orders of the last two are made of names, which hold for any question about the same laws and
 sensors: other outputs, deviations, sensors that may be switched off.
@@ -23,12 +22,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from hashlib import sha256
 from typing import Any, ClassVar, Literal, TypeAlias, final
 
-from dynsys.errors import PlanMismatchError
-from dynsys.plan.fingerprint import canonical_bytes
-from dynsys.plan.operations import Operations
 from dynsys.plan.orders.orders import PivotOrder
 from dynsys.plan.symmetric import SymmetricStep
 
@@ -39,8 +34,7 @@ __all__ = [
     "Pivot",
     "RecursionOrder",
     "SaddleOrder",
-    "counted_digest",
-    "require_count",
+    "require_own_order",
 ]
 
 Names: TypeAlias = tuple[str, ...]
@@ -163,28 +157,9 @@ ORDERS: Mapping[str, type[PivotOrder] | type[SaddleOrder] | type[RecursionOrder]
 }
 
 
-def counted_digest(
-    method: str,
-    order: EliminationOrder | None,
-    steps: Sequence[SymmetricStep],
-    operations: Operations,
-) -> str:
-    """Digest of what a method executes, its order or else its steps, with their operations.
-
-    Pivots that do not touch each other can be exchanged at the same cost, often in the very
-    same program: neither of them tells which sequence was counted. ValueError if the order is
-    not of the method's kind.
-    """
+def require_own_order(
+    method: str, order: EliminationOrder | None, steps: Sequence[SymmetricStep]
+) -> None:
+    """ValueError unless a method has its own kind of order, or steps if it has no order."""
     if type(order) is not ORDERS.get(method, type(None)) or (order is not None and steps):
         raise ValueError(f"method {method!r} needs its own kind of pivot order")
-    given = None if order is None else [order.method, order.encoded()]
-    return sha256(canonical_bytes([given, steps, operations])).hexdigest()
-
-
-def require_count(counted: str, *executed: Any) -> None:
-    """Raise PlanMismatchError unless ``counted`` is the digest of what is executed."""
-    if counted != counted_digest(*executed):
-        raise PlanMismatchError(
-            "the order of the plan is not the one that its operations were counted for: one of"
-            " them was changed. Make a new plan"
-        )

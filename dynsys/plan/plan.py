@@ -1,22 +1,30 @@
 """Plan: how one problem of one robot is solved, decided offline.
 
 A plan holds the order of elimination, which is executed as it stands, what it costs and why its
-pivots are safe, with fingerprints of what it was made for. It knows no state and no code.
+pivots are safe, with fingerprints of what it was made for. It knows no state and no code. What
+it says of its order belongs to that order: a plan of which anything was changed is refused.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
 from typing import final
 
 from dynsys.distribution import versions
+from dynsys.errors import PlanMismatchError
 from dynsys.model.tree import KinematicTree
 from dynsys.notebook import facts
-from dynsys.plan.fingerprint import Fingerprint, fingerprint_robot, require_same
-from dynsys.plan.methods import EliminationOrder, Method, counted_digest, require_count
+from dynsys.plan.fingerprint import (
+    Fingerprint,
+    canonical_bytes,
+    fingerprint_robot,
+    require_same,
+)
+from dynsys.plan.methods import EliminationOrder, Method, require_own_order
 from dynsys.plan.operations import Operations
 from dynsys.plan.pivots import PlannedPivot
 from dynsys.plan.plan_file import read_plan, write_plan
@@ -39,7 +47,7 @@ class Plan:
     steps, order : the steps of "symmetric", the order of every other method.
     options : how the problem is rewritten before elimination, e.g. the choice of frames.
     ordering, versions : name of what found the order; versions of the software that did.
-    counted : digest of the order with its operations: neither is changed without the other.
+    digest : of all the above: none is changed without it. Left empty, it is made.
     """
 
     method: Method
@@ -53,13 +61,22 @@ class Plan:
     options: Mapping[str, bool | int | float | str] = field(default_factory=dict)
     ordering: str = ""
     versions: Mapping[str, str] = field(default_factory=versions)
-    counted: str = ""
+    digest: str = ""
 
     def __post_init__(self) -> None:
-        digest = counted_digest(self.method, self.order, self.steps, self.operations)
-        object.__setattr__(self, "counted", self.counted or digest)
+        require_own_order(self.method, self.order, self.steps)
         object.__setattr__(self, "options", MappingProxyType(dict(self.options)))
         object.__setattr__(self, "versions", MappingProxyType(dict(self.versions)))
+        object.__setattr__(self, "digest", self.digest or self._content_digest())
+
+    def _content_digest(self) -> str:
+        """SHA-256 (hex) of every other field, whatever fields there are.
+
+        Pivots that do not touch each other can be exchanged at the same cost, often in the very
+        same program: neither of them tells which sequence was counted.
+        """
+        content = {x.name: getattr(self, x.name) for x in fields(self) if x.name != "digest"}
+        return sha256(canonical_bytes(content)).hexdigest()
 
     def __reduce__(self) -> tuple[type[Plan], tuple[object, ...]]:
         entries = [getattr(self, entry.name) for entry in fields(self)]
@@ -83,7 +100,12 @@ class Plan:
             require_same("problem", self.problem, problem)
         if layout is not None or self.layout is not None:
             require_same("layout", self.layout, layout)
-        require_count(self.counted, self.method, self.order, self.steps, self.operations)
+        if self.digest != self._content_digest():
+            raise PlanMismatchError(
+                "the plan is not as it was made: its order, or something it says of it, was"
+                " changed. Make a new plan; one of an order of your own is made by"
+                " plan(steps=...) of dynamics, plan(order=...) of an estimation"
+            )
 
     def save(self, path: str | Path) -> None:
         """Write the plan as a file of JSON text; an existing file is replaced as a whole."""
@@ -92,7 +114,7 @@ class Plan:
     @staticmethod
     def load(path: str | Path) -> Plan:
         """Read what :meth:`save` wrote; PlanFileError if it is damaged or no plan at all."""
-        return Plan(**read_plan(Path(path)))
+        return read_plan(Path(path), Plan)
 
     def _repr_html_(self) -> str:
         n, order = len(self.checked_pivots), self.ordering or "as given"

@@ -1,14 +1,16 @@
 """Plans as files: JSON text with a version and a checksum. No code is ever read from a file.
 
 A file is refused unless every field has its type, sizes and names fit together, orders are
-permutations and numbers finite: a plan decides which numbers a kernel divides by.
+permutations and numbers finite: a plan decides which numbers a kernel divides by. Nor does a
+file hold what nobody reads: two entries of one name, or one that no plan has.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar, get_args
@@ -23,8 +25,9 @@ from dynsys.resumable import replacing
 
 __all__ = ["FORMAT", "read_plan", "write_plan"]
 
-FORMAT = 3
-"""1 had estimators without an order, 2 did not say which order was counted."""
+FORMAT = 4
+"""1 had estimators without an order, 2 did not say which order was counted, 3 let all else be
+changed, and told sensors by their parameters alone."""
 LARGEST_FILE = 64 * 2**20
 """Bytes; a plan of 10^5 pivots has about 20 MB."""
 
@@ -34,6 +37,7 @@ _COUNTS = ("multiplications", "additions", "divisions")
 _LARGEST_COUNT = 2**53
 
 T = TypeVar("T", dict[str, Any], list[Any], str)
+Made = TypeVar("Made")
 
 
 # ---- writing ---------------------------------------------------------------------------------
@@ -70,10 +74,10 @@ def _encoded(plan: Mapping[str, Any]) -> dict[str, Any]:
     pivots: tuple[PlannedPivot, ...] = plan["pivots"]
     prints: dict[str, Fingerprint | None] = {k: plan[k] for k in ("robot", "problem", "layout")}
     return {
-        **{key: plan[key] for key in ("method", "ordering", "counted")},
+        **{key: plan[key] for key in ("method", "ordering", "digest")},
         **{key: dict(plan[key]) for key in ("options", "versions")},
         **{
-            key: None if f is None else {"subject": f.subject, "parts": list(f.parts.items())}
+            key: None if f is None else {"subject": f.subject, "parts": _pairs(f.parts)}
             for key, f in prints.items()
         },
         "operations": {key: getattr(plan["operations"], key) for key in _COUNTS},
@@ -83,18 +87,22 @@ def _encoded(plan: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def _pairs(parts: Mapping[str, str]) -> list[list[str]]:
+    return [list(pair) for pair in parts.items()]
+
+
 # ---- reading ---------------------------------------------------------------------------------
 
 
-def read_plan(path: Path) -> dict[str, Any]:
-    """Read and verify the fields of a plan.
+def read_plan(path: Path, make: Callable[..., Made]) -> Made:
+    """Read and verify the fields of a plan, and make it of them.
 
     Raises
     ------
     PlanFileError
         if the file is damaged, from another version, or no plan at all.
     """
-    return _Reader(path).plan()
+    return _Reader(path).plan(make)
 
 
 class _Reader:
@@ -106,27 +114,51 @@ class _Reader:
     def refuse(self, why: str) -> NoReturn:
         raise PlanFileError(f"plan file {str(self.path)!r} is refused: {why}")
 
-    def plan(self) -> dict[str, Any]:
-        """Fields of the plan in the file."""
+    def plan(self, make: Callable[..., Made]) -> Made:
+        """The plan in the file."""
         content_bytes = self._bytes()
         try:
-            document = json.loads(content_bytes.decode("utf-8"), parse_constant=self._constant)
+            document = json.loads(
+                content_bytes.decode("utf-8"),
+                parse_constant=self._constant,
+                object_pairs_hook=self._mapping,
+            )
         except (ValueError, RecursionError) as error:
             self.refuse(f"it is not JSON text ({error})")
         if not isinstance(document, dict) or "dynsys plan" not in document:
             self.refuse("it holds no dynsys plan")
         version = document["dynsys plan"]
-        if version != FORMAT:
+        if type(version) is not int or version != FORMAT:
             self.refuse(
                 f"it has format {version!r}, this dynsys reads {FORMAT}; make the plan again"
             )
         content = self.get(document, "plan", dict)
         if document.get("sha256") != sha256(_text(content).encode()).hexdigest():
             self.refuse("its checksum does not fit: the file was damaged or edited")
+        if more := document.keys() - {"dynsys plan", "sha256", "plan"}:
+            self.refuse(f"it holds {min(more)!r}, which nobody reads")
         try:
-            return self._fields(content)
+            fields = self._fields(content)
+            self._require_all_read(content, _encoded(fields))
+            return make(**fields)
         except (ValueError, OverflowError) as error:
             self.refuse(str(error))
+
+    def _mapping(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        """An object of JSON text; none of its names comes twice."""
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            ((twice, _),) = Counter(name for name, _ in pairs).most_common(1)
+            self.refuse(f"it holds {twice!r} twice")
+        return found
+
+    def _require_all_read(self, content: dict[str, Any], read: dict[str, Any]) -> None:
+        """Refuse what is more, or less, than what was read."""
+        for key in (*read, *content):
+            if key not in content:
+                self.refuse(f"{key!r} is missing")
+            if key not in read or content[key] != read[key]:
+                self.refuse(f"{key!r} holds something that no plan has")
 
     def _bytes(self) -> bytes:
         """Content of the file, if it is a regular one of bounded size."""
@@ -166,8 +198,8 @@ class _Reader:
             self.refuse(f"method {method!r} is unknown")
         operations = self.get(content, "operations", dict)
         counts = [self.whole(operations.get(key), key, _LARGEST_COUNT) for key in _COUNTS]
-        if not (counted := self.get(content, "counted", str)):
-            self.refuse("'counted' is empty: it does not say which order was counted")
+        if not (digest := self.get(content, "digest", str)):
+            self.refuse("'digest' is empty: it does not say what the plan was when made")
         layout = content.get("layout")
         versions = self.get(content, "versions", dict)
         steps = tuple(map(self._step, self.get(content, "steps", list)))
@@ -186,7 +218,7 @@ class _Reader:
             "options": self._options(content),
             "ordering": self.get(content, "ordering", str),
             "versions": {key: self.get(versions, key, str) for key in versions},
-            "counted": counted,
+            "digest": digest,
         }
 
     def _fingerprint(self, content: dict[str, Any], key: str) -> Fingerprint:

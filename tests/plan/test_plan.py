@@ -72,7 +72,7 @@ def symmetric_plan(robot: KinematicTree) -> Plan:
 
 def same(a: Plan, b: Plan) -> bool:
     keys = (*("method", "robot", "problem", "layout", "operations", "pivots", "steps"),)
-    rest = ("order", "options", "ordering", "versions", "counted")
+    rest = ("order", "options", "ordering", "versions", "digest")
     return all(getattr(a, key) == getattr(b, key) for key in (*keys, *rest))
 
 
@@ -178,10 +178,16 @@ HOSTILE: dict[str, Callable[[dict[str, Any]], object]] = {
     "'subject' is missing": lambda plan: plan["problem"].pop("subject"),
     "a step is not": lambda plan: plan["steps"].append(["rm -rf", 0]),
     "the body of a step": lambda plan: plan["steps"].append(["pivot", -3]),
-    "'counted' is empty": lambda plan: plan.update(counted=""),
-    "'counted' is missing": lambda plan: plan.pop("counted"),
+    "'digest' is empty": lambda plan: plan.update(digest=""),
+    "'digest' is missing": lambda plan: plan.pop("digest"),
     "option 'evil'": lambda plan: plan["options"].update(evil={"a": 1}),
     "'numpy' is missing": lambda plan: plan["versions"].update(numpy=2),
+    "'mine' holds something that no": lambda plan: plan.update(mine=1),
+    "'operations' holds": lambda plan: plan["operations"].update(roots=1),
+    "'order' holds": lambda plan: plan["order"].update(turned=[]),
+    "'problem' holds": lambda plan: plan["problem"].update(kind="x"),
+    "'robot' holds": lambda plan: plan["robot"]["parts"].append(plan["robot"]["parts"][0]),
+    "'layout' is missing": lambda plan: plan.pop("layout"),
 }
 
 
@@ -206,9 +212,13 @@ def test_damaged_files_are_refused(lu_plan: Plan, tmp_path: Path) -> None:
         b"[" * 100_000,
         b"[1, 2]",
         b'{"plan": {}}',
-        whole.replace(b'plan":3', b'plan":4', 1),
-        b'{"dynsys plan": 3, "plan": {"x": Infinity}}',
-        b'{"dynsys plan": 3, "plan": 3}',
+        whole.replace(b'plan":4', b'plan":5', 1),
+        whole.replace(b'plan":4', b'plan":4.0', 1),
+        whole.replace(b'"sha256"', b'"note":"mine","sha256"', 1),
+        whole.replace(b'"ordering":', b'"ordering":"mine","ordering":', 1),
+        b'{"dynsys plan": 4, "plan": {"x": Infinity}}',
+        b'{"dynsys plan": 4, "plan": 3}',
+        b'{"dynsys plan": 4, "plan": {"x": ' + b"[" * 900 + b"]" * 900 + b"}}",
     ):
         path.write_bytes(damaged)
         with pytest.raises(PlanFileError, match="is refused"):
@@ -219,9 +229,9 @@ def test_older_formats_are_to_be_made_again(lu_plan: Plan, tmp_path: Path) -> No
     path = tmp_path / "plan.json"
     lu_plan.save(path)
     text = path.read_text()
-    for older in (1, 2):
-        path.write_text(text.replace('plan":3', f'plan":{older}', 1))
-        with pytest.raises(PlanFileError, match=rf"format {older}, .* reads 3; make the plan"):
+    for older in (1, 2, 3):
+        path.write_text(text.replace('plan":4', f'plan":{older}', 1))
+        with pytest.raises(PlanFileError, match=rf"format {older}, .* reads 4; make the plan"):
             Plan.load(path)
 
 
