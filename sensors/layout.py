@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import chain
 from operator import itemgetter
 from types import MappingProxyType
 from typing import Any, final
@@ -19,7 +19,8 @@ from dynsys.model.constraints import Constraint, FrameConstraint
 from dynsys.model.readers.assembly import listing
 from dynsys.model.readers.xml_input import PathLike
 from dynsys.model.tree import KinematicTree
-from dynsys.plan.fingerprint import fingerprint_robot
+from dynsys.plan.estimator_spec import block_digests
+from dynsys.plan.fingerprint import Fingerprint, fingerprint_parts, fingerprint_robot
 from dynsys.recursive.constraint_rows import closed_configurations
 from dynsys.system.equations import EquationBlock
 from dynsys.system.unknowns import UnknownLayout
@@ -41,6 +42,8 @@ PACKERS = 16
 NUMBERS = frozenset({float, int, np.float64, np.float32, np.int64})
 PLAIN = NUMBERS | {np.ndarray}
 """Types that hide nothing, such as a mask."""
+SINGLE = 24
+"""Bits of the values by which sensors are told apart: parameters count in full anyway."""
 
 
 @final
@@ -541,25 +544,34 @@ class Layout:
 
     def fingerprint(self) -> str:
         """SHA-256 (hex), equal exactly if robot, equations and noise are equal."""
-        robot = self.robot
-        digest = hashlib.sha256(b"dynsys layout 1" + fingerprint_robot(robot).digest.encode())
-        for frame in robot.frames.values():
-            digest.update(_bytes(frame.body, frame.transform.E, frame.transform.r))
-        for weld in robot.welds.values():
-            digest.update(_bytes(weld.body, weld.inertia.matrix(), weld.children))
-        for sensor in self.sensors:  # the equations are those of "beyond" where nothing counts
+        return self.fingerprints().digest
+
+    def fingerprints(self) -> Fingerprint:
+        """The same part by part, so that what has changed has a name.
+
+        A sensor is what it says and what it computes: its class may be the user's own, and
+        have other rows tomorrow.
+        """
+        robot, unknowns = self.robot, UnknownLayout(self.robot, net_wrench=True)
+        frames, welds = robot.frames.values(), robot.welds.values()
+        parts: dict[str, Any] = {
+            "robot": fingerprint_robot(robot).digest,
+            "frames": [[x.body, x.transform.E, x.transform.r] for x in frames],
+            "welds": [[x.body, x.inertia.matrix(), x.children] for x in welds],
+            "order of the sensors": self.names,
+        }
+        blocks = [sensor.blocks(unknowns) for sensor in self.sensors]
+        rows = iter(block_digests(robot, chain.from_iterable(blocks), SINGLE))
+        for sensor, own, noise in zip(self.sensors, blocks, self.covariances, strict=True):
+            # the equations are those of "beyond" where nothing counts
             said = repr(sensor).replace(f"external={TOUCHED!r}", "external='beyond'")
-            digest.update(said.encode())
-        for first, second, matrix in self.correlations:
-            digest.update(f"{first}\0{second}\0".encode() + _bytes(matrix))
+            computed = [next(rows) for _ in own], noise, sensor.constant(len(noise))
+            parts[f"sensor {sensor.name!r}"] = [said, *computed]
+        if self.correlations:
+            parts["correlations"] = self.correlations
         if self.has_encoder_noise:
-            digest.update(b"encoders" + _bytes(self.position_std, self.velocity_std))
-        return digest.hexdigest()
-
-
-def _bytes(*arrays: ArrayLike) -> bytes:
-    parts = [np.ravel(np.asarray(array, dtype=np.float64)) for array in arrays]
-    return np.concatenate(parts).astype("<f8").tobytes()
+            parts["noise of q and qd"] = [self.position_std, self.velocity_std]
+        return fingerprint_parts("layout", parts)
 
 
 @final

@@ -45,6 +45,7 @@ __all__ = [
     "Covariance",
     "EstimatorSpec",
     "PlannedEstimator",
+    "block_digests",
     "equations_digest",
     "failures",
     "guarded_estimator",
@@ -337,17 +338,41 @@ def equations_digest(robot: KinematicTree, equations: Iterable[EquationBlock]) -
     What tells kernels of rows from others. The parameters of a sensor do not: its class may be
     the user's own, and say something else tomorrow.
     """
-    digest, blocks = hashlib.sha256(), tuple(equations)
+    return hashlib.sha256("".join(block_digests(robot, equations)).encode()).hexdigest()
+
+
+def block_digests(
+    robot: KinematicTree, equations: Iterable[EquationBlock], bits: int | None = None
+) -> list[str]:
+    """The same of each block by itself.
+
+    With ``bits``, values count only so far beside the largest of their block: they are then
+    the same on machines whose sines differ in the last digit.
+    """
+    blocks, digests = tuple(equations), []
     for block in blocks:
         shape = [(t.unknown.kind, t.unknown.body, t.pattern.shape) for t in block.terms]
-        digest.update(repr((block.name, block.size, shape)).encode())
+        text = repr((block.name, block.size, shape))
+        digests.append(hashlib.sha256(text.encode("utf-8", "surrogatepass")))
     for state in sample_states(robot, 3, 5, 0).astype(np.float64):
         kin = Kinematics.at(robot, state[: robot.nq], state[robot.nq :])
-        for block in blocks:
+        for block, digest in zip(blocks, digests, strict=True):
+            values = [np.ravel(t.entries(kin)) for t in block.terms]
+            found = np.concatenate([*values, np.ravel(block.bias_at(kin))]).astype(np.float64)
             for term in block.terms:
-                digest.update(_bytes(term.pattern) + _bytes(term.entries(kin)))
-            digest.update(_bytes(block.bias_at(kin)))
-    return digest.hexdigest()
+                digest.update(_bytes(term.pattern))
+            digest.update(_bytes(found if bits is None else _rounded(found, bits)))
+    return [digest.hexdigest() for digest in digests]
+
+
+def _rounded(values: Array, bits: int) -> Array:
+    """Values to so many bits below the largest; never near where its own binary digit changes.
+
+    Entries like 1 - 2^-53 are common: 1.37 moves that place away from them.
+    """
+    largest = float(np.abs(values).max(initial=0.0))
+    unit = np.ldexp(1.0, max(int(np.frexp(1.37 * largest)[1]) - bits, -1000))
+    return np.asarray(np.round(values / unit) * unit + 0.0)
 
 
 def _bytes(values: object) -> bytes:

@@ -512,12 +512,13 @@ PROBLEM = "Estimation"
 
 
 def _fingerprints(problem: Estimation) -> tuple[Fingerprint, Fingerprint]:
-    """Of the equations, and of the sensors with their noise."""
-    parts = {f"sensor {s.name!r}": repr(s) for s in problem.layout.sensors}
-    parts["noise"] = problem.layout.fingerprint()
-    if problem.prior is not None:
-        parts["prior"] = repr(problem.prior)
-    return fingerprint_problem(PROBLEM, problem.system), fingerprint_parts("layout", parts)
+    """Of the equations, and of the sensors with their noise and what is believed."""
+    layout, beliefs = problem.layout.fingerprints(), problem.measured.prior_rows
+    if beliefs.equations:
+        names = [equation.name for equation in beliefs.equations]
+        prior = fingerprint_parts("prior", {"prior": [names, beliefs.mean, beliefs.std]})
+        layout = replace(layout, parts={**layout.parts, **prior.parts})
+    return fingerprint_problem(PROBLEM, problem.system), layout
 
 
 def plan_estimation(

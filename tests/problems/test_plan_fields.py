@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 
 import dynsys
 import problems
+import sensors
 from dynsys.errors import PlanMismatchError
 from dynsys.model import synthetic
 from dynsys.model.constraints import FrameConstraint
+from dynsys.plan.estimator_spec import block_digests
+from dynsys.system.equations import EquationBlock, Kinematics, Term
+from dynsys.system.unknowns import UnknownLayout
+from problems.planning import PlanRequest
 from problems.problem import AbstractDynamics
+from sensors import sensor
+from sensors.parameters import JointName
+from sensors.sensor import AbstractSensor, SensorRows
 from tests.plan.test_plan import rewrite
 from tests.problems.test_plans_run import PLANNED, planned
 
@@ -112,3 +121,106 @@ def test_no_field_of_a_plan_is_replaced_in_silence(kind: str) -> None:
     }.items():
         with pytest.raises(PlanMismatchError, match=r"not as it was made|'another'"):
             given.compile(replace(plan, **{name: new}))
+
+
+# ---- what a plan is for --------------------------------------------------------------------
+
+
+def gauge(
+    gain: Callable[[Kinematics], Any], noise: float = 0.01, offset: float = 0.0
+) -> type[AbstractSensor]:
+    """A class of the user's own, as it is today: what it computes is no parameter of it."""
+
+    @dataclass(frozen=True)
+    class Gauge(AbstractSensor):
+        kind: ClassVar[str] = "gauge"
+        joint: JointName
+
+        def rows(self, unknowns: UnknownLayout) -> SensorRows:
+            at = unknowns.robot.joint_index(self.joint)
+            block, entry = unknowns.block("torque", at), np.ones((1, 1), dtype=bool)
+            term = Term(block, entry, lambda kin: gain(kin) * np.ones((1, 1)))
+            bias = None if not offset else lambda kin: np.array([offset])
+            return SensorRows(("strain",), ("N m",), at, (term,), bias)
+
+        def noise(self, rows: SensorRows) -> Any:
+            return noise * np.eye(rows.size)
+
+    return Gauge
+
+
+def gauged(*now: Any) -> problems.Estimation:
+    robot = synthetic.chain(3)
+    others = [
+        *sensors.all_joint_accelerations(robot, std=0.1),
+        *sensors.zero_external_wrench_except(robot),
+    ]
+    strain: Any = gauge(*now)
+    layout = sensors.Layout(robot, [strain("strain", "link_2"), *others])
+    return problems.Estimation(robot, layout)
+
+
+OTHER_ROWS: dict[str, tuple[Any, ...]] = {
+    "gain": (lambda kin: 3.0,),
+    "twice the gain": (lambda kin: 2.0,),
+    "small gain": (lambda kin: 1.0 + 1e-6,),
+    "gain of the state": (lambda kin: 1.0 + kin.q[1],),
+    "noise": (lambda kin: 1.0, 0.02),
+    "offset": (lambda kin: 1.0, 0.01, 0.5),
+}
+
+
+@pytest.mark.parametrize("change", OTHER_ROWS)
+def test_plans_know_sensors_by_what_they_compute(
+    change: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The class of a sensor may have other rows tomorrow, under the same name."""
+    monkeypatch.setattr(sensor, "_KINDS", dict(sensor._KINDS))
+    then, again, now = (
+        gauged(*how) for how in ((lambda kin: 1.0,), (lambda kin: 1.0,), OTHER_ROWS[change])
+    )
+    assert repr(then.layout.sensors[0]) == repr(now.layout.sensors[0])
+    then.plan().save(tmp_path / "p.json")
+    plan = dynsys.Plan.load(tmp_path / "p.json")
+    assert again.compile(plan).operations == plan.operations  # type: ignore[attr-defined]
+    with pytest.raises(PlanMismatchError, match=r"sensor 'strain' has changed"):
+        now.compile(plan)
+    contents = [PlanRequest("", each).content for each in (then, again, now)]
+    assert contents[0] == contents[1] != contents[2]
+
+
+def test_plans_know_beliefs_to_the_last_digit() -> None:
+    """Arrays print a few of their digits, and of long ones a few entries."""
+    est = planned("redundant")[0]
+    assert isinstance(est, problems.Estimation)
+
+    def believing(std: float) -> problems.Estimation:
+        wrench = np.full(6, std)
+        return problems.Estimation(est.robot, est.layout, {"external_wrench": wrench})
+
+    plan = believing(0.5).plan()
+    believing(0.5).compile(plan)
+    with pytest.raises(PlanMismatchError, match="prior has changed"):
+        believing(0.5 + 1e-12).compile(plan)
+    with pytest.raises(PlanMismatchError, match="is gone"):
+        est.compile(plan)
+
+
+def test_rows_are_the_same_on_machines_that_round_otherwise() -> None:
+    robot = synthetic.chain(4, generic=True)
+    imu = sensors.Imu("tip", "link_4", xyz=(0.1, 0, 0), std=0.1)
+    exact = imu.blocks(UnknownLayout(robot, net_wrench=True))
+
+    def there(block: EquationBlock, by: float) -> EquationBlock:
+        rng = np.random.default_rng(0)
+
+        def moved(x: Any) -> Any:
+            return x + by * rng.uniform(-1, 1, np.shape(x))
+
+        terms = [replace(t, value=lambda kin, t=t: moved(t.at(kin))) for t in block.terms]
+        return replace(block, terms=tuple(terms), bias=lambda kin: moved(block.bias_at(kin)))
+
+    here = block_digests(robot, exact, 24)
+    assert block_digests(robot, [there(b, 4e-16) for b in exact], 24) == here
+    assert block_digests(robot, [there(b, 1e-5) for b in exact], 24) != here
+    assert block_digests(robot, [there(b, 4e-16) for b in exact]) != block_digests(robot, exact)
