@@ -164,6 +164,7 @@ class AbstractDynamics(
         else:
             self._require_executable(steps := tuple(steps))
             program = guarded_dynamics(self._spec(self.outputs, steps=steps))
+        usual = steps == self._usual_steps
         pivots = symmetric_pivots(robot, self.known, steps)
         if self.held is not None:
             pivots = (*pivots, *self.held.pivots(steps))
@@ -175,7 +176,7 @@ class AbstractDynamics(
             pivots=pivots,
             steps=steps,
             options={"frames": "re-chosen", "masses": "regrouped where accuracy allows"},
-            ordering="symmetric pairs, leaf to root",
+            ordering=f"symmetric pairs, {'leaf to root' if usual else 'as given'}",
         )
 
     @cached_property

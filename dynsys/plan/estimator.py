@@ -26,12 +26,25 @@ from dynsys.plan.estimator_spec import (
     PlannedEstimator,
     failures,
 )
-from dynsys.plan.lu_program import lu_estimator, lu_program, lu_watched, lu_with_limits
+from dynsys.plan.lu_program import (
+    lu_estimator,
+    lu_pivots,
+    lu_program,
+    lu_watched,
+    lu_with_limits,
+)
 from dynsys.plan.methods import EliminationOrder, RecursionOrder, SaddleOrder
 from dynsys.plan.orders.orders import PivotOrder
-from dynsys.plan.recursion import recursion_estimator, recursion_program, recursion_watched
+from dynsys.plan.pivots import PlannedPivot
+from dynsys.plan.recursion import (
+    recursion_estimator,
+    recursion_pivots,
+    recursion_program,
+    recursion_watched,
+)
 from dynsys.plan.saddle_program import (
     saddle_estimator,
+    saddle_pivots,
     saddle_program,
     saddle_watched,
     saddle_with_limits,
@@ -45,7 +58,13 @@ from dynsys.program.program import Program, in_order_of_need, side_by_side
 from dynsys.program.simplify import simplify
 from dynsys.types import ScalarArray
 
-__all__ = ["EXECUTORS", "estimator_program", "planned_estimator", "watched_program"]
+__all__ = [
+    "EXECUTORS",
+    "estimator_program",
+    "ordered_estimator",
+    "planned_estimator",
+    "watched_program",
+]
 
 EXECUTORS: Mapping[type[EliminationOrder], Callable[[EstimatorSpec, Any, str], Program]] = {
     PivotOrder: lu_program,
@@ -148,6 +167,20 @@ def estimator_program(
             " outputs that are asked for, plan(outputs=..., uncertainty=...)"
         )
     return program
+
+
+def ordered_estimator(
+    spec: EstimatorSpec, order: EliminationOrder
+) -> PlannedEstimator[EliminationOrder]:
+    """An order of somebody's own, executed as it stands, and its pivots; raises as above."""
+    program = estimator_program(spec, "float64", order)
+    pivots: Mapping[type[EliminationOrder], Callable[..., tuple[PlannedPivot, ...]]] = {
+        PivotOrder: lu_pivots,
+        SaddleOrder: saddle_pivots,
+        RecursionOrder: recursion_pivots,
+    }
+    plain = spec.plain if spec.followed else spec
+    return PlannedEstimator(program, order, pivots[type(order)](plain, order), "as given")
 
 
 def watched_program(spec: EstimatorSpec, order: EliminationOrder) -> Program:

@@ -43,7 +43,7 @@ from dynsys.plan.lu import entries_by_row, factor_and_solve
 from dynsys.plan.orders.dulmage_mendelsohn import BlockTriangular
 from dynsys.plan.orders.markowitz import Markowitz
 from dynsys.plan.orders.orders import OrderingContext, PivotOrder, sample_values
-from dynsys.plan.pivots import planned_pivots
+from dynsys.plan.pivots import PlannedPivot, planned_pivots
 from dynsys.plan.repeated_rows import row_checks, row_residuals
 from dynsys.plan.search.price import SearchProblem, entries_and_rhs
 from dynsys.plan.search.search import Search, search_order
@@ -55,7 +55,14 @@ from dynsys.system.linear_system import LinearSystem
 from dynsys.system.parts import kind_of
 from dynsys.types import Array, BoolArray
 
-__all__ = ["lu_estimator", "lu_program", "lu_watched", "lu_with_limits", "used_outputs"]
+__all__ = [
+    "lu_estimator",
+    "lu_pivots",
+    "lu_program",
+    "lu_watched",
+    "lu_with_limits",
+    "used_outputs",
+]
 
 MARGIN = 1e3
 """How far a watched pivot may fall below its median before pivoting takes over. At 1e4 load
@@ -100,6 +107,13 @@ def lu_estimator(
             f"robot {spec.robot.name!r}: no order of elimination keeps its digits"
         )
     return replace(found, pivots=planned_pivots(system, found.order, context))
+
+
+def lu_pivots(spec: EstimatorSpec, order: PivotOrder) -> tuple[PlannedPivot, ...]:
+    """Pivots of an order that depend on the state."""
+    system = _Square(spec).system
+    context = OrderingContext(system, sample_values(system, STATES))
+    return planned_pivots(system, order, context)
 
 
 def lu_program(spec: EstimatorSpec, order: PivotOrder, dtype: str = "float64") -> Program:

@@ -53,7 +53,12 @@ from dynsys.program.program import Program, side_by_side
 from dynsys.program.simplify import simplify
 from dynsys.types import Array
 
-__all__ = ["recursion_estimator", "recursion_program", "recursion_watched"]
+__all__ = [
+    "recursion_estimator",
+    "recursion_pivots",
+    "recursion_program",
+    "recursion_watched",
+]
 
 MARGIN = 1e4
 """How far a watched pivot may fall below its median before pivoting takes over. No error above
@@ -179,6 +184,13 @@ def recursion_program(
             f"robot {spec.robot.name!r}: the order of the plan (recursion) cannot be executed:"
             f" {error}. Make a new plan"
         ) from None
+
+
+def recursion_pivots(spec: EstimatorSpec, order: RecursionOrder) -> tuple[PlannedPivot, ...]:
+    """Pivots of an order that depend on the state."""
+    ours = tuple(name for name in spec.outputs if name in ESTIMATES)
+    small = _ordered(replace(spec, outputs=ours, uncertainty=()), order)
+    return small.planned_pivots(small.numbered(order.pivots))
 
 
 def recursion_watched(spec: EstimatorSpec, order: RecursionOrder) -> Program:

@@ -64,6 +64,7 @@ __all__ = [
     "saddle_entries",
     "saddle_estimator",
     "saddle_order",
+    "saddle_pivots",
     "saddle_program",
     "saddle_watched",
 ]
@@ -197,6 +198,11 @@ def executed_estimator(
     """Estimator along a given order, which ``ordering`` found; raises as above."""
     recorded = _executed(spec, order)
     return recorded.estimator(recorded.guarded(dtype), ordering)
+
+
+def saddle_pivots(spec: EstimatorSpec, order: SaddleOrder) -> tuple[PlannedPivot, ...]:
+    """Pivots of an order that depend on the state."""
+    return _executed(spec, order).pivots
 
 
 def saddle_watched(spec: EstimatorSpec, order: SaddleOrder) -> Program:

@@ -32,7 +32,7 @@ from dynsys.kernel.kernel import Kernel
 from dynsys.kernel.python_entry import FastCall
 from dynsys.model.tree import KinematicTree
 from dynsys.model.varying import parameter_samples, varying_parameters
-from dynsys.plan.estimator import estimator_program, planned_estimator
+from dynsys.plan.estimator import estimator_program, ordered_estimator, planned_estimator
 from dynsys.plan.estimator_spec import ESTIMATES, EstimatorSpec
 from dynsys.plan.fingerprint import (
     Fingerprint,
@@ -40,6 +40,7 @@ from dynsys.plan.fingerprint import (
     fingerprint_problem,
     fingerprint_robot,
 )
+from dynsys.plan.methods import EliminationOrder
 from dynsys.plan.operations import Operations, program_operations
 from dynsys.plan.plan import Plan
 from dynsys.plan.record import PARAMETERS
@@ -522,14 +523,19 @@ def _fingerprints(problem: Estimation) -> tuple[Fingerprint, Fingerprint]:
 
 
 def plan_estimation(
-    problem: Estimation, outputs: EstimatorOutputs, search: Search | None = None
+    problem: Estimation,
+    outputs: EstimatorOutputs,
+    search: Search | None = None,
+    order: EliminationOrder | None = None,
 ) -> Plan:
-    """Cheapest order found, and what it costs; the option ``constructive`` is what the one does
-    that is found without a search.
+    """Cheapest order found, or the one given, and what it costs; the option ``constructive`` is
+    what the one does that is found without a search.
     """
     spec = CompiledEstimator.of(problem).spec(outputs)
     found = constructive = planned_estimator(spec)
-    if search is not None and not search.is_off:
+    if order is not None:
+        found = ordered_estimator(spec, order)
+    elif search is not None and not search.is_off:
         found = planned_estimator(spec, search=search)
         if search.measure is None:
             found = min(found, constructive, key=lambda way: way.operations.total)

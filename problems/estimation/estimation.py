@@ -24,6 +24,7 @@ from dynsys.loops import prefer_loops
 from dynsys.model.readers.assembly import listing
 from dynsys.model.tree import KinematicTree
 from dynsys.plan.estimator_spec import EstimatorSpec
+from dynsys.plan.methods import EliminationOrder
 from dynsys.plan.plan import Plan
 from dynsys.plan.search.search import Search
 from dynsys.recursive.inputs import finite_rows, state_rows
@@ -583,6 +584,7 @@ class Estimation(AbstractProblem):
         outputs: Sequence[str] = ("torque",),
         uncertainty: Sequence[str] = (),
         search: Search | None = None,
+        order: EliminationOrder | None = None,
     ) -> Plan:
         """Order of elimination with its exact operation count and the safety of its pivots.
 
@@ -590,14 +592,16 @@ class Estimation(AbstractProblem):
         cheapest safe one; ``search_seconds`` look for a cheaper order of it. As many readings
         as unknowns: by the recursion with open parameters too, and by scalar LU where these
         have no safe pivots or an order searched for costs less. ``search`` says in full how to
-        search, in place of the first three.
+        search, in place of the first three. ``order`` prices one of your own, such as that of
+        another plan, changed: PlanMismatchError if it cannot be executed.
         Any question about the layout executes the order; ``plan.operations`` is its cost for
         ``outputs`` and ``uncertainty``, ``plan.options["constructive"]`` what it costs without
         a search.
         """
         search = search or Search(seconds=search_seconds, workers=workers, seed=seed)
         with said_by_the_verdict(self):
-            return plan_estimation(self, EstimatorOutputs.of(outputs, uncertainty), search)
+            asked = EstimatorOutputs.of(outputs, uncertainty)
+            return plan_estimation(self, asked, search, order)
 
     def compile(
         self,

@@ -117,6 +117,13 @@ def test_another_order_is_executed_at_its_own_cost(kind: str) -> None:
         np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-10)
 
 
+def test_plans_of_steps_say_who_ordered_them() -> None:
+    given = problem("forward")
+    steps = given.plan().steps
+    assert given.plan(steps=steps).ordering == given.plan().ordering
+    assert "as given" in given.plan(steps=late_pivots(steps)).ordering
+
+
 @pytest.mark.parametrize("kind", ["forward", "hybrid"])
 def test_a_changed_order_whose_cost_is_not_stated_is_refused(kind: str) -> None:
     given = problem(kind)
@@ -636,6 +643,28 @@ def test_an_order_changed_in_the_file_changes_the_kernel(kind: str, tmp_path: Pa
     inputs = [x[0] for x in states(est, 1)]
     ((found,), _), ((expected,), _) = late.one(*inputs), usual.one(*inputs)
     np.testing.assert_allclose(found, expected, rtol=1e-8)
+
+
+@pytest.mark.parametrize("kind", ["square", "square, LU", "redundant"])
+def test_an_order_of_ones_own_is_priced_described_and_executed(
+    kind: str, tmp_path: Path
+) -> None:
+    est, plan = planned(kind)
+    assert isinstance(est, problems.Estimation)
+    again = est.plan(order=plan.order)
+    assert again.operations == plan.operations and again.pivots == plan.pivots
+    assert again.options == plan.options and again.ordering == "as given"
+    plan.save(tmp_path / "p.json")
+    rewrite(tmp_path / "p.json", lambda data: [pull_late(x) for x in sequences(data)])
+    edited = dynsys.Plan.load(tmp_path / "p.json")
+    with pytest.raises(PlanMismatchError, match=r"plan\(order=...\) of an estimation"):
+        est.compile(edited)
+    late = est.plan(order=edited.order)
+    assert est.compile(late).operations == late.operations != plan.operations  # type: ignore[attr-defined]
+    assert est.compile(est.plan(order=edited.order, uncertainty=["torque"])) is not None
+    with pytest.raises(PlanMismatchError):
+        other = load_cells(5)
+        other.plan(order=edited.order)
 
 
 def planned(kind: str) -> tuple[AbstractDynamics | problems.Estimation, dynsys.Plan]:
