@@ -23,12 +23,11 @@ from dynsys.errors import KernelBuildError, PlanMismatchError, SingularSystemErr
 from dynsys.kernel.build import dynamics_kernel
 from dynsys.kernel.c.source import export_c
 from dynsys.kernel.calls import AbstractCompiledKernel, AbstractKernel
-from dynsys.kernel.kernel import Kernel
 from dynsys.loops import LoopKernel, prefer_loops
 from dynsys.model.tree import KinematicTree
 from dynsys.model.varying import varying_parameters
 from dynsys.plan.fingerprint import Fingerprint, fingerprint_problem, fingerprint_robot
-from dynsys.plan.operations import program_operations
+from dynsys.plan.operations import Operations, program_operations
 from dynsys.plan.pivots import pivot_safety, symmetric_pivots
 from dynsys.plan.plan import Plan
 from dynsys.plan.products import PRODUCTS
@@ -269,7 +268,7 @@ class AbstractDynamics(
                     raise
             else:
                 if plan is not None and is_planned:
-                    self._require_counted(plan, kernel)
+                    self._require_counted(plan, kernel.operations)
                 return kernel
         return ReferenceKernel(self.system, self.given, names, wrenches=wrenches)
 
@@ -336,6 +335,10 @@ class AbstractDynamics(
         pivot_safety(robot, self.known)  # names a joint that moves no inertia
         steps = None if plan is None else self._steps(plan)
         spec = self._spec(names, wrenches, steps, parameters, steered)
+        if plan is not None:
+            usual = self.program if steps is None else None
+            executed = usual or guarded_dynamics(self._spec(self.outputs, steps=steps))
+            self._require_counted(plan, program_operations(executed))
         labels = entry_names(robot) | {PARAMETERS: list(parameters)}
         labels |= dict.fromkeys((self.given, "weight", "jvp"), labels["qd"])
         labels |= {} if self.held is None else constraint_labels(self.held.constraints)
@@ -388,16 +391,15 @@ class AbstractDynamics(
         program = (lambda: self.program) if is_planned and steps is None else None
         kernel = dynamics_kernel(spec, dtype=dtype, program=program)
         if plan is not None and is_planned:
-            self._require_counted(plan, kernel)
+            self._require_counted(plan, kernel.operations)
         return kernel
 
     @staticmethod
-    def _require_counted(plan: Plan, kernel: Kernel) -> None:
-        if kernel.operations != plan.operations:
+    def _require_counted(plan: Plan, executed: Operations | None) -> None:
+        if executed != plan.operations:
             raise PlanMismatchError(
-                f"the plan states {plan.operations}, its steps execute"
-                f" {kernel.operations}: it was changed, or another version made it;"
-                " make a new plan"
+                f"the plan states {plan.operations}, its steps execute {executed}: it was"
+                " changed, or another version made it; make a new plan"
             )
 
     @cached_property

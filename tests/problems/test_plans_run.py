@@ -174,6 +174,10 @@ def test_exported_c_executes_the_plan(tmp_path: Path) -> None:
     assert sizes[0] < sizes[1]
     with pytest.raises(PlanMismatchError, match="is missing"):
         given.export_c(tmp_path / "cut", anew(late, steps=()))
+    for plan in (late, given.plan()):  # which lie about their cost
+        false = anew(plan, operations=plan.operations + plan.operations)
+        with pytest.raises(PlanMismatchError, match="its steps execute"):
+            given.export_c(tmp_path / "cut", false, outputs=["acceleration"])
     assert not (tmp_path / "cut").exists()
 
 
