@@ -12,13 +12,14 @@ from typing import cast, final
 
 import numpy as np
 from scipy.sparse import csc_array
-from scipy.sparse.linalg import SuperLU, splu
+from scipy.sparse.linalg import SuperLU
 
 from dynsys.errors import DynsysError, SingularSystemError, StateError
 from dynsys.kernel.arguments import input_array, input_rows, output_target
 from dynsys.kernel.threads import check_threads
 from dynsys.plan.record import DynamicsSpec
 from dynsys.program.signature import Signature
+from dynsys.superlu import factorised
 from dynsys.system.diagnosis import describe_singularity, null_vector
 from dynsys.system.linear_system import LinearSystem
 from dynsys.system.unknowns import UnknownKind
@@ -39,10 +40,7 @@ def _solve_square(system: LinearSystem, D: csc_array[np.float64], b: Array) -> A
     SingularSystemError
         naming the unknowns that the equations leave open at this state.
     """
-    try:
-        factors = splu(D, permc_spec="COLAMD")
-    except RuntimeError:  # SuperLU met a pivot that is exactly zero
-        factors = None
+    factors = factorised(D, permc_spec="COLAMD")
     if factors is None or _smallest_pivot(factors) < SUSPECT_PIVOT:
         null = null_vector(D)
         if null is not None:

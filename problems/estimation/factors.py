@@ -14,9 +14,10 @@ from typing import Literal, final
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csc_array
-from scipy.sparse.linalg import SuperLU, splu
+from scipy.sparse.linalg import SuperLU
 
 from dynsys.cholmod import SimplicialFactors, has_cholmod
+from dynsys.superlu import factorised, factorised_again
 from dynsys.types import Array, IntArray
 
 __all__ = [
@@ -86,12 +87,14 @@ class SuperLUFactors(AbstractFactors):
 
     def factor(self, K: csc_array[np.float64]) -> bool:
         self.current = K
-        try:
-            if self._order is None:
-                self._keep_order(K, np.argsort(splu(K, permc_spec="COLAMD").perm_c))
-            ordered = csc_array((K.data[self._gather], *self._pattern), shape=K.shape)
-            self._factors = splu(ordered, permc_spec="NATURAL")
-        except RuntimeError:  # a pivot is exactly zero
+        if self._order is None:
+            first = factorised(K, permc_spec="COLAMD")
+            if first is None:
+                return False
+            self._keep_order(K, np.argsort(first.perm_c))
+        ordered = csc_array((K.data[self._gather], *self._pattern), shape=K.shape)
+        self._factors = factorised_again(ordered, permc_spec="NATURAL")
+        if self._factors is None:
             return False
         x = self.solve(_probe(K.shape[0]))
         return bool(np.isfinite(x).all()) and float(np.abs(x).max()) < GROWTH

@@ -17,13 +17,13 @@ from typing import Literal, final
 
 import numpy as np
 from scipy.sparse import csc_array
-from scipy.sparse.linalg import splu
 
 from dynsys.cholmod import fill_reducing_order
 from dynsys.distribution import install
 from dynsys.errors import SingularSystemError, StructurallySingularError, UnavailableOrdering
 from dynsys.plan.orders.dulmage_mendelsohn import matching
 from dynsys.plan.orders.orders import AbstractOrdering, OrderingContext, Pattern, PivotOrder
+from dynsys.superlu import factorised
 from dynsys.types import IntArray
 
 __all__ = ["Cholmod", "SuperLU", "Umfpack", "UmfpackLibrary", "library_orderings"]
@@ -56,12 +56,11 @@ class SuperLU(AbstractOrdering):
 
     def find(self, pattern: Pattern, context: OrderingContext) -> PivotOrder:
         A = _sampled(pattern, context)
-        try:
-            factors = splu(A, permc_spec=self.columns, diag_pivot_thresh=1.0)
-        except RuntimeError:
+        factors = factorised(A, permc_spec=self.columns, diag_pivot_thresh=1.0)
+        if factors is None:
             raise SingularSystemError(
                 "SuperLU met a zero pivot: the matrix is singular at the sampled state"
-            ) from None
+            )
         return PivotOrder(np.argsort(factors.perm_r), np.argsort(factors.perm_c))
 
 
