@@ -158,6 +158,8 @@ class InverseInertia:
         return x.reshape(shape)
 
     def _chosen(self, columns: int, *, inverse: bool) -> str:
+        if self.robot.nv == 0:
+            return "ltdl"  # LAPACK takes no matrix without rows
         if self.method != "auto":
             return self.method
         if self._tree is None:
