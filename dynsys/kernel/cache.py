@@ -39,7 +39,7 @@ import struct
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, final
 
@@ -61,6 +61,10 @@ __all__ = [
 
 LIMIT_BYTES = 512 * 2**20
 STALE_SECONDS = 3600.0
+FEW_FILES = 256
+"""A folder of at most so many files is looked through at every store."""
+LOOK_SHARE = 64
+"""A larger one, on average, each time that this part of the limit has been written."""
 _KEY = re.compile(r"[0-9a-f]{64}")
 _ENTRY = re.compile(r"[0-9a-f]{64}\.kernel")
 _TEMPORARY = re.compile(r"\.[0-9a-f]{64}\.[0-9]+-[0-9a-f]+\.tmp")
@@ -103,7 +107,8 @@ class KernelCache:
         Where entries are; :func:`default_folder` if None. ``DYNSYS_CACHE=off`` switches the
         cache off in either case.
     limit_bytes
-        Total size of all entries after a :meth:`put`.
+        Total size of all entries after a :meth:`put`; in a folder of some hundred entries and
+        more, which is not looked through every time, about 2 % more at times.
 
     Examples
     --------
@@ -168,7 +173,8 @@ class KernelCache:
                     path.rmdir()  # an empty folder in its place
                 _write_whole(path, data)
                 self._problem = None
-                self._trim(keep=path.name)
+                if self._is_worth_a_look(len(data)):
+                    self._trim(keep=path.name)
         except OSError as error:
             self._problem = f"cannot write to the cache folder: {error}"
 
@@ -256,6 +262,18 @@ class KernelCache:
             if any(pattern.fullmatch(entry.name) for pattern in patterns):
                 with contextlib.suppress(OSError):
                     yield entry.path, entry.stat(follow_symlinks=False)
+
+    def _is_worth_a_look(self, written: int) -> bool:
+        """P(look) = written / (limit / 64) in a folder of many files; 1 if they are few.
+
+        By chance, and not by a count: that would be one more file to share with other
+        processes, to find damaged, and to lose on a disk that is full.
+        """
+        assert self.folder is not None
+        many = False
+        with contextlib.suppress(OSError), os.scandir(self.folder) as found:
+            many = next(islice(found, FEW_FILES, None), None) is not None
+        return not many or secrets.randbelow(max(1, self.limit_bytes // LOOK_SHARE)) < written
 
     def _trim(self, keep: str) -> None:
         """Remove least recently used entries above the limit, and temporaries an hour old."""

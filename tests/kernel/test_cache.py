@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 from dynsys.errors import KernelBuildError
-from dynsys.kernel.cache import KernelCache, fingerprint
+from dynsys.kernel.cache import FEW_FILES, LOOK_SHARE, KernelCache, fingerprint
 from tests.kernel.cache_entries import KEY, OTHER, entry_file, put_example
 
 pytestmark = pytest.mark.usefixtures("no_cache_variable")
@@ -95,6 +96,46 @@ def test_least_recently_used_entries_go(tmp_path: Path) -> None:
     cache.put(keys[4], bytes(1000))
     assert [cache.get(key) is not None for key in keys] == [True, False, True, True, True]
     assert cache.size() <= 4500
+
+
+def test_a_large_folder_is_not_looked_through_at_every_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A store took 62 ms beside 11,662 entries."""
+    cache = KernelCache(tmp_path / "kernels", limit_bytes=64 * 10_000)
+    looks: list[str] = []
+    monkeypatch.setattr(cache, "_trim", lambda keep: looks.append(keep))
+    put_example(cache)
+    assert len(looks) == 1
+    for k in range(FEW_FILES):
+        entry_file(cache, fingerprint(k)).touch()
+    chances: list[int] = []
+
+    def drawn(below: int) -> int:
+        chances.append(below)
+        return 1000
+
+    monkeypatch.setattr(secrets, "randbelow", drawn)
+    cache.put(OTHER, bytes(500))
+    assert len(looks) == 1
+    cache.put(OTHER, bytes(1000))
+    assert len(looks) == 2 and chances == [10_000, 10_000]
+
+
+@pytest.mark.filterwarnings("error")
+def test_the_limit_of_a_large_folder_holds_nearly(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+    limit = 64 * 4000
+    cache = KernelCache(tmp_path / "kernels", limit_bytes=limit)
+    largest = 0
+    for k in range(1500):
+        cache.put(fingerprint(k), bytes(300))
+        if k % 100 == 99:
+            largest = max(largest, cache.size())
+    assert cache.get(fingerprint(1499)) is not None and cache.get(fingerprint(0)) is None
+    assert 0.8 * limit < largest < limit + 15 * limit / LOOK_SHARE  # beyond: one run in 1e6
 
 
 def test_entry_above_the_limit_is_not_stored(tmp_path: Path) -> None:
