@@ -277,6 +277,41 @@ def test_armature_of_a_free_joint_is_named(tmp_path: Path) -> None:
     np.testing.assert_allclose(*inverse(path, robot, 0), rtol=1e-11)
 
 
+def test_dry_friction_of_a_free_joint_is_named(tmp_path: Path) -> None:
+    head = '<default><joint frictionloss="3"/></default>'
+    free = '<body name="b"><joint name="root" type="free"/><geom size="0.1"/></body>'
+    path = write(tmp_path, body_model(free, head))
+    named = r"frictionloss of free joints root \(3 N\).*frictionloss \* \(R\^T sign\(R v\)"
+    with pytest.warns(ModelWarning, match=named):
+        robot = load(path, friction="file")
+    model, rng = mujoco.MjModel.from_xml_path(str(path)), np.random.default_rng(0)
+    convert, data = MujocoMap(robot, model), mujoco.MjData(model)
+    q, ours, theirs = moved(robot, convert, model, data, rng)
+    E, v = forward_kinematics(robot, q, "b").E, convert.v_from_mujoco(q, data.qvel)
+    here, there = robot.friction_torque(v)[3:], 3.0 * E @ np.sign(E.T @ v[3:])
+    assert np.abs(there - here).max() > 1.0  # else the warning has no reason
+    np.testing.assert_allclose(theirs - ours, [0, 0, 0, *(there - here)], atol=0.001)
+    off = '<option><flag frictionloss="disable"/></option>'
+    freejoint = '<body><freejoint/><geom size="0.1"/></body>'
+    for text in (body_model(free, head + off), body_model(freejoint, head)):
+        path.write_text(text)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert not load(path, friction="file").friction.any()
+
+
+def test_damping_of_a_free_joint_is_the_same_in_any_axes(tmp_path: Path) -> None:
+    free = '<body><joint type="free" damping="2"/><geom size="0.1"/></body>'
+    path = write(tmp_path, body_model(free))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        robot = load(path, friction="file")
+    model, rng = mujoco.MjModel.from_xml_path(str(path)), np.random.default_rng(0)
+    convert, data = MujocoMap(robot, model), mujoco.MjData(model)
+    _, ours, theirs = moved(robot, convert, model, data, rng)
+    np.testing.assert_allclose(ours, theirs, rtol=1e-9)
+
+
 def test_armature_and_damping_of_actuators_count_by_the_square_of_the_gear(
     tmp_path: Path,
 ) -> None:

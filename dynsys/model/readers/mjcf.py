@@ -602,7 +602,7 @@ class ModelReader:
         if found:
             named = listing(found, len(kinds))
             self.assembly.note(f"{named} are in the file but not part of the model")
-        self._note_free_armature()
+        self._note_free_axes()
 
     def _elsewhere(self, what: str) -> bool:
         """Tell whether actuators have armature or damping that :meth:`_of_actuators` lacks."""
@@ -612,22 +612,34 @@ class ModelReader:
                 stated &= ~self._drives(j)
         return bool(stated.any())
 
-    def _note_free_armature(self) -> None:
-        """MuJoCo's tau of a free joint is a (vdot + w x v), ours a vdot, in body axes."""
+    def _note_free_axes(self) -> None:
+        """Name what acts on free joints along axes of the world, R those of the body in it.
+
+        MuJoCo's tau, in axes of the body, is a (vdot + w x v) + R^T (f sign(R v)), ours
+        a vdot + f sign(v). Damping is one number for all axes and the same in any of them.
+        """
         model = self.model
-        loaded = [
-            f"{self.names[j]} ({armature:g} kg)"
-            for j in range(model.njnt)
-            if model.jnt_type[j] == FREE
-            and (armature := float(model.dof_armature[model.jnt_dofadr[j]])) != 0
-        ]
-        if loaded:
-            self.assembly.note(
-                f"armature of free joints {listing(loaded)} acts along the axes of the body"
-                " here, along those of the world in MuJoCo: where the body turns and travels,"
-                " the forces differ by armature * (omega x v); write <freejoint/>, which takes"
-                ' no armature from the default class, or armature="0"'
-            )
+        differences = (
+            ("armature", "kg", "turns and travels", "(omega x v)"),
+            ("frictionloss", "N", "is turned, by R", "(R^T sign(R v) - sign(v))"),
+        )
+        for what, unit, where, factor in differences:
+            if what == "frictionloss" and is_off(model, "FRICTIONLOSS", "CONSTRAINT"):
+                continue
+            values = getattr(model, f"dof_{what}")
+            loaded = [
+                f"{self.names[j]} ({value:g} {unit})"
+                for j in range(model.njnt)
+                if model.jnt_type[j] == FREE
+                and (value := float(values[model.jnt_dofadr[j]])) != 0
+            ]
+            if loaded:
+                self.assembly.note(
+                    f"{what} of free joints {listing(loaded)} acts along the axes of the body"
+                    f" here, along those of the world in MuJoCo: where the body {where}, the"
+                    f" forces differ by {what} * {factor}; write <freejoint/>, which takes no"
+                    f' {what} from the default class, or {what}="0"'
+                )
 
 
 def is_off(model: Any, *flags: str) -> bool:
