@@ -311,10 +311,11 @@ class Closure:
         """
         way_out = "leave it out: Simulation(..., constraints=())"
         if isinstance(constraint, JointConstraint):
-            lock = "lock the joint" if constraint.leader is None else "load with mimic='couple'"
+            held = constraint.joint if constraint.leader is None else constraint.leader
             raise ModelError(
                 f"constraint {constraint.name!r} ties joint {constraint.joint!r}, which a"
-                f" simulation does not hold: {lock}, or {way_out}"
+                f" simulation does not hold: lock joint {held!r}, robot.with_locked({{{held!r}:"
+                f" position}}), or {way_out}"
             )
         if not constraint.is_placed:
             raise ModelError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 import warnings
 from dataclasses import replace
 from itertools import pairwise
@@ -511,8 +512,11 @@ def test_loops_of_a_file_hold(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("held", "message"),
     [
-        (JointConstraint("c", "link_2", "link_1"), "'c' ties joint 'link_2'.*mimic='couple'"),
-        (JointConstraint("c", "link_2", None, (0.1,)), "lock the joint"),
+        (
+            JointConstraint("c", "link_2", "link_1"),
+            "'c' ties joint 'link_2'.*lock joint 'link_1'",
+        ),
+        (JointConstraint("c", "link_2", None, (0.1,)), "lock joint 'link_2'"),
         (FrameConstraint("c", "link_2"), "does not say where .*other_placement"),
         (FrameConstraint("c", "link_2", -1, ("x",), "world"), "'c'.*give axes='frame'"),
     ],
@@ -522,6 +526,19 @@ def test_constraints_that_a_simulation_cannot_hold(held: object, message: str) -
     with pytest.raises(ModelError, match=message):
         Simulation(robot)
     Simulation(robot, constraints=())
+
+
+@pytest.mark.parametrize("leader", ["link_1", None])
+def test_the_way_out_of_a_tied_joint_is_one(leader: str | None) -> None:
+    """Words said mimic='couple', for which the simulation said mimic='independent'."""
+    robot = synthetic.chain(3).with_constraints([JointConstraint("c", "link_2", leader)])
+    for _ in range(2 if leader else 1):  # the leader, then the joint that stands with it
+        with pytest.raises(ModelError, match="lock joint") as refused:
+            Simulation(robot)
+        said = re.search(r"with_locked\(\{'(\w+)': position\}\)", str(refused.value))
+        assert said is not None
+        robot = robot.with_locked({said[1]: 0.0})
+    assert Simulation(robot).robot.nv == (1 if leader else 2)
 
 
 def test_contacts_of_one_body_have_their_own_wrenches() -> None:
