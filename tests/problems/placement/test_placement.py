@@ -168,3 +168,14 @@ def test_a_budget_that_is_no_amount_is_refused(budget: float) -> None:
     layout, candidates = arm()
     with pytest.raises(LayoutError, match="the budget must be a number >= 0"):
         place_sensors(layout.robot, layout, candidates, budget=budget)
+
+
+def test_nothing_is_placed_where_exact_readings_say_all() -> None:
+    """LAPACK was asked about no unknowns: 'unexpected array size'."""
+    robot = dynsys.synthetic.chain(2)
+    exact = [
+        *sensors.all_joint_accelerations(robot, std=0.0),
+        *(sensors.ExternalWrench(f"air {name}", name, std=0.0) for name in robot.body_names),
+    ]
+    found = place_sensors(robot, sensors.Layout(robot, exact))
+    assert (found.chosen, found.cost, found.open_goals, found.std) == ((), 0.0, 0, 0.0)
