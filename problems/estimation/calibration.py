@@ -98,7 +98,7 @@ def calibrate_offsets(
     Raises
     ------
     LayoutError
-        unknown sensor, or one without noise: an exact reading has no offset.
+        unknown sensor, none, or one without noise: an exact reading has no offset.
     """
     rows, names = _offset_rows(est, sensors)
     positions, velocities = finite_rows(est.robot, (("q", q), ("qd", qd)))
@@ -130,8 +130,13 @@ def _offset_rows(
             raise LayoutError(
                 f"sensor {name!r} has rows without noise, which hold exactly; give it a std"
             )
+    if not names:
+        raise LayoutError(
+            f"robot {est.robot.name!r}: no sensor that may have an offset; name one, or give"
+            " one a std: what holds exactly has no offset"
+        )
     places = [np.arange(layout.size)[layout.slice(name)] for name in names]
-    return np.concatenate([np.zeros(0, dtype=np.intp), *places]), names
+    return np.concatenate(places), names
 
 
 def _solve(

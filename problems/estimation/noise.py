@@ -41,7 +41,7 @@ from typing import NamedTuple, final
 import numpy as np
 from scipy.linalg import block_diag
 
-from dynsys.errors import DynsysError, StateError
+from dynsys.errors import DynsysError, LayoutError, StateError
 from dynsys.recursive.inputs import finite_rows
 from dynsys.types import Array, ArrayLike, IntArray
 from problems.correlation import Autoregression, integrated_correlation
@@ -149,6 +149,8 @@ def estimate_noise(
 
     Raises
     ------
+    LayoutError
+        if no sensor has readings with noise.
     StateError
         if the log has no sample, or one whose position or velocity is none.
     ContradictionError
@@ -261,6 +263,11 @@ def _groups(problem: Estimation) -> list[_Group]:
             continue
         for unit, members in groupby(rows.tolist(), lambda k: layout.units[k]):
             found.append(_Group(sensor.name, unit, np.array(list(members))))
+    if not found:
+        raise LayoutError(
+            f"robot {problem.robot.name!r}: no sensor of the layout has readings with noise, so"
+            " a log says nothing of it; mount one, or give one a std"
+        )
     return found
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
 import sensors
 from dynsys.errors import LayoutError
 from dynsys.model import synthetic
-from problems import Estimation, calibrate_offsets
+from problems import Estimation, calibrate_offsets, estimate_noise
 from sensors import Layout
 from tests.problems.estimation.estimation_cases import FEET, noisy, readings, truth
 from tests.problems.estimation.estimation_layouts import on_force_sensors, small
@@ -105,3 +107,17 @@ def test_how_precise_a_sensor_claims_to_be_hides_no_offset_and_shows_none(claime
     both = calibrate_offsets(problem, q, qd, y)
     assert not any(truths.any() for truths in both.observable.values())
     assert len(both.unobservable) == 2 and all(map(np.isnan, both.offset["crude 0"]))
+
+
+@pytest.mark.parametrize("std", [0.0, None])
+@pytest.mark.parametrize("find", [calibrate_offsets, estimate_noise])
+def test_layouts_without_noise_are_refused_in_words(
+    find: Callable[..., object], std: float | None
+) -> None:
+    """Exact sensors only, or none: errors of zip and argmax."""
+    robot = synthetic.chain(2)
+    exact = [] if std is None else sensors.all_joint_torques(robot, std=std)
+    problem = Estimation(robot, Layout(robot, exact))
+    q, y = np.zeros((3, 2)), np.zeros((3, problem.layout.size))
+    with pytest.raises(LayoutError, match=r"robot 'chain2': no sensor.*give one a std"):
+        find(problem, q, q, y)
