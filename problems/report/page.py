@@ -164,7 +164,7 @@ def _cards(report: Report) -> str:
         size += f"; {count(v.unknowns)} with the net wrenches, as the verdict counts"
     cards.append(("unknowns", count(report.unknowns), size))
     if v is not None and not v.is_well_posed:  # what it costs is said below, in its section
-        blind, seen = len(v.undetermined["torque"]), len(v.determined["torque"])
+        blind, seen = len(v.undetermined.get("torque", ())), len(v.determined["torque"])
         more = "the others: see what repairs it" if blind else "what is not: see below"
         cards.append(("torques determined", f"{seen} of {seen + blind}", more))
         return _card_list(cards)

@@ -212,3 +212,13 @@ def test_square_problem_without_any_order_has_a_page() -> None:
     assert all(row.elimination is row.executed is None for row in found.orders.rows)
     text = render(found)
     assert "✗ no" in text and "operations per solve</dt>" not in text
+
+
+def test_a_page_of_known_torques_and_unknown_contacts_is_made() -> None:
+    """It ended with KeyError: 'torque'."""
+    robot = dynsys.synthetic.chain(2)
+    layout = sensors.Layout(robot, sensors.all_joint_torques(robot, std=0.1))
+    subject = estimation_subject("arm", Estimation(robot, layout))
+    page = render(build_report(subject, timed=False))
+    assert "torques determined" in page and "2 of 2" in page
+    assert "what is not: see below" in page
