@@ -56,7 +56,7 @@ def measure(robot: KinematicTree, task: str, states: int) -> dict[str, float]:
     program = recursion(robot, rnea_scalars if inverse else aba_scalars)
     ours, plain = [], []
     for start in range(0, states, CHUNK):
-        exact = sample_states(robot, min(CHUNK, states - start), start + 1, robot.nv)
+        exact = sample_states(robot, min(CHUNK, states - start), start + 1, np.ones(robot.nv))
         x = exact.astype(np.float64)
         reference = program.evaluate(x.astype(np.longdouble))
         q, qd, given = np.split(x, [robot.nq, robot.nq + robot.nv], axis=1)

@@ -231,7 +231,7 @@ def _planned(problem: Estimation, timed: bool) -> Compared:
 
 
 def _recursion(name: str, program: Program, robot: Any, timed: bool) -> Compared:
-    states = sample_states(robot, SAMPLES, 0, robot.nv)
+    states = sample_states(robot, SAMPLES, 0, np.ones(robot.nv))
     nanoseconds = _time(program, states) if timed else None
     return Compared(name, program_operations(program).total, nanoseconds=nanoseconds)
 
@@ -241,4 +241,4 @@ def _recorded(robot: Any, algorithm: Callable[..., ScalarArray]) -> Program:
     graph = Graph()
     vectors = [graph.inputs(size) for size in (robot.nq, robot.nv, robot.nv)]
     program = graph.program(list(np.ravel(algorithm(robot, *vectors))))
-    return simplify(program, sample_states(robot, SAMPLES, 0, robot.nv))
+    return simplify(program, sample_states(robot, SAMPLES, 0, np.ones(robot.nv)))

@@ -35,6 +35,7 @@ from dynsys.interop.questions import (
 )
 from dynsys.kernel.build import kernel_from
 from dynsys.kernel.kernel import Kernel
+from dynsys.model.natural import unusual
 from dynsys.program.derivatives import Replay
 from dynsys.program.graph import Graph
 from dynsys.program.guards import guarded
@@ -188,7 +189,8 @@ class PlainFunction:
         rng = np.random.default_rng(seed)
         for where in self.robot.quaternion_slices:
             states[:, where] *= rng.uniform(0.5, 2.0, size=(count, 1))
-        return np.hstack([states, rng.normal(size=(count, extra)).astype(np.longdouble)])
+        weights = rng.normal(size=(count, extra)) / unusual(self._question.units[:extra])
+        return np.hstack([states, weights.astype(np.longdouble)])
 
     # ---- programs ------------------------------------------------------------------------
 

@@ -23,7 +23,8 @@ from dynsys.plan.fingerprint import fingerprint_robot
 from dynsys.plan.record import DynamicsSpec, watched_dynamics
 from dynsys.plan.saddle_program import saddle_with_limits
 from dynsys.program.program import Program
-from dynsys.types import BoolArray
+from dynsys.system.size import unknown_units
+from dynsys.types import Array, BoolArray
 
 __all__ = [
     "DynamicsProblem",
@@ -100,6 +101,11 @@ class DynamicsQuestion:
         """Random inputs (count, n_inputs), quaternions of length one."""
         return self.spec.samples(count, seed)
 
+    @property
+    def units(self) -> Array:
+        """Natural units (size,) of the answer."""
+        return 1.0 / self.spec.units("weight")
+
     def watched(self, by: Sequence[str]) -> tuple[Program, list[float]]:
         """Answer, derivatives in the tangent space, reciprocals of pivots; limits of these.
 
@@ -131,6 +137,11 @@ class EstimationQuestion:
     def samples(self, count: int, seed: int) -> NDArray[np.longdouble]:
         """Random inputs (count, n_inputs), quaternions of length one, exact readings agree."""
         return self.spec.admissible(count, seed)
+
+    @property
+    def units(self) -> Array:
+        """Natural units (size,) of the answer."""
+        return unknown_units(self.spec.unknowns)[self.spec.columns(self.answer)]
 
     def watched(self) -> tuple[Program, list[float]]:
         """Answer, reciprocals of pivots, checks of exact readings; limits of the pivots."""

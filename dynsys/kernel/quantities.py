@@ -202,7 +202,7 @@ def quantity_kernel(
     if quantity == "ltdl":
         states = _sample_matrices(expanded_parent(robot))
     else:
-        states = sample_states(robot, CHECK_STATES, 7, 0)[:, : signature.n_inputs]
+        states = sample_states(robot, CHECK_STATES, 7)[:, : signature.n_inputs]
     return kernel_from(
         program or (lambda: quantity_computation(robot, quantity, wanted, dtype)),
         signature,
@@ -311,7 +311,7 @@ def recorded(
     """
     graph, n = Graph(), robot.nq + (robot.nv if moving else 0)
     outputs = np.ravel(algorithm(graph.inputs(n)))
-    samples = sample_states(robot, SAMPLES, 0, 0)[:, :n]
+    samples = sample_states(robot, SAMPLES, 0)[:, :n]
     program = simplify(graph.program(list(outputs)), samples)
     return guarded(program, robot.quaternion_slices, dtype, n_finite=n)
 
@@ -419,7 +419,7 @@ def _flat(bodies: Freedoms) -> ScalarArray:
 
 def _accurate(head: Callable[[Reframed], Program], robot: KinematicTree) -> Program:
     """A head on masses regrouped as far as that costs no accuracy in its pivots."""
-    states = sample_states(robot, SAMPLES, 5, 0)[:, : robot.nq].astype(np.float64)
+    states = sample_states(robot, SAMPLES, 5)[:, : robot.nq].astype(np.float64)
 
     def error(program: Program) -> float:
         end = len(program.outputs)

@@ -266,11 +266,11 @@ def prefer_loops(robot: KinematicTree, limit: int = OPERATIONS_LIMIT) -> bool:
 
 
 def _inertia_spread(robot: KinematicTree) -> float:
-    """Largest over smallest of what sums are made of: inertias of bodies, and torques of 1.
+    """Largest over smallest inertia of bodies that have one: what sums are made of.
 
-    An inertia counts by its moments about the joint, that of a point mass in it by its mass.
+    It counts by its moments about the joint, that of a point mass in it by its mass.
     """
     matrices = [np.abs(moments.matrix()) for moments in robot.moments]
     sizes = [float(one[:3, :3].max() or one.max()) for one in matrices]
-    nonzero = [1.0, *(size for size in sizes if size > 0)]
-    return max(nonzero) / min(nonzero)
+    nonzero = [size for size in sizes if size > 0]
+    return max(nonzero) / min(nonzero) if nonzero else 1.0

@@ -16,6 +16,7 @@ from typing import final
 import numpy as np
 
 from dynsys.errors import ModelError
+from dynsys.model.natural import NaturalUnits, unusual
 from dynsys.model.parameters import (
     BODY_PARAMETERS,
     FRICTION,
@@ -28,7 +29,13 @@ from dynsys.model.spatial import MassMoments
 from dynsys.model.tree import KinematicTree
 from dynsys.types import Array, ScalarArray
 
-__all__ = ["AtParameters", "at_parameters", "parameter_samples", "varying_parameters"]
+__all__ = [
+    "AtParameters",
+    "at_parameters",
+    "parameter_samples",
+    "parameter_units",
+    "varying_parameters",
+]
 
 
 @final
@@ -59,7 +66,25 @@ def parameter_samples(
     rng = np.random.default_rng(seed)
     values = np.array([at.value(robot.bodies) for at in varying_parameters(robot, names)])
     change = 0.02 * rng.normal(size=(count, len(values)))
-    return np.asarray(values + change * np.maximum(np.abs(values), 0.01))
+    least = 0.01 * unusual(parameter_units(robot, names))
+    return np.asarray(values + change * np.maximum(np.abs(values), least))
+
+
+def parameter_units(robot: KinematicTree, names: Sequence[str]) -> Array:
+    """Natural units (parameters,) of parameters."""
+    natural = NaturalUnits(robot)
+    M, L = natural.mass, natural.length
+    inertial = {"mass": M} | dict.fromkeys(("mx", "my", "mz"), M * L)
+    found = []
+    for at in varying_parameters(robot, names):
+        if not at.of_joint:
+            found.append(inertial.get(at.kind, natural.energy))
+            continue
+        freedom = robot.v_slices()[at.body].start + at.freedom
+        by_motion = at.kind in ("armature", "viscous")
+        unit = natural.drive[freedom]
+        found.append(float(unit / natural.motion[freedom] if by_motion else unit))
+    return np.array(found)
 
 
 def at_parameters(robot: KinematicTree, names: Sequence[str], p: ScalarArray) -> AtParameters:

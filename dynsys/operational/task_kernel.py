@@ -35,6 +35,7 @@ from dynsys.kernel.kernel import Kernel
 from dynsys.kernel.llvm.computation import check_dtype
 from dynsys.kernel.quantities import require_inertia
 from dynsys.model.expanded import expanded_parent, last_freedom
+from dynsys.model.natural import NaturalUnits
 from dynsys.model.tree import KinematicTree
 from dynsys.operational.moving_frames import MovingFrames
 from dynsys.operational.tasks import TaskSpace
@@ -47,8 +48,9 @@ from dynsys.program.program import Program
 from dynsys.program.signature import Signature
 from dynsys.program.simplify import simplify
 from dynsys.recursive.common_frame import articulated_freedoms, composite_freedoms
+from dynsys.recursive.kinematics import transforms
 from dynsys.recursive.rnea import rnea_scalars
-from dynsys.types import IntArray, ScalarArray
+from dynsys.types import Array, IntArray, ScalarArray
 
 __all__ = ["CONTROLLER", "OUTPUTS", "TaskProgram"]
 
@@ -139,9 +141,21 @@ class TaskProgram:
         """Random inputs (count, n_inputs); no posture torque without a drive."""
         sizes = dict(self.signature.inputs)
         robot, m = self.robot, sizes.get("acceleration", 0)
-        states = sample_states(robot, count, seed, m + sizes.get("posture", 0))
+        natural = NaturalUnits(robot)
+        posture = natural.drive[: sizes.get("posture", 0)]
+        extra = np.concatenate([self._task_units[:m], posture])
+        states = sample_states(robot, count, seed, extra)
         states[:, robot.nq + robot.nv + m + self._undriven[: sizes.get("posture", 0)]] = 0.0
         return states[:, : self.signature.n_inputs]
+
+    @cached_property
+    def _task_units(self) -> Array:
+        """Natural units (m,) of the tasks' coordinates: what joints of one add to them."""
+        robot = self.robot
+        q = sample_states(robot, 1, 0)[0, : robot.nq].astype(np.float64)
+        J = self._tasks.jacobian_scalars(transforms(robot, q))
+        largest = np.max(np.abs(J) * NaturalUnits(robot).motion, axis=1, initial=0.0)
+        return np.where(largest > 0, largest, 1.0)
 
     # ---- kernel and C -------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array, csc_array
 
 from dynsys.errors import KernelBuildError, nearest_name
+from dynsys.model.natural import unusual
 from dynsys.model.tree import KinematicTree
 from dynsys.model.varying import parameter_samples
 from dynsys.plan.fingerprint import fingerprint_robot
@@ -34,6 +35,7 @@ from dynsys.program.signature import Signature
 from dynsys.system.equations import EquationBlock, Kinematics
 from dynsys.system.linear_system import LinearSystem
 from dynsys.system.parts import array_name, kind_of, part_of
+from dynsys.system.size import natural_units, reading_units
 from dynsys.system.unknowns import UnknownKind, UnknownLayout
 from dynsys.types import Array, BoolArray, IntArray, ScalarArray
 
@@ -272,7 +274,8 @@ class EstimatorSpec:
 
     def samples(self, count: int, seed: int) -> NDArray[np.longdouble]:
         """Random inputs (count, n_inputs); weights lie between 0 and 1."""
-        extra = self.signature.n_inputs - self.robot.nq - self.robot.nv
+        further = self.signature.n_inputs - self.robot.nq - self.robot.nv - self.n_readings
+        extra = np.concatenate([self._reading_units, np.ones(further)])
         states = sample_states(self.robot, count, seed, extra)
         if self.switchable:
             rng = np.random.default_rng(seed + 1)
@@ -284,6 +287,13 @@ class EstimatorSpec:
             states[:, -len(self.parameters) :] = values
         return states
 
+    @cached_property
+    def _reading_units(self) -> Array:
+        """Natural units (readings,) of y."""
+        state = sample_states(self.robot, 1, 0)[0].astype(np.float64)
+        kinematics = Kinematics.at(self.robot, *np.split(state, [self.robot.nq]))
+        return reading_units(self.unknowns, self.equations, kinematics)[: self.n_readings]
+
     def admissible(self, count: int, seed: int) -> NDArray[np.longdouble]:
         """The same, but exact readings that repeat others agree with them."""
         states = self.samples(count, seed)
@@ -291,6 +301,7 @@ class EstimatorSpec:
             return states
         program, n = self._agreeing, self.robot.nq + self.robot.nv
         z = np.random.default_rng(seed + 2).normal(size=(count, program.n_inputs - n))
+        z *= unusual(natural_units(self.system))
         inputs = np.hstack([states[:, :n], z.astype(np.longdouble)])
         states[:, n + self._kinds[0]] = program.evaluate(inputs)
         return states
@@ -354,7 +365,7 @@ def block_digests(
         shape = [(t.unknown.kind, t.unknown.body, t.pattern.shape) for t in block.terms]
         text = repr((block.name, block.size, shape))
         digests.append(hashlib.sha256(text.encode("utf-8", "surrogatepass")))
-    for state in sample_states(robot, 3, 5, 0).astype(np.float64):
+    for state in sample_states(robot, 3, 5).astype(np.float64):
         kin = Kinematics.at(robot, state[: robot.nq], state[robot.nq :])
         for block, digest in zip(blocks, digests, strict=True):
             values = [np.ravel(t.entries(kin)) for t in block.terms]

@@ -16,9 +16,10 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
+from dynsys.model.natural import NaturalUnits, unusual
 from dynsys.model.spatial import MassMoments, cross_force, cross_motion
 from dynsys.model.tree import KinematicTree
-from dynsys.model.varying import at_parameters, parameter_samples
+from dynsys.model.varying import at_parameters, parameter_samples, parameter_units
 from dynsys.plan.derivatives import (
     FACTORED,
     Way,
@@ -75,19 +76,23 @@ CONSTRAINT_WRENCH = "constraint_wrench"
 
 
 def sample_states(
-    robot: KinematicTree, count: int, seed: int, extra: int
+    robot: KinematicTree, count: int, seed: int, extra: Array | Sequence[float] = ()
 ) -> NDArray[np.longdouble]:
     """Random inputs (count, nq + nv + extra): q with unit quaternions, then normal numbers.
 
-    Joint limits do not count: what they leave out is answered by the same code.
+    They are about one in natural units of the robot, in which the further inputs have those of
+    ``extra``: what is small beside them is rounding, of a robot of any size. Joint limits do
+    not count: what they leave out is answered by the same code.
     """
+    natural = NaturalUnits(robot)
     rng = np.random.default_rng(seed)
     states = [robot.random_configuration(rng, limited=False) for _ in range(count)]
     q = np.array(states, dtype=np.longdouble)
     for where in robot.quaternion_slices:
         q[:, where] /= np.sqrt((q[:, where] ** 2).sum(axis=1, keepdims=True))
-    rest = rng.normal(size=(count, robot.nv + extra)).astype(np.longdouble)
-    return np.hstack([q, rest])
+    rest = rng.normal(size=(count, robot.nv + len(extra))).astype(np.longdouble)
+    units = np.concatenate([natural.positions, natural.motion, extra])
+    return np.hstack([q, rest]) * unusual(units)
 
 
 @final
@@ -174,13 +179,33 @@ class DynamicsSpec:
 
     def samples(self, count: int, seed: int) -> NDArray[np.longdouble]:
         """Random inputs (count, n_inputs)."""
-        extra = self.signature.n_inputs - self.robot.nq - self.robot.nv
-        states = sample_states(self.robot, count, seed, extra)
+        units = [self.units(name) for name, _ in self.signature.inputs[2:]]
+        states = sample_states(self.robot, count, seed, np.concatenate(units))
         if self.parameters:
             end = self.signature.n_inputs - sum(self.vectors.values())
             values = parameter_samples(self.robot, self.parameters, count, seed)
             states[:, end - len(self.parameters) : end] = values
         return states
+
+    def units(self, name: str) -> Array:
+        """Natural units of one input."""
+        natural = NaturalUnits(self.robot)
+        if name == self.given:
+            return np.where(self.known, natural.motion, natural.drive)
+        if name == "weight":
+            return 1.0 / np.where(self.known, natural.drive, natural.motion)
+        if name == "direction":
+            moved = [self.units(name) for name in self._variables]
+            return np.concatenate([natural.motion, *moved])
+        if name == "qd":
+            return natural.motion
+        if name == "f_ext":
+            return np.tile(natural.wrench, self.robot.n_bodies)
+        if name == "target" and self.held is not None:
+            return np.concatenate([natural.rows(one) for one in self.held.constraints])
+        if name == PARAMETERS:
+            return parameter_units(self.robot, self.parameters)
+        return np.ones(self._variables[name])  # gains, per second
 
     def admissible(self, count: int, seed: int) -> NDArray[np.longdouble]:
         """Random inputs (count, n_inputs) at which constraints hold, as far as that is found.

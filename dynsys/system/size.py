@@ -24,13 +24,14 @@ acceleration and a moment have a ratio, and a rank, only by the mass and length 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import final
 
 import numpy as np
 
+from dynsys.model.natural import NaturalUnits, power_of_two
 from dynsys.system.equations import (
     EquationBlock,
     Kinematics,
@@ -39,7 +40,7 @@ from dynsys.system.equations import (
     vector_size,
 )
 from dynsys.system.linear_system import LinearSystem
-from dynsys.system.unknowns import UnknownBlock
+from dynsys.system.unknowns import UnknownBlock, UnknownLayout
 from dynsys.types import Array, BoolArray, IntArray
 
 __all__ = [
@@ -48,6 +49,8 @@ __all__ = [
     "LawSizes",
     "natural_units",
     "reading_sizes",
+    "reading_units",
+    "unknown_units",
     "without_rounding",
 ]
 
@@ -70,28 +73,41 @@ def without_rounding(numbers: Array, size: Array) -> Array:
 def natural_units(system: LinearSystem) -> Array:
     """Natural unit (size of z,) of each entry of z = (qdd, external wrenches), a power of two.
 
-        qdd  1 if it turns, L if it slides        wrench  M L^2 (moment), M L (force)
-
-    M is the mean mass of bodies that have one, L the longest way between joints or radius of
-    gyration: a robot of millimetres and milligrams and a crane are alike in these units.
-    Seconds are as good as any, since all of z has them alike. Powers of two change no digit.
+    Of the robot's mass and length, see :mod:`dynsys.model.natural`.
     """
-    robot = system.robot
-    heavy = [body.inertia for body in robot.bodies if body.inertia.mass > 0]
-    radii = [np.sqrt(np.linalg.norm(one.about_origin) / one.mass) for one in heavy]
-    ways = [np.linalg.norm(body.placement.r) for body in robot.bodies]
-    mass = robot.total_mass / len(heavy) if heavy else 1.0
-    length = float(max([*ways, *radii])) or 1.0
-    units = np.ones(len(system.open_columns))
-    for k, column in enumerate(system.open_columns.tolist()):
-        block = system.unknowns.at(column)
-        part = column - block.start
-        if block.kind == "qdd":
-            turns = robot.joints[block.body].S[:3, part].any()
-            units[k] = 1.0 if turns else length
+    return power_of_two(unknown_units(system.unknowns)[system.open_columns])
+
+
+def unknown_units(unknowns: UnknownLayout) -> Array:
+    """Natural units (unknowns,) of all of them."""
+    natural = NaturalUnits(unknowns.robot)
+    found = np.ones(unknowns.size)
+    for block in unknowns.blocks:
+        if block.kind in ("qdd", "torque"):
+            one = natural.motion if block.kind == "qdd" else natural.drive
+            found[block.slice] = one[unknowns.freedoms[block.body]]
+        elif block.kind == "constraint_wrench":
+            held = unknowns.constraints[block.body]
+            found[block.slice] = natural.energy / natural.rows(held)
         else:
-            units[k] = mass * length * (length if part < 3 else 1.0)
-    return np.asarray(np.exp2(np.round(np.log2(units))))
+            moves = block.kind == "acceleration"
+            found[block.slice] = natural.twist if moves else natural.wrench
+    return found
+
+
+def reading_units(
+    unknowns: UnknownLayout, equations: Sequence[EquationBlock], kinematics: Kinematics
+) -> Array:
+    """Natural units (rows,) of readings Y d + b: the largest of their terms at a state."""
+    units, found = unknown_units(unknowns), [np.zeros(0)]
+    for block in equations:
+        sizes = [np.abs(block.bias_at(kinematics))[:, None]]
+        for term in block.terms:
+            own = unknowns.block(term.unknown.kind, term.unknown.body)
+            sizes.append(np.abs(term.at(kinematics)) * term.pattern * units[own.slice])
+        largest = np.hstack(sizes).max(axis=1)
+        found.append(np.where(largest > 0, largest, 1.0))
+    return np.concatenate(found)
 
 
 # ---- the laws -------------------------------------------------------------------------------

@@ -114,7 +114,7 @@ def kernel_of(route: str, robot: ScrewRobot, bodies: Sequence[int]) -> Kernel:
     return kernel_from(
         lambda: recorded(tree, lambda q: algorithm(robot, bodies, q), "float64"),
         Signature((("q", tree.nq),), (("Lambda_inv", m * m),)),
-        sample_states(tree, 3, 7, 0)[:, : tree.nq],
+        sample_states(tree, 3, 7)[:, : tree.nq],
         ("experiments.featherstone2010", route, fingerprint_robot(tree).digest, tuple(bodies)),
         agreement=1e-7,
     )

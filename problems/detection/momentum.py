@@ -112,13 +112,13 @@ class MomentumObserver:
             graph = Graph()
             q, qd = graph.inputs(robot.nq), graph.inputs(robot.nv)
             p, beta = momentum_rates(robot, q, qd)
-            return simplify(graph.program([*p, *beta]), sample_states(robot, SAMPLES, 0, 0))
+            return simplify(graph.program([*p, *beta]), sample_states(robot, SAMPLES, 0))
 
         signature = Signature(
             (("q", robot.nq), ("qd", robot.nv)), (("p", robot.nv), ("beta", robot.nv))
         )
         made_from = ("momentum", fingerprint_robot(robot).digest)
-        return kernel_from(program, signature, sample_states(robot, 3, 7, 0), made_from)
+        return kernel_from(program, signature, sample_states(robot, 3, 7), made_from)
 
     def rates(self, q: ArrayLike, qd: ArrayLike) -> tuple[Array, Array]:
         """p and beta less friction, (N, nv) each, at states (N, nq), (N, nv)."""

@@ -67,7 +67,7 @@ class Assembly:
             return None
         inputs = (("q", robot.nq), ("qd", robot.nv))
         outputs = (("entries", whole.nnz), ("b", whole.shape[0]))
-        states = sample_states(robot, 3, 7, 0)
+        states = sample_states(robot, 3, 7)
         try:
             made_from = ("assembly", *measured.identity)
             kernel = kernel_from(self.program, Signature(inputs, outputs), states, made_from)

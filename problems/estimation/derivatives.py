@@ -30,6 +30,7 @@ from dynsys.interop.questions import EstimationProblem
 from dynsys.kernel.build import kernel_from
 from dynsys.kernel.kernel import Kernel
 from dynsys.loops import prefer_loops
+from dynsys.model.natural import NaturalUnits
 from dynsys.model.tree import KinematicTree
 from dynsys.plan.record import sample_states
 from dynsys.plan.saddle import ScaledSaddle
@@ -385,7 +386,7 @@ class EstimatorSlopes:
         inputs = (("q", robot.nq), ("qd", robot.nv), ("direction", 2 * robot.nv))
         outputs = (("entries", whole.nnz), ("b", whole.shape[0]))
         made_from = ("moving assembly", *measured.identity)
-        states = sample_states(robot, 3, 7, 2 * robot.nv)
+        states = sample_states(robot, 3, 7, np.tile(NaturalUnits(robot).motion, 2))
         return kernel_from(lambda: self._program, Signature(inputs, outputs), states, made_from)
 
     @cached_property

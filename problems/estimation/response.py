@@ -93,8 +93,8 @@ class ResponseKernels:
         return self.measured.laws.unknowns.columns(kind).ravel()
 
     def _samples(self, count: int, seed: int, linear: bool) -> NDArray[np.longdouble]:
-        extra = len(self.columns) if linear else 0
-        return sample_states(self.measured.robot, count, seed, extra)
+        units = self.measured.units[list(self.columns)] if linear else ()
+        return sample_states(self.measured.robot, count, seed, units)
 
     def _program(self, outputs: Outputs, linear: bool) -> Program:
         """Record the laws along one direction, or their bias; NaN at bad quaternions."""

@@ -31,6 +31,7 @@ import numpy as np
 from dynsys.errors import LayoutError, StateError
 from dynsys.kernel.build import kernel_from
 from dynsys.kernel.kernel import Kernel
+from dynsys.model.natural import NaturalUnits
 from dynsys.model.parameters import (
     BODY_PARAMETERS,
     SMOOTHING,
@@ -315,7 +316,7 @@ class Regressor:
         return kernel_from(
             lambda: self._program(sizes),
             Signature(inputs, outputs),
-            sample_states(robot, CHECK_STATES, 7, robot.nv),
+            sample_states(robot, CHECK_STATES, 7, NaturalUnits(robot).motion),
             ("regressor", self._identity, self.columns, self.contacts),
         )
 
@@ -335,7 +336,7 @@ class Regressor:
                 part[places] = found
             entries = whole
         outputs = [x for part in (*entries, known) for x in part]
-        samples = sample_states(robot, SAMPLES, 0, robot.nv)
+        samples = sample_states(robot, SAMPLES, 0, NaturalUnits(robot).motion)
         program = simplify(graph.program(outputs), samples)
         n_inputs = robot.nq + 2 * robot.nv
         return guarded(program, robot.quaternion_slices, n_finite=n_inputs)

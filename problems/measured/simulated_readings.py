@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from dynsys.errors import KernelBuildError, LayoutError
 from dynsys.kernel.build import estimation_kernel, kernel_from
 from dynsys.kernel.kernel import Kernel
+from dynsys.model.natural import NaturalUnits
 from dynsys.model.tree import KinematicTree
 from dynsys.plan.estimator_spec import EstimatorSpec, equations_digest
 from dynsys.plan.record import SAMPLES, body_quantities, sample_states, symmetric_dynamics
@@ -61,7 +62,10 @@ class TrueReadings:
 
     def _states(self, count: int, seed: int) -> NDArray[np.longdouble]:
         """Random inputs (count, n_inputs)."""
-        return sample_states(self.robot, count, seed, self.robot.nv + 6 * self.robot.n_bodies)
+        natural = NaturalUnits(self.robot)
+        wrenches = np.tile(natural.wrench, self.robot.n_bodies)
+        extra = np.concatenate([natural.motion, wrenches])
+        return sample_states(self.robot, count, seed, extra)
 
     def _program(self) -> Program:
         robot, graph = self.robot, Graph()

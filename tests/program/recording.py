@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
 from dynsys.model.tree import KinematicTree
 from dynsys.plan.record import sample_states
 from dynsys.program.graph import Graph
@@ -26,4 +28,4 @@ def recorded(
 
 def admissible_inputs(robot: KinematicTree, count: int, seed: int) -> ScalarArray:
     """Random (count, nq + 2 nv) extended-precision inputs with unit quaternions."""
-    return sample_states(robot, count, seed, extra=robot.nv)
+    return sample_states(robot, count, seed, np.ones(robot.nv))

@@ -53,7 +53,7 @@ class ImpulseSpec:
     def admissible(self, count: int, seed: int) -> NDArray[np.longdouble]:
         """Random inputs (count, n_inputs) at which the constraints hold, as far as found."""
         held = self.held
-        states = sample_states(held.robot, count, seed, len(held.constraints))
+        states = sample_states(held.robot, count, seed, np.ones(len(held.constraints)))
         for k, q in enumerate(closed_configurations(held.robot, held.constraints, count, seed)):
             states[k, : held.robot.nq] = q
         if held.redundant:  # rows that say the same of one velocity bounce alike
@@ -90,7 +90,8 @@ def impulse_program(spec: ImpulseSpec, dtype: str = "float64") -> Program:
     bias = [np.zeros(6)] * mechanism.n_bodies
     change = solve_symmetric(mechanism, X_up, bias, none, held.known, staged, rows, solve)[0]
     outputs = [*(v + change), *impulse[0], *watched]
-    program = simplify(graph.program(outputs), sample_states(robot, SAMPLES, 0, len(rows)))
+    samples = sample_states(robot, SAMPLES, 0, np.ones(len(rows)))
+    program = simplify(graph.program(outputs), samples)
     limits, quaternions = [LIMIT] * len(kept), robot.quaternion_slices
     n, checks = spec.signature.n_inputs, len(redundant)
     return guarded(program, quaternions, dtype, limits, n_finite=n, n_checks=checks)

@@ -49,6 +49,7 @@ from dynsys.program.program import Op, Program
 from dynsys.program.simplify import simplify
 from dynsys.system.equations import Kinematics
 from dynsys.system.linear_system import LinearSystem
+from dynsys.system.size import reading_units
 from dynsys.system.unknowns import UnknownKind
 from dynsys.types import Array, IntArray, ScalarArray
 
@@ -91,8 +92,10 @@ class SearchProblem:
     ) -> SearchProblem:
         """Return the search problem of a system whose unknowns of some kinds are wanted."""
         robot = system.robot
-        n_known = len(system.measured_rows)
-        samples = sample_states(robot, SAMPLES, seed, n_known)
+        state = Kinematics.at(robot, *np.split(sample_states(robot, 1, 0)[0], [robot.nq]))
+        measured = [block for block in system.equations if block.measured]
+        units = reading_units(system.unknowns, measured, state)
+        samples = sample_states(robot, SAMPLES, seed, units)
         assembly = simplify(_assembly(system), samples)
         columns = [np.ravel(system.unknowns.columns(kind)) for kind in outputs]
         return SearchProblem(
