@@ -34,6 +34,7 @@ from dynsys.model.joints import (
     Revolute,
     Spherical,
 )
+from dynsys.model.natural import NaturalUnits, unusual
 from dynsys.model.spatial import (
     ROUNDING,
     Inertia,
@@ -190,7 +191,8 @@ def reframe(
     ``own_frames`` keeps the robot's frames and masses and only takes its joints apart.
     ``at_values`` of parameters that are no numbers: moments of these bodies stay in place.
     """
-    weight = _subtree_sizes(robot)
+    weight, natural = _subtree_sizes(robot), NaturalUnits(robot)
+    length, first = unusual(np.array([natural.length, natural.mass * natural.length])).tolist()
     to_new: list[Transform] = []
     stages: list[_Stage] = []
     place: list[int] = []
@@ -204,10 +206,10 @@ def reframe(
         frame, joint, offset = to_joint, body.joint, AHEAD
         if _has_axis(joint) and not own_frames:
             # z along its axis, x along the normal common with the axis of the next joint
-            frame = _joint_frame(to_joint, joint)
+            frame = _joint_frame(to_joint, joint, length)
             joint = _along_z(joint)
             constant = to_joint.inverse().then(frame)
-            offset = _turn_towards_child(robot, i, constant, weight)
+            offset = _turn_towards_child(robot, i, constant, weight, (length, first))
             turned = constant.then(Transform(rotation_about(Z_AXIS, *offset), np.zeros(3)))
             to_new.append(_clean(turned))
         else:
@@ -274,24 +276,27 @@ def _clean(X: Transform) -> Transform:
     return Transform(without_rounding(X.E), _snapped(X.r))
 
 
-def _normal(z: ScalarArray, to: ScalarArray) -> ScalarArray | None:
-    """Unit common normal (3,) of e_z and direction z, or None where they are parallel."""
+def _normal(z: ScalarArray, to: ScalarArray, unit: float) -> ScalarArray | None:
+    """Unit common normal (3,) of e_z and direction z, or None where they are one axis.
+
+    ``to`` leads from one to the other; beside ``unit``, of the robot, it may be rounding.
+    """
     x = np.array([-z[1], z[0], 0.0])  # e_z x z
     length = np.hypot(z[0], z[1])
     if length <= ROUNDING:
         x = np.array([to[0], to[1], 0.0])  # parallel axes: along the way between them
         length = np.hypot(to[0], to[1])
-        if length <= 4 * ROUNDING * max(1.0, np.abs(to).max()):
+        if length <= 4 * ROUNDING * max(unit, np.abs(to).max()):
             return None
     return np.asarray(x / length)
 
 
-def _joint_frame(to_joint: Transform, joint: AbstractJoint) -> Transform:
+def _joint_frame(to_joint: Transform, joint: AbstractJoint, length: float) -> Transform:
     """Joint's new frame on the parent: z along the axis, x the common normal, way (a, 0, d)."""
     axis: Array = joint.axis  # type: ignore[attr-defined]
     z = _unit(to_joint.E.T @ axis)
     o = to_joint.r
-    x = _normal(z, o)
+    x = _normal(z, o, length)
     if x is None:
         x = X_AXIS
     y = np.array(
@@ -307,19 +312,26 @@ def _joint_frame(to_joint: Transform, joint: AbstractJoint) -> Transform:
 
 
 def _turn_towards_child(
-    robot: KinematicTree, i: int, constant: Transform, weight: list[int]
+    robot: KinematicTree,
+    i: int,
+    constant: Transform,
+    weight: list[int],
+    units: tuple[float, float],
 ) -> Turn:
-    """Cosine and sine of the turn about z that puts x of body i on the next common normal."""
+    """Cosine and sine of the turn about z that puts x of body i on the next common normal.
+
+    ``units`` are those of lengths and of first moments.
+    """
     x: ScalarArray | None = None
     children = [c for c in robot.children[i] if _has_axis(robot.joints[c])]
     if children:
         child = max(children, key=lambda c: weight[c])
         to_joint = constant.inverse().then(_extended(robot.bodies[child].placement))
         axis: Array = robot.joints[child].axis  # type: ignore[attr-defined]
-        x = _normal(_unit(to_joint.E.T @ axis), to_joint.r)
+        x = _normal(_unit(to_joint.E.T @ axis), to_joint.r, units[0])
     elif not robot.children[i]:  # a leaf: x towards its centre of mass
         h = robot.bodies[i].inertia.moments(np.longdouble).seen_from(constant.inverse()).first
-        x = _normal(Z_AXIS, _snapped(h))
+        x = _normal(Z_AXIS, _snapped(h), units[1])
     if x is None or isinstance(robot.joints[i], Prismatic):
         return AHEAD
     return _exact(x[0]), _exact(x[1])
