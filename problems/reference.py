@@ -11,17 +11,19 @@ from functools import cached_property
 from typing import cast, final
 
 import numpy as np
-from scipy.sparse import csc_array
+from scipy.sparse import csc_array, diags_array
 from scipy.sparse.linalg import SuperLU
 
 from dynsys.errors import DynsysError, SingularSystemError, StateError
 from dynsys.kernel.arguments import input_array, input_rows, output_target
 from dynsys.kernel.threads import check_threads
+from dynsys.model.natural import unusual
 from dynsys.plan.record import DynamicsSpec
 from dynsys.program.signature import Signature
 from dynsys.superlu import factorised
 from dynsys.system.diagnosis import describe_singularity, null_vector
 from dynsys.system.linear_system import LinearSystem
+from dynsys.system.size import unknown_units
 from dynsys.system.unknowns import UnknownKind
 from dynsys.types import Array, ArrayLike, IntArray
 from problems.inputs import apart_from
@@ -42,7 +44,8 @@ def _solve_square(system: LinearSystem, D: csc_array[np.float64], b: Array) -> A
     """
     factors = factorised(D, permc_spec="COLAMD")
     if factors is None or _smallest_pivot(factors) < SUSPECT_PIVOT:
-        null = null_vector(D)
+        units = unusual(unknown_units(system.unknowns))
+        null = null_vector(csc_array(D @ diags_array(units)))
         if null is not None:
             raise SingularSystemError(describe_singularity(system, null))
     if factors is None:
