@@ -26,6 +26,9 @@ __all__ = ["NaturalUnits", "power_of_two", "unusual"]
 USUAL = 8
 """Units within 2^8 of that of SI are as good as this one."""
 
+LIGHT = 2.0**-24
+"""A joint that carries less than this part of the robot's inertia has a unit of its own."""
+
 
 def power_of_two(units: Array) -> Array:
     """The nearest power of two of each."""
@@ -98,8 +101,24 @@ class NaturalUnits:
 
     @cached_property
     def drive(self) -> Array:
-        """Units (nv,) of torques."""
-        return self.energy / self.motion
+        """Units (nv,) of torques; less for joints that carry almost nothing."""
+        return self.energy / self.motion * self._carried
+
+    @cached_property
+    def _carried(self) -> Array:
+        """Part (nv,) of the robot's inertia that a freedom moves; 1 unless it is very light."""
+        robot, slices = self.robot, self.robot.v_slices()
+        mass = np.array([body.inertia.mass for body in robot.bodies])
+        energy = np.array([np.linalg.norm(body.inertia.about_origin) for body in robot.bodies])
+        moved = robot.armature.copy()
+        for i in reversed(range(robot.n_bodies)):
+            moved[slices[i]] += np.where(self._turns[slices[i]], energy[i], mass[i])
+            if (parent := robot.parent[i]) >= 0:
+                mass[parent] += mass[i]
+                way = robot.bodies[i].placement.r
+                energy[parent] += energy[i] + mass[i] * (way @ way)
+        share = moved * self.motion**2 / self.energy
+        return np.where((share > 0) & (share < LIGHT), share, 1.0)
 
     @property
     def twist(self) -> Array:

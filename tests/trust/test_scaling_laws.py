@@ -8,6 +8,7 @@ M L times as large. So a robot of one metre and one kilogram is the oracle of al
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from dynsys.plan.operations import program_operations
 from dynsys.plan.record import DynamicsSpec, dynamics_program
 from dynsys.program.signature import Signature
 from dynsys.types import Array
+from experiments.trust.edges_oracle import exact_torque
 from problems.detection.momentum import MomentumObserver
 from tests.kernel.exported_c import call, needs_compiler
 
@@ -249,3 +251,16 @@ def test_exported_c_follows_the_scaling_laws(tmp_path: Path) -> None:
     at_one = problems.ForwardDynamics(usual.robot, constraints=HELD)
     expected = at_one.solve(*usual.forward[1:]).qdd
     np.testing.assert_allclose(found / s.motion, expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("light", [1e-20, 1e-30])
+def test_a_very_light_last_link_is_not_taken_for_rounding(light: float) -> None:
+    """Its torque has a unit of its own; qdd of straight-line code was 180 times too large."""
+    bodies = list(arm(1.0, 1.0).bodies)
+    inertia = bodies[-1].inertia
+    smaller = Inertia(light * inertia.mass, inertia.com, light * inertia.about_com)
+    robot = KinematicTree("arm", [*bodies[:-1], replace(bodies[-1], inertia=smaller)])
+    q, qd, qdd = STATE[:3]
+    torque = exact_torque(robot, q, qd, qdd).astype(float)
+    found = problems.ForwardDynamics(robot, backend="llvm").solve(q, qd, torque).qdd
+    np.testing.assert_allclose(found, qdd, rtol=1e-9)
