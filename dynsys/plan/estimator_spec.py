@@ -118,9 +118,11 @@ class EstimatorSpec:
                 f"the covariance has shape {self.covariance.shape}, the equations have"
                 f" {self.n_rows} rows"
             )
-        unknown = set(self.switchable) - {block.name for block in self.equations}
-        if unknown:
-            raise KernelBuildError(f"switchable: there is no measurement {sorted(unknown)}")
+        names = tuple(dict.fromkeys(block.name for block in self.equations))
+        for name in self.switchable:
+            if name not in names:
+                hint = nearest_name(name, names)
+                raise KernelBuildError(f"switchable: there is no sensor {name!r}{hint}")
 
     @cached_property
     def followed(self) -> tuple[str, ...]:

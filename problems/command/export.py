@@ -33,6 +33,7 @@ EXAMPLES = """\
   dynsys export arm.urdf --problem id -o controller/dynamics
   dynsys export example:humanoid --floating-base --outputs qdd,joint_wrench -o c
   dynsys export catalogue:nao_slippery --outputs torque,std.torque -o c
+  dynsys export catalogue:nao_slippery --switchable l_sole_slips -o c
   dynsys export catalogue:panda --plan panda.plan.json -o c"""
 
 
@@ -55,6 +56,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "what it computes: torque, qdd, acceleration, joint_wrench; of an estimator also"
         " external_wrench, one part such as torque.JOINT or external_wrench.FRAME, and"
         " std.NAME (default: torque, or what the dynamics ask for)",
+    )
+    add_names(
+        parser,
+        "--switchable",
+        "of an estimator: sensors and statements that come and go; their rows of a further"
+        " input, weight, say whether they count (1) or not (0)",
     )
     add_flags(
         parser,
@@ -95,6 +102,8 @@ def _of_robot(args: argparse.Namespace) -> tuple[KinematicTree, str, Sequence[Pa
     if request.estimation is not None:
         estimation = replace(request.estimation, executes=plan)
         return request.robot, request.name, _estimator(estimation, args)
+    if args.switchable:
+        raise LayoutError("--switchable names sensors of an estimator; dynamics have none")
     assert request.dynamics is not None
     files = request.dynamics.export_c(
         args.output, plan, outputs=args.outputs or None, wrenches=args.wrenches, **_common(args)
@@ -117,7 +126,8 @@ def _estimator(estimation: Estimation, args: argparse.Namespace) -> Sequence[Pat
     if args.wrenches:
         raise LayoutError("an estimator takes external wrenches as readings: no --wrenches")
     values, stds = split_outputs(args.outputs)
-    return estimation.export_c(args.output, outputs=values, uncertainty=stds, **_common(args))
+    asked = {"outputs": values, "uncertainty": stds, "switchable": args.switchable}
+    return estimation.export_c(args.output, **asked, **_common(args))
 
 
 def _common(args: argparse.Namespace) -> dict[str, Any]:

@@ -197,3 +197,41 @@ def test_redundant_layouts_are_planned(
     sensors.Layout(robot, some[:2]).save(path)
     status, _, error = run(capsys, *asked)
     assert status == 2 and "do not determine" in error
+
+
+@needs_compiler
+def test_export_of_statements_that_come_and_go(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """The weight of the C function is what ``active`` is to the library."""
+    robot = synthetic.chain(2)
+    layout = sensors.Layout(
+        robot,
+        [
+            *sensors.all_joint_torques(robot, std=0.1),
+            *sensors.all_joint_accelerations(robot, std=0.1),
+            *sensors.zero_external_wrench_except(robot, std=0.01),
+        ],
+    )
+    layout.save(tmp_path / "arm.yaml")
+    spec, folder = tmp_path / "problem.yaml", tmp_path / "c"
+    spec.write_text("robot: synthetic:chain:2\nlayout: arm.yaml\n")
+    name = "link_2/torque"
+    asked = ("export", spec, "--outputs", "torque", "-o", folder)
+    assert run(capsys, *asked, "--switchable", name)[0] == 0
+    est = load_problem(spec).estimation
+    signature = est.compile(switchable=[name]).signature
+    y, weight = np.linspace(0.1, 1.0, layout.size), np.ones((2, layout.size))
+    y[np.isfinite(layout.constants)] = 0.0
+    weight[1, layout.slice(name)] = 0.0
+    states = np.array([np.hstack([[0.3, 0.2, 0.1, 0.5], y, w]) for w in weight])
+    found = call(folder, "estimation", signature, states)
+    for k, on in enumerate((True, False)):
+        e = est.solve([0.3, 0.2], [0.1, 0.5], y, active={name: on})
+        np.testing.assert_allclose(found[k], e.torque.array, atol=1e-9)
+    assert abs(found[0] - found[1]).max() > 1e-5
+    status, _, error = run(capsys, *asked, "--switchable", "link_2/torqe", "--overwrite")
+    assert status == 2 and f"{name!r}" in error
+    dynamics = ("export", "synthetic:chain:2", "-o", tmp_path / "d", "--switchable", name)
+    status, _, error = run(capsys, *dynamics)
+    assert status == 2 and "--switchable" in error
