@@ -68,6 +68,8 @@ class Layout:
     ----------
     covariances : noise (size, size) of each sensor by itself.
     position_std, velocity_std : standard deviations (nv,), zero where there is no noise.
+    written_on : the robot whose frames its file may name: without the contacts of constraints
+        that hold beside it (:meth:`with_constraints`).
 
     Raises
     ------
@@ -101,6 +103,7 @@ class Layout:
     covariances: tuple[Array, ...]
     position_std: Array
     velocity_std: Array
+    written_on: KinematicTree
     _rows: tuple[SensorRows, ...]
     _sides: Sides
     _doubts: Mapping[str, str]
@@ -117,11 +120,13 @@ class Layout:
         position_std: EncoderNoise = None,
         velocity_std: EncoderNoise = None,
         touched: Sequence[str] = (),
+        written_on: KinematicTree | None = None,
     ) -> None:
         set_field = object.__setattr__
         if not isinstance(robot, KinematicTree) or not isinstance(sensors, Iterable):
             raise LayoutError("a layout is made of a robot and a list of its sensors")
         set_field(self, "robot", robot)
+        set_field(self, "written_on", written_on or robot)
         set_field(self, "sensors", tuple(sensors))
         set_field(self, "about", MappingProxyType(dict(about or {})))
         self._check(where, touched)
@@ -139,8 +144,13 @@ class Layout:
 
     def __reduce__(self) -> tuple[Callable[..., Layout], tuple[object, ...]]:
         entries = (self.robot, self.sensors, self.correlations, dict(self.about))
-        kept = partial(Layout, quiet=True, touched=self._sides.touched, **self._encoders)
-        return kept, entries
+        return partial(Layout, **self._kept), entries
+
+    @property
+    def _kept(self) -> dict[str, Any]:
+        """What a layout made from this one has of it, as arguments."""
+        about = {"touched": self._sides.touched, "written_on": self.written_on}
+        return {"quiet": True, **about, **self._encoders}
 
     @property
     def _encoders(self) -> dict[str, Any]:
@@ -164,16 +174,7 @@ class Layout:
         names = {sensor.name for sensor in sensors}
         if correlations is None:
             correlations = [c for c in self.correlations if c[0] in names and c[1] in names]
-        touched = self._sides.touched
-        return Layout(
-            self.robot,
-            sensors,
-            correlations,
-            self.about,
-            quiet=True,
-            touched=touched,
-            **self._encoders,
-        )
+        return Layout(self.robot, sensors, correlations, self.about, **self._kept)
 
     def with_constraints(self, constraints: Sequence[Constraint]) -> Layout:
         """Return the layout where constraints of dynamics hold too, as exact statements.
@@ -181,16 +182,8 @@ class Layout:
         Each is a contact of its own, or two that only push each other: :mod:`sensors.held`.
         """
         robot, statements = held_by(self, constraints)
-        correlations, about = self.correlations, self.about
-        return Layout(
-            robot,
-            [*self.sensors, *statements],
-            correlations,
-            about,
-            quiet=True,
-            touched=self._sides.touched,
-            **self._encoders,
-        )
+        told = [*self.sensors, *statements]
+        return Layout(robot, told, self.correlations, self.about, **self._kept)
 
     @cached_property
     def loops(self) -> tuple[FrameConstraint, ...]:

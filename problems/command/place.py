@@ -47,11 +47,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Show the sensors to add; 1 if the goals stay undetermined."""
     problem = load_problem(args.problem)
-    candidates = load_candidates(args.candidates, problem.tree) if args.candidates else None
+    own = problem.sensors.written_on
+    candidates = load_candidates(args.candidates, own) if args.candidates else None
     placement = place_sensors(
         problem.tree,
         problem.sensors,
         candidates,
+        prior=problem.prior,
         goal=args.goal,
         budget=args.budget,
         states=args.states,

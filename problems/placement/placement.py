@@ -20,6 +20,7 @@ from dynsys.model.readers.xml_input import PathLike
 from dynsys.model.tree import KinematicTree
 from dynsys.resumable import written
 from problems.measured.measured_system import MeasuredSystem
+from problems.measured.prior import Prior
 from problems.placement.search import ScoreBoard, Search, parse_goals
 from problems.verdict.repairs import candidate_sensors
 from sensors import AbstractSensor, Layout
@@ -133,6 +134,7 @@ def place_sensors(
     layout: Layout,
     candidates: Sequence[Candidate | AbstractSensor] | None = None,
     *,
+    prior: Prior | None = None,
     goal: str | Sequence[str] = "torque",
     budget: float | None = None,
     states: int = 3,
@@ -147,6 +149,7 @@ def place_sensors(
     candidates : sensors to choose from, with costs (1 without). None: every joint's torque,
         acceleration and wrench, every body's contact wrench and inertial unit, at the cost of
         one per row.
+    prior : beliefs that count beside the sensors.
     goal : quantities that matter: ``torque``, ``torque.l_knee``, ``external_wrench.l_sole`` ...
     budget : most that the chosen may cost together; None: as little as determines all goals.
     states, seed : random states at which sets are compared.
@@ -171,9 +174,8 @@ def place_sensors(
         raise LayoutError(f"the budget must be a number >= 0, got {budget!r}")
     robot = layout.touched(robot)
     offered = _offered(robot, layout, candidates)
-    measured = MeasuredSystem(robot, _extended(layout, offered), None)
-    rng = np.random.default_rng(seed)
-    positions = [robot.random_configuration(rng) for _ in range(max(states, 1))]
+    measured = MeasuredSystem(robot, _extended(layout, offered), prior)
+    positions = layout.configurations(max(states, 1), seed)
     board = ScoreBoard(measured, parse_goals(measured, goal), len(layout), positions)
     search = Search(board, [c.cost for c in offered], evaluations)
     if budget is None:

@@ -187,13 +187,14 @@ class ScoreBoard:
     ) -> None:
         names = measured.layout.names
 
-        def whitened(some: Sequence[str]) -> WhitenedRows:
+        def whitened(some: Sequence[str], believed: bool = False) -> WhitenedRows:
             present = np.zeros(len(measured.variance), dtype=bool)
+            present[measured.layout.size :] = believed
             for name in some:
                 present[measured.layout.slice(name)] = True
             return whiten(measured.covariance, present)
 
-        base = whitened(names[:n_base])
+        base = whitened(names[:n_base], True)
         candidates = [whitened([name]) for name in names[n_base:]]
         self.goals = goals
         self.evaluations = 0

@@ -159,7 +159,7 @@ def _phrase(sensor: AbstractSensor) -> tuple[str, object]:
 
 def usual_groups(measured: MeasuredSystem) -> list[Group]:
     """Lines that most layouts have and this one lacks: statements first, then sensors."""
-    robot, layout = measured.robot, measured.layout
+    robot, layout = measured.layout.written_on, measured.layout
     own = [
         (name, body.joint.nv)
         for name, body in zip(robot.joint_names, robot.bodies, strict=True)
@@ -182,7 +182,11 @@ def usual_groups(measured: MeasuredSystem) -> list[Group]:
                 points,
             )
         )
-    touching = [s for s in layout.sensors if isinstance(s, CONTACTS)]
+    touching = [
+        s
+        for s in layout.sensors
+        if isinstance(s, CONTACTS) and (s.frame in robot.frames or not isinstance(s.frame, str))
+    ]
     if not any(s.constant(1) is not None for s in touching):
         frames = list(dict.fromkeys(str(s.frame) for s in touching))
         but = f" but {and_more(list(map(repr, frames)), 4)}" if frames else ""
@@ -229,7 +233,7 @@ def point_feet(frames: Sequence[str]) -> tuple[PureForce, ...]:
 
 def _open_feet(measured: MeasuredSystem) -> list[str]:
     """A foot's frame of every body of whose external wrench the layout says nothing."""
-    robot, unknowns = measured.robot, measured.whole.unknowns
+    robot, unknowns = measured.layout.written_on, measured.whole.unknowns
     terms = [term for s in measured.layout.sensors for term in s.on(unknowns).terms]
     told = {term.unknown.body for term in terms if term.unknown.kind == "external_wrench"}
     feet: dict[int, str] = {}
@@ -265,8 +269,9 @@ def candidate_sensors(
     """Sensors that could be added, with their equations.
 
     Every joint's torque, acceleration and wrench, every body's contact and inertial unit, but
-    for names that are taken, sensors that do not fit the robot, and those within a body of
-    which it is not known on which side of them it is touched.
+    for names that are taken, sensors that do not fit the robot, those on frames that its file
+    may not name, and those within a body of which it is not known on which side of them it is
+    touched.
     """
     unknowns = measured.whole.unknowns
     for sensor in _usual_sensors(measured):
@@ -274,6 +279,7 @@ def candidate_sensors(
             continue
         try:
             settled = measured.layout.settled(sensor)
+            settled.validate(measured.layout.written_on)
             rows = settled.on(unknowns)
         except LayoutError:
             continue

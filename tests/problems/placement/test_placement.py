@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import itertools
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 
 import dynsys
 import problems
 import sensors
 from dynsys.errors import LayoutError
+from dynsys.types import Array
+from problems.command.main import main
+from problems.placement import search
 from problems.placement.placement import Candidate, load_candidates, place_sensors, save_curve
 from problems.placement.search import Score
 from problems.problem_file import load_problem
+from problems.verdict.repairs import usual_groups
+from sensors.files import sensor_record
 
 
 def rms_std(layout: sensors.Layout, states: int, seed: int) -> float:
@@ -179,3 +186,71 @@ def test_nothing_is_placed_where_exact_readings_say_all() -> None:
     ]
     found = place_sensors(robot, sensors.Layout(robot, exact))
     assert (found.chosen, found.cost, found.open_goals, found.std) == ((), 0.0, 0, 0.0)
+
+
+HELD = """\
+robot: synthetic:chain:3
+constraints:
+  - {name: pin, frame: link_3, components: [x, y, z]}
+layout:
+  sensors:
+    - all_joint_accelerations: {std: 0.1}
+"""
+
+
+def test_what_is_offered_a_file_with_constraints_accepts(tmp_path: Path) -> None:
+    """The contact of a constraint is a frame of the estimate, but none that a layout names."""
+    path, goal = tmp_path / "held.yaml", "external_wrench.pin"
+    path.write_text(HELD)
+    problem = load_problem(path)
+    found = place_sensors(problem.tree, problem.sensors, goal=goal, budget=30, evaluations=0)
+    lines = [sensor_record(c.sensor) for c in found.chosen]
+    for repair in problem.estimation.verdict(search=False, samples=4).repairs:
+        lines += yaml.safe_load(repair.yaml)
+    assert found.determines_goals and len(lines) > 8
+    named = {str(line.get("name")): line for line in lines}
+    path.write_text(HELD + "".join(f"    - {json.dumps(x)}\n" for x in named.values()))
+    assert load_problem(path).estimation.verdict(search=False, samples=4).is_well_posed
+    shop = tmp_path / "shop.yaml"
+    shop.write_text("candidates:\n  - {kind: external_wrench, name: x, frame: pin, std: 1}\n")
+    assert main(["place", str(path), "--candidates", str(shop)]) == 2
+    whole = HELD.replace("link_3, comp", "link_3, other: link_1, comp")
+    path.write_text(whole.replace("[x, y, z]", "[x, y, z, rx, ry, rz]"))  # nothing is free
+    groups = usual_groups(load_problem(path).estimation.measured)
+    untouched = next(group for group in groups if "zero_external" in group.yaml)
+    frames = [getattr(sensor, "frame", None) for sensor in untouched.sensors]
+    assert frames == ["link_1", "link_2", "link_3"]
+
+
+def test_loops_are_closed_where_sets_are_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, seen = tmp_path / "held.yaml", []
+    path.write_text(HELD.replace("link_3, components: [x, y, z]", "link_3, other: link_1"))
+    layout = load_problem(path).sensors
+    assert layout.loops
+
+    def noted(measured: object, goals: object, q: Array, *more: object) -> object:
+        seen.append(q)
+        return state_at(measured, goals, q, *more)
+
+    state_at = search._State.at
+    monkeypatch.setattr(search._State, "at", staticmethod(noted))
+    place_sensors(layout.robot, layout, goal="qdd", budget=0)
+    np.testing.assert_array_equal(seen, layout.configurations(3, 0))
+
+
+def test_beliefs_count_in_what_is_known(tmp_path: Path, capsys) -> None:
+    """A problem whose prior determines all needs nothing, and knows it as well as solve."""
+    path = tmp_path / "believed.yaml"
+    path.write_text(
+        "robot: synthetic:chain:2\nprior: {std: {torque: 2.0, qdd: 1.0}}\n"
+        "layout: {sensors: [zero_external_wrench_except]}\n"
+    )
+    assert main(["place", str(path), "--states", "1", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    problem = load_problem(path)
+    q = problem.sensors.configurations(1, 0)[0]
+    e = problem.estimation.solve(q, np.zeros(2), problem.sensors.constants)
+    rms = np.sqrt(np.mean(np.square(e.std.torque.array)))
+    assert told["chosen"] == [] and told["std"] == pytest.approx(rms, rel=1e-6)
