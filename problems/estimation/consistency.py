@@ -15,7 +15,10 @@ statements are judged alike, and how precise a reading claims to be does not mat
 Sensors are ranked by how improbable their fall is for its rank: one with many rows explains
 more of anything. What may be wrong with a sensor is all of it, or one component of those that
 are checked. What spans the same explains every disagreement equally; no data tells it apart
-(parity space: Gertler 1998; Lagrange multipliers: Silvey 1959).
+(parity space: Gertler 1998; Lagrange multipliers: Silvey 1959). Nor do the readings at hand
+tell suspects apart whose parts of the misfit are nearly the same and nearly as likely:
+
+    (p_s . p_o)^2 > 0.95 |p_s|^2 |p_o|^2,   p_s = Q_s Q_s^T r
 """
 
 from __future__ import annotations
@@ -64,6 +67,9 @@ INDEPENDENT, ROUNDED = 1e-6, 1e-13
 ALIKE = 1e-6
 """Bases this close span the same."""
 
+SAME_PART = 0.95
+"""Squared cosine between parts of the misfit from which on these are the same."""
+
 ODDS = 1000.0
 """A sensor so many times less likely to be the wrong one than the first is no suspect."""
 
@@ -80,7 +86,7 @@ class Suspect:
     degrees_of_freedom : what goes on average if it is right: directions that others check.
     p_value : probability that what is left over would be as large by chance.
     probability : that it is the wrong one, if one is and all are as likely to be.
-    tied : others that no data can tell from it: they would explain exactly as much.
+    tied : others that the readings cannot tell from it: they explain the same, as likely.
     component : its component (``sensor.component``) if that alone explains it best.
     """
 
@@ -95,7 +101,9 @@ class Suspect:
     def __str__(self) -> str:
         or_else = "".join(f" or {name!r}" for name in self.tied)
         what = f"{self.component or self.sensor!r}{or_else}"
-        return f"sensor {what} disagrees with the others (chi-square {self.explains:.3g})"
+        doubt = ": the readings cannot tell" if self.tied else ""
+        found = f"sensor {what} disagrees with the others"
+        return f"{found} (chi-square {self.explains:.3g}){doubt}"
 
 
 def log_tail(dof: ArrayLike, chi_square: ArrayLike) -> Array:
@@ -307,14 +315,22 @@ class Checks:
         """Sensors that may be the wrong one at a state, the likeliest first."""
         p, found = self.probability[n], []
         total, dof = float(self.chi_square[n]), int(self.degrees_of_freedom[n])
-        for s in np.argsort(-p, kind="stable").tolist():
-            if not p[s] > p.max() / ODDS:
-                break
+        ranked = np.argsort(-p, kind="stable").tolist()
+        likely = [s for s in ranked if p[s] > p.max() / ODDS]
+        parts = [self._part(n, s) for s in likely]
+        for s, part in zip(likely, parts, strict=True):
             rank, drop = int(self.rank[n, s]), float(self.drop[n, s])
             left = dof - rank
             p_left = float(chdtrc(left, max(total - drop, 0.0))) if left > 0 else 1.0
             row = self._component(n, s)
-            tied = tuple(self.names[o] for o in self._tied(n, s, row))
+            same = [
+                o
+                for o, other in zip(likely, parts, strict=True)
+                if min(p[s], p[o]) > SIGNIFICANCE * max(p[s], p[o])
+                and (part @ other) ** 2 > SAME_PART * (part @ part) * (other @ other)
+            ]
+            others = sorted({*same, *self._tied(n, s, row)} - {s})
+            tied = tuple(self.names[o] for o in others)
             label = "" if row is None else self.labels[row]
             found.append(Suspect(self.names[s], drop, rank, p_left, float(p[s]), tied, label))
         return found
@@ -326,9 +342,18 @@ class Checks:
         start, stop = self.starts[s : s + 2]
         return int(start + np.nanargmax(np.abs(self.residuals[n, start:stop])))
 
+    def _span(self, n: int, s: int, row: int | None) -> Array:
+        """Orthonormal basis (k, f) of what may be wrong with a sensor: all, or a component."""
+        return self._basis(n, s) if row is None else self.moves[n, row : row + 1]
+
+    def _part(self, n: int, s: int) -> Array:
+        """Part (f,) of the misfit that goes with what may be wrong with a sensor."""
+        Q = self._span(n, s, self._component(n, s))
+        return np.asarray(Q.T @ (Q @ self.misfit[n]))
+
     def _tied(self, n: int, s: int, row: int | None) -> list[int]:
         """Other sensors that explain all that sensor s does, or its component, the same way."""
-        own = self._basis(n, s) if row is None else self.moves[n, row : row + 1]
+        own = self._span(n, s, row)
         rank = len(own)
         if rank == 1:  # readings that move the misfit along the same line
             along = np.abs(self.moves[n] @ own[0]) > 1.0 - ALIKE
@@ -338,7 +363,7 @@ class Checks:
             some = np.flatnonzero(near & (self.rank[n] == rank))
             shared = [np.sum((self._basis(n, o) @ own.T) ** 2) for o in some.tolist()]
             found = some[np.array(shared) > rank - ALIKE]
-        return [o for o in np.unique(found).tolist() if o != s]
+        return list(np.unique(found).tolist())
 
     def _basis(self, n: int, s: int) -> Array:
         return self.basis[n, self.starts[s] : self.starts[s] + self.rank[n, s]]

@@ -36,6 +36,8 @@ EVENTS = 5
 """Events that are told."""
 BEYOND_CHANCE = 1e-4
 """Probability that a good log has an event."""
+BESIDE = 0.8
+"""Part of the samples that suspect the first in which they cannot tell those tied from it."""
 GAP = 10
 """Samples between two that contradict the model in one event."""
 LASTING = 0.1
@@ -50,9 +52,9 @@ BLOCK = 512
 class Event:
     """Samples first : last that contradict the model together, and whom they suspect.
 
-    ``start`` and ``stop`` are their times, s; ``suspects`` the first of them with those that no
-    data can tell from it; ``push`` (N) the force on its link that would explain it, if it says
-    that nothing touches the link.
+    ``start`` and ``stop`` are their times, s; ``suspects`` the first of them with those that
+    the readings cannot tell from it; ``push`` (N) the force on its link that would explain it,
+    if it says that nothing touches the link.
     """
 
     first: int
@@ -82,7 +84,7 @@ class Judgement:
         with p < 0.01.
     suspects : first suspects with the share of the samples looked at that suspect them, the
         most suspected first.
-    tied : those that no data can tell from the first.
+    tied : those that the readings cannot tell from the first.
     factor : by how much the readings of the first are wrong, in words; empty if by none.
     events : short times at which the readings contradict the model.
     units : what seems to be in other units.
@@ -185,9 +187,10 @@ def _doubts(units: Sequence[str], faults: Sequence[str]) -> tuple[str, ...]:
 
 
 def _listed(names: Sequence[str]) -> str:
-    """Names, the first few in full."""
+    """Names, the first few in full; several are those that the readings cannot tell apart."""
     shown = list(names) if len(names) <= 4 else [*names[:3], f"{len(names) - 3} others"]
-    return " or ".join(shown)
+    doubt = " (the readings cannot tell)" if len(names) > 1 else ""
+    return " or ".join(shown) + doubt
 
 
 def judge_log(
@@ -284,7 +287,8 @@ class _Asked:
     def vote(self, places: IntArray) -> tuple[list[tuple[str, int]], tuple[str, ...]]:
         """First suspects by the number of samples that name them; who is tied with the first.
 
-        A sample votes for all that it cannot tell from its first suspect.
+        A sample votes for all that it cannot tell from its first suspect; tied is who stands
+        beside the first in most samples.
         """
         groups = [
             (found[0].sensor, *found[0].tied)
@@ -296,11 +300,8 @@ class _Asked:
         if not ranked:
             return [], ()
         first, most = ranked[0]
-        tied = tuple(
-            name
-            for name, count in ranked[1:]
-            if count == most and all((first in group) == (name in group) for group in groups)
-        )
+        beside = Counter(name for group in groups if first in group for name in group)
+        tied = tuple(name for name, _ in ranked[1:] if beside[name] >= BESIDE * most)
         return [x for x in ranked if x[0] not in tied], tied
 
     def event(self, run: slice) -> Event:
@@ -309,8 +310,8 @@ class _Asked:
         times = self._at(run.start).time[0], self._at(run.stop - 1).time[0]
         votes, tied = self.vote(places)
         names = (votes[0][0], *tied) if votes else ()
-        pushes = [x for name in names for x in [self._push(name, places)] if x is not None]
-        push = max(pushes, default=None)
+        pushes = (self._push(name, places) for name in names)
+        push = next((x for x in pushes if x is not None), None)
         return Event(run.start, run.stop, float(times[0]), float(times[1]), names, push)
 
     def _push(self, name: str, places: IntArray) -> float | None:

@@ -119,6 +119,39 @@ def test_what_no_data_can_separate_is_named_together() -> None:
     assert "no_contact' or" in str(first) or "torque' or" in str(first)
 
 
+def test_links_that_explain_a_push_alike_are_named_together() -> None:
+    """A force at the joint between two links may act on either."""
+    robot = dynsys.synthetic.chain(4)
+    problem = Estimation(
+        robot,
+        sensors.Layout(
+            robot,
+            [
+                sensors.ForceTorque("base_ft", robot.joint_names[0], std=(0.1, 0.3)),
+                *sensors.all_joint_accelerations(robot, std=0.2),
+                *sensors.all_joint_torques(robot, std=0.1),
+                *sensors.zero_external_wrench_except(robot),
+            ],
+        ),
+    )
+    named, sizes = 0, []
+    for seed in range(24):
+        link, rng = robot.body_names[seed % 4], np.random.default_rng(seed)
+        wrench = np.zeros((4, 6))
+        wrench[seed % 4, 3:] = 20 * rng.normal(size=3)
+        motion = robot.random_configuration(rng), rng.normal(size=4), rng.normal(size=4)
+        state = moving(problem, *motion, wrench)
+        y, said = noisy(problem, readings(problem, state), seed), problem.layout.constants
+        found = suspects_of(problem, state, np.where(np.isnan(said), y, said))
+        first = found[0]
+        named += f"{link}/no_contact" in (first.sensor, *first.tied)
+        sizes.append(1 + len(first.tied))
+        assert ("the readings cannot tell" in str(first)) == bool(first.tied)
+        for other in found[1:]:  # both say so of each other
+            assert (other.sensor in first.tied) == (first.sensor in other.tied)
+    assert named >= 23 and 2 <= np.mean(sizes) < 3
+
+
 def test_one_axis_of_a_sensor_may_be_the_wrong_one() -> None:
     """Its other axes, which are fine, do not speak for the sensor."""
     problem = redundant_arm(sensors.Imu("imu", BODIES[-1], angular=True, std=0.1))

@@ -41,12 +41,12 @@ ARM_PROBLEM = Estimation(
 N, RATE, PUSH = 1200, 1000.0, slice(700, 740)
 
 
-def content(push: float = 0.0) -> dict[str, Array]:
+def content(push: float = 0.0, along: tuple[float, ...] = (0, 1, 0)) -> dict[str, Array]:
     """A log of the arm; the second link is pushed for 40 ms, which no statement knows."""
     time = np.arange(N) / RATE
     q, qd, qdd = Trajectory.random(ARM, N / RATE, seed=1, pace=0.5).at(time)
     wrench = np.zeros((N, ARM.n_bodies, 6))
-    wrench[PUSH, 1, 4] = push
+    wrench[PUSH, 1, 3:] = push * np.array(along)
     y = TrueReadings(ARM_PROBLEM.layout).at(q, qd, qdd, wrench)[1]
     said = ARM_PROBLEM.layout.constants
     y = np.where(np.isnan(said), y, said)
@@ -138,6 +138,19 @@ def test_a_push_of_40_ms_is_an_event(tmp_path) -> None:
     assert not found.agrees and "contradict" in found.words
     assert str(event).startswith("0.7 to 0.739 s (40 samples): suspect ")
     assert event.push == pytest.approx(60, rel=0.05)
+
+
+def test_links_that_the_readings_cannot_tell_apart_are_both_named(tmp_path) -> None:
+    """A push at the joint of two links may act on either; a force explains it on both."""
+    found = judged(content(60.0, (0.6, 0.64, 0.48)), tmp_path)
+    (event,) = found.events
+    pushed = f"{LINKS[1]}/no_contact"
+    assert set(event.suspects) == {pushed, f"{LINKS[0]}/no_contact"}
+    assert event.push == pytest.approx(60, rel=0.05)
+    assert pushed in (found.suspects[0][0], *found.tied)
+    for words in (str(event), found.words):
+        assert " or " in words and "(the readings cannot tell)" in words
+        assert pushed in words
 
 
 def test_units_do_not_come_and_go(tmp_path) -> None:
