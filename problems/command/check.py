@@ -5,7 +5,14 @@ from __future__ import annotations
 import argparse
 
 from problems import terminal
-from problems.command.arguments import add_flags, add_numbers, add_problem, positive, whole
+from problems.command.arguments import (
+    add_flags,
+    add_names,
+    add_numbers,
+    add_problem,
+    positive,
+    whole,
+)
 from problems.estimation.sensitivity import TorqueSensitivity
 from problems.problem_file import load_problem
 
@@ -15,6 +22,7 @@ SUMMARY = "Say what a layout determines; exit 1 if not all."
 EXAMPLES = """\
   dynsys check catalogue:nao           what two feet on load cells leave unseen
   dynsys check problem.yaml --quick    without the search for bad postures
+  dynsys check catalogue:nao_slippery --without l_sole_slips
   dynsys check problem.yaml --json | jq .repairs"""
 
 
@@ -26,6 +34,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("samples", positive, 24, "random postures to judge at"),
         ("seed", whole, 0, "of the postures"),
     )
+    off = "statements and sensors that do not hold, such as those of a foot that is lifted"
+    add_names(parser, "--without", off)
     add_flags(parser, quick="do not search for postures where the rank drops")
 
 
@@ -33,7 +43,10 @@ def run(args: argparse.Namespace) -> int:
     """Show the verdict; 1 if something is not determined."""
     problem = load_problem(args.problem)
     verdict = problem.estimation.verdict(
-        samples=args.samples, seed=args.seed, search=not args.quick
+        samples=args.samples,
+        seed=args.seed,
+        search=not args.quick,
+        active=dict.fromkeys(args.without, False),
     )
     made_of: tuple[TorqueSensitivity, ...] = ()
     if problem.estimation.layout.has_encoder_noise and verdict.is_well_posed:

@@ -713,7 +713,14 @@ class Estimation(AbstractProblem):
 
     # ---- before any data -----------------------------------------------------------------
 
-    def verdict(self, *, samples: int = 24, seed: int = 0, search: bool = True) -> Verdict:
+    def verdict(
+        self,
+        *,
+        samples: int = 24,
+        seed: int = 0,
+        search: bool = True,
+        active: Active | None = None,
+    ) -> Verdict:
         """Say before any data what the layout determines, what not, what would repair it.
 
         Parameters
@@ -721,5 +728,9 @@ class Estimation(AbstractProblem):
         samples : states at which ranks and condition numbers are taken.
         seed : of those states.
         search : True looks for states within the joint limits where the rank drops.
+        active : as for :meth:`solve`: False for statements that do not hold. All others are
+            taken to hold; ``verdict.statements`` tells what is lost where one of them does not.
         """
-        return judge(self.measured, samples=samples, seed=seed, search=search)
+        measured, off = self.measured.without(active)
+        found = judge(measured, samples=samples, seed=seed, search=search)
+        return replace(found, without=off)

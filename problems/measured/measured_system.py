@@ -250,6 +250,17 @@ class MeasuredSystem:
         along = self.response.at(kinematics, directions, bias=False)
         return read_blocks(self.readings, kinematics, along)[:, :-1]
 
+    def without(self, active: Active | None) -> tuple[MeasuredSystem, tuple[str, ...]]:
+        """The system of what holds, and the names of what does not."""
+        self._check_active(active)
+        given = (active or {}).items()
+        off = tuple(name for name, on in given if not self._truth(name, on, ()))
+        if not off:
+            return self, ()
+        _ = [self.layout.slice(name) for name in off]  # LayoutError names one it has not
+        left = [sensor for sensor in self.layout if sensor.name not in off]
+        return MeasuredSystem(self.robot, self.layout.with_sensors(left), self.prior), off
+
     # ---- data ----------------------------------------------------------------------------
 
     def pack(self, y: Readings, active: Active | None, n: int | None) -> Array:
@@ -279,16 +290,20 @@ class MeasuredSystem:
             )
         rows = np.empty((*expected[:-1], self.covariance.shape[0]))
         rows[..., :size], rows[..., size:] = packed, self.prior_rows.mean
-        if not isinstance(active, Mapping | None):
-            raise LayoutError(
-                f"active must map names of sensors to True or False, got {active!r:.80}"
-            )
+        self._check_active(active)
         for name, on in (active or {}).items():
             rows[~self._truth(name, on, expected[:-1]), self.layout.slice(name)] = np.nan
         for name, body in self.layout.resting.items():
             if np.isnan(rows[..., self.layout.slice(name)]).any():
                 self.layout.require_sides([body])
         return rows
+
+    @staticmethod
+    def _check_active(active: object) -> None:
+        if not isinstance(active, Mapping | None):
+            raise LayoutError(
+                f"active must map names of sensors to True or False, got {active!r:.80}"
+            )
 
     def _truth(self, name: str, on: ArrayLike, shape: tuple[int, ...]) -> BoolArray:
         """Whether a sensor is active, at every state."""

@@ -17,6 +17,7 @@ from problems.report.orders import orders_section
 from problems.report.robot import robot_section
 from problems.report.sparsity import sparsity_section
 from problems.report.timing import timings_section
+from problems.verdict.statements import statement_lines
 from problems.verdict.verdict import Verdict
 from problems.verdict.words import describe
 
@@ -55,6 +56,10 @@ def verdict_section(v: Verdict) -> str:
         )
         if drop.repairs:
             parts.append(f"<p>Repair there: {text(drop.repairs[0].words)}.</p>")
+    if v.statements:
+        taken, *losses = (line.strip() for line in statement_lines(v.statements))
+        parts.append(f"<p>{text(taken[:1].upper() + taken[1:])}.</p>")
+        parts.append(listed(map(text, losses)))
     return "".join(parts)
 
 

@@ -27,6 +27,7 @@ from problems.measured.measured_system import QUANTITIES, MeasuredSystem
 from problems.measured.reduced import noise_spread
 from problems.verdict.posture import PostureRank, WeakestPosture, weakest_posture
 from problems.verdict.repairs import Repair, repairs
+from problems.verdict.statements import Statement, statement_lines, statements
 from problems.verdict.words import (
     UnseenDirection,
     component_names,
@@ -95,6 +96,8 @@ class Verdict:
         it, bounds nothing: given z, the laws yield all else without a division.
     spread : ratio of the largest to the smallest deviation of a noisy reading.
     checks : number of readings that the others check.
+    statements : what is taken to hold in all of this, and what is lost where it does not.
+    without : names of the sensors and statements that are taken not to hold.
     """
 
     robot: str
@@ -111,6 +114,8 @@ class Verdict:
     condition: tuple[float, float, float, float]
     spread: float
     samples: int
+    statements: tuple[Statement, ...] = ()
+    without: tuple[str, ...] = ()
 
     @property
     def is_well_posed(self) -> bool:
@@ -133,7 +138,8 @@ class Verdict:
     @property
     def headline(self) -> str:
         """Status, and what it means."""
-        return f"{self.robot}: {self.status}: {_STATUS_WORDS[self.status]}"
+        off = f" without {and_more(self.without, 4)}" if self.without else ""
+        return f"{self.robot}{off}: {self.status}: {_STATUS_WORDS[self.status]}"
 
     @property
     def open_words(self) -> tuple[str, ...]:
@@ -187,6 +193,8 @@ class Verdict:
                 zip(("least", "median", "p90", "most"), self.condition, strict=True)
             ),
             "samples": self.samples,
+            "statements": [statement.to_json() for statement in self.statements],
+            "without": list(self.without),
         }
 
 
@@ -229,7 +237,7 @@ def _report(verdict: Verdict) -> list[str]:
         lines.append(f"{drop.where}, {lost}; there:")
         lines += [f"  - {text}" for text in describe(drop.directions, 3)]
         lines += [f"  repair there: {repair.words}" for repair in drop.repairs[:1]]
-    return lines
+    return [*lines, *statement_lines(verdict.statements)]
 
 
 def _plural(count: int, what: str) -> str:
@@ -301,6 +309,7 @@ def judge(measured: MeasuredSystem, *, samples: int, seed: int, search: bool) ->
         condition=tuple(np.percentile(conditions, [0, 50, 90, 100]).tolist()),
         spread=noise_spread(measured.variance),
         samples=len(postures),
+        statements=statements(typical[0]),
     )
 
 

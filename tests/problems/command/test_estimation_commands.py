@@ -252,3 +252,16 @@ def test_check_says_which_noise_makes_the_deviations(
     status, told = run_json(capsys, "check", path, "--quick", "--samples", 2)
     assert told["sensitivity"][1]["joint"] == "link_2"
     assert told["sensitivity"][1]["position"]["link_2"] > 0.1
+
+
+def test_check_without_what_does_not_hold(capsys: pytest.CaptureFixture[str]) -> None:
+    """One foot may be lifted off the ice, not both: the statement of the other is needed."""
+    asked = ("check", "catalogue:nao_slippery", "--quick", "--samples", "2")
+    status, out, _ = run(capsys, *asked)
+    assert status == 0 and "while these 31 statements hold: 'l_sole_slips'" in out
+    assert "where 'l_sole_slips'" not in out
+    status, told = run_json(capsys, *asked, "--without", "l_sole_slips")
+    lost = {one["name"]: one["undetermined"] for one in told["statements"]}
+    assert status == 0 and told["without"] == ["l_sole_slips"]
+    assert "l_foot" in lost["r_sole_slips"]["external_wrench"]
+    assert run(capsys, *asked, "--without", "l_sole_slips,r_sole_slips")[0] == 1

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 import sensors
+from dynsys.errors import LayoutError
 from dynsys.model import synthetic
 from dynsys.model.tree import KinematicTree
 from problems import Estimation
@@ -249,3 +250,58 @@ def test_what_many_parts_share_is_said_once(humanoid) -> None:
     text = str(Estimation(robot, Layout(robot, [imu])).verdict(search=False))
     assert text.count("external wrenches on") == 1
     assert "qdd: of every joint" in text and "external wrench: of every body" in text
+
+
+def foot_on_ice() -> Estimation:
+    """An arm whose hand may touch: what holds then, and what holds while it does not."""
+    robot = synthetic.chain(3)
+    return Estimation(
+        robot,
+        Layout(
+            robot,
+            [
+                *sensors.all_joint_accelerations(robot, std=0.1),
+                sensors.JointTorque("knee", robot.joint_names[1], std=0.1),
+                *sensors.zero_external_wrench_except(robot, [robot.body_names[2]]),
+                sensors.ExternalWrench("hand_free", robot.body_names[2], value=0.0, std=0.01),
+                sensors.PureForce("hand_touches", robot.body_names[2], xyz=(0.1, 0, 0)),
+            ],
+        ),
+    )
+
+
+def test_what_is_lost_where_a_statement_does_not_hold_is_told() -> None:
+    """As the estimate without it says: NaN for what is not determined."""
+    problem = foot_on_ice()
+    verdict = problem.verdict(search=False)
+    told = {statement.name: statement for statement in verdict.statements}
+    names = {"hand_free", "hand_touches", "link_1/no_contact", "link_2/no_contact"}
+    assert verdict.is_well_posed and set(told) == names
+    q, qd = problem.layout.configurations(1, 5)[0], np.zeros(3)
+    links = np.array(problem.robot.body_names)
+    y = np.nan_to_num(problem.layout.constants)
+    for name, statement in told.items():
+        e = problem.solve(q, qd, y, active={name: False})
+        for kind in ("torque", "qdd", "joint_wrench", "external_wrench"):
+            known = np.isfinite(e.values[kind].array).reshape(3, -1).all(axis=1)
+            assert statement.undetermined.get(kind, ()) == tuple(links[~known])
+    assert told["hand_touches"].lost == 0 and told["hand_free"].lost == 2
+    words = str(verdict)
+    assert "while these 4 statements hold" in words
+    assert "where 'hand_free' does not, not determined: torque of link_1" in words
+    kept = json.loads(json.dumps(verdict.to_json()))["statements"]
+    assert {one["name"]: one["lost"] for one in kept}["link_1/no_contact"] == 6
+
+
+def test_a_layout_is_judged_without_what_does_not_hold() -> None:
+    problem = foot_on_ice()
+    lifted = problem.verdict(search=False, active={"hand_touches": False, "hand_free": True})
+    assert lifted.is_well_posed and lifted.without == ("hand_touches",)
+    open_now = problem.verdict(search=False, active={"hand_free": np.False_})
+    assert not open_now.is_well_posed and "without hand_free:" in open_now.headline
+    assert open_now.to_json()["without"] == ["hand_free"]
+    assert "link_1" in open_now.undetermined["torque"]  # what is open anyway is not lost
+    assert not any("link_1" in s.undetermined.get("torque", ()) for s in open_now.statements)
+    for wrong in ({"hand_fre": False}, {"hand_free": 2}, ["hand_free"]):
+        with pytest.raises(LayoutError, match=r"hand_free|active"):
+            problem.verdict(search=False, active=wrong)  # type: ignore[arg-type]
