@@ -4,7 +4,11 @@
 
 yhat is what the other sensors say the sensor reads (:mod:`.predict`), by rows of three that
 turn together (accelerations, angular velocities, forces, moments). A closed solution (Kabsch)
-on a grid of delays starts least squares, and these the search for the root of
+on a grid of delays starts least squares, rows weighed by the covariance of their difference,
+
+    cov(m - E yhat) = C + E P E^T,     C of the sensor, P of the predictions, mean over the log
+
+and these the search for the root of
 
     sum over t of  J_0^T r_1 + J_1^T r_0,      r_k = m - E(phi) yhat_k(t - delay) - offset
 
@@ -57,6 +61,10 @@ FAR = 4.0
 """Slopes of readings and predictions must agree so many times better than noise would."""
 OVER = 0.1
 """Time over which rates are taken, s: noise of single samples has little share in them."""
+WEIGHED = 16
+"""Samples at which the noise of the predictions is asked for."""
+NO_NOISE = 1e-8
+"""Part of the noise below which a combination of rows has none to weigh it by."""
 UNSEEN = 1e-10
 """Information below this part, columns of unit length, is rounding."""
 
@@ -149,9 +157,13 @@ def align_sensor(
         raise LayoutError(
             f"{predictor.target} has no three axes that turn together; say turn=False"
         )
-    std = np.sqrt(problem.measured.variance[place])
-    scale = np.where(std > 0, std, 1.0)
-    fit = _Fit(times, expected, read, scale, triples if turn else [], offset, delay)
+    some = np.linspace(0, len(times) - 1, WEIGHED).astype(np.intp)
+    rows = problem.measured.pack(y, None, len(times))[some, : problem.layout.size]
+    noise = (
+        problem.measured.covariance[place, place].toarray(),
+        predictor.covariance(np.asarray(q)[some], np.asarray(qd)[some], rows),
+    )
+    fit = _Fit(times, expected, read, noise, triples if turn else [], offset, delay)
     try:
         (phi, late, offsets), (phi_std, late_std, offsets_std), left = fit.solved()
     except StateError as error:
@@ -195,10 +207,11 @@ class _Fit:
     """Least squares over (phi, delay, offsets), those that are open."""
 
     def __init__(
-        self, time: Array, expected: Array, read: Array, std: Array,
+        self, time: Array, expected: Array, read: Array, noise: tuple[Array, Array],
         triples: list[list[int]], offset: bool, delay: bool,
     ) -> None:  # fmt: skip
-        self._time, self._read, self._std, self._triples = time, read, std, triples
+        self._time, self._read, self._noise, self._triples = time, read, noise, triples
+        self._weigh(np.zeros(3))
         known = np.isfinite(expected).all(axis=1)
         if known.sum() < LEAST_SAMPLES:
             raise StateError(
@@ -222,6 +235,17 @@ class _Fit:
             )
         self._own = _spline(time[self._used], read[self._used])
 
+    def _weigh(self, phi: Array) -> None:
+        """Deviations (rows,) and rows of unit noise (rows, rows) of what is compared."""
+        own, predicted = self._noise
+        E = self._turned(np.eye(len(own)), phi).T
+        covariance = own + E @ predicted @ E.T
+        std = np.sqrt(covariance.diagonal())
+        self._std = np.where(std > 0, std, 1.0)
+        values, axes = np.linalg.eigh(covariance / np.outer(self._std, self._std))
+        values = np.where(values > NO_NOISE * max(values[-1], NO_NOISE), values, 1.0)
+        self._unit = (axes / np.sqrt(values)).T / self._std
+
     def _parts(self, x: Array) -> _Parts:
         phi, delay, offset = np.zeros(3), 0.0, np.zeros(self._read.shape[1])
         at = 0
@@ -234,11 +258,14 @@ class _Fit:
         return phi, delay, offset
 
     def _residual(self, x: Array, spline: CubicSpline | None = None) -> Array:
-        """(rows, samples) in standard deviations, of all predictions or of a spline of some."""
+        """(rows, samples) of unit noise, of all predictions or of a spline of some."""
+        return np.ascontiguousarray(self._unit @ self._missed(x, spline).T)
+
+    def _missed(self, x: Array, spline: CubicSpline | None = None) -> Array:
+        """Reading minus prediction (samples, rows)."""
         phi, _, offset = self._parts(x)
         expected = self._turned((spline or self._expected)(self._at(x)), phi)
-        missed = (self._read[self._used] - expected - offset) / self._std
-        return np.ascontiguousarray(missed.T)
+        return np.asarray(self._read[self._used] - expected - offset)
 
     def _at(self, x: Array) -> Array:
         """Times (samples,) at which the sensor felt what it reads."""
@@ -260,7 +287,7 @@ class _Fit:
             moved.append(self._turned(rate, phi))
         each = np.eye(len(self._std))[: self._n_offsets]
         moved += [np.broadcast_to(-e, expected.shape) for e in each]
-        return np.array([(column / self._std).T for column in moved])
+        return np.array([self._unit @ column.T for column in moved])
 
     def _flat(self, x: Array) -> Array:
         return self._residual(x).ravel()
@@ -305,6 +332,7 @@ class _Fit:
         x = self._start()
         std: Array = np.zeros(len(x))
         if len(x):
+            self._weigh(self._parts(x)[0])
             x = np.asarray(least_squares(self._flat, x, x_scale="jac").x)
             self._check_told(x)
             for _ in range(ROUNDS):
@@ -312,7 +340,7 @@ class _Fit:
                 x = x + step
                 if (np.abs(step) <= SETTLED * std).all():
                     break
-        return self._parts(x), self._parts(std), _rms(self._residual(x).T) * self._std
+        return self._parts(x), self._parts(std), _rms(self._missed(x))
 
     def _step(self, x: Array) -> tuple[Array, Array]:
         """Step to the root of the module, and deviations of what is found there."""

@@ -136,10 +136,10 @@ class Predictor:
         packed = self.rest.measured.pack(others, None, len(positions))
         for k in range(len(whole)):
             if std or not whole[k]:  # an open wrench may or may not matter to this sensor
-                reading, deviation = self._one(positions[k], speeds[k], packed[k], std)
+                reading, covariance = self._one(positions[k], speeds[k], packed[k], std)
                 value[k] = np.where(whole[k], value[k], reading)
                 if deviations is not None:
-                    deviations[k] = deviation
+                    deviations[k] = np.sqrt(np.maximum(covariance.diagonal(), 0.0))
         blind = np.isnan(value).all(axis=0)
         if len(value) and blind.any():
             labels = [self._alone.layout.labels[k] for k in np.flatnonzero(blind)]
@@ -149,8 +149,18 @@ class Predictor:
             )
         return Prediction(self.target, self._alone.layout.labels, value, deviations)
 
+    def covariance(self, q: ArrayLike, qd: ArrayLike, y: Readings) -> Array:
+        """Mean covariance (rows, rows) of the predictions along a log, where there are any."""
+        positions, speeds = state_rows(self.problem.robot, (("q", q), ("qd", qd)))
+        packed = self.rest.measured.pack(self.others(y), None, len(positions))
+        states = zip(positions, speeds, packed, strict=True)
+        each = [covariance for _, covariance in (self._one(*x, True) for x in states)]
+        known = [one for one in each if np.isfinite(one).all()]
+        size = self._alone.layout.size
+        return np.mean(known, axis=0) if known else np.zeros((size, size))
+
     def _one(self, q: Array, qd: Array, rows: Array, std: bool) -> tuple[Array, Array]:
-        """Reading and its deviation (rows,) at one state; NaN where it is not determined."""
+        """Reading (rows,), its covariance (rows, rows) at one state; NaN where it is open."""
         kinematics = Kinematics.at(self.problem.robot, q, qd)
         B = read_blocks(self._alone.readings, kinematics, self._alone.response.at(kinematics))
         posterior = self.rest.posterior(q, qd, rows)
@@ -159,10 +169,10 @@ class Predictor:
         part, at = B[:, touched], columns[touched]
         seen = posterior.determined(part, at) if len(at) else np.ones(len(B), dtype=bool)
         reading = np.where(seen, part @ posterior.d[at] + B[:, -1], np.nan)
-        variance = np.zeros(len(B))
+        covariance = np.zeros((len(B), len(B)))
         if std and len(at):
-            variance = np.einsum("ij,jk,ik->i", part, posterior.covariance(at), part)
-        return reading, np.where(seen, np.sqrt(np.maximum(variance, 0.0)), np.nan)
+            covariance = part @ posterior.covariance(at) @ part.T
+        return reading, np.where(np.outer(seen, seen), covariance, np.nan)
 
 
 def predict(
