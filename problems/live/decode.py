@@ -224,9 +224,7 @@ class SampleDecoder:
     # ---- what does not come --------------------------------------------------------------
 
     def _differentiate(self, form: _Form, time: float) -> None:
-        speeds = self.qd.copy()
-        speeds[form.speeds_wanted] = 0.0
-        found = self._past.rates(self.robot, time, self.q, speeds)
+        found = self._past.rates(self.robot, time, self.q, self.qd)
         if found is None:
             if len(form.speeds_wanted):
                 raise LogError(
@@ -234,10 +232,8 @@ class SampleDecoder:
                     " of positions"
                 )
             return
-        qd, qdd_of_q, qdd_of_qd = found
+        qd, qdd = found
         self.qd[form.speeds_wanted] = qd[form.speeds_wanted]
-        qdd = qdd_of_qd
-        qdd[form.speeds_wanted] = qdd_of_q[form.speeds_wanted]
         for where, freedoms in form.accelerations:
             self.y[where] = qdd[freedoms]
 
@@ -337,8 +333,11 @@ class _Past:
 
     def rates(
         self, robot: KinematicTree, time: float, q: Array, qd: Array
-    ) -> tuple[Array, Array, Array] | None:
-        """qd of positions, qdd of positions and qdd of velocities; None: not enough of them."""
+    ) -> tuple[Array, Array] | None:
+        """qd of positions; qdd of velocities where they came each time, else of positions.
+
+        None: not enough of them. A velocity that did not come is NaN.
+        """
         samples, method = self._samples, self._method
         if len(samples) > 1:
             usual = samples[-1][0] - samples[-2][0]
@@ -360,4 +359,5 @@ class _Past:
         fitted = whole.fit(times, both, slice(n - 1, n), True, True, period)
         nq = positions.shape[1]
         _, velocity, acceleration = rates(robot, *fitted[:, :, :nq])
-        return velocity[0], acceleration[0], fitted[1, 0, nq:]
+        slopes = fitted[1, 0, nq:]
+        return velocity[0], np.where(np.isnan(slopes), acceleration[0], slopes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -225,3 +226,25 @@ def test_velocities_and_accelerations_of_the_past(live: Live) -> None:
     decoder.forget()
     with pytest.raises(LogError, match="waiting"):
         decoder.take(given, 1.0)
+
+
+@pytest.mark.parametrize("every", [2, 3])
+def test_velocities_that_come_now_and_then_are_not_slopes_with_zeros_between(
+    every: int, tmp_path: Path
+) -> None:
+    (tmp_path / "problem.yaml").write_text(
+        "robot: synthetic:chain:2\nlayout: {sensors: [all_joint_accelerations: {std: 0.1}]}\n"
+    )
+    decoder = SampleDecoder(load_problem(tmp_path / "problem.yaml"))
+    c = np.random.default_rng(0).normal(size=(4, 2))
+    for k in range(61):
+        t = 0.005 * k
+        q = (c[0] + c[1] * t + c[2] * t**2 + c[3] * t**3).tolist()
+        qd, qdd = c[1] + 2 * c[2] * t + 3 * c[3] * t**2, 2 * c[2] + 6 * c[3] * t
+        if k < 30:  # all that is waited for
+            with suppress(LogError):
+                decoder.take({"q": q}, t)
+            continue
+        decoder.take({"q": q} | ({} if k % every else {"qd": qd.tolist()}), t)
+        np.testing.assert_allclose(decoder.qd, qd, rtol=1e-7)
+        np.testing.assert_allclose(decoder.y, qdd, rtol=1e-5)
