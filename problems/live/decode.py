@@ -37,8 +37,6 @@ __all__ = ["SampleDecoder"]
 
 FORMS = 64
 """Sets of names that are remembered: sensors that come at rates of their own make a few."""
-GAP = 5.0
-"""A pause of so many usual ones, if longer than the window, is not differentiated across."""
 NOT_READINGS = frozenset({"time", "seq"})
 
 
@@ -341,7 +339,7 @@ class _Past:
         samples, method = self._samples, self._method
         if len(samples) > 1:
             usual = samples[-1][0] - samples[-2][0]
-            if time - samples[-1][0] > max(method.window, GAP * usual):
+            if time - samples[-1][0] > method.pause(usual):
                 samples.clear()
         samples.append((time, q.copy(), qd.copy()))
         least = method.order + 2
