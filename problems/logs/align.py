@@ -23,9 +23,12 @@ from problems.logs.columns import UNITS, Columns
 from problems.logs.source import AbstractLog, check_time
 from problems.logs.tables import NpzLog
 
-__all__ = ["WIDEST_GAP", "AlignedLog", "Rotation", "Stream", "aligned_npz"]
+__all__ = ["WIDEST_GAP", "WITHIN", "WRAP", "AlignedLog", "Rotation", "Stream", "aligned_npz"]
 
 WIDEST_GAP = 3.0
+WRAP, WITHIN = 0.75, 1.25
+"""Turns between neighbours that are no motion, but an angle that has come to the end of its
+turn; turns within which such angles are, interpolated ones too."""
 QUATERNION_ENDS = (4, 7)
 """Numbers of a joint's position that ends in a quaternion: spherical, free."""
 
@@ -33,18 +36,27 @@ QUATERNION_ENDS = (4, 7)
 @final
 @dataclass(frozen=True)
 class Rotation:
-    """Columns of a stream that are a quaternion, or angles; ``turn``: a whole turn of these."""
+    """Columns of a stream that are a quaternion, or angles; ``turn``: a whole turn of these.
+
+    With ``wraps`` they are angles of joints, which may turn by more than half a turn between
+    readings, but not if they are logged within one turn.
+    """
 
     columns: slice
     turn: float | None = None
+    wraps: bool = False
 
     def nearer(self, before: Array, after: Array) -> None:
         """Write ``after`` (N, width) as the same rotations, the nearer way from ``before``."""
         a, b = before[:, self.columns], after[:, self.columns]
         if self.turn is None:
             after[:, self.columns] = np.where(np.sum(a * b, axis=1)[:, None] < 0, -b, b)
-        else:
-            after[:, self.columns] = b - self.turn * np.round((b - a) / self.turn)
+            return
+        turns = (b - a) / self.turn
+        if self.wraps:
+            within = np.maximum(np.abs(a), np.abs(b)) < WITHIN * self.turn
+            turns = np.where(within & (np.abs(turns) > WRAP), turns, 0.0)
+        after[:, self.columns] = b - self.turn * np.round(turns)
 
 
 @final
@@ -169,11 +181,16 @@ def _rotations(log: NpzLog, name: str, columns: Columns) -> Iterator[Rotation]:
     width = log.widths[name]
     if name.startswith("q.") and width in QUATERNION_ENDS:
         yield Rotation(slice(width - 4, width))
-    for part in (part for parts in columns.columns.values() for part in parts if part.rotation):
+    if name.startswith("q.") and width == 1 and name not in columns.columns:
+        yield Rotation(slice(0, 1), 2 * np.pi, wraps=True)
+    pairs = ((ours, part) for ours, parts in columns.columns.items() for part in parts)
+    for ours, part in pairs:
         source, where = part.find(log)
-        if source == name:
-            turn = 2 * np.pi / (UNITS.get(part.unit, 1.0) * part.scale)
-            yield Rotation(where, abs(turn) if part.rotation == "rpy" else None)
+        turn = abs(2 * np.pi / (UNITS.get(part.unit, 1.0) * part.scale))
+        if source == name and part.rotation:
+            yield Rotation(where, turn if part.rotation == "rpy" else None)
+        elif source == name and ours.startswith("q.") and where.stop - where.start == 1:
+            yield Rotation(where, turn, wraps=True)
 
 
 def _whole(log: NpzLog, name: str) -> Array:

@@ -30,6 +30,8 @@ SETTLED = 12.0
 """Periods of the cut-off after which a zero-phase filter of order 4 has forgotten: 1e-12."""
 LONGEST = 2.0
 """Longest window of a polynomial, s: whoever writes more means samples."""
+GAP = 5.0
+"""A pause of so many usual steps, if longer than the window, is not differentiated across."""
 EVEN = 0.05
 """Largest jitter, in sampling periods, at which a filter in samples still means seconds."""
 
@@ -91,8 +93,9 @@ class Differentiation(AbstractDifferentiation):
     """Local polynomials by least squares (Savitzky and Golay), at the samples' true times.
 
     The window is centred on the sample; with ``causal`` it ends there (what a filter on the
-    robot could compute; noisier, but without delay). At the ends of the log the first or last
-    whole window serves all of its samples. A missing value (NaN) makes the windows that hold it
+    robot could compute; noisier, but without delay). At the ends of the log, and of a pause in
+    it, the first or last whole window serves all of its samples; between pauses that leave no
+    whole window nothing is made (NaN). A missing value (NaN) makes the windows that hold it
     missing.
 
     Parameters
@@ -132,6 +135,10 @@ class Differentiation(AbstractDifferentiation):
         count = max(round(self.window / period) + 1, self.order + 2)
         return count if self.causal else count + 1 - count % 2
 
+    def pause(self, period: float) -> float:
+        """Longest time between samples, s, across which a fit reaches."""
+        return max(self.window, GAP * period)
+
     def reach(self, period: float) -> int:
         return self.samples(period)
 
@@ -147,13 +154,14 @@ class Differentiation(AbstractDifferentiation):
                 f" {self.order + 2} samples, the log has {len(time)}"
             )
         samples = np.arange(wanted.start, wanted.stop)
-        starts = samples - (w - 1 if self.causal else w // 2)
-        low = 0 if at_start else starts.min(initial=0)
-        high = len(time) - w if at_end else starts.max(initial=0)
-        starts = np.clip(starts, low, high)
-        out = np.empty((3, len(samples), x.shape[1]))
-        for k in range(0, len(samples), BLOCK):
-            part = slice(k, k + BLOCK)
+        cuts = np.flatnonzero(np.diff(time) > self.pause(period)) + 1
+        run = np.searchsorted(cuts, samples, side="right")  # of samples without a pause
+        low, high = np.append(0, cuts)[run], np.append(cuts, len(time))[run] - w
+        starts = np.clip(samples - (w - 1 if self.causal else w // 2), low, high)
+        out = np.full((3, len(samples), x.shape[1]), np.nan)
+        whole = np.flatnonzero(low <= high)
+        for k in range(0, len(whole), BLOCK):
+            part = whole[k : k + BLOCK]
             out[:, part] = _polynomials(self.order, time, x, samples[part], starts[part], w)
         return out
 

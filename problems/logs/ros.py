@@ -32,6 +32,7 @@ import sqlite3
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
+from dataclasses import replace
 from operator import attrgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -260,13 +261,21 @@ def _stream(rows: Array, k: int, rotations: tuple[Rotation, ...]) -> Stream:
     inside = [r for r in rotations if k in range(r.columns.start, r.columns.stop)]
     if not inside:
         return Stream(rows[:, 0], 1, lambda start, stop: rows[start:stop, [1 + k]])
+    first, end = inside[0].columns.start, inside[0].columns.stop
     return Stream(
-        rows[:, 0], 1, lambda start, stop: rows[start:stop, 1:], rotations, slice(k, k + 1)
+        rows[:, 0],
+        1,
+        lambda start, stop: rows[start:stop, 1 + first : 1 + end],
+        (replace(inside[0], columns=slice(0, end - first)),),
+        slice(k - first, k - first + 1),
     )
 
 
 def _rotations(kind: str, names: Sequence[str]) -> tuple[Rotation, ...]:
-    """Where the numbers of a message are the quaternion of a pose."""
+    """Where the numbers of a message are the quaternion of a pose, or angles of joints."""
+    if kind == JOINT_STATE:
+        places = (k for k, name in enumerate(names) if name.startswith("q."))
+        return tuple(Rotation(slice(k, k + 1), 2 * np.pi, wraps=True) for k in places)
     turned = VECTORS[ODOMETRY]["pose.pose.orientation"].split()
     if kind != ODOMETRY or not set(turned) <= set(names):
         return ()

@@ -25,6 +25,7 @@ from dynsys.model.joints import Cylindrical, Free, Planar, Revolute, Spherical
 from dynsys.model.tree import KinematicTree
 from dynsys.types import Array, BoolArray
 from problems.labels import numbered, own_joints
+from problems.logs.align import WITHIN, WRAP
 from problems.logs.columns import MappedLog
 from problems.logs.differentiate import (
     AbstractDifferentiation,
@@ -482,14 +483,14 @@ def continuous_positions(robot: KinematicTree, q: Array) -> Array:
     for k in _angles(robot):
         known = np.flatnonzero(np.isfinite(q[:, k]))
         steps = np.diff(q[known, k])
-        if (np.abs(steps) > JUMP).any() and np.ptp(q[known, k]) < TURN * (1 + 1e-6):
+        if (np.abs(steps) > JUMP).any() and np.ptp(q[known, k]) < WITHIN * TURN:
             jumps = np.where(np.abs(steps) > JUMP, np.sign(steps), 0.0)
             out[known[1:], k] -= TURN * np.cumsum(jumps)
     return out
 
 
 TURN = 2 * np.pi
-JUMP = 0.75 * TURN
+JUMP = WRAP * TURN
 """Between neighbours: no motion, but an angle that has come to the end of its turn."""
 
 

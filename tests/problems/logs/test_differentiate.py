@@ -32,6 +32,23 @@ def test_a_window_means_the_same_time_at_every_rate(rate: float) -> None:
     np.testing.assert_allclose(first[5:-5, 0], 5 * np.cos(5 * t[5:-5]), atol=0.03)
 
 
+@pytest.mark.parametrize("causal", [False, True])
+def test_polynomials_do_not_reach_across_a_pause(causal: bool) -> None:
+    t = np.concatenate([np.arange(200) * 0.005, 4.0 + np.arange(200) * 0.005])
+    x = np.where(t < 2, t**3 - t, np.sin(2 * (t - 4)))[:, None]
+    method = Differentiation(causal=causal)
+    first, second = method.fit(t, x, slice(0, 400), True, True, 0.005)[1:, :, 0]
+    np.testing.assert_allclose(first[:200], 3 * t[:200] ** 2 - 1, atol=1e-9)
+    np.testing.assert_allclose(second[:200], 6 * t[:200], atol=1e-7)
+    np.testing.assert_allclose(second[200:], -4 * np.sin(2 * (t[200:] - 4)), atol=0.1)
+    part = method.fit(t[150:260], x[150:260], slice(30, 70), False, False, 0.005)
+    np.testing.assert_array_equal(part[1:, :, 0], [first[180:220], second[180:220]])
+    few = np.delete(np.arange(400), np.arange(210, 380))
+    made = method.fit(t[few], x[few], slice(0, len(few)), True, True, 0.005)[1, :, 0]
+    assert np.isnan(made[200:]).all()  # ten and twenty samples are no window
+    np.testing.assert_array_equal(made[:200], first[:200])
+
+
 def test_zero_phase_is_that_of_scipy_and_needs_even_whole_samples() -> None:
     rng, t = np.random.default_rng(0), np.arange(600) * 0.008
     x = np.sin(4 * t)[:, None] + rng.normal(scale=0.01, size=(600, 2))

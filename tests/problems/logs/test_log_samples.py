@@ -95,6 +95,47 @@ def test_rotations_with_times_of_their_own_take_the_shorter_way(
     )
 
 
+@pytest.mark.parametrize("written", ["joint", "deg", "states"])
+def test_angles_of_joints_with_times_of_their_own_go_on_over_the_ends_of_a_turn(
+    written: str, tmp_path: Path
+) -> None:
+    """Half way between 3.1 and -3.1 there was zero."""
+    robot = dynsys.synthetic.chain(2)
+    layout = sensors.Layout(robot, sensors.all_joint_accelerations(robot, std=0.1))
+    one, two = robot.joint_names
+    time, slow, columns = np.arange(400) / 200, np.arange(101) / 50, Columns()
+    angle = (4 * slow + np.pi) % (2 * np.pi) - np.pi
+    if written == "states":
+        path = tmp_path / "log.mcap"
+        writer_of = pytest.importorskip("mcap_ros2.writer").Writer
+        with path.open("wb") as stream, writer_of(stream) as writer:
+            kind = writer.register_msgdef(JOINT_STATE, DEFINITIONS[JOINT_STATE])
+            for name, times, q in ((one, slow, angle), (two, time, 0 * time)):
+                for t, x in zip(times.tolist(), q.tolist(), strict=True):
+                    message = build_message(JOINT_STATE, t, {f"q.{name}": x})
+                    writer.write_message(f"/states_of_{name}", kind, message, round(t * 1e9))
+    else:
+        path, name = tmp_path / "log.npz", f"q.{one}" if written == "joint" else "theirs"
+        if written == "deg":
+            angle, columns = np.rad2deg(angle), Columns({f"q.{one}": (Column(name, "deg"),)})
+        own = {name: angle, f"time.{name}": slow}
+        np.savez(path, **{"time": time, f"q.{two}": 0 * time} | own)
+    with open_log(path, columns=columns) as log:
+        samples = SampleReader(layout, log).read(0, 400)
+    np.testing.assert_allclose(np.cos(samples.q[:, 0]), np.cos(4 * samples.time), atol=1e-9)
+    np.testing.assert_allclose(samples.qd[:, 0], 4.0, atol=1e-8)
+
+
+def test_wheels_with_times_of_their_own_are_not_turned_back(tmp_path: Path) -> None:
+    """Five rad between readings, no end of a turn."""
+    time, slow = np.arange(9) / 8, np.arange(5) / 4
+    arrays = {"time": time, "q.wheel": 5.0 * np.arange(3, 8), "time.q.wheel": slow}
+    np.savez(tmp_path / "log.npz", **arrays)
+    with open_log(tmp_path / "log.npz") as log:
+        found = log.read(["q.wheel"], 0, 9)["q.wheel"][:, 0]
+    np.testing.assert_allclose(found, 15 + 20 * time)
+
+
 def test_four_numbers_of_a_sensor_are_no_rotation(tmp_path: Path) -> None:
     """Cells of a plate that change their sign, at times of their own."""
     time, slow = np.arange(9) / 8, np.arange(3) / 2
@@ -213,6 +254,16 @@ def test_angles_logged_within_one_turn_go_on_over_its_ends(tmp_path: Path, metho
         np.testing.assert_allclose(wrapped.qd, plain.qd, atol=1e-7)
         np.testing.assert_allclose(wrapped.y, plain.y, atol=1e-5)
     assert np.abs(wrapped.qd - [3.0, -2.0]).max() < 0.3
+
+
+def test_angles_within_one_turn_may_be_rounded_beyond_it() -> None:
+    """3.142 and -3.142 are more than a turn apart."""
+    robot = dynsys.synthetic.chain(1)
+    q = np.pi + 0.0002 * np.random.default_rng(0).normal(size=(50, 1))
+    logged = np.round((q + np.pi) % (2 * np.pi) - np.pi, 3)
+    assert np.ptp(logged) > 2 * np.pi
+    made = continuous_positions(robot, logged)
+    assert np.abs(np.diff(made - q, axis=0)).max() < 0.002
 
 
 def test_fast_wheels_are_not_taken_for_angles_within_one_turn() -> None:
