@@ -23,7 +23,7 @@ from problems.logs.columns import UNITS, MappedLog
 from problems.logs.faults import jumps
 from problems.logs.samples import SampleReader, Samples, continuous_positions
 from problems.measured.multiples import NEAR, times_wrong
-from sensors import Accelerometer, Imu, Layout
+from sensors import Accelerometer, Imu, JointAcceleration, Layout
 
 __all__ = ["doubtful_units"]
 
@@ -37,6 +37,8 @@ STILL = 0.05
 """Speed, rad/s or m/s, below which a robot is at rest."""
 MOVES, STUCK = 0.05, 0.01
 """Motion, rad or m, from which velocities are judged; the part of it that is none."""
+TOLD, DRIFT = 4.0, 2.0
+"""Size of integrals, in those of noise, from which they tell; factor they still may have."""
 ALIKE = 0.5
 """Correlation below which velocities are not those of the positions."""
 UNLIKE, LIKE = 0.3, 0.03
@@ -51,10 +53,11 @@ def doubtful_units(reader: SampleReader) -> tuple[str, ...]:
     robot = reader.robot
     motion = [*_time(stretches)] if "time" in reader.log.widths else []
     motion += _joints(reader, stretches)
+    motion = motion or [*_slopes(reader, stretches)]
     return (
         *motion,
-        *([] if motion else _slopes(reader, stretches)),
         *([] if motion else _turning(robot, stretches, reader.logged_velocities)),
+        *([] if motion else _accelerations(reader, stretches)),
         *_quaternions(robot, stretches),
         *_gravity(reader.layout, stretches),
     )
@@ -140,7 +143,7 @@ def _slopes(reader: SampleReader, stretches: Sequence[Samples]) -> Iterator[str]
     found: dict[str, list[tuple[int, float]]] = {}
     for i in reader.logged_velocities:
         if robot.joints[i].nq == 1 == robot.joints[i].nv:
-            path, travel = _moved(robot, i, stretches)
+            path, travel = _moved(_motion_of(robot, i, stretches), 0)
             if max(_span(path), _span(travel)) > MOVES:
                 what, times = _misfit(path, travel)
                 found.setdefault(what, []).append((i, times))
@@ -163,26 +166,80 @@ def _slopes(reader: SampleReader, stretches: Sequence[Samples]) -> Iterator[str]
             yield what.format(of=of)
 
 
-def _moved(
-    robot: KinematicTree, joint: int, stretches: Sequence[Samples]
-) -> tuple[Array, Array]:
-    """Positions of a joint, and the integrals of its velocities, each about its mean.
+def _accelerations(reader: SampleReader, stretches: Sequence[Samples]) -> Iterator[str]:
+    """Accelerations of joints that are logged beside the changes of their velocities.
 
-    Noise and steps of encoders, which fill slopes, hardly matter to these.
+    Offsets are theirs to have; what hardly moves, or is mostly noise, is not judged.
     """
+    robot, layout = reader.robot, reader.layout
+    found: dict[str, list[tuple[str, float]]] = {}
+    for sensor in layout:
+        if not isinstance(sensor, JointAcceleration) or sensor.constant(1) is not None:
+            continue
+        joint, row = robot.joint_index(sensor.joint), layout.slice(sensor.name)
+        freedoms = robot.v_slices()[joint]
+        given = sensor.name in reader.readings or joint in reader.given_accelerations
+        if not given or freedoms.stop - freedoms.start != 1:
+            continue
+        pairs = [(x.time, x.qd[:, freedoms.start], x.y[:, row.start]) for x in stretches]
+        path, travel = _moved(pairs, 1)
+        size = float(np.sqrt(np.mean(travel**2))) if len(travel) else 0.0
+        if max(_span(path), _span(travel)) > MOVES and size > TOLD * _drift(pairs):
+            times = times_wrong(travel, path)
+            if times is not None and not 1 / DRIFT < times < DRIFT:
+                unit = _unit(times, ("deg/s^2",)) if times > 0 else ""
+                found.setdefault(unit, []).append((sensor.name, times))
+    for unit, sensors in found.items():
+        names, times = [name for name, _ in sensors], float(np.median([t for _, t in sensors]))
+        of = f"{', '.join(names[:3])}{' ...' if len(names) > 3 else ''}"
+        if unit:
+            entry = _entry(names[0], unit)
+            yield f"{of}: {1 / times:.3g} times the slopes of qd; in {unit}? {entry}"
+        else:
+            off = f"{times:.3g} times what is logged"
+            yield f"{of}: the slopes of qd are {off}: units, or sign?"
+
+
+def _drift(pairs: Sequence[tuple[Array, Array, Array]]) -> float:
+    """Size that integrals of rates about their straight lines have of white noise alone."""
+    longest = max(len(time) for time, _, _ in pairs)
+    steps = np.concatenate([np.diff(time) for time, _, _ in pairs])
+    changes = np.concatenate([np.diff(rate[np.isfinite(rate)]) for _, _, rate in pairs])
+    noise = float(np.sqrt(np.mean(changes**2) / 2)) if len(changes) else np.inf
+    return noise * float(np.median(steps)) * float(np.sqrt(longest / 15))
+
+
+def _motion_of(
+    robot: KinematicTree, joint: int, stretches: Sequence[Samples]
+) -> list[tuple[Array, Array, Array]]:
+    """Times, positions and velocities of a joint, stretch by stretch."""
     at_q, at_v = robot.q_slices()[joint].start, robot.v_slices()[joint].start
+    return [
+        (x.time, continuous_positions(robot, x.q)[:, at_q], x.qd[:, at_v]) for x in stretches
+    ]
+
+
+def _moved(pairs: Sequence[tuple[Array, Array, Array]], degree: int) -> tuple[Array, Array]:
+    """Numbers, and the integrals of their rates, each about its polynomial of a low degree.
+
+    Noise and steps of encoders, which fill slopes, hardly matter to these. ``pairs`` are times,
+    numbers and rates of stretches.
+    """
     paths, travels = [np.zeros(0)], [np.zeros(0)]
-    for x in stretches:
-        q, qd = continuous_positions(robot, x.q)[:, at_q], x.qd[:, at_v]
-        known = np.isfinite(q) & np.isfinite(qd)
-        q, qd, time = q[known], qd[known], x.time[known]
+    for time, x, rate in pairs:
+        known = np.isfinite(x) & np.isfinite(rate)
+        x, rate, time = x[known], rate[known], time[known]
         steps = np.diff(time)
-        cuts = (steps > WIDEST_GAP * np.median(steps)) | jumps(time, q) if len(steps) else steps
-        for piece in np.split(np.arange(len(q)), np.flatnonzero(cuts) + 1):
-            if len(piece):
-                travel = cumulative_trapezoid(qd[piece], time[piece], initial=0)
-                paths.append(q[piece] - q[piece].mean())
-                travels.append(travel - travel.mean())
+        cuts = (steps > WIDEST_GAP * np.median(steps)) | jumps(time, x) if len(steps) else steps
+        for piece in np.split(np.arange(len(x)), np.flatnonzero(cuts) + 1):
+            if len(piece) > degree:
+                t = time[piece] - time[piece].mean()
+                travel = cumulative_trapezoid(rate[piece], t, initial=0)
+                both = np.column_stack([x[piece], travel])
+                V = t[:, None] ** np.arange(degree + 1)
+                both = both - V @ np.linalg.lstsq(V, both, rcond=None)[0]
+                paths.append(both[:, 0])
+                travels.append(both[:, 1])
     return np.concatenate(paths), np.concatenate(travels)
 
 

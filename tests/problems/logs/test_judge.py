@@ -230,6 +230,34 @@ def test_times_of_which_no_rate_follows_are_named(time, said, tmp_path) -> None:
         reader_of(arrays, tmp_path, ARM_PROBLEM.layout).read(0, 10)
 
 
+@pytest.mark.parametrize(
+    ("given", "times", "said"),
+    [
+        ("sensor", [1, -1, 1, 1], "link_2/acceleration: the slopes of qd are -1 times"),
+        ("sensor", [1, 1, 1, 1000], "link_4/acceleration: the slopes of qd are 0.001 times"),
+        ("sensor", [57.3, 1, 1, 1], "link_1/acceleration: 57.3 times the slopes of qd; in deg"),
+        ("qdd", [1, 1, -1, 1], "link_3/acceleration: the slopes of qd are -1 times"),
+        ("sensor", [1, 1, 1, 1], ""),
+        ("offset", [1, 1, 1, 1], ""),
+        ("noise", [1, 1, 1, 1], ""),
+        ("at rest", [1, 1, 1, 1], ""),
+    ],
+)
+def test_accelerations_are_compared_with_velocities(given, times, said, tmp_path) -> None:
+    """Torques follow them, and nothing else may check them."""
+    time, rng = np.arange(N) / RATE, np.random.default_rng(0)
+    q, qd, qdd = Trajectory.random(ARM, N / RATE, seed=1, pace=0.5).at(time)
+    if given == "at rest":
+        q, qd, qdd = 0 * q + q[0], rng.normal(scale=0.02, size=qd.shape), 0 * qdd
+    qdd = times * (qdd + rng.normal(scale=20.0 if given == "noise" else 0.2, size=qdd.shape))
+    qdd = qdd + (3.0 if given == "offset" else 0.0)
+    arrays = {"time": time, "q": q, "qd": qd, "base_ft": rng.normal(size=(N, 6))}
+    named = zip(sensors.all_joint_accelerations(ARM, std=0.2), qdd.T, strict=True)
+    more = {"qdd": qdd} if given == "qdd" else {sensor.name: x for sensor, x in named}
+    found = doubtful_units(reader_of(arrays | more, tmp_path, UNCHECKED))
+    assert len(found) == bool(said) and said in "".join(found), found
+
+
 def _with(arrays: dict[str, Array], name: str, rows: slice, value: float) -> dict[str, Array]:
     changed = arrays[name].copy()
     changed[rows] = value
