@@ -264,3 +264,18 @@ def test_a_very_light_last_link_is_not_taken_for_rounding(light: float) -> None:
     torque = exact_torque(robot, q, qd, qdd).astype(float)
     found = problems.ForwardDynamics(robot, backend="llvm").solve(q, qd, torque).qdd
     np.testing.assert_allclose(found, qdd, rtol=1e-9)
+
+
+def test_links_that_differ_by_all_digits_take_loops() -> None:
+    """Straight-line code misses the third qdd by 0.2: no unit suits all of such a robot."""
+    masses, lengths = (0.06, 8e-7, 5e-12, 4e-17), (2e-5, 6e3, 6e-5, 0.03)
+    bodies = []
+    for k, (m, L) in enumerate(zip(masses, lengths, strict=True)):
+        way = Transform(np.eye(3), (lengths[k - 1] if k else 0.0) * X)
+        inertia = Inertia(m, L * np.array([0.5, 0.1, 0.0]), 0.1 * m * L**2 * np.eye(3))
+        bodies.append(Body(f"link_{k}", k - 1, Revolute((Z, Y, X, Z)[k]), way, inertia))
+    robot = KinematicTree("arm", bodies)
+    q, qd, qdd = np.random.default_rng(0).normal(size=(3, 4))
+    torque = exact_torque(robot, q, qd, qdd).astype(float)
+    found = problems.ForwardDynamics(robot).solve(q, qd, torque).qdd
+    np.testing.assert_allclose(found, qdd, atol=1e-6)
