@@ -325,7 +325,8 @@ class _Machine:
     def recursion(self, robot: KinematicTree, state: Sequence[Array], more: Any) -> Array:
         """What the recursion answers; its time counts."""
         start = perf_counter()
-        answer = self._verb.recursion(robot, *state, *(() if more is None else (more,)))
+        with np.errstate(over="ignore", invalid="ignore"):  # said below, in words
+            answer = self._verb.recursion(robot, *state, *(() if more is None else (more,)))
         self._effort[2] += perf_counter() - start
         if not np.isfinite(answer).all():
             raise StateError(

@@ -313,3 +313,15 @@ def test_limits_that_leave_no_room_do_not_make_code_for_one_posture(room: float)
         close(dynsys.aba(robot, q, qd, x), recursive.aba(robot, q, qd, x), 1e-12)
         close(dynsys.crba(robot, q), recursive.crba(robot, q), 1e-12)
         close(dynsys.jacobian(robot, q, 3), recursive.jacobian(robot, q, 3), 1e-12)
+
+
+@pytest.mark.filterwarnings("error")
+def test_what_overflows_is_said_once_and_in_words(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """NumPy warned beside the error, and aba found no inertia in bodies that have some."""
+    monkeypatch.setenv("DYNSYS_CACHE", str(tmp_path / "empty"))  # no machine code at first
+    robot, fast = chain(3), np.full(3, 1e200)
+    for verb in (dynsys.rnea, dynsys.aba):
+        with pytest.raises(StateError, match=f"{verb.__name__} at this state overflows"):
+            verb(robot, np.ones(3), fast, np.zeros(3))

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from dynsys.errors import SingularSystemError
+from dynsys.errors import SingularSystemError, StateError
 from dynsys.model.spatial import Transform, congruence
 from dynsys.model.tree import KinematicTree, Mechanism
 from dynsys.recursive.crba import crba_scalars
@@ -39,11 +39,17 @@ def aba(robot: KinematicTree, q: ArrayLike, qd: ArrayLike, torque: ArrayLike,
     wrenches = external_wrenches(robot, f_ext)
     if robot.is_coupled:
         return _coupled(robot, q, qd, torque, wrenches)
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         qdd = aba_scalars(robot, q, qd, torque, wrenches)
-    if not np.isfinite(qdd).all():
+        if np.isfinite(qdd).all():
+            return qdd
+        at_rest = aba_scalars(robot, q, np.zeros(robot.nv), np.zeros(robot.nv))
+    if not np.isfinite(at_rest).all():
         raise SingularSystemError(_no_inertia(robot, q))
-    return qdd
+    raise StateError(
+        f"robot {robot.name!r}: aba at this state overflows float64; check the units of its"
+        " arguments and masses"
+    )
 
 
 def aba_scalars(robot: Mechanism, q: ScalarArray, qd: ScalarArray, torque: ScalarArray,

@@ -324,7 +324,8 @@ class Estimation(AbstractProblem):
         wanted = quantities_of(uncertainty, "uncertainty")
         packed = np.concatenate((q, qd, rows[: self.layout.size]))
         states = MeasuredStates(self, packed)
-        usual = self._take is not None and packed.dot(packed) < LARGEST
+        with np.errstate(over="ignore"):
+            usual = self._take is not None and packed.dot(packed) < LARGEST
         if self.backend == "llvm" and not usual:
             outputs = EstimatorOutputs.of_estimate(QUANTITIES, wanted)
             answers = self._answers(states, outputs, 1, True)
@@ -450,7 +451,8 @@ class Estimation(AbstractProblem):
 
         ``rows`` are the readings and prior means as ``measured.pack`` returns them.
         """
-        return self._reference.at(q, qd, rows)
+        with np.errstate(over="ignore", invalid="ignore"):  # named where it matters
+            return self._reference.at(q, qd, rows)
 
     def noisy_posterior(self, q: Array, qd: Array, rows: Array) -> AbstractPosterior:
         """The same with the noise of q and qd, if the layout states any, in covariances."""

@@ -322,3 +322,12 @@ def test_an_open_layout_goes_to_the_reduced_system_in_the_end(monkeypatch) -> No
         np.testing.assert_allclose(found.chi_square, expected.chi_square, rtol=1e-8, atol=1e-9)
         assert np.isnan(found.external_wrench[TIP]).any()
     assert methods == ["dense", "dense", "reduced", "reduced"]
+
+
+@pytest.mark.filterwarnings("error")
+def test_equations_that_overflow_are_said_once_and_in_words() -> None:
+    """NumPy warned beside the error."""
+    robot = synthetic.chain(3)
+    problem = Estimation(robot, Layout(robot, sensors.all_joint_torques(robot, std=0.1)))
+    with pytest.raises(StateError, match="at this state overflow float64; check the units"):
+        problem.solve(np.ones(3), np.full(3, 1e200), np.zeros(3))
