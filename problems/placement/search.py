@@ -161,9 +161,7 @@ class _State:
             open_goals = int((singular > SEEN).sum())
         if open_goals:
             return Score(open_goals, null.shape[1], np.inf), None
-        if (
-            self.goals.shape[1] == 0
-        ):  # exact rows leave nothing to know, nor for LAPACK to solve
+        if self.goals.shape[1] == 0:  # exact rows leave nothing open, LAPACK nothing to solve
             return Score(0, 0, 0.0), np.zeros(len(self.goals))
         M = self.information + self.added_information[chosen].sum(axis=0)
         if null.shape[1]:
