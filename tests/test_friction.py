@@ -172,6 +172,30 @@ def test_machine_code_and_verbs(
     assert_allclose(plain.solve(q[0], qd[0], qdd[0]).torque + resistance(arm, qd[0]), torque[0])
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("smoothing", [1e-9, 1e-12])
+def test_code_keeps_the_friction_of_every_joint_however_suddenly_it_sets_in(
+    smoothing: float,
+) -> None:
+    tree = dynsys.synthetic.chain(24)
+    values = {name: 1.0 for b in tree.bodies for name in joint_parameter_names(b, "coulomb")}
+    robot = tree.with_parameters(values).with_friction(smoothing=smoothing)
+    inverse = DynamicsSpec(robot, np.ones(24, dtype=bool), "qdd", ("torque",))
+    motors = [
+        sensors.MotorTorque(f"m{j}", j, gear_ratio=1.0, coulomb=1.0, smoothing=smoothing)
+        for j in tree.joint_names
+    ]
+    program = dynamics_program(inverse)
+    readings = TrueReadings(Layout(tree, motors))._program()
+    rng, nothing = np.random.default_rng(0), np.zeros(6 * robot.n_bodies)
+    for speed in (1.0, smoothing):
+        for _ in range(12):
+            q, qd = robot.random_configuration(rng), speed * rng.normal(size=24)
+            torque = rnea(robot, q, qd, qd)
+            assert_allclose(evaluated(program, q, qd, qd), torque, **CLOSE)
+            assert_allclose(evaluated(readings, q, qd, qd, nothing)[24:], torque, **CLOSE)
+
+
 def test_readings_hold_it_and_estimates_give_it_back(
     arm: KinematicTree, states: tuple[Array, Array, Array, Array]
 ) -> None:

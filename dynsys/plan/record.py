@@ -73,6 +73,8 @@ PARAMETERS = "parameters"
 DYNAMICS_OUTPUTS = ("torque", "qdd", "acceleration", "joint_wrench")
 CONSTRAINT_WRENCH = "constraint_wrench"
 """Name of the output that holds the forces of constraints."""
+SLOW = 2.0**-40
+"""Speeds (rad/s, m/s) at which dry friction fades that does so above 1e-20."""
 
 
 def sample_states(
@@ -82,7 +84,9 @@ def sample_states(
 
     They are about one in natural units of the robot, in which the further inputs have those of
     ``extra``: what is small beside them is rounding, of a robot of any size. Joint limits do
-    not count: what they leave out is answered by the same code.
+    not count: what they leave out is answered by the same code. Every other state is slow: dry
+    friction is a sign at fast ones, which joints that happen to turn alike at all of them would
+    share, and its fading at rest would be lost.
     """
     natural = NaturalUnits(robot)
     rng = np.random.default_rng(seed)
@@ -91,6 +95,7 @@ def sample_states(
     for where in robot.quaternion_slices:
         q[:, where] /= np.sqrt((q[:, where] ** 2).sum(axis=1, keepdims=True))
     rest = rng.normal(size=(count, robot.nv + len(extra))).astype(np.longdouble)
+    rest[1::2, : robot.nv] *= SLOW
     units = np.concatenate([natural.positions, natural.motion, extra])
     return np.hstack([q, rest]) * unusual(units)
 
