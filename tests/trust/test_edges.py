@@ -19,6 +19,7 @@ from dynsys.model.tree import KinematicTree
 from experiments.trust.edges import judge_edge
 from experiments.trust.edges_cases import Edge, edges
 from experiments.trust.edges_oracle import exact_qdd, exact_torque, wide
+from problems.measured.simulated_readings import TrueReadings
 
 SAMPLE = [
     (family, edge)
@@ -141,6 +142,27 @@ def test_torques_are_not_taken_for_rounding(length: float, mass: float) -> None:
     np.testing.assert_allclose(solution.qdd, qdd, rtol=1e-9)
     solution = problems.InverseDynamics(robot).solve(q, qd, qdd)
     np.testing.assert_allclose(solution.torque, torque, rtol=1e-9)
+    # straight-line code, which C, constraints and simulated readings have no loops in place of
+    nothing = np.zeros((3, 6))
+    forward = problems.ForwardDynamics(robot, backend="llvm")
+    np.testing.assert_allclose(forward.solve(q, qd, torque).qdd, qdd, rtol=1e-9)
+    np.testing.assert_allclose(forward.solve(q, qd, torque, nothing).qdd, qdd, rtol=1e-9)
+    inverse = problems.InverseDynamics(robot, backend="llvm")
+    found = inverse.solve(q, qd, qdd, nothing).torque
+    np.testing.assert_allclose(found, torque, rtol=1e-9)
+    tip = dynsys.FrameConstraint("tip", "link_2", components=("x", "z"))
+    held = problems.ForwardDynamics(robot, constraints=[tip]).solve(q, qd, torque)
+    f, J = held.constraint_wrench["tip"], dynsys.jacobian(robot, q, "link_2")
+    carried = exact_torque(robot, q, qd, held.qdd).astype(float) - J.T @ f
+    np.testing.assert_allclose(carried, torque, atol=1e-9 * np.abs(torque).max())
+    space = dynsys.OperationalSpace(robot, [dynsys.Posture(robot.joint_names)])
+    for _ in range(3):  # by matrices, then by code
+        np.testing.assert_allclose(space.torque(q, qd, qdd), torque, rtol=1e-9)
+    measured = sensors.all_joint_torques(robot, std=1.0)
+    layout = sensors.Layout(robot, [*measured, *sensors.zero_external_wrench_except(robot)])
+    state = np.concatenate([q, qd, qdd, np.zeros(18)])
+    readings = TrueReadings(layout)._program().evaluate(state[None])[0, 3:]
+    np.testing.assert_allclose(readings[:3], torque, rtol=1e-9)
 
 
 def test_oracle_against_what_is_known() -> None:
