@@ -158,6 +158,34 @@ def test_a_solved_log_is_one_of_standard_messages(
     equal(back["residual.imu.ax"][:, 0], arrays["residual.imu"][3:60, 0])
 
 
+# ---- the floating base -----------------------------------------------------------------------
+
+
+def test_a_floating_base_is_an_odometry_and_read_back(tmp_path: Path) -> None:
+    """Position, quaternion x y z w, then the twist: turning first with us, last in ROS."""
+    pose, twist = (tuple(f"{c}.root[{k}]" for k in range(n)) for c, n in (("q", 7), ("qd", 6)))
+    groups = [Group("time", ("time",)), Group("q", (*pose, "q.knee")), Group("qd", twist)]
+    rows = np.random.default_rng(3).normal(size=(4, 15))
+    rows[:, 0] = np.arange(4) / 8
+    write_log(tmp_path / "base.mcap", groups, [rows])
+    bag = Bag(tmp_path / "base.mcap")
+    assert bag.kinds["/odom"] == "nav_msgs/msg/Odometry" and len(bag.kinds) == 2
+    for message, row in zip(bag.messages["/odom"], rows, strict=True):
+        place, turn = message.pose.pose.position, message.pose.pose.orientation
+        w, v = message.twist.twist.angular, message.twist.twist.linear
+        found = [place.x, place.y, place.z, turn.x, turn.y, turn.z, turn.w]
+        assert found == row[1:8].tolist()
+        assert [w.x, w.y, w.z, v.x, v.y, v.z] == row[9:].tolist()
+    # a part of it is no Odometry, and not lost
+    write_log(tmp_path / "pose.mcap", groups[:2], [rows[:, :9]])
+    assert "/odom" not in Bag(tmp_path / "pose.mcap").kinds
+    for name, columns in (("base", (*pose, *twist)), ("pose", pose)):
+        with open_log(tmp_path / f"{name}.mcap") as log:
+            found = log.read(columns, 0, 4)
+        told = [1 + k + (k > 6) for k in range(len(columns))]
+        np.testing.assert_array_equal(np.hstack([found[c] for c in columns]), rows[:, told])
+
+
 # ---- names ---------------------------------------------------------------------------------
 
 ODD = (
