@@ -144,6 +144,26 @@ def test_a_force_between_two_points_is_along_the_line_joining_them(humanoid) -> 
     verdict = Estimation(humanoid, layout).verdict(search=False)
     assert verdict.nullity == 1
     assert "along the line joining l_sole and r_sole" in verdict.directions[0].words
+    torques = {p.name for p in verdict.directions[0].parts if p.quantity == "torque"}
+    legs = [name for name in humanoid.joint_names if re.match("[lr]_(hip|knee|ankle)", name)]
+    assert torques == set(legs)  # the legs take it up; nothing is left for the base or the arms
+
+
+def test_a_line_in_the_plane_of_one_sole_is_not_said_to_be_in_both(humanoid) -> None:
+    """The left foot on load cells, of the right one nothing known: it can push anywhere."""
+    layout = Layout(
+        humanoid,
+        [
+            *sensors.all_joint_accelerations(humanoid, free=True),
+            sensors.JointTorque("root/torque", "root", value=0.0),
+            *sensors.zero_external_wrench_except(humanoid, FEET),
+            sensors.LoadCellPlate("l_plate", "l_sole"),
+        ],
+    )
+    verdict = Estimation(humanoid, layout).verdict(search=False)
+    forces = [d.words for d in verdict.directions if "opposite forces" in d.words]
+    assert verdict.nullity == 3 and len(forces) == 2
+    assert all("'l_foot' and 'r_foot', along one line, is seen" in words for words in forces)
 
 
 # ---- other verdicts --------------------------------------------------------------------------
