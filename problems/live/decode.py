@@ -104,7 +104,7 @@ class SampleDecoder:
         self.y[:] = self._constants
         packed[form.to] = values[form.take]
         for name in missing:  # of a statement: it does not hold
-            self.y[self._rows.get(name, NO_ROWS)] = math.nan
+            self.y[self._rows.get(name, [])] = math.nan
         for where in self.robot.quaternion_slices:
             u = self.q[where]
             norm = math.sqrt(float(u @ u))
@@ -236,18 +236,20 @@ class SampleDecoder:
             self.y[where] = qdd[freedoms]
 
 
-NO_ROWS = slice(0, 0)
+def _rows_by_name(problem: ProblemFile) -> dict[str, list[int]]:
+    """Rows of y by the names that they come by: of a sensor, of a row, of the robot's own.
 
-
-def _rows_by_name(problem: ProblemFile) -> dict[str, slice]:
-    """Rows of y by the names that they come by: of a sensor, of a row, of the robot's own."""
+    Several sensors may be read from one array of the robot: all of them come by its name.
+    """
     layout = problem.sensors
-    found = {label: slice(k, k + 1) for k, label in enumerate(layout.labels)}
-    found |= {name: layout.slice(name) for name in layout.names}
+    ours = {label: [k] for k, label in enumerate(layout.labels)}
+    ours |= {name: [*range(layout.size)[layout.slice(name)]] for name in layout.names}
+    theirs: dict[str, list[int]] = {}
     for name, parts in problem.columns.columns.items():
-        for part in parts if name in found else ():
-            found[part.source] = found[part.source.partition("[")[0]] = found[name]
-    return found
+        for part in parts if name in ours else ():
+            for source in (part.source, part.source.partition("[")[0]):
+                theirs.setdefault(source, []).extend(ours[name])
+    return ours | theirs
 
 
 @final

@@ -164,6 +164,40 @@ def test_a_statement_that_comes_as_null_does_not_hold(null: object, tmp_path: Pa
         assert decoder.missing == 1
 
 
+@pytest.mark.parametrize("parts", [("held", "held"), ("held[0:6]", "held[6:12]")])
+def test_an_array_that_comes_as_null_is_missing_to_all_who_read_it(
+    parts: tuple[str, str], tmp_path: Path
+) -> None:
+    first, second = parts
+    (tmp_path / "problem.yaml").write_text(
+        "robot: synthetic:chain:2\n"
+        "layout: {sensors: [all_joint_torques: {std: 0.1}, zero_external_wrench_except: []]}\n"
+        f"log: {{columns: {{link_1/no_contact: {{from: '{first}'}},"
+        f" link_2/no_contact: {{from: '{second}'}}}}}}\n"
+    )
+    decoder = SampleDecoder(load_problem(tmp_path / "problem.yaml"))
+    given = {"q": [0.1, 0.2], "qd": [0.0, 0.0], "effort.link_1": 1.0, "effort.link_2": 2.0}
+    decoder.take(given | {"held": None}, 0.0)
+    for name in ("link_1/no_contact", "link_2/no_contact"):
+        assert np.isnan(decoder.y[decoder.layout.slice(name)]).all()
+    assert decoder.missing == 12
+    np.testing.assert_array_equal(decoder.y[:2], [1.0, 2.0])
+
+
+def test_names_that_others_use_for_something_else_are_theirs(tmp_path: Path) -> None:
+    """What they call by the name of the other sensor is that, also where it is null."""
+    (tmp_path / "problem.yaml").write_text(
+        "robot: synthetic:chain:2\n"
+        "layout: {sensors: [zero_external_wrench_except: []]}\n"
+        "log: {columns: {link_1/no_contact: {from: link_2/no_contact},"
+        " link_2/no_contact: {from: link_1/no_contact}}}\n"
+    )
+    decoder = SampleDecoder(load_problem(tmp_path / "problem.yaml"))
+    given = {"q": [0.1, 0.2], "qd": [0.0, 0.0], "link_1/no_contact": [1, 2, 3, 4, 5, 6]}
+    decoder.take(given | {"link_2/no_contact": None}, 0.0)
+    np.testing.assert_array_equal(decoder.y, [*[np.nan] * 6, 1, 2, 3, 4, 5, 6])
+
+
 @pytest.mark.parametrize("one_by_one", [False, True])
 def test_accelerations_that_come_are_those_of_a_log(one_by_one: bool, tmp_path: Path) -> None:
     (tmp_path / "problem.yaml").write_text(
