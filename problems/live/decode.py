@@ -184,7 +184,11 @@ class SampleDecoder:
         )
 
     def _columns_of(self, sample: _OneSample) -> Columns:
-        """Names and units of the problem file, as far as the sample has what they name."""
+        """Names and units of the problem file, as far as the sample has what they name.
+
+        A name of ours by which the robot calls something else is not ours where that is all
+        that came.
+        """
         given = self._problem.columns
 
         def is_there(part: Column) -> bool:
@@ -193,6 +197,8 @@ class SampleDecoder:
             return False
 
         there = {k: v for k, v in given.columns.items() if all(map(is_there, v))}
+        sources = {part.find(sample)[0] for parts in there.values() for part in parts}
+        there |= {k: () for k in given.columns if k in sources and k not in there}
         own = {n.partition(".")[2].partition("[")[0] for n in sample.widths}
         joints = {ours: theirs for ours, theirs in given.joints.items() if theirs in own}
         return Columns(there, joints)

@@ -153,7 +153,8 @@ class Columns:
 
     Parameters
     ----------
-    columns : our name to where its numbers are, side by side.
+    columns : our name to where its numbers are, side by side; to nothing if they are nowhere,
+        whatever the log calls by that name.
     joints : our joint names to those of the log.
     rate : samples per second of a log without time.
     """
@@ -183,7 +184,7 @@ class MappedLog(AbstractLog):
         self._columns: dict[str, tuple[Column, ...]] = dict(given.columns)
         self._rate = given.rate
         renamed = {theirs: ours for ours, theirs in given.joints.items()}
-        used = set()
+        used, taken = set(), []
         for name in log.widths:
             quantity, _, rest = name.partition(".")
             joint, bracket, index = rest.partition("[")
@@ -191,15 +192,21 @@ class MappedLog(AbstractLog):
                 used.add(joint)
                 ours = f"{quantity}.{renamed[joint]}{bracket}{index}"
                 self._columns.setdefault(ours, (Column(name),))
+                taken.append(name)
         for theirs in renamed:
             if theirs not in used:
                 known = {n.partition(".")[2].partition("[")[0] for n in log.widths} - {""}
                 hint = nearest_name(theirs, tuple(known))
                 raise LogError(f"{log.path}: there is nothing of a joint {theirs!r}{hint}")
+        for name in taken:  # it is of that joint, also where ours of the same name has nothing
+            self._columns.setdefault(name, ())
         self.widths = dict(log.widths) | {
             name: sum(part.width(log, name) for part in parts)
             for name, parts in self._columns.items()
         }
+        for name, parts in self._columns.items():
+            if not parts:
+                self.widths.pop(name)
         if self._rate is not None:
             if "time" in self.widths:
                 raise LogError(f"{log.path}: the log has times of its own; leave out rate")

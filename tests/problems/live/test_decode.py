@@ -184,8 +184,34 @@ def test_an_array_that_comes_as_null_is_missing_to_all_who_read_it(
     np.testing.assert_array_equal(decoder.y[:2], [1.0, 2.0])
 
 
-def test_names_that_others_use_for_something_else_are_theirs(tmp_path: Path) -> None:
-    """What they call by the name of the other sensor is that, also where it is null."""
+@pytest.mark.parametrize(
+    "log",
+    [
+        "joints: {link_1: link_2, link_2: link_1}",
+        "columns: {effort.link_1: {from: effort.link_2}, effort.link_2: {from: effort.link_1},"
+        " q.link_1: {from: q.link_2}, q.link_2: {from: q.link_1}}",
+    ],
+)
+@pytest.mark.parametrize("null", [False, True])
+def test_sensors_whose_names_are_exchanged_lend_each_other_nothing(
+    log: str, null: bool, tmp_path: Path
+) -> None:
+    """A sample in which one of the two is missing."""
+    (tmp_path / "problem.yaml").write_text(
+        "robot: synthetic:chain:2\n"
+        "layout: {sensors: [all_joint_torques: {std: 0.1}, zero_external_wrench_except: []]}\n"
+        f"log: {{{log}}}\n"
+    )
+    decoder = SampleDecoder(load_problem(tmp_path / "problem.yaml"))
+    given: dict[str, object] = {"q.link_1": 0.1, "q.link_2": 0.2, "qd": [0.0, 0.0]}
+    given |= {"effort.link_1": 1.0} | ({"effort.link_2": None} if null else {})
+    decoder.take(given, 0.0)
+    np.testing.assert_array_equal(decoder.q, [0.2, 0.1])
+    np.testing.assert_array_equal(decoder.y[:2], [np.nan, 1.0])
+
+
+def test_what_comes_as_null_is_what_the_robot_calls_so(tmp_path: Path) -> None:
+    """Two statements whose names are exchanged: of the one that is null nothing is known."""
     (tmp_path / "problem.yaml").write_text(
         "robot: synthetic:chain:2\n"
         "layout: {sensors: [zero_external_wrench_except: []]}\n"

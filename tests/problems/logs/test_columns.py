@@ -72,6 +72,15 @@ def test_joints_and_rates() -> None:
     np.testing.assert_allclose(content["time"][:, 0], [0.0, 0.02])
 
 
+def test_joints_whose_names_are_exchanged_lend_each_other_nothing() -> None:
+    """The log calls each by the name of the other; the torque of one was not logged."""
+    logged = Held(**{"q.left": [[1.0]], "q.right": [[2.0]], "effort.left": [[3.0]]})
+    log = Columns(joints={"left": "right", "right": "left"}).applied(logged)
+    content = log.read(["q.left", "q.right", "effort.right"], 0, 1)
+    assert [float(x[0, 0]) for x in content.values()] == [2.0, 1.0, 3.0]
+    assert "effort.left" not in log.widths
+
+
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
