@@ -7,10 +7,11 @@ import gc
 import json
 import os
 import socket
+import struct
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from time import monotonic, sleep
+from time import monotonic, perf_counter, sleep, time_ns
 from typing import Any
 
 import pytest
@@ -62,6 +63,14 @@ def running(serve: Callable[[Stop], None]) -> Iterator[Stop]:
         stop.is_asked = True
         thread.join(PATIENCE)
         assert not thread.is_alive() and not errors, errors
+
+
+def wait_for(port: list[int]) -> None:
+    """Until the server has said at which port it listens."""
+    end = monotonic() + PATIENCE
+    while not port:
+        assert monotonic() < end
+        sleep(0.01)
 
 
 # ---- pipes ----------------------------------------------------------------------------------
@@ -179,8 +188,7 @@ def test_a_replay_stops_when_it_is_told(live: Live, session: LiveSession) -> Non
 def test_datagrams_are_answered_to_their_sender(live: Live, session: LiveSession) -> None:
     port: list[int] = []
     with running(lambda stop: serve_udp(session, stop, ("127.0.0.1", 0), port.append)):
-        while not port:
-            sleep(0.01)
+        wait_for(port)
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as robot:
             robot.settimeout(PATIENCE)
             robot.connect(("127.0.0.1", port[0]))
@@ -208,12 +216,21 @@ def test_a_taken_port_is_refused_in_words(session: LiveSession) -> None:
 
 
 def test_datagrams_thrown_away_are_counted(session: LiveSession) -> None:
-    import struct
-
     note = (socket.SOL_SOCKET, channels.DROPS, struct.pack("=I", 3))
     channels._arrival(session, [note])
     channels._arrival(session, [note])
     assert session.counts.dropped == 3
+
+
+def test_what_a_datagram_waited_before_it_was_read_is_part_of_its_latency(
+    session: LiveSession,
+) -> None:
+    stamp = struct.pack("=qq", *divmod(time_ns() - 500_000_000, 1_000_000_000))
+    begin = perf_counter()
+    note = (socket.SOL_SOCKET, channels.TIMESTAMPS, stamp)
+    assert channels._arrival(session, [note]) < begin - 0.4
+    of_another = (socket.IPPROTO_IP, channels.TIMESTAMPS, stamp)
+    assert channels._arrival(session, [of_another]) >= begin
 
 
 # ---- WebSocket ------------------------------------------------------------------------------
@@ -228,9 +245,7 @@ def web(session: LiveSession, **options: Any) -> Iterator[str]:
             session, stop, ("127.0.0.1", 0), ready=port.append, **options
         )
     ):
-        end = monotonic() + PATIENCE
-        while not port and monotonic() < end:
-            sleep(0.01)
+        wait_for(port)
         yield f"ws://127.0.0.1:{port[0]}"
 
 
