@@ -10,7 +10,8 @@ import pytest
 import dynsys
 import sensors
 from dynsys.errors import StateError
-from dynsys.model.tree import KinematicTree
+from dynsys.model.joints import Revolute
+from dynsys.model.tree import Body, Coupling, KinematicTree
 from problems import Estimation
 from problems.measured.prior import Prior
 from problems.studio import posture, shapes
@@ -104,6 +105,14 @@ def test_every_body_can_be_drawn(name: str) -> None:
     json.dumps(scene, allow_nan=False)
     for body in scene["bodies"]:
         assert body["balls"] and all(ball[3] > 0 for ball in body["balls"])
+
+
+def test_a_joint_that_follows_another_has_no_freedom_of_its_own() -> None:
+    leader, other = Body("a", -1, Revolute([0, 0, 1])), Body("c", 0, Revolute([0, 1, 0]))
+    follower = Body("b", 0, Revolute([0, 0, 1]), coupling=Coupling(0, 2.0, 0.0))
+    robot = KinematicTree("gripper", [leader, follower, other])
+    found = [body["freedoms"] for body in shapes.scene(robot)["bodies"]]
+    assert found == [1, 0, 1] and sum(found) == robot.nv
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
+from multiprocessing import Pipe
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dynsys.errors import RefusedError
+from problems.studio import background as worker
 from problems.studio.background import Job, ProcessBackground
 from problems.studio.server import ACTIONS, parse_message
 from problems.web import MOST_BYTES
@@ -72,6 +75,24 @@ def test_any_message_is_done_or_refused(message: dict[str, Any]) -> None:
     except RefusedError:
         return
     assert set(fields) == set(ACTIONS[action])
+
+
+def test_an_end_that_comes_after_the_answer_is_no_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every job is answered once, whatever was said too late between two of them."""
+    monkeypatch.setattr(worker.signal, "signal", lambda *_: None)
+    monkeypatch.setattr(worker.os, "nice", lambda _: None)
+    page, far_end = Pipe()
+    thread = threading.Thread(target=worker.serve, args=(far_end,))
+    thread.start()
+    with page:
+        for word in (Job("cost", CHAIN, False, UNTOUCHED), worker.END):
+            page.send(word)
+        page.send(Job("no_such_task", CHAIN, False, UNTOUCHED))
+        answers = [page.recv() for _ in range(2) if page.poll(60)]
+    thread.join(60)
+    assert not thread.is_alive() and len(answers) == 2
+    (is_last, cost), (_, failed) = answers
+    assert is_last and cost["method"] == "dense" and "KeyError" in failed["failed"]
 
 
 @pytest.mark.slow
