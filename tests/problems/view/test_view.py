@@ -11,6 +11,7 @@ import sys
 import urllib.request
 from collections.abc import Iterator
 from io import BytesIO
+from itertools import count
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
@@ -148,6 +149,22 @@ def test_forces_at_a_turned_frame_point_along_its_axes() -> None:
     assert not np.allclose(robot.frame("panda_hand").transform.E, np.eye(3))
     np.testing.assert_allclose(start, hand.r, atol=1e-5)
     np.testing.assert_allclose(tip - start, 0.01 * hand.E.T @ force[0], atol=1e-5)
+
+
+def test_the_ground_is_below_the_soles_and_the_robot_in_the_middle(
+    humanoid: ProblemFile,
+) -> None:
+    server, robot = Recorded(), humanoid.tree
+    scene = RobotScene(server, humanoid, (), meshes=False)
+    q = robot.neutral()
+    sole = dynsys.forward_kinematics(robot, q, "l_sole").r
+    x, y, z = scene.stand_on_ground(q)
+    ground = server.handles["/ground"].position
+    assert ground[2] == pytest.approx(sole[2]) and abs(y) < 0.01 * scene.size
+    assert 0.3 * scene.size < z - sole[2] < scene.size
+    q[:3] += (1.0, 2.0, -3.0)  # elsewhere it is the same picture
+    np.testing.assert_allclose(scene.stand_on_ground(q), [x + 1.0, y + 2.0, z - 3.0])
+    np.testing.assert_allclose(server.handles["/ground"].position, (0.0, 0.0, ground[2] - 3.0))
 
 
 def test_what_is_not_determined_has_no_ball(humanoid: ProblemFile, playback: Playback) -> None:
@@ -290,10 +307,24 @@ def test_the_page_is_served_on_loopback_alone_and_plays(page: ViewPage) -> None:
     with urllib.request.urlopen(page.address, timeout=30) as answer:
         assert b"<html" in answer.read().lower()
     page._playing.value = True
-    begin, count = float(page._slider.value), iter(range(12))
-    page.play(lambda: next(count, None) is None)
+    begin, left = float(page._slider.value), iter(range(12))
+    page.play(lambda: next(left, None) is None)
     assert float(page._slider.value) > begin
     page._playing.value = False
+
+
+def test_at_half_the_speed_half_of_the_time_passes(
+    page: ViewPage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = count(step=0.1)
+    monkeypatch.setattr("problems.view.page.perf_counter", clock.__next__)
+    monkeypatch.setattr("problems.view.page.sleep", lambda _: None)
+    page._playing.value = True
+    for speed, passed in (("0.5", 0.05), ("2", 0.2)):
+        page._speed.value, page._slider.value = speed, 0.0
+        page.play(iter([False, True]).__next__)
+        assert float(page._slider.value) == pytest.approx(passed)
+    page._playing.value, page._speed.value = False, "1"
 
 
 def test_without_a_log_joints_have_sliders() -> None:
