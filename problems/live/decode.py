@@ -102,9 +102,9 @@ class SampleDecoder:
         packed = self._packed
         self.qd.fill(math.nan)
         self.y[:] = self._constants
-        packed[form.to] = values[form.take]
         for name in missing:  # of a statement: it does not hold
             self.y[self._rows.get(name, [])] = math.nan
+        packed[form.to] = values[form.take]
         for where in self.robot.quaternion_slices:
             u = self.q[where]
             norm = math.sqrt(float(u @ u))
@@ -243,12 +243,13 @@ class SampleDecoder:
 
 
 def _rows_by_name(problem: ProblemFile) -> dict[str, list[int]]:
-    """Rows of y by the names that they come by: of a sensor, of a row, of the robot's own.
+    """Rows of y by the names that they come by: y, of a sensor, of a row, the robot's own.
 
     Several sensors may be read from one array of the robot: all of them come by its name.
     """
     layout = problem.sensors
-    ours = {label: [k] for k, label in enumerate(layout.labels)}
+    ours = {"y": [*range(layout.size)]}
+    ours |= {label: [k] for k, label in enumerate(layout.labels)}
     ours |= {name: [*range(layout.size)[layout.slice(name)]] for name in layout.names}
     theirs: dict[str, list[int]] = {}
     for name, parts in problem.columns.columns.items():

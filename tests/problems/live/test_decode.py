@@ -164,6 +164,23 @@ def test_a_statement_that_comes_as_null_does_not_hold(null: object, tmp_path: Pa
         assert decoder.missing == 1
 
 
+@pytest.mark.parametrize("null", [None, [None] * 14])
+def test_where_all_readings_come_as_null_no_statement_holds(
+    null: object, tmp_path: Path
+) -> None:
+    """As in a log; what else came is read."""
+    (tmp_path / "problem.yaml").write_text(
+        "robot: synthetic:chain:2\n"
+        "layout: {sensors: [all_joint_torques: {std: 0.1}, zero_external_wrench_except: []]}\n"
+    )
+    decoder = SampleDecoder(load_problem(tmp_path / "problem.yaml"))
+    decoder.take({"q": [0.1, 0.2], "qd": [0.0, 0.0], "y": null}, 0.0)
+    assert decoder.missing == len(decoder.y) == 14
+    given = {"q": [0.1, 0.2], "qd": [0.0, 0.0], "link_1/torque": 1.0}
+    decoder.take(given | {"y": null}, 0.0)
+    np.testing.assert_array_equal(decoder.y, [1.0, *[np.nan] * 13])
+
+
 @pytest.mark.parametrize("parts", [("held", "held"), ("held[0:6]", "held[6:12]")])
 def test_an_array_that_comes_as_null_is_missing_to_all_who_read_it(
     parts: tuple[str, str], tmp_path: Path
