@@ -12,9 +12,12 @@ import yaml
 import sensors
 from dynsys.errors import LayoutError
 from dynsys.model import synthetic
-from dynsys.model.tree import KinematicTree
+from dynsys.model.joints import Free, Revolute
+from dynsys.model.spatial import Inertia
+from dynsys.model.tree import Body, KinematicTree
 from problems import Estimation
 from problems.verdict.posture import PostureRank
+from problems.verdict.repairs import usual_groups
 from sensors import AbstractSensor, Layout, published
 from sensors.yaml_input import parse_yaml
 from tests.problems.estimation.estimation_cases import FEET
@@ -262,6 +265,19 @@ def test_what_a_layout_forgot_is_offered_as_lines_that_repair_it(humanoid) -> No
         assert mended.verdict(search=False).is_well_posed
         assert repair.yaml.strip().splitlines()[-1].strip() in str(verdict)
         assert max(map(len, str(verdict).splitlines())) < 260
+
+
+def test_feet_of_a_tripod_are_offered_as_points_also_the_one_it_is_rooted_at() -> None:
+    """A robot may be read from any of its links, so the first body may be a foot."""
+    foot = Inertia(1.0, np.zeros(3), np.eye(3))
+    bodies = [Body("foot_0", -1, Free(), inertia=foot)]
+    for k, axis in ((1, [1, 0, 0]), (2, [0, 1, 0])):
+        bodies.append(Body(f"foot_{k}", 0, Revolute(axis), inertia=foot))
+    robot = KinematicTree("tripod", bodies)
+    groups = usual_groups(Estimation(robot, Layout(robot, [])).measured)
+    assert "the feet 'foot_0', 'foot_1', 'foot_2' are points" in " ".join(
+        group.words for group in groups
+    )
 
 
 def test_what_many_parts_share_is_said_once(humanoid) -> None:
