@@ -9,10 +9,13 @@ import subprocess
 import sys
 from pathlib import Path
 from time import monotonic, sleep
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
+from dynsys.recursive.kinematics import poses, transforms
 from problems.live.foxglove import FoxgloveSource
 from problems.live.session import LiveSession
 from problems.logs.samples import Samples
@@ -178,6 +181,44 @@ def test_foxglove_connects_and_sees_joints_robot_wrenches_and_estimates(live: Li
         assert b"the model (chi-square" in heard["/dynsys/log"]
     finally:
         source.close()
+
+
+class Recorded:
+    """Messages of Foxglove as plain values, and a channel that keeps the last of them."""
+
+    LinePrimitiveLineType = SimpleNamespace(LineList="pairs")
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *given, **fields: SimpleNamespace(given=given, **fields)
+
+    def log(self, message: Any, log_time: int) -> None:
+        self.last = message
+
+
+def test_foxglove_is_told_of_every_joint_and_link_where_it_is(live: Live) -> None:
+    problem, samples = live
+    session, robot = new_session(problem, ("torque",)), problem.tree
+    answered(session, sample_of(problem, samples, 7))
+    source, joints, scene = object.__new__(FoxgloveSource), Recorded(), Recorded()
+    source._messages, source._wrenches = Recorded(), {}
+    source._joints, source._tf, source._scene = joints, Recorded(), scene
+    source._show_joints(session, 0)
+    source._show_bodies(session, 0)
+    # joints of one coordinate: others have no position that is one number
+    places = [robot.q_slices()[i].start for i, j in enumerate(robot.joints) if j.nq == 1]
+    torque = dict(zip(session.estimator.columns, session.estimator.row, strict=True))
+    shown = [(s.name, s.position, s.effort) for s in joints.last.joints]
+    assert 0 < len(places) < robot.n_bodies and [s[1] for s in shown] == [
+        session.decoder.q[k] for k in places
+    ]
+    assert all(effort == torque[f"torque.{name}"] for name, _, effort in shown)
+    # a line from each body to the one that carries it, also to the first
+    origin = [pose.r for pose in poses(robot, transforms(robot, session.decoder.q))]
+    (lines,) = scene.last.entities[0].lines
+    drawn = np.array([[point.x, point.y, point.z] for point in lines.points])
+    carried = [(origin[p], origin[i]) for i, p in enumerate(robot.parent) if p >= 0]
+    assert 0 in robot.parent
+    np.testing.assert_allclose(drawn, np.reshape(carried, (-1, 3)))
 
 
 def _messages(viewer: Any, topics: dict[int, str]) -> dict[str, bytes]:
