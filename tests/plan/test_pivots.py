@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 
 from dynsys.errors import SingularSystemError
 from dynsys.model import synthetic
-from dynsys.model.tree import KinematicTree
+from dynsys.model.joints import Revolute
+from dynsys.model.spatial import Inertia
+from dynsys.model.tree import Body, KinematicTree
 from dynsys.plan.orders.markowitz import Markowitz
 from dynsys.plan.orders.orders import OrderingContext, PivotOrder
 from dynsys.plan.orders.recursive_orders import LeafToRoot, RootToLeaf
-from dynsys.plan.pivots import planned_pivots, sampled_ratios
+from dynsys.plan.pivots import pivot_safety, planned_pivots, sampled_ratios
 from tests import strategies
 from tests.plan.systems import load_cell_system
 from tests.systems import forward_system
@@ -82,3 +85,14 @@ def test_pivots_that_vanish_everywhere_are_named() -> None:
     values[:, start:stop] = 0.0
     with pytest.raises(SingularSystemError, match="acceleration of joint 'link_1'"):
         sampled_ratios(system, order, values)
+
+
+@pytest.mark.parametrize(("own", "safety"), [(1e-6, "argument"), (1e-12, "sampling")])
+def test_rounding_of_an_inertia_is_no_argument(own: float, safety: str) -> None:
+    """A rod about its own axis, which carries a link that has inertia about it."""
+    inertia = np.diag([own, 1.0, 1.0])
+    rod = Body("rod", -1, Revolute([1, 0, 0]), inertia=Inertia(1.0, np.zeros(3), inertia))
+    link = Body("link", 0, Revolute([0, 0, 1]), inertia=Inertia(1.0, np.zeros(3), np.eye(3)))
+    found = pivot_safety(KinematicTree("drill", [rod, link]), np.zeros(2, dtype=bool))
+    assert [pivot.safe_by for pivot in found] == [safety, "argument"]
+    assert found[0].worst_share > 0.5

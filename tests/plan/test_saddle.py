@@ -16,6 +16,7 @@ from dynsys.kernel.cache import KernelCache
 from dynsys.model.tree import KinematicTree
 from dynsys.plan.estimator import estimator_program
 from dynsys.plan.estimator_spec import ESTIMATES, EstimatorSpec
+from dynsys.plan.saddle_program import _Place
 from dynsys.system.equations import EquationBlock, Term
 from dynsys.system.laws import known, known_inputs
 from dynsys.system.linear_system import LinearSystem
@@ -167,6 +168,17 @@ def test_exactly_known_quantities_have_no_deviation() -> None:
 
 
 @pytest.mark.slow
+def test_the_variance_of_a_sum_has_every_covariance_twice() -> None:
+    """var(w^T x) = w^T V w, by the entries of V on one side of its diagonal."""
+    root = np.random.default_rng(0).normal(size=(4, 4))
+    V, w = root @ root.T, np.array([-2.0, 0.0, 0.5, 1.0])
+    sum_of = _Place(((3, 1.0), (0, -2.0), (2, 0.5)), 0, -1)
+    entries = sum_of.pairs
+    assert len(entries) == 6
+    found = sum(factor * V[u, v] for (u, v), factor in entries.items())
+    np.testing.assert_allclose(found, w @ V @ w)
+
+
 def test_contact_force_from_torques_alone() -> None:
     """An unknown wrench at the tip is found from seven joint torques, base to tip."""
     robot = dynsys.synthetic.random_tree(7, seed=1, joint_types=("revolute",))

@@ -279,6 +279,20 @@ def test_watching_costs_what_varying_pivots_cost(problem: SearchProblem) -> None
     assert 7 <= watched - free <= 8 * len(order.row_order)
 
 
+def test_restarts_see_the_values_of_the_system(problem: SearchProblem) -> None:
+    """Of every block, what the matrix has in its rows and columns; of no other."""
+    rows, cols = problem.places
+    values = problem.restarts.values
+    whole = np.zeros((len(values), *problem.pattern.shape))
+    whole[:, rows, cols] = values
+    blocks = [block for block in problem.restarts.blocks if len(block.part.rows) > 1]
+    assert blocks
+    for block in blocks:
+        for k in range(block.values.shape[2]):
+            expected = whole[k][np.ix_(block.part.rows, block.part.cols)]
+            np.testing.assert_array_equal(block.values[:, :, k], expected)
+
+
 def test_restarts_repeat_and_differ(problem: SearchProblem) -> None:
     draw = [problem.restarts.drawn(np.random.default_rng(k), 1e-3) for k in (1, 1, 2)]
     assert draw[0] is not None and draw[0] == draw[1] != draw[2]
