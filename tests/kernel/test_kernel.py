@@ -212,16 +212,32 @@ def test_threads_share_long_batches_only(monkeypatch: pytest.MonkeyPatch) -> Non
     """Once the seconds of a row are known; until then the first part is done to learn them."""
     monkeypatch.setattr(row_threads, "processors", lambda: 2)
     calls: list[tuple[int, int, int]] = []
+    caller, begun, helped = threading.get_ident(), threading.Event(), threading.Event()
+
+    def own_parts() -> int:
+        return sum(thread == caller for *_, thread in calls)
+
+    def now() -> float:
+        """Time passes with the parts that the caller does, and with nothing else."""
+        return own_parts() * (0.005 if long else 0.0)
 
     def work(part: int, parts: int) -> bool:
         calls.append((part, parts, threading.get_ident()))
-        time.sleep(0.005 if long else 0)
+        if threading.get_ident() != caller:
+            helped.set()
+            begun.wait(60)  # each thread gets a part, however late it wakes up
+        elif own_parts() == (1 if turn else 2):  # the first that may be shared
+            begun.set()
+            helped.wait(60 if long else 0.05)
         return True
 
+    monkeypatch.setattr(row_threads, "perf_counter", now)
     for long in (True, False):
         shared = SharedRows(fewest=1)
         for turn in range(2):
             calls.clear()
+            begun.clear()
+            helped.clear()
             assert shared.run(work, 100, 2) is True
             if long or turn == 0:
                 assert sorted(part for part, *_ in calls) == list(range(8))
@@ -280,7 +296,7 @@ kernel = InverseDynamics(chain(3)).compile()
 kernel.batch(*np.zeros((3, 200_000, 3)), threads=2)
 """
     for _ in range(3):
-        subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+        subprocess.run([sys.executable, "-c", program], check=True, timeout=240)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
