@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from dynsys.recursive.kinematics import poses, transforms
+from problems.live import foxglove
 from problems.live.foxglove import FoxgloveSource
 from problems.live.session import LiveSession
 from problems.logs.samples import Samples
@@ -142,7 +143,7 @@ def test_foxglove_connects_and_sees_joints_robot_wrenches_and_estimates(live: Li
         with connect(address, subprotocols=[Subprotocol("foxglove.sdk.v1")]) as viewer:
             channels: dict[int, dict[str, Any]] = {}
             while len(channels) < 5:
-                told = json.loads(viewer.recv(30))
+                told = json.loads(viewer.recv(240))
                 if told["op"] == "advertise":
                     channels |= {c["id"]: c for c in told["channels"]}
             schemas = {c["topic"]: c["schemaName"] for c in channels.values()}
@@ -235,8 +236,12 @@ def _messages(viewer: Any, topics: dict[int, str]) -> dict[str, bytes]:
                 found[topic] = data[13:]
 
 
-def test_the_viewer_is_shown_pictures_not_samples(live: Live) -> None:
+def test_the_viewer_is_shown_pictures_not_samples(
+    live: Live, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("foxglove")
+    now = 1.0
+    monkeypatch.setattr(foxglove, "perf_counter", lambda: now)
     problem, samples = live
     session: LiveSession = new_session(problem, ("torque",))
     source = FoxgloveSource(session, "127.0.0.1", 0)
@@ -246,6 +251,9 @@ def test_the_viewer_is_shown_pictures_not_samples(live: Live) -> None:
         answered(session, sample_of(problem, samples, 0))
         for _ in range(20):
             source.show(0.0, session)
+        assert len(pictures) == 1
+        now += 1.01 / foxglove.RATE
+        source.show(0.0, session)
     finally:
         source.close()
-    assert len(pictures) < 20
+    assert len(pictures) == 2

@@ -294,11 +294,15 @@ def test_silence_is_said(
 ) -> None:
     answered(session, sample_of(*live, 0) | {"time": 95.0})
     monkeypatch.setattr(page_server, "SILENT", 0.05)
+    now = 0.0
+    monkeypatch.setattr(page_server, "monotonic", lambda: now)
     page = LivePage(setup_of(session))
     page.take(interval(session))
     watching = page.watch()
     assert events(next(watching))[-1][1]["state"] == "live"
-    sleep(0.06)
+    now = 0.04
+    assert events(next(watching))[-1][1]["state"] == "live"
+    now = 0.06
     assert events(next(watching))[-1][1]["state"] == "silent"
     page.say("ended")
     assert events(next(watching))[-1][1]["state"] == "ended"
