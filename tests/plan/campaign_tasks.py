@@ -16,6 +16,11 @@ def square(payload: Mapping[str, Any]) -> dict[str, Any]:
     """Mark the computation, wait a little, return a square."""
     marked(payload, "begun")
     time.sleep(float(payload.get("seconds", 0)))
+    while (
+        payload.get("may_be_held")
+        and (Path(payload["marks"]) / f"hold {payload['x']}").exists()
+    ):
+        time.sleep(0.01)
     victim = payload.get("dies_once")
     if victim and not (Path(payload["marks"]) / "died").exists():
         (Path(payload["marks"]) / "died").touch()

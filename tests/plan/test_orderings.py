@@ -101,9 +101,9 @@ def test_real_robots_are_triangularised(path: str, floating: bool) -> None:
 def test_five_thousand_bodies(shape: str) -> None:
     robot = synthetic.chain(5000) if shape == "chain" else synthetic.random_tree(5000, 3)
     pattern = shuffled(inverse_system(robot).pattern(), 0)
-    start = time.perf_counter()
+    start = time.process_time()
     order = Peeled().order(pattern)
-    took = time.perf_counter() - start
+    took = time.process_time() - start
     assert symbolic_lu(pattern, order).fill == 0
     assert took < 30  # 0.06 s measured, compilation not counted
 
