@@ -55,7 +55,7 @@ def ask(shell: str, script: str, line: str, folder: Path) -> list[str]:
         capture_output=True,
         text=True,
         cwd=folder,
-        timeout=60,
+        timeout=240,
         env={"PATH": "/usr/bin:/bin", "HOME": str(folder)},
     )
     assert done.stderr == ""

@@ -28,7 +28,7 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
 ROOT = Path(__file__).parents[3]
-PATIENCE = 90.0
+PATIENCE = 240.0
 """Seconds that a busy machine may take for anything."""
 CHAIN = "robot: synthetic:chain:3\nlayout:\n  sensors:\n    - "
 PROBLEM = (

@@ -19,6 +19,9 @@ from problems.studio.server import ACTIONS, parse_message
 from problems.web import MOST_BYTES
 from tests.problems.studio.studio_cases import CHAIN, UNTOUCHED
 
+PATIENCE = 240.0
+"""Seconds: machines may be busy."""
+
 BAD_MESSAGES = (
     b"",
     b"[]",
@@ -106,35 +109,35 @@ def test_background_process_answers_gives_up_and_survives() -> None:
     good = Job("cost", CHAIN, False, UNTOUCHED)
     try:
         background.submit("a", Job("verdict", "synthetic:nothing", False, UNTOUCHED), told.put)
-        assert "nothing" in told.get(timeout=60)["failed"]
+        assert "nothing" in told.get(timeout=PATIENCE)["failed"]
         background.submit("b", Job("no_such_task", CHAIN, False, UNTOUCHED), told.put)
-        assert "KeyError" in told.get(timeout=60)["failed"]
+        assert "KeyError" in told.get(timeout=PATIENCE)["failed"]
         background.submit("c", good, told.put)
-        assert told.get(timeout=60)["method"] == "dense"
+        assert told.get(timeout=PATIENCE)["method"] == "dense"
         process: Any = background._process
         process.kill()
         background.submit("d", good, told.put)
-        assert "ended" in told.get(timeout=60)["failed"]
-        background.submit("e", Job("verdict", "synthetic:chain:40", False, UNTOUCHED), told.put)
-        while background._running != "e":
-            sleep(0.01)
-        background.cancel("e")
-        background.submit("f", good, told.put)
-        assert told.get(timeout=60)["method"] == "dense"
-        # a search that is stopped ends with the best it has
-        heard: Queue[dict[str, Any]] = Queue()
+        assert "ended" in told.get(timeout=PATIENCE)["failed"]
         sensors = ["all_joint_torques", "all_joint_accelerations", *UNTOUCHED["sensors"]]
         search = Job(
             "search", CHAIN, False, {"sensors": sensors}, options=(("seconds", 500.0),)
         )
+        background.submit("e", search, told.put)  # not over before it is given up
+        while background._running != "e":
+            sleep(0.01)
+        background.cancel("e")
+        background.submit("f", good, told.put)
+        assert told.get(timeout=PATIENCE)["method"] == "dense"
+        # a search that is stopped ends with the best it has
+        heard: Queue[dict[str, Any]] = Queue()
         background.submit("g", search, told.put, heard.put)
-        assert heard.get(timeout=60)["operations"] > 0
+        assert heard.get(timeout=PATIENCE)["operations"] > 0
         background.stop("g")
-        found = told.get(timeout=60)
-        assert found["seconds"] < 100 and found["plan"].operations.total == found["operations"]
+        found = told.get(timeout=PATIENCE)
+        assert found["seconds"] < 500 and found["plan"].operations.total == found["operations"]
         background.stop("g")  # too late: nothing happens
         background.submit("h", good, told.put)
-        assert told.get(timeout=60)["method"] == "dense"
+        assert told.get(timeout=PATIENCE)["method"] == "dense"
     finally:
         background.close()
     assert told.empty()

@@ -34,6 +34,8 @@ from problems.web import (
 from tests.problems.studio.studio_cases import CHAIN, UNTOUCHED, Patient
 
 TOKEN = "letters0and1digits"
+PATIENCE = 60.0
+"""Seconds: machines may be busy."""
 
 
 @contextmanager
@@ -66,7 +68,7 @@ def ask(
     server: StudioServer, method: str, path: str, body: bytes = b"", **headers: str
 ) -> Answer:
     port = server.server_address[1]
-    connection = HTTPConnection("127.0.0.1", port, timeout=20)
+    connection = HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
     given = {"Host": f"127.0.0.1:{port}"}
     given |= {key.replace("_", "-"): value for key, value in headers.items()}
     connection.request(method, path, body, {k: v for k, v in given.items() if v})
@@ -184,19 +186,21 @@ def test_garbage_on_the_line_does_not_stop_the_server(server: StudioServer) -> N
 def drips(server: StudioServer, count: int) -> list[socket.socket]:
     """Open connections that have begun a request and do not end it."""
     address = ("127.0.0.1", server.server_address[1])
-    lines = [socket.create_connection(address, timeout=20) for _ in range(count)]
+    lines = [socket.create_connection(address, timeout=PATIENCE) for _ in range(count)]
     for line in lines:
         line.sendall(b"POST /message HTTP/1.1\r\nHost: a")
     return lines
 
 
-def test_connections_that_drip_lock_nobody_out(tmp_path: Path) -> None:
+def test_connections_that_drip_lock_nobody_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for patience in ("REQUEST_SECONDS", "SECONDS"):
+        monkeypatch.setattr(web, patience, 10 * PATIENCE)  # none of them goes by itself
     with serving(tmp_path, TOKEN) as server:
         lines = drips(server, 2 * MOST_CONNECTIONS)
         key = {TOKEN_HEADER.replace("-", "_"): TOKEN}
-        begin = perf_counter()
         assert post(server, {"action": "hello"}, **key)[0] == 200
-        assert perf_counter() - begin < 5.0
         assert lines[0].recv(1) == b""  # the oldest had to go
         for line in lines:
             line.close()
@@ -205,7 +209,7 @@ def test_connections_that_drip_lock_nobody_out(tmp_path: Path) -> None:
 def test_a_connection_with_the_token_stays(tmp_path: Path) -> None:
     with serving(tmp_path, TOKEN) as server:
         port = server.server_address[1]
-        kept = HTTPConnection("127.0.0.1", port, timeout=20)
+        kept = HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
         headers = {"Content-Type": "application/json", HEADER: "1", TOKEN_HEADER: TOKEN}
         kept.request("POST", "/message", b'{"action": "hello"}', headers)
         name = json.loads(kept.getresponse().read())["session"]
@@ -221,12 +225,13 @@ def test_a_connection_with_the_token_stays(tmp_path: Path) -> None:
 def test_a_request_has_a_deadline_however_it_drips(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, patience: str
 ) -> None:
-    monkeypatch.setattr(web, patience, 0.5)
+    for name in ("REQUEST_SECONDS", "SECONDS"):
+        monkeypatch.setattr(web, name, 0.5 if name == patience else 10 * PATIENCE)
     with serving(tmp_path, TOKEN) as server:
-        (line,) = drips(server, 1)
         begin = perf_counter()
+        (line,) = drips(server, 1)
         line.settimeout(0.1)
-        while perf_counter() - begin < 10.0:
+        while perf_counter() - begin < PATIENCE:
             try:
                 line.sendall(b"a")
                 if line.recv(1) == b"":
@@ -235,7 +240,7 @@ def test_a_request_has_a_deadline_however_it_drips(
                 continue
             except OSError:
                 break
-        assert 0.3 < perf_counter() - begin < 5.0
+        assert 0.3 < perf_counter() - begin < PATIENCE
         line.close()
 
 
