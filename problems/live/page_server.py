@@ -223,7 +223,8 @@ class LivePage:
                 self._past.clear()
             self._time = interval.last if interval.samples else self._time
             self._now, self._heard = now, monotonic()
-            self._state = "live" if interval.counts["estimated"] else "refusing"
+            if interval.counts["samples"]:
+                self._state = "live" if interval.counts["estimated"] else "refusing"
             if past:
                 self._past.append(past)
                 self._count += 1

@@ -175,6 +175,26 @@ def interval(session: LiveSession, **other: Any) -> Interval:
     return plain._replace(**other)
 
 
+def test_before_the_first_sample_the_page_waits(
+    live: Live, feed: tuple[PageFeed, Recorded]
+) -> None:
+    """Z-F1: the first pause, of 0.2 s, made it say that samples are refused."""
+    made, line = feed
+    session = new_session(live[0], ("torque", "std.torque", "p_value"))
+    page = LivePage(setup_of(session))
+    page.say("waiting")
+    made.idle(session)
+    (told,) = line.sent
+    page.take(told)
+    (_, now) = events(next(page.watch()))[-1]
+    assert now["state"] == "waiting" and now["counts"]["samples"] == 0
+    assert answered(session, {"q": [0]})["type"] == "refused"
+    made._next = 0.0
+    made.show(0.0, session)
+    page.take(line.sent[-1])
+    assert events(next(page.watch()))[-1][1]["state"] == "refusing"
+
+
 def test_a_page_that_opens_late_gets_all_that_is_kept(live: Live, session: LiveSession) -> None:
     answered(session, sample_of(*live, 0) | {"time": 80.0})
     page = LivePage(setup_of(session))

@@ -257,7 +257,8 @@ def test_waiting_samples_that_are_refused_and_a_lost_connection(
     page = Page(browser)
     with live(arm[0]) as (child, address):
         browser.get(address)
-        page.until(lambda: page.state() == "waiting")
+        page.until(lambda: page.fact("samples") == "0")  # what it is told at the first pause
+        assert page.state() == "waiting"
         assert "waiting for samples" in page.text("#state")
         assert page.value("document.querySelectorAll('.link').length") == 3
         assert child.stdin is not None
