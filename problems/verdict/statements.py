@@ -98,7 +98,8 @@ def statement_lines(told: Sequence[Statement]) -> list[str]:
     if not needed:
         return [*lines, "  whichever of them does not, the others determine as much"]
     lines += [
-        f"  where {one.name!r} does not, not determined: {one.words}" for one in needed[:SHOWN]
+        f"  where {one.name!r} does not, no longer determined: {one.words}"
+        for one in needed[:SHOWN]
     ]
     if len(needed) > SHOWN:
         lines.append(f"  and so for {len(needed) - SHOWN} more")

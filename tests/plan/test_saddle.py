@@ -293,7 +293,7 @@ def test_bad_questions_are_refused() -> None:
         EstimatorSpec(robot, blocks, np.eye(14), ("torqe",))
     with pytest.raises(KernelBuildError, match="14 rows"):
         EstimatorSpec(robot, blocks, np.eye(13), ("torque",))
-    with pytest.raises(KernelBuildError, match="no measurement"):
+    with pytest.raises(KernelBuildError, match="no sensor"):
         EstimatorSpec(robot, blocks, np.eye(14), ("torque",), switchable=("nothing",))
     with pytest.raises(KernelBuildError, match="at least one"):
         EstimatorSpec(robot, blocks, np.eye(14), ())

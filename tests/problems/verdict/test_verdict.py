@@ -324,7 +324,7 @@ def test_what_is_lost_where_a_statement_does_not_hold_is_told() -> None:
     assert told["hand_touches"].lost == 0 and told["hand_free"].lost == 2
     words = str(verdict)
     assert "while these 4 statements hold" in words
-    assert "where 'hand_free' does not, not determined: torque of link_1" in words
+    assert "where 'hand_free' does not, no longer determined: torque of link_1" in words
     kept = json.loads(json.dumps(verdict.to_json()))["statements"]
     assert {one["name"]: one["lost"] for one in kept}["link_1/no_contact"] == 6
 
