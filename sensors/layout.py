@@ -125,6 +125,8 @@ class Layout:
         set_field = object.__setattr__
         if not isinstance(robot, KinematicTree) or not isinstance(sensors, Iterable):
             raise LayoutError("a layout is made of a robot and a list of its sensors")
+        if not isinstance(written_on, KinematicTree | None):
+            raise LayoutError(f"written_on must be a robot, got {written_on!r:.80}")
         set_field(self, "robot", robot)
         set_field(self, "written_on", written_on or robot)
         set_field(self, "sensors", tuple(sensors))

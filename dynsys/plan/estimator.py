@@ -173,6 +173,10 @@ def ordered_estimator(
     spec: EstimatorSpec, order: EliminationOrder
 ) -> PlannedEstimator[EliminationOrder]:
     """An order of somebody's own, executed as it stands, and its pivots; raises as above."""
+    if type(order) not in EXECUTORS:
+        raise PlanOrderError(
+            f"order must be an order of elimination, such as plan.order, got {order!r:.80}"
+        )
     program = estimator_program(spec, "float64", order)
     pivots: Mapping[type[EliminationOrder], Callable[..., tuple[PlannedPivot, ...]]] = {
         PivotOrder: lu_pivots,

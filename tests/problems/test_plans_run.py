@@ -669,6 +669,9 @@ def test_an_order_of_ones_own_is_priced_described_and_executed(
     with pytest.raises(PlanMismatchError):
         other = load_cells(5)
         other.plan(order=edited.order)
+    for no_order in (5, "leaf to root", plan, [1, 2]):
+        with pytest.raises(PlanMismatchError, match="must be an order of elimination"):
+            est.plan(order=no_order)  # type: ignore[arg-type]
 
 
 def planned(kind: str) -> tuple[AbstractDynamics | problems.Estimation, dynsys.Plan]:

@@ -100,6 +100,8 @@ def test_what_is_no_layout_is_refused_in_words() -> None:
         Layout(ROBOT, [imu, all_joint_torques(ROBOT)])  # type: ignore[list-item]
     with pytest.raises(LayoutError, match="a correlation is"):
         Layout(ROBOT, [imu], [("imu", "imu")])  # type: ignore[list-item]
+    with pytest.raises(LayoutError, match="written_on must be a robot"):
+        Layout(ROBOT, [imu], written_on="robot.urdf")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("kind", [JointTorque, JointAcceleration])
