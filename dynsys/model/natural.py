@@ -16,6 +16,7 @@ from functools import cached_property
 from typing import final
 
 import numpy as np
+from scipy.linalg import norm  # of vectors: does not square what it sums, nor overflow
 
 from dynsys.model.constraints import Constraint, FrameConstraint
 from dynsys.model.tree import KinematicTree
@@ -67,8 +68,8 @@ class NaturalUnits:
         """L, m; 1 of a robot without any."""
         bodies = self.robot.bodies
         heavy = [body.inertia for body in bodies if body.inertia.mass > 0]
-        radii = [np.sqrt(np.linalg.norm(one.about_origin) / one.mass) for one in heavy]
-        ways = [np.linalg.norm(body.placement.r) for body in bodies]
+        radii = [np.sqrt(norm(one.about_origin.ravel()) / one.mass) for one in heavy]
+        ways = [norm(body.placement.r) for body in bodies]
         return float(max([*ways, *radii])) or 1.0
 
     @property
@@ -109,7 +110,7 @@ class NaturalUnits:
         """Part (nv,) of the robot's inertia that a freedom moves; 1 unless it is very light."""
         robot, slices = self.robot, self.robot.v_slices()
         mass = np.array([body.inertia.mass for body in robot.bodies])
-        energy = np.array([np.linalg.norm(body.inertia.about_origin) for body in robot.bodies])
+        energy = np.array([norm(body.inertia.about_origin.ravel()) for body in robot.bodies])
         moved = robot.armature.copy()
         for i in reversed(range(robot.n_bodies)):
             moved[slices[i]] += np.where(self._turns[slices[i]], energy[i], mass[i])

@@ -176,7 +176,9 @@ def _suspects(result: Sequence[Json]) -> tuple[str, str, str]:
     first, missed = (sum(one["place"] == k for one in result) for k in (1, 0))
     tried = f"{len(result)} layouts with one wrong sensor, ordinary, far too precise, or exact"
     worst = max(one["error"] for one in result)
-    return tried, f"in the first group {first / len(result):.1%}; {worst:.1e}", str(missed)
+    group = sum(one["group"] for one in result) / len(result)
+    found = f"in the first group ({group:.1f} sensors in the mean) {first / len(result):.1%}"
+    return tried, f"{found}; {worst:.1e}", str(missed)
 
 
 def _encoder_noise(result: Json) -> tuple[str, str, str]:

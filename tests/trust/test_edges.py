@@ -125,6 +125,16 @@ def test_very_light_links_are_not_taken_for_rounding() -> None:
     np.testing.assert_allclose(solution.qdd, edge.qdd, rtol=1e-9)
 
 
+def test_units_of_any_mass_are_finite() -> None:
+    """Squares of its inertias overflow: lengths of the robot were infinite, splu raised."""
+    (edge,) = (e for _, e in edges(["masses"]) if e.name == "every mass 1e300")
+    torque = exact_torque(edge.robot, edge.q, edge.qd, edge.qdd).astype(float)
+    for backend in ("auto", "reference"):
+        problem = problems.ForwardDynamics(edge.robot, backend=backend)  # type: ignore[arg-type]
+        found = problem.solve(edge.q, edge.qd, torque).qdd
+        np.testing.assert_allclose(found, edge.qdd, rtol=1e-9)
+
+
 @pytest.mark.parametrize("length, mass", [(1e-6, 1e-12), (1e4, 1e9)])
 def test_torques_are_not_taken_for_rounding(length: float, mass: float) -> None:
     """Seen once: qdd of a robot of micrometres off by 122 %, of one of kilometres by 27 %."""
