@@ -327,11 +327,42 @@ def test_at_half_the_speed_half_of_the_time_passes(
     page._playing.value, page._speed.value = False, "1"
 
 
-def test_without_a_log_joints_have_sliders() -> None:
-    pytest.importorskip("viser")
-    problem = ProblemFile("synthetic:chain:3", {"sensors": []})
+def test_without_a_log_joints_have_sliders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between their limits, half a turn to both sides where there are none; they move it."""
+    viser = pytest.importorskip("viser")
+    shown: dict[str, Any] = {}
+    add = viser.GuiApi.add_slider
+
+    def added(gui: Any, name: str, *numbers: float) -> Any:
+        shown[name] = add(gui, name, *numbers)
+        return shown[name]
+
+    monkeypatch.setattr(viser.GuiApi, "add_slider", added)
+    bodies = "".join(
+        f'<link name="{name}"><inertial><mass value="1"/><inertia ixx="1" ixy="0" ixz="0"'
+        ' iyy="1" iyz="0" izz="1"/></inertial></link>'
+        for name in ("a", "b")
+    )
+    joint = '<joint name="{}" type="{}"><parent link="{}"/><child link="{}"/>{}</joint>'
+    limit = '<limit lower="0.5" upper="1.5" effort="1" velocity="1"/>'
+    (tmp_path / "r.urdf").write_text(
+        f'<robot name="two"><link name="base"/>{bodies}'
+        + joint.format("free", "continuous", "base", "a", "")
+        + joint.format("held", "revolute", "a", "b", limit)
+        + "</robot>"
+    )
+    problem = ProblemFile(str(tmp_path / "r.urdf"), {"sensors": []})
     page = ViewPage(problem, None, port=18_791)
     try:
+        found = {name: (s.min, s.max, s.value) for name, s in shown.items()}
+        assert found["held"] == (0.5, 1.5, 0.5)
+        np.testing.assert_allclose(found["free"], (-np.pi, np.pi, 0.0))
+        postures: list[Any] = []
+        monkeypatch.setattr(page.scene, "show", lambda q: postures.append(q.copy()))
+        shown["held"].value = 1.25
+        np.testing.assert_allclose(postures[-1], [0.0, 1.25])
         page.play(iter([False, True]).__next__)
     finally:
         page.close()
