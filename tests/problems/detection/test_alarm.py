@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.signal import lfilter
+from scipy.stats import genpareto
 
 from dynsys.errors import LogError
-from problems.detection.alarm import calibrate_alarm, clusters, correlation_time
+from problems.detection.alarm import _tail, calibrate_alarm, clusters, correlation_time
 
 
 def chi_square(seconds: float, rate: float, memory: float, seed: int) -> np.ndarray:
@@ -28,6 +29,21 @@ def test_promised_and_counted_alarms_agree(memory: float) -> None:
         again = chi_square(3600.0, rate, memory, 100 + seed)
         counted += len(alarm.events(np.arange(len(again)) / rate, again))
     assert 30 < counted / 5 < 120
+
+
+@pytest.mark.parametrize(("shape", "scale"), [(0.3, 2.0), (0.45, 0.01)])
+def test_heavy_tails_are_seen_and_rare_excursions_expected_further_out(
+    shape: float, scale: float
+) -> None:
+    """Of 20000 samples a second apart, independent: what one in a million exceeds."""
+    rng = np.random.default_rng(0)
+    tail = genpareto(shape, scale=scale)
+    found = _tail(tail.ppf((np.arange(4000) + 0.5) / 4000))
+    np.testing.assert_allclose(found, (shape, scale), rtol=0.1)
+    alarm = calibrate_alarm(np.arange(20_000.0), tail.rvs(20_000, random_state=rng), 3.6e-3)
+    assert alarm.shape == pytest.approx(shape, abs=0.15)
+    assert alarm.threshold == pytest.approx(tail.isf(1e-6), rel=0.6)
+    assert alarm.threshold > 2 * tail.mean() * np.log(1e6)  # far beyond an exponential one
 
 
 def test_excursions_are_counted_once() -> None:
