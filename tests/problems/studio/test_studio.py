@@ -288,8 +288,22 @@ def test_answers_to_an_older_layout_are_dropped(tmp_path: Path) -> None:
     old = dict(background.waiting)
     act(session, "add", kind="joint_torque", place="link_1")
     for _, done, _ in old.values():
-        done({"status": "of another layout"})
+        done({"status": "of another layout", "plan": "of another layout"})
     assert act(session, "look")["tasks"]["verdict"] == {"state": "pending"}
+    assert session._answers.plan is None
+
+
+def test_of_two_equal_questions_the_last_is_answered(tmp_path: Path) -> None:
+    session = session_on(tmp_path)
+    background: Any = session.background
+    act(session, "search", seconds=1)
+    _, first, _ = background.waiting["s/search"]
+    act(session, "search", seconds=2)
+    first({"operations": 1, "plan": "the first"})
+    assert act(session, "look")["tasks"]["search"] == {"state": "pending"}
+    assert session._answers.plan is None
+    background.waiting["s/search"][1]({"operations": 2, "plan": "the last"})
+    assert act(session, "look")["tasks"]["search"] == {"state": "done", "operations": 2}
 
 
 def test_every_kind_that_is_offered_can_be_added() -> None:

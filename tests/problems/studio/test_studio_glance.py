@@ -11,6 +11,7 @@ import dynsys
 import sensors
 from dynsys.errors import StateError
 from dynsys.model.joints import Revolute
+from dynsys.model.spatial import Inertia, Transform
 from dynsys.model.tree import Body, Coupling, KinematicTree
 from problems import Estimation
 from problems.measured.prior import Prior
@@ -105,6 +106,23 @@ def test_every_body_can_be_drawn(name: str) -> None:
     json.dumps(scene, allow_nan=False)
     for body in scene["bodies"]:
         assert body["balls"] and all(ball[3] > 0 for ball in body["balls"])
+
+
+def test_the_last_link_is_drawn_as_a_box_of_its_inertia() -> None:
+    """m/3 times the squares of half its sides: 12 by 8 by 3 cm; without mass there is none."""
+    mass, half = 0.3, np.array([0.06, 0.04, 0.015])
+    moments = np.diag(mass / 3 * (half @ half - half**2))
+    box = Inertia(mass, np.array([0.0, 0.0, 0.5]), moments)
+    placed = Transform(np.eye(3), np.array([0.0, 0.0, 0.5]))
+    for inertia, corners in ((box, 4), (Inertia(0.0, np.zeros(3), np.zeros((3, 3))), 0)):
+        arm = Body("arm", -1, Revolute([1, 0, 0]), inertia=box)
+        hand = Body("hand", 0, Revolute([1, 0, 0]), placed, inertia, armature=[0.1])
+        balls = shapes.scene(KinematicTree("one", [arm, hand]))["bodies"][1]["balls"][1:]
+        assert len(balls) == corners
+        if corners:
+            ends = np.array([[np.add(b[:3], b[3]), np.subtract(b[:3], b[3])] for b in balls])
+            sides = ends.max(axis=(0, 1)) - ends.min(axis=(0, 1))
+            np.testing.assert_allclose(sides, 2 * half, atol=1e-3)
 
 
 def test_a_joint_that_follows_another_has_no_freedom_of_its_own() -> None:
