@@ -117,6 +117,12 @@ def test_bounds_hold_when_there_is_no_time_for_proof() -> None:
     hasty = place_sensors(layout.robot, layout, offers, evaluations=0, **kept)  # type: ignore[arg-type]
     assert not hasty.is_best
     assert hasty.least_std <= best.std <= hasty.std * (1 + 1e-9)
+    # greedy steps alone: every sensor that is bought helps, until everything is determined
+    stds = [point.std for point in hasty.curve]
+    assert len(stds) > 2 and all(
+        after < before for before, after in itertools.pairwise(stds[1:])
+    )
+    assert hasty.open_goals == 0 and hasty.std == stds[-1] < 3 * best.std
 
 
 @pytest.mark.slow
@@ -156,6 +162,10 @@ def test_bad_input_is_refused(tmp_path: Path) -> None:
     file.write_text("candidates:\n  - {cost: -1, kind: imu, name: x, frame: y}\n")
     with pytest.raises(LayoutError, match=r"line 2: cost must be positive"):
         load_candidates(file, robot)
+    for cost in ("true", "cheap", "[1]"):
+        file.write_text(f"candidates:\n  - {{cost: {cost}, kind: imu, name: x, frame: y}}\n")
+        with pytest.raises(LayoutError, match=r"line 2: cost must be a number, got"):
+            load_candidates(file, robot)
     file.write_text("candidates:\n  - {cost: 2, all_joint_torques: {std: 1}}\n")
     assert [c.cost for c in load_candidates(file, robot)] == [2.0, 2.0]
 
