@@ -486,11 +486,12 @@ def _tests_of(mutant: Mutant, how: _How) -> list[tuple[float, str]]:
 
 
 def _concerned(mutant: Mutant) -> list[str]:
-    """Names in the cache that a change might concern: dynsys compiles kernels, loops loops."""
-    if not mutant.file.startswith("dynsys/"):
-        return []
-    loop = "jit import" in (ROOT / mutant.file).read_text(encoding="utf-8")
-    return ["*"] if loop else ["*.kernel"]
+    """Names in the cache that a change might concern: all, or kernels, of what is recorded."""
+    text = (ROOT / mutant.file).read_text(encoding="utf-8")
+    if "jit import" in text:
+        return ["*"]
+    records = mutant.file.startswith("dynsys/") or "dynsys.program" in text
+    return ["*.kernel"] if records else []
 
 
 def _tried(mutant: Mutant, how: _How) -> dict[str, Any]:

@@ -77,6 +77,20 @@ def test_tests_that_call_it_are_asked(tmp_path: Path, monkeypatch: pytest.Monkey
     assert _tried(elsewhere, _How(tmp_path))["status"] == "not called by a test"
 
 
+@pytest.mark.parametrize(
+    ("file", "forgotten"),
+    [
+        ("dynsys/plan/record.py", ["*.kernel"]),
+        ("problems/identification/regressor.py", ["*.kernel"]),
+        ("problems/logs/smoother.py", ["*"]),
+        ("problems/verdict/words.py", []),
+    ],
+)
+def test_what_was_compiled_before_a_change_is_not_used(file: str, forgotten: list[str]) -> None:
+    """Programs are recorded in other rooms than dynsys too."""
+    assert mutations._concerned(mutants_of(ROOT / file)[0]) == forgotten
+
+
 def test_scores_count_by_room() -> None:
     rows = [
         {"id": str(k), "room": "a", "status": status}
