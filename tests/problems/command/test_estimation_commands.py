@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from dynsys.model import synthetic
+from problems.command.calibrate import _show
+from problems.estimation.noise import NoiseEstimate, SensorNoise
 from problems.problem_file import load_problem
 from sensors import Layout
 from tests.problems.command.command_line import run, run_json
@@ -206,6 +209,21 @@ def test_calibrate_of_what_nothing_checks(
     status, out, err = run(capsys, "calibrate", problem, log)
     assert (status, err) == (0, "")
     assert "kept, unchecked" in out and "nan" not in out
+
+
+@pytest.mark.parametrize(("after", "size"), [(1.5, "small"), (0.5, "large"), (1.05, "")])
+def test_calibrate_doubts_only_values_that_it_kept(
+    after: float, size: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where readings still do not fit their deviations: those that the log does not know."""
+    layout = Layout(synthetic.chain(1), [])
+    known = SensorNoise("knee", "N m", ("knee.torque",), 0.1, 0.2, 0.01, 0.5, 0.1)
+    kept = replace(known, sensor="hip", found=0.1, found_std=float("nan"), redundancy=0.0)
+    for sensors, is_said in (((known,), False), ((known, kept), bool(size))):
+        _show(NoiseEstimate(sensors, layout, (4.0, after)), None, [], None)
+        out = capsys.readouterr().out
+        assert ("the values kept" in out) == is_said
+        assert not is_said or f"some of the values kept seem too {size};" in out
 
 
 def test_calibrate_does_not_take_faults_for_noise(

@@ -116,6 +116,7 @@ def test_a_package_that_is_missing_is_named(
         capsys, "live", live_files[0], "--outputs", "torque", option, free_port()
     )
     assert status == 2 and f"pip install 'dynsys-robotics[{extra}]'" in err
+    assert "preparing" not in err  # before the work, not after it
 
 
 def free_port() -> int:
