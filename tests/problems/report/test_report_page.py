@@ -31,6 +31,7 @@ from problems.report import (
 )
 from problems.report.estimates import around_zero, ticks
 from problems.report.markup import count
+from problems.report.robot import JointDeviation, _joints, robot_part
 from problems.report.sparsity import assembled, eliminated, matrix
 from tests.problems.report.report_page import Page
 
@@ -79,6 +80,21 @@ def test_pictures_have_text_alternatives(report: Report) -> None:
             assert hidden or attributes.get("aria-label"), attributes
     headers = [a for tag, a in parsed.attributes if tag == "th"]
     assert all(a.get("scope") in ("col", "row") for a in headers)
+
+
+def test_discs_grow_with_the_deviation_whatever_its_size() -> None:
+    """The largest is always as large; what is not determined is a cross and no measure."""
+    robot = dynsys.synthetic.chain(3)
+    for largest in (1e-3, 1e3):
+        found = [
+            JointDeviation(name, i, "N m", median, median, median)
+            for i, (name, median) in enumerate(
+                zip(robot.joint_names, (largest / 4, None, largest), strict=True)
+            )
+        ]
+        drawn = _joints(robot_part(robot, None), lambda at: at[:2], found)
+        assert re.findall(r'class="disc"[^>]* r="([^"]*)"', drawn) == ["8.0", "14.0"]
+        assert drawn.count("not determined") == drawn.count('class="open"') == 1
 
 
 def test_two_counts_of_unknowns_are_explained(report: Report) -> None:
