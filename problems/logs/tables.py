@@ -130,8 +130,14 @@ def _is_number(cell: str) -> bool:
 
 
 def _has_gap(line: bytes) -> bool:
+    """Whether a cell is empty; a blank line is an empty cell of its only column."""
+    bare = line.strip()
     return (
-        b",," in line or line.startswith(b",") or line.rstrip().endswith(b",") or b", ," in line
+        not bare
+        or b",," in line
+        or bare.startswith(b",")
+        or bare.endswith(b",")
+        or b", ," in line
     )
 
 

@@ -105,6 +105,18 @@ def test_csv_files_keep_names_whatever_they_hold(tmp_path: Path) -> None:
     assert [np.ravel(read[name]).tolist() for name in names] == [[k, k + 5] for k in range(5)]
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_blank_line_is_a_missing_reading_of_the_only_column(tmp_path: Path, end: str) -> None:
+    """It was passed over, so that all later readings came a sample early."""
+    (tmp_path / "log.csv").write_text(end.join(["a", "1", "", "3", "  ", "5", ""]), newline="")
+    with open_log(tmp_path / "log.csv") as log:
+        assert log.n_samples == 5
+        for start, stop in ((0, 5), (1, 3), (3, 4)):
+            found = log.read(["a"], start, stop)["a"][:, 0]
+            wanted = np.array([1, np.nan, 3, np.nan, 5])[start:stop]
+            np.testing.assert_array_equal(found, wanted)
+
+
 def test_long_csv_files_are_read_in_stretches(tmp_path: Path) -> None:
     rows = np.arange(10_000.0).reshape(-1, 2)
     write_log(tmp_path / "log.csv", [Group("a", ("a", "b"))], [rows])
