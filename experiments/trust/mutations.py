@@ -13,10 +13,11 @@ runs them, every function begins by saying its name. A mutant that no test notic
 it is killed by a test, or explained in ``survivors.yaml``.
 
 ``--count`` mutants per room are drawn, always the same ones as long as their functions stand as
-they are. A FILE that exists is added to; ``--again`` tries those that survived once more, by
-the tests of all rooms: with ``--record 200`` by more than the first ones of a file, with
-``--slow`` by those that are marked so, with ``--tests`` by whole files. A function whose work
-is kept on the disk (a compiled recursion) is called by more tests than is recorded.
+they are. A FILE that exists is added to, and what it holds of functions that are gone is left
+out at the end; ``--again`` tries those that survived once more, by the tests of all rooms: with
+``--record 200`` by more than the first ones of a file, with ``--slow`` by those that are marked
+so, with ``--tests`` by whole files. A function whose work is kept on the disk (a compiled
+recursion) is called by more tests than is recorded.
 """
 
 from __future__ import annotations
@@ -202,13 +203,17 @@ def _sites(owner: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
         waiting += reversed(list(ast.iter_child_nodes(node)))
 
 
+def _every() -> Iterator[Mutant]:
+    for package in PACKAGES:
+        for file in sorted((ROOT / package).rglob("*.py")):
+            yield from mutants_of(file)
+
+
 def drawn(count: int, only: Sequence[str] = ()) -> list[Mutant]:
     """``count`` mutants of every room, at most one of a function."""
     by_room: dict[str, list[Mutant]] = {}
-    for package in PACKAGES:
-        for file in sorted((ROOT / package).rglob("*.py")):
-            for mutant in mutants_of(file):
-                by_room.setdefault(mutant.room, []).append(mutant)
+    for mutant in _every():
+        by_room.setdefault(mutant.room, []).append(mutant)
     chosen = []
     for room in sorted(by_room):
         functions: dict[tuple[str, str], Mutant] = {}
@@ -594,7 +599,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         told = f"{row['file']}:{row['line']}  {row['before'][:60]}  ->  {row['after'][:60]}"
         print(f"{k}/{len(mutants)} {row['status']:9} {told}", flush=True)
     rows = [known[mutant.id] for mutant in mutants]
-    if not options.only and not options.mutants:
+    if not options.only and not options.mutants:  # of earlier draws, what stands as it did
+        standing = {mutant.id for mutant in _every()}
+        rows = [row for row in known.values() if row["id"] in standing]
         options.json.write_text("".join(json.dumps(row) + "\n" for row in rows))
     alive = 0
     for room, (killed, told_of, total) in scores(rows).items():

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import weakref
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -89,6 +91,18 @@ def test_tests_that_call_it_are_asked(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_what_was_compiled_before_a_change_is_not_used(file: str, forgotten: list[str]) -> None:
     """Programs are recorded in other rooms than dynsys too."""
     assert mutations._concerned(mutants_of(ROOT / file)[0]) == forgotten
+
+
+def test_rows_are_kept_as_long_as_their_functions_stand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    standing, file = next(mutations._every()), tmp_path / "rows.jsonl"
+    rows = [{**asdict(standing), "id": name, "status": "killed"} for name in (standing.id, "x")]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    monkeypatch.setattr(mutations, "drawn", lambda *drawn: [])
+    monkeypatch.setattr(mutations, "_import_all", lambda: None)
+    assert mutations.main(["--json", str(file), "--work", str(tmp_path)]) == 0
+    assert [json.loads(line)["id"] for line in file.read_text().splitlines()] == [standing.id]
 
 
 def test_scores_count_by_room() -> None:
