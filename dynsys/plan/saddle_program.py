@@ -101,7 +101,8 @@ CLOSELY, CLOSELY_NODES = 4096, 4e7
 """These states; fewer where the program is long, states times nodes."""
 LARGEST = float(np.finfo(np.float64).max)
 TOLERATED = 10.0
-"""Times what counts as accurate: beyond the states tried, errors are larger."""
+"""Times what counts as accurate: beyond the states tried, errors are larger. Of the ways to
+switch sensors off few are tried, and nothing more is tolerated."""
 
 
 # ---- orders: found, executed ---------------------------------------------------------------
@@ -637,6 +638,6 @@ def _closely(program: Program, spec: EstimatorSpec, cancelling: int) -> tuple[fl
     cancelled = np.sqrt(np.max(terms, axis=1))
     for margin, part in CLOSER:
         answered = (fallen <= (margin if usual else LARGEST)) & (cancelled <= part)
-        if np.max(errors[answered], initial=0.0) <= TOLERATED:
+        if np.max(errors[answered], initial=0.0) <= (TOLERATED if usual else 1.0):
             break
     return (margin if usual else SWITCHED_MARGIN), part

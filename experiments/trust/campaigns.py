@@ -68,7 +68,7 @@ def _one(*words: str, **settings: Any) -> Campaign:
 CAMPAIGNS: Mapping[str, Campaign] = {
     "adversarial": _one("adversarial_states", "--switchable", "4"),
     "agreement": _one("agreement", "--seconds", "240", ending=".json"),
-    "consistency": _one("consistency"),
+    "consistency": _one("consistency", "--jobs", "2"),
     "edges": _one("edges"),
     "encoder_noise": _one("consistency.encoder_noise", ending=".json"),
     "faults": _one("faults", ending=".json"),
