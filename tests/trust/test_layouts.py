@@ -60,12 +60,16 @@ def test_pivots_that_cost_digits_are_watched_more_closely() -> None:
 
 @pytest.mark.slow
 def test_sensors_that_are_off_cost_no_digits_in_silence() -> None:
-    """43 of such states were off by up to 7e-7: pivots fall short of their terms there."""
+    """43 of such states were off by up to 7e-7: pivots fall short of their terms there.
+
+    Watched alone, they left 0.4 % of states to pivoting, and some that were driven to small
+    pivots were off by 3e-8.
+    """
     case = drawn_case("switchable", robot_named("panda"), 1)
     assert case.switchable
     outcome = tried(case, starts=1, states=2000)
-    assert outcome.silent == 0 and outcome.worst < 1e-8
-    assert outcome.pivoting < 0.5
+    assert outcome.silent == 0 and outcome.worst < 1e-9
+    assert outcome.pivoting < 1e-3
 
 
 def test_verdict_where_the_rank_drops_beside_a_gyroscope() -> None:
