@@ -134,6 +134,15 @@ def test_turn_offset_and_delay_are_found_within_their_deviations(seed: int) -> N
     assert f"turned by {np.rad2deg(np.linalg.norm(found.turn)):.2f} +- 0.2" in str(found)
 
 
+def test_ends_of_a_log_where_late_predictions_would_lie_beyond_it_do_not_count() -> None:
+    problem, time, q, qd, y = imu_log(0.0173, np.array([0.05, -0.2, 0.1]), np.zeros(6), 0)
+    found = align_sensor(problem, "imu", time, q, qd, y)
+    for end in (slice(0, 39), slice(-39, None)):  # 0.2 s are 40 samples
+        y["imu"][end] += 3.0
+    again = align_sensor(problem, "imu", time, q, qd, y)
+    assert (again.delay, *again.turn) == (found.delay, *found.turn)
+
+
 def test_the_mounting_found_is_the_one_that_explains_the_readings() -> None:
     problem, time, q, qd, y = imu_log(0.0, np.array([0.3, 0.1, -0.2]), np.zeros(6), 0)
     found = align_sensor(problem, "imu", time, q, qd, y, offset=False, delay=False)
