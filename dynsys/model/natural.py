@@ -27,6 +27,9 @@ __all__ = ["NaturalUnits", "power_of_two", "unusual"]
 USUAL = 8
 """Units within 2^8 of that of SI are as good as this one."""
 
+SMALLEST, LARGEST = 1e-300, 1e300
+"""Energies between which those of a robot lie."""
+
 LIGHT = 2.0**-24
 """A joint that carries less than this part of the robot's inertia has a unit of its own."""
 
@@ -74,8 +77,8 @@ class NaturalUnits:
 
     @property
     def energy(self) -> float:
-        """M L^2."""
-        return self.mass * self.length**2
+        """M L^2, within what float64 holds."""
+        return float(np.clip(self.mass * self.length * self.length, SMALLEST, LARGEST))
 
     @cached_property
     def positions(self) -> Array:

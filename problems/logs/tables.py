@@ -272,9 +272,9 @@ class ParquetLog(AbstractLog):
         self.path = path
         try:
             self._file: Any = parquet.ParquetFile(path, memory_map=True)
-        except (OSError, pyarrow.ArrowException) as error:
+            names = self._file.schema_arrow.names
+        except (OSError, UnicodeDecodeError, pyarrow.ArrowException) as error:
             raise LogError(f"{path}: not a readable Parquet file: {error}") from None
-        names = self._file.schema_arrow.names
         if repeated := _repeated(names):
             raise LogError(f"{path}: the column {repeated[0]!r} appears twice; rename one")
         metadata = self._file.metadata

@@ -14,6 +14,7 @@ import sensors
 from dynsys.errors import SingularSystemError, StateError
 from dynsys.model.body import Body
 from dynsys.model.joints import Revolute
+from dynsys.model.natural import NaturalUnits
 from dynsys.model.spatial import Inertia, Transform
 from dynsys.model.tree import KinematicTree
 from experiments.trust.edges import judge_edge
@@ -133,6 +134,16 @@ def test_units_of_any_mass_are_finite() -> None:
         problem = problems.ForwardDynamics(edge.robot, backend=backend)  # type: ignore[arg-type]
         found = problem.solve(edge.q, edge.qd, torque).qdd
         np.testing.assert_allclose(found, edge.qdd, rtol=1e-9)
+
+
+@pytest.mark.parametrize("length, mass", [(1e200, 1.0), (1e160, 1e200), (1e-160, 1e-200)])
+def test_units_of_any_length_are_finite(length: float, mass: float) -> None:
+    """A length of 1e200 in a damaged file ended in OverflowError."""
+    inertia = Inertia(mass, np.zeros(3), mass * np.eye(3))
+    way = Transform(np.eye(3), np.array([length, 0.0, 0.0]))
+    robot = KinematicTree("robot", [Body("link", -1, Revolute(np.eye(3)[2]), way, inertia)])
+    units = NaturalUnits(robot)
+    assert np.isfinite([units.energy, *units.drive, *units.wrench]).all() and units.energy > 0
 
 
 @pytest.mark.parametrize("length, mass", [(1e-6, 1e-12), (1e4, 1e9)])

@@ -117,6 +117,16 @@ def test_a_blank_line_is_a_missing_reading_of_the_only_column(tmp_path: Path, en
             np.testing.assert_array_equal(found, wanted)
 
 
+def test_names_of_a_damaged_parquet_file_are_refused(tmp_path: Path) -> None:
+    """A name that is no text ended in UnicodeDecodeError."""
+    pyarrow, parquet = map(pytest.importorskip, ("pyarrow", "pyarrow.parquet"))
+    path = tmp_path / "log.parquet"
+    parquet.write_table(pyarrow.table({"position": [1.0, 2.0]}), path, store_schema=False)
+    path.write_bytes(path.read_bytes().replace(b"position", b"\xc3osition"))
+    with pytest.raises(LogError, match="not a readable Parquet file"):
+        open_log(path)
+
+
 def test_long_csv_files_are_read_in_stretches(tmp_path: Path) -> None:
     rows = np.arange(10_000.0).reshape(-1, 2)
     write_log(tmp_path / "log.csv", [Group("a", ("a", "b"))], [rows])
