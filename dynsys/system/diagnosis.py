@@ -27,6 +27,8 @@ def null_vector(D: csc_array[np.float64]) -> Array | None:
     grow by 1/s in each step. Sparse at any size; a null space of several dimensions answers
     with a generic combination, in which every undetermined unknown shows.
     """
+    if not np.isfinite(D.data).all():
+        return None  # it overflows float64: nothing is told of it
     n = D.shape[1]
     row_scale, col_scale = _equilibrating(D)
     A = csc_array(diags_array(row_scale) @ D @ diags_array(col_scale))

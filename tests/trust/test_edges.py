@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy.sparse import csc_array
 
 import dynsys
 import problems
@@ -17,6 +18,7 @@ from dynsys.model.joints import Revolute
 from dynsys.model.natural import NaturalUnits
 from dynsys.model.spatial import Inertia, Transform
 from dynsys.model.tree import KinematicTree
+from dynsys.system.diagnosis import null_vector
 from experiments.trust.edges import judge_edge
 from experiments.trust.edges_cases import Edge, edges
 from experiments.trust.edges_oracle import exact_qdd, exact_torque, wide
@@ -144,6 +146,11 @@ def test_units_of_any_length_are_finite(length: float, mass: float) -> None:
     robot = KinematicTree("robot", [Body("link", -1, Revolute(np.eye(3)[2]), way, inertia)])
     units = NaturalUnits(robot)
     assert np.isfinite([units.energy, *units.drive, *units.wrench]).all() and units.energy > 0
+
+
+def test_what_no_float_holds_is_told_in_words() -> None:
+    """Where singular systems are looked into, entries that overflow ended in RuntimeError."""
+    assert null_vector(csc_array(np.array([[np.inf, 1.0], [1.0, np.inf]]))) is None
 
 
 @pytest.mark.parametrize("length, mass", [(1e-6, 1e-12), (1e4, 1e9)])
