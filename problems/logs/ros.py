@@ -25,6 +25,7 @@ every number is called, which then goes before the names above.
 from __future__ import annotations
 
 import array
+import io
 import json
 import os
 import shutil
@@ -36,7 +37,7 @@ from dataclasses import replace
 from operator import attrgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, NamedTuple, final
 
 import numpy as np
 
@@ -386,6 +387,19 @@ def _messages(path: Path) -> Iterator[_Message]:
         yield from _bag_messages(path)
 
 
+@final
+class _WithinFile(io.BufferedReader):
+    """A file that is asked for no more than it has left: damaged lengths take no memory."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(io.FileIO(path))
+        self._size = path.stat().st_size
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        left = max(self._size - self.tell(), 0)
+        return super().read(left if size is None or size < 0 else min(size, left))
+
+
 def _mcap_messages(path: Path) -> Iterator[_Message]:
     try:
         from mcap.reader import make_reader
@@ -393,7 +407,7 @@ def _mcap_messages(path: Path) -> Iterator[_Message]:
     except ModuleNotFoundError as error:
         raise missing_library(path, error.name or "mcap", "ros") from None
     try:
-        with path.open("rb") as stream:
+        with _WithinFile(path) as stream:
             reader = make_reader(stream, decoder_factories=[DecoderFactory()])
             summary = reader.get_summary()
             if summary is None:

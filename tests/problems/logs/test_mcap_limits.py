@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import struct
+import tracemalloc
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 from dynsys.errors import LogError
+from problems.logs import open_log
 from problems.logs.ros import MAX_CHUNK, check_chunks
 
 lz4 = pytest.importorskip("lz4.frame", reason="lz4 is not installed")
@@ -54,3 +56,23 @@ def test_false_sizes_are_refused() -> None:
 def test_what_is_no_lz4_is_left_to_the_decoder() -> None:
     check(b"not a frame")
     check(lz4.compress(bytes(2**20))[:20])
+
+
+def test_damaged_lengths_of_records_take_no_memory(tmp_path: Path) -> None:
+    """A record that states two gigabytes: the reader asked for so many."""
+    writers = pytest.importorskip("mcap.writer", reason="mcap is not installed")
+    path = tmp_path / "log.mcap"
+    with path.open("wb") as stream:
+        writer = writers.Writer(stream)
+        writer.start()
+        writer.register_schema("sensor_msgs/msg/JointState", "ros2msg", b"float64[] position")
+        writer.finish()
+    data = bytearray(path.read_bytes())
+    (summary,) = struct.unpack_from("<Q", data, data.rindex(struct.pack("<BQ", 2, 20)) + 9)
+    struct.pack_into("<Q", data, summary + 1, 2**31)
+    path.write_bytes(data)
+    tracemalloc.start()
+    with pytest.raises(LogError, match=r"log\.mcap"):
+        open_log(path)
+    assert tracemalloc.get_traced_memory()[1] < 2**28
+    tracemalloc.stop()
