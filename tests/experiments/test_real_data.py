@@ -23,8 +23,9 @@ def test_a_plate_under_a_person_is_predicted_without_itself() -> None:
         told = real_data.human(DATA).told
     assert told["mean_vertical_force"] == pytest.approx(604.92, abs=0.01)
     before, after = told["plate_rms_from_motion"], told["plate_rms_identified"]
-    assert before[5] < 1.5 and after[5] < 1.5  # fz, of 605 N
-    assert all(x < y for x, y in zip(after, before, strict=True))
+    assert before[5] < 1.1 and after[5] < 1.15  # fz, of 605 N
+    assert after[3] < 1.3  # fx; 2.56 by the accelerations of the file, which are too small
+    assert all(x < y for x, y in zip(after[:5], before[:5], strict=True))
     assert max(told["chest_rms_aligned"]) < 0.7 * max(told["chest_rms"])
     mass = told["identified"]["mass of the torso by itself"]
     assert abs(mass["mass"] - 61.69) < 3 * mass["mass_std"] < 0.3
