@@ -37,7 +37,7 @@ __all__ = ["PICTURES", "main", "page"]
 
 # ---- the pictures of the gallery, each drawn from a computation that anybody can repeat ----
 
-BLUE, TEAL, GREY, ORANGE, RED = "#2f6db5", "#1d6f72", "#9aa5b4", "#e0913c", "#c0392b"
+BLUE, TEAL, GREY, ORANGE = "#2f6db5", "#1d6f72", "#9aa5b4", "#e0913c"
 LINKS = 12
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
-from typing import NamedTuple, TypeAlias, final
+from typing import NamedTuple, final
 
 import numpy as np
 
@@ -52,9 +52,6 @@ def feet(robot: KinematicTree) -> ContactPoints:
     """Tips of all lower legs."""
     legs = [name for name in robot.body_names if "_lower_leg_" in name]
     return ContactPoints(robot, legs, np.tile([0.0, 0.0, -LEG_LENGTH], (len(legs), 1)))
-
-
-ByRoute: TypeAlias = dict[Route, float]
 
 
 class Contacts(NamedTuple):

@@ -28,8 +28,6 @@ PICTURES = 30.0
 """Per second while it plays."""
 WIDE = 400
 """Pixels of the column beside the picture."""
-LISTED = 8
-"""Torques that are listed: those with the largest part of their largest value."""
 
 
 def require_viser() -> Any:
