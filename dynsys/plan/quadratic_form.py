@@ -50,12 +50,19 @@ class QuadraticForm:
         self.M: dict[Key, dict[Key, ScalarArray]] = defaultdict(dict)
         self.p: dict[Key, ScalarArray] = {}
         self._coupled: set[Key] = set()  # qdd of several joints
+        self._driven: set[tuple[Key, Key]] = set()  # qdd that forces act on themselves
 
     def add(self, u: Key, v: Key, block: ScalarArray) -> None:
         """M_uv += block."""
         self.M[u][v] = self.M[u][v] + block if v in self.M[u] else block
         if u != v:
             self.M[v][u] = self.M[u][v].T
+
+    def drive(self, x: Key, c: Key, torques: ScalarArray) -> None:
+        """Torques (nv_x, m) that unit forces c of a constraint give the joint x itself."""
+        if (x, c) not in self._driven:  # once, however many joints are coupled
+            self._driven.add((x, c))
+            self.add(x, c, -torques)
 
     def add_linear(self, u: Key, term: ScalarArray) -> None:
         """p_u += term."""
@@ -117,6 +124,8 @@ class QuadraticForm:
                     continue
                 scaled = np.column_stack([solve_ldl(factors, c) for c in blocks[z].T])
                 self.add(y, z, -(blocks[y].T @ scaled))
-                if u in (y, z) and not more:  # S^T M_uz = 0 exactly, as S^T M_uu is
-                    self._clear(u, z if y == u else y, along_axes(S))
+                other = z if y == u else y
+                if u in (y, z) and not more and (x, other) not in self._driven:
+                    # S^T M_uz = 0 exactly, as S^T M_uu is; of driving forces it is a torque
+                    self._clear(u, other, along_axes(S))
         return Row(p, blocks, factors)

@@ -129,7 +129,6 @@ def solve_symmetric(
     # Leaves to root: eliminate; keep what determines the qdd of a joint, or its wrench.
     qdd_rows: dict[int, Row] = {}
     wrench_rows: dict[int, Row] = {}
-    driving: set[tuple[int, int]] = set()
     for step in steps:
         k, v = step.body, slices[step.body]
         u, x, S = ("body", k), ("qdd", v.start), mechanism.motion_subspace[k]
@@ -142,9 +141,8 @@ def solve_symmetric(
         elif v.stop > v.start:
             form.joint_pair(u, x, S)
             for c, rows in enumerate(constraints):
-                if v.start in rows.torques and (v.start, c) not in driving:
-                    driving.add((v.start, c))  # once, however many joints are coupled
-                    form.add(x, ("force", c), -rows.torques[v.start].reshape(1, -1))
+                if v.start in rows.torques:
+                    form.drive(x, ("force", c), rows.torques[v.start].reshape(1, -1))
 
     # Root to leaves: substitute; accelerations are those beyond the motion of the bias.
     qdd, torque = inputs.copy(), inputs.copy()

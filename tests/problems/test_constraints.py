@@ -152,6 +152,28 @@ def test_forward_and_hybrid_dynamics(
         close(J.T @ force, expected[2], 1e-7)
 
 
+@pytest.mark.parametrize("leader", [None, "link_2"])
+@pytest.mark.parametrize("accelerated", [(), ("link_3",)])
+def test_torques_of_tied_joints_go_on_to_the_bodies_that_carry_them(
+    leader: str | None, accelerated: tuple[str, ...]
+) -> None:
+    """A joint amid a chain without armature: what ties it acts on its parent, too."""
+    robot = synthetic.chain(5, generic=True)
+    tie = JointConstraint("tie", "link_4", leader, (0.3, 0.7, 0.2))
+    problem = problems.HybridDynamics(robot, accelerated, constraints=[tie])
+    q = robot.random_configuration(0)
+    qd, given_ = np.random.default_rng(0).normal(size=(2, 5))
+    expected = by_dense_algebra(robot, (tie,), q, qd, given_, np.asarray(problem.known))
+    assert expected is not None
+    found = problem.solve(q, qd, given_)
+    assert not found.fallback
+    close(found.qdd, expected[0], 1e-10)
+    close(found.torque, expected[1], 1e-10)
+    forward = problems.ForwardDynamics(robot, constraints=[tie])
+    after = dense_impulse(forward._require_constraints(), q, qd, np.zeros(1))[0]
+    close(forward.impulse(q, qd).v, after, 1e-10)
+
+
 @settings(max_examples=20, deadline=None)
 @given(drawn=held_robots(), seed=strategies.seeds)
 def test_impulses(
