@@ -340,7 +340,8 @@ def _recorded_dynamics(
     given |= {} if f_ext is None else {"f_ext": f_ext.ravel()}
     if holding is not None and spec.held is not None:
         results[CONSTRAINT_WRENCH] = holding.forces
-        torque[spec.held.undriven & spec.known] = 0.0
+        if spec.held.is_inverse:  # else whoever knows an acceleration drives it
+            torque[spec.held.undriven] = 0.0
         if f_ext is not None or not set(spec.outputs) <= set(results):
             f_ext = holding.added_to(f_ext)
     if any(name in (FACTORED, PAIRED, *spec.derivatives) for name in spec.outputs):

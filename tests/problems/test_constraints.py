@@ -174,6 +174,20 @@ def test_torques_of_tied_joints_go_on_to_the_bodies_that_carry_them(
     close(forward.impulse(q, qd).v, after, 1e-10)
 
 
+def test_hybrid_dynamics_tells_the_wrench_on_a_base_whose_motion_is_known() -> None:
+    robot = synthetic.humanoid30()
+    hands = FrameConstraint("hold", "left_arm_6", "right_arm_6")
+    problem = problems.HybridDynamics(robot, ["root"], constraints=[hands])
+    q = robot.random_configuration(0)
+    qd, given_ = np.random.default_rng(0).normal(size=(2, robot.nv))
+    known = np.asarray(problem.known)
+    expected = by_dense_algebra(robot, (hands,), q, qd, given_, known)
+    assert expected is not None
+    found = problem.solve(q, qd, given_)
+    assert not found.fallback and found.residual < 1e-12
+    close(found.torque, expected[1], 1e-9)
+
+
 @settings(max_examples=20, deadline=None)
 @given(drawn=held_robots(), seed=strategies.seeds)
 def test_impulses(
