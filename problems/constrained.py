@@ -42,12 +42,7 @@ from dynsys.model.tree import KinematicTree
 from dynsys.plan.held.impulse import ImpulseSpec
 from dynsys.plan.held.multipliers import HeldBy
 from dynsys.plan.record import CONSTRAINT_WRENCH, DynamicsSpec
-from dynsys.recursive.constraint_rows import (
-    CLOSED,
-    closest_configuration,
-    constraint_rows,
-    dense_rows,
-)
+from dynsys.recursive.constraint_rows import CLOSED, closest_configuration, constraint_rows
 from dynsys.recursive.crba import crba_scalars
 from dynsys.recursive.inputs import finite_rows, state_rows, wrench_rows
 from dynsys.recursive.kinematics import WrenchInput, external_wrenches, transforms
@@ -350,9 +345,7 @@ class ConstrainedDynamics:
         held, robot = self._require_constraints(), cast("AbstractDynamics", self).robot
         found, error = closest_configuration(robot, held.constraints, robot.check_q(q))
         if error > CLOSED:
-            open_rows = np.abs(
-                dense_rows(robot, held.constraints, found, np.zeros(robot.nv)).error
-            )
+            open_rows = np.abs(held.dense(found).error)
             where = zip(held.constraints, row_slices(held.constraints), strict=True)
             name = max(where, key=lambda each: open_rows[each[1]].max())[0].name
             raise StateError(
@@ -453,7 +446,7 @@ class Impact(NamedTuple):
 def dense_impulse(held: HeldBy, q: Array, v: Array, restitution: Array) -> tuple[Array, Array]:
     """The twin of the kernel of impulses: singular values of L^-1 J^T, smallest impulses."""
     robot, free = held.robot, ~held.known
-    rows = dense_rows(robot, held.constraints, q, v)
+    rows = held.dense(q, v)
     bounce = np.repeat(1 + restitution, [constraint.size for constraint in held.constraints])
     L = _cholesky(robot, crba_scalars(robot, q)[np.ix_(free, free)])
     B = np.asarray(np.linalg.solve(L, rows.J[:, free].T), np.float64)
@@ -567,7 +560,7 @@ class DenseConstrained(AbstractReference):
         qd, given = (robot.check_v(arrays[name], name) for name in ("qd", spec.given))
         f_ext = arrays.get("f_ext")
         pushed = None if f_ext is None else np.asarray(f_ext, np.float64).reshape(-1, 6)
-        rows = dense_rows(robot, held.constraints, q, qd)
+        rows = held.dense(q, qd)
         wanted = -rows.drift
         if spec.steered:
             gains = np.asarray(arrays["gains"], np.float64).reshape(-1, 2)

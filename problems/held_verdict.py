@@ -18,7 +18,7 @@ import numpy as np
 
 from dynsys.model.constraints import JointConstraint, row_labels, row_slices
 from dynsys.plan.held.multipliers import HeldBy
-from dynsys.recursive.constraint_rows import CLOSED, closed_configurations, dense_rows
+from dynsys.recursive.constraint_rows import CLOSED, closed_configurations
 from dynsys.types import Array
 from problems.labels import and_more
 
@@ -125,7 +125,7 @@ def judge_held(held: HeldBy, *, samples: int, seed: int) -> HeldVerdict:
     """Judge the constraints of a problem; see :meth:`problems.ForwardDynamics.verdict`."""
     robot, constraints = held.robot, held.constraints
     states = closed_configurations(robot, constraints, max(samples, 3), seed)
-    all_rows = [dense_rows(robot, constraints, q, np.zeros(robot.nv)) for q in states]
+    all_rows = [held.dense(q) for q in states]
     is_closed = all(np.abs(rows.error).max(initial=0.0) < CLOSED for rows in all_rows)
     each = [_open_forces(held, rows.J) for rows in all_rows]
     least = min(N.shape[1] for N in each)

@@ -188,6 +188,30 @@ def test_hybrid_dynamics_tells_the_wrench_on_a_base_whose_motion_is_known() -> N
     close(found.torque, expected[1], 1e-9)
 
 
+def test_a_base_that_no_constraint_reaches_is_named() -> None:
+    humanoid = synthetic.humanoid30()
+    hands = FrameConstraint("hold", "left_arm_6", "right_arm_6")
+    inverse = problems.InverseDynamics(humanoid, constraints=[hands])
+    q, still = humanoid.random_configuration(0), np.zeros(humanoid.nv)
+    with pytest.raises(SingularSystemError, match="joint 'root' has no drive, and"):
+        inverse.solve(q, still, still)
+
+
+def test_rows_that_nothing_moves_are_not_moved_by_rounding() -> None:
+    """J of such rows is what terms that cancel leave, about 1e-16, and no force helps."""
+    robot = synthetic.chain(4, generic=True)
+    tie = FrameConstraint("tie", "link_2", "link_3", ("rx", "x"), "world")
+    alone = problems.HybridDynamics(robot, ["link_3"])
+    held = problems.HybridDynamics(robot, ["link_3"], constraints=[tie])
+    for seed in range(5):
+        q, given_ = robot.random_configuration(seed), np.array([1.0, 2.0, 0.0, 3.0])
+        found = held.solve(q, np.zeros(4), given_)
+        close(found.qdd, alone.solve(q, np.zeros(4), given_).qdd, 1e-10)
+        assert not found.constraint_wrench.array.any()
+        with pytest.raises(ContradictionError, match="most along tie"):
+            held.solve(q, np.zeros(4), np.ones(4))
+
+
 @settings(max_examples=20, deadline=None)
 @given(drawn=held_robots(), seed=strategies.seeds)
 def test_impulses(

@@ -33,11 +33,12 @@ import numpy as np
 
 from dynsys.errors import PlanMismatchError
 from dynsys.model.constraints import Constraint, row_labels
+from dynsys.model.natural import NaturalUnits
 from dynsys.model.tree import KinematicTree
 from dynsys.plan.pivots import PlannedPivot
 from dynsys.plan.symmetric import SymmetricStep
 from dynsys.recursive.aba import factor_ldl, solve_ldl
-from dynsys.recursive.constraint_rows import closed_configurations, dense_rows
+from dynsys.recursive.constraint_rows import DenseRows, closed_configurations, dense_rows
 from dynsys.recursive.crba import crba_scalars
 from dynsys.types import Array, BoolArray, ScalarArray
 
@@ -51,6 +52,8 @@ IMPLIED = 1e-11
 """A row whose pivot keeps less than this part at most configurations is implied by others."""
 FLOOR = 100.0
 """Square of the acceleration (rad/s^2, m/s^2) in parts of which rows contradict at least."""
+ROUNDING = 1e-12
+"""Entries of J below this part of natural units are what terms that cancel leave."""
 SAMPLES = 7
 
 
@@ -128,19 +131,32 @@ class HeldBy:
         names = {k: name for name, v in reversed(list(slices)) for k in range(v.start, v.stop)}
         return [f"{names[k]}[{k}]" for k in np.flatnonzero(self.undriven).tolist()]
 
+    @cached_property
+    def _least(self) -> Array:
+        """Entries (m, nv) of J that count as zero: a row may be one that nothing moves."""
+        natural = NaturalUnits(self.robot)
+        units = np.concatenate([natural.rows(one) for one in self.constraints])
+        return np.asarray(ROUNDING * units[:, None] / natural.motion)
+
+    def dense(self, q: Array, qd: Array | None = None) -> DenseRows:
+        """Rows of all constraints in numbers, at rest by default; J without rounding."""
+        still = np.zeros(self.robot.nv)
+        rows = dense_rows(self.robot, self.constraints, q, still if qd is None else qd)
+        return rows._replace(J=np.where(np.abs(rows.J) > self._least, rows.J, 0.0))
+
     def moving(self, states: Array, seed: int) -> Array:
         """States (count, nq + nv) with q and qd such that constraints hold, if possible."""
         found, nq = states.copy(), self.robot.nq
         closed = closed_configurations(self.robot, self.constraints, len(states), seed)
         for state, q in zip(found, closed, strict=False):
-            J = dense_rows(self.robot, self.constraints, q, np.zeros(self.robot.nv)).J
+            J = self.dense(q).J
             state[:nq] = q
             state[nq:] -= np.linalg.lstsq(J, J @ state[nq:], rcond=1e-9)[0]
         return found
 
     def matrix(self, q: Array) -> Array:
         """The semidefinite matrix (n, n) that is eliminated, at a configuration."""
-        J = dense_rows(self.robot, self.constraints, q, np.zeros(self.robot.nv)).J
+        J = self.dense(q).J
         if self.is_inverse:
             return np.asarray(J[:, self.undriven].T @ J[:, self.undriven])
         free = ~self.known
