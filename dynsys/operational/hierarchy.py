@@ -25,7 +25,15 @@ import numpy as np
 from dynsys.errors import ModelError
 from dynsys.types import Array, IntArray
 
-__all__ = ["SMALLEST", "Damped", "Levels", "check_damping", "leading_names", "mobility_scale"]
+__all__ = [
+    "COMPARABLE",
+    "SMALLEST",
+    "Damped",
+    "Levels",
+    "check_damping",
+    "leading_names",
+    "mobility_scale",
+]
 
 SMALLEST = 1e-13
 """Eigenvalue of Lambda^-1, its diagonal scaled to ones, below which it has no inverse."""
@@ -57,16 +65,17 @@ def check_damping(damping: float | None) -> None:
         )
 
 
-def mobility_scale(M: Array, alike: IntArray) -> Array:
+def mobility_scale(M: Array, alike: IntArray, natural: Array) -> Array:
     """Root of the mobility (m,) of coordinates, of a kind the largest; ``alike`` numbers kinds.
 
     Near a singularity a coordinate of its own has no mobility to be judged by; its siblings
-    have, and where it has none of them, other coordinates.
+    have, and where it has none of them, other coordinates, or ``natural`` (m,), what they have
+    in natural units.
     """
     diagonal = np.maximum(np.diagonal(M), 0.0)
     largest = np.zeros(len(M))
     np.maximum.at(largest, alike, diagonal)
-    least = COMPARABLE * float(diagonal.max(initial=0.0))
+    least = COMPARABLE * np.maximum(diagonal.max(initial=0.0), natural)
     scale = np.maximum(largest[alike], least)
     return np.asarray(np.sqrt(np.where(scale > 0, scale, 1.0)))
 

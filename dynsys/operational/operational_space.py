@@ -206,7 +206,8 @@ class OperationalSpace:
         -------
         kernel with ``kernel.one(q, qd, acceleration, posture)`` and ``kernel.batch(...)``: the
         outputs, and whether they are finite. NaN where a quaternion is bad or a pivot of
-        Lambda_inv or of the contacts almost vanishes: such states are for :meth:`at`.
+        Lambda_inv or of the contacts almost vanishes, and for torques where damping may change
+        them: such states are for :meth:`at`.
 
         Raises
         ------
@@ -231,7 +232,7 @@ class OperationalSpace:
         return self._program(outputs).export_c(folder, name, dtype, overwrite)
 
     def _program(self, outputs: Sequence[str]) -> TaskProgram:
-        return TaskProgram(self.space, self.contacts, self.undriven, outputs)
+        return TaskProgram(self.space, self.contacts, self.undriven, outputs, self.damping)
 
 
 def _undriven(robot: KinematicTree, actuated: str | Sequence[str] | None) -> IntArray:
@@ -301,7 +302,7 @@ class OperationalDynamics:
             if Lambda_inv has no inverse, naming the coordinates that cannot move freely.
         """
         scale = self._scale
-        values, vectors = np.linalg.eigh(self.Lambda_inv / np.outer(scale, scale))
+        values, vectors = np.linalg.eigh(self._mobility / np.outer(scale, scale))
         if values[0] <= SMALLEST * len(values):
             raise self._immobile(vectors[:, 0])
         return np.asarray((vectors / values) @ vectors.T / np.outer(scale, scale))
@@ -415,9 +416,15 @@ class OperationalDynamics:
         return np.asarray(self._space.contacts.bias(frames), dtype=np.float64)
 
     @cached_property
+    def _mobility(self) -> Array:
+        """Lambda_inv, where coordinates that nothing moves have zeros in place of rounding."""
+        moved = self._space.space.moved(self.J)
+        return np.where(np.outer(moved, moved), self.Lambda_inv, 0.0)
+
+    @cached_property
     def _levels(self) -> Levels:
         space = self._space
-        M, scale = self.Lambda_inv, self._scale
+        M, scale = self._mobility, self._scale
         return Levels(M, scale, space.levels, self.names, space.damping, self._immobile)
 
     @property
@@ -425,7 +432,8 @@ class OperationalDynamics:
         """Root of the free mobility (m,) of the coordinates."""
         if self._space.is_projected:
             return self._projection.free_scale
-        return mobility_scale(self.Lambda_inv, self._space.space.alike)
+        space = self._space.space
+        return mobility_scale(self._mobility, space.alike, space.natural_mobility)
 
     @cached_property
     def _projection(self) -> Projection:
@@ -433,7 +441,10 @@ class OperationalDynamics:
         Jc = np.zeros((0, space.robot.nv)) if held is None else self._dense(held)
         H = crba(space.robot, self.q)
         try:
-            return Projection(H, self.J, Jc, space.undriven, space.space.alike)
+            own = space.space
+            natural_c = np.zeros(0) if held is None else held.natural_mobility
+            kinds = own.alike, own.natural_mobility, natural_c
+            return Projection(H, self.J, Jc, space.undriven, *kinds)
         except np.linalg.LinAlgError:
             raise SingularSystemError(
                 f"robot {space.robot.name!r}: its inertia matrix is not positive definite here;"

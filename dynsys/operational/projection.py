@@ -29,24 +29,32 @@ __all__ = ["Projection"]
 class Projection:
     """What the module says, at one q: H (nv, nv), J (m, nv), Jc (c, nv), undriven u.
 
-    ``alike`` (m,) numbers kinds of coordinates, see :func:`mobility_scale`.
+    ``alike`` (m,) numbers kinds of coordinates, ``natural`` (m,) and ``natural_c`` (c,) are
+    natural mobilities, see :func:`mobility_scale`.
 
     ``free_scale`` (m,) is the root of the coordinates' mobility with every freedom driven and
     no contacts: what is left of it, or lost to rounding, is judged by that.
     """
 
     def __init__(
-        self, H: Array, J: Array, Jc: Array, undriven: IntArray, alike: IntArray
+        self,
+        H: Array,
+        J: Array,
+        Jc: Array,
+        undriven: IntArray,
+        alike: IntArray,
+        natural: Array,
+        natural_c: Array,
     ) -> None:
         self._H, self._J, self._Jc, self._u = H, J, Jc, undriven
         self._factor = np.linalg.cholesky(H)
-        self.Lambda_c = _pseudo_inverse(Jc @ self.solve(Jc.T))
+        self.Lambda_c = _pseudo_inverse(Jc @ self.solve(Jc.T), natural_c)
         self._M_tc = J @ self.solve(Jc.T)
         self._base = J[:, undriven] - self._M_tc @ self.Lambda_c @ Jc[:, undriven]
         inertia = H[np.ix_(undriven, undriven)]
         self._passive = np.linalg.solve(inertia, self._base.T)  # H_uu^-1 (J N_c)_u^T
         free = J @ self.solve(J.T)
-        self.free_scale = mobility_scale(free, alike)
+        self.free_scale = mobility_scale(free, alike, natural)
         held = self._M_tc @ self.Lambda_c @ self._M_tc.T
         M = free - held - self._base @ self._passive
         self.Lambda_inv = np.asarray(0.5 * (M + M.T))
@@ -73,9 +81,9 @@ class Projection:
         return np.asarray(qdd + self.solve(self._Jc.T @ forces)), np.asarray(forces)
 
 
-def _pseudo_inverse(M: Array) -> Array:
+def _pseudo_inverse(M: Array, natural: Array) -> Array:
     """Inverse of a symmetric positive semidefinite matrix where it has one."""
-    scale = mobility_scale(M, np.arange(len(M)))
+    scale = mobility_scale(M, np.arange(len(M)), natural)
     values, vectors = np.linalg.eigh(M / np.outer(scale, scale))
     kept = values > SMALLEST * max(1, len(M)) * 10
     gain = np.where(kept, 1 / np.where(kept, values, 1.0), 0.0)

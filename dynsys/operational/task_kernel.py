@@ -37,6 +37,7 @@ from dynsys.kernel.quantities import require_inertia
 from dynsys.model.expanded import expanded_parent, last_freedom
 from dynsys.model.natural import NaturalUnits
 from dynsys.model.tree import KinematicTree
+from dynsys.operational.hierarchy import COMPARABLE
 from dynsys.operational.moving_frames import MovingFrames
 from dynsys.operational.tasks import TaskSpace
 from dynsys.plan.fingerprint import fingerprint_robot
@@ -93,8 +94,11 @@ class TaskProgram:
         contacts: TaskSpace | None,
         undriven: IntArray,
         outputs: Sequence[str],
+        damping: float | None = None,
     ) -> None:
         self.robot, self._tasks, self._contacts = tasks.robot, tasks, contacts
+        torques = {"torque", "contact_forces"} & set(outputs)
+        self._damping = damping if torques else None
         self._undriven = undriven
         self.outputs = tuple(outputs)
         self._check()
@@ -170,6 +174,7 @@ class TaskProgram:
             repr([_key(self.robot, task) for task in held]),
             tuple(self._undriven.tolist()),
             self.outputs,
+            self._damping,
         )
         return kernel_from(
             lambda: self.program(dtype),
@@ -206,7 +211,7 @@ class TaskProgram:
         def record(regroup: Regrouping) -> Program:
             try:
                 return simplify(self._recorded(reframe(self.robot, regroup=regroup)), samples)
-            except ZeroDivisionError:
+            except (ZeroDivisionError, FloatingPointError):
                 raise KernelBuildError(
                     f"robot {self.robot.name!r}: Lambda_inv is singular at every state, some"
                     f" combination of {', '.join(self._tasks.names[:6])}, ... never moves"
@@ -220,9 +225,14 @@ class TaskProgram:
         program = cheapest_accurate(record, error, ACCURATE)
         watched = program.evaluate(self.samples(20, 3))[:, n:]
         k = watched.shape[1] // 2  # reciprocal pivots, then the diagonals they came from
-        usual = np.median(watched[:, k:], axis=0)
+        usual = np.median(watched[:, k : 2 * k], axis=0).astype(np.float64)
+        usual = np.maximum(
+            usual, COMPARABLE * np.maximum(usual.max(initial=0.0), self._natural[:k])
+        )
         limits = [float(1 / (LEAST_PIVOT * x)) for x in usual]
         kept = np.r_[0 : n + k]
+        if self._damping is not None:
+            kept, limits = np.r_[kept, n + 2 * k], [*limits, 1 / self._damping]
         shorter = Program(
             program.op,
             program.left,
@@ -234,13 +244,22 @@ class TaskProgram:
         n_finite = self.signature.n_inputs
         return guarded(shorter, self.robot.quaternion_slices, dtype, limits, n_finite=n_finite)
 
+    @cached_property
+    def _natural(self) -> Array:
+        """Natural mobility of what has pivots: contacts, then tasks."""
+        spaces = [space for space in (self._contacts, self._tasks) if space is not None]
+        return np.concatenate([space.natural_mobility for space in spaces])
+
     def _recorded(self, mechanism: Reframed) -> Program:
         graph = Graph()
         inputs = {name: graph.inputs(size) for name, size in self.signature.inputs}
-        record = _Recording(self, mechanism, inputs)
-        outputs = [np.ravel(getattr(record, name)) for name in self.outputs]
+        with np.errstate(divide="raise"):
+            record = _Recording(self, mechanism, inputs)
+            outputs = [np.ravel(getattr(record, name)) for name in self.outputs]
         watched = record.watched
         pivots = [reciprocal for reciprocal, _ in watched] + [size for _, size in watched]
+        if self._damping is not None:
+            pivots.append(record.stiffness)
         return graph.program([*np.concatenate(outputs), *pivots])
 
 
@@ -536,6 +555,21 @@ class _Recording:
         phi = -inertia.solve(base.T @ f)
         Jc = self._matrix(self._of_contacts[0])
         return kappa, kappa - self._contact.solve(Jc[:, self._u] @ phi), phi
+
+    @property
+    def stiffness(self) -> Any:
+        """Trace of Lambda in parts of free mobility: at least 1 / the least share of any level.
+
+        Shares are counted in parts of the largest free mobility of a kind (mobility_scale),
+        here of its sum, so that damping changes nothing where this is below 1 / damping.
+        """
+        Y, alike = self._of_tasks[1], self._tasks.alike.tolist()
+        free = [_sum(y * y * self._reciprocal[k] for k, y in row.items()) for row in Y]
+        total = 0.0
+        for i, natural in enumerate(self._tasks.natural_mobility.tolist()):
+            own = _sum(free[j] for j in range(len(free)) if alike[j] == alike[i])
+            total = total + self.Lambda[i, i] * (own + COMPARABLE * (_sum(free) + natural))
+        return total
 
     # ---- outputs, by the names of OUTPUTS ----------------------------------------------------
 

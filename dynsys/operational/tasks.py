@@ -24,13 +24,14 @@ from dynsys.errors import ModelError
 from dynsys.jit import Loop
 from dynsys.loops.tree_state import TreeState
 from dynsys.model.expanded import expanded_parent, last_freedom
+from dynsys.model.natural import NaturalUnits
 from dynsys.model.spatial import Transform, cross, skew
 from dynsys.model.tree import KinematicTree
 from dynsys.operational.moving_frames import MovingFrames
 from dynsys.operational.sparse_jacobian import Supports
-from dynsys.recursive.kinematics import poses
+from dynsys.recursive.kinematics import poses, transforms
 from dynsys.recursive.momentum import require_mass
-from dynsys.types import Array, ArrayLike, IntArray, ScalarArray, float_array
+from dynsys.types import Array, ArrayLike, BoolArray, IntArray, ScalarArray, float_array
 
 __all__ = [
     "AbstractTask",
@@ -49,6 +50,8 @@ SPATIAL = ("angular x", "angular y", "angular z", "linear x", "linear y", "linea
 PARTS = {"pose": SPATIAL, "orientation": SPATIAL[:3], "position": SPATIAL[3:]}
 SHARED = ("angular", "linear", "mass")
 """Words of names whose coordinates have one unit."""
+ROUNDING = 1e-12
+"""Entries of J below this part of natural units are what terms that cancel leave."""
 Poses = Sequence[Transform]
 Coordinates = str | Sequence[str]
 
@@ -437,6 +440,33 @@ class TaskSpace:
                 kind = (number, shared[0]) if shared else (number, name)
                 found.append(kinds.setdefault(kind, len(kinds)))
         return np.array(found, dtype=np.intp)
+
+    @cached_property
+    def _natural(self) -> NaturalUnits:
+        return NaturalUnits(self.robot)
+
+    @cached_property
+    def _units(self) -> Array:
+        """What the coordinates (m,) are where bodies move with natural units of the robot."""
+        units = np.zeros(self.m)
+        where = poses(self.robot, transforms(self.robot, self.robot.neutral()))
+        for task, pieces in enumerate(self.coefficients(where)):
+            for R in pieces:
+                units[self.rows(task)] += np.abs(R) @ self._natural.twist
+        return units
+
+    @cached_property
+    def natural_mobility(self) -> Array:
+        """Mobility (m,) of coordinates where bodies have natural units of motion and inertia.
+
+        Far below it is what terms that cancel leave: a coordinate that nothing moves.
+        """
+        return self._units**2 / self._natural.energy
+
+    def moved(self, J: Array) -> BoolArray:
+        """Coordinates (m,) that some freedom moves: their rows of J are more than rounding."""
+        size = np.abs(J) * self._natural.motion
+        return np.asarray((size > ROUNDING * self._units[:, None]).any(axis=1))
 
     @cached_property
     def supports(self) -> Supports:

@@ -15,7 +15,8 @@ from dynsys import recursive
 from dynsys.errors import ModelError, SingularSystemError, StateError
 from dynsys.model import synthetic
 from dynsys.model.body import Coupling
-from dynsys.model.tree import KinematicTree
+from dynsys.model.spatial import Transform
+from dynsys.model.tree import Frame, KinematicTree
 from dynsys.operational import (
     BodyMotion,
     CentreOfMass,
@@ -310,3 +311,23 @@ def test_friction_is_overcome() -> None:
     wanted = rng.normal(size=6)
     qdd = forward(robot, q, qd, x.torque(wanted))
     assert_allclose(x.J @ qdd + x.Jdot_qd, wanted, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "method", ["auto", "y_factor", "chang_khatib", "pv_osimr", "rjk", "dense"]
+)
+def test_a_coordinate_that_nothing_moves_disturbs_no_other(method: str) -> None:
+    """A point on a joint's axis, relative to the parent: recursions leave rounding there."""
+    arm = synthetic.chain(6, generic=True)
+    on_axis = Transform(np.eye(3), 0.1 * np.asarray(arm.joints[2].axis))
+    robot = KinematicTree("arm", arm.bodies, {"tool": Frame(2, on_axis)})
+    hand = BodyMotion("link_6", axes="world", coordinates="position")
+    still = RelativeMotion("tool", "link_2", "world", ("linear x",))
+    for seed in range(5):
+        q, qd, _ = moving(robot, seed)
+        with pytest.raises(SingularSystemError, match="'tool' relative to 'link_2' linear x"):
+            operational_space(robot, q, [hand, still], qd, method).torque(np.ones(4))
+        x = operational_space(robot, q, [hand, still], qd, method, damping=1e-4)
+        qdd = forward(robot, q, qd, x.torque(np.ones(4)))
+        assert_allclose((x.J @ qdd + x.Jdot_qd)[:3], 1.0, atol=1e-8)
+        assert [(one.mobility, one.share) for one in x.damped] == [(0.0, 0.0)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +129,48 @@ def test_torque_is_fast_from_the_second_call_and_falls_back() -> None:
     soft = OperationalSpace(robot, tip, damping=1e-3)
     for _ in range(3):
         assert np.isfinite(soft.torque(np.zeros(3), qd, wanted)).all()
+
+
+def test_damping_is_the_same_by_machine_code() -> None:
+    """Near a singularity the kernel leaves the state to what damps; elsewhere it answers."""
+    robot = synthetic.chain(3)
+    tip = BodyMotion(robot.body_names[-1], axes="world", coordinates=("linear x", "linear z"))
+    space = OperationalSpace(robot, tip, damping=1e-3)
+    kernel = space.compile(("torque",))
+    qd, wanted, posture = np.zeros(3), np.array([1.0, 2.0]), np.zeros(3)
+    damped = []
+    for bend in (1e-4, 1e-3, 3e-3, 1e-2, 0.03, 0.1, 0.3, 1.0):
+        q = np.array([0.4, bend, -0.5 * bend])
+        x = space.at(q, qd)
+        expected = x.torque(wanted)
+        for _ in range(3):
+            assert_allclose(space.torque(q, qd, wanted), expected, atol=1e-8)
+        damped.append(bool(x.damped))
+        assert not (damped[-1] and kernel.one(q, qd, wanted, posture)[1])
+    assert damped[0] and not damped[-1]
+    assert kernel.one(q, qd, wanted, posture)[1]
+
+
+@pytest.mark.filterwarnings("error")
+def test_coordinates_that_nothing_moves_are_not_moved_by_machine_code() -> None:
+    """Their pivots are rounding, and usually are: no measure of what a pivot should be."""
+    robot = synthetic.chain(5, generic=True)
+    qd = np.ones(5)
+    for k in range(2, 6):
+        fixed = RelativeMotion(f"link_{k}", f"link_{k - 1}", "world", "position")
+        space = OperationalSpace(robot, fixed)
+        for seed in range(4):
+            with pytest.raises(SingularSystemError, match="relative to"):
+                space.torque(robot.random_configuration(seed), qd, np.ones(3))
+    bodies = [Body("base", -1, Free(), inertia=cloud_inertia(np.random.default_rng(0)))]
+    bodies += [replace(body, parent=body.parent + 1) for body in robot.bodies[:3]]
+    floating = KinematicTree("floating", bodies)
+    q, rng = floating.random_configuration(0), np.random.default_rng(0)
+    qd, wanted = rng.normal(size=9), rng.normal(size=1)
+    contacts = [RelativeMotion("link_1", "base", "link_1", "position"), "base"]
+    held = OperationalSpace(floating, Posture("link_3"), contacts=contacts, actuated="joints")
+    for _ in range(3):
+        assert_allclose(held.torque(q, qd, wanted), held.at(q, qd).torque(wanted), atol=1e-8)
 
 
 def test_undriven_freedoms_are_watched_by_the_fast_way_too() -> None:
