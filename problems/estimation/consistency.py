@@ -14,7 +14,13 @@ statements are judged alike, and how precise a reading claims to be does not mat
 
 Sensors are ranked by how improbable their fall is for its rank: one with many rows explains
 more of anything. What may be wrong with a sensor is all of it, or one component of those that
-are checked. What spans the same explains every disagreement equally; no data tells it apart
+are checked. A statement with one wrong component was pushed along an axis of its frame, which
+says no more of its own link than of another one on which a push moves the misfit along the same
+line: that one is judged by the line too.
+
+    (Q_o m_k)^2 > 0.95 |m_k|^2         line of component k, among the moves Q_o of a statement o
+
+What spans the same explains every disagreement equally; no data tells it apart
 (parity space: Gertler 1998; Lagrange multipliers: Silvey 1959). Nor do the readings at hand
 tell suspects apart whose parts of the misfit are nearly the same and nearly as likely:
 
@@ -68,7 +74,7 @@ ALIKE = 1e-6
 """Bases this close span the same."""
 
 SAME_PART = 0.95
-"""Squared cosine between parts of the misfit from which on these are the same."""
+"""Squared cosine between parts of the misfit, or lines, from which on these are the same."""
 
 ODDS = 1000.0
 """A sensor so many times less likely to be the wrong one than the first is no suspect."""
@@ -218,6 +224,7 @@ class Checks:
     Attributes
     ----------
     names : (S,) sensors, then what is believed.
+    is_read : (S,) sensors that read something, not what is stated or believed.
     labels : (m,) readings, by sensor and component.
     starts : (S + 1,) rows of every sensor.
     misfit : (N, f) what no unknown explains of the readings.
@@ -231,6 +238,7 @@ class Checks:
     """
 
     names: tuple[str, ...]
+    is_read: BoolArray
     labels: tuple[str, ...]
     starts: IntArray
     misfit: Array
@@ -249,6 +257,9 @@ class Checks:
     ) -> Checks:
         """Judge states by misfit (N, f) and its moves (N, m, f), made of so large terms."""
         names, labels, starts = statements(measured)
+        sensors = measured.layout.sensors
+        is_read = np.zeros(len(names), dtype=bool)
+        is_read[: len(sensors)] = [sensor.constant(1) is None for sensor in sensors]
         n, m, _ = moves.shape
         sizes, fits, basis = np.empty((n, m)), np.empty((n, m)), np.empty_like(moves)
         drop = np.empty((n, len(names)))
@@ -257,6 +268,7 @@ class Checks:
         chi_square = np.einsum("ni,ni->n", misfit, misfit)
         return Checks(
             names,
+            is_read,
             labels,
             starts,
             misfit,
@@ -288,9 +300,38 @@ class Checks:
         return np.where(self.rank > 1, np.minimum(log_tail(1, squares) + choices, 0.0), 0.0)
 
     @cached_property
+    def _log_p_of_all(self) -> Array:
+        """Logarithm (N, S) of the probability that all of a right sensor does."""
+        return log_tail(self.rank, self.drop)
+
+    @cached_property
     def log_p(self) -> Array:
         """Logarithm (N, S) of the probability that a right sensor explains as much."""
-        return np.minimum(log_tail(self.rank, self.drop), self._log_p_of_components)
+        found = np.minimum(self._log_p_of_all, self._log_p_of_components)
+        stated = np.flatnonzero(~self.is_read)
+        for s in stated.tolist():
+            states = np.flatnonzero(self._log_p_of_components[:, s] < self._log_p_of_all[:, s])
+            if len(states):
+                along = self._log_p_along(states, s)[:, stated]
+                at = np.ix_(states, stated)
+                found[at] = np.minimum(found[at], along)
+        return found
+
+    def _log_p_along(self, states: IntArray, s: int) -> Array:
+        """Logarithm (k, S) of the same for the line of the best component of statement s.
+
+        Zero for sensors whose readings do not move the misfit along that line.
+        """
+        first, last = self.starts[s : s + 2]
+        best = np.nanargmax(np.abs(self.residuals[states, first:last]), axis=1)
+        line, basis = self.moves[states, first + best], self.basis[states]
+        along = np.einsum("nmf,nf->nm", basis, line)
+        fit = along * np.einsum("nmf,nf->nm", basis, self.misfit[states])
+        share, fits = (np.add.reduceat(x, self.starts[:-1], axis=1) for x in (along**2, fit))
+        is_same = share > SAME_PART
+        squares = np.where(is_same, fits**2 / np.where(is_same, share, 1.0), 0.0)
+        choices = self._components[1][states, s, None]
+        return np.where(is_same, np.minimum(log_tail(1, squares) + choices, 0.0), 0.0)
 
     @cached_property
     def disagree(self) -> BoolArray:
@@ -337,7 +378,7 @@ class Checks:
 
     def _component(self, n: int, s: int) -> int | None:
         """Reading that alone explains best what may be wrong with a sensor, None if all do."""
-        if self._log_p_of_components[n, s] > self.log_p[n, s] or self.rank[n, s] < 2:
+        if self._log_p_of_components[n, s] > self._log_p_of_all[n, s] or self.rank[n, s] < 2:
             return None
         start, stop = self.starts[s : s + 2]
         return int(start + np.nanargmax(np.abs(self.residuals[n, start:stop])))

@@ -11,6 +11,7 @@ from scipy.stats import chi2
 import dynsys
 import sensors
 from dynsys.errors import StateError
+from dynsys.system.equations import Kinematics
 from dynsys.types import Array, IntArray
 from experiments.trust.consistency.suspects import CULPRITS, KINDS, SAME, table, tried
 from problems import Estimation, Prior
@@ -150,6 +151,38 @@ def test_links_that_explain_a_push_alike_are_named_together() -> None:
         for other in found[1:]:  # both say so of each other
             assert (other.sensor in first.tied) == (first.sensor in other.tied)
     assert named >= 23 and 2 <= np.mean(sizes) < 3
+
+
+@pytest.mark.parametrize("n", [4, 7])
+def test_a_push_along_an_axis_is_not_blamed_on_one_link_alone(n) -> None:
+    """A force at a joint, along an axis of the link beyond, may act on the link before it."""
+    robot = dynsys.synthetic.chain(n)
+    problem = Estimation(
+        robot,
+        sensors.Layout(
+            robot,
+            [
+                sensors.ForceTorque("base_ft", robot.joint_names[0], std=(0.1, 0.3)),
+                *sensors.all_joint_accelerations(robot, std=0.2),
+                *sensors.all_joint_torques(robot, std=0.1),
+                *sensors.zero_external_wrench_except(robot),
+            ],
+        ),
+    )
+    said = problem.layout.constants
+    for seed in range(12):
+        rng, before = np.random.default_rng(seed), seed % (n - 1)
+        pair = [f"{robot.body_names[k]}/no_contact" for k in (before, before + 1)]
+        q, qd, qdd = robot.random_configuration(rng), rng.normal(size=n), rng.normal(size=n)
+        push = 20.0 * np.eye(6)[3 + seed % 3]
+        moved = Kinematics.at(robot, q, qd).X_up[before + 1].T @ push
+        for link, wrench in ((before, moved), (before + 1, push)):
+            wrenches = np.zeros((n, 6))
+            wrenches[link] = wrench
+            state = moving(problem, q, qd, qdd, wrenches)
+            y = noisy(problem, readings(problem, state), seed)
+            first = suspects_of(problem, state, np.where(np.isnan(said), y, said))[0]
+            assert {*pair} <= {first.sensor, *first.tied}
 
 
 def test_one_axis_of_a_sensor_may_be_the_wrong_one() -> None:
