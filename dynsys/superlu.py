@@ -2,8 +2,8 @@
 
     P_r A P_c = L U        rows by partial pivoting, columns by their pattern alone
 
-Where the pattern of A has no n entries of which no two share a row or a column, A is singular
-whatever its values. SuperLU then runs out of rows: BLAS complains on the terminal (of DTRSV,
+Where A has no n entries, not zero, of which no two share a row or a column, it is singular
+whatever their values. SuperLU then runs out of rows: BLAS complains on the terminal (of DTRSV,
 DGEMV), or a segmentation fault ends the process. Such a matrix is not given to it.
 """
 
@@ -16,7 +16,7 @@ from scipy.sparse import csc_array
 from scipy.sparse.csgraph import structural_rank
 from scipy.sparse.linalg import SuperLU, splu
 
-__all__ = ["factorised", "factorised_again"]
+__all__ = ["factorised", "factorised_again", "is_singular_by_pattern"]
 
 
 def factorised(A: csc_array[np.float64], **options: Any) -> SuperLU | None:
@@ -24,11 +24,18 @@ def factorised(A: csc_array[np.float64], **options: Any) -> SuperLU | None:
 
     ``options`` as of :func:`scipy.sparse.linalg.splu`.
     """
-    return None if structural_rank(A) < A.shape[0] else factorised_again(A, **options)
+    return None if is_singular_by_pattern(A) else factorised_again(A, **options)
+
+
+def is_singular_by_pattern(A: csc_array[np.float64]) -> bool:
+    """Tell whether a square matrix is singular by where its entries are; zeros are none."""
+    kept = A.copy()
+    kept.eliminate_zeros()
+    return bool(structural_rank(kept) < A.shape[0])
 
 
 def factorised_again(A: csc_array[np.float64], **options: Any) -> SuperLU | None:
-    """As :func:`factorised`, of a pattern, in any order, that it has taken before."""
+    """As :func:`factorised`, of a pattern, in any order and with its zeros, taken before."""
     try:
         return splu(A, **options)
     except RuntimeError:  # a pivot is exactly zero

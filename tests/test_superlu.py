@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy.sparse import csc_array
+from scipy.sparse.csgraph import structural_rank
 
 import sensors
 from dynsys.cholmod import has_cholmod
@@ -19,6 +20,7 @@ from dynsys.model.tree import Body, KinematicTree
 from dynsys.superlu import factorised
 from problems import Estimation, ForwardDynamics
 from problems.estimation.estimation import Backend
+from problems.estimation.factors import SuperLUFactors
 
 
 def with_bodies_without_mass(seed: int) -> KinematicTree:
@@ -64,6 +66,22 @@ def test_patterns_that_are_singular_are_not_factorised(
     assert regular is not None
     np.testing.assert_array_equal(regular.solve(np.array([2.0, 4.0])), [1.0, 1.0])
     assert capfd.readouterr() == ("", "")
+
+
+def test_zeros_that_a_pattern_holds_are_no_entries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of missing readings are zeros in their places; such matrices printed too."""
+    rng = np.random.default_rng(0)
+    A = csc_array(rng.normal(size=(20, 20)) * (rng.random((20, 20)) < 0.2) + np.eye(20))
+    emptied = csc_array((np.where(A.indices == 7, 0.0, A.data), A.indices, A.indptr), A.shape)
+    assert structural_rank(emptied) == 20  # stored zeros count as entries there
+    factors = SuperLUFactors()
+    assert factors.factor(A)
+    monkeypatch.setattr("dynsys.superlu.splu", None)  # is not asked any more
+    assert factorised(emptied) is None
+    assert not SuperLUFactors().factor(emptied) and not factors.factor(emptied)
+    monkeypatch.undo()
+    assert factors.factor(A)
+    np.testing.assert_allclose(A @ factors.solve(np.ones(20)), 1.0)
 
 
 @pytest.mark.parametrize("backend", ["superlu", "cholmod"])

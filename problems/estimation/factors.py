@@ -17,8 +17,8 @@ from scipy.sparse import csc_array
 from scipy.sparse.linalg import SuperLU
 
 from dynsys.cholmod import SimplicialFactors, has_cholmod
-from dynsys.superlu import factorised, factorised_again
-from dynsys.types import Array, IntArray
+from dynsys.superlu import factorised, factorised_again, is_singular_by_pattern
+from dynsys.types import Array, BoolArray, IntArray
 
 __all__ = [
     "AbstractFactors",
@@ -78,6 +78,7 @@ class SuperLUFactors(AbstractFactors):
     def __init__(self) -> None:
         self._order: IntArray | None = None
         self._factors: SuperLU | None = None
+        self._filled: BoolArray
         self._gather: IntArray
         self._pattern: tuple[NDArray[np.int32], NDArray[np.int32]]
 
@@ -87,11 +88,15 @@ class SuperLUFactors(AbstractFactors):
 
     def factor(self, K: csc_array[np.float64]) -> bool:
         self.current = K
+        filled = K.data != 0.0  # rows of missing readings hold zeros
         if self._order is None:
             first = factorised(K, permc_spec="COLAMD")
             if first is None:
                 return False
             self._keep_order(K, np.argsort(first.perm_c))
+        elif not np.array_equal(filled, self._filled) and is_singular_by_pattern(K):
+            return False
+        self._filled = filled
         ordered = csc_array((K.data[self._gather], *self._pattern), shape=K.shape)
         self._factors = factorised_again(ordered, permc_spec="NATURAL")
         if self._factors is None:
