@@ -108,7 +108,8 @@ class CompiledAnswers:
             if outputs.outputs or others:
                 self.compute(EstimatorOutputs(outputs.outputs, others))
             kinds = cast("list[Quantity]", [x for x in noisy if x in QUANTITIES])
-            self._arrays |= self._with_encoder_noise(kinds)  # at frames, when asked for
+            if kinds:
+                self._arrays |= self._with_encoder_noise(kinds)  # at frames, when asked for
             return
         found = self._by_kernel(outputs)
         bad = ~np.all([np.isfinite(array).all(axis=1) for array in found.values()], axis=0)

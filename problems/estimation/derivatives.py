@@ -37,6 +37,7 @@ from dynsys.plan.saddle import ScaledSaddle
 from dynsys.program.derivatives import jvp_program
 from dynsys.program.program import Program
 from dynsys.program.signature import Signature
+from dynsys.superlu import factorised
 from dynsys.system.linear_system import LinearSystem
 from dynsys.system.unknowns import UnknownLayout
 from dynsys.types import Array, IntArray, ScalarArray
@@ -170,16 +171,17 @@ class StateSlopes:
     def _solved(self, b: Array) -> Array:
         return self._of.solved(self._saddle, b)
 
-    def _adjoint(self, columns: IntArray) -> Array:
-        """K^-1 (lines, k) of the lines of d[columns]: found once."""
-        key = columns.tobytes()
+    def _adjoint(self, columns: IntArray, combination: Array | None = None) -> Array:
+        """K^-1 (lines, k) of the lines of d[columns], or of combinations: found once."""
+        rows = np.eye(len(columns)) if combination is None else combination
+        key = columns.tobytes() + rows.tobytes()
         if key not in self._adjoints:
-            unit = np.zeros((self._saddle.lines.size, len(columns)))
-            unit[self._saddle.lines.unknowns[columns], np.arange(len(columns))] = 1.0
+            unit = np.zeros((self._saddle.lines.size, len(rows)))
+            unit[self._saddle.lines.unknowns[columns]] = rows.T
             self._adjoints[key] = self._solved(unit)
         return self._adjoints[key]
 
-    def _followed(self, columns: IntArray, of_rows: Array, of_unknowns: Array) -> Array:
+    def _followed(self, adjoint: Array, of_rows: Array, of_unknowns: Array) -> Array:
         """a . (dr - dK x) (k, variables).
 
         ``of_rows`` (laws and readings, variables) is how D d + b_D and Y d + b_Y move at fixed
@@ -194,11 +196,14 @@ class StateSlopes:
                 saddle.law_scale[:, None] * of_rows[:n_laws],
             ]
         )
-        return np.asarray(-self._adjoint(columns).T @ moved)
+        return np.asarray(-adjoint.T @ moved)
 
-    def by_state(self, columns: IntArray) -> Array:
-        """Derivatives (k, 2 nv) of d[columns] by q and qd."""
-        return self._followed(columns, *self._moves)
+    def by_state(self, columns: IntArray, combination: Array | None = None) -> Array:
+        """Derivatives (k, 2 nv) of d[columns], or combination @ d[columns], by q and qd.
+
+        NaN rows where that is not determined.
+        """
+        return self._followed(self._adjoint(columns, combination), *self._moves)
 
     @cached_property
     def _moves(self) -> tuple[Array, Array]:
@@ -220,7 +225,8 @@ class StateSlopes:
             dA = A_more - A  # linear: a step of one is the derivative
             of_rows.append(dA @ self.d + b_more - b)
             of_unknowns.append(dA.T @ self._multipliers)
-        return self._followed(columns, np.array(of_rows).T, np.array(of_unknowns).T)
+        moved = np.array(of_rows).T, np.array(of_unknowns).T
+        return self._followed(self._adjoint(columns), *moved)
 
 
 # ---- many states ---------------------------------------------------------------------------
@@ -314,7 +320,7 @@ class EstimatorSlopes:
         self._gradients: dict[tuple[str, ...], Kernel | None] = {}
         self.saddle = self.measured.saddle()
         self.assembly = Assembly(self.measured)
-        self._factors, self._shifted = SuperLUFactors(), SuperLUFactors()
+        self._factors = SuperLUFactors()
         self._beside: dict[str, tuple[LinearSystem, ...]] = {}
         self._patience = PATIENCE
 
@@ -341,11 +347,12 @@ class EstimatorSlopes:
         if self._regular:
             return self._factors.solve(b)
         shift = diags_array(SHIFT * self.saddle.signs)
-        if not self._shifted.factor(csc_array(K + shift)):
+        shifted = factorised(csc_array(K + shift))  # a sum has no zeros: patterns differ
+        if shifted is None:
             return np.full_like(b, np.nan)
         x, left = np.zeros_like(b), b
         for _ in range(STEPS):
-            x = x + self._shifted.solve(left)
+            x = x + shifted.solve(left)
             left = b - K @ x
             error = np.abs(left).max(axis=0) / np.abs(b).max(axis=0)
             if (error <= REFINED).all():

@@ -87,8 +87,7 @@ def values(posterior: AbstractPosterior, matrix: Array, columns: IntArray) -> Ar
 
 def deviations(posterior: AbstractPosterior, matrix: Array, columns: IntArray) -> Array:
     """Standard deviations of combination @ d[columns]; NaN where undetermined."""
-    variance = np.einsum("ij,jk,ik->i", matrix, posterior.covariance(columns), matrix)
-    std = np.sqrt(np.maximum(variance, 0.0))
+    std = np.sqrt(np.maximum(posterior.variance(matrix, columns), 0.0))
     return np.where(posterior.determined(matrix, columns), std, np.nan)
 
 

@@ -80,6 +80,10 @@ class AbstractPosterior(ABC):
     def covariance(self, columns: IntArray) -> Array:
         """Covariance (k, k) of d at ``columns``; never the whole inverse is formed."""
 
+    def variance(self, combination: Array, columns: IntArray) -> Array:
+        """Variances (rows,) of ``combination @ d[columns]``, where these are determined."""
+        return np.einsum("ij,jk,ik->i", combination, self.covariance(columns), combination)
+
 
 def _unit_columns(size: int, places: IntArray) -> Array:
     """Columns (size, k) of the identity."""
@@ -245,6 +249,10 @@ class EncoderPosterior(AbstractPosterior):
     def covariance(self, columns: IntArray) -> Array:
         J = self._slopes.by_state(columns) * self.std
         return np.asarray(self.of_readings.covariance(columns) + J @ J.T)
+
+    def variance(self, combination: Array, columns: IntArray) -> Array:
+        J = self._slopes.by_state(columns, combination) * self.std  # by rows: some may be NaN
+        return self.of_readings.variance(combination, columns) + np.einsum("ij,ij->i", J, J)
 
 
 # ---- one state after the other -------------------------------------------------------------

@@ -11,6 +11,8 @@ import pytest
 import sensors
 from dynsys.errors import KernelBuildError
 from dynsys.model import synthetic
+from dynsys.model.spatial import Transform
+from dynsys.model.tree import Frame, KinematicTree
 from dynsys.plan import estimator
 from dynsys.plan.estimator import estimator_program, planned_estimator
 from dynsys.plan.operations import program_operations
@@ -256,3 +258,64 @@ def test_too_many_operations_are_refused_in_words(monkeypatch: pytest.MonkeyPatc
     q, qd, y = states(problem, 300)
     found = problem.solve_batch(q, qd, y, uncertainty=("torque",)).std.torque.array
     assert_same(found[0], general(problem, (q[0], qd[0], y[0]))["torque"])
+
+
+# ---- where something is open -----------------------------------------------------------------
+
+
+def touched() -> Estimation:
+    """An arm whose first link may be touched, its last one at a point; q and qd have noise."""
+    tree = synthetic.chain(3)
+    tip = Frame(2, Transform(np.eye(3), np.array([0.3, 0.1, 0.0])))
+    robot = KinematicTree("arm", tree.bodies, {"tip": tip})
+    return Estimation(
+        robot,
+        Layout(
+            robot,
+            [
+                *sensors.all_joint_accelerations(robot, std=0.1),
+                *sensors.zero_external_wrench_except(robot),
+                sensors.PureForce("point", "tip", std=0.2),
+            ],
+            position_std=0.01,
+            velocity_std=0.02,
+        ),
+    )
+
+
+def resting(problem: Estimation) -> Array:
+    said = problem.layout.constants
+    return np.where(np.isnan(said), 0.5, said)
+
+
+def test_what_is_open_takes_no_deviation_from_the_rest() -> None:
+    """The torques beyond a touched link are what they are if nothing touches it."""
+    problem, rng = touched(), np.random.default_rng(0)
+    y = resting(problem)
+    for q in (np.zeros(3), rng.normal(size=3), rng.normal(size=3)):
+        e = problem.solve(q, [0.1, 0.2, 0.3], y, active={"link_1/no_contact": False})
+        expected = problem.solve(q, [0.1, 0.2, 0.3], y).std.torque.array
+        assert np.isnan(e.torque.array[0]) and np.isnan(e.std.torque.array[0])
+        assert_same(e.std.torque.array[1:], expected[1:])
+        free = problem.solve(q, [0.1, 0.2, 0.3], y, active={"link_3/no_contact": False})
+        at_tip = free.std.external_wrench["tip"]  # of the body no component is determined
+        assert np.isnan(free.external_wrench["link_3"][:3]).any()
+        np.testing.assert_allclose(at_tip[:3], 0.2)
+        assert np.isnan(at_tip[3:]).all()
+    many = problem.solve_batch(
+        *np.zeros((2, 300, 3)),
+        np.tile(y, (300, 1)),
+        active={"link_1/no_contact": np.arange(300) > 0},
+        uncertainty="torque",
+    )
+    assert_same(many.std.torque.array[0, 1:], many.std.torque.array[1, 1:])
+
+
+def test_deviations_at_a_frame_may_be_all_that_a_batch_is_asked() -> None:
+    problem = touched()
+    y = resting(problem)
+    many = problem.solve_batch(
+        *np.zeros((2, 300, 3)), np.tile(y, (300, 1)), uncertainty=["external_wrench.tip"]
+    )
+    one = problem.solve(np.zeros(3), np.zeros(3), y)
+    assert_same(many.std.external_wrench["tip"][7], one.std.external_wrench["tip"])

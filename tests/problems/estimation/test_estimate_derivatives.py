@@ -298,3 +298,22 @@ def test_many_deviations_with_encoder_noise(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(type(est._slopes), "at", lambda *x: asked.append(1) or at(*x))
     again = est.solve_batch(q, qd, y).std.torque.array
     assert len(asked) <= 3 and np.array_equal(again, found)  # the kernel did all others
+
+
+def test_postures_with_more_or_fewer_zeros_follow_each_other() -> None:
+    """Where something is open, a sum of sparse matrices keeps no zeros: patterns differ."""
+    robot = synthetic.chain(3)
+    layout = sensors.Layout(
+        robot,
+        [
+            *sensors.all_joint_accelerations(robot, std=0.1),
+            *sensors.zero_external_wrench_except(robot),
+        ],
+    )
+    problem, off = Estimation(robot, layout), {"link_1/no_contact": False}
+    y = np.where(np.isnan(layout.constants), 0.5, layout.constants)
+    for q in ([0.0, 0.0, 0.0], [0.3, -0.4, 0.5], [0.0, 0.0, 0.0], [1.0, 0.0, 2.0]):
+        J = problem.derivatives(q, [0.1, 0.2, 0.3], y, active=off).torque.q
+        same = problem.derivatives(q, [0.1, 0.2, 0.3], y).torque.q
+        assert np.isnan(J[0]).all()
+        np.testing.assert_allclose(J[1:], same[1:], atol=1e-9)
