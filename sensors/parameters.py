@@ -118,7 +118,7 @@ def plain(value: object) -> object:
 def _text(value: object) -> str:
     if not isinstance(value, str) or not value.strip() or not value.isprintable():
         raise ValueError(f"must be a name, got {value!r}; quote it if it looks like a number")
-    return value
+    return str(value)  # not NumPy's, which files and fingerprints would tell from it
 
 
 def _sensor_name(value: object) -> str:
@@ -219,7 +219,7 @@ def _some_of(allowed: Sequence[str]) -> Callable[[Any], tuple[str, ...]]:
                 raise ValueError(f"unknown component {name!r}; use {', '.join(allowed)}{hint}")
         if not names or len(set(names)) < len(names):
             raise ValueError("must name at least one component, each once")
-        return names
+        return tuple(map(str, names))
 
     return check
 

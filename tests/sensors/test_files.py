@@ -9,8 +9,16 @@ import numpy as np
 import pytest
 
 from dynsys.errors import LayoutError
+from dynsys.model import synthetic
 from dynsys.model.tree import KinematicTree
-from sensors import Layout, layout_schema, sensor_kinds
+from sensors import (
+    Accelerometer,
+    ExternalWrench,
+    JointTorque,
+    Layout,
+    layout_schema,
+    sensor_kinds,
+)
 from sensors.schema import layout_schema_text
 from sensors.yaml_input import MAX_BYTES, parse_yaml, write_yaml
 
@@ -272,3 +280,26 @@ def test_decimal_numbers_are_what_they_look_like(written: str, value: object) ->
 def test_names_that_look_like_numbers_are_written_in_quotes() -> None:
     content = {"names": ["010", "1:30", "1_000", "0x1F", "1e3", "12"], "value": 1e-7}
     assert parse_yaml(write_yaml(content), "file").plain() == content
+
+
+def test_names_that_numpy_picked_are_names(tmp_path: Path) -> None:
+    """Elements of an array of texts; saving ended in RepresenterError, plans were refused."""
+    robot = synthetic.chain(3)
+    layouts = [
+        Layout(
+            robot,
+            [
+                JointTorque(f"{body} torque", body, std=0.1),
+                Accelerometer(body, body, std=0.1),
+                ExternalWrench("push", body, components, std=0.1),
+            ],
+        )
+        for body, components in (
+            ("link_2", ("fx", "tz")),
+            (np.array(robot.body_names)[1], np.array(["fx", "tz"])),
+        )
+    ]
+    assert layouts[0].fingerprint() == layouts[1].fingerprint()
+    layouts[1].save(tmp_path / "layout.yaml")
+    again = Layout.load(tmp_path / "layout.yaml", robot)
+    assert again.sensors == layouts[0].sensors
