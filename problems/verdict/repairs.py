@@ -187,8 +187,12 @@ def usual_groups(measured: MeasuredSystem) -> list[Group]:
         for s in layout.sensors
         if isinstance(s, CONTACTS) and (s.frame in robot.frames or not isinstance(s.frame, str))
     ]
-    if not any(s.constant(1) is not None for s in touching):
-        frames = list(dict.fromkeys(str(s.frame) for s in touching))
+    names = [
+        s.frame if isinstance(s.frame, str) else robot.body_names[s.frame] for s in touching
+    ]
+    frames = list(dict.fromkeys(names))
+    untouched = tuple(zero_external_wrench_except(robot, frames))
+    if untouched and not any(s.constant(1) is not None for s in touching):
         but = f" but {and_more(list(map(repr, frames)), 4)}" if frames else ""
         found.append(
             Group(
@@ -196,7 +200,7 @@ def usual_groups(measured: MeasuredSystem) -> list[Group]:
                 " every frame that may be touched)",
                 f"zero_external_wrench_except: {_record(frames)}",
                 f"*sensors.zero_external_wrench_except(robot, {frames!r})",
-                tuple(zero_external_wrench_except(robot, frames)),
+                untouched,
             )
         )
     moved = {s.joint for s in layout.sensors if isinstance(s, JointAcceleration)}

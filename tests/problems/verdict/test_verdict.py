@@ -342,3 +342,16 @@ def test_a_layout_is_judged_without_what_does_not_hold() -> None:
     for wrong in ({"hand_fre": False}, {"hand_free": 2}, ["hand_free"]):
         with pytest.raises(LayoutError, match=r"hand_free|active"):
             problem.verdict(search=False, active=wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("frames", [(1,), (0, 1), ("link_1", "link_2")])
+def test_bodies_by_number_and_robots_touched_everywhere_are_judged(frames) -> None:
+    """One ended in "no body or frame '1'", the others in ValueError of NumPy."""
+    robot = synthetic.chain(2)
+    plates = [sensors.LoadCellPlate(f"plate {x}", x, std=1.0) for x in frames]
+    verdict = Estimation(robot, sensors.Layout(robot, plates)).verdict(search=False)
+    assert not verdict.is_well_posed and verdict.repairs
+    for repair in verdict.repairs:
+        repaired = sensors.Layout(robot, [*plates, *repair.sensors], quiet=True)
+        assert Estimation(robot, repaired).verdict(search=False).is_well_posed
+        assert ("but 'link_2'" in repair.words) == ("nothing touches" in repair.words)
