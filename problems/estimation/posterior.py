@@ -82,7 +82,8 @@ class AbstractPosterior(ABC):
 
     def variance(self, combination: Array, columns: IntArray) -> Array:
         """Variances (rows,) of ``combination @ d[columns]``, where these are determined."""
-        return np.einsum("ij,jk,ik->i", combination, self.covariance(columns), combination)
+        C = self.covariance(columns)
+        return np.asarray(np.einsum("ij,jk,ik->i", combination, C, combination))
 
 
 def _unit_columns(size: int, places: IntArray) -> Array:
@@ -252,7 +253,8 @@ class EncoderPosterior(AbstractPosterior):
 
     def variance(self, combination: Array, columns: IntArray) -> Array:
         J = self._slopes.by_state(columns, combination) * self.std  # by rows: some may be NaN
-        return self.of_readings.variance(combination, columns) + np.einsum("ij,ij->i", J, J)
+        own = self.of_readings.variance(combination, columns)
+        return np.asarray(own + np.einsum("ij,ij->i", J, J))
 
 
 # ---- one state after the other -------------------------------------------------------------

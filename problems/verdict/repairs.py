@@ -187,10 +187,11 @@ def usual_groups(measured: MeasuredSystem) -> list[Group]:
         for s in layout.sensors
         if isinstance(s, CONTACTS) and (s.frame in robot.frames or not isinstance(s.frame, str))
     ]
-    names = [
-        s.frame if isinstance(s.frame, str) else robot.body_names[s.frame] for s in touching
-    ]
-    frames = list(dict.fromkeys(names))
+    frames = list(
+        dict.fromkeys(
+            s.frame if isinstance(s.frame, str) else robot.body_names[s.frame] for s in touching
+        )
+    )
     untouched = tuple(zero_external_wrench_except(robot, frames))
     if untouched and not any(s.constant(1) is not None for s in touching):
         but = f" but {and_more(list(map(repr, frames)), 4)}" if frames else ""
