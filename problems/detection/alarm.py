@@ -8,7 +8,8 @@ power tail (generalised Pareto, [Pickands 1975]),
 
     alarms per hour beyond x  =  rate(u) (1 + xi (x - u) / beta)^(-1/xi)
 
-which is solved for the threshold x of the rate that is asked for. How far that lies beyond what
+which is solved for the threshold x of the rate that is asked for. Hours are those in which
+there were samples: a log that was paused for an hour was not watched for it. How far that lies beyond what
 was seen is said (``extrapolation``): 20 s of data promise a rate of 1 per hour by a factor of
 180 beyond their own length.
 """
@@ -28,6 +29,8 @@ from problems.inputs import ascending_times
 __all__ = ["Alarm", "calibrate_alarm", "clusters", "correlation_time"]
 
 HOUR = 3600.0
+GAP = 5.0
+"""A pause of so many usual steps is no time in which an alarm could have come."""
 LEAST_PEAKS = 12
 """Clusters that tell a power tail from an exponential one."""
 WANTED_PEAKS = 30
@@ -108,7 +111,7 @@ def calibrate_alarm(time: ArrayLike, statistic: ArrayLike, per_hour: float) -> A
             f" got {len(s)}"
         )
     apart = correlation_time(t, s)
-    hours = (t[-1] - t[0]) / HOUR
+    hours = _watched(t) / HOUR
     level, peaks = _peaks(t, s, apart)
     if not len(peaks):
         raise LogError(
@@ -127,6 +130,13 @@ def calibrate_alarm(time: ArrayLike, statistic: ArrayLike, per_hour: float) -> A
     beyond = scale * (np.log(ratio) if shape == 0 else (ratio**shape - 1.0) / shape)
     rarer = float(1.0 / (per_hour * hours))
     return Alarm(level + float(beyond), float(per_hour), apart, rarer, shape)
+
+
+def _watched(time: Array) -> float:
+    """Seconds of a log, each pause counted as a usual step."""
+    steps = np.diff(time)
+    usual = float(np.median(steps))
+    return float(np.where(steps > GAP * usual, usual, steps).sum())
 
 
 def _series(time: ArrayLike, statistic: ArrayLike) -> tuple[Array, Array]:

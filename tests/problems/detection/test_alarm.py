@@ -31,6 +31,26 @@ def test_promised_and_counted_alarms_agree(memory: float) -> None:
     assert 30 < counted / 5 < 120
 
 
+@pytest.mark.parametrize("untold", [False, True])
+def test_hours_in_which_nothing_was_seen_are_no_hours_without_alarms(untold: bool) -> None:
+    """A pause of two hours made 1914 alarms per hour of the 60 that were promised."""
+    rate, counted = 100.0, 0
+    for seed in range(5):
+        free = chi_square(240.0, rate, 0.05, seed)
+        t = np.arange(len(free)) / rate
+        t[len(t) // 2 :] += 7200.0
+        if untold:  # samples come all the time, but nothing checks them
+            between = np.arange(t[len(t) // 2 - 1] + 1.0, t[len(t) // 2], 1.0)
+            order = np.argsort(np.concatenate([t, between]))
+            free = np.concatenate([free, np.full(len(between), np.nan)])[order]
+            t = np.concatenate([t, between])[order]
+        alarm = calibrate_alarm(t, free, per_hour=60.0)
+        assert alarm.extrapolation == pytest.approx(1.0 / (60.0 * 240.0 / 3600.0), rel=1e-3)
+        again = chi_square(3600.0, rate, 0.05, 100 + seed)
+        counted += len(alarm.events(np.arange(len(again)) / rate, again))
+    assert 30 < counted / 5 < 120
+
+
 @pytest.mark.parametrize(("shape", "scale"), [(0.3, 2.0), (0.45, 0.01)])
 def test_heavy_tails_are_seen_and_rare_excursions_expected_further_out(
     shape: float, scale: float
