@@ -513,27 +513,30 @@ class Fit:
         value = R @ self.theta + rows.known
         own = np.broadcast_to(self.noise**2, value.shape)
         if E.shape[-1]:
-            weight = np.where(self.sought.layout.exact, 1e6, 1.0) / self.noise
-            shared, there = SharedNoise.of(self.sought.layout), np.isfinite(log.y)
-            each = np.where(there, weight, 0.0)[..., None] * np.eye(len(weight))
+            layout = self.sought.layout
+            shared, there = SharedNoise.of(layout), np.isfinite(log.y)
+            each = np.where(there, 1.0 / self.noise, 0.0)[..., None] * np.eye(layout.size)
             W = shared.taken_out(each, there)
-            U, s, Vt = np.linalg.svd(W @ E, full_matrices=True)
-            size = E.shape[-1]
-            known = np.zeros((len(E), size))
-            known[:, : s.shape[1]] = s > 1e-9 * np.maximum(s[:, :1], 1e-300)
-            inverse = np.divide(1.0, s, out=np.zeros_like(s), where=known[:, : s.shape[1]] > 0)
-            V = np.swapaxes(Vt, 1, 2)
-            gain = (V[:, :, : s.shape[1]] * inverse[:, None]) @ np.swapaxes(
-                U[:, :, : s.shape[1]], 1, 2
-            )
-            to_x = gain @ W  # x = to_x (y - value)
+            # x = P^+ r + (1 - P^+ P) z,  r = y - value of what is stated exactly, z of the rest
+            stated = layout.exact & np.isfinite(layout.constants)
+            P = E * (there & stated)[..., None]
+            to_x = np.linalg.pinv(P, rcond=1e-10)
+            rest = np.eye(E.shape[-1]) - to_x @ P
+            U, s, Vt = np.linalg.svd(W @ E @ rest, full_matrices=True)
+            size, largest = s.shape[1], np.linalg.norm(W @ E, axis=(1, 2))[:, None]
+            known = np.zeros(E.shape[::2])
+            known[:, :size] = s > 1e-9 * np.maximum(largest, 1e-300)
+            inverse = np.divide(1.0, s, out=np.zeros_like(s), where=known[:, :size] > 0)
+            V, Ut = np.swapaxes(Vt, 1, 2), np.swapaxes(U, 1, 2)
+            gain = rest @ (V[:, :, :size] * inverse[:, None]) @ Ut[:, :size] @ W
+            to_x = to_x + gain - gain @ E @ to_x  # x = to_x (y - value)
             missing = np.where(there, log.y - value, 0.0)
             through = E @ to_x
             value = value + (through @ missing[..., None])[..., 0]
             R = R - through @ R
-            noise = shared.correlation * np.outer(self.noise, self.noise)
-            own = own + ((through @ noise) * through).sum(axis=-1)
-            free = np.abs(E @ (V * (1.0 - known)[:, None])).max(axis=-1)
+            std = np.where(stated, 0.0, self.noise)
+            own = own + ((through @ (shared.correlation * np.outer(std, std))) * through).sum(-1)
+            free = np.abs(E @ rest @ (V * (1.0 - known)[:, None])).max(axis=-1)
             lost = free > 1e-6 * np.maximum(np.abs(E).max(axis=-1), 1e-300)
             value = np.where(lost, np.nan, value)
         variance = np.einsum("nkp,nkp->nk", R @ self.covariance, R)

@@ -292,6 +292,37 @@ def test_ground_forces_alone_tell_the_mass_of_a_floating_robot(walker: Kinematic
     assert np.isnan(fit.predict(*states, held).value[:, 6:]).all()
 
 
+@pytest.mark.parametrize("std", [0.1, 1e-4])
+def test_what_is_stated_exactly_adds_no_noise_to_predictions(
+    walker: KinematicTree, std: float
+) -> None:
+    """No drive moves the trunk: exact, so that torques are predicted to their own noise.
+
+    It had a deviation of 1 N m, so that bands were ten times too wide.
+    """
+    legs = [sensors.JointTorque(f"torque {k}", f"leg{k}", std=std) for k in range(2)]
+    layout = Layout(walker, [*legs, sensors.JointTorque("no drive", "trunk", value=0.0)])
+    options = {"friction": False, "rotor": False, "offset": False, "contacts": ["leg0"]}
+    ident = Identification(walker, layout, inertia=["leg1"], **options)
+    states = motion(walker, 8.0, 50.0, 0)
+    free = dynsys.rnea(walker, *states)
+    push = np.zeros((len(free), 3, 6))
+    J = np.array([dynsys.jacobian(walker, q, "leg0")[:, :6] for q in states[0]])
+    push[:, 1] = np.linalg.solve(np.swapaxes(J, 1, 2), free[:, :6, None])[..., 0]
+    true = readings(layout, walker, states, push)
+    assert np.abs(true[:, 2:]).max() < 1e-10
+    y = true + std * np.random.default_rng(0).normal(size=true.shape)
+    y[:, 2:] = 0.0
+    fit = ident.fit(*states, y, noise="layout", physical=False)
+    told = fit.predict(*states)  # the trunk tells the push
+    np.testing.assert_allclose(told.std[:, :2].mean(axis=0), std, rtol=0.1)
+    assert np.sqrt(np.mean((told.value - y)[:, :2] ** 2)) == pytest.approx(std, rel=0.1)
+    wrong = np.full_like(y, np.nan)
+    wrong[:, 0] = y[:, 0] + 1e3 * std  # leaves nothing to say where the trunk has told all
+    again = fit.predict(*states, wrong)
+    assert np.abs(again.value - told.value)[:, :2].max() < 1e-3 * std
+
+
 def test_a_known_push_is_taken_off(arm, truth) -> None:
     robot, last = arm.robot, arm.robot.body_names[-1]
     push = (0.1, 0.0, -0.2, 3.0, -2.0, 1.0)
