@@ -9,9 +9,9 @@ power tail (generalised Pareto, [Pickands 1975]),
     alarms per hour beyond x  =  rate(u) (1 + xi (x - u) / beta)^(-1/xi)
 
 which is solved for the threshold x of the rate that is asked for. Hours are those in which
-there were samples: a log that was paused for an hour was not watched for it. How far that lies beyond what
-was seen is said (``extrapolation``): 20 s of data promise a rate of 1 per hour by a factor of
-180 beyond their own length.
+there were samples: a log that was paused for an hour was not watched for it. How far x lies
+beyond what was seen is said (``extrapolation``): 20 s of data promise a rate of 1 per hour by a
+factor of 180 beyond their own length.
 """
 
 from __future__ import annotations

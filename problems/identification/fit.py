@@ -535,7 +535,8 @@ class Fit:
             value = value + (through @ missing[..., None])[..., 0]
             R = R - through @ R
             std = np.where(stated, 0.0, self.noise)
-            own = own + ((through @ (shared.correlation * np.outer(std, std))) * through).sum(-1)
+            noise = shared.correlation * np.outer(std, std)
+            own = own + ((through @ noise) * through).sum(axis=-1)
             free = np.abs(E @ rest @ (V * (1.0 - known)[:, None])).max(axis=-1)
             lost = free > 1e-6 * np.maximum(np.abs(E).max(axis=-1), 1e-300)
             value = np.where(lost, np.nan, value)
