@@ -90,13 +90,14 @@ class Autoregression:
 
     @staticmethod
     def of(series: Array, more: Array | float = 0.0) -> Autoregression:
-        """Model of a series (N,) of mean zero; NaN, a missing value, counts as zero.
+        """Model of a series (N,) of mean zero; NaN, a missing value, is left out.
 
+        Lags are counted in values that are there: so ask :meth:`scores` of their rows alone.
         ``more`` (LARGEST_ORDER + 1,) is added to its autocovariance.
         """
-        there = np.isfinite(series)
-        count = int(there.sum())
-        found = autocovariance(np.where(there, series, 0.0)[:, None]) / max(count, 1)
+        there = series[np.isfinite(series)]
+        count = len(there)
+        found = autocovariance(there[:, None]) / max(count, 1)
         most = min(LARGEST_ORDER, count // LEAST_SAMPLES)
         covariance = (found + more)[: most + 1]
         best = coefficients = np.zeros(0)
@@ -143,7 +144,7 @@ class Autoregression:
         """Sum over t, t' of  A_t c(t - t') A_t'^T  (p, p) for rows A (N, p)."""
         if not len(self.coefficients):
             return np.asarray(self.innovation * (A.T @ A))
-        size = next_fast_len(2 * len(A), real=True)
+        size = next_fast_len(max(2 * len(A), 1), real=True)
         transformed = rfft(A, size, axis=0)
         weight = self.spectrum(size) / size
         weight[1 : (size + 1) // 2] *= 2.0  # of both signs of the frequency

@@ -278,7 +278,7 @@ def _scores(
     for start, rows in samples.unit(std, weight):
         for k, (model, used) in enumerate(zip(models, rows.columns, strict=True)):
             if len(used) and model.variance > 0:
-                A = rows.block(k, trust[start : start + CHUNK, k])
+                A = rows.block(k, trust[start : start + CHUNK, k])[rows.left[:, k] > 0]
                 factor = (weight[k] * spread[k] / std[k]) ** 2 / model.variance
                 scores[np.ix_(used, used)] += factor * model.scores(A)
     return scores
@@ -301,12 +301,13 @@ def _followed(
         there = np.isfinite(b)
         parts = dict(enumerate(zip(rows.columns, rows.theta, strict=True)))
         moved = [
-            autocovariance((A * there[:, k, None]) @ _root(covariance, scale, used, roots))
+            autocovariance(A[there[:, k]] @ _root(covariance, scale, used, roots))
             for k, (used, A) in parts.items()
         ]
         alone = alone + np.array([found[0] for found in moved])
         for k, (used, A) in samples.mixed(start, std).items():
-            moved[k] = autocovariance(A @ _root(covariance, scale, used, roots))
+            root = _root(covariance, scale, used, roots)
+            moved[k] = autocovariance(A[there[:, k]] @ root)
         total = total + np.array(moved)
     count = np.maximum(np.isfinite(samples.log.y).sum(axis=0), 1)
     return np.asarray(total) / count[:, None], np.asarray(alone) / count

@@ -404,6 +404,35 @@ def test_a_payload_is_the_difference_of_two_logs(arm, truth) -> None:
     assert np.linalg.eigvalsh(pseudo_inertia(found.values))[0] > 0
 
 
+@pytest.mark.parametrize("gaps", ["some", "most", "tenth"])
+def test_deviations_hold_where_readings_are_missing(arm, gaps: str) -> None:
+    """Noise that lasts, and gaps: with 80 % missing, 65 % lay within two deviations."""
+    off = []
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        true = arm.sought.model + 0.3 * arm.sought.scale * rng.normal(size=arm.sought.size)
+        states = motion(arm.robot, 20.0, 100.0, seed)
+        rows = arm.sought.rows(*states)
+        y = rows.theta @ true + rows.known
+        y += 0.5 * correlated(rng, y.shape, 0.95)
+        missing = rng.random(y.shape) < {"some": 0.5, "most": 0.8}.get(gaps, 0.0)
+        if gaps == "tenth":  # one of ten is there
+            missing[np.arange(len(y)) % 10 > 0] = True
+        fit = arm.fit(*states, np.where(missing, np.nan, y), physical=False)
+        std = np.sqrt(np.diag(fit.covariance))
+        off.append(((fit.theta - true) / std)[std < 0.2 * arm.sought.scale])
+    assert np.sqrt(np.mean(np.concatenate(off) ** 2)) < 1.3
+
+
+def test_a_chunk_without_readings_tells_nothing(arm) -> None:
+    states = [np.concatenate([x] * 4) for x in motion(arm.robot, 50.0, 100.0, 0)]
+    rows = arm.sought.rows(*states)
+    noise = correlated(np.random.default_rng(0), rows.known.shape, 0.9)
+    y = rows.theta @ arm.sought.model + rows.known + 0.1 * noise
+    y[8192:16384] = np.nan
+    assert np.isfinite(arm.fit(*states, y).theta).all()
+
+
 def test_scores_beside_the_double_sum() -> None:
     rng = np.random.default_rng(0)
     A = rng.normal(size=(60, 3)).cumsum(axis=0)
