@@ -98,10 +98,14 @@ class Information:
     scores: Array
 
     def covariance(self, scale: Array) -> Array:
-        """Covariance (p, p) of the parameters, natural sizes ``scale`` (p,) of the model."""
+        """Covariance (p, p) of the parameters, natural sizes ``scale`` (p,) of the model.
+
+        U (U^T scores U) U^T, never U U^T itself: what is told to 1e-6 of its natural size keeps
+        its digits beside what is not told at all.
+        """
         root = posterior_root(self.G, scale)
-        inverse = root @ root.T
-        return np.asarray(inverse @ (self.scores + np.diag(1.0 / scale**2)) @ inverse)
+        middle = root.T @ (self.scores + np.diag(1.0 / scale**2)) @ root
+        return np.asarray(root @ (0.5 * (middle + middle.T)) @ root.T)
 
 
 def posterior_root(G: Array, scale: Array) -> Array:
