@@ -4,8 +4,9 @@ What data cannot tell stays at the model's value, and what they tell weakly is h
 the natural size of a parameter, one standard deviation of what may be expected of a model:
 
     mass              its own, at least a hundredth of the robot's
-    first moment      mass times LENGTH of the body
-    inertia           mass times LENGTH^2
+    first moment      mass times LENGTH of the robot's natural length, its longest way between
+                      joints or radius of gyration (dynsys/model/natural.py)
+    inertia           mass times that length squared
     friction, offset  a tenth of the joint's largest torque; without one, of the torque that
                       holds the robot stretched out, for viscous friction at 1 rad/s
     rotor             inertia that the joint moves in the neutral position
@@ -28,6 +29,7 @@ import numpy as np
 from dynsys.errors import LayoutError, ModelError, nearest_name
 from dynsys.model.contacts import is_contact
 from dynsys.model.joints import Free
+from dynsys.model.natural import NaturalUnits
 from dynsys.model.parameters import BODY_PARAMETERS, Parameter, joint_parameter_names
 from dynsys.model.tree import KinematicTree
 from dynsys.recursive.crba import crba
@@ -42,8 +44,8 @@ __all__ = ["Choice", "ParameterSet"]
 Choice: TypeAlias = bool | Sequence[str]
 """All, none, or the named ones."""
 
-LENGTH = 0.1
-"""Natural length of a body without extent of its own, m."""
+LENGTH = 0.25
+"""A centre of mass may be wrong by this part of the robot's natural length."""
 LIGHT = 0.01
 """A mass may be wrong by this part of the robot's, however light it is."""
 FRICTION = 0.1
@@ -194,7 +196,8 @@ class ParameterSet:
     def scale(self) -> Array:
         """Natural sizes (p,), see the module."""
         robot = self.robot
-        least = LIGHT * max(robot.total_mass, 1e-3)
+        least = LIGHT * (robot.total_mass or 1.0)
+        length = LENGTH * NaturalUnits(robot).length
         strength, moved = _strength(robot), _moved_inertia(robot)
         found: list[float] = []
         for at in self.regressor.columns:
@@ -207,7 +210,7 @@ class ParameterSet:
                 found.append(FRICTION * strength[freedom])
             else:
                 power = min(BODY_PARAMETERS.index(at.kind) + 2, 6) // 3
-                found.append(mass * LENGTH**power)
+                found.append(mass * length**power)
         std = self.layout.std
         found += [OFFSETS * (float(std[row]) or 1.0) for row in self.offsets]
         return np.array(found + [GAINS] * len(self.gains))
@@ -336,15 +339,17 @@ def _chosen(
 
 def _strength(robot: KinematicTree) -> Array:
     """Largest torque (nv,) of each freedom, or what holds the robot stretched out."""
-    reach = max((float(np.linalg.norm(b.placement.r)) for b in robot.bodies), default=0.0)
-    weight = robot.total_mass * max(float(np.linalg.norm(robot.gravity)), 1.0)
-    stretched = weight * max(reach, LENGTH)
+    natural = NaturalUnits(robot)
+    pull = max(float(np.linalg.norm(robot.gravity)), natural.length)
+    stretched = (robot.total_mass or 1.0) * pull * natural.length / natural.motion
     given = robot.effort_limit
     return np.where(np.isfinite(given) & (given > 0), given, stretched)
 
 
 def _moved_inertia(robot: KinematicTree) -> Array:
     """Inertia (nv,) that each freedom moves in the neutral position."""
+    natural = NaturalUnits(robot)
     H = np.asarray(crba(robot, robot.neutral()))
-    diagonal = H.diagonal()
-    return np.maximum(diagonal, 1e-3 * max(float(diagonal.max(initial=0.0)), 1e-6))
+    energy = H.diagonal() * natural.motion**2
+    least = 1e-3 * (float(energy.max(initial=0.0)) or natural.energy)
+    return np.asarray(np.maximum(energy, least) / natural.motion**2)

@@ -241,6 +241,42 @@ def test_programs_of_all_scales_have_as_many_operations(length: float, mass: flo
     assert made(length, mass) == {name: pytest.approx(n, rel=0.02) for name, n in usual.items()}
 
 
+def identified(length: float, mass: float, physical: bool) -> tuple[Array, Array]:
+    """Parameters and deviations, in parts of their units, of the arm with a load at its tip."""
+    s = Scaled(length, mass)
+    names, noise = s.robot.joint_names, 1e-3 * s.drive
+    torques = [
+        sensors.JointTorque(f"{j} torque", j, std=x) for j, x in zip(names, noise, strict=True)
+    ]
+    layout = sensors.Layout(s.robot, torques)
+    ident = problems.Identification(s.robot, layout, friction=False)
+    phase = np.arange(900)[:, None] / 100 * np.array([2.0, 3.1, 4.3, 5.2]) + np.arange(4)
+    turns, speed = np.sin(phase), np.array([2.0, 3.1, 4.3, 5.2])
+    states = [x * s.motion for x in (turns, speed * np.cos(phase), -(speed**2) * turns)]
+    ten = [mass * length ** min(k, 2) for k in (0, 1, 1, 1, 2, 2, 2, 2, 2, 2)]
+    units = np.concatenate([*[ten] * 4, s.drive / s.motion, s.drive])
+    load = np.zeros(len(units))
+    load[30], load[[34, 37, 39]] = 0.5 * mass, 0.1 * mass * length**2
+    rows = ident.sought.rows(*states)
+    y = rows.theta @ (ident.sought.model + load) + rows.known
+    y = y + noise * np.random.default_rng(0).normal(size=y.shape)
+    fit = ident.fit(*states, y, physical=physical)
+    return fit.theta / units, np.array(list(fit.std.values())) / units
+
+
+@pytest.mark.parametrize("physical", [False, True])
+@pytest.mark.parametrize(("length", "mass"), [*SCALES, (1e-2, 1e-3), (1e2, 1e4)])
+def test_fits_follow_the_scaling_laws(length: float, mass: float, physical: bool) -> None:
+    """A tenth of a metre was the natural length of all robots, a microjoule their least energy.
+
+    A crane and an arm of centimetres had no physical parameters, or torques 27 deviations off.
+    """
+    usual, std = identified(1.0, 1.0, physical)
+    found, its_std = identified(length, mass, physical)
+    np.testing.assert_allclose(its_std, std, rtol=1e-3)
+    assert np.abs((found - usual) / std).max() < (0.05 if physical else 1e-3)
+
+
 @needs_compiler
 def test_exported_c_follows_the_scaling_laws(tmp_path: Path) -> None:
     s, usual = Scaled(1e4, 1e9), Scaled(1.0, 1.0)
