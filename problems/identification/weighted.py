@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, final
+from typing import final
 
 import numpy as np
 from scipy.sparse.csgraph import connected_components
@@ -277,19 +277,14 @@ class Samples:
     @cached_property
     def statements(self) -> BoolArray:
         """Rows that the layout states, exactly, about contacts: they give wrenches away."""
-        layout = self.sought.layout
-        about = (self._pattern.contact != 0).any(axis=-1) & np.isfinite(layout.constants)
-        return np.asarray(about & layout.exact)
+        layout, regressor = self.sought.layout, self.sought.regressor
+        about = np.array([regressor.sees_contact(row) for row in range(layout.size)])
+        return np.asarray(about & np.isfinite(layout.constants) & layout.exact)
 
     @cached_property
     def involved(self) -> BoolArray:
-        """Rows that parameters have a part in."""
-        return np.asarray((self._pattern.theta != 0).any(axis=-1))
-
-    @cached_property
-    def _pattern(self) -> Any:
-        q, qd, qdd = self.log.q[0], self.log.qd[0], self.log.qdd[0]
-        return self.sought.rows(q, qd, qdd, plain=True)
+        """Rows that parameters have a part in, at some state."""
+        return np.array([len(used) > 0 for used in self.raw(0)[0].columns])
 
     @cached_property
     def stated(self) -> BoolArray:

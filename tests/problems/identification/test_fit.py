@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 import dynsys
 import sensors
 from dynsys.errors import LayoutError, StateError
-from dynsys.model.joints import Free, Revolute
+from dynsys.model.joints import Free, Prismatic, Revolute
 from dynsys.model.parameters import inertial_values
 from dynsys.model.spatial import Inertia, Transform
 from dynsys.model.tree import Body, KinematicTree
@@ -384,6 +384,19 @@ def test_an_exact_reading_needs_a_deviation(walker: KinematicTree) -> None:
     with pytest.raises(StateError, match=r"sample 3: qd\[0\]"):
         states[1][3] = np.nan
         ident.fit(*states, np.zeros((50, 6)))
+
+
+def test_an_exact_reading_needs_a_deviation_wherever_the_log_begins() -> None:
+    """A cart that starts at rest: no parameter had a part in its first reading."""
+    inertia = Inertia(2.0, np.zeros(3), 0.1 * np.eye(3))
+    cart = Body("cart", -1, Prismatic(np.eye(3)[0]), Transform.identity(), inertia)
+    robot = KinematicTree("slide", [cart])
+    layout = Layout(robot, [sensors.JointTorque("force", "cart", std=0.0)])
+    ident = Identification(robot, layout, friction=False, rotor=False, offset=False)
+    t = np.arange(200)[:, None] / 100
+    states = t / 3 - np.sin(3 * t) / 9, (1 - np.cos(3 * t)) / 3, np.sin(3 * t)
+    with pytest.raises(LayoutError, match=r"force.*std of zero"):
+        ident.fit(*states, 2.5 * states[2], noise="layout")
 
 
 # ---- payload, noise --------------------------------------------------------------------------
