@@ -32,7 +32,7 @@ from dynsys.errors import LayoutError, ModelError, StateError
 from dynsys.model.parameters import FRICTION
 from dynsys.model.tree import KinematicTree
 from dynsys.recursive.inputs import finite_rows
-from dynsys.types import Array, ArrayLike, IntArray, float_array
+from dynsys.types import Array, ArrayLike, BoolArray, IntArray, float_array
 from problems.correlation import Autoregression, autocovariance
 from problems.identification.parameter_set import ParameterSet
 from problems.identification.physical import nearest_physical
@@ -131,12 +131,13 @@ def fit_parameters(
     samples = Samples(sought, log)
     if not np.isfinite(log.y[:, ~samples.statements]).any():
         raise StateError("y has no reading: nothing to fit to")
-    std = most = _first_std(samples, noise)
+    most, told = _first_std(samples, noise)
+    std = most
     if not np.isfinite(std).all():
         raise StateError(OVERFLOW)
     least = CLEAN * std
     if noise == "estimate":  # first by the data alone: else the model could hold them off
-        std = START * std
+        std = np.where(told, START * std, std)
     time, trust = np.ones_like(std), np.ones_like(log.y)
     longest = np.full_like(std, np.inf)
     followed, missed = np.zeros((len(std), 1)), np.zeros_like(std)
@@ -207,8 +208,11 @@ def _check_length(samples: Samples, std: Array, weight: Array, G: Array, scale: 
         )
 
 
-def _first_std(samples: Samples, noise: Noise) -> Array:
-    """Deviations (rows,) to begin with: the layout's, or those of what the model leaves."""
+def _first_std(samples: Samples, noise: Noise) -> tuple[Array, BoolArray]:
+    """Deviations (rows,) to begin with: the layout's, or those of what the model leaves.
+
+    And the rows whose noise the log tells; all others keep the layout's.
+    """
     sought, layout = samples.sought, samples.sought.layout
     needed = ~samples.statements
     if noise == "layout":
@@ -218,13 +222,14 @@ def _first_std(samples: Samples, noise: Noise) -> Array:
                 f"reading {layout.labels[exact[0]]!r} has a std of zero: exact at every sample,"
                 " which no log is; give it a std, or let the fit estimate it (noise='estimate')"
             )
-        return np.where(needed & ~layout.exact, layout.std, 1.0)
+        return np.where(needed & ~layout.exact, layout.std, 1.0), np.zeros_like(needed)
     given = np.where(layout.std > 0, layout.std, 1.0)
     residual, _, left = _residuals(samples, given, np.ones_like(given), sought.model)
     count = np.maximum(np.isfinite(residual).sum(axis=0), 1)
     seen = needed & ~samples.stated & (left > ABSORBED)
     found = np.sqrt(np.nansum(residual**2, axis=0) / count / np.where(seen, left, 1.0))
-    return np.where(seen & (found > 0), found, given)
+    told = seen & (found > 0)
+    return np.where(told, found, given), told
 
 
 def _normal(samples: Samples, std: Array, weight: Array, trust: Array) -> tuple[Array, Array]:

@@ -431,6 +431,22 @@ def test_precise_readings_are_found_to_be_precise() -> None:
         assert np.sqrt(np.mean((fit.predict(*states).value - y) ** 2)) < 0.2 * noise
 
 
+def test_readings_that_the_log_lacks_keep_the_noise_that_is_stated(arm, truth) -> None:
+    """A hundredth of it was taken, so that no band held what such a sensor reads later."""
+    part = Identification(
+        arm.robot, arm.layout, inertia=arm.robot.body_names[-1:], friction=False
+    )
+    states = motion(arm.robot, 10.0, 100.0, 0)
+    rows = part.sought.rows(*states)
+    y = rows.theta @ part.sought.model + rows.known
+    y = y + 0.1 * np.random.default_rng(0).normal(size=y.shape)
+    lacking = y.copy()
+    lacking[:, -1] = np.nan
+    fit = part.fit(*states, lacking)
+    assert fit.noise[-1] == arm.layout.std[-1] == 0.1
+    assert (fit.validate(*states, y).inside > 0.93).all()
+
+
 @pytest.mark.parametrize("gaps", ["some", "most", "tenth"])
 def test_deviations_hold_where_readings_are_missing(arm, gaps: str) -> None:
     """Noise that lasts, and gaps: with 80 % missing, 65 % lay within two deviations."""
