@@ -67,6 +67,8 @@ START = 0.01
 """Noise to begin with, in what the model leaves of a reading."""
 CLEAN = 1e-4
 """A reading's noise is taken to be at least this part of what the model leaves of it."""
+FINEST = 3e-8
+"""No noise is less than this part of all that natural sizes make of a reading in a log."""
 PAYLOAD = 10.0
 """Natural size of a payload, in that of the body that carries it."""
 NORMAL = 1.4826
@@ -131,13 +133,14 @@ def fit_parameters(
     samples = Samples(sought, log)
     if not np.isfinite(log.y[:, ~samples.statements]).any():
         raise StateError("y has no reading: nothing to fit to")
-    most, told = _first_std(samples, noise)
-    std = most
+    first, told = _first_std(samples, noise)
+    finest = _finest(samples, scale)
+    std = most = np.maximum(first, finest)
     if not np.isfinite(std).all():
         raise StateError(OVERFLOW)
-    least = CLEAN * std
+    least = np.maximum(CLEAN * first, finest)
     if noise == "estimate":  # first by the data alone: else the model could hold them off
-        std = np.where(told, START * std, std)
+        std = np.where(told, np.maximum(START * first, finest), std)
     time, trust = np.ones_like(std), np.ones_like(log.y)
     longest = np.full_like(std, np.inf)
     followed, missed = np.zeros((len(std), 1)), np.zeros_like(std)
@@ -230,6 +233,17 @@ def _first_std(samples: Samples, noise: Noise) -> tuple[Array, BoolArray]:
     found = np.sqrt(np.nansum(residual**2, axis=0) / count / np.where(seen, left, 1.0))
     told = seen & (found > 0)
     return np.where(told, found, given), told
+
+
+def _finest(samples: Samples, scale: Array) -> Array:
+    """Least deviation (rows,) beside which rounding of the normal equations tells nothing."""
+    total = np.zeros(samples.sought.layout.size)
+    for start in samples.chunks():
+        rows, b = samples.raw(start)
+        there = np.isfinite(b)
+        for k, (used, A) in enumerate(zip(rows.columns, rows.theta, strict=True)):
+            total[k] += float(((A[there[:, k]] * scale[used]) ** 2).sum())
+    return np.asarray(FINEST * np.sqrt(total))
 
 
 def _normal(samples: Samples, std: Array, weight: Array, trust: Array) -> tuple[Array, Array]:

@@ -431,6 +431,24 @@ def test_precise_readings_are_found_to_be_precise() -> None:
         assert np.sqrt(np.mean((fit.predict(*states).value - y) ** 2)) < 0.2 * noise
 
 
+@pytest.mark.parametrize("physical", [False, True])
+@pytest.mark.parametrize("noise", [0.0, 1e-12, 1e-8])
+def test_the_readings_of_the_model_itself_give_the_model(noise: float, physical: bool) -> None:
+    """A first trial in simulation: refused as not physical, or torques 6e7 times too large."""
+    for seed in (3, 8):
+        kinds = None if seed == 3 else ("revolute",)
+        robot = dynsys.synthetic.random_tree(5 if seed == 3 else 3, seed, kinds)
+        ident = Identification(robot, torque_layout(robot))
+        states = motion(robot, 10.0, 100.0, 0)
+        rows = ident.sought.rows(*states)
+        y = rows.theta @ ident.sought.model + rows.known
+        noisy = y + noise * np.random.default_rng(0).normal(size=y.shape)
+        fit = ident.fit(*states, noisy, physical=physical)
+        assert np.abs(fit.predict(*states).value - y).max() < 1e-6 * np.abs(y).max()
+        off = np.abs(fit.theta - ident.sought.model)
+        assert (off < 4 * np.sqrt(np.diag(fit.covariance))).all()
+
+
 def test_readings_that_the_log_lacks_keep_the_noise_that_is_stated(arm, truth) -> None:
     """A hundredth of it was taken, so that no band held what such a sensor reads later."""
     part = Identification(
