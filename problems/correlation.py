@@ -31,7 +31,7 @@ from scipy.fft import irfft, next_fast_len, rfft
 
 from dynsys.types import Array
 
-__all__ = ["Autoregression", "autocovariance", "integrated_correlation"]
+__all__ = ["LEAST_SAMPLES", "Autoregression", "autocovariance", "integrated_correlation"]
 
 VANISHED = 0.05
 """Autocorrelation below this is scatter."""

@@ -7,6 +7,10 @@ explains, r_t = M_t o + noise of unit deviation (:mod:`problems.estimation.consi
 the rows of the whole log are solved for o by orthogonal factors. Every offset is measured by
 what the others check of it, not by what its sensor claims: directions that move no misfit are
 offsets that this layout and motion cannot tell from a change of the unknowns.
+
+Deviations are those of the stated noise, times sqrt(T) where what is left of the misfit is
+correlated in time: T samples of what it does to an offset count as one
+(:mod:`problems.correlation`).
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TypeVar, final
+from typing import NamedTuple, TypeVar, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +26,7 @@ from numpy.typing import NDArray
 from dynsys.errors import LayoutError
 from dynsys.recursive.inputs import finite_rows
 from dynsys.types import Array, ArrayLike, BoolArray, IntArray, float_array
+from problems.correlation import LEAST_SAMPLES, Autoregression
 from problems.estimation.consistency import Checks
 from problems.estimation.estimate import MeasuredStates
 from problems.estimation.estimation import Estimation
@@ -112,8 +117,20 @@ def calibrate_offsets(
         every = np.concatenate([moves, checks.misfit[:, None]], axis=1).transpose(0, 2, 1)
         factor = np.asarray(np.linalg.qr(np.vstack([factor, *every]), mode="r"))
 
-    states.judged(np.arange(len(positions)), judge)
-    return _solve(est, names, rows, factor, len(positions))
+    places = np.arange(len(positions))
+    states.judged(places, judge)
+    solved = _solve(factor)
+    pull = np.zeros((len(places), len(rows)))
+
+    def weigh(some: IntArray, checks: Checks) -> None:
+        moves = checks.moves[:, rows] * checks.sizes[:, rows, None] / solved.sizes[:, None]
+        left = checks.misfit - np.einsum("nif,i->nf", moves, solved.offset)
+        pull[some] = np.einsum("nif,nf->ni", moves, left) @ (solved.known @ solved.known.T)
+
+    if len(places) >= LEAST_SAMPLES:
+        states.judged(places, weigh)
+    times = [Autoregression.of(one).correlation_time for one in pull.T]
+    return _named(est, names, rows, solved, np.sqrt(times), len(places))
 
 
 def _offset_rows(
@@ -139,18 +156,42 @@ def _offset_rows(
     return np.concatenate(places), names
 
 
-def _solve(
-    est: Estimation, names: tuple[str, ...], rows: IntArray, factor: Array, n: int
-) -> Calibration:
+class _Solved(NamedTuple):
+    """Offsets (m,) by what each alone does to the misfit of the log, ``sizes`` (m,) of that.
+
+    Orthogonal combinations that the log tells, by deviation (m, seen), and those it does not.
+    """
+
+    offset: Array
+    sizes: Array
+    known: Array
+    unknown: Array
+
+
+def _solve(factor: Array) -> _Solved:
     """Offsets from the triangular factor of the rows of the log, open directions apart."""
     moves, misfit = factor[:, :-1], factor[:, -1]
     sizes = np.linalg.norm(moves, axis=0)
-    unit = np.sqrt(est.measured.variance[rows]) / np.where(sizes > 0, sizes, 1.0)
-    left, values, axes = np.linalg.svd(moves / np.where(sizes > 0, sizes, 1.0))
+    sizes = np.where(sizes > 0, sizes, 1.0)
+    left, values, axes = np.linalg.svd(moves / sizes)
     seen = int((values > UNSEEN).sum())
-    known, unknown = axes[:seen].T / values[:seen], axes[seen:].T
-    offset = unit * (known @ (left[:, :seen].T @ misfit))
-    deviation = unit * np.linalg.norm(known, axis=1)
+    known = axes[:seen].T / values[:seen]
+    return _Solved(known @ (left[:, :seen].T @ misfit), sizes, known, axes[seen:].T)
+
+
+def _named(
+    est: Estimation,
+    names: tuple[str, ...],
+    rows: IntArray,
+    solved: _Solved,
+    wider: Array,
+    n: int,
+) -> Calibration:
+    """Offsets in units of the readings, deviations ``wider`` (m,) than those of white noise."""
+    unit = np.sqrt(est.measured.variance[rows]) / solved.sizes
+    unknown = solved.unknown
+    offset = unit * solved.offset
+    deviation = unit * wider * np.linalg.norm(solved.known, axis=1)
     observable = np.linalg.norm(unknown, axis=1) < UNSEEN
     offset[~observable] = deviation[~observable] = np.nan
     cuts = np.cumsum([est.layout.sizes[name] for name in names])[:-1]

@@ -10,7 +10,9 @@ import pytest
 import sensors
 from dynsys.errors import LayoutError
 from dynsys.model import synthetic
+from experiments.identification import correlated, motion
 from problems import Estimation, calibrate_offsets, estimate_noise
+from problems.measured.simulated_readings import TrueReadings
 from sensors import Layout
 from tests.problems.estimation.estimation_cases import FEET, noisy, readings, truth
 from tests.problems.estimation.estimation_layouts import on_force_sensors, small
@@ -77,6 +79,31 @@ def test_offset_of_the_difference_of_two_sensors() -> None:
     found = calibrate_offsets(problem, [state.q], [state.qd], y, ["left", "right", "b"])
     assert not found.observable["left"][0]
     assert len(found.unobservable) == 1
+
+
+@pytest.mark.parametrize("memory", [0.0, 0.9])
+def test_deviations_hold_where_noise_lasts(memory: float) -> None:
+    """33 % lay within two deviations where ten samples were worth hardly more than one."""
+    robot = synthetic.random_tree(3, seed=1, joint_types=("revolute",))
+    layout = Layout(
+        robot,
+        [
+            *sensors.all_joint_torques(robot, std=0.1),
+            *sensors.all_joint_accelerations(robot, std=0.5),
+            *sensors.zero_external_wrench_except(robot, []),
+            sensors.ForceTorque("wrench", robot.joint_names[1], std=[0.05, 0.5]),
+        ],
+    )
+    problem, true, off = Estimation(robot, layout), TrueReadings(layout), []
+    std = np.where(np.isnan(layout.constants), layout.std, 0.0)
+    for seed in range(8):
+        rng, states = np.random.default_rng(seed), motion(robot, 4.0, 50.0, seed)
+        y = true.at(*states, np.zeros((len(states[0]), 3, 6)))[1]
+        y = y + std * correlated(rng, y.shape, memory)
+        found = calibrate_offsets(problem, *states[:2], y)
+        for name, seen in found.observable.items():
+            off += (found.offset[name] / found.std[name])[seen].tolist()
+    assert len(off) > 60 and 0.8 < np.sqrt(np.mean(np.square(off))) < 1.4
 
 
 @pytest.mark.parametrize("claimed", [1e-3, 1e-7])
