@@ -18,7 +18,7 @@ from dynsys.model.joints import Free
 from dynsys.model.tree import KinematicTree
 from dynsys.types import Array, BoolArray
 from problems.labels import own_joints
-from problems.logs.align import WIDEST_GAP
+from problems.logs.align import WIDEST_GAP, WRAP
 from problems.logs.columns import UNITS, MappedLog
 from problems.logs.faults import jumps
 from problems.logs.samples import SampleReader, Samples, continuous_positions
@@ -33,6 +33,8 @@ SLOWEST = 0.4
 """Longest time between samples, s, that a log of a moving robot has."""
 BEYOND, MOSTLY = 0.2, 0.05
 """Joints may leave their limits by so much, rad, in so many of the samples."""
+ONE_WAY = 0.9
+"""Part of its whole way by which a joint that turns on and on gets on."""
 STILL = 0.05
 """Speed, rad/s or m/s, below which a robot is at rest."""
 MOVES, STUCK = 0.05, 0.01
@@ -105,7 +107,7 @@ def _motion_entry(
 
 
 def _joints(reader: SampleReader, stretches: Sequence[Samples]) -> Iterator[str]:
-    """Angles outside their limits, or many turns; in degrees they would be fine."""
+    """Angles outside their limits, or many turns to and fro; in degrees they would be fine."""
     robot = reader.robot
     q = np.concatenate([x.q for x in stretches])
     low, high = (np.asarray(x) for x in robot.position_limits)
@@ -115,12 +117,14 @@ def _joints(reader: SampleReader, stretches: Sequence[Samples]) -> Iterator[str]
     )
     q = q[np.isfinite(q).all(axis=1)]
     outside = (q < low - BEYOND) | (q > high + BEYOND)
-    bad = [(name, k) for name, k in _angles(robot) if outside[:, k].mean() > MOSTLY]
+    found = [(name, k) for name, k in _angles(robot) if outside[:, k].mean() > MOSTLY]
+    bad = [(name, k) for name, k in found if limited[k]] or [
+        (name, k) for name, k in found if not _may_turn(reader, name, stretches)
+    ]
     if not bad:
         return
-    told = [name for name, k in bad if limited[k]] or [name for name, _ in bad]
-    names = ", ".join(repr(name) for name in told[:3]) + (" ..." if len(told) > 3 else "")
-    where = "outside their limits" if any(limited[k] for _, k in bad) else "beyond two turns"
+    names = ", ".join(repr(name) for name, _ in bad[:3]) + (" ..." if len(bad) > 3 else "")
+    where = "outside their limits" if limited[bad[0][1]] else "beyond two turns"
     share = f"{100 * max(outside[:, k].mean() for _, k in bad):.0f} % of the samples"
     turned = q * UNITS["deg"]
     fine = all(
@@ -131,10 +135,35 @@ def _joints(reader: SampleReader, stretches: Sequence[Samples]) -> Iterator[str]
     if fine and large:
         yield (
             f"q: {names} {where} in up to {share}; in degrees they are within:"
-            f" {_motion_entry(reader, 'q', robot.joint_index(told[0]), 'deg', True)}"
+            f" {_motion_entry(reader, 'q', robot.joint_index(bad[0][0]), 'deg', True)}"
         )
     else:
         yield f"q: {names} {where} in up to {share}: another zero, sign or joint?"
+
+
+def _may_turn(reader: SampleReader, name: str, stretches: Sequence[Samples]) -> bool:
+    """True of a joint without limits whose angles, however large, say nothing of their unit.
+
+    A wheel turns on and on: its logged velocities are the slopes of its angles or, without
+    them, its angles go one way. Neither faster than the robot's file allows, nor with jumps of
+    360 from sample to sample.
+    """
+    robot = reader.robot
+    joint = robot.joint_index(name)
+    pairs = _motion_of(robot, joint, stretches)
+    (fastest,) = robot.velocity_limit[robot.v_slices()[joint]]
+    time, first = np.unique(np.concatenate([t for t, _, _ in pairs]), return_index=True)
+    x = np.concatenate([x for _, x, _ in pairs])[first]
+    time, x = time[np.isfinite(x)], x[np.isfinite(x)]
+    jumped = np.concatenate([np.abs(np.diff(x)) for _, x, _ in pairs])
+    if (np.abs(jumped - 360.0) < 360.0 * (1 - WRAP)).any():
+        return False
+    steps, periods = np.diff(x[::8]), np.diff(time[::8])  # noise of encoders hardly matters
+    if (np.abs(steps) > fastest * periods).sum() > MOSTLY * len(steps):
+        return False
+    if joint in reader.velocities:
+        return not _misfit(*_moved(pairs, 0))[0]
+    return float(abs(steps.sum())) >= ONE_WAY * float(np.abs(steps).sum())
 
 
 def _slopes(reader: SampleReader, stretches: Sequence[Samples]) -> Iterator[str]:

@@ -333,6 +333,53 @@ def test_only_joints_with_limits_are_outside_them_and_columns_are_named(tmp_path
     assert "log: {columns: {q.bound: {from: q.bound, unit: deg}, and so on}}" in line
 
 
+WHEEL = LIMITED.replace("</joint>", "{limit}</joint>", 1)
+DEGREES = "q: 'free' beyond two turns in up to"
+
+
+@pytest.mark.parametrize(
+    ("limit", "angle", "velocity", "said"),
+    [
+        ("", lambda t: 25 * t, None, ""),
+        ("", lambda t: 300 - 3000 * t, None, ""),  # in degrees beyond two turns, too
+        ("", lambda t: 100 * np.sin(3 * t), np.gradient, ""),  # a rover that goes to and fro
+        ("", lambda t: 25 * t, np.gradient, ""),
+        ("80", lambda t: 25 * t, np.gradient, ""),
+        ("", lambda t: 100 * np.sin(3 * t), None, DEGREES),
+        ("", lambda t: 100 * np.sin(3 * t), lambda q, t: np.gradient(q, t) / 57.3, DEGREES),
+        ("2", lambda t: 100 * np.sin(3 * t), np.gradient, DEGREES),  # all in degrees
+        ("", lambda t: 400 * t % 360, np.gradient, DEGREES),
+    ],
+)
+@pytest.mark.parametrize("samples", [600, 8000])
+def test_wheels_turn_on_and_on(samples, limit, angle, velocity, said, tmp_path) -> None:
+    """Angles alone of a wheel, hundreds of rad, were said to be degrees."""
+    text = f'<limit effort="1" velocity="{limit}"/>' if limit else ""
+    (tmp_path / "wheel.urdf").write_text(WHEEL.format(limit=text))
+    robot = dynsys.load(tmp_path / "wheel.urdf")
+    layout = sensors.Layout(robot, sensors.all_joint_torques(robot, std=0.1), quiet=True)
+    time = np.arange(samples) * 8.0 / samples
+    q = angle(time) + np.random.default_rng(0).normal(scale=1e-4, size=samples)
+    arrays = {"time": time, "q.free": q, "q.bound": 0.5 * np.sin(time)}
+    if velocity is not None:
+        jumps = np.abs(np.diff(q, prepend=q[0])) > 180
+        arrays["qd.free"] = velocity(q + np.cumsum(360.0 * jumps), time)
+    arrays |= {f"{joint}/torque": np.zeros(samples) for joint in robot.joint_names}
+    found = doubtful_units(reader_of(arrays, tmp_path, layout))
+    assert len(found) == bool(said) and said in "".join(found), found
+
+
+def test_a_wheel_does_not_hide_degrees_of_an_arm(tmp_path) -> None:
+    (tmp_path / "wheel.urdf").write_text(LIMITED)
+    robot = dynsys.load(tmp_path / "wheel.urdf")
+    layout = sensors.Layout(robot, sensors.all_joint_torques(robot, std=0.1), quiet=True)
+    time = np.arange(600) / 100
+    arrays = {"time": time, "q.free": 3000 * time, "q.bound": 50 * np.sin(time)}
+    arrays |= {f"{joint}/torque": np.zeros(600) for joint in robot.joint_names}
+    (line,) = doubtful_units(reader_of(arrays, tmp_path, layout))
+    assert "'bound' outside their limits" in line and "in degrees they are within" in line
+
+
 def test_quaternions_with_the_real_part_first(humanoid, tmp_path) -> None:
     layout = sensors.Layout(humanoid, sensors.all_joint_torques(humanoid, std=0.1), quiet=True)
     time = np.arange(200) / RATE
