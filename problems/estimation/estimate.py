@@ -728,7 +728,10 @@ class Estimate(AbstractQuantities[NamedQuantity]):
 
     @property
     def p_value(self) -> float | Array:
-        """Probability that readings with the stated noise disagree as much; 1 without check."""
+        """Probability that readings with the stated noise disagree as much.
+
+        1 where nothing checks them (``degrees_of_freedom`` 0): then none can disagree.
+        """
         dof: ArrayLike = self.degrees_of_freedom
         tail = chdtrc(np.maximum(dof, 1), self.chi_square)
         p = np.where(np.asarray(dof) > 0, tail, 1.0)

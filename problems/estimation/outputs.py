@@ -4,7 +4,7 @@ torque                   all joints; also qdd
 torque.l_knee            one joint
 external_wrench.l_sole   one body or frame; also acceleration, joint_wrench; all if not named
 std.torque ...           standard deviation of any of these
-chi_square  degrees_of_freedom  p_value
+chi_square  degrees_of_freedom  p_value    0, 0 and 1 where nothing checks the readings
 suspects                 probability of every sensor to be the wrong one
 residual                 of every reading, in standard deviations; residual.SENSOR for one
 """

@@ -46,7 +46,8 @@ class LiveEstimator:
     Attributes
     ----------
     row : (columns,) outputs of the last sample.
-    chi_square, degrees_of_freedom, p_value : of the last sample; NaN where nothing checks it.
+    chi_square, degrees_of_freedom, p_value : of the last sample, as of an
+        :class:`Estimate`: where nothing checks it, about 0, 0 and 1.
     method : the way that it took.
     slow : names of outputs for which every sample takes the general path.
     """
@@ -178,7 +179,7 @@ class LiveEstimator:
     def _agree(self, chi_square: float, free: int, method: str) -> None:
         self.degrees_of_freedom, self.method = free, method
         self.chi_square = chi_square
-        self.p_value = float(chdtrc(free, chi_square)) if free > 0 else float("nan")
+        self.p_value = float(chdtrc(free, chi_square)) if free > 0 else 1.0
 
     def _reduced(self, q: Array, qd: Array, y: Array) -> bool:
         """Answer by the reduced system; False where it leaves the state to the general path."""

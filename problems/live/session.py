@@ -100,10 +100,8 @@ class AlarmWatch:
         return self._event is not None
 
     def look(self, time: float, chi_square: float, p_value: float) -> dict[str, Any] | None:
-        """What is to be told at this sample, if anything; p-value NaN: nothing checks it."""
-        if math.isnan(p_value):
-            above = False
-        elif self._alarm is None:
+        """What is to be told at this sample, if anything."""
+        if self._alarm is None:
             above = p_value < IMPROBABLE
         else:
             above = chi_square > self._alarm.threshold
@@ -300,7 +298,7 @@ class LiveSession:
             told["seq"] = given["seq"]
         for name, where, alone in self._groups:
             told[name] = values[where.start] if alone else values[where]
-        told["p_value"] = p if math.isfinite(p) else None
+        told["p_value"] = p
         told["alarm"] = self.watch.is_on
         told["missing"], told["method"] = decoder.missing, estimator.method
         told["latency_us"] = round(1e6 * (perf_counter() - arrived), 1)

@@ -5,7 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import dynsys
+import sensors
 from dynsys.errors import DynsysError
+from problems import Estimation
 from problems.command.demo_log import bundled
 from problems.estimation.outputs import parse_outputs, rows_of, uncertain
 from problems.live.estimator import LiveEstimator
@@ -98,4 +101,27 @@ def test_what_is_open_is_nan_and_everything_missing_is_an_answer(live: Live) -> 
     except DynsysError:
         return
     assert np.isnan(fast.row).any()
-    assert np.isnan(fast.p_value)
+    assert fast.p_value == 1 and fast.degrees_of_freedom == 0
+
+
+@pytest.mark.parametrize("way", ["llvm", "reduced", "general"])
+def test_p_values_mean_the_same_where_nothing_checks_a_sample(way: str) -> None:
+    """One in e.p_value and in solved logs, NaN here."""
+    robot = dynsys.synthetic.chain(3)
+    kept = [
+        *sensors.all_joint_torques(robot, std=0.1),
+        *sensors.zero_external_wrench_except(robot),
+    ]
+    more = [sensors.JointAcceleration("more", "link_2", std=0.1)] if way == "reduced" else []
+    problem = Estimation(robot, sensors.Layout(robot, [*kept, *more]))
+    wanted = ["torque", "p_value", *(["residual"] if way == "general" else [])]
+    fast = LiveEstimator(problem, parse_outputs(problem, wanted))
+    fast.prepare()
+    q, y = robot.random_configuration(0), np.nan_to_num(problem.layout.constants)
+    for sensor in more:
+        y[problem.layout.slice(sensor.name)] = np.nan
+    fast.solve(q, np.zeros(3), y)
+    e = problem.solve(q, np.zeros(3), y)
+    assert fast.method == way and fast.degrees_of_freedom == 0 == e.degrees_of_freedom
+    assert fast.p_value == 1 == e.p_value
+    assert fast.row[3] == 1 == problem.solve_batch([q], [np.zeros(3)], [y]).p_value[0]
