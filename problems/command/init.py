@@ -22,7 +22,7 @@ from problems.command.arguments import add_flags, add_robot, robot_options
 from problems.problem_file import load_problem
 from problems.robots import read_robot
 from problems.verdict.repairs import FEET, point_feet
-from sensors import AbstractSensor, from_mjcf, from_urdf
+from sensors import AbstractSensor, JointTorque, MotorTorque, from_mjcf, from_urdf
 from sensors.files import sensor_record
 
 __all__ = ["EXAMPLES", "SUMMARY", "add_arguments", "run"]
@@ -138,7 +138,10 @@ def _content(
 ) -> str:
     """The file: one section after the other, each with what it means."""
     free = [name for name, j in zip(robot.joint_names, robot.joints, strict=True) if j.nv == 6]
-    torques = {"std": 0.5, "exclude": free} if free else {"std": 0.5}
+    read = [s.joint for s in found if isinstance(s, JointTorque | MotorTorque)]
+    unread = [name for name in robot.joint_names if name not in (*free, *read)]
+    apart = [*free, *dict.fromkeys(name for name in read if name not in free)]
+    torques = {"std": 0.5, "exclude": apart} if apart else {"std": 0.5}
     beside = os.path.relpath(Path(args.robot).resolve(), path.parent.resolve())
     floating = "floating" if args.floating_base else "fixed"
     lines = [
@@ -177,8 +180,7 @@ def _content(
         "    # encoders, differentiated twice: noisy (rad/s^2, m/s^2)",
         "    - all_joint_accelerations: {std: 1.0, free: false}",
         *(f"    - {_value(_undriven(name))}    # the base has no drive" for name in free),
-        "    # torque sensors or motor currents (N m, N); # in front if there are none",
-        f"    - all_joint_torques: {_value(torques)}",
+        *_torques(torques if unread else {}),
         "    # nothing else touches the robot: name every frame that may be touched",
         f"    - zero_external_wrench_except: {_value(list(touched))}",
         *_points(touched),
@@ -192,6 +194,14 @@ def _content(
         "#   differentiate: {method: polynomial, window: 0.1}      # s",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _torques(group: dict[str, object]) -> list[str]:
+    """Lines of torque sensors in the joints of which the model has none; {}: of no joint."""
+    if not group:
+        return []
+    words = "    # torque sensors or motor currents (N m, N); # in front if there are none"
+    return [words, f"    - all_joint_torques: {_value(group)}"]
 
 
 def _points(touched: Sequence[str]) -> list[str]:

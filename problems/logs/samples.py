@@ -184,12 +184,20 @@ class SampleReader:
     def readings(self) -> dict[str, Source]:
         """Where the readings are of each sensor that the log has any of."""
         found: dict[str, Source] = {}
+        efforts: dict[str, str] = {}
         for sensor in self.layout:
             place = self.layout.slice(sensor.name)
             within = ("y", self.layout.size, place)
-            source = source_of(
-                self.log.widths, sensor.name, self.layout.labels[place], within
-            ) or self._effort(sensor)
+            source = source_of(self.log.widths, sensor.name, self.layout.labels[place], within)
+            if source is None and (source := self._effort(sensor)) is not None:
+                assert isinstance(sensor, JointTorque | MotorTorque)
+                other = efforts.setdefault(sensor.joint, sensor.name)
+                if other != sensor.name:
+                    raise LogError(
+                        f"{self.log.path}: {other!r} and {sensor.name!r} would both read"
+                        f" effort.{sensor.joint}, and one number count twice; leave one of them"
+                        f" out of the layout, or give it an array of its own, {sensor.name!r}"
+                    )
             if source is not None:
                 found[sensor.name] = source
                 continue

@@ -9,6 +9,7 @@ import pytest
 
 import dynsys
 from problems.problem_file import load_problem
+from sensors import JointTorque, MotorTorque
 from tests.model.test_urdf_refusals import joint, link
 from tests.problems.command.command_line import run, run_json
 
@@ -40,6 +41,26 @@ def test_the_file_holds_what_the_model_has_and_reads_back(
     status, _, err = run(capsys, "init", str(arm))
     assert status == 2 and "--overwrite" in err
     assert arm.with_suffix(".yaml").read_text() == before
+
+
+@pytest.mark.parametrize("read", [("h",), ("h", "k")])
+def test_torques_that_the_model_measures_are_not_measured_again(
+    read: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A log with one effort of each joint gave it to both sensors."""
+    inner = "<joint name='k' axis='0 1 0'/><geom size='.1' pos='0 0 .3'/>"
+    (tmp_path / "arm.xml").write_text(
+        "<mujoco><worldbody><body><joint name='h' axis='0 1 0'/><geom size='.1' pos='0 0 .2'/>"
+        f"<body pos='0 0 .4'>{inner}</body></body></worldbody>"
+        "<actuator><motor joint='h'/><motor joint='k'/></actuator><sensor>"
+        + "".join(f"<jointactuatorfrc name='{j}_tau' joint='{j}'/>" for j in read)
+        + "</sensor></mujoco>"
+    )
+    assert run(capsys, "init", str(tmp_path / "arm.xml"))[0] == 0
+    layout = load_problem(tmp_path / "arm.yaml").sensors
+    torques = [s for s in layout if isinstance(s, JointTorque | MotorTorque)]
+    assert sorted(s.joint for s in torques) == ["h", "k"]
+    assert {f"{j}_tau" for j in read} <= set(layout.names)
 
 
 @pytest.mark.parametrize("floating", [False, True])

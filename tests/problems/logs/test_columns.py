@@ -244,6 +244,25 @@ def test_effort_is_what_a_motor_torque_reads(tmp_path: Path) -> None:
     np.testing.assert_array_equal(samples.y[:, 0], np.arange(3.0))
 
 
+@pytest.mark.parametrize("own", [False, True])
+def test_one_effort_is_not_two_readings(own: bool, tmp_path: Path) -> None:
+    """Torques had 0.71 of their true deviation, and a check that always agreed."""
+    robot = dynsys.synthetic.chain(1)
+    (joint,) = robot.joint_names
+    motor = sensors.MotorTorque("motor", joint, gear_ratio=1.0, std=1)
+    layout = sensors.Layout(robot, [*sensors.all_joint_torques(robot, std=1), motor])
+    arrays = {"time": np.arange(3.0), "q": np.zeros((3, 1)), "qd": np.zeros((3, 1))}
+    arrays |= {f"effort.{joint}": np.arange(3.0)} | ({"motor": np.ones(3)} if own else {})
+    np.savez(tmp_path / "log.npz", **arrays)  # type: ignore[arg-type]
+    with open_log(tmp_path / "log.npz") as log:
+        if own:
+            y = SampleReader(layout, log).read(0, 3).y
+            np.testing.assert_array_equal(y, np.column_stack([np.arange(3.0), np.ones(3)]))
+        else:
+            with pytest.raises(LogError, match=f"'motor' would both read effort.{joint}"):
+                SampleReader(layout, log)
+
+
 def test_a_list_of_columns_is_one_sensor(tmp_path: Path) -> None:
     """Own CSV: positions of all joints, and three columns of one sensor; B1, B2."""
     log, path = tmp_path / "log.csv", tmp_path / "problem.yaml"
