@@ -8,6 +8,7 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from time import sleep
 from typing import Any
@@ -35,7 +36,7 @@ from problems.live.channels import (
     serve_websocket,
     write_records,
 )
-from problems.live.decode import SampleDecoder
+from problems.live.decode import SampleDecoder, causal
 from problems.live.estimator import LiveEstimator
 from problems.live.feed import PageFeed
 from problems.live.foxglove import FoxgloveSource, require_foxglove
@@ -256,6 +257,8 @@ def _stopping(limit: float | None) -> Iterator[Stop]:
 
 
 def _samples(problem: ProblemFile, path: str) -> Samples:
+    """A log as its samples would have come: what is made is made of those before, not after."""
+    problem = replace(problem, differentiation=causal(problem.differentiation))
     found = problem.samples(path, allow_missing=True).with_motion()
     if not len(found.time):
         raise LogError(f"{path}: no sample has all positions and velocities")

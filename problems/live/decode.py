@@ -27,13 +27,13 @@ from dynsys.model.tree import KinematicTree
 from dynsys.types import Array, IntArray
 from problems.labels import joint_columns
 from problems.logs.columns import Column, Columns
-from problems.logs.differentiate import Differentiation
+from problems.logs.differentiate import AbstractDifferentiation, Differentiation
 from problems.logs.samples import SampleReader, continuous_positions, rates
 from problems.logs.source import AbstractLog, Source
 from problems.problem_file import ProblemFile
 from sensors import JointAcceleration
 
-__all__ = ["SampleDecoder"]
+__all__ = ["SampleDecoder", "causal"]
 
 FORMS = 64
 """Sets of names that are remembered: sensors that come at rates of their own make a few."""
@@ -63,12 +63,7 @@ class SampleDecoder:
         self._constants = self.layout.constants
         self._rows = _rows_by_name(problem)
         self._forms: dict[tuple[object, ...], _Form] = {}
-        own = problem.differentiation
-        self.method = (
-            replace(own, causal=True)
-            if isinstance(own, Differentiation)
-            else Differentiation(causal=True)
-        )
+        self.method = causal(problem.differentiation)
         self._past = _Past(self.method)
         self.strangers: dict[str, str] = {}
 
@@ -240,6 +235,12 @@ class SampleDecoder:
         self.qd[form.speeds_wanted] = qd[form.speeds_wanted]
         for where, freedoms in form.accelerations:
             self.y[where] = qdd[freedoms]
+
+
+def causal(method: AbstractDifferentiation) -> Differentiation:
+    """How velocities are made while samples come, where a problem's logs use a method."""
+    own = method if isinstance(method, Differentiation) else Differentiation()
+    return replace(own, causal=True)
 
 
 def _rows_by_name(problem: ProblemFile) -> dict[str, list[int]]:

@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import sys
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from time import monotonic, sleep
 from types import SimpleNamespace
@@ -15,12 +16,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dynsys.errors import LogError
 from dynsys.recursive.kinematics import poses, transforms
+from problems.command.live import _samples
 from problems.live import foxglove
+from problems.live.decode import SampleDecoder
 from problems.live.foxglove import FoxgloveSource
 from problems.live.session import LiveSession
 from problems.logs.samples import Samples
-from problems.problem_file import ProblemFile
+from problems.problem_file import ProblemFile, load_problem
 from tests.problems.command.command_line import run
 from tests.problems.live.live_cases import answered, new_session, sample_of
 
@@ -51,6 +55,34 @@ def test_a_pipe_and_a_learnt_alarm(live_files: tuple[Path, Path], live: Live) ->
     assert b"false alarms per hour" in err and b"is ready" in err
     assert [r["type"] for r in records] == ["hello", *["estimate"] * 10, "refused", "summary"]
     assert records[-1]["estimated"] == 10 and records[-1]["latency_us"]["median"] > 0
+
+
+@pytest.mark.parametrize("logged", [(), ("qd",)])
+@pytest.mark.parametrize("method", ["{window: 0.1}", "{method: smoother}"])
+def test_a_replayed_log_stands_in_for_the_robot(
+    method: str, logged: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Velocities and accelerations were made of later samples, too: none has them live."""
+    problem, log = tmp_path / "problem.yaml", tmp_path / "log.npz"
+    problem.write_text(
+        "robot: synthetic:chain:2\nlayout: {sensors: [all_joint_torques: {std: 0.1},"
+        " all_joint_accelerations: {std: 0.1}, zero_external_wrench_except: []]}\n"
+        f"log: {{differentiate: {method}}}\n"
+    )
+    words = ("--duration", "1", "--rate", "100", "--position-std", "1e-4")
+    assert run(capsys, "simulate", str(problem), "-o", str(log), *words)[0] == 0
+    whole = dict(np.load(log))
+    kept = {"time", "q", "link_1/torque", "link_2/torque", *logged}
+    np.savez(log, **{name: whole[name] for name in kept})
+    decoder = SampleDecoder(load_problem(problem))
+    replayed = _samples(load_problem(problem), str(log))
+    for k in range(len(whole["time"])):
+        given = {name: whole[name][k].tolist() for name in kept}
+        with suppress(LogError) if k < 11 else nullcontext():  # a window of 0.1 s is needed
+            decoder.take(given, given["time"])
+        if k > 11:
+            np.testing.assert_allclose(replayed.qd[k], decoder.qd, rtol=1e-9, atol=1e-9)
+            np.testing.assert_allclose(replayed.y[k], decoder.y, rtol=1e-7, atol=1e-7)
 
 
 def test_a_reader_that_goes_away_ends_it(live_files: tuple[Path, Path]) -> None:
