@@ -67,7 +67,8 @@ class Contact:
     among : the likeliest links, that one first, which together have 95 % of the probability.
     wrench, covariance : (6,), (6, 6) on the link at the peak, in its coordinates; NaN where the
         sensors do not determine it.
-    along, along_std : metres from the link's origin along its axis; NaN if not told.
+    along, along_std : metres from the link's origin along its axis, the line from there to the
+        farthest of its frames; NaN if not told, within the length of that line.
     """
 
     start: float
@@ -326,18 +327,24 @@ def _place(
     ends += [frame.transform.r for frame in robot.frames.values() if frame.body == body]
     end = max(ends, key=lambda r: float(np.linalg.norm(r)), default=np.zeros(3))
     length = float(np.linalg.norm(end))
-    if length == 0 or not np.isfinite(wrench).all():
+    axis = end / length if length else end
+    place = _nearest(axis, wrench) if length else float("nan")
+    if not np.isfinite(place):
         return float("nan"), float("nan")
-    axis = end / length
     draws = np.random.default_rng(0).multivariate_normal(
         wrench, 0.5 * (covariance + covariance.T), size=DRAWS, check_valid="ignore"
     )
-    places = [_nearest(axis, length, draw) for draw in draws]
-    return _nearest(axis, length, wrench), float(np.std(places))
+    places = [_nearest(axis, draw) for draw in draws]
+    low, high = np.nanpercentile(places, [15.87, 84.13])  # some may be far off: almost along it
+    std = float(high - low) / 2
+    return (place, std) if std < length else (float("nan"), float("nan"))
 
 
-def _nearest(axis: Array, length: float, wrench: Array) -> float:
-    """Distance along the axis, within the link, of its point nearest to the line of action."""
+def _nearest(axis: Array, wrench: Array) -> float:
+    """Distance along the axis of its point nearest to the line of action; NaN if all are.
+
+    It may lie beyond the frames of a link: they are where others are attached, not its ends.
+    """
     moment, force = wrench[:3], wrench[3:]
     size = float(np.linalg.norm(force))
     if size == 0:
@@ -345,6 +352,6 @@ def _nearest(axis: Array, length: float, wrench: Array) -> float:
     direction, point = force / size, np.cross(force, moment) / size**2
     along = float(axis @ direction)
     if abs(along) > 1 - 1e-6:  # a force along the link acts on all of it
-        return 0.0
+        return float("nan")
     s = axis @ point / (1 - along**2)  # point is the one of the line nearest to the origin
-    return float(np.clip(s, 0.0, length))
+    return float(s)

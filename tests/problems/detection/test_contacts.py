@@ -80,6 +80,25 @@ def test_a_push_is_found_on_its_link(link: int) -> None:
     assert 0 < detector.statistic(q[0], qd[0], _first(y)) < detector.alarm.threshold
 
 
+@pytest.mark.parametrize("part", [0.2, 0.98, 1.2])
+def test_how_well_the_place_is_known_is_honest_beyond_the_last_frame(part: float) -> None:
+    """It was the end, +- 0, wherever beyond it a force acted."""
+    robot, rng, inside = arm(), np.random.default_rng(0), []
+    end, link = robot.bodies[6].placement.r, robot.body_names[5]
+    at, std = part * float(np.linalg.norm(end)), np.array([0.05] * 3 + [0.3] * 3)
+    for _ in range(100):
+        force = np.cross(end, rng.normal(size=3)) + 0.3 * end * rng.normal()
+        force *= 20 / np.linalg.norm(force)
+        wrench = np.concatenate([np.cross(part * end, force), force])
+        found, deviation = _place(
+            robot, link, wrench + std * rng.normal(size=6), np.diag(std**2)
+        )
+        inside.append(abs(found - at) < 2 * deviation)
+    assert 0.85 < np.mean(inside)
+    along = np.concatenate([np.zeros(3), 20 * end / np.linalg.norm(end)])
+    assert np.isnan(_place(robot, link, along, np.diag(std**2))).all()  # all of it, or any
+
+
 def _first(y: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     return {name: values[0] for name, values in y.items()}
 
