@@ -457,8 +457,13 @@ def _side_by_side(name: str, item: Item) -> list[Column]:
         return [_column(name, item)]
     whole = _column(name, replace(item, value=entry | {"from": replace(source, value=name)}))
     names = [_column(name, one).source for one in source.listed("from")]
+    if whole.rotation == "wxyz" and len(names) == 4 and not whole.order and not whole.sign:
+        names, whole = [*names[1:], names[0]], replace(whole, rotation="")
     if whole.rotation:
-        raise item.error(f"column {name!r}: a rotation ('as') is read of one array, not a list")
+        raise item.error(
+            f"column {name!r}: a rotation ('as') is read of one array; a list of columns may"
+            " only be the four of a quaternion, as wxyz or, without 'as', in the order x y z w"
+        )
     for key, given in (("sign", whole.sign), ("order", whole.order)):
         if given and len(given) != len(names):
             raise item.error(

@@ -263,6 +263,30 @@ def test_one_effort_is_not_two_readings(own: bool, tmp_path: Path) -> None:
                 SampleReader(layout, log)
 
 
+@pytest.mark.parametrize("turned", ["{from: [w, i, j, k], as: wxyz}", "{from: [i, j, k, w]}"])
+def test_quaternions_come_as_four_columns(turned: str, tmp_path: Path) -> None:
+    """The entry that a doubt about their order names was refused of every CSV file."""
+    log, path = tmp_path / "log.csv", tmp_path / "problem.yaml"
+    u = np.array([0.1, -0.2, 0.3, 0.9]) / np.linalg.norm([0.1, -0.2, 0.3, 0.9])
+    numbers = ",".join(map(str, [1.0, 2.0, 3.0, *np.roll(u, 1), 0.5]))
+    log.write_text(
+        "time,x,y,z,w,i,j,k,q.l_knee\n" + "".join(f"{n / 100},{numbers}\n" for n in range(20))
+    )
+    text = (
+        "robot: example:humanoid\nbase: floating\n"
+        "layout: {sensors: [zero_external_wrench_except: []]}\n"
+        f"log: {{columns: {{q.root: [{{from: [x, y, z]}}, {turned}]}}}}\n"
+    )
+    robot = dynsys.load("dynsys/model/data/humanoid.urdf", floating_base=True)
+    rest = {name: 0.0 for name in robot.joint_names if name not in ("root", "l_knee")}
+    path.write_text(text + f"lock: {rest}\n".replace("'", ""))
+    q = load_problem(path).samples(log).q[7]
+    np.testing.assert_allclose(q[:7], [1, 2, 3, *u], rtol=1e-12)
+    path.write_text(text.replace(turned, "{from: [i, j, k], as: rpy}"))
+    with pytest.raises(DynsysError, match="as wxyz or, without 'as', in the order x y z w"):
+        load_problem(path)
+
+
 def test_a_list_of_columns_is_one_sensor(tmp_path: Path) -> None:
     """Own CSV: positions of all joints, and three columns of one sensor; B1, B2."""
     log, path = tmp_path / "log.csv", tmp_path / "problem.yaml"
