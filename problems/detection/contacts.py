@@ -61,7 +61,8 @@ class Contact:
     Attributes
     ----------
     start, end, peak : times, s; the statistic is largest at the peak.
-    link : the link whose "no contact" is the likeliest to be wrong.
+    link : the link whose "no contact" is the likeliest to be wrong; of those that no reading
+        can tell apart, the one on which the smallest force explains the readings.
     probability : of that, among all links that state it.
     tied : links that no reading can tell from it.
     among : the likeliest links, that one first, which together have 95 % of the probability.
@@ -192,8 +193,13 @@ class ContactDetector:
             part = slice(first, last + 1)
             peak = first + int(np.nanargmax(statistic[part]))
             asked = self._link(positions[part], speeds[part], packed[part])
-            link, probability, tied, among = asked
-            wrench, covariance = self._wrench(link, positions[peak], speeds[peak], packed[peak])
+            likeliest, probability, tied, among = asked
+            at_peak = positions[peak], speeds[peak], packed[peak]
+            wrenches = {one: self._wrench(one, *at_peak) for one in (likeliest, *tied)}
+            link = min(wrenches, key=lambda one: _size(wrenches[one][0]))
+            tied = tuple(one for one in wrenches if one != link)
+            among = (link, *(one for one in among if one != link))
+            wrench, covariance = wrenches[link]
             place = _place(self.problem.robot, link, wrench, covariance)
             times = float(t[first]), float(t[last]), float(t[peak])
             found.append(
@@ -258,6 +264,11 @@ class ContactDetector:
         if not posterior.determined(np.eye(6), columns).all():
             return np.full(6, np.nan), np.full((6, 6), np.nan)
         return posterior.d[columns], posterior.covariance(columns)
+
+
+def _size(wrench: Array) -> float:
+    """Size of the force of a wrench, N; of one that is not determined, infinite."""
+    return float(np.linalg.norm(wrench[3:])) if np.isfinite(wrench).all() else float("inf")
 
 
 def _joined(time: Array, events: list[tuple[int, int]]) -> list[tuple[int, int]]:

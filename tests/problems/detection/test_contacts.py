@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -12,8 +14,10 @@ from dynsys.model.spatial import Transform
 from dynsys.model.tree import Frame, KinematicTree
 from problems import Estimation
 from problems.detection import ContactDetector
+from problems.detection.alarm import Alarm
 from problems.detection.contacts import _place
 from problems.logs.simulate import Trajectory
+from problems.measured.simulated_readings import TrueReadings
 
 RATE = 100.0
 
@@ -78,6 +82,68 @@ def test_a_push_is_found_on_its_link(link: int) -> None:
         assert f"contact on {contact.where}, {contact.force:.3g} +- " in str(contact)
     _, q, qd, y = log(robot, 1.0, 4)
     assert 0 < detector.statistic(q[0], qd[0], _first(y)) < detector.alarm.threshold
+
+
+def _rover(folder: Path) -> KinematicTree:
+    """An arm of three joints on a base that floats: as many checks as a wrench has numbers."""
+    weight = '<mass value="2"/><inertia ixx=".02" iyy=".03" izz=".03" ixy="0" ixz="0" iyz="0"/>'
+    links = "".join(
+        f'<link name="{name}"><inertial><origin xyz="0.1 0.02 0.03"/>{weight}</inertial></link>'
+        for name in "abcd"
+    )
+    joints = "".join(
+        f'<joint name="to_{child}" type="continuous"><parent link="{parent}"/>'
+        f'<child link="{child}"/><origin xyz="0.3 0 0.05"/><axis xyz="{axis}"/></joint>'
+        for parent, child, axis in (
+            ("a", "b", "0 0 1"),
+            ("b", "c", "0 1 0"),
+            ("c", "d", "0 1 0"),
+        )
+    )
+    (folder / "rover.urdf").write_text(f'<robot name="rover">{links}{joints}</robot>')
+    return dynsys.load(folder / "rover.urdf", floating_base=True)
+
+
+@pytest.mark.parametrize("link", ["c", "d"])
+def test_of_links_that_nothing_tells_apart_the_smallest_force_is_told(
+    link: str, tmp_path: Path
+) -> None:
+    """It was that of the first link by number: 346 N on a base for 10 N on a hand."""
+    robot, rng = _rover(tmp_path), np.random.default_rng(0)
+    layout = sensors.Layout(
+        robot,
+        [
+            sensors.Imu("imu", "a", std=(0.05, 0.005)),
+            *sensors.all_joint_torques(robot, std=0.05),
+            *sensors.all_joint_accelerations(robot, std=0.05, free=False),
+            *sensors.zero_external_wrench_except(robot),
+        ],
+    )
+    N = 300
+    time = np.arange(N) / 100
+    q, qd, qdd = Trajectory.random(robot, 4.0, seed=1).at(time)
+    f_ext, at = np.zeros((N, robot.n_bodies, 6)), robot.body_names.index(link)
+    force = np.array([8.0, -12.0, 9.0])
+    f_ext[200:230, at] = np.concatenate([np.cross([0.2, 0, 0], force), force])
+    qdd[:, :6] = [_falling(robot, *x) for x in zip(q, qd, qdd, f_ext, strict=True)]
+    y = TrueReadings(layout).at(q, qd, qdd, f_ext)[1]
+    y = np.where(np.isnan(layout.constants), y, layout.constants)
+    y = y + layout.std * rng.normal(size=y.shape)
+    detector = ContactDetector(Estimation(robot, layout), Alarm(60.0, 1.0, 0.1, 1.0, 0.0))
+    (contact,) = detector.events(time, q, qd, y)
+    assert len(contact.tied) == 3 and contact.probability == pytest.approx(0.25, rel=1e-3)
+    assert contact.link == contact.among[0] == link and set(contact.among) == set("abcd")
+    assert np.abs((contact.wrench - f_ext[210, at]) / contact.wrench_std).max() < 4
+    assert contact.force < 40
+
+
+def _falling(
+    robot: KinematicTree, q: np.ndarray, qd: np.ndarray, qdd: np.ndarray, f_ext: np.ndarray
+) -> np.ndarray:
+    """Acceleration (6,) of a base without a drive."""
+    still = np.concatenate([np.zeros(6), qdd[6:]])
+    H, torque = dynsys.crba(robot, q), dynsys.rnea(robot, q, qd, still, f_ext)
+    return np.asarray(np.linalg.solve(H[:6, :6], -torque[:6]))
 
 
 @pytest.mark.parametrize("part", [0.2, 0.98, 1.2])
