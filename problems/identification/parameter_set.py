@@ -44,7 +44,7 @@ __all__ = ["Choice", "ParameterSet"]
 Choice: TypeAlias = bool | Sequence[str]
 """All, none, or the named ones."""
 
-LENGTH = 0.25
+LENGTH = 0.2
 """A centre of mass may be wrong by this part of the robot's natural length."""
 LIGHT = 0.01
 """A mass may be wrong by this part of the robot's, however light it is."""
