@@ -73,6 +73,7 @@ CAMPAIGNS: Mapping[str, Campaign] = {
     "encoder_noise": _one("consistency.encoder_noise", ending=".json"),
     "faults": _one("faults", ending=".json"),
     "fuzz": _one("fuzz", "--seconds", "600"),
+    "held": _one("held"),
     "layouts": _one("layouts", "--resume"),
     "mutations": _one("mutations", keeps=True),
     "realtime": _one("realtime", "--png", PICTURE, ending=".json", alone=True),

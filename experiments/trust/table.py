@@ -134,6 +134,17 @@ def _adversarial(result: Sequence[Json]) -> tuple[str, str, str]:
     return tried, f"{worst:.1e}; {left}", str(sum(one["silent"] for one in result))
 
 
+def _held(result: Sequence[Json]) -> tuple[str, str, str]:
+    compared, fallbacks = (sum(one[key] for one in result) for key in ("compared", "fallbacks"))
+    rows = Counter(kind for one in result for kind in one["rows"])
+    counts = ", ".join(f"{number} {kind}" for kind, number in rows.most_common())
+    tried = f"{compared} comparisons, {len(result)} robots with constraints (rows of {counts})"
+    worst = (
+        f"{max(one['worst'] for one in result):.1e}; {fallbacks} states left to dense algebra"
+    )
+    return tried, worst, str(sum(len(one["failures"]) for one in result))
+
+
 def _layouts(result: Sequence[Json]) -> tuple[str, str, str]:
     count = Counter(one["status"] for one in result)
     counts = ", ".join(f"{number} {status}" for status, number in count.most_common())
@@ -197,6 +208,7 @@ _DESCRIBED: Mapping[str, Callable[[Any], tuple[str, str, str]]] = {
     "encoder_noise": _encoder_noise,
     "agreement": _agreement,
     "faults": _faults,
+    "held": _held,
     "realtime": _realtime,
     "supply": _supply,
     "adversarial": _adversarial,
