@@ -29,7 +29,8 @@ def factorised(A: csc_array[np.float64], **options: Any) -> SuperLU | None:
 
 def is_singular_by_pattern(A: csc_array[np.float64]) -> bool:
     """Tell whether a square matrix is singular by where its entries are; zeros are none."""
-    kept = A.copy()
+    short = (A.indices.astype(np.int32), A.indptr.astype(np.int32))  # all that SciPy 1.13 takes
+    kept = csc_array((A.data.copy(), *short), A.shape)
     kept.eliminate_zeros()
     return bool(structural_rank(kept) < A.shape[0])
 
