@@ -283,6 +283,11 @@ class ConstrainedDynamics:
         if gains is None and target is None:
             return []
         held = self._require_constraints()
+        if held.is_inverse:
+            raise StateError(
+                "gains and targets steer accelerations, all of which are given here; add what"
+                " they ask for to qdd, or ask ForwardDynamics with the same constraints"
+            )
         names = [constraint.name for constraint in held.constraints]
         rows = row_labels(held.constraints)
         pairs = np.zeros((len(names), 2))

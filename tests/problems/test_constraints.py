@@ -431,6 +431,20 @@ def test_gains_and_targets() -> None:
         problems.ForwardDynamics(robot).solve(q, qd, torque, gains=(1, 1))
 
 
+@pytest.mark.parametrize("steering", [{"gains": (100.0, 20.0)}, {"target": np.ones(6)}])
+def test_inverse_dynamics_is_given_what_gains_and_targets_steer(steering: Any) -> None:
+    robot = synthetic.humanoid30()
+    foot = FrameConstraint("foot", "left_leg_6")
+    inverse = problems.InverseDynamics(robot, constraints=[foot])
+    everything = problems.HybridDynamics(robot, robot.joint_names, constraints=[foot])
+    q, still = robot.random_configuration(0), np.zeros(robot.nv)
+    for problem in (inverse, everything):
+        with pytest.raises(StateError, match="steer accelerations, all of which are given"):
+            problem.solve(q, still, still, **steering)
+        with pytest.raises(StateError, match="steer accelerations, all of which are given"):
+            problem.solve_batch([q], [still], [still], **steering)
+
+
 def test_impulses_by_name() -> None:
     case = four_bar()
     problem = problems.ForwardDynamics(case.robot, constraints=case.constraints)
