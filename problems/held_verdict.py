@@ -39,8 +39,8 @@ class HeldVerdict:
     ----------
     robot, rows, rank : of the rows at almost every configuration; ``freedoms`` are left.
     redundant : number of rows that the others imply.
-    undetermined : components of wrenches that are not determined, by constraint; inverse
-        dynamics: of torques too, by joint.
+    undetermined : components of wrenches that are not determined, by constraint; of torques
+        too, by joint, where accelerations are known.
     directions : each independent way in which forces are open, in words.
     uncarried : joints without a drive that the constraints do not carry (inverse dynamics).
     rank_drops : configurations among the sampled ones, neutral first, with a lower rank.
@@ -133,10 +133,8 @@ def judge_held(held: HeldBy, *, samples: int, seed: int) -> HeldVerdict:
     place = next(k for k, N in enumerate(each) if N.shape[1] == least)
     null, J = each[place], all_rows[place].J
     undetermined, directions = _in_words(held, null)
-    uncarried: tuple[str, ...] = ()
-    if held.is_inverse:
-        undetermined |= _open_torques(held, J.T @ null)
-        uncarried = _uncarried(held, J)
+    undetermined |= _open_torques(held, J, null)
+    uncarried = _uncarried(held, J) if held.is_inverse else ()
     rank = max(ranks)
     return HeldVerdict(
         robot=robot.name,
@@ -223,10 +221,11 @@ def _together(held: HeldBy, null: Array) -> list[str]:
     return lines
 
 
-def _open_torques(held: HeldBy, torques: Array) -> dict[str, tuple[str, ...]]:
-    """Joints whose torque goes with an open force."""
-    size = np.linalg.norm(torques, axis=1) if torques.size else np.zeros(held.robot.nv)
-    moved = (size > SHOWN * size.max(initial=0.0)) & ~held.undriven
+def _open_torques(held: HeldBy, J: Array, null: Array) -> dict[str, tuple[str, ...]]:
+    """Joints whose torque is asked for, their acceleration known, and goes with open forces."""
+    asked = held.known & ~held.undriven if held.is_inverse else held.known
+    size = np.where(asked, np.linalg.norm(null.T @ J, axis=0), 0.0)
+    moved = size > np.maximum(SHOWN * size.max(initial=0.0), RANK * np.linalg.norm(J, axis=0))
     pairs = zip(held.robot.joint_names, held.robot.v_slices(), strict=True)
     return {f"torque of {name}": ("torque",) for name, v in pairs if moved[v].any()}
 

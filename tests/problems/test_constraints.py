@@ -431,6 +431,20 @@ def test_gains_and_targets() -> None:
         problems.ForwardDynamics(robot).solve(q, qd, torque, gains=(1, 1))
 
 
+def test_verdicts_name_the_torques_that_go_with_open_forces() -> None:
+    """Those of joints whose acceleration is known; what cancels changes none of them."""
+    robot = synthetic.humanoid30()
+    legs = [name for name in robot.joint_names if "leg" in name]
+    feet = [FrameConstraint(side, f"{side}_leg_6") for side in ("left", "right")]
+    hybrid = problems.HybridDynamics(robot, legs, constraints=feet).verdict()
+    assert set(hybrid.undetermined) == {"left", "right", *(f"torque of {one}" for one in legs)}
+    twice = [FrameConstraint(name, "left_leg_6") for name in ("a", "b")]
+    inverse = problems.InverseDynamics(robot, constraints=twice).verdict()
+    assert set(inverse.undetermined) == {"a", "b"}  # both feet are one: every torque is known
+    forward = problems.ForwardDynamics(robot, constraints=twice).verdict()
+    assert set(forward.undetermined) == {"a", "b"}
+
+
 @pytest.mark.parametrize("steering", [{"gains": (100.0, 20.0)}, {"target": np.ones(6)}])
 def test_inverse_dynamics_is_given_what_gains_and_targets_steer(steering: Any) -> None:
     robot = synthetic.humanoid30()
