@@ -145,6 +145,11 @@ class FrameConstraint:
         """The same constraint where joints are locked: its frames are still there."""
         return self
 
+    def is_welded(self, robot: KinematicTree) -> bool:
+        """Whether both ends are parts of one body, so that nothing is left to hold."""
+        own, other = self.ends(robot)
+        return own.body == other.body
+
     def check(self, robot: KinematicTree) -> None:
         """Raise ModelError unless it holds two different bodies of the robot together."""
         own, other = self.ends(robot)
@@ -236,6 +241,10 @@ class JointConstraint:
         x = float(np.asarray(positions[self.leader]).ravel()[0]) - self.start
         stands = float(np.polynomial.polynomial.polyval(x, self.coefficients))
         return JointConstraint(self.name, self.joint, None, (stands,))
+
+    def is_welded(self, robot: KinematicTree) -> bool:
+        """Whether nothing is left to hold: never, of joints that move."""
+        return False
 
     def check(self, robot: KinematicTree) -> None:
         """Raise ModelError unless it is about two joints of one freedom of the robot."""

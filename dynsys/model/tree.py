@@ -558,6 +558,7 @@ class KinematicTree:
 
         Bodies on them, and on joints that follow them, become parts of the bodies that carry
         them; their frames stay, and a weld of the joint's name, for sensors that sit there.
+        Constraints between parts of one body are left out.
 
         Raises
         ------
@@ -578,7 +579,8 @@ class KinematicTree:
             if (left := held.with_locked(self, positions)) is not None
         ]
         changed = {"bodies": bodies, "frames": frames, "welds": welds, "shapes": shapes}
-        return self._with(**changed, constraints=constraints)
+        locked = self._with(**changed, constraints=())
+        return locked._with(constraints=[c for c in constraints if not c.is_welded(locked)])
 
     def with_constraints(self, constraints: Sequence[Constraint]) -> KinematicTree:
         """Return the same robot held by other constraints where ``"file"`` is asked for."""

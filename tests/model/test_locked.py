@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +14,14 @@ from numpy.testing import assert_allclose
 import dynsys
 import sensors
 from dynsys.errors import ModelError
-from dynsys.model.body import Frame
+from dynsys.model.body import Body, Frame
+from dynsys.model.joints import Free
 from dynsys.model.spatial import Transform, rotation_from_rpy
+from dynsys.model.synthetic import cloud_inertia
 from dynsys.model.tree import KinematicTree
 from dynsys.recursive import forward_kinematics, rnea
+from experiments.constrained.robots import four_bar
+from problems.dynamics import ForwardDynamics
 from problems.measured.simulated_readings import TrueReadings
 from sensors import Layout
 from tests import strategies
@@ -150,3 +155,22 @@ def test_what_cannot_be_locked_is_named(
     path.write_text(GRIPPER.format(links="".join(LINK.format(f"l{k}") for k in range(4))))
     with pytest.raises(ModelError, match=message):
         dynsys.load(path, mimic="couple", lock=lock)  # type: ignore[arg-type]
+
+
+def test_a_loop_that_is_locked_as_a_whole_holds_nothing_more() -> None:
+    """Its ends are parts of one body; a loop of which a joint still moves goes on to hold."""
+    case = four_bar()
+    robot = case.robot.with_constraints(case.constraints)
+    bodies = [Body("trunk", -1, Free(), inertia=cloud_inertia(np.random.default_rng(0)))]
+    bodies += [replace(body, parent=body.parent + 1) for body in robot.bodies]
+    frames = {name: replace(one, body=one.body + 1) for name, one in robot.frames.items()}
+    flying = KinematicTree("flying", bodies, frames, constraints=robot.constraints)
+    still = dict.fromkeys(robot.joint_names, 0.0)
+    locked = flying.with_locked(still)
+    assert not locked.constraints
+    zero = np.zeros(6)
+    found = ForwardDynamics(locked, constraints="file").solve(locked.neutral(), zero, zero)
+    assert_allclose(found.qdd[3:], locked.gravity, atol=1e-9)
+    assert len(flying.with_locked({robot.joint_names[0]: 0.0}).constraints) == len(
+        robot.constraints
+    )
