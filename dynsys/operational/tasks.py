@@ -310,6 +310,11 @@ class Posture(AbstractTask):
         for i in mine:
             if not robot.joints[i].nv:
                 raise ModelError(f"joint {robot.joint_names[i]!r} of a posture does not move")
+            if (led := robot.bodies[i].coupling) is not None:
+                raise ModelError(
+                    f"joint {robot.joint_names[i]!r} of a posture has no qd of its own: it"
+                    f" follows {robot.joint_names[led.leader]!r}, name that one"
+                )
         if not mine or len(set(mine)) < len(mine):
             raise ModelError("a posture needs the names of some joints, each once")
         return mine

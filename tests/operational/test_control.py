@@ -331,3 +331,15 @@ def test_a_coordinate_that_nothing_moves_disturbs_no_other(method: str) -> None:
         qdd = forward(robot, q, qd, x.torque(np.ones(4)))
         assert_allclose((x.J @ qdd + x.Jdot_qd)[:3], 1.0, atol=1e-8)
         assert [(one.mobility, one.share) for one in x.damped] == [(0.0, 0.0)]
+
+
+def test_a_posture_has_joints_of_their_own() -> None:
+    """What was found for a follower was its leader's velocity, whatever the ratio."""
+    arm = synthetic.chain(4, generic=True)
+    follows = replace(arm.bodies[2], coupling=Coupling(0, 2.5, 0.3))
+    robot = KinematicTree("arm", [*arm.bodies[:2], follows, arm.bodies[3]])
+    q, qd, _ = moving(robot)
+    with pytest.raises(ModelError, match=r"'link_3' of a posture .* follows 'link_1', name"):
+        operational_space(robot, q, Posture(["link_3"]), qd)
+    x = operational_space(robot, q, Posture(), qd)
+    assert_allclose(x.velocity, qd, atol=1e-12)
