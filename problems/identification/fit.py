@@ -133,14 +133,14 @@ def fit_parameters(
     samples = Samples(sought, log)
     if not np.isfinite(log.y[:, ~samples.statements]).any():
         raise StateError("y has no reading: nothing to fit to")
-    first, told = _first_std(samples, noise)
+    begin, told = _first_std(samples, noise)
     finest = _finest(samples, scale)
-    std = most = np.maximum(first, finest)
+    std = most = np.maximum(begin, finest)
     if not np.isfinite(std).all():
         raise StateError(OVERFLOW)
-    least = np.maximum(CLEAN * first, finest)
+    least = np.maximum(CLEAN * begin, finest)
     if noise == "estimate":  # first by the data alone: else the model could hold them off
-        std = np.where(told, np.maximum(START * first, finest), std)
+        std = np.where(told, np.maximum(START * begin, finest), std)
     time, trust = np.ones_like(std), np.ones_like(log.y)
     longest = np.full_like(std, np.inf)
     followed, missed = np.zeros((len(std), 1)), np.zeros_like(std)
