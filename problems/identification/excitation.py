@@ -93,6 +93,42 @@ class _Series:
         of = dict(zip([v.start for v in robot.v_slices()], robot.q_slices(), strict=True))
         return np.array([of[int(v)].start for v in self.joints], dtype=np.intp)
 
+    @cached_property
+    def _limits(self) -> tuple[Array, Array, Array]:
+        """Least and largest position, and largest speed, of these joints (joints,).
+
+        Joints that follow them (mimic) stay within theirs too.
+        """
+        robot = self.sought.robot
+        low, high = (limit[self._positions] for limit in robot.position_limits)
+        speed = robot.velocity_limit[self.joints]
+        starts = [v.start for v in robot.v_slices()]
+        for body in robot.bodies:
+            if body.coupling is None or not body.coupling.ratio:
+                continue
+            k = self.joints.tolist().index(starts[body.coupling.leader])
+            lower, upper, fastest = (
+                none if x is None else float(x.item())
+                for x, none in (
+                    (body.lower, -np.inf),
+                    (body.upper, np.inf),
+                    (body.velocity_limit, np.inf),
+                )
+            )
+            ratio, shift = body.coupling.ratio, body.coupling.offset
+            ends = sorted(((lower - shift) / ratio, (upper - shift) / ratio))
+            low[k], high[k] = max(low[k], ends[0]), min(high[k], ends[1])
+            speed[k] = min(speed[k], fastest / abs(ratio))
+            if not low[k] < high[k]:
+                raise StateError(
+                    f"robot {robot.name!r}: joint {body.joint_name or body.name!r} follows"
+                    f" {robot.joint_names[body.coupling.leader]!r}, and there is no position at"
+                    " which both are within their limits; correct these"
+                )
+        low = np.where(np.isfinite(low), low, np.minimum(-np.pi, high - 2 * np.pi))
+        high = np.where(np.isfinite(high), high, np.maximum(np.pi, low + 2 * np.pi))
+        return low, high, np.where(speed < np.inf, np.minimum(speed, 1e3), SPEED)
+
     @property
     def harmonics(self) -> int:
         return max(3, int(HIGHEST * self.seconds))
@@ -114,11 +150,7 @@ class _Series:
         w = 2 * np.pi / self.seconds
         fine = np.linspace(0, self.seconds, 40 * self.harmonics + 1)
         shape, slope = (self._sum(a, b, fine, w, order) for order in (0, 1))
-        low, high = (limit[self._positions] for limit in robot.position_limits)
-        low = np.where(np.isfinite(low), low, np.minimum(-np.pi, high - 2 * np.pi))
-        high = np.where(np.isfinite(high), high, np.maximum(np.pi, low + 2 * np.pi))
-        speed = np.minimum(robot.velocity_limit[self.joints], 1e3)
-        speed = np.where(robot.velocity_limit[self.joints] < np.inf, speed, SPEED)
+        low, high, speed = self._limits
         width = np.maximum(np.ptp(shape, axis=0), 1e-12)
         most = np.minimum(
             MARGIN * (high - low) / width,

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 import dynsys
+from dynsys.errors import StateError
+from dynsys.model.body import Coupling
 from dynsys.model.tree import KinematicTree
 from experiments.identification import (
     LOGS,
@@ -182,3 +184,22 @@ def test_limits_of_position_and_speed_are_kept() -> None:
     found = design(ident.sought, 6.0, seed=1, evaluations=20)
     assert found.q.min() >= -0.5 and found.q.max() <= 1.0
     assert np.abs(found.qd).max() <= 0.7
+
+
+def test_joints_that_follow_stay_within_their_limits() -> None:
+    """Only those of the joint that leads were kept: 1.85 rad for 0.3, 3.5 rad/s for 1."""
+    bodies = list(dynsys.synthetic.chain(3).bodies)
+    bodies[0] = replace(bodies[0], lower=-1.0, upper=1.0, velocity_limit=2.0)
+    limits = {"lower": -0.3, "upper": 0.3, "velocity_limit": 1.0}
+    bodies[2] = replace(bodies[2], coupling=Coupling(0, -2.0, 0.1), **limits)
+    robot = KinematicTree("coupled", bodies)
+    ident = Identification(robot, torque_layout(robot))
+    found = design(ident.sought, 6.0, seed=1, evaluations=20)
+    follower = -2.0 * found.q[:, 0] + 0.1
+    assert -0.3 <= follower.min() and follower.max() <= 0.3
+    assert 0.2 < np.abs(2.0 * found.qd[:, 0]).max() <= 1.0
+    bodies[2] = replace(bodies[2], coupling=Coupling(0, -2.0, 9.0))
+    robot = KinematicTree("coupled", bodies)
+    ident = Identification(robot, torque_layout(robot))
+    with pytest.raises(StateError, match=r"'link_3' follows 'link_1'.*within their limits"):
+        design(ident.sought, 6.0)
