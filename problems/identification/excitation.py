@@ -108,7 +108,7 @@ class _Series:
                 continue
             k = self.joints.tolist().index(starts[body.coupling.leader])
             lower, upper, fastest = (
-                none if x is None else float(x.item())
+                none if x is None else np.asarray(x, dtype=np.float64).item()
                 for x, none in (
                     (body.lower, -np.inf),
                     (body.upper, np.inf),
