@@ -245,7 +245,9 @@ class Butterworth(AbstractDifferentiation):
                 "a zero-phase filter needs every sample; a value is missing at"
                 f" {time[k]:.6g} s; use the method smoother"
             )
-        value = sosfiltfilt(low_pass, x, axis=0)
+        beyond = min(self.reach(period), len(time) - 1)  # what begins there has settled here
+        value = sosfiltfilt(low_pass, x, axis=0, padlen=beyond)
         first = np.gradient(value, period, axis=0)
-        second = sosfiltfilt(low_pass, np.gradient(first, period, axis=0), axis=0)
+        slopes = np.gradient(first, period, axis=0)
+        second = sosfiltfilt(low_pass, slopes, axis=0, padlen=beyond)
         return np.stack([value, first, second])[:, wanted]

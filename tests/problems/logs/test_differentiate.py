@@ -177,3 +177,15 @@ def test_stretches_of_a_log_are_those_of_the_whole(
     truth = np.stack([-4 * np.sin(2 * t), -9 * np.cos(3 * t)], axis=1)
     assert whole.qdd is not None
     assert (whole.qdd - truth)[inside].std() < 0.5
+
+
+@pytest.mark.parametrize("cutoff", [3.0, 10.0, 40.0])
+def test_a_wheel_that_turns_at_the_ends_of_a_log_is_not_braked(cutoff: float) -> None:
+    """A low pass that had not settled there: 164 rad/s^2 in place of none, 2 rad off."""
+    time = np.arange(2500) / 250.0
+    wanted = slice(0, len(time))
+    found = Butterworth(cutoff=cutoff).fit(time, 27 * time[:, None], wanted, True, True, 0.004)
+    q, qd, qdd = found[:, :, 0]
+    np.testing.assert_allclose(q, 27 * time, atol=1e-9)
+    np.testing.assert_allclose(qd, 27.0, rtol=1e-9)
+    np.testing.assert_allclose(qdd, 0.0, atol=1e-5)
