@@ -141,7 +141,7 @@ def _content(
     read = [s.joint for s in found if isinstance(s, JointTorque | MotorTorque)]
     unread = [name for name in robot.joint_names if name not in (*free, *read)]
     apart = [*free, *dict.fromkeys(name for name in read if name not in free)]
-    torques = {"std": 0.5, "exclude": apart} if apart else {"std": 0.5}
+    torques: dict[str, object] = {"std": 0.5, **({"exclude": apart} if apart else {})}
     beside = os.path.relpath(Path(args.robot).resolve(), path.parent.resolve())
     floating = "floating" if args.floating_base else "fixed"
     lines = [
