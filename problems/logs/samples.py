@@ -108,7 +108,9 @@ class SampleReader:
     accelerations: bool = False
 
     def __post_init__(self) -> None:
-        for part in (self.positions, self.velocities, self.readings):
+        for part in (
+            self.positions, self.velocities, self.readings, self.wanted_accelerations
+        ):  # fmt: skip
             assert part is not None
         if self._filtered and "time" not in self.log.widths:
             made = f"{self.derived[0]} must be" if self.derived else "the motion is to be"
@@ -193,11 +195,7 @@ class SampleReader:
                 assert isinstance(sensor, JointTorque | MotorTorque)
                 other = efforts.setdefault(sensor.joint, sensor.name)
                 if other != sensor.name:
-                    raise LogError(
-                        f"{self.log.path}: {other!r} and {sensor.name!r} would both read"
-                        f" effort.{sensor.joint}, and one number count twice; leave one of them"
-                        f" out of the layout, or give it an array of its own, {sensor.name!r}"
-                    )
+                    raise self._twice(other, sensor.name, f"effort.{sensor.joint}")
             if source is not None:
                 found[sensor.name] = source
                 continue
@@ -212,6 +210,13 @@ class SampleReader:
                 )
         return found
 
+    def _twice(self, first: str, second: str, what: str) -> LogError:
+        return LogError(
+            f"{self.log.path}: {first!r} and {second!r} would both read {what}, and one number"
+            " count twice; leave one of them out of the layout, or give it an array of its own,"
+            f" {second!r}"
+        )
+
     def _effort(self, sensor: AbstractSensor) -> Source | None:
         if not isinstance(sensor, JointTorque | MotorTorque) or sensor.constant(1) is not None:
             return None
@@ -225,13 +230,22 @@ class SampleReader:
     @cached_property
     def wanted_accelerations(self) -> dict[str, int]:
         """Joint of each acceleration sensor that has no readings of its own."""
-        return {
-            sensor.name: self.robot.joint_index(sensor.joint)
-            for sensor in self.layout
-            if isinstance(sensor, JointAcceleration)
-            and sensor.value is None
-            and sensor.name not in self.readings
-        }
+        found: dict[str, int] = {}
+        taken: dict[tuple[str, int], str] = {}
+        for sensor in self.layout:
+            if (
+                not isinstance(sensor, JointAcceleration)
+                or sensor.value is not None
+                or sensor.name in self.readings
+            ):
+                continue
+            found[sensor.name] = joint = self.robot.joint_index(sensor.joint)
+            one = sensor.component
+            for k in range(self.robot.joints[joint].nv) if one is None else (one,):
+                other = taken.setdefault((sensor.joint, k), sensor.name)
+                if other != sensor.name:
+                    raise self._twice(other, sensor.name, f"qdd.{sensor.joint}")
+        return found
 
     @cached_property
     def derived(self) -> tuple[str, ...]:

@@ -263,6 +263,22 @@ def test_one_effort_is_not_two_readings(own: bool, tmp_path: Path) -> None:
                 SampleReader(layout, log)
 
 
+@pytest.mark.parametrize("own", [False, True])
+def test_one_acceleration_is_not_two_readings(own: bool, tmp_path: Path) -> None:
+    robot = dynsys.synthetic.chain(1)
+    more = sensors.JointAcceleration("more", robot.joint_names[0], std=1)
+    layout = sensors.Layout(robot, [*sensors.all_joint_accelerations(robot, std=1), more])
+    arrays = {"time": np.arange(30.0) / 100, "q": np.ones((30, 1))}
+    arrays |= {"more": np.ones(30)} if own else {}
+    np.savez(tmp_path / "log.npz", **arrays)  # type: ignore[arg-type]
+    with open_log(tmp_path / "log.npz") as log:
+        if own:
+            assert SampleReader(layout, log).read(0, 30).y[9] == pytest.approx([0, 1], abs=1e-9)
+        else:
+            with pytest.raises(LogError, match="'more' would both read qdd"):
+                SampleReader(layout, log)
+
+
 @pytest.mark.parametrize("turned", ["{from: [w, i, j, k], as: wxyz}", "{from: [i, j, k, w]}"])
 def test_quaternions_come_as_four_columns(turned: str, tmp_path: Path) -> None:
     """The entry that a doubt about their order names was refused of every CSV file."""
