@@ -22,6 +22,7 @@ __all__ = [
     "constraint_labels",
     "entry_names",
     "joint_columns",
+    "moved_by",
     "numbered",
     "of_arrays",
     "own_joints",
@@ -145,6 +146,12 @@ def numbered(prefix: str, size: int) -> list[str]:
 def own_joints(robot: KinematicTree) -> list[int]:
     """Joints that have coordinates of their own."""
     return [i for i, b in enumerate(robot.bodies) if b.coupling is None and b.joint.nq]
+
+
+def moved_by(robot: KinematicTree, joint: int) -> tuple[int, float]:
+    """Joint whose velocity moves a joint, and how many times: its leader if it is coupled."""
+    coupling = robot.bodies[joint].coupling
+    return (joint, 1.0) if coupling is None else (coupling.leader, coupling.ratio)
 
 
 def joint_columns(robot: KinematicTree, quantity: str) -> list[str]:

@@ -100,6 +100,8 @@ class SampleDecoder:
         for name in missing:  # of a statement: it does not hold
             self.y[self._rows.get(name, [])] = math.nan
         packed[form.to] = values[form.take]
+        if form.times is not None:  # accelerations of leaders, of joints that follow them
+            self.y *= form.times
         for where in self.robot.quaternion_slices:
             u = self.q[where]
             norm = math.sqrt(float(u @ u))
@@ -144,17 +146,18 @@ class SampleDecoder:
         where += [
             (s, nq + nv + self.layout.slice(name).start) for name, s in reader.readings.items()
         ]
-        accelerations = []
-        for name, joint in reader.wanted_accelerations.items():
+        accelerations, times = [], np.ones(self.layout.size)
+        for name, (joint, ratio) in reader.wanted_accelerations.items():
             sensor, rows = self.layout[name], self.layout.slice(name)
             assert isinstance(sensor, JointAcceleration)
             given, one = reader.given_accelerations.get(joint), sensor.component
             if given is not None:
                 source = given if one is None else given.number(one)
                 where.append((source, nq + nv + rows.start))
+                times[rows] = ratio
                 continue
             freedoms = np.arange(nv)[robot.v_slices()[joint]]
-            accelerations.append((rows, freedoms if one is None else freedoms[[one]]))
+            accelerations.append((rows, freedoms if one is None else freedoms[[one]], ratio))
         names = tuple(dict.fromkeys(name for source, _ in where for name in source.names))
         ends = np.cumsum([0, *(log.widths[name] for name in names)]).tolist()
         starts = dict(zip(names, ends, strict=False))
@@ -175,6 +178,7 @@ class SampleDecoder:
             np.array(to, dtype=np.intp),
             np.concatenate(speeds) if speeds else np.zeros(0, dtype=np.intp),
             tuple(accelerations),
+            None if (times == 1).all() else times,
             (log, sample) if log is not sample else None,
         )
 
@@ -233,8 +237,8 @@ class SampleDecoder:
             return
         qd, qdd = found
         self.qd[form.speeds_wanted] = qd[form.speeds_wanted]
-        for where, freedoms in form.accelerations:
-            self.y[where] = qdd[freedoms]
+        for where, freedoms, ratio in form.accelerations:
+            self.y[where] = ratio * qdd[freedoms]
 
 
 def causal(method: AbstractDifferentiation) -> Differentiation:
@@ -269,7 +273,8 @@ class _Form:
     take: IntArray
     to: IntArray
     speeds_wanted: IntArray
-    accelerations: tuple[tuple[slice, IntArray], ...]
+    accelerations: tuple[tuple[slice, IntArray, float], ...]
+    times: Array | None
     mapped: tuple[AbstractLog, _OneSample] | None
 
     def values(self, given: Mapping[str, Any]) -> Array:

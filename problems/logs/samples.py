@@ -24,7 +24,7 @@ from dynsys.errors import LogError, nearest_name
 from dynsys.model.joints import Cylindrical, Free, Planar, Revolute, Spherical
 from dynsys.model.tree import KinematicTree
 from dynsys.types import Array, BoolArray
-from problems.labels import numbered, own_joints
+from problems.labels import moved_by, numbered, own_joints
 from problems.logs.align import WITHIN, WRAP
 from problems.logs.columns import MappedLog
 from problems.logs.differentiate import (
@@ -133,7 +133,8 @@ class SampleReader:
             size, total, place = robot.joints[joint].nq, robot.nq, robot.q_slices()[joint]
         else:
             size, total, place = robot.joints[joint].nv, robot.nv, robot.v_slices()[joint]
-        within = (quantity, total, place)
+        is_own = robot.bodies[joint].coupling is None  # else its place is that of its leader
+        within = (quantity, total, place) if is_own else None
         found = source_of(self.log.widths, name, numbered(name, size), within)
         if found is None:
             self._refuse_width(name, size)
@@ -228,9 +229,9 @@ class SampleReader:
         return known or self.allow_missing or isinstance(sensor, JointAcceleration)
 
     @cached_property
-    def wanted_accelerations(self) -> dict[str, int]:
-        """Joint of each acceleration sensor that has no readings of its own."""
-        found: dict[str, int] = {}
+    def wanted_accelerations(self) -> dict[str, tuple[int, float]]:
+        """What moves the joint of each acceleration sensor that has no readings of its own."""
+        found: dict[str, tuple[int, float]] = {}
         taken: dict[tuple[str, int], str] = {}
         for sensor in self.layout:
             if (
@@ -239,8 +240,8 @@ class SampleReader:
                 or sensor.name in self.readings
             ):
                 continue
-            found[sensor.name] = joint = self.robot.joint_index(sensor.joint)
-            one = sensor.component
+            joint, one = self.robot.joint_index(sensor.joint), sensor.component
+            found[sensor.name] = moved_by(self.robot, joint)
             for k in range(self.robot.joints[joint].nv) if one is None else (one,):
                 other = taken.setdefault((sensor.joint, k), sensor.name)
                 if other != sensor.name:
@@ -252,12 +253,17 @@ class SampleReader:
         """What is made by differentiation, in words."""
         names = self.robot.joint_names
         speeds = [i for i in self.positions if i not in self.velocities]
-        wanted = self.positions if self.accelerations else self.wanted_accelerations.values()
-        turns = set(wanted) - set(self.given_accelerations)
+        turns = self._turning - set(self.given_accelerations)
         return (
             *(f"velocity of joint {names[i]!r}" for i in speeds),
             *(f"acceleration of joint {names[i]!r}" for i in sorted(turns)),
         )
+
+    @cached_property
+    def _turning(self) -> set[int]:
+        """Joints whose accelerations are wanted."""
+        wanted = {joint for joint, _ in self.wanted_accelerations.values()}
+        return set(self.positions) if self.accelerations else wanted
 
     @property
     def logged_velocities(self) -> tuple[int, ...]:
@@ -363,10 +369,10 @@ class SampleReader:
                 y[:, np.concatenate(places)] = self._fit("y", time, readings, ends)[0]
             else:
                 y[:, np.concatenate(places)] = readings[ends[0]]
-        for name, joint in self.wanted_accelerations.items():
+        for name, (joint, ratio) in self.wanted_accelerations.items():
             sensor = self.layout[name]
             assert isinstance(sensor, JointAcceleration)
-            values = qdd[:, self.robot.v_slices()[joint]]
+            values = ratio * qdd[:, self.robot.v_slices()[joint]]
             if sensor.component is not None:
                 values = values[:, [sensor.component]]
             y[:, self.layout.slice(name)] = values
@@ -381,8 +387,8 @@ class SampleReader:
     @cached_property
     def _names(self) -> list[str]:
         names = {"time": None} if "time" in self.log.widths else {}
-        wanted = self.positions if self.accelerations else self.wanted_accelerations.values()
-        accelerations = {i: s for i, s in self.given_accelerations.items() if i in wanted}
+        given = self.given_accelerations.items()
+        accelerations = {i: source for i, source in given if i in self._turning}
         for sources in (self.positions, self.velocities, accelerations, self.readings):
             for source in sources.values():
                 names |= dict.fromkeys(source.names)

@@ -17,7 +17,7 @@ from scipy.spatial.transform import Rotation
 from dynsys.model.joints import Free
 from dynsys.model.tree import KinematicTree
 from dynsys.types import Array, BoolArray
-from problems.labels import own_joints
+from problems.labels import moved_by, own_joints
 from problems.logs.align import WIDEST_GAP, WRAP
 from problems.logs.columns import UNITS, MappedLog
 from problems.logs.faults import jumps
@@ -205,12 +205,15 @@ def _accelerations(reader: SampleReader, stretches: Sequence[Samples]) -> Iterat
     for sensor in layout:
         if not isinstance(sensor, JointAcceleration) or sensor.constant(1) is not None:
             continue
-        joint, row = robot.joint_index(sensor.joint), layout.slice(sensor.name)
+        row = layout.slice(sensor.name)
+        joint, ratio = moved_by(robot, robot.joint_index(sensor.joint))
         freedoms = robot.v_slices()[joint]
         given = sensor.name in reader.readings or joint in reader.given_accelerations
         if not given or freedoms.stop - freedoms.start != 1:
             continue
-        pairs = [(x.time, x.qd[:, freedoms.start], x.y[:, row.start]) for x in stretches]
+        pairs = [
+            (x.time, ratio * x.qd[:, freedoms.start], x.y[:, row.start]) for x in stretches
+        ]
         path, travel = _moved(pairs, 1)
         size = float(np.sqrt(np.mean(travel**2))) if len(travel) else 0.0
         if max(_span(path), _span(travel)) > MOVES and size > TOLD * _drift(pairs):

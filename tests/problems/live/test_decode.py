@@ -8,10 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import sensors
 from dynsys.errors import LogError
 from problems.live.decode import SampleDecoder
+from problems.logs import open_log
 from problems.logs.columns import Column, Columns
-from problems.logs.samples import Samples
+from problems.logs.samples import SampleReader, Samples
 from problems.problem_file import ProblemFile, load_problem
 from tests.problems.live.live_cases import sample_of
 
@@ -268,6 +270,56 @@ def test_accelerations_that_come_are_those_of_a_log(one_by_one: bool, tmp_path: 
     decoder.take({name: x.tolist() for name, x in given.items()}, 0.0)
     np.testing.assert_array_equal(decoder.y, expected)
     assert decoder.missing == 0 and not decoder.strangers
+
+
+FOLLOWED = """\
+<robot name="gripper">
+  <link name="base"/>
+  <link name="arm"><inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1"
+    ixy="0" ixz="0" iyz="0"/></inertial></link>
+  <link name="finger"><inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1"
+    ixy="0" ixz="0" iyz="0"/></inertial></link>
+  <joint name="lead" type="continuous"><parent link="base"/><child link="arm"/></joint>
+  <joint name="follow" type="continuous"><parent link="arm"/><child link="finger"/>
+    <mimic joint="lead" multiplier="-0.5"/></joint>
+</robot>
+"""
+
+
+@pytest.mark.parametrize("is_given", [False, True])
+def test_joints_that_follow_have_accelerations_of_their_own(
+    is_given: bool, tmp_path: Path
+) -> None:
+    """They had those of their leader, and its effort, from logs and live."""
+    (tmp_path / "gripper.urdf").write_text(FOLLOWED)
+    (tmp_path / "problem.yaml").write_text(
+        "robot: gripper.urdf\n"
+        "mimic: couple\n"
+        "layout:\n"
+        "  sensors:\n"
+        "    - {kind: joint_acceleration, name: own, joint: follow, std: 0.1}\n"
+        "    - zero_external_wrench_except: []\n"
+    )
+    problem = load_problem(tmp_path / "problem.yaml")
+    time = 0.01 * np.arange(60)
+    arrays = {"q": 3.0 * time**2, "qd": 6.0 * time} | (
+        {"qdd": 6 + 0 * time} if is_given else {}
+    )
+    logged = {name: x[:, None] for name, x in arrays.items()}
+    np.savez(tmp_path / "log.npz", time=time, **logged)
+    np.testing.assert_allclose(problem.samples(tmp_path / "log.npz").y[:, 0], -3.0)
+    decoder = SampleDecoder(problem)
+    for k in range(60):
+        decoder.take({name: [float(x[k])] for name, x in arrays.items()}, float(time[k]))
+    assert decoder.y[0] == pytest.approx(-3.0)
+    torque = sensors.JointTorque("torque", "follow", std=0.1)
+    layout = sensors.Layout(problem.tree, [*problem.sensors, torque])
+    np.savez(tmp_path / "log.npz", time=time, effort=logged["q"], **logged)
+    with (
+        open_log(tmp_path / "log.npz") as log,
+        pytest.raises(LogError, match="no readings of sensor 'torque'"),
+    ):
+        SampleReader(layout, log).read(0, 60)
 
 
 # ---- velocities and accelerations that do not come ------------------------------------------
