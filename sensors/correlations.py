@@ -63,7 +63,7 @@ def _check_one(own: Mapping[str, Array], item: Correlation, here: str) -> Checke
             f"{text} must be {rows} x {columns} finite numbers, got shape {matrix.shape}"
         )
     matrix.setflags(write=False)
-    return first, second, matrix
+    return str(first), str(second), matrix  # names as sensors keep them
 
 
 def _groups(pairs: Sequence[frozenset[str]]) -> list[list[str]]:

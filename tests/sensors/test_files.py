@@ -289,10 +289,11 @@ def test_names_that_numpy_picked_are_names(tmp_path: Path) -> None:
         Layout(
             robot,
             [
-                JointTorque(f"{body} torque", body, std=0.1),
+                JointTorque(components[0], body, std=0.1),
                 Accelerometer(body, body, std=0.1),
                 ExternalWrench("push", body, components, std=0.1),
             ],
+            [(components[0], body, 0.001 * np.ones((1, 3)))],
         )
         for body, components in (
             ("link_2", ("fx", "tz")),
