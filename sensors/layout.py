@@ -190,10 +190,9 @@ class Layout:
     @cached_property
     def loops(self) -> tuple[FrameConstraint, ...]:
         """What must be closed at a configuration for exact loop closures to hold."""
-        closures = (s for s in self.sensors if isinstance(s, LoopClosure) and not s.std)
-        return tuple(
-            s.constraint for s in closures if isinstance(s.frame_a, str) and not s.covariance
-        )
+        pairs = zip(self.sensors, self.covariances, strict=True)
+        exact = (s for s, noise in pairs if isinstance(s, LoopClosure) and not noise.any())
+        return tuple(s.constraint for s in exact if isinstance(s.frame_a, str))
 
     def configurations(self, count: int, seed: int | np.random.Generator) -> list[Array]:
         """Random q (nq,) at which the layout's loops are closed, where any can be found."""

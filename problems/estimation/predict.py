@@ -38,7 +38,7 @@ class Prediction:
     NaN where the others do not determine them: at a sample with readings missing.
 
     ``std`` (N, rows) are the deviations of the prediction, without the sensor's own noise; None
-    unless they were asked for.
+    unless they were asked for. They do not count noise of q and qd.
     """
 
     sensor: AbstractSensor

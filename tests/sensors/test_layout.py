@@ -28,6 +28,7 @@ from sensors import (
     JointAcceleration,
     JointTorque,
     Layout,
+    LoopClosure,
     all_joint_accelerations,
     all_joint_torques,
     catalogue,
@@ -391,3 +392,13 @@ def test_groups_take_a_deviation_per_joint() -> None:
         all_joint_accelerations(robot, std={first: 0.1})
     with pytest.raises(LayoutError, match="'link_9', which has no sensor in this group"):
         zero_external_wrench_except(robot, std={"link_9": 0.1})
+
+
+@pytest.mark.parametrize(
+    "noise", [{}, {"std": 0.0}, {"std": (0.0, 0.0)}, {"covariance": np.zeros((2, 2))}]
+)
+def test_loops_without_noise_are_closed_however_that_is_said(noise) -> None:
+    robot = synthetic.chain(4)
+    loop = LoopClosure("loop", "link_1", "link_4", ("x", "y"), **noise)
+    assert [held.name for held in Layout(robot, [loop]).loops] == ["loop"]
+    assert not Layout(robot, [replace(loop, std=0.1, covariance=None)]).loops
