@@ -309,12 +309,14 @@ class Checks:
         """Logarithm (N, S) of the probability that a right sensor explains as much."""
         found = np.minimum(self._log_p_of_all, self._log_p_of_components)
         stated = np.flatnonzero(~self.is_read)
-        for s in stated.tolist():
-            states = np.flatnonzero(self._log_p_of_components[:, s] < self._log_p_of_all[:, s])
+        least = found.min(axis=1, initial=0.0)
+        first = self.disagree & (least < self._log_p_of_all.min(axis=1, initial=0.0))
+        for s in stated.tolist():  # the line of the likeliest, no likelier than that one
+            states = np.flatnonzero(first & (self._log_p_of_components[:, s] == least))
             if len(states):
                 along = self._log_p_along(states, s)[:, stated]
                 at = np.ix_(states, stated)
-                found[at] = np.minimum(found[at], along)
+                found[at] = np.minimum(found[at], np.maximum(along, least[states, None]))
         return found
 
     def _log_p_along(self, states: IntArray, s: int) -> Array:
