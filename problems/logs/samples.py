@@ -232,7 +232,7 @@ class SampleReader:
     def wanted_accelerations(self) -> dict[str, tuple[int, float]]:
         """What moves the joint of each acceleration sensor that has no readings of its own."""
         found: dict[str, tuple[int, float]] = {}
-        taken: dict[tuple[str, int], str] = {}
+        taken: dict[tuple[int, int], str] = {}
         for sensor in self.layout:
             if (
                 not isinstance(sensor, JointAcceleration)
@@ -243,7 +243,7 @@ class SampleReader:
             joint, one = self.robot.joint_index(sensor.joint), sensor.component
             found[sensor.name] = moved_by(self.robot, joint)
             for k in range(self.robot.joints[joint].nv) if one is None else (one,):
-                other = taken.setdefault((sensor.joint, k), sensor.name)
+                other = taken.setdefault((found[sensor.name][0], k), sensor.name)
                 if other != sensor.name:
                     raise self._twice(other, sensor.name, f"qdd.{sensor.joint}")
         return found

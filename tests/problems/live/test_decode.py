@@ -320,6 +320,13 @@ def test_joints_that_follow_have_accelerations_of_their_own(
         pytest.raises(LogError, match="no readings of sensor 'torque'"),
     ):
         SampleReader(layout, log).read(0, 60)
+    lead = sensors.JointAcceleration("of its leader", "lead", std=0.1)
+    both = sensors.Layout(problem.tree, [*problem.sensors, lead])
+    with (
+        open_log(tmp_path / "log.npz") as log,
+        pytest.raises(LogError, match="'own' and 'of its leader' would both read"),
+    ):  # one number, which would count twice
+        SampleReader(both, log)
 
 
 # ---- velocities and accelerations that do not come ------------------------------------------
