@@ -34,7 +34,13 @@ import numpy as np
 import dynsys
 import problems
 from dynsys.errors import ContradictionError, ModelError, SingularSystemError
-from dynsys.model.constraints import MOTIONS, Constraint, FrameConstraint, JointConstraint
+from dynsys.model.constraints import (
+    MOTIONS,
+    Axes,
+    Constraint,
+    FrameConstraint,
+    JointConstraint,
+)
 from dynsys.model.spatial import Transform
 from dynsys.model.synthetic import random_rotation
 from dynsys.model.tree import KinematicTree
@@ -53,6 +59,7 @@ INDEPENDENT, IMPLIED = 1e-6, 1e-11
 MISSED, MET = 1e-4, 1e-9
 """Rows that others imply surely contradict them, or surely do not, by so much relatively."""
 DRAWS = 20
+AXES: tuple[Axes, ...] = ("frame", "world", "other")
 REAL = (
     ("panda_description/urdf/panda.urdf", False),
     ("solo_description/robots/solo12.urdf", True),
@@ -190,7 +197,7 @@ def _constraints(robot: KinematicTree, rng: np.random.Generator) -> list[Constra
         frame, other = rng.integers(robot.n_bodies, size=2).tolist()
         components = rng.permutation(MOTIONS)[: int(rng.integers(1, min(6, robot.nv) + 1))]
         tied = other != frame and rng.random() < 0.5
-        axes = ("frame", "world", "other")[int(rng.integers(3 if tied else 2))]
+        axes = AXES[int(rng.integers(3 if tied else 2))]
         here, there = (Transform(random_rotation(rng), rng.normal(size=3)) for _ in range(2))
         to = other if tied else None
         found.append(
