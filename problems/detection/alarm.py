@@ -12,6 +12,13 @@ which is solved for the threshold x of the rate that is asked for. Hours are tho
 there were samples: a log that was paused for an hour was not watched for it. How far x lies
 beyond what was seen is said (``extrapolation``): 20 s of data promise a rate of 1 per hour by a
 factor of 180 beyond their own length.
+
+Where readings are missing, chi-square x has fewer degrees of freedom k than it usually has, k0,
+and is smaller by nature. It is compared as the one that is as improbable with k0: the cube root
+of chi-square, in parts of what free motion has, is about normal ([Wilson, Hilferty 1931]).
+
+    z = ((x / c k)^(1/3) - 1 + 2 / 9k) sqrt(9k / 2)         c = sum of x / sum of k
+    x0 = c k0 (1 - 2 / 9k0 + z sqrt(2 / 9k0))^3
 """
 
 from __future__ import annotations
@@ -49,6 +56,8 @@ class Alarm:
     apart : excursions closer than this (s) are one alarm.
     extrapolation : how many times rarer the promise is than one alarm in the calibration.
     shape : xi of the tail, 0 if exponential.
+    freedoms : degrees of freedom k0 that a chi-square usually has; NaN of other statistics.
+    per_freedom : what free motion has of chi-square per degree of freedom, c.
     """
 
     threshold: float
@@ -56,6 +65,8 @@ class Alarm:
     apart: float
     extrapolation: float
     shape: float
+    freedoms: float = float("nan")
+    per_freedom: float = 1.0
 
     def __post_init__(self) -> None:
         if not np.isfinite(self.threshold):
@@ -66,6 +77,22 @@ class Alarm:
         t, s = _series(time, statistic)
         found = clusters(t, s, self.threshold, self.apart)
         return [(int(members[0]), int(members[-1])) for members in found]
+
+    def comparable(self, chi_square: ArrayLike, freedoms: ArrayLike) -> Array:
+        """Chi-square (N,) of degrees of freedom (N,) as with those that it usually has.
+
+        NaN where there are none: nothing checks such a sample. Others are left as they are by
+        an alarm that knows of no degrees of freedom.
+        """
+        x, k = float_array(chi_square), float_array(freedoms)
+        k0, c = self.freedoms, self.per_freedom
+        checked = k > 0
+        if np.isnan(k0):
+            return np.where(checked, x, np.nan)
+        k = np.where(checked, k, 1.0)
+        z = (np.cbrt(x / (c * k)) - 1 + 2 / (9 * k)) * np.sqrt(4.5 * k)
+        as_usual = c * k0 * (1 - 2 / (9 * k0) + z / np.sqrt(4.5 * k0)) ** 3
+        return np.where(checked, np.where(k == k0, x, as_usual), np.nan)
 
     def __str__(self) -> str:
         beyond = ""
@@ -87,10 +114,13 @@ def clusters(time: Array, statistic: Array, level: float, apart: float) -> list[
     return np.split(above, np.flatnonzero(np.diff(time[above]) > apart) + 1)
 
 
-def calibrate_alarm(time: ArrayLike, statistic: ArrayLike, per_hour: float) -> Alarm:
+def calibrate_alarm(
+    time: ArrayLike, statistic: ArrayLike, per_hour: float, freedoms: ArrayLike | None = None
+) -> Alarm:
     """Threshold of a statistic (N,) seen in free motion at times (N,), for a rate of alarms.
 
-    Samples without a statistic (NaN) are left out.
+    Samples without a statistic (NaN) are left out. Of a chi-square give its degrees of freedom
+    (N,) too: then the threshold holds where other readings are missing.
 
     Raises
     ------
@@ -101,6 +131,12 @@ def calibrate_alarm(time: ArrayLike, statistic: ArrayLike, per_hour: float) -> A
         if times do not ascend, or the statistic is infinite.
     """
     t, s = _series(time, statistic)
+    usual: dict[str, float] = {}
+    if freedoms is not None and (k := float_array(freedoms))[k > 0].size:
+        total = float(np.nansum(s[k > 0]))
+        usual["freedoms"] = float(np.median(k[k > 0]))
+        usual["per_freedom"] = total / float(k[k > 0].sum()) or 1.0
+        s = Alarm(0.0, 1.0, 0.0, 1.0, 0.0, **usual).comparable(s, k)
     there = ~np.isnan(s)
     t, s = t[there], s[there]
     if not isinstance(per_hour, (int, float, np.number)) or not 0 < per_hour < np.inf:
@@ -129,7 +165,7 @@ def calibrate_alarm(time: ArrayLike, statistic: ArrayLike, per_hour: float) -> A
     ratio = rate / per_hour
     beyond = scale * (np.log(ratio) if shape == 0 else (ratio**shape - 1.0) / shape)
     rarer = float(1.0 / (per_hour * hours))
-    return Alarm(level + float(beyond), float(per_hour), apart, rarer, shape)
+    return Alarm(level + float(beyond), float(per_hour), apart, rarer, shape, **usual)
 
 
 def _watched(time: Array) -> float:

@@ -157,17 +157,19 @@ class ContactDetector:
             if the log, or the rate, does not serve; see :func:`calibrate_alarm`.
         """
         _check_statements(problem)
-        statistic = _checked_statistic(problem.solve_batch(q, qd, y, outputs=STATISTIC))
-        return ContactDetector(problem, calibrate_alarm(time, statistic, per_hour))
+        e = _checked(problem.solve_batch(q, qd, y, outputs=STATISTIC))
+        alarm = calibrate_alarm(time, e.chi_square, per_hour, e.degrees_of_freedom)
+        return ContactDetector(problem, alarm)
 
     def statistic(self, q: ArrayLike, qd: ArrayLike, y: Readings) -> float:
         """What is compared with ``alarm.threshold``, of one sample: for a control loop.
 
+        Chi-square, where readings are missing as it would be with all (``alarm.comparable``);
         NaN if so many readings are missing that nothing checks the statements: such a sample
         tells nothing, neither a contact nor that there is none.
         """
         e = self.problem.solve(q, qd, y)
-        return float(e.chi_square) if e.degrees_of_freedom else float("nan")
+        return float(self.alarm.comparable(e.chi_square, e.degrees_of_freedom))
 
     def events(
         self, time: ArrayLike, q: ArrayLike, qd: ArrayLike, y: Readings
@@ -186,8 +188,8 @@ class ContactDetector:
         if not len(t):
             raise StateError("the log has no sample")
         packed = self.problem.measured.pack(y, None, len(t))[:, : self.problem.layout.size]
-        e = self.problem.solve_batch(positions, speeds, packed, outputs=STATISTIC)
-        statistic = _checked_statistic(e)
+        e = _checked(self.problem.solve_batch(positions, speeds, packed, outputs=STATISTIC))
+        statistic = self.alarm.comparable(e.chi_square, e.degrees_of_freedom)
         found = []
         for first, last in _joined(t, self.alarm.events(t, statistic)):
             part = slice(first, last + 1)
@@ -312,21 +314,14 @@ def _check_statements(problem: Estimation) -> None:
         )
 
 
-def _checked_statistic(e: Estimate) -> Array:
-    """Chi-square (N,) of a batch; NaN where nothing checks a sample.
-
-    Raises
-    ------
-    LayoutError
-        if that is so at every sample.
-    """
-    checked = np.asarray(e.degrees_of_freedom) > 0
-    if not checked.any():
+def _checked(e: Estimate) -> Estimate:
+    """The same batch; LayoutError if nothing checks any of its samples."""
+    if not (np.asarray(e.degrees_of_freedom) > 0).any():
         raise LayoutError(
             "the readings are just enough for the unknowns: nothing checks that the links"
             " are untouched; add a sensor ('dynsys check' says which)"
         )
-    return np.where(checked, e.chi_square, np.nan)
+    return e
 
 
 def _place(

@@ -99,12 +99,14 @@ class AlarmWatch:
         """True between the first and the last sample of an alarm, and shortly after."""
         return self._event is not None
 
-    def look(self, time: float, chi_square: float, p_value: float) -> dict[str, Any] | None:
+    def look(
+        self, time: float, chi_square: float, p_value: float, freedoms: int
+    ) -> dict[str, Any] | None:
         """What is to be told at this sample, if anything."""
         if self._alarm is None:
             above = p_value < IMPROBABLE
         else:
-            above = chi_square > self._alarm.threshold
+            above = bool(self._alarm.comparable(chi_square, freedoms) > self._alarm.threshold)
         event = self._event
         if above:
             if event is None:
@@ -287,7 +289,7 @@ class LiveSession:
         self._last_time = time
         estimator.solve(decoder.q, decoder.qd, decoder.y)
         counts, p = self.counts, estimator.p_value
-        event = self.watch.look(time, estimator.chi_square, p)
+        event = self.watch.look(time, estimator.chi_square, p, estimator.degrees_of_freedom)
         if event is not None:
             self._tell(event, records)
         values: list[Any] = estimator.row.tolist()

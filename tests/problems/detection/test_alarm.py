@@ -8,13 +8,21 @@ from scipy.signal import lfilter
 from scipy.stats import genpareto
 
 from dynsys.errors import LogError
-from problems.detection.alarm import _tail, calibrate_alarm, clusters, correlation_time
+from problems.detection.alarm import (
+    Alarm,
+    _tail,
+    calibrate_alarm,
+    clusters,
+    correlation_time,
+)
 
 
-def chi_square(seconds: float, rate: float, memory: float, seed: int) -> np.ndarray:
-    """Sum of squares of three processes that forget within ``memory`` seconds."""
+def chi_square(
+    seconds: float, rate: float, memory: float, seed: int, freedoms: int = 3
+) -> np.ndarray:
+    """Sum of squares of so many processes that forget within ``memory`` seconds."""
     rng, a = np.random.default_rng(seed), np.exp(-1.0 / (rate * memory))
-    noise = rng.normal(size=(round(seconds * rate), 3)) * np.sqrt(1 - a * a)
+    noise = rng.normal(size=(round(seconds * rate), freedoms)) * np.sqrt(1 - a * a)
     return (lfilter([1.0], [1.0, -a], noise, axis=0) ** 2).sum(axis=1)
 
 
@@ -29,6 +37,34 @@ def test_promised_and_counted_alarms_agree(memory: float) -> None:
         again = chi_square(3600.0, rate, memory, 100 + seed)
         counted += len(alarm.events(np.arange(len(again)) / rate, again))
     assert 30 < counted / 5 < 120
+
+
+@pytest.mark.parametrize(("learnt", "watched"), [(6, 20), (20, 6), (3, 3)])
+def test_thresholds_hold_where_other_readings_are_missing(learnt: int, watched: int) -> None:
+    """Learnt on fewer readings the alarm never ended, on more it never came.
+
+    Free motion has three times the chi-square that noise promises.
+    """
+    rate, counted = 100.0, 0
+    for seed in range(5):
+        free = 3.0 * chi_square(240.0, rate, 0.02, seed, learnt)
+        t = np.arange(len(free)) / rate
+        alarm = calibrate_alarm(t, free, 60.0, np.full(len(free), learnt))
+        assert (alarm.comparable(free, np.full(len(free), learnt)) == free).all()
+        again = 3.0 * chi_square(3600.0, rate, 0.02, 100 + seed, watched)
+        seen = alarm.comparable(again, np.full(len(again), watched))
+        counted += len(alarm.events(np.arange(len(again)) / rate, seen))
+    assert 30 < counted / 5 < 120
+
+
+def test_samples_that_nothing_checks_have_no_statistic() -> None:
+    alarm = Alarm(50.0, 1.0, 0.1, 1.0, 0.0, freedoms=4.0)
+    assert np.isnan(alarm.comparable([0.0, 7.0, 3.0], [0, 4, 0])).tolist() == [
+        True,
+        False,
+        True,
+    ]
+    assert np.isnan(Alarm(50.0, 1.0, 0.1, 1.0, 0.0).comparable(0.0, 0))
 
 
 @pytest.mark.parametrize("untold", [False, True])

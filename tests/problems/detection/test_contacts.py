@@ -146,6 +146,27 @@ def _falling(
     return np.asarray(np.linalg.solve(H[:6, :6], -torque[:6]))
 
 
+@pytest.mark.parametrize("learns", [False, True])
+def test_alarms_heed_sensors_that_are_missing(learns: bool) -> None:
+    """Learnt while some were missing, it rang at every sample; the other way round at none."""
+    robot = arm()
+
+    def lacking(seconds: float, seed: int, push: np.ndarray | None, lacks: bool) -> tuple:
+        t, q, qd, y = log(robot, seconds, seed, push)
+        gone = [f"{name}/torque" for name in robot.joint_names[:4]] if lacks else []
+        return t, q, qd, y | {name: np.full(len(t), np.nan) for name in gone}
+
+    free = lacking(30.0, 1, None, learns)
+    detector = ContactDetector.calibrated(problem(robot), *free, per_hour=60.0)
+    push = np.array([0.0, 0.0, 0.0, 12.0, -19.0, 14.0])
+    found = detector.events(*lacking(30.0, 2, push, not learns))
+    assert any(one.start < 2.3 and one.end > 2.0 for one in found)
+    assert len(found) <= 4  # half a false one is promised
+    _, q, qd, y = lacking(4.0, 2, push, not learns)
+    one = detector.statistic(q[210], qd[210], {name: x[210] for name, x in y.items()})
+    assert one > detector.alarm.threshold
+
+
 @pytest.mark.parametrize("part", [0.2, 0.98, 1.2])
 def test_how_well_the_place_is_known_is_honest_beyond_the_last_frame(part: float) -> None:
     """It was the end, +- 0, wherever beyond it a force acted."""

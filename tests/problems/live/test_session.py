@@ -158,10 +158,17 @@ def test_alarms_begin_and_end(live: Live) -> None:
 
 def test_an_alarm_learnt_on_free_motion_looks_at_chi_square() -> None:
     watch = AlarmWatch(Alarm(50.0, 1.0, 0.01, 1.0, 0.0))
-    assert watch.look(0.0, 49.0, 0.5) is None
-    assert watch.look(0.1, float("nan"), float("nan")) is None
-    told = watch.look(0.2, 51.0, 0.5)
+    assert watch.look(0.0, 49.0, 0.5, 9) is None
+    assert watch.look(0.1, float("nan"), float("nan"), 9) is None
+    told = watch.look(0.2, 51.0, 0.5, 9)
     assert told is not None and told["state"] == "begins"
+
+
+def test_an_alarm_heeds_degrees_of_freedom() -> None:
+    """With readings missing a chi-square of 40 is as improbable as 52 with all."""
+    for free, begins in ((20, False), (12, True), (0, False)):
+        watch = AlarmWatch(Alarm(50.0, 1.0, 0.01, 1.0, 0.0, freedoms=20.0))
+        assert (watch.look(0.0, 40.0, 0.5, free) is not None) == begins
 
 
 def test_late_samples_and_quantiles() -> None:
