@@ -33,7 +33,7 @@ from problems.command.arguments import joint_at
 from problems.command.info import _cells
 from problems.command.solve import _show
 from problems.detection import Alarm, ContactDetector
-from problems.detection.contacts import _checked_statistic, _nearest
+from problems.detection.contacts import _checked, _nearest
 from problems.labels import base_words, entry_names
 from problems.logs.simulate import Trajectory
 from problems.measured.reduced import rank_of
@@ -301,14 +301,16 @@ def test_a_wrench_that_is_open_has_six_components() -> None:
 
 def test_one_degree_of_freedom_checks() -> None:
     e: Any = SimpleNamespace(degrees_of_freedom=np.array([1, 0]), chi_square=np.ones(2))
-    np.testing.assert_array_equal(_checked_statistic(e), [1.0, NAN])
+    found, alarm = _checked(e), Alarm(10.0, 1.0, 0.1, 1.0, 0.0)
+    seen = alarm.comparable(found.chi_square, found.degrees_of_freedom)
+    np.testing.assert_array_equal(seen, [1.0, NAN])
 
 
 @pytest.mark.parametrize("force", [(1.0, 0.0, 1.0), (0.3, -2.0, -0.7), (0.0, 5.0, 0.0)])
 def test_where_an_oblique_force_meets_the_link(force: tuple[float, ...]) -> None:
     place, f = np.array([0.0, 0.0, 0.4]), np.array(force)
     wrench = np.concatenate([np.cross(place, f), f])
-    assert _nearest(np.array([0.0, 0.0, 1.0]), 1.0, wrench) == pytest.approx(0.4)
+    assert _nearest(np.array([0.0, 0.0, 1.0]), wrench) == pytest.approx(0.4)
 
 
 def test_estimates_without_exact_rows_have_a_bound() -> None:
