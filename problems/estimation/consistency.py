@@ -311,12 +311,13 @@ class Checks:
         stated = np.flatnonzero(~self.is_read)
         least = found.min(axis=1, initial=0.0)
         first = self.disagree & (least < self._log_p_of_all.min(axis=1, initial=0.0))
-        for s in stated.tolist():  # the line of the likeliest, no likelier than that one
+        for s in stated.tolist():  # the line of the likeliest, which stays the first
             states = np.flatnonzero(first & (self._log_p_of_components[:, s] == least))
             if len(states):
                 along = self._log_p_along(states, s)[:, stated]
                 at = np.ix_(states, stated)
-                found[at] = np.minimum(found[at], np.maximum(along, least[states, None]))
+                behind = (1 - 1e-9) * least[states, None]
+                found[at] = np.minimum(found[at], np.maximum(along, behind))
         return found
 
     def _log_p_along(self, states: IntArray, s: int) -> Array:
