@@ -25,7 +25,7 @@ from dynsys.operational.tasks import BodyMotion, CentreOfMass, Posture, TaskSpac
 from dynsys.plan.orders.dulmage_mendelsohn import _augmented
 from dynsys.simulation import Drives, Ground, Simulation, step
 from dynsys.simulation.impulses import CLOSURE, CONTACT, _newton_step
-from dynsys.system.diagnosis import describe_singularity
+from dynsys.system.diagnosis import describe_singularity, null_vector
 from dynsys.system.equations import Kinematics
 from dynsys.system.unknowns import UnknownLayout
 from problems import Estimation, ForwardDynamics, InverseDynamics
@@ -99,6 +99,15 @@ def test_ground_without_slop_or_friction_is_ground() -> None:
     for wrong in ({"slop": -1e-9}, {"friction": -0.1}, {"correction": 1.1}, {"slop": NAN}):
         with pytest.raises(ModelError, match="must be >= 0"):
             Ground(**wrong)
+
+
+def test_null_vectors_have_a_largest_entry_of_one() -> None:
+    """Whatever the scales of the columns: what is open is told in parts of it."""
+    D = np.array([[1.0, 2e-6, 0.0], [0.0, 4e-6, 5e3], [1.0, 6e-6, 5e3]])
+    found = null_vector(csc_array(D))
+    assert found is not None and np.abs(found).max() == pytest.approx(1.0)
+    np.testing.assert_allclose(D @ found, 0.0, atol=1e-9)
+    assert null_vector(csc_array(D + np.eye(3))) is None
 
 
 def test_what_a_null_vector_moves_is_asked_in_parts_of_it() -> None:
