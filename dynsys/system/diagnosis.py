@@ -30,7 +30,10 @@ def null_vector(D: csc_array[np.float64]) -> Array | None:
     if not np.isfinite(D.data).all():
         return None  # it overflows float64: nothing is told of it
     n = D.shape[1]
-    row_scale, col_scale = _equilibrating(D)
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        row_scale, col_scale = _equilibrating(D)
+    if not np.isfinite([row_scale, col_scale]).all():
+        return None  # so small that its scales overflow: the same
     A = csc_array(diags_array(row_scale) @ D @ diags_array(col_scale))
     shift = SHIFT * eye_array(n)
     factors = splu(csc_array(block_array([[shift, A.T], [A, -shift]])))

@@ -153,6 +153,13 @@ def test_what_no_float_holds_is_told_in_words() -> None:
     assert null_vector(csc_array(np.array([[np.inf, 1.0], [1.0, np.inf]]))) is None
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("D", [[[0.0, 0.0], [-1.0, 1e-320]], [[1e-320, 0.0], [0.0, 1.0]]])
+def test_what_is_too_small_to_be_scaled_has_no_null_vector(D: list[list[float]]) -> None:
+    """The one ended in RuntimeError of SuperLU, the other was told a null vector it has not."""
+    assert null_vector(csc_array(np.array(D))) is None
+
+
 @pytest.mark.parametrize("length, mass", [(1e-6, 1e-12), (1e4, 1e9)])
 def test_torques_are_not_taken_for_rounding(length: float, mass: float) -> None:
     """Seen once: qdd of a robot of micrometres off by 122 %, of one of kilometres by 27 %."""
