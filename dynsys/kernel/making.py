@@ -11,12 +11,14 @@ small kernels run. Here a built-in (:mod:`dynsys.kernel.python_entry`) has NumPy
 hands it to ``call`` behind the inputs, and fills the two slots of a new object: what ``kind``
 holds after ``kind(answer, about)``, without running its ``__init__``. It reads what it needs
 from a table of addresses and numbers that its ``self`` begins with, so that one function serves
-all kernels. Interpreters that lay out objects differently do the same in Python.
+all kernels. It reads that tuple by offsets that are no part of Python's interface, so only
+interpreters of ``TRIED`` versions run it; all others do the same in Python.
 """
 
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections.abc import Callable
 from functools import cache, wraps
 from importlib import import_module
@@ -38,6 +40,8 @@ _PLACES = ("call", "inputs", "size", "kind", "about", "otherwise", "ndarray", "d
 _FUNCTIONS = ("PyType_GenericAlloc", "Py_IncRef", "Py_DecRef", "PyObject_Vectorcall")
 _NEW_FROM_DESCR = 94  # PyArray_NewFromDescr in NumPy's table of functions
 _ITEM, _DATA, _FIRST_SLOT = 24, 16, 16  # offsets: of a tuple, an array, an object with slots
+TRIED = (3, 11), (3, 12), (3, 13)
+"""Versions of CPython whose objects are laid out so; items of tuples moved in 3.14."""
 
 
 def maker(
@@ -47,7 +51,7 @@ def maker(
 
     It has the name, signature and docstring of ``otherwise``.
     """
-    if not has_builtins():
+    if not has_builtins() or sys.version_info[:2] not in TRIED:
         return portable_maker(kernel, kind, about, otherwise)
     slots = tuple(getattr(kind, "__slots__", ()))
     if len(slots) != 2 or list(slots) != sorted(slots) or kind.__basicsize__ != 32:

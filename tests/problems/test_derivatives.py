@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import pickle
+import sys
 from pathlib import Path
 from typing import get_args
 
@@ -392,3 +393,16 @@ def test_machine_code_that_takes_the_place_of_a_method_looks_like_it() -> None:
     assert [(x.name, x.kind, x.default) for x in after.parameters.values()] == told
     assert problem.derivatives.__name__ == "derivatives"
     assert inspect.getdoc(problem.derivatives) == inspect.getdoc(InverseDynamics.derivatives)
+
+
+def test_no_machine_code_makes_objects_of_interpreters_it_was_not_tried_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    state = np.ones((3, 2))
+    told = []
+    for version in ((3, 13, 0), (3, 14, 0)):
+        monkeypatch.setattr(sys, "version_info", version)
+        problem = InverseDynamics(synthetic.chain(2))
+        told.append([problem.derivatives(*state).qd for _ in range(2)])
+        assert inspect.isbuiltin(problem.derivatives) == (version < (3, 14))
+    np.testing.assert_array_equal(*told)
