@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import final
+from typing import NamedTuple, final
 
 import numpy as np
 
 from dynsys.errors import LayoutError
-from dynsys.model.tree import KinematicTree
+from dynsys.model.tree import STANDARD_GRAVITY, KinematicTree
+from dynsys.recursive.rnea import rnea
 from dynsys.system.equations import EquationBlock, Kinematics
 from dynsys.system.linear_system import LinearSystem
 from dynsys.system.response import LawResponse, read_blocks
@@ -28,7 +29,37 @@ from problems.studio.contacts import contact_frames
 from sensors.layout import Layout
 from sensors.sensor import AbstractSensor
 
-__all__ = ["Glance", "GlanceKeeper"]
+__all__ = ["Demand", "Glance", "GlanceKeeper"]
+
+POSTURES = 8
+"""Random postures at which the largest torque of gravity is looked for."""
+
+
+class Demand(NamedTuple):
+    """What the robot's drives and contacts carry: deviations are large or small beside it.
+
+    ``torque`` (nv,) is the limit of each freedom or, where the file states none (``limited``
+    (nv,) is False), its largest torque of gravity, the base turned any way; ``weight`` is in N.
+    """
+
+    torque: Array
+    limited: BoolArray
+    weight: float
+
+    @classmethod
+    def of(cls, robot: KinematicTree) -> Demand:
+        """Limits and weight as the robot has them; cost: 3 POSTURES recursions."""
+        limit = robot.effort_limit
+        limited = np.isfinite(limit) & (limit > 0.0)
+        g = float(np.linalg.norm(robot.gravity)) or float(np.linalg.norm(STANDARD_GRAVITY))
+        rest = np.zeros(robot.nv)
+        along = [robot.with_friction(False).with_gravity(g * axis) for axis in np.eye(3)]
+        held = np.zeros(robot.nv)
+        for seed in range(POSTURES):
+            q = robot.random_configuration(seed)
+            torques = [rnea(turned, q, rest, rest) for turned in along]
+            held = np.maximum(held, np.linalg.norm(torques, axis=0))
+        return cls(np.where(limited, limit, held), limited, g * robot.total_mass)
 
 
 @final
@@ -48,6 +79,7 @@ class Glance:
     nullity : number of directions that no sensor sees.
     checks : readings beyond those that are needed.
     contradicts : True if readings without noise contradict each other here.
+    demand : what deviations are large or small beside.
     """
 
     kinematics: Kinematics
@@ -60,6 +92,7 @@ class Glance:
     nullity: int
     checks: int
     contradicts: bool
+    demand: Demand
 
     @property
     def is_complete(self) -> bool:
@@ -95,6 +128,7 @@ class GlanceKeeper:
         self._laws = LinearSystem(robot, net_wrench=True)
         self._laws_solved = LawResponse(self._laws)
         self._units = natural_units(self._laws)
+        self._demand = Demand.of(robot)
         self._prior_rows = prior_rows(prior, self._laws.unknowns)
         self._q: Array | None = None
         self._kinematics: Kinematics
@@ -200,4 +234,5 @@ class GlanceKeeper:
             nullity=nullity,
             checks=len(reduced.c) - (T.shape[1] - nullity),
             contradicts=self._contradicts(layout, whitened, found.violation),
+            demand=self._demand,
         )

@@ -28,6 +28,8 @@ EXACT = 1e-9
 """Standard deviations below this are shown as exact."""
 SEEN = 1e-6
 """Part of the largest below which an unseen direction does not move a force."""
+COARSE = 0.1
+"""Part of what a drive or a contact carries above which a deviation is told."""
 
 
 def _number(x: float) -> float | None:
@@ -73,24 +75,52 @@ def glance_facts(robot: KinematicTree, glance: Glance) -> Facts:
     """What is determined at the posture, in numbers and in words."""
     torques = torque_facts(robot, glance.torque_std, glance.torque_open)
     wrenches = _wrench_facts(robot, glance)
+    coarse = _coarse(robot, glance, wrenches) if glance.is_complete else []
     return {
         "complete": glance.is_complete,
+        "coarse": coarse,
         "nullity": glance.nullity,
         "checks": glance.checks,
         "contradicts": glance.contradicts,
-        "words": _words(glance, torques, wrenches),
+        "words": _words(glance, torques, wrenches, coarse),
         "torques": torques,
         "wrenches": wrenches,
     }
 
 
-def _words(glance: Glance, torques: Sequence[Facts], wrenches: Sequence[Facts]) -> str:
+def _coarse(robot: KinematicTree, glance: Glance, wrenches: Sequence[Facts]) -> list[Facts]:
+    """Torques and contact forces known coarsely beside what the robot carries; worst first."""
+    demand, found = glance.demand, []
+    part = glance.torque_std / np.where(demand.torque > 0.0, demand.torque, np.inf)
+    for i, where in own_freedoms(robot):
+        k = where.start + int(np.argmax(part[where]))
+        carried = "its limit is" if demand.limited[k] else "no limit stated; gravity takes"
+        what = f"torque of {robot.joint_names[i]}"
+        std = f"± {glance.torque_std[k]:.3g} {joint_unit(robot, i)}"
+        found.append((part[k], what, std, f"{carried} {demand.torque[k]:.3g}"))
+    for wrench in wrenches:
+        largest = max(wrench["std"][3:])
+        weighs = f"the robot weighs {demand.weight:.3g}"
+        what = f"force at {wrench['frame']}"
+        found.append((largest / demand.weight, what, f"± {largest:.3g} N", weighs))
+    return [
+        {"what": f"{what} {std}", "words": f"{what} {std} ({beside})"}
+        for part, what, std, beside in sorted(found, reverse=True)
+        if part > COARSE
+    ]
+
+
+def _words(
+    glance: Glance, torques: Sequence[Facts], wrenches: Sequence[Facts], coarse: Sequence[Facts]
+) -> str:
     if glance.contradicts:
         return "Statements without noise contradict each other at this posture."
     if glance.is_complete:
         checks = "1 reading checks" if glance.checks == 1 else f"{glance.checks} readings check"
         extra = f"; {checks} the others" if glance.checks else ""
-        return f"Everything is determined at this posture{extra}."
+        rough = _listed([one["words"] for one in coarse])
+        but = f", but coarsely: {rough}" if coarse else ""
+        return f"Everything is determined at this posture{but}{extra}."
     unseen = "1 direction is" if glance.nullity == 1 else f"{glance.nullity} directions are"
     open_torques = [t["joint"] for t in torques if t["open"]]
     open_frames = [w["frame"] for w in wrenches if any(w["open"])]

@@ -142,13 +142,15 @@ function wrenchWords(wrench) {
 
 // ---- what is determined ------------------------------------------------------------------
 
+const MARKS = { good: "✓", wait: "⚠", bad: "✗" };
+
 export function showVerdict(view, act) {
   const { glance, tasks } = view, verdict = tasks.verdict;
   const here = find("glance"), everywhere = find("verdict");
-  here.className = glance.complete && !glance.contradicts ? "good" : "bad";
-  here.textContent = `${here.className === "good" ? "✓" : "✗"} ${glance.words}`;
+  here.className = !glance.complete || glance.contradicts ? "bad" : glance.coarse.length ? "wait" : "good";
+  here.textContent = `${MARKS[here.className]} ${glance.words}`;
   const done = verdict.state === "done";
-  everywhere.className = !done ? "wait" : verdict.well_posed ? "good" : "bad";
+  everywhere.className = !done ? "wait" : !verdict.well_posed ? "bad" : here.className === "wait" ? "" : "good";
   everywhere.dataset.state = verdict.state;
   everywhere.textContent = verdict.state === "failed" ? `verdict: ${verdict.failed}` : !done ? "… checking 24 random postures"
     : `${verdict.well_posed ? "✓" : "✗"} ${verdict.status} at almost every posture (${verdict.samples} tried, median condition ${digits(verdict.condition)})`;
@@ -163,14 +165,16 @@ export function showVerdict(view, act) {
   find("verdict-text").textContent = done ? verdict.text : "";
   const pill = find("headline"), known = glance.torques.filter((t) => !t.open).length;
   pill.className = `pill ${here.className}`;
-  pill.textContent = glance.contradicts ? "contradiction" : glance.complete ? `✓ determined: all ${known} torques` : `✗ ${glance.torques.length - known} of ${glance.torques.length} torques undetermined`;
+  const [worst, ...more] = glance.coarse;
+  const how = worst ? `, but ${worst.what}${more.length ? ` and ${more.length} more` : ""}` : `: all ${known} torques`;
+  pill.textContent = glance.contradicts ? "contradiction" : glance.complete ? `${MARKS[here.className]} determined${how}` : `✗ ${glance.torques.length - known} of ${glance.torques.length} torques undetermined`;
 }
 
 export function showSuggestions(view, act) {
-  const { verdict, suggest } = view.tasks, box = find("repairs");
-  if (!isNew("suggestions", verdict, suggest)) return;
+  const { verdict, suggest } = view.tasks, box = find("repairs"), coarse = view.glance.coarse.length > 0;
+  if (!isNew("suggestions", verdict, suggest, coarse)) return;
   box.replaceChildren();
-  if (verdict.state === "done" && verdict.well_posed) box.append(make("span", { className: "good" }, "✓ nothing to repair"));
+  if (verdict.state === "done" && verdict.well_posed) box.append(coarse ? make("span", {}, "Nothing is undetermined; less noise or another sensor makes it finer.") : make("span", { className: "good" }, "✓ nothing to repair"));
   else if (verdict.state === "done" && !verdict.repairs.length) box.append(make("span", {}, "No addition of the usual sensors repairs it."));
   else if (verdict.state === "done") {
     box.append(make("span", {}, verdict.repairs.length > 1 ? "Any one of these makes everything determined:" : "This makes everything determined:"));

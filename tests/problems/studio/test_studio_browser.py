@@ -228,12 +228,27 @@ def test_a_sensor_added_by_clicking_changes_verdict_and_uncertainty(
 
     page.click("[data-kind=joint_torque]")
     page.click_link(2)
-    page.until(lambda: "all 3 torques" in page.text("#headline"))
+    page.until(lambda: "⚠ determined, but torque of link_3" in page.text("#headline"))
     assert "± 0.1 N m" in page.text("tr[data-joint=link_3]")
     assert page.find("#link-2").get_attribute("data-open") == "false"
     assert "link_3/torque" in page.text("#sensors")
     assert "well posed" in page.verdict()
     page.until(lambda: "operations" in page.text("#cost"))
+
+    ticks = ("#headline", "#glance", "#verdict", "#repairs *")
+
+    def green() -> list[bool]:
+        return ["good" in page.find(tick).get_attribute("class").split() for tick in ticks]
+
+    # known to 0.1 N m, where gravity takes 0.7 N m: no green tick
+    assert not any(green())
+    page.click("[data-sensor='link_3/torque']")
+    page.until(lambda: page.text("#selection b") == "link_3/torque")
+    page.retype("#std", "0.01")
+    page.until(lambda: page.text("#headline") == "✓ determined: all 3 torques")
+    assert "well posed" in page.verdict()
+    page.until(lambda: all(green()))
+    assert "nothing to repair" in page.text("#repairs")
 
     page.click("#tab-files")
     box = page.find("#save-name")
@@ -369,7 +384,7 @@ def test_a_narrow_window_shows_all_of_it(page: Page) -> None:
         page.click("[data-kind=joint_torque]")
         page.driver.execute_script("window.scrollTo(0, 0)")
         page.click_link(2)
-        page.until(lambda: "all 3 torques" in page.text("#headline"))
+        page.until(lambda: "⚠ determined, but" in page.text("#headline"))
         page.click("#tab-results")
         assert page.find("#verdict-card").is_displayed()
         assert not page.find("#pane-sensors").is_displayed()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from problems.measured.prior import Prior
 from problems.studio import posture, shapes
 from problems.studio.contacts import contact_frames
 from problems.studio.glance import GlanceKeeper
+from problems.studio.view import glance_facts
 
 # ---- glance ----------------------------------------------------------------------------------
 
@@ -75,6 +77,42 @@ def test_a_prior_counts_and_contradictions_are_told() -> None:
     twice = [sensors.JointTorque(str(x), "link_1", value=x) for x in (0.0, 1.0)]
     contradictory = sensors.Layout(robot, [*layout.sensors, *twice])
     assert GlanceKeeper(robot).look(contradictory, q).contradicts
+
+
+def told(limits: tuple[float | None, ...], hand_std: float) -> list[str]:
+    """What is coarse on an arm of 100 N whose torques are known to 1 N m."""
+    chain = dynsys.synthetic.chain(3)
+    bodies = [
+        replace(body, effort_limit=None if limit is None else [limit])
+        for body, limit in zip(chain.bodies, limits, strict=True)
+    ]
+    robot = KinematicTree("arm", bodies, gravity=[0.0, 0.0, -100.0 / chain.total_mass])
+    layout = sensors.Layout(
+        robot,
+        [
+            *sensors.all_joint_torques(robot, std=1.0),
+            sensors.ExternalWrench("hand", "link_3", std=hand_std),
+            *sensors.zero_external_wrench_except(robot, ["link_3"]),
+        ],
+    )
+    facts = glance_facts(robot, GlanceKeeper(robot).look(layout, robot.neutral()))
+    assert facts["complete"]
+    assert ("Everything is determined at this posture, but coarsely" in facts["words"]) == bool(
+        facts["coarse"]
+    )
+    return [one["words"] for one in facts["coarse"]]
+
+
+def test_what_is_determined_but_coarse_beside_what_the_robot_carries_is_told() -> None:
+    assert told((11.0, 11.0, 11.0), 9.0) == []
+    torque, force = told((11.0, 9.0, 11.0), 11.0)  # worst first
+    assert torque == "torque of link_2 ± 1 N m (its limit is 9)"
+    assert force.startswith("force at link_3 ± 11 N (the robot weighs 100)")
+    # where no limit is stated: the largest torque of gravity, which is less towards the tip
+    (base,), (tip,) = told((None, 11.0, 11.0), 9.0), told((11.0, 11.0, None), 9.0)
+    for joint, words in (("link_1", base), ("link_3", tip)):
+        assert words.startswith(f"torque of {joint} ± 1 N m (no limit stated; gravity takes ")
+    assert float(base.split()[-1].strip(")")) > 2 * float(tip.split()[-1].strip(")"))
 
 
 def test_unseen_forces_point_where_no_sensor_looks(humanoid: KinematicTree) -> None:
