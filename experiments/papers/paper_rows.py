@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, final
+from typing import Any, Literal, TypeAlias, final, get_args
 
 from rich.console import Console
 from rich.table import Table
@@ -18,11 +17,17 @@ from experiments.counting import OperationCount
 __all__ = ["Basis", "Row", "differing", "main", "main_of_measurements", "row", "tally"]
 
 Value = int | float | str | None
-Basis: TypeAlias = Literal["paper", "given", "ours", "claim"]
-"""What a row compares. ``paper``: a number of the paper and ours, found without it. ``given``:
-an input, or what follows from other numbers or formulas of the paper (a sum of printed rows):
-it tells of the print, not of ours. ``ours``: both are ours. ``claim``: words, or a time on
-another machine, that ``holds`` or not. Only the first are counted."""
+Basis: TypeAlias = Literal["paper", "figure", "scripts", "given", "claim", "ours"]
+"""What a row compares.
+
+``paper``: what the paper prints, and what our code computed without it. ``figure``: the same,
+read off a curve. ``scripts``: the same, printed by the paper's published scripts and not by the
+paper. ``given``: an input, a formula typed from the paper, or what follows from others of the
+paper: it tells of the print, not of ours. ``claim``: words, or a time on another machine, that
+``holds`` or not. ``ours``: both are ours. Only the first are counted as reproduced or refuted.
+"""
+CITED: Sequence[Basis] = ("paper", "given", "claim")
+"""Rows on these bases name the lines of the paper's text that their value stands on."""
 
 
 @final
@@ -32,6 +37,8 @@ class Row:
 
     ``holds`` : whether what the paper says in words came out.
     ``why`` : the reason of a difference that is known.
+    ``lines`` : of the paper's text where its value stands, "431" or "431-433".
+    ``within`` : what still passes as the paper's claim, "a factor of two".
     """
 
     table: str
@@ -42,6 +49,8 @@ class Row:
     basis: Basis = "paper"
     holds: bool | None = None
     why: str = ""
+    lines: str = ""
+    within: str = ""
 
     @property
     def agrees(self) -> bool | None:
@@ -91,10 +100,13 @@ def row(
     *,
     holds: bool | None = None,
     why: str = "",
+    lines: str | int = "",
+    within: str = "",
 ) -> Row:
     """Row with operation counts written out, e.g. ``1258m + 1039a``."""
     basis = basis if holds is None else "claim"
-    return Row(table, where, quantity, _plain(paper), _plain(ours), basis, holds, why)
+    told = _plain(paper), _plain(ours)
+    return Row(table, where, quantity, *told, basis, holds, why, str(lines), within)
 
 
 def differing(rows: Sequence[Row]) -> list[Row]:
@@ -102,9 +114,9 @@ def differing(rows: Sequence[Row]) -> list[Row]:
     return [entry for entry in rows if entry.agrees is False]
 
 
-def tally(rows: Sequence[Row]) -> tuple[int, int]:
-    """How many of the paper's own numbers, found without them, come out, and of how many."""
-    counted = [e.agrees for e in rows if e.basis == "paper" and e.agrees is not None]
+def tally(rows: Sequence[Row], basis: Basis = "paper") -> tuple[int, int]:
+    """How many rows on that basis come out as the paper has them, and of how many."""
+    counted = [e.agrees for e in rows if e.basis == basis and e.agrees is not None]
     return sum(map(bool, counted)), len(counted)
 
 
@@ -173,12 +185,13 @@ def _show(title: str, rows: Sequence[Row], notes: Sequence[str]) -> None:
         table.add_row(entry.table, entry.row, entry.quantity, paper, shown, mark)
     console.print(table)
     same, compared = tally(rows)
-    aside = Counter(e.basis for e in rows if e.agrees is not None and e.basis != "paper")
+    apart = {basis: "{} of {}".format(*tally(rows, basis)) for basis in get_args(Basis)}
     console.print(
         f"{same} of {compared} of the paper's own numbers come out as printed, found without"
-        f" them; {len(differing(rows))} rows differ. Not counted: {aside['given']} that are"
-        f" inputs or follow from others of the paper, {aside['claim']} claims in words or of"
-        f" other machines, {aside['ours']} of ours alone"
+        f" them; {len(differing(rows))} rows differ. Counted apart: {apart['figure']} read off"
+        f" figures, {apart['scripts']} of the paper's scripts, {apart['claim']} claims in words"
+        f" or of other machines, {apart['given']} that are inputs or follow from others of the"
+        f" paper, {apart['ours']} of ours alone"
     )
     for note in notes:
         console.print(note)

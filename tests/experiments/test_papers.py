@@ -10,8 +10,9 @@ import pytest
 
 from experiments.featherstone2005 import rows as featherstone2005
 from experiments.featherstone2010 import rows as featherstone2010
+from experiments.papers import citations
 from experiments.papers import page as papers
-from experiments.papers.paper_rows import Row, differing
+from experiments.papers.paper_rows import Row, differing, row
 from tests.markdown_blocks import ROOT
 
 TABLES = {
@@ -56,13 +57,30 @@ def test_the_tests_that_show_something_are_there(paper: papers.Paper) -> None:
         assert f"\ndef {name}(" in (ROOT / file).read_text(encoding="utf-8")
 
 
+def test_a_value_that_stands_elsewhere_is_noticed() -> None:
+    text = ["The cost is 1,258m + 1039a.", "Twelve joints: 7.8 times cheaper"]
+    for value, lines, missing in (
+        ("1258m + 1039a", "1", None),
+        (7.8, "1-2", None),
+        ("12 joints", "2", None),
+        (7.8, "1", "7.8 of 7.8 not on line 1"),
+        (1258, "2", "1258 of 1258 not on line 2"),
+        ("three times", "2", "3 of 'three times'"),
+        (7.8, "", "names no lines"),
+    ):
+        one = row("table", "row", "cost", value, value, lines=lines)
+        told = list(citations.uncited([one], text))
+        assert (told == []) if missing is None else (len(told) == 1 and missing in told[0])
+    assert not list(citations.uncited([row("t", "r", "q", 5, 5, "scripts")], text))
+
+
 def test_what_differs_is_told_first_with_its_reason() -> None:
     text = papers.page()
     first, rest = text.split("## [BIS]")
     for paper in papers.PAPERS:
         rows = papers.rows_of(paper)[0]
         for one in differing(rows):
-            assert f"| [{paper.key}] | {one.table}: " in first
+            assert f"| [{paper.key}] | {one.table}" in first
             assert one.why or paper.why != "not explained"
     assert "**differs**" in rest and "**differs**" not in first
 
@@ -91,7 +109,7 @@ def test_results_are_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(papers.performance_page, "RESULTS", tmp_path)
     monkeypatch.setattr(papers, "PAGE", tmp_path / "papers.md")
     monkeypatch.setattr(papers, "PAPERS", (papers.NORI,))
-    row = {
+    found = {
         "table": papers.CELLS,
         "row": "N = 2",
         "quantity": "LU | fast",
@@ -99,12 +117,12 @@ def test_results_are_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         "ours": 4,
     }
     file = tmp_path / "rows.json"
-    file.write_text(json.dumps([row, {**row, "paper": None}]))
+    file.write_text(json.dumps([found, {**found, "paper": None}]))
     with pytest.raises(FileNotFoundError, match="--take nori2017=FILE"):
         papers.main(["--check"])
     assert papers.main(["--take", f"nori2017={file}"]) == 0
     text = (tmp_path / "papers.md").read_text()
     assert "| [NORI] | figure 2, load cells: N = 2, LU / fast | 1 | 3 | 4 |" in text
-    assert "**differs**: 0 of 1 numbers as printed; 1 numbers of ours" in text
+    assert "**differs**: 0 of 1 numbers reproduced; 1 numbers of ours" in text
     with pytest.raises(SystemExit):
         papers.main(["--take", "nobody=there"])
