@@ -352,12 +352,16 @@ class KinematicTree:
 
     @cached_property
     def damping(self) -> Array:
-        """Viscous friction (nv,) as the file states it; see :meth:`friction_torque`."""
+        """Viscous friction (nv,) as the file states it; that of joints that follow is not
+        in it, but in :meth:`friction_torque`.
+        """
         return self._stated("damping", 0.0)
 
     @cached_property
     def friction(self) -> Array:
-        """Dry friction (nv,) as the file states it; see :meth:`friction_torque`."""
+        """Dry friction (nv,) as the file states it; that of joints that follow is not
+        in it, but in :meth:`friction_torque`.
+        """
         return self._stated("friction", 0.0)
 
     @cached_property
@@ -537,10 +541,13 @@ class KinematicTree:
         return self._with(gravity=gravity)
 
     def with_armature(self, armature: ArrayLike) -> KinematicTree:
-        """Return the same robot with rotor inertias (nv,) at its freedoms."""
+        """Return the same robot with rotor inertias (nv,) at its freedoms, and no others.
+
+        A freedom's is all that it feels (:attr:`armature`): joints that follow it have none.
+        """
         values = self.check_v(armature, "armature")
         bodies = [
-            replace(b, armature=values[v]) if b.coupling is None else b
+            replace(b, armature=values[v] if b.coupling is None else None)
             for b, v in zip(self.bodies, self._slices[1], strict=True)
         ]
         return self._with(bodies=bodies)

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
+import dynsys
 from dynsys.errors import ModelError, StateError
 from dynsys.model.joints import Fixed, Free, Planar, Prismatic, Revolute, Spherical
 from dynsys.model.spatial import Inertia, Transform
@@ -127,6 +128,20 @@ def test_coupled_joint_shares_its_leaders_freedom() -> None:
     assert_allclose(robot.joint_position(1, np.array([0.2, 0.0])), [1.1])
     assert_allclose(robot.motion_subspace[1][:, 0], [0, 0, 0, 0, 0, 3.0])
     assert_allclose(robot.armature, [0.1 + 9.0 * 0.2, 0.0])
+
+
+@pytest.mark.finding("F6")
+def test_armature_of_coupled_joints_is_written_as_it_is_read() -> None:
+    robot, q, v = coupled_arm(), np.array([0.3, -0.2]), np.array([0.7, 1.1])
+    same = robot.with_armature(robot.armature)
+    assert_allclose(same.armature, robot.armature)
+    assert_allclose(dynsys.crba(same, q), dynsys.crba(robot, q))
+    other = robot.with_armature([0.05, 0.3])
+    assert_allclose(other.armature, [0.05, 0.3])
+    none = np.zeros(2)
+    change = dynsys.rnea(other, q, none, v) - dynsys.rnea(robot, q, none, v)
+    assert_allclose(change, (other.armature - robot.armature) * v, atol=1e-12)
+    assert not robot.with_armature(none).armature.any()
 
 
 # ---- data per freedom -----------------------------------------------------------------------
