@@ -26,7 +26,7 @@ from dynsys.model.constraints import (
     JointConstraint,
     checked_constraints,
 )
-from dynsys.model.contacts import Contact
+from dynsys.model.contacts import Contact, is_contact
 from dynsys.model.spatial import Transform, rpy_of
 from dynsys.model.tree import KinematicTree
 from sensors.constraints import AXES_OF, ActionReaction, LoopClosure
@@ -51,9 +51,9 @@ from sensors.yaml_input import Item
 if TYPE_CHECKING:
     from sensors.layout import Layout
 
-__all__ = ["constraints_schema", "held_by", "read_constraints"]
+__all__ = ["constraints_schema", "held_by", "is_far_end", "read_constraints"]
 
-MOTION = "motion"
+MOTION, FAR_END = "motion", "/other"
 AXES_OF_LOOPS = {dynamics: loop for loop, dynamics in AXES_OF.items()}
 
 
@@ -74,12 +74,21 @@ def held_by(
                 continue  # held already
             if isinstance(held, JointConstraint):
                 raise LayoutError(_about_joints(held))
-            other = f"{held.name}/other" if held.is_placed else ""
+            other = f"{held.name}{FAR_END}" if held.is_placed else ""
             robot = robot.with_contacts(_contacts(held, other))
             statements += _statements(held, other)
     except ModelError as error:
         raise LayoutError(str(error)) from None
     return robot, statements
+
+
+def is_far_end(robot: KinematicTree, i: int) -> bool:
+    """Tell whether body i is the second contact of a constraint, with the opposite wrench."""
+    name = robot.body_names[i]
+    first = name.removesuffix(FAR_END)
+    if first == name or first not in robot.body_names or not is_contact(robot, i):
+        return False
+    return is_contact(robot, robot.body_index(first))
 
 
 def _about_joints(held: JointConstraint) -> str:

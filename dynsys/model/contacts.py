@@ -72,10 +72,11 @@ class Contact:
 
 
 def is_contact(robot: KinematicTree, i: int) -> bool:
-    """Tell whether body i is a contact: welded, without mass, carrying nothing."""
+    """Tell whether body i is a contact: welded, without mass, carrying contacts at most."""
     body = robot.bodies[i]
     empty = body.inertia.mass == 0 and not np.any(body.inertia.about_com)
-    return isinstance(body.joint, Fixed) and empty and not robot.children[i]
+    alone = isinstance(body.joint, Fixed) and empty
+    return alone and all(is_contact(robot, child) for child in robot.children[i])
 
 
 def with_contacts(

@@ -10,10 +10,12 @@ from typing import TypeAlias, final, get_args
 import numpy as np
 
 from dynsys.errors import LayoutError, nearest_name
+from dynsys.model.contacts import is_contact
 from dynsys.system.equations import EquationBlock, Kinematics
 from dynsys.system.laws import known
 from dynsys.system.unknowns import UnknownBlock, UnknownKind, UnknownLayout
 from dynsys.types import Array, ArrayLike
+from sensors.held import is_far_end
 
 __all__ = ["PerName", "Prior", "PriorRows", "prior_rows"]
 
@@ -28,10 +30,14 @@ class Prior:
 
     d_k = mean_k + noise of standard deviation std_k
 
+    What is believed of all bodies or joints is believed once: contacts count for their external
+    wrenches alone, constraints for that on the held frame, not for its opposite (NAME/other).
+
     Parameters
     ----------
     std : quantity (torque, qdd, external_wrench, joint_wrench, acceleration, net_wrench) to
-        one number, one per component, or a mapping from joint or body names to those.
+        one number, one per component, or a mapping from joint or body names (contacts
+        included) to those.
     mean : the same for the means; zero where not given.
 
     Examples
@@ -115,13 +121,21 @@ def _blocks(unknowns: UnknownLayout, kind: str, given: PerName) -> list[UnknownB
         )
     blocks = [block for block in unknowns.blocks if block.kind == kind]
     if not isinstance(given, Mapping):
-        return blocks
+        return [block for block in blocks if not _follows(unknowns, block)]
     names = [block.name for block in blocks]
     for name in given:
         if name not in names:
             hint = nearest_name(name, names)
             raise LayoutError(f"prior: no {kind} of {name!r} is unknown{hint}")
     return [block for block in blocks if block.name in given]
+
+
+def _follows(unknowns: UnknownLayout, block: UnknownBlock) -> bool:
+    """Whether an unknown is that of a contact, and other unknowns say it already."""
+    robot = unknowns.robot
+    if not block.is_vector or not is_contact(robot, block.body):
+        return False
+    return block.kind != "external_wrench" or is_far_end(robot, block.body)
 
 
 def _value(given: PerName, block: UnknownBlock) -> Array:
