@@ -28,6 +28,7 @@ from dynsys.kernel.build import impulse_kernel
 from dynsys.kernel.calls import AbstractKernel
 from dynsys.kernel.python_entry import FastCall
 from dynsys.model.constraints import (
+    MOTIONS,
     Axes,
     Constraint,
     FrameConstraint,
@@ -54,6 +55,7 @@ from problems.reference import AbstractReference
 from problems.solution import NamedForces, Solution
 from sensors.constraints import LoopClosure, RigidContact
 from sensors.joint import MimicConstraint
+from sensors.sensor import AbstractConstraint
 
 if TYPE_CHECKING:
     from problems.problem import AbstractDynamics
@@ -88,8 +90,8 @@ def as_constraints(
 ) -> tuple[Constraint, ...]:
     """Constraints of a robot: those of its file (``"file"``), or a list.
 
-    Contacts, loops and mimic couplings of sensor layouts (``sensors.RigidContact`` and so on)
-    say the same and are taken too.
+    Exact contacts, loops and mimic couplings of sensor layouts (``sensors.RigidContact`` and so
+    on) are taken too where they say the same.
 
     Raises
     ------
@@ -101,27 +103,50 @@ def as_constraints(
             raise ModelError(f"constraints are a list, or 'file'; got {given!r}")
         return checked_constraints(robot, robot.constraints)
     try:
-        found = [_of_sensor(robot, constraint) for constraint in given]
+        found = [_of_sensor(constraint) for constraint in given]
     except TypeError:
         raise ModelError(f"constraints are a list, or 'file'; got {given!r}") from None
     return checked_constraints(robot, found)
 
 
-def _of_sensor(robot: KinematicTree, given: ConstraintInput) -> Constraint:
+def _of_sensor(given: ConstraintInput) -> Constraint:
+    if isinstance(given, AbstractConstraint) and (
+        np.any(given.std) or np.any(given.covariance)
+    ):
+        raise ModelError(
+            f"constraint {given.name!r} has noise ({given.kind}), which no constraint of"
+            " dynamics has: leave out std and covariance, or state it as a sensor of a layout"
+        )
     if isinstance(given, RigidContact):
+        if given.axes == "frame" and (bent := _turned_along(given.held)):
+            raise ModelError(
+                f"constraint {given.name!r} (rigid_contact) holds {bent} in axes of"
+                f" {given.frame!r}, which may slide and turn: as a sensor it says that the"
+                " acceleration along them is zero, as a constraint that the velocity is, whose"
+                " rate is another one; give axes='world', or a FrameConstraint for the velocity"
+            )
         at = Transform(np.eye(3), np.array(given.xyz, dtype=np.float64))
         axes = cast("Axes", given.axes)
         return FrameConstraint(given.name, given.frame, None, given.held, axes, at)
     if isinstance(given, LoopClosure):
-        held = given.constraint
-        if robot.frame(held.frame).body >= 0:
-            return held
-        swapped: dict[str, Axes] = {"frame": "other", "other": "frame", "world": "world"}
-        axes, a = swapped[held.axes], given.frame_a
-        return FrameConstraint(given.name, a, held.frame, held.components, axes)
+        return given.constraint
     if isinstance(given, MimicConstraint):
-        return JointConstraint(given.name, given.joint, given.leader, (0.0, given.ratio))
+        along = 0.0, given.ratio
+        return JointConstraint(given.name, given.joint, given.leader, along, is_placed=False)
     return given
+
+
+def _turned_along(held: Sequence[str]) -> str:
+    """Held ways of a point along which (w x v) may be other than zero, w, v what is free."""
+    found = []
+    for k in range(3):
+        i, j = (k + 1) % 3, (k + 2) % 3  # w_i v_j - w_j v_i
+        free = any(
+            MOTIONS[a] not in held and MOTIONS[3 + b] not in held for a, b in ((i, j), (j, i))
+        )
+        if MOTIONS[3 + k] in held and free:
+            found.append(MOTIONS[3 + k])
+    return " ".join(found)
 
 
 # ---- the mixin -----------------------------------------------------------------------------

@@ -251,7 +251,7 @@ class MotorAcceleration(AbstractSensor):
 @final
 @dataclass(frozen=True)
 class MimicConstraint(AbstractConstraint):
-    """A joint that follows another one: position = ratio * (position of leader) + offset.
+    """A joint that follows another one, whatever its offset from it is.
 
     y = qdd_joint - ratio qdd_leader = 0
 

@@ -153,11 +153,10 @@ class FrameConstraint:
     def check(self, robot: KinematicTree) -> None:
         """Raise ModelError unless it holds two different bodies of the robot together."""
         own, other = self.ends(robot)
-        if own.body < 0:
+        if own.body == other.body < 0:
             raise ModelError(
                 f"constraint {self.name!r}: {self.frame!r} is part of the base of robot"
-                f" {robot.name!r}, which never moves; name it as 'other', and what moves as"
-                " 'frame'"
+                f" {robot.name!r}, which never moves; name what moves as 'frame' or 'other'"
             )
         if own.body == other.body:
             raise ModelError(
@@ -180,6 +179,8 @@ class JointConstraint:
     leader : the joint that leads; None if the joint stands at c_0.
     coefficients : c_0, c_1, ... (rad or m); by default it moves as the leader does.
     start : position of the leader from which x counts.
+    is_placed : False lets it follow from wherever it is: c_0 says nothing, and its error of
+        position is zero, as a contact's without ``other_placement``.
 
     Raises
     ------
@@ -192,6 +193,7 @@ class JointConstraint:
     leader: str | None = None
     coefficients: Sequence[float] = (0.0, 1.0)
     start: float = 0.0
+    is_placed: bool = True
 
     def __post_init__(self) -> None:
         try:
@@ -207,7 +209,8 @@ class JointConstraint:
 
     def __str__(self) -> str:
         if self.leader is None:
-            return f"{self.name!r} holds joint {self.joint!r} at {self.coefficients[0]:g}"
+            at = f"at {self.coefficients[0]:g}" if self.is_placed else "where it is"
+            return f"{self.name!r} holds joint {self.joint!r} {at}"
         return f"{self.name!r} lets joint {self.joint!r} follow {self.leader!r}"
 
     @property
@@ -240,7 +243,7 @@ class JointConstraint:
             return self
         x = float(np.asarray(positions[self.leader]).ravel()[0]) - self.start
         stands = float(np.polynomial.polynomial.polyval(x, self.coefficients))
-        return JointConstraint(self.name, self.joint, None, (stands,))
+        return JointConstraint(self.name, self.joint, None, (stands,), is_placed=self.is_placed)
 
     def is_welded(self, robot: KinematicTree) -> bool:
         """Whether nothing is left to hold: never, of joints that move."""

@@ -111,7 +111,7 @@ def constraint_rows(
     forces = np.eye(6)[:, constraint.held]
     if E is not None:
         forces = np.column_stack([_both(lambda part: E.T @ part, f) for f in forces.T])
-    wrenches = {own.body: _back(own.transform, forces)}
+    wrenches = {own.body: _back(own.transform, forces)} if own.body >= 0 else {}
     if other.body >= 0 and relative is not None:
         wrenches[other.body] = -_back(other.transform, _back(relative, forces))
     held = constraint.held
@@ -220,7 +220,8 @@ def _joint_rows(
         error, velocity = q[place] - value, velocity - slope * qd[leader]
         drift = drift - slope * qdd[leader] - bend * (qd[leader] * qd[leader])
         torques[leader] = vector(-slope)
-    return ConstraintRows({}, torques, vector(drift), vector(velocity), vector(error))
+    missing = vector(error) if constraint.is_placed else np.zeros(1)
+    return ConstraintRows({}, torques, vector(drift), vector(velocity), missing)
 
 
 def _horner(coefficients: Sequence[float], x: Any) -> Any:

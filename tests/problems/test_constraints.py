@@ -536,7 +536,7 @@ def test_constraints_of_sensor_layouts_say_the_same() -> None:
     own = [
         FrameConstraint("tip", "link_5", components=("x", "y", "z"),
                         placement=Transform(np.eye(3), np.array([0.1, 0.2, 0.3]))),
-        JointConstraint("gear", "link_2", "link_1", (0.0, 0.5)),
+        JointConstraint("gear", "link_2", "link_1", (0.0, 0.5), is_placed=False),
     ]  # fmt: skip
     q, qd, torque = state(robot)
     one, other = (
@@ -548,6 +548,122 @@ def test_constraints_of_sensor_layouts_say_the_same() -> None:
     loop = sensors.LoopClosure("loop", frame_a=-1, frame_b="link_5", components=("x", "y"))
     found = problems.ForwardDynamics(robot, constraints=[loop]).constraints[0]
     assert (found.frame, found.other, found.axes) == ("link_5", -1, "other")
+
+
+def base_seen_from_the_tip(robot: KinematicTree, q: Array) -> Array:
+    """Origin of the base in the tip's x and y."""
+    tip = dynsys.forward_kinematics(robot, q, robot.body_names[-1])
+    return np.asarray((tip.E @ -tip.r)[:2], np.float64)
+
+
+BASE_IN_TIP = sensors.LoopClosure("line", "link_4", -1, components=("x", "y"), axes="a")
+
+
+@pytest.mark.finding("F1")
+@pytest.mark.parametrize("backend", ["llvm", "reference"])
+def test_loops_hold_the_base_as_they_say_it(backend: Any) -> None:
+    robot = synthetic.chain(4, generic=True)
+    held = [BASE_IN_TIP]
+    fd = problems.ForwardDynamics(robot, backend=backend, constraints=held)
+    q, qd, torque = state(robot)
+    solution = fd.solve(q, qd, torque)
+    assert solution.residual < 1e-9
+    wrench = np.zeros((4, 6))  # on the base acts the constraint's; its opposite on the tip
+    tip = dynsys.forward_kinematics(robot, q, "link_4")
+    push = solution.constraint_wrench["line"][3:]  # at the base, in tip axes
+    wrench[3] = -np.array([*np.cross(tip.E @ -tip.r, push), *push])
+    free = problems.ForwardDynamics(robot).solve(q, qd, torque, f_ext=wrench)
+    close(free.qdd, solution.qdd)
+    hybrid = problems.HybridDynamics(robot, ["link_1"], constraints=held)
+    given_ = np.array([solution.qdd[0], *torque[1:]])
+    close(hybrid.solve(q, qd, given_).qdd, solution.qdd)
+    close(fd.solve_batch(q[None], qd[None], torque[None]).qdd[0], solution.qdd)
+
+    def second_rate(qdd: Array, h: float = 1e-4) -> Array:
+        before, now, after = (
+            base_seen_from_the_tip(robot, q + qd * t + qdd * t * t / 2) for t in (-h, 0.0, h)
+        )
+        return np.asarray((after - 2 * now + before) / h**2)
+
+    np.testing.assert_allclose(second_rate(solution.qdd), 0, atol=1e-5)
+    after, h = fd.impulse(q, qd).v, 1e-6
+    ways = [base_seen_from_the_tip(robot, q + after * t) for t in (-h, h)]
+    np.testing.assert_allclose((ways[1] - ways[0]) / (2 * h), 0, atol=1e-8)
+    np.testing.assert_allclose(base_seen_from_the_tip(robot, fd.close(q)), 0, atol=1e-9)
+
+
+@pytest.mark.finding("F1")
+def test_estimates_hold_a_loop_of_the_base_as_its_sensor_does() -> None:
+    robot = synthetic.chain(4, generic=True)
+    q, qd = robot.random_configuration(0), np.ones(4)
+    plain = [
+        *sensors.all_joint_accelerations(robot, std=0.1),
+        *sensors.zero_external_wrench_except(robot),
+    ]
+    layout = sensors.Layout(robot, plain)
+    stated = problems.Estimation(robot, sensors.Layout(robot, [*plain, BASE_IN_TIP]))
+    held = problems.Estimation(robot, layout, constraints=[BASE_IN_TIP])
+    e, other = (est.solve(q, qd, np.zeros(est.layout.size)) for est in (stated, held))
+    close(other.qdd.array, e.qdd.array)
+    close(other.std.qdd.array, e.std.qdd.array)
+
+
+@pytest.mark.finding("F1")
+def test_a_complete_loop_may_name_its_ends_either_way() -> None:
+    robot = synthetic.chain(7, generic=True)
+    q, qd, torque = state(robot)
+    one, other = (
+        problems.ForwardDynamics(robot, constraints=[sensors.LoopClosure("weld", *ends)])
+        for ends in ((-1, "link_7"), ("link_7", -1))
+    )
+    q = one.close(q)
+    close(other.close(q), q)
+    qd = one.impulse(q, qd).v
+    close(other.impulse(q, qd).v, qd)
+    close(other.solve(q, qd, torque).qdd, one.solve(q, qd, torque).qdd, 1e-7)
+
+
+@pytest.mark.finding("F1")
+def test_sensors_that_say_something_else_are_no_constraints() -> None:
+    robot = synthetic.chain(5, generic=True)
+
+    def fd(held: Any) -> problems.ForwardDynamics:
+        return problems.ForwardDynamics(robot, constraints=[held])
+
+    for components in (("z",), ("x", "y", "rz")):
+        slides = sensors.RigidContact("ice", "link_5", components=components)
+        with pytest.raises(ModelError, match=r"'ice'.*velocity is.*axes='world'"):
+            fd(slides)
+        fd(replace(slides, axes="world"))
+    for components in (("rx", "ry", "z"), ("x", "y", "z"), MOTIONS):
+        fd(sensors.RigidContact("foot", "link_5", components=components))
+    for noisy in (
+        sensors.RigidContact("foot", "link_5", std=0.1),
+        sensors.LoopClosure("loop", -1, "link_5", covariance=np.eye(6)),
+        sensors.MimicConstraint("gear", "link_2", "link_1", std=0.1),
+    ):
+        with pytest.raises(ModelError, match=f"'{noisy.name}' has noise"):
+            fd(noisy)
+
+
+@pytest.mark.finding("F5")
+@pytest.mark.parametrize("backend", ["llvm", "reference"])
+def test_a_coupling_without_an_offset_pulls_to_none(backend: Any) -> None:
+    robot = synthetic.chain(3)
+    gear = sensors.MimicConstraint("gear", "link_3", "link_1", ratio=1.0)
+    fd = problems.ForwardDynamics(robot, backend=backend, constraints=[gear])
+    q, zero = np.array([0.2, 0.1, 0.9]), np.zeros(3)
+    np.testing.assert_array_equal(fd.close(q), q)
+    for qd in (zero, np.array([0.3, 0.0, 0.5])):
+        qdd = fd.solve(q, qd, zero, gains=(100.0, 20.0)).qdd
+        assert qdd[2] - qdd[0] == pytest.approx(-20.0 * (qd[2] - qd[0]), abs=1e-9)
+    placed = [JointConstraint("gear", "link_3", "link_1", (0.7, 1.0))]
+    known = problems.ForwardDynamics(robot, backend=backend, constraints=placed)
+    close(known.close(q), q)
+    stands = JointConstraint("s", "link_3", "link_1", is_placed=False).with_locked(
+        robot, {"link_1": 0.2}
+    )
+    assert stands is not None and str(stands) == "'s' holds joint 'link_3' where it is"
 
 
 def test_what_constraints_do_not_have() -> None:
