@@ -25,7 +25,7 @@ INSOLE = Contact("insole", "toe", (0.0, 0.0, 0.1))
 def estimate(robot: dynsys.KinematicTree, prior: Any, *more: sensors.AbstractSensor) -> Any:
     untouched = sensors.zero_external_wrench_except(robot)
     layout = Layout(robot, [sensors.JointTorque("t", "link_3", std=0.1), *untouched, *more])
-    y = {"t": [1.0], **{sensor.name: np.zeros(6) for sensor in untouched}}
+    y = {"t": np.ones(1)} | {sensor.name: np.zeros(6) for sensor in untouched}
     return problems.Estimation(robot, layout, prior).solve(Q, STILL, y)
 
 
