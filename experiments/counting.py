@@ -13,14 +13,17 @@ count as additions and negations are free, as in [BIS] section 4.1 and [OSI] sec
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from math import lcm
 from typing import Any, final
 
 import numpy as np
 
 from dynsys.types import ArrayLike, ScalarArray
 
-__all__ = ["Counted", "OperationCount", "Tally"]
+__all__ = ["Counted", "OperationCount", "Tally", "exact_fit", "written_out"]
 
 
 @final
@@ -162,3 +165,49 @@ class Counted:
 
     def __repr__(self) -> str:
         return f"Counted({self.value!r})"
+
+
+# ---- formulas found from counts ----------------------------------------------------------
+
+
+def exact_fit(
+    terms: Sequence[Sequence[int]], counts: Sequence[int | Fraction]
+) -> list[Fraction]:
+    """Coefficients c (k,) with terms (s, k) c = counts (s,), in exact arithmetic.
+
+    Raises
+    ------
+    ValueError
+        If none fit every sample, or more than one.
+
+    Examples
+    --------
+    >>> written_out(("n^2", "n"), exact_fit([(1, 1), (4, 2), (9, 3)], [0, 1, 3]))
+    '(n^2 - n)/2'
+    """
+    rows = [[Fraction(x) for x in (*t, y)] for t, y in zip(terms, counts, strict=True)]
+    size = len(terms[0])
+    for k in range(size):
+        found = next((i for i in range(k, len(rows)) if rows[i][k]), None)
+        if found is None:
+            raise ValueError(f"{len(rows)} samples leave coefficient {k} of {size} open")
+        pivot = rows.pop(found)
+        pivot = [x / pivot[k] for x in pivot]
+        rows = [[x - row[k] * p for x, p in zip(row, pivot, strict=True)] for row in rows]
+        rows.insert(k, pivot)
+    if any(row[size] for row in rows[size:]):
+        raise ValueError("no coefficients fit every count")
+    return [row[size] for row in rows[:size]]
+
+
+def written_out(names: Sequence[str], coefficients: Sequence[Fraction]) -> str:
+    """The sum of coefficients times names, over one denominator; "" names the constant."""
+    below = lcm(*(c.denominator for c in coefficients))
+    text = ""
+    for name, c in zip(names, coefficients, strict=True):
+        if c:
+            number = abs(int(c * below))
+            sign = " - " if c < 0 else " + "
+            text += sign + (name if name and number == 1 else f"{number}{name}")
+    text = text.removeprefix(" + ").lstrip() or "0"
+    return text if below == 1 else f"({text})/{below}"

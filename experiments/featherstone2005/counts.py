@@ -1,8 +1,8 @@
 """What factorising, multiplying and solving with a tree's sparsity costs, and H ([BIS]).
 
 Counts in the sums D0, D1, D2 over the depths of a tree (eq. 15, 8, 9;
-:func:`dynsys.recursive.sparse_factors.tree_sums`): table 1, the closed forms of table 2, and
-the composite-rigid-body algorithm on a branched tree (section 5):
+:func:`dynsys.recursive.sparse_factors.tree_sums`): table 1, and the composite-rigid-body
+algorithm on a branched tree (section 5):
 
     D0a (ra + rxa) + D1a vxa + D0b (ra + rxb) + D1b vxb - savings at a floating base    eq. 21
 
@@ -23,64 +23,27 @@ from dynsys.types import ArrayLike, BoolArray, IntArray
 from experiments.counting import OperationCount
 
 __all__ = [
-    "CLOSED_FORMS",
     "CrbaSums",
-    "balanced_tree_sums",
     "crba_count",
     "crba_sums",
     "dh_nodes",
     "factor_count",
     "product_count",
     "rnea_count",
-    "side_branches_sums",
     "solve_count",
-    "spanning_grid_sums",
     "subtree_sizes",
     "triangular_solve_count",
     "unbranched_sums",
 ]
 
-# ---- closed forms of [BIS] table 2 -------------------------------------------------------
+# ---- the dense case ----------------------------------------------------------------------
 
 
 def unbranched_sums(n: int) -> TreeSums:
     """Chain of n nodes, the dense case."""
-    n = _whole(n)
+    if n < 1:
+        raise ModelError(f"the size of a tree must be a whole number >= 1, got {n!r}")
     return TreeSums(n, n - 1, (n * n - n) // 2, (n**3 - n) // 6)
-
-
-def side_branches_sums(m: int) -> TreeSums:
-    """Chain of m nodes with one short side branch each, n = 2 m ([BIS] figure 4a)."""
-    m = _whole(m)
-    return TreeSums(2 * m, 2 * m - 1, m * m, (2 * m**3 + 3 * m * m + m) // 6)
-
-
-def balanced_tree_sums(m: int) -> TreeSums:
-    """Balanced binary tree of m levels, n = 2^m - 1 ([BIS] figure 4b)."""
-    m = _whole(m)
-    D1 = sum(i * 2**i for i in range(1, m))
-    D2 = sum(i * (i + 1) * 2 ** (i - 1) for i in range(1, m))
-    return TreeSums(2**m - 1, 2**m - 2, D1, D2)
-
-
-def spanning_grid_sums(m: int) -> TreeSums:
-    """Spanning tree of an m x m grid along shortest paths, n = m^2 ([BIS] figure 4c)."""
-    m = _whole(m)
-    return TreeSums(m * m, m * m - 1, m**3 - m * m, (7 * m**4 - 6 * m**3 - m * m) // 12)
-
-
-CLOSED_FORMS = {
-    "unbranched": unbranched_sums,
-    "short side branches": side_branches_sums,
-    "balanced tree": balanced_tree_sums,
-    "spanning grid": spanning_grid_sums,
-}
-
-
-def _whole(value: int) -> int:
-    if value < 1:
-        raise ModelError(f"the size of a tree must be a whole number >= 1, got {value!r}")
-    return value
 
 
 # ---- operation counts of [BIS] table 1 ---------------------------------------------------

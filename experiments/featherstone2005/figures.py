@@ -10,7 +10,6 @@ from dynsys.model import synthetic
 from dynsys.model.expanded import expanded_parent
 from experiments import figures as paper_figures
 from experiments.featherstone2005 import rows as ours
-from experiments.featherstone2005.counts import CLOSED_FORMS
 from experiments.figures import draw_pattern, draw_tree, labelled_axes, symmetric_pattern
 
 __all__ = ["write"]
@@ -40,12 +39,10 @@ def write(folder: Path) -> list[Path]:
 
 def _figure_5() -> Figure:
     figure, axes = labelled_axes("n", "operations of LTDL, D1 + 2 D2")
-    for name, closed in CLOSED_FORMS.items():
-        sizes = [m for m in range(1, ours.LARGEST + 1) if 2 <= closed(m).n <= ours.LARGEST]
-        n = [closed(m).n for m in sizes]
-        axes.loglog(
-            n, [ours.operations(name, m) for m in sizes], ".-", markersize=3, label=name
-        )
+    for name in ours.TOPOLOGIES:
+        trees = [parent for _, parent in ours.trees(name) if len(parent) >= 2]
+        cost = [ours.operations(parent) for parent in trees]
+        axes.loglog([len(parent) for parent in trees], cost, ".-", markersize=3, label=name)
     axes.legend()
     return figure
 

@@ -2,7 +2,7 @@
 
 The text of the papers is not part of the project: a checkout may have it in ``../shared``. A
 number of a row has to be among the numbers of its lines, a word among their words; numerals
-written out ("twenty") count as numbers.
+written out ("twenty") count as numbers, lines of crosses (a printed pattern) as their number.
 """
 
 from __future__ import annotations
@@ -42,9 +42,14 @@ def uncited(rows: Sequence[Row], text: Sequence[str]) -> Iterator[str]:
             yield f"{where}: {one.paper!r} names no lines of the paper"
             continue
         first, _, last = one.lines.partition("-")
-        printed = _tokens(" ".join(text[int(first) - 1 : int(last or first)]))
-        missing = sorted(_tokens(str(one.paper)) - printed)
-        if missing:
+        cited = text[int(first) - 1 : int(last or first)]
+        crosses = sum(line.count("×") for line in cited if not line.strip("× "))
+        printed = _tokens(" ".join([*cited, str(crosses)]))
+        wanted = _tokens(str(one.paper))
+        missing = sorted(wanted - printed)
+        if not wanted:
+            yield f"{where}: nothing in {one.paper!r} can be looked for"
+        elif missing:
             yield f"{where}: {', '.join(missing)} of {one.paper!r} not on line {one.lines}"
 
 
