@@ -18,7 +18,7 @@ from dynsys.model.joints import Free, Revolute
 from dynsys.model.spatial import Transform
 from dynsys.model.synthetic import cloud_inertia
 from dynsys.model.tree import Body, KinematicTree
-from dynsys.operational.methods.rjk import Kind, plan_blocks
+from dynsys.operational.methods.rjk import Kind, needed_blocks, plan_blocks
 from dynsys.types import Array, ScalarArray
 from experiments.counting import Counted, OperationCount, Tally
 from experiments.featherstone2005.counts import dh_nodes
@@ -28,6 +28,7 @@ __all__ = [
     "Screw",
     "ScrewRobot",
     "Trigonometry",
+    "add",
     "congruence",
     "constant_angle",
     "dot_tau",
@@ -394,12 +395,13 @@ class ScrewRobot:
     # ---- [OSI] figure 14 -----------------------------------------------------------------
 
     def omega(
-        self, bodies: Sequence[int]
+        self, bodies: Sequence[int], *, as_printed: bool = False
     ) -> tuple[dict[tuple[int, int], Array], OperationCount, OperationCount]:
         """Needed blocks of Omega, and the operations executed for the two halves of the work.
 
         As the paper counts, the products of sine and cosine are known and the 6x6 inverse of
-        the floating base is one division.
+        the floating base is one division. ``as_printed`` computes the blocks that [OSI] figure
+        15 marks to the letter: those that read one it does not mark are wrong.
         """
         tally = Tally()
         screws = self._known_screws()
@@ -410,7 +412,7 @@ class ScrewRobot:
 
         halves = self.articulate(tally.scalars, screws, invert)
         first_half = tally.count
-        blocks = self.propagate(bodies, screws, *halves)
+        blocks = self.propagate(bodies, screws, *halves, as_printed=as_printed)
         values = {pair: block.astype(np.float64) for pair, block in blocks.items()}
         return values, first_half, tally.count - first_half
 
@@ -421,21 +423,24 @@ class ScrewRobot:
         tau: Sequence[ScalarArray],
         inverse: Sequence[Any],
         base: ScalarArray,
+        *,
+        as_printed: bool = False,
     ) -> dict[tuple[int, int], ScalarArray]:
         """Needed blocks of Omega (6, 6), from what :meth:`articulate` gives."""
         plan = plan_blocks(self.parent, bodies)
+        marked = set(needed_blocks(self.parent, bodies, as_printed=as_printed))
         blocks: list[ScalarArray] = []
         for i, j, kind, source in zip(plan.i, plan.j, plan.kind, plan.source, strict=True):
-            if source < 0:
+            if source < 0 or (i, j) not in marked:
                 blocks.append(base)
             elif kind == Kind.DIAGONAL:
-                block = self._diagonal(i, screws[i], blocks[source], tau[i], inverse[i])
+                block = self.diagonal(i, screws[i], blocks[source], tau[i], inverse[i])
                 blocks.append(block)
             else:
                 block = blocks[source].T if kind == Kind.BRANCHES_TRANSPOSED else blocks[source]
-                block = self._carry_rows(j, screws[j], block, tau[j])
+                block = self.carry_rows(j, screws[j], block, tau[j])
                 if kind != Kind.SUPPORTING:
-                    block = self._carry_rows(i, screws[i], block.T, tau[i]).T
+                    block = self.carry_rows(i, screws[i], block.T, tau[i]).T
                 blocks.append(block)
         return {pair: blocks[k] for pair, k in plan.place.items()}
 
@@ -462,9 +467,10 @@ class ScrewRobot:
                     above[r, c] = above[c, r] = above[r, c] + Ia[r, c]
         return tau, inverse, invert(P[0])
 
-    def _diagonal(
+    def diagonal(
         self, i: int, joint: Screw, parent_block: ScalarArray, tau: ScalarArray, inverse: Any
     ) -> ScalarArray:
+        """Omega_ii (6, 6) from its parent's: tau^T phi^T Omega phi tau + S D^-1 S^T."""
         block = parent_block
         for screw in (*self.constant[i], joint):
             block = mobility_forward(block, screw)
@@ -474,7 +480,7 @@ class ScrewRobot:
         out[Z, Z] = dot_tau(tau, column) + inverse
         return out
 
-    def _carry_rows(
+    def carry_rows(
         self, j: int, joint: Screw, block: ScalarArray, tau: ScalarArray
     ) -> ScalarArray:
         """Block times phi_j tau_j: every row a motion vector."""

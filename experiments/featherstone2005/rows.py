@@ -52,8 +52,8 @@ LARGEST = 500
 NOTES = (
     "RNEA and ABA counts are formulas of Balafoutis et al. and of McMillan and Orin, as the"
     " paper quotes and corrects them; all others were executed over counting scalars as well.",
-    "The formulas of tables 1 and 2 are found again, in exact arithmetic, from what was executed"
-    " on trees and from the trees' own sums; one that fits not every tree is an error.",
+    "The formulas of tables 1 and 2 are found again, in exact arithmetic, from what is executed"
+    " on trees and from the trees' own sums; one that does not fit every tree is an error.",
 )
 
 
@@ -205,7 +205,7 @@ TABLE_2 = {
     "balanced tree": ("i", "i 2^i", "(i^2 + i) 2^(i-1)", "876-881"),
     "spanning grid": ("m", "m^3 - m^2", "(7m^4 - 6m^3 - m^2)/12", "883"),
 }
-"""By topology: its variable, D1, D2, and the paper's lines; summands over i of balanced trees."""
+"""By topology: variable, D1, D2 (of balanced trees the summands), lines of the paper."""
 TOPOLOGIES = tuple(TABLE_2)
 
 

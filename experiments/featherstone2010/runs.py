@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -22,6 +22,7 @@ from dynsys.types import Array, ArrayLike, IntArray, ScalarArray
 from experiments.counting import OperationCount, Tally
 from experiments.featherstone2005.axial_screws import (
     Screw,
+    add,
     congruence,
     constant_angle,
     dot_tau,
@@ -34,7 +35,28 @@ from experiments.featherstone2005.axial_screws import (
 )
 from experiments.featherstone2010 import counts as table
 
-__all__ = ["component_runs", "dense_run", "mul_J", "sparse_run", "y_factor"]
+__all__ = [
+    "component_runs",
+    "dense_run",
+    "expanded_as_printed",
+    "mul_J",
+    "sparse_run",
+    "y_factor",
+]
+
+
+def expanded_as_printed(
+    parent: Sequence[int], freedoms: Sequence[int], b: Sequence[int]
+) -> tuple[list[int], list[int]]:
+    """lambda_e and b_e by the listing of [OSI] figure 4; everything counts from 1, base 0."""
+    n, N = sum(freedoms), len(parent)
+    lambda_e = [0, *range(n)]
+    ends = [0] * (N + 1)
+    for i in range(1, N + 1):
+        ends[i] = ends[i - 1] + freedoms[i - 1]
+    for i in range(1, N + 1):
+        lambda_e[ends[i - 1] + 1] = ends[parent[i - 1]]
+    return lambda_e[1:], [ends[i] for i in b]
 
 
 def mul_J(J: ArrayLike, supports: Supports, x: ArrayLike) -> ScalarArray:
@@ -145,7 +167,7 @@ def component_runs() -> Iterator[tuple[str, int, OperationCount, OperationCount]
     for n, screws in SCREWS.items():
         yield "phi^T Omega phi", n, table.DIAGONAL_SHIFT[n], _diagonal(screws)
     yield "tau^T (...) tau", 0, table.DIAGONAL_TAU, _diagonal_tau()
-    yield "Omega_ii + (...)", 0, table.DIAGONAL_ADD, OperationCount(0, 1)
+    yield "Omega_ii + (...)", 0, table.DIAGONAL_ADD, _diagonal_add()
     for n in SCREWS:
         yield "Omega phi", n, table.ROW_SHIFT[n], _rows(n)
     yield "(...) tau", 0, table.ROW_TAU, _row_tau()
@@ -205,6 +227,15 @@ def _diagonal_tau() -> OperationCount:
     tally, omega = _start()
     tau = tally.scalars(np.ones(6))
     dot_tau(tau, times_tau(omega, tau))
+    return tally.count
+
+
+def _diagonal_add() -> OperationCount:
+    tally, omega = _start()
+    joint = np.zeros((6, 6), dtype=object)  # S D^-1 S^T, its zeros known
+    joint[2, 2] = tally.scalars([1.0])[0]
+    for element, more in zip(omega.flat, joint.flat, strict=True):
+        add(element, more)
     return tally.count
 
 

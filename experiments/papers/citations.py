@@ -16,6 +16,7 @@ from experiments.papers.paper_rows import CITED, Row
 __all__ = ["FOLDER", "text_of", "uncited"]
 
 FOLDER = Path(__file__).parents[3] / "shared" / "papers"
+CROSS = "\N{MULTIPLICATION SIGN}"
 _NUMERALS = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen"
     " fifteen sixteen seventeen eighteen nineteen twenty"
@@ -43,7 +44,7 @@ def uncited(rows: Sequence[Row], text: Sequence[str]) -> Iterator[str]:
             continue
         first, _, last = one.lines.partition("-")
         cited = text[int(first) - 1 : int(last or first)]
-        crosses = sum(line.count("×") for line in cited if not line.strip("× "))
+        crosses = sum(line.count(CROSS) for line in cited if not line.strip(f"{CROSS} "))
         printed = _tokens(" ".join([*cited, str(crosses)]))
         wanted = _tokens(str(one.paper))
         missing = sorted(wanted - printed)

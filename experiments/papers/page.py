@@ -201,6 +201,12 @@ OSI = Paper(
             note="**figure 15 as printed loses blocks below the diagonal**",
         ),
         Item("Table 4", "cost of every component of the recursion", ("table 4",)),
+        Item(
+            "Appendix A",
+            "factors with the pattern of a tree are a group",
+            ("appendix A",),
+            (THEORY + "test_factors_of_a_tree_are_a_group",),
+        ),
     ),
 )
 

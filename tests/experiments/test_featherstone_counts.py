@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -22,9 +24,8 @@ from dynsys.recursive.sparse_factors import (
     tree_sums,
 )
 from dynsys.types import IntArray
-from experiments.counting import OperationCount, Tally
+from experiments.counting import OperationCount, Tally, exact_fit, written_out
 from experiments.featherstone2005.counts import (
-    CLOSED_FORMS,
     crba_count,
     crba_sums,
     dh_nodes,
@@ -33,7 +34,9 @@ from experiments.featherstone2005.counts import (
     solve_count,
     subtree_sizes,
     triangular_solve_count,
+    unbranched_sums,
 )
+from experiments.featherstone2005.rows import TOPOLOGIES, parents_of
 from tests.recursive.trees import parents, random_factor, random_inertia
 
 
@@ -90,8 +93,8 @@ def test_dh_and_other_nodes_share_the_sums(parent: IntArray) -> None:
     assert (~dh_nodes(parent)).sum() == np.maximum(0, children - 1).sum()  # [BIS] eq. (17)
 
 
-@pytest.mark.parametrize("name", CLOSED_FORMS)
-def test_closed_forms_are_those_of_the_synthetic_robots(name: str) -> None:
+@pytest.mark.parametrize("name", TOPOLOGIES)
+def test_topologies_of_table_2_are_those_of_the_synthetic_robots(name: str) -> None:
     make = {
         "unbranched": synthetic.chain,
         "short side branches": synthetic.side_branches,
@@ -99,9 +102,26 @@ def test_closed_forms_are_those_of_the_synthetic_robots(name: str) -> None:
         "spanning grid": synthetic.spanning_grid,
     }[name]
     for m in range(1, 6):
-        assert CLOSED_FORMS[name](m) == tree_sums(expanded_parent(make(m)))
+        assert tree_sums(parents_of(name, m)) == tree_sums(expanded_parent(make(m)))
+
+
+def test_sums_of_chains() -> None:
+    for n in (1, 2, 7):
+        assert unbranched_sums(n) == tree_sums(parents_of("unbranched", n))
     with pytest.raises(ModelError, match=">= 1"):
-        CLOSED_FORMS[name](0)
+        unbranched_sums(0)
+
+
+def test_a_formula_fits_every_count_or_is_refused() -> None:
+    sizes = range(1, 8)
+    terms = [[n**3, n, 1] for n in sizes]
+    found = exact_fit(terms, [(n**3 - n) // 6 for n in sizes])
+    assert written_out(["n^3", "n", ""], found) == "(n^3 - n)/6"
+    assert written_out(["n", ""], [Fraction(-1), Fraction(3)]) == "- n + 3"
+    with pytest.raises(ValueError, match="fit every count"):
+        exact_fit(terms, [n**4 for n in sizes])
+    with pytest.raises(ValueError, match="2 samples leave coefficient 2 of 3 open"):
+        exact_fit(terms[:2], [0, 1])
 
 
 def test_counts_of_the_humanoid() -> None:

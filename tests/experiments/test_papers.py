@@ -12,7 +12,7 @@ from experiments.featherstone2005 import rows as featherstone2005
 from experiments.featherstone2010 import rows as featherstone2010
 from experiments.papers import citations
 from experiments.papers import page as papers
-from experiments.papers.paper_rows import Row, differing, row
+from experiments.papers.paper_rows import CITED, Row, differing, row
 from tests.markdown_blocks import ROOT
 
 TABLES = {
@@ -58,7 +58,9 @@ def test_the_tests_that_show_something_are_there(paper: papers.Paper) -> None:
 
 
 def test_a_value_that_stands_elsewhere_is_noticed() -> None:
+    cross = citations.CROSS
     text = ["The cost is 1,258m + 1039a.", "Twelve joints: 7.8 times cheaper"]
+    text += [f"{cross} {cross}", f"H = {cross}", cross]
     for value, lines, missing in (
         ("1258m + 1039a", "1", None),
         (7.8, "1-2", None),
@@ -67,11 +69,25 @@ def test_a_value_that_stands_elsewhere_is_noticed() -> None:
         (1258, "2", "1258 of 1258 not on line 2"),
         ("three times", "2", "3 of 'three times'"),
         (7.8, "", "names no lines"),
+        (3, "3-5", None),
+        (4, "3-5", "4 of 4 not on line 3-5"),
+        ("+", "1", "nothing in '+' can be looked for"),
     ):
         one = row("table", "row", "cost", value, value, lines=lines)
         told = list(citations.uncited([one], text))
         assert (told == []) if missing is None else (len(told) == 1 and missing in told[0])
     assert not list(citations.uncited([row("t", "r", "q", 5, 5, "scripts")], text))
+
+
+@pytest.mark.parametrize("name", ["featherstone2005", "featherstone2010", "chang_khatib2001"])
+def test_every_cited_value_stands_on_its_lines(name: str) -> None:
+    text = citations.text_of(name)
+    if text is None:
+        pytest.skip("the texts of the papers are not part of the project")
+    paper = next(one for one in papers.PAPERS if one.name == name)
+    rows = papers.rows_of(paper)[0]
+    assert list(citations.uncited(rows, text)) == []
+    assert sum(one.paper is not None and one.basis in CITED for one in rows) > 10
 
 
 def test_what_differs_is_told_first_with_its_reason() -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from numpy.testing import assert_allclose
+from scipy.linalg import solve_triangular
 
 from dynsys.model import synthetic
 from dynsys.model.expanded import expanded_parent
@@ -17,9 +18,16 @@ from dynsys.operational.sparse_jacobian import yd_factors
 from dynsys.operational.tasks import BodyMotion, TaskSpace
 from dynsys.recursive.crba import crba
 from dynsys.recursive.kinematics import transforms
-from dynsys.recursive.sparse_factors import ltdl, ltl, support_mask, tree_sums
+from dynsys.recursive.sparse_factors import (
+    ltdl,
+    ltl,
+    mul_L,
+    solve_L,
+    support_mask,
+    tree_sums,
+)
 from dynsys.types import Array, IntArray
-from tests.recursive.trees import parents, random_inertia
+from tests.recursive.trees import parents, random_factor, random_inertia
 from tests.strategies import seeds
 
 # ---- [BIS] section 3 -----------------------------------------------------------------------
@@ -147,6 +155,28 @@ def test_side_branches_cost_beta_and_beta_squared(extra: int, long: bool) -> Non
         )
     assert errors[1] < 0.01
     assert errors[1] < 0.15 * errors[0]  # it converges
+
+
+# ---- [OSI] appendix A: factors with the pattern of a tree are a group -----------------------
+
+
+@pytest.mark.finding("P11")
+@given(parent=parents(max_size=20), seed=seeds)
+def test_factors_of_a_tree_are_a_group(parent: IntArray, seed: int) -> None:
+    """1, K L and L^-1, found by dense arithmetic, are exactly zero outside the tree's pattern.
+
+    What the sparse algorithms make of K and L are these very matrices.
+    """
+    rng, mask = np.random.default_rng(seed), support_mask(parent)
+    K, L = random_factor(parent, rng), random_factor(parent, rng)
+    one = np.eye(len(parent))
+    inverse = solve_triangular(L, one, lower=True)
+    for member in (one, K @ L, inverse, K @ inverse, solve_triangular(K @ L, one, lower=True)):
+        assert not member[~mask].any()
+        assert np.diagonal(member).all()
+    assert_allclose(L @ inverse, one, atol=1e-9)
+    assert_allclose(mul_L(K, parent, L), K @ L, atol=1e-12)
+    assert_allclose(solve_L(L, parent, one), inverse, rtol=1e-9, atol=1e-12)
 
 
 # ---- [OSI] section 7: the innovations factorisation is LTDL --------------------------------
