@@ -336,7 +336,7 @@ class ScrewRobot:
             for i in range(1, len(self.parent))
         }
 
-    def _known_screws(self) -> dict[int, Screw]:
+    def known_screws(self) -> dict[int, Screw]:
         """Screw of every joint, its angle and the products of sine and cosine known."""
         return self.joint_screws([constant_angle(angle) for angle in self.angles])
 
@@ -386,7 +386,7 @@ class ScrewRobot:
     def _carry_force(self, j: int, f: ScalarArray, screw: Screw) -> ScalarArray:
         if not self.dh[j]:
             counted = isinstance(screw.angle.c, Counted)  # the matrix itself is not counted
-            whole = self._general(j, self._known_screws()[j] if counted else screw)
+            whole = self._general(j, self.known_screws()[j] if counted else screw)
             return general_force_back(f, whole.E, whole.r)
         for step in (screw, *reversed(self.constant[j])):
             f = force_back(f, step)
@@ -404,7 +404,7 @@ class ScrewRobot:
         15 marks to the letter: those that read one it does not mark are wrong.
         """
         tally = Tally()
-        screws = self._known_screws()
+        screws = self.known_screws()
 
         def invert(P: ScalarArray) -> ScalarArray:
             tally.divisions += 1

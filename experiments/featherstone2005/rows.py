@@ -281,7 +281,7 @@ def section_4_rows() -> list[Row]:
         tree_sums(parents_of(name, n))
         for name, n in (("short side branches", m), ("unbranched", 2 * m))
     )
-    for quantity, paper, limit, value in (
+    for quantity, words, limit, value in (
         ("D1 / D1 of chain", "one-half", 1 / 2, branched.D1 / chain.D1),
         ("D2 / D2 of chain", "one-quarter", 1 / 4, branched.D2 / chain.D2),
     ):
@@ -290,7 +290,7 @@ def section_4_rows() -> list[Row]:
                 "section 4.2",
                 f"short side branches, n = {2 * m}",
                 quantity,
-                paper,
+                words,
                 value,
                 holds=abs(value - limit) < within,
                 lines="849-850",
@@ -423,7 +423,10 @@ def forward_dynamics_rows() -> list[Row]:
     )
     return [
         *out,
-        *(row("figure 7", *ratio, "given", lines=line) for *ratio, line in ratios),
+        *(
+            row("figure 7", who, what, value, ours, "given", lines=line)
+            for who, what, value, ours, line in ratios
+        ),
     ]
 
 

@@ -330,7 +330,10 @@ def section_9_rows() -> list[Row]:
         (of, "dense / sparse", 6.7, b.total / a.total),
         ("Y", "dense / sparse", 9.5, dense["Y"].total / sparse["Y"].total),
     )
-    out = [row(where, *total, "given", lines=546) for total in totals]
+    out = [
+        row(where, name, what, paper, ours, "given", lines=546)
+        for name, what, paper, ours in totals
+    ]
     for name, key in (("Jbar", "Jbar LTDL"), ("N", "N")):
         x, more = ran_dense[key].total - ran_sparse[key].total, "more than 50,000"
         out.append(row(where, name, "saved", more, x, holds=x > 50000, lines=546))
@@ -347,7 +350,7 @@ def rjk_rows() -> list[Row]:
     _, first, second = ScrewRobot(robot.parent.tolist(), base_frames=False).omega(bodies)
     where, n = "appendix B", robot.n_bodies
     blocks = moves.diagonal_blocks + moves.off_diagonal_blocks
-    found = (
+    found: tuple[tuple[str, str, str, object, object, int], ...] = (
         (where, "D^-1, tau", "transforms of 2, 3 screws", "28 6", _pair(moves.inertia), 771),
         (where, "diagonal", "blocks", 28, moves.diagonal_blocks, 775),
         (where, "diagonal", "transforms of 2, 3 screws", "24 3", _pair(moves.diagonal), 775),
@@ -357,14 +360,15 @@ def rjk_rows() -> list[Row]:
         ("eq. 39", "D^-1, tau", "executed", EQUATION_39, first, 773),
         ("eq. 40", "Omega", "executed", EQUATION_40, second, 777),
     )
-    given = (
+    given: tuple[tuple[str, str, str, object, object, int], ...] = (
         (where, "Omega", "blocks of a triangle", 630, n * (n + 1) // 2, 779),
         ("eq. 39", "D^-1, tau", "formula", EQUATION_39, propagator_count(n, moves), 773),
         ("eq. 40", "Omega", "formula", EQUATION_40, omega_count(moves), 777),
     )
     return [
-        *(row(*one, lines=line) for *one, line in found),
-        *(row(*one, "given", lines=line) for *one, line in given),
+        row(table, name, what, paper, ours, basis, lines=line)
+        for basis, rows in ((PAPER, found), (GIVEN, given))
+        for table, name, what, paper, ours, line in rows
     ]
 
 
