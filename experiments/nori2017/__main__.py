@@ -2,9 +2,9 @@
 
     python -m experiments.nori2017 [--json] [--quick] [--plot FOLDER] [--workers N]
 
-The paper prints figures, no tables. The values in the column "paper" are those its published
-scripts give (one random state per N, run under Octave) and its closed form of ABA. Ours are
-means over states. Exit status 1 if a claim does not come out (see ``holds``).
+The paper has figures, no tables, and its text has words. The numbers beside figures 1 and 2
+are those that its published scripts compute, at one random state per N; ours are means over
+states. Exit status 1 if what this experiment claims does not come out (see ``holds``).
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _show(found: Sequence[Row]) -> None:
     console, table = (
         Console(),
-        Table("table", "row", "quantity", "scripts", "ours", title=TITLE),
+        Table("table", "row", "quantity", "paper or scripts", "ours", title=TITLE),
     )
     for row in found:
         ours = f"{row.ours:.5g}" if isinstance(row.ours, float) else str(row.ours)

@@ -12,17 +12,19 @@ from typing import final
 
 import numpy as np
 from scipy.sparse import csc_array, csr_array
+from scipy.sparse.linalg import spsolve, spsolve_triangular
 
 from dynsys.model import synthetic
 from dynsys.model.tree import KinematicTree
 from dynsys.plan.estimator_spec import ESTIMATES, EstimatorSpec
-from dynsys.plan.lu import symbolic_lu
-from dynsys.plan.operations import Operations, program_operations
+from dynsys.plan.lu import SymbolicLU, symbolic_lu
+from dynsys.plan.operations import Operations, lu_operations, program_operations
 from dynsys.plan.orders.libraries import SuperLU, Umfpack, UmfpackLibrary
 from dynsys.plan.orders.orders import AbstractOrdering, OrderingContext, Pattern, PivotOrder
 from dynsys.plan.published import numeric_lu, published_lu, published_substitution
 from dynsys.plan.record import DynamicsSpec, dynamics_program
 from dynsys.plan.recursion import recursion_estimator
+from dynsys.plan.search.price import SearchProblem
 from dynsys.system.equations import EquationBlock, Kinematics, Term
 from dynsys.system.laws import known, known_inputs
 from dynsys.system.linear_system import LinearSystem
@@ -34,6 +36,7 @@ from experiments.nori2017.published import discounted_lu, published_product
 __all__ = [
     "Mean",
     "PublishedAndTrue",
+    "Reused",
     "chain",
     "forward_operations",
     "forward_system",
@@ -44,14 +47,19 @@ __all__ = [
     "lu_counts",
     "matrix_aba_counts",
     "permuted_lu",
+    "permuted_program_operations",
     "plain_lu",
+    "reused_order",
     "shuffled",
     "states",
+    "umfpack_triangular",
 ]
 
 GRAVITY = (0.0, -9.81, 0.0)
 SEEN = (0, 1, 3, 4, 5)
 """Components that a load cell on a slippery floor gives: all but the torsion."""
+OFFLINE = 10
+"""States at which orders are found before one of them is reused."""
 
 
 def chain(n: int, branching: float = 1.0, taper: float = 0.9) -> KinematicTree:
@@ -118,21 +126,27 @@ def _load_cell(
 class Mean:
     """Mean additions and multiplications (divisions among them) over states.
 
-    ``scatter`` is the standard deviation of one state's additions, relative to their mean.
+    ``scatter`` is the standard deviation of one state's additions, relative to their mean;
+    ``least`` and ``most`` are those of single states.
     """
 
     additions: float
     multiplications: float
-    scatter: float = 0.0
+    scatter: float
+    least: tuple[int, int]
+    most: tuple[int, int]
 
     @staticmethod
     def of(counts: list[Operations]) -> Mean:
         """Return the mean of some counts."""
-        additions = np.array([c.additions for c in counts], dtype=np.float64)
+        additions = [c.additions for c in counts]
+        multiplications = [c.multiplications + c.divisions for c in counts]
         return Mean(
-            float(additions.mean()),
-            float(np.mean([c.multiplications + c.divisions for c in counts])),
-            float(additions.std() / additions.mean()),
+            float(np.mean(additions)),
+            float(np.mean(multiplications)),
+            float(np.std(additions) / np.mean(additions)),
+            (min(additions), min(multiplications)),
+            (max(additions), max(multiplications)),
         )
 
     @property
@@ -173,10 +187,8 @@ def lu_counts(
 ) -> PublishedAndTrue:
     """Counts of an LU whose order is found anew at every state, as the scripts do."""
     published, true, elimination, entries = [], [], [], []
-    for q, qd in states(system.robot.n_bodies, count):
-        D, b = system.assemble(q, qd, np.ones(len(system.measured_rows)))
-        context = OrderingContext(None, D.data[None].copy())
-        order = ordering.order(system.pattern(), context)
+    for D, b in _matrices(system, count):
+        order = ordering.order(system.pattern(), OrderingContext(None, D.data[None].copy()))
         D.eliminate_zeros()
         L, U = numeric_lu(csr_array(D), symbolic_lu(_pattern(D), order))
         rhs = b[order.row_order]
@@ -189,6 +201,82 @@ def lu_counts(
     return PublishedAndTrue(
         Mean.of(published), Mean.of(true), Mean.of(elimination), float(np.mean(entries))
     )
+
+
+def _matrices(
+    system: LinearSystem, count: int, seed: int = 0
+) -> Iterator[tuple[csc_array[np.float64], Array]]:
+    """D and b of a system, all readings 1, at random states."""
+    for q, qd in states(system.robot.n_bodies, count, seed):
+        yield system.assemble(q, qd, np.ones(len(system.measured_rows)))
+
+
+@final
+@dataclass(frozen=True)
+class Reused:
+    """One order at many states: how small its pivots get, its answers' error, its price.
+
+    ``pivot`` : least |pivot| / largest entry left in its column.
+    ``error`` : of the answers, against pivoting at every state, relative to their largest.
+    ``executed`` : mean operations, factorisation and substitution.
+    ``anew`` : the same of orders found at every state.
+    """
+
+    pivot: float
+    error: float
+    executed: float
+    anew: float
+
+
+def reused_order(
+    system: LinearSystem, ordering: AbstractOrdering, answers: UnknownKind, count: int
+) -> Reused:
+    """One order, found offline, used at other states as it stands: remark 4.
+
+    As in the scripts (ABA/serial/main.m) it is the best of those found at some states.
+    """
+    pattern, columns = system.pattern(), system.unknowns.columns(answers)
+    contexts = (OrderingContext(None, D.data[None].copy())
+                for D, _ in _matrices(system, OFFLINE, seed=1))  # fmt: skip
+    offline = [symbolic_lu(pattern, ordering.order(pattern, at)) for at in contexts]
+    symbolic = min(offline, key=lambda lu: lu_operations(lu).total)
+    pivots, errors, executed = [], [], []
+    for D, b in _matrices(system, count):
+        L, U = numeric_lu(csr_array(D), symbolic)
+        found, expected = _solved(symbolic, L, U, -b)[columns], spsolve(D, -b)[columns]
+        pivots.append(1.0 / float(np.abs(L.data).max()))
+        errors.append(float(np.abs(found - expected).max() / np.abs(expected).max()))
+        substitution = published_substitution(L, b[symbolic.order.row_order], U)
+        executed.append((outer_products(L, U) + substitution).total)
+    anew = lu_counts(system, ordering, count).true.total
+    return Reused(min(pivots), max(errors), float(np.mean(executed)), anew)
+
+
+def _solved(
+    symbolic: SymbolicLU, L: csr_array[np.float64], U: csr_array[np.float64], rhs: Array
+) -> Array:
+    """Solution of A x = rhs, A[row_order][:, col_order] = L U."""
+    x, order = np.empty(symbolic.n), symbolic.order
+    half = spsolve_triangular(L, rhs[order.row_order], lower=True)
+    x[order.col_order] = spsolve_triangular(U, half, lower=False)
+    return x
+
+
+def umfpack_triangular(n: int, branching: float, *, mixed: bool) -> bool:
+    """Whether UMFPACK's order makes inverse dynamics triangular, no fill: remark 3.
+
+    ``mixed`` : from shuffled rows and columns. As in the scripts at one random state.
+    """
+    system = inverse_system(chain(n, branching))
+    (D, _) = next(_matrices(system, 1))
+    D.eliminate_zeros()
+    if mixed:
+        rows, columns = (np.random.default_rng(n).permutation(k) for k in D.shape)
+        D = csc_array(D.tocsr()[rows].tocsc()[:, columns])
+        D.sort_indices()
+    order = Umfpack().order(_pattern(D), OrderingContext(None, D.data[None].copy()))
+    lu = symbolic_lu(_pattern(D), order)
+    return lu.is_triangular and lu.fill == 0
 
 
 def _pattern(D: csc_array[np.float64]) -> Pattern:
@@ -245,6 +333,18 @@ def forward_operations(n: int, branching: float = 1.0, *, wrenches: bool = False
     known = np.zeros(n, dtype=bool)
     program = dynamics_program(DynamicsSpec(robot, known, "torque", ("qdd",), wrenches))
     return program_operations(program)
+
+
+@cache
+def permuted_program_operations(n: int) -> int:
+    """Forward dynamics by scalar LU as one program, in the order found at one state.
+
+    Products by 0 and 1, equal values and what no acceleration needs are left out; entries of D
+    and b are included.
+    """
+    problem = SearchProblem.of(forward_system(chain(n)), ("qdd",))
+    order = permuted_lu().order(problem.pattern, problem.context)
+    return program_operations(problem.program(order)).total
 
 
 @cache

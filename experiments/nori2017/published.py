@@ -1,7 +1,7 @@
 """Counting rules of the published scripts that no other part of dynsys needs.
 
-Products of sparse matrices, the closed form for ABA, and the LU count of figure 1 that means to
-leave out factors +-1.
+Products of sparse matrices, the closed form for ABA (which the paper takes from [RBDA] without
+printing it), and the LU count of figure 1 that means to leave out factors +-1.
 """
 
 from __future__ import annotations

@@ -35,7 +35,8 @@ CITED: Sequence[Basis] = ("paper", "given", "claim")
 class Row:
     """One number: where it stands in the paper, what it is, its value there and here.
 
-    ``holds`` : whether what the paper says in words came out.
+    ``holds`` : whether what the paper says in words came out, or a value of the paper that
+    cannot be the same (read off a curve, of one random state) is near enough.
     ``why`` : the reason of a difference that is known.
     ``lines`` : of the paper's text where its value stands, "431" or "431-433".
     ``within`` : what still passes as the paper's claim, "a factor of two".
@@ -63,7 +64,7 @@ class Row:
         """
         if self.paper is None:
             return None
-        if self.basis == "claim":
+        if self.basis == "claim" or self.holds is not None:
             return self.holds
         if isinstance(self.paper, str) != isinstance(self.ours, str):
             raise TypeError(f"{self.row}, {self.quantity}: {self.paper!r} beside {self.ours!r}")
