@@ -517,7 +517,8 @@ def _tolerances(told: Sequence[tuple[Paper, Sequence[Row], object, object]]) -> 
         groups: dict[tuple[object, ...], list[Row]] = {}
         for one in rows:
             if one.within:
-                of = (one.basis,) if one.basis in _APART else (one.quantity, one.paper)
+                alone = one.row if isinstance(one.ours, str) else ""
+                of = (one.basis,) if one.basis in _APART else (one.quantity, one.paper, alone)
                 groups.setdefault((one.table, one.within, *of), []).append(one)
         for several in groups.values():
             yield f"- [{paper.key}] {_passing(several)}; passes within {several[0].within}"
@@ -527,11 +528,13 @@ def _passing(several: Sequence[Row]) -> str:
     one = several[0]
     if one.basis in _APART:
         return f"{one.table}: {len(several)} numbers, {_APART[one.basis]}"
-    here = [_number(row.ours) for row in sorted(several, key=lambda row: row.number)]
     if len(several) == 1:
-        return f"{one.table}: {one.row}, {one.quantity}: {one.paper}, here {here[0]}"
-    where = f"{one.table}: {len(several)} rows, {one.quantity}"
-    return f"{where}: {one.paper}, here {here[0]} to {here[-1]}"
+        return f"{one.table}: {one.row}, {one.quantity}: {one.paper}, here {_number(one.ours)}"
+    where, here = (
+        f"{one.table}: {len(several)} rows, {one.quantity}",
+        [r.number for r in several],
+    )
+    return f"{where}: {one.paper}, here {_number(min(here))} to {_number(max(here))}"
 
 
 def _disagreements(paper: Paper, rows: Sequence[Row]) -> Iterator[str]:
