@@ -135,14 +135,13 @@ class _Reader:
     def _wrench(self, s: int, name: str, components: tuple[str, ...]) -> AbstractSensor:
         """Wrench between the site's body and its parent, in the site's coordinates."""
         body, at = self._site(s)
-        welded = (weld.joint for weld in self.robot.welds.values() if weld.link == body)
-        joint = next(welded, None)
-        if joint is None:
-            if self.robot.frames.get(body) is None:
-                raise LayoutError(f"it sits on {body!r}, which has no joint")
-            number = self.robot.frame(body).body
-            joint = self.robot.joint_names[number]
-            at = self.robot.frame(self._frame(body)).transform.then(at)
+        origin = self.robot.frames.get(self._frame(body))
+        weld = next((weld for weld in self.robot.welds.values() if weld.link == body), None)
+        if origin is None or (origin.body < 0 and weld is None):
+            raise LayoutError(f"it sits on {body!r}, which has no joint")
+        joint, at = self.robot.joint_names[origin.body], origin.transform.then(at)
+        if weld is not None:  # its frame is that of a joint where one is locked
+            joint, at = weld.joint, weld.transform.inverse().then(at)
         return ForceTorque(
             name,
             joint,

@@ -10,6 +10,7 @@ import pytest
 
 import dynsys
 from dynsys.errors import LayoutError, ModelWarning
+from dynsys.types import Array
 from experiments.example_robots import robot_path, robots_folder
 from sensors import (
     Accelerometer,
@@ -173,6 +174,74 @@ def test_sensors_in_a_weld_whose_body_has_the_name_of_a_joint(
     for sensor in found:
         simulated = np.array(data.sensor(sensor.name).data)
         np.testing.assert_allclose(motion.reading(sensor), simulated, atol=1e-9)
+
+
+def text_of(*values: Array) -> str:
+    return " ".join(f"{x:.6f}" for x in np.ravel(values))
+
+
+def random_mjcf(rng: np.random.Generator) -> str:
+    """Bodies with up to two joints each, anywhere on them; a sensor of each kind on each."""
+    parents = [-1, *(int(rng.integers(0, i)) for i in range(1, int(rng.integers(2, 6))))]
+    joints, sensors = 0, ""
+
+    def body(i: int) -> str:
+        nonlocal joints, sensors
+        text = f'<body name="b{i}" pos="{text_of(rng.uniform(-0.3, 0.3, 3))}"'
+        text += f' quat="{text_of(rng.normal(size=4))}">'
+        for _ in range(int(rng.integers(i == 0, 3))):
+            kind, axis = rng.choice(["hinge", "slide"]), text_of(rng.normal(size=3))
+            pos, ref = text_of(rng.uniform(-0.2, 0.2, 3)), text_of(rng.uniform(-0.5, 0.5))
+            text += f'<joint name="j{joints}" type="{kind}" axis="{axis}" pos="{pos}"'
+            text, joints = text + f' ref="{ref}"/>', joints + 1
+        at, turned = text_of(rng.uniform(-0.1, 0.1, 3)), text_of(rng.normal(size=4))
+        text += f'<inertial pos="{at}" mass="2" diaginertia="0.02 0.025 0.03"/>'
+        text += f'<site name="s{i}" pos="{at}" quat="{turned}"/>'
+        kinds = ("accelerometer", "gyro", "force", "torque")
+        sensors += "".join(f'<{kind} name="{kind}{i}" site="s{i}"/>' for kind in kinds)
+        return text + "".join(body(k) for k, p in enumerate(parents) if p == i) + "</body>"
+
+    return f"<mujoco><worldbody>{body(0)}</worldbody><sensor>{sensors}</sensor></mujoco>"
+
+
+@pytest.mark.finding("F2")
+@pytest.mark.parametrize("seed", range(12))
+def test_sensors_of_robots_with_locked_joints_read_what_mujoco_simulates(
+    tmp_path: Path, seed: int
+) -> None:
+    mujoco = pytest.importorskip("mujoco")
+    rng, path = np.random.default_rng(seed), tmp_path / "any.xml"
+    path.write_text(random_mjcf(rng))
+    model = mujoco.MjModel.from_xml_path(str(path))
+    data = mujoco.MjData(model)
+    names = [model.joint(j).name for j in range(model.njnt)]
+    lock = {name: float(rng.uniform(-0.5, 0.5)) for name in names[1:] if rng.random() < 0.5}
+    robot = dynsys.load(path, lock=lock)
+    moving = [j for j, name in enumerate(names) if name not in lock]
+    data.qpos[:] = [lock.get(name, 0.3) for name in names]
+    data.qvel[moving], data.qacc[moving] = rng.normal(size=(2, len(moving)))
+    mujoco.mj_inverse(model, data)
+    data.qfrc_applied[:] = data.qfrc_inverse
+    mujoco.mj_forward(model, data)
+    q, qd, qdd = (np.array(x)[moving] for x in (data.qpos, data.qvel, data.qacc))
+    motion = Motion(robot, q, qd, qdd, np.zeros((robot.n_bodies, 6)))
+    found = from_mjcf(path, robot)
+    assert len(found) == model.nsensor
+    for sensor in found:
+        simulated = np.array(data.sensor(sensor.name).data)
+        np.testing.assert_allclose(motion.reading(sensor), simulated, atol=1e-9)
+
+
+@pytest.mark.finding("F2")
+def test_a_force_sensor_on_the_world_is_left_out_by_name(tmp_path: Path) -> None:
+    pytest.importorskip("mujoco")
+    path = tmp_path / "arm.xml"
+    there = '<worldbody><site name="floor"/>'
+    text = MJCF.replace("<worldbody>", there).replace('site="palm"', 'site="floor"')
+    path.write_text(text)
+    with pytest.warns(ModelWarning, match="'palm_f', 'palm_t': it sits on 'world', which has"):
+        found = from_mjcf(path, dynsys.load(path))
+    assert "palm_f" not in [sensor.name for sensor in found]
 
 
 def test_what_mujoco_does_to_readings_is_named(tmp_path: Path) -> None:
