@@ -10,9 +10,13 @@ import numpy as np
 from dynsys.errors import LayoutError
 from dynsys.model.readers.assembly import emit
 from dynsys.model.readers.mjcf import (
+    AT_JOINT,
+    EQUALITY_JOINT,
+    EQUALITY_TENDON,
     body_name,
     compiled_model,
     has_any,
+    is_off,
     joint_names,
     transform_of,
 )
@@ -49,7 +53,8 @@ def from_mjcf(
 
     ``noise`` becomes the standard deviation. An actuator force is left out where forces act on
     its joint that are neither the actuators' nor part of the model: springs, gravity
-    compensation, fluids, tendons. ``max_bytes`` and ``include_folder`` as in ``dynsys.load``.
+    compensation, fluids, tendons, equalities of joints, what drives those that follow it.
+    ``max_bytes`` and ``include_folder`` as in ``dynsys.load``.
 
     Warns
     -----
@@ -157,11 +162,11 @@ class _Reader:
         joint = joint_names(self.model)[j]
         if joint not in self.robot.joint_names:
             raise LayoutError(f"its joint {joint!r} does not move in the robot")
-        other = self._passive(j)
+        other = self._passive(j) or self._tied(j)
         if other:
-            raise LayoutError(f"its joint feels {other} too, which the model does not hold")
+            raise LayoutError(f"its joint feels {other} too, which its actuators do not give")
         body = self.robot.bodies[self.robot.joint_index(joint)]
-        in_equations = self.robot.joint_friction is not None and body.coupling is None
+        in_equations = self.robot.joint_friction is not None
         return MotorTorque(
             name,
             joint,
@@ -192,6 +197,36 @@ class _Reader:
         if has_any(model, "tendon_dampingpoly", "tendon_frictionloss", "tendon_armature"):
             return "tendons"
         return ""
+
+    def _tied(self, j: int) -> str:
+        """Name what comes to joint j from joints that are tied to it, or ''."""
+        model, robot, names = self.model, self.robot, joint_names(self.model)
+        number = robot.joint_index(names[j])
+        coupled = [
+            names.index(robot.joint_names[i])
+            for i, body in enumerate(robot.bodies)
+            if body.coupling is not None and body.coupling.leader == number
+        ]
+        if not is_off(model, "EQUALITY", "CONSTRAINT"):
+            for e in np.flatnonzero(model.eq_active0).tolist():
+                of_joints = model.eq_type[e] == EQUALITY_JOINT
+                ends = [model.eq_obj1id[e], model.eq_obj2id[e]] if of_joints else []
+                is_led = j in ends[1:] and ends[0] in coupled  # hands on to j, see below
+                if (j in ends and not is_led) or model.eq_type[e] == EQUALITY_TENDON:
+                    return f"the equality {model.equality(e).name or e!r}"
+        for follower in coupled:
+            if self._has_force(follower):
+                return f"what drives or brakes {names[follower]!r}, which follows it,"
+        return ""
+
+    def _has_force(self, j: int) -> bool:
+        """Tell whether anything acts on joint j that is not in the equations of motion."""
+        model, robot = self.model, self.robot
+        body = robot.bodies[robot.joint_index(joint_names(model)[j])]
+        driven = ~np.isin(model.actuator_trntype, AT_JOINT) | (model.actuator_trnid[:, 0] == j)
+        friction = () if robot.joint_friction is not None else (body.damping, body.friction)
+        passive = self._passive(j) or model.jnt_actgravcomp[j] or any(map(_first, friction))
+        return bool(driven.any() or passive)
 
     def _carries(self, j: int, body: int) -> bool:
         """Tell whether joint j moves a MuJoCo body."""

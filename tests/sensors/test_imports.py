@@ -430,3 +430,66 @@ def test_actuator_forces_are_read_where_they_are_all_that_drives(
         found = from_mjcf(path, robot)
     assert len(found) == (0 if feels else 1)
     assert any(f"its joint feels {feels}" in str(w.message) for w in caught) == bool(feels)
+
+
+TIED = """<mujoco><option><flag {flag}/></option><worldbody><body pos="0 0 1">
+  <joint name="j" axis="0 1 0"/><geom size=".1" mass="2" pos=".3 0 0"/>
+  <body pos=".5 0 0" {body}><joint name="k" axis="0 1 0" {joint}/>
+    <geom size=".1" mass="1" pos=".2 0 0"/></body></body></worldbody>
+  <equality><joint joint1="k" joint2="j" polycoef="0.1 -0.7 0 0 0" solref="-1e9 -1e6"
+    solimp=".9999 .9999 .001"/></equality>
+  <actuator><motor joint="j"/>{motor}</actuator>
+  <sensor><jointactuatorfrc name="on j" joint="j"/><jointactuatorfrc name="on k" joint="k"/>
+  </sensor></mujoco>"""
+
+
+@pytest.mark.finding("F3")
+@pytest.mark.parametrize("mimic", ["couple", "independent"])
+@pytest.mark.parametrize("friction", ["ignore", "file"])
+@pytest.mark.parametrize(
+    ("stated", "left"),
+    [
+        ({}, ""),
+        ({"joint": 'armature="0.3"'}, ""),
+        ({"motor": '<motor joint="k"/>'}, "either"),
+        ({"joint": 'damping="0.5"'}, "ignore"),
+        ({"joint": 'frictionloss="0.4"'}, "ignore"),
+        ({"joint": 'stiffness="2"'}, "either"),
+        ({"joint": 'actuatorgravcomp="true"', "body": 'gravcomp="0.8"'}, "either"),
+        ({"flag": 'equality="disable"'}, "nothing"),
+    ],
+)
+def test_actuator_forces_of_joints_tied_by_an_equality(
+    tmp_path: Path, stated: dict[str, str], left: str, mimic: str, friction: str
+) -> None:
+    """Kept exactly where what they say here is what MuJoCo reads."""
+    mujoco = pytest.importorskip("mujoco")
+    path = tmp_path / "tied.xml"
+    path.write_text(
+        TIED.format(**dict.fromkeys(("flag", "body", "joint", "motor"), "") | stated)
+    )
+    robot = dynsys.load(path, mimic=mimic, friction=friction)  # type: ignore[arg-type]
+    model = mujoco.MjModel.from_xml_path(str(path))
+    data = mujoco.MjData(model)
+    data.qpos[:], data.qvel[:], data.ctrl[:] = (0.3, 0.1 - 0.7 * 0.3), (0.5, -0.7 * 0.5), 0.7
+    mujoco.mj_forward(model, data)
+    state = (np.array(x)[: robot.nv] for x in (data.qpos, data.qvel, data.qacc))
+    motion = Motion(robot, *state, np.zeros((robot.n_bodies, 6)))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ModelWarning)
+        found = {sensor.name: sensor for sensor in from_mjcf(path, robot)}
+    kept = {"on j", "on k"} if left == "nothing" else set()
+    if mimic == "couple" and left not in ("either", friction):
+        kept.add("on j")
+    assert set(found) == kept
+    assert all(
+        any(f"'{name}'" in str(w.message) for w in caught) for name in {"on j", "on k"} - kept
+    )
+    for k, joint in enumerate("jk"):
+        body = robot.bodies[k]
+        taken = (0.0, 0.0) if friction == "file" else (body.damping, body.friction)
+        viscous, coulomb = (0.0 if x is None else float(np.sum(x)) for x in taken)
+        plain = MotorTorque("m", joint, 1.0, viscous=viscous, coulomb=coulomb)
+        read = motion.reading(found.get(f"on {joint}", plain))
+        agrees = np.allclose(read, data.sensordata[k], rtol=2e-3, atol=2e-3)
+        assert agrees == (f"on {joint}" in kept)  # MuJoCo itself says whose force counts

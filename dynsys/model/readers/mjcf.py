@@ -43,13 +43,17 @@ from dynsys.model.tree import Body, Coupling, Frame, KinematicTree
 from dynsys.types import Array, BoolArray
 
 __all__ = [
+    "AT_JOINT",
     "BALL",
+    "EQUALITY_JOINT",
+    "EQUALITY_TENDON",
     "FREE",
     "HINGE",
     "SLIDE",
     "body_name",
     "compiled_model",
     "has_any",
+    "is_off",
     "joint_names",
     "mjcf_from_node",
     "transform_of",
@@ -209,7 +213,7 @@ def _with_included(
 # ---- bodies, frames and couplings of a compiled model ----------------------------------------
 
 FREE, BALL, SLIDE, HINGE = range(4)  # mujoco.mjtJoint
-CONNECT, WELD, EQUALITY_JOINT = range(3)  # mujoco.mjtEq
+CONNECT, WELD, EQUALITY_JOINT, EQUALITY_TENDON = range(4)  # mujoco.mjtEq
 SITE = 6  # mujoco.mjtObj.mjOBJ_SITE
 AT_JOINT = (0, 1)  # mujoco.mjtTrn: mjTRN_JOINT, mjTRN_JOINTINPARENT
 GEOM_NAME = {0: "plane", 1: "hfield", 2: "sphere", 3: "capsule", 4: "ellipsoid"}  # mjtGeom
