@@ -3,8 +3,8 @@
     std^2 = readings + sum over freedoms j of (d torque / d q_j  position_std_j)^2
                      + sum over freedoms j of (d torque / d qd_j velocity_std_j)^2
 
-at random motions that what the layout states exactly allows; shares are of the variances summed
-over them. The noise of q and qd is followed to first order.
+at random motions that what the layout states exactly allows, loops closed; shares are of the
+variances summed over them. The noise of q and qd is followed to first order.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
+from dynsys.recursive.constraint_rows import dense_rows
 from dynsys.types import Array
 from problems.estimation.derivatives import EstimateDerivatives
 from problems.labels import entry_names
@@ -73,11 +74,18 @@ class TorqueSensitivity:
 
 
 def random_motions(problem: Estimation, count: int, seed: int) -> tuple[Array, Array, Array]:
-    """q, qd and noiseless readings (count, ...) of motions that meet what the layout states."""
+    """q, qd and noiseless readings (count, ...) of motions that meet what the layout states.
+
+    Its loops are closed and stay so, J qd = 0, where any such posture is found.
+    """
     robot, layout = problem.robot, problem.layout
     rng = np.random.default_rng(seed)
-    q = np.array([robot.random_configuration(rng) for _ in range(count)])
+    first = 1 if layout.loops else 0  # the first of closed postures is not a random one
+    q = np.array(layout.configurations(first + count, rng)[first:])
     qd, qdd = SPEED * rng.normal(size=(2, count, robot.nv))
+    for k in range(count if layout.loops else 0):
+        rows = dense_rows(robot, layout.loops, q[k], qd[k])
+        qd[k] -= np.linalg.lstsq(rows.J, rows.velocity, rcond=1e-9)[0]
     f = np.zeros((count, 6 * robot.n_bodies))
     readings = TrueReadings(layout)
     stated = np.tile(np.where(np.isnan(layout.constants), 0.0, layout.constants), (count, 1))

@@ -640,7 +640,8 @@ def uncertainty_part(estimation: Estimation, solved: SolvedLog | None) -> Uncert
     if solved is not None:
         stds, over = solved.stds, f"{len(solved.at)} samples of the log"
     else:
-        stds, over = _sampled(estimation), f"{POSTURES} random postures within the limits"
+        where = "where loops are closed" if estimation.layout.loops else "within the limits"
+        stds, over = _sampled(estimation), f"{POSTURES} random postures {where}"
     return UncertaintyPart(
         over,
         _joint_deviations(estimation, stds["torque"]),
@@ -650,8 +651,7 @@ def uncertainty_part(estimation: Estimation, solved: SolvedLog | None) -> Uncert
 
 def _sampled(estimation: Estimation) -> dict[str, Array]:
     robot, layout = estimation.robot, estimation.layout
-    rng = np.random.default_rng(0)
-    q = np.array([robot.random_configuration(rng) for _ in range(POSTURES)])
+    q = np.array(layout.configurations(POSTURES, 0))
     y = np.where(np.isnan(layout.constants), 0.0, layout.constants)
     rest = np.zeros((POSTURES, robot.nv))
     return _estimates(estimation, q, rest, np.tile(y, (POSTURES, 1)))[1]

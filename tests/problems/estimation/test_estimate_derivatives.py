@@ -10,11 +10,14 @@ import pytest
 import sensors
 from dynsys.errors import KernelBuildError, ModelError, StateError
 from dynsys.model import synthetic
+from dynsys.model.constraints import FrameConstraint
+from dynsys.model.spatial import Transform
 from dynsys.model.tree import KinematicTree
 from dynsys.types import Array
-from problems import Estimation, InverseDynamics
+from problems import Estimation, ForwardDynamics, InverseDynamics
 from problems.estimation.derivatives import EstimateDerivatives
 from problems.measured.measured_system import QUANTITIES
+from problems.report.estimates import uncertainty_part
 from sensors import Layout
 from tests.interop.cases import estimation
 from tests.problems.estimation.estimation_cases import FEET, noisy, readings, truth, values
@@ -253,6 +256,30 @@ def test_sensitivity_adds_up() -> None:
         assert "position of link_2" in part.words and part.to_json()["std"] == part.std
     largest = max(noisy_chain().sensitivity(samples=2), key=lambda part: part.std)
     assert largest.words == "100 % sensors"
+
+
+@pytest.mark.finding("F8")
+def test_sensitivity_and_report_stand_where_exact_loops_are_closed() -> None:
+    """Two links pinned at both ends: there are two postures, of one deviation each."""
+    robot = synthetic.chain(2)
+    pin = FrameConstraint(
+        "pin",
+        "link_2",
+        components=("x", "y"),
+        placement=Transform(np.eye(3), np.array([0.2, 0.0, 0.0])),
+        other_placement=Transform(np.eye(3), np.array([0.25, 0.0, 0.27])),
+    )
+    told: list[sensors.AbstractSensor] = [sensors.JointTorque("tau", "link_2", std=0.1)]
+    told += [sensors.ForceTorque("cell", "link_1", ("fx",), std=1.0)]
+    told += sensors.zero_external_wrench_except(robot)
+    est = Estimation(robot, Layout(robot, told, quiet=True), constraints=[pin])
+    (q, _) = est.layout.configurations(2, 5)
+    assert ForwardDynamics(robot, constraints=[pin]).close(q) == pytest.approx(q)
+    expected = est.solve(q, np.zeros(2), np.zeros(est.layout.size)).std.torque.array
+    found = est.sensitivity(samples=8)
+    assert [part.std for part in found] == pytest.approx(expected)
+    for joint, std in zip(uncertainty_part(est, None).joints, expected, strict=True):
+        assert (joint.low, joint.high) == pytest.approx((std, std))
 
 
 def many_states(est: Estimation, n: int) -> tuple[Array, Array, Array]:
