@@ -11,20 +11,22 @@ standard deviation. D, Y and b move with q and qd by the chain rule over their r
 q along v in ``robot.integrate(q, v, 1)``; in parameters of the robot they are linear.
 
 As many readings as needed or more, missing ones too. Where K is singular, because readings
-leave something open or repeat each other, it is solved with a shift that refinement takes out
-again; numbers that are not determined do not converge, and have NaN for derivatives.
+leave something open or repeat each other, the orthogonal factors of the reduced system stand
+in for it, as they do where such a state is estimated: numbers that these do not call determined
+have NaN for derivatives, all others have some.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import final
+from typing import Any, NamedTuple, final
 
 import numpy as np
-from scipy.sparse import csc_array, csr_array, diags_array
+from scipy.sparse import csc_array, csr_array
+from scipy.sparse.linalg import splu
 
-from dynsys.errors import KernelBuildError, SingularSystemError
+from dynsys.errors import ContradictionError, KernelBuildError
 from dynsys.interop.functions import PlainFunction
 from dynsys.interop.questions import EstimationProblem
 from dynsys.kernel.build import kernel_from
@@ -33,19 +35,20 @@ from dynsys.loops import prefer_loops
 from dynsys.model.natural import NaturalUnits
 from dynsys.model.tree import KinematicTree
 from dynsys.plan.record import sample_states
-from dynsys.plan.saddle import ScaledSaddle
 from dynsys.program.derivatives import jvp_program
 from dynsys.program.program import Program
 from dynsys.program.signature import Signature
-from dynsys.superlu import factorised
 from dynsys.system.linear_system import LinearSystem
+from dynsys.system.size import without_rounding
 from dynsys.system.unknowns import UnknownLayout
-from dynsys.types import Array, IntArray, ScalarArray
+from dynsys.types import Array, BoolArray, IntArray, ScalarArray
 from problems.estimation.assembly import Assembly
 from problems.estimation.estimate import AbstractQuantities
-from problems.estimation.factors import SHIFT, SuperLUFactors
+from problems.estimation.factors import SuperLUFactors
+from problems.estimation.posterior import DensePosterior, PosteriorSolver
 from problems.measured.measured_system import Equations, MeasuredSystem, Quantity
 from problems.measured.prior import prior_rows
+from problems.measured.reduced import RANK_TOLERANCE, row_size
 
 __all__ = [
     "BatchSlopes",
@@ -55,9 +58,6 @@ __all__ = [
     "StateSlopes",
 ]
 
-REFINED, STEPS = 1e-12, 60
-"""Part of the right-hand side that is left of it where the shifted solve has converged; steps
-after which it has not."""
 COMPILED_FROM, TOGETHER = 64, 256
 """States of a batch from which a kernel pays, and states that go through it together."""
 PATIENCE = 100
@@ -145,58 +145,39 @@ class StateSlopes:
         self, slopes: EstimatorSlopes, q: Array, qd: Array, rows: Array, names: Sequence[str]
     ) -> None:
         self._of, self._q, self._qd, self._names = slopes, q, qd, tuple(names)
-        self._present = ~np.isnan(rows)
+        present = ~np.isnan(rows)
         self.nv = len(qd)
         measured = slopes.measured
         data, b = slopes.assembly.at(q, qd)
-        (D, b_D), (Y, b_Y) = measured.parts(data, b)
-        self._saddle = slopes.saddle.at(D.data, Y.data, self._present)
-        c = np.where(self._present, np.where(self._present, rows, 0.0) - b_Y, 0.0)
-        x = self._solved(self._saddle.right_side(c, b_D)[:, None])[:, 0]
-        if not np.isfinite(x).all():
-            raise SingularSystemError(
-                f"robot {measured.robot.name!r}: the readings contradict each other or the laws"
-                " at this state, or hardly determine anything: no derivatives"
-            )
-        lines = self._saddle.lines
-        self.d = x[lines.unknowns]
-        self._multipliers = np.concatenate(
-            [
-                self._saddle.law_scale * x[lines.laws],
-                self._saddle.reading_scale * x[lines.readings],
-            ]
-        )
-        self._adjoints: dict[bytes, Array] = {}
+        laws, (Y, b_Y) = measured.parts(data, b)
+        c = np.where(present, np.where(present, rows, 0.0) - b_Y, 0.0)
+        regular = RegularSaddle(slopes, laws, Y, present)
+        solution = regular.solution(c)
+        self._saddle: RegularSaddle | OpenSaddle = regular
+        if solution is None:
+            dense = PosteriorSolver(measured, "dense").dense(q, qd, rows)
+            self._saddle = OpenSaddle(dense, laws[0], Y, measured.response.open_columns)
+            solution = self._saddle.solution()
+        self.d, self._multipliers = solution.unknowns[0], solution.multipliers[0]
+        self._adjoints: dict[bytes, Lines] = {}
 
-    def _solved(self, b: Array) -> Array:
-        return self._of.solved(self._saddle, b)
-
-    def _adjoint(self, columns: IntArray, combination: Array | None = None) -> Array:
-        """K^-1 (lines, k) of the lines of d[columns], or of combinations: found once."""
+    def _adjoint(self, columns: IntArray, combination: Array | None = None) -> Lines:
+        """K^-1 of the lines of d[columns], or of combinations: found once."""
         rows = np.eye(len(columns)) if combination is None else combination
         key = columns.tobytes() + rows.tobytes()
         if key not in self._adjoints:
-            unit = np.zeros((self._saddle.lines.size, len(rows)))
-            unit[self._saddle.lines.unknowns[columns]] = rows.T
-            self._adjoints[key] = self._solved(unit)
+            wanted = np.zeros((len(rows), len(self.d)))
+            wanted[:, columns] = rows
+            self._adjoints[key] = self._saddle.inverse(wanted)
         return self._adjoints[key]
 
-    def _followed(self, adjoint: Array, of_rows: Array, of_unknowns: Array) -> Array:
+    def _followed(self, adjoint: Lines, of_rows: Array, of_unknowns: Array) -> Array:
         """a . (dr - dK x) (k, variables).
 
         ``of_rows`` (laws and readings, variables) is how D d + b_D and Y d + b_Y move at fixed
         d, ``of_unknowns`` (n, variables) how D^T nu + Y^T lambda does at fixed multipliers.
         """
-        saddle, n_laws = self._saddle, len(self._saddle.law_scale)
-        scale = np.where(self._present, saddle.reading_scale, 0.0)
-        moved = np.vstack(
-            [
-                scale[:, None] * of_rows[n_laws:],
-                of_unknowns,
-                saddle.law_scale[:, None] * of_rows[:n_laws],
-            ]
-        )
-        return np.asarray(-adjoint.T @ moved)
+        return -(adjoint.multipliers @ of_rows + adjoint.unknowns @ of_unknowns)
 
     def by_state(self, columns: IntArray, combination: Array | None = None) -> Array:
         """Derivatives (k, 2 nv) of d[columns], or combination @ d[columns], by q and qd.
@@ -211,9 +192,9 @@ class StateSlopes:
 
     def by_readings(self, columns: IntArray) -> Array:
         """Derivatives (k, size of the layout) of d[columns] by y."""
-        scale = np.where(self._present, self._saddle.reading_scale, 0.0)
-        found = self._adjoint(columns)[self._saddle.lines.readings].T * scale
-        return np.asarray(found[:, : self._of.measured.layout.size])
+        n_laws = self._of.measured.laws.shape[0]
+        found = self._adjoint(columns).multipliers[:, n_laws:]
+        return found[:, : self._of.measured.layout.size]
 
     def by_parameters(self, columns: IntArray) -> Array:
         """Derivatives (k, names) of d[columns] by parameters of the robot."""
@@ -227,6 +208,106 @@ class StateSlopes:
             of_unknowns.append(dA.T @ self._multipliers)
         moved = np.array(of_rows).T, np.array(of_unknowns).T
         return self._followed(self._adjoint(columns), *moved)
+
+
+# ---- the symmetric system --------------------------------------------------------------------
+
+
+class Lines(NamedTuple):
+    """Some K^-1 r: ``multipliers`` (k, laws and readings) nu and lambda, ``unknowns`` (k, n) d.
+
+    Of the system as it is, not as it is scaled.
+    """
+
+    multipliers: Array
+    unknowns: Array
+
+
+@final
+class RegularSaddle:
+    """K at a state, factorised; readings that are missing have lambda = 0."""
+
+    def __init__(
+        self, slopes: EstimatorSlopes, laws: Equations, Y: csc_array[Any], present: BoolArray
+    ) -> None:
+        self._factors, self._b = slopes.factors, laws[1]
+        self._saddle = slopes.saddle.at(laws[0].data, Y.data, present)
+        self._reading_scale = np.where(present, self._saddle.reading_scale, 0.0)
+
+    def _lines(self, x: Array) -> Lines:
+        lines, saddle = self._saddle.lines, self._saddle
+        nu, readings = x[lines.laws].T * saddle.law_scale, x[lines.readings].T
+        return Lines(np.hstack([nu, readings * self._reading_scale]), x[lines.unknowns].T)
+
+    def _factorised(self) -> bool:
+        """Whether K is regular; its factors are the current ones then."""
+        K = self._saddle.matrix
+        return getattr(self._factors, "current", None) is K or self._factors.factor(K)
+
+    def solution(self, c: Array) -> Lines | None:
+        """The estimate for c = y - b_Y; None where K is singular to rounding."""
+        if not self._factorised():
+            return None
+        x = self._factors.solve(self._saddle.right_side(c, self._b)[:, None])
+        return self._lines(x) if np.isfinite(x).all() else None
+
+    def inverse(self, wanted: Array) -> Lines:
+        """K^-1 of the lines of numbers wanted @ d."""
+        self._factorised()
+        unit = np.zeros((self._saddle.lines.size, len(wanted)))
+        unit[self._saddle.lines.unknowns] = wanted.T
+        return self._lines(self._factors.solve(unit))
+
+
+@final
+class OpenSaddle:
+    """What K^-1 says of determined numbers where K is singular.
+
+    With d = T z, B = Y T, noisy and exact combinations N and E of the readings, of unit noise
+    and of none, covariance P P^T of z, and c the row of a number c . d, t = T^T c:
+
+        z = -P P^T t,    lambda = -N^T (N B z) + E^T mu,    (E B)^T mu = t + (N B)^T (N B z)
+
+    and D^T nu = c - Y^T lambda. The estimate itself has the residuals of the noisy combinations
+    in the place of -N B z, and t = c = 0.
+    """
+
+    def __init__(
+        self, posterior: DensePosterior, D: csc_array[Any], Y: csc_array[Any], z: IntArray
+    ) -> None:
+        self._posterior, self._Y = posterior, Y
+        self._closed = np.setdiff1d(np.arange(D.shape[1]), z)
+        self._laws = splu(csc_array(D[:, self._closed].T))
+        exact, self._noisy = posterior.whitened.times(posterior.reduced.B)
+        size = posterior.whitened.sizes(posterior.reduced.B_size)[0]
+        self._weight = 1.0 / np.where(row_size(size) > 0, row_size(size), 1.0)
+        self._scale = posterior.solution.rank.scale
+        self._exact = without_rounding(exact, size) * self._weight[:, None] * self._scale
+
+    def solution(self) -> Lines:
+        """The estimate."""
+        found = self._posterior
+        noisy = found.solution.residual[None]
+        return self._lines(noisy, np.zeros((1, len(found.d))), found.d[None])
+
+    def inverse(self, wanted: Array) -> Lines:
+        """K^-1 of the lines of numbers wanted @ d; NaN where that is not determined."""
+        T, P = self._posterior.reduced.T, self._posterior.solution.deviation
+        seen = (wanted @ T) @ P
+        found = self._lines(seen @ (self._noisy @ P).T, wanted, -(seen @ P.T) @ T.T)
+        is_open = ~self._posterior.determined(wanted, np.arange(wanted.shape[1]))
+        for part in found:
+            part[is_open] = np.nan
+        return found
+
+    def _lines(self, noisy: Array, wanted: Array, unknowns: Array) -> Lines:
+        """All multipliers from those of the noisy combinations (k, w)."""
+        whitened = self._posterior.whitened
+        left = (wanted @ self._posterior.reduced.T - noisy @ self._noisy) * self._scale
+        mu = np.linalg.lstsq(self._exact.T, left.T, rcond=RANK_TOLERANCE)[0].T * self._weight
+        readings = np.asarray(noisy @ whitened.noisy + mu @ whitened.exact)
+        left = (wanted - np.asarray(readings @ self._Y))[:, self._closed]
+        return Lines(np.hstack([self._laws.solve(left.T).T, readings]), unknowns)
 
 
 # ---- many states ---------------------------------------------------------------------------
@@ -280,8 +361,8 @@ class BatchSlopes:
         for i in np.flatnonzero(~np.isfinite(out).all(axis=(1, 2))).tolist():
             try:
                 at = self._of.at(self.q[i], self.qd[i], self.rows[i], self._names)
-            except SingularSystemError as error:
-                raise SingularSystemError(f"state {i}: {error}") from None
+            except ContradictionError as error:
+                raise ContradictionError(f"state {i}: {error}") from None
             parts = at.by_state(columns), at.by_readings(columns), at.by_parameters(columns)
             out[i] = np.concatenate(parts, axis=1)
         return out
@@ -320,7 +401,7 @@ class EstimatorSlopes:
         self._gradients: dict[tuple[str, ...], Kernel | None] = {}
         self.saddle = self.measured.saddle()
         self.assembly = Assembly(self.measured)
-        self._factors = SuperLUFactors()
+        self.factors = SuperLUFactors()
         self._beside: dict[str, tuple[LinearSystem, ...]] = {}
         self._patience = PATIENCE
 
@@ -338,26 +419,6 @@ class EstimatorSlopes:
             except KernelBuildError:
                 self._gradients[key] = None
         return self._gradients[key]
-
-    def solved(self, saddle: ScaledSaddle, b: Array) -> Array:
-        """K^-1 b (lines, k); NaN columns where K is singular and b not in its range."""
-        K = saddle.matrix
-        if getattr(self._factors, "current", None) is not K:
-            self._regular = self._factors.factor(K)
-        if self._regular:
-            return self._factors.solve(b)
-        shift = diags_array(SHIFT * self.saddle.signs)
-        shifted = factorised(csc_array(K + shift))  # a sum has no zeros: patterns differ
-        if shifted is None:
-            return np.full_like(b, np.nan)
-        x, left = np.zeros_like(b), b
-        for _ in range(STEPS):
-            x = x + shifted.solve(left)
-            left = b - K @ x
-            error = np.abs(left).max(axis=0) / np.abs(b).max(axis=0)
-            if (error <= REFINED).all():
-                break
-        return np.asarray(np.where(error <= REFINED, x, np.nan))
 
     # ---- how D, Y and b move with q and qd -----------------------------------------------
 

@@ -133,6 +133,39 @@ def test_missing_open_and_repeated() -> None:
     compare(repeated, *_at(state), readings(repeated, truth(repeated, 3)))
 
 
+@pytest.mark.finding("F7")
+@pytest.mark.parametrize("touched", [["link_3"], []], ids=["open", "square"])
+@pytest.mark.parametrize("weak", [1e-3, 1e-4, 1e-5, 1e-7])
+def test_what_is_determined_however_poorly_has_derivatives(
+    weak: float, touched: list[str]
+) -> None:
+    """An acceleration seen a thousandth and less, beside a wrench that is open, or none."""
+    robot, noise = synthetic.chain(3), {"position_std": 0.01, "velocity_std": 0.02}
+    rows = {"qdd": {"link_1": [[1.0]], "link_2": [[weak]]}}
+    told = [
+        sensors.JointAcceleration("a", "link_1", std=0.1),
+        sensors.LinearMeasurement("b", rows, std=0.1),
+        sensors.JointAcceleration("c", "link_3", std=0.1),
+        *sensors.zero_external_wrench_except(robot, touched),
+    ]
+    problem = Estimation(robot, Layout(robot, told, quiet=True))
+    noisy = Estimation(robot, Layout(robot, told, quiet=True, **noise))  # type: ignore[arg-type]
+    q, qd, y = (
+        np.array([0.3, -0.5, 0.7]),
+        np.array([0.2, 0.4, -0.6]),
+        np.zeros(problem.layout.size),
+    )
+    y[:3] = 1.0, 1.0 + weak, 2.0
+    compare(problem, q, qd, y)
+    own, J, e = problem.solve(q, qd, y), problem.derivatives(q, qd, y), noisy.solve(q, qd, y)
+    for kind in QUANTITIES:
+        by_q, by_qd = getattr(J, kind).q * 0.01, getattr(J, kind).qd * 0.02
+        more = (by_q**2).sum(axis=-1) + (by_qd**2).sum(axis=-1)
+        expected = np.sqrt(own.std[kind].array ** 2 + more)
+        assert np.array_equal(np.isfinite(expected), np.isfinite(getattr(e, kind).array))
+        np.testing.assert_allclose(e.std[kind].array, expected, rtol=1e-6)
+
+
 def _at(state: object) -> tuple[Array, Array]:
     return state.q, state.qd  # type: ignore[attr-defined]
 
