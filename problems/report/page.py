@@ -29,11 +29,10 @@ __all__ = ["render", "write_page"]
 
 def verdict_section(v: Verdict) -> str:
     """What the layout determines, in words."""
-    headline = str(v).splitlines()[0].split(": ", 2)[2]
     mark = "✓ yes" if v.is_well_posed else "✗ no"
     parts = [
         f'<div class="verdict{"" if v.is_well_posed else " no"}">'
-        f"<strong>{mark}: {text(v.status)}</strong><br>{text(headline)}.</div>",
+        f"<strong>{mark}: {text(v.status)}</strong><br>{text(v.words)}.</div>",
         f"<p>Rank {count(v.rank)} of {count(v.unknowns)} unknowns (as the paper counts, with"
         " the net wrench of every body, which the matrix below does without) from"
         f" {count(v.equations)} equations, laws and readings:"

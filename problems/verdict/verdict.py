@@ -42,8 +42,8 @@ EPS = float(np.finfo(np.float64).eps)
 Status: TypeAlias = Literal["well posed", "over-determined", "under-determined", "singular"]
 
 _STATUS_WORDS: Mapping[str, str] = {
-    "well posed": "every quantity is determined, by exactly as many readings as needed",
-    "over-determined": "every quantity is determined, and readings check each other",
+    "well posed": "every quantity is determined{where}, by exactly as many readings as needed",
+    "over-determined": "every quantity is determined{where}, and readings check each other",
     "under-determined": "there are too few readings of the right kind, whatever the posture",
     "singular": "there are enough readings, but at every posture they leave something unseen",
 }
@@ -119,7 +119,11 @@ class Verdict:
 
     @property
     def is_well_posed(self) -> bool:
-        """True if every quantity is determined at almost every state."""
+        """True if every quantity is determined at almost every state: at random ones.
+
+        Not at each: at those of ``rank_drops``, the neutral posture is often one of them,
+        directions are not seen, and what they move is NaN in an estimate.
+        """
         return self.rank == self.unknowns
 
     @property
@@ -136,10 +140,18 @@ class Verdict:
         return self.is_well_posed
 
     @property
+    def words(self) -> str:
+        """What the status means; if every quantity is determined, the posture where not."""
+        drops = self.rank_drops if self.is_well_posed else ()
+        where = " at almost every posture" if drops else ""
+        lost = [f"; {drop.where}, {_not_seen(drop.lost)}" for drop in drops[:1]]
+        return "".join([_STATUS_WORDS[self.status].format(where=where), *lost])
+
+    @property
     def headline(self) -> str:
         """Status, and what it means."""
         off = f" without {and_more(self.without, 4)}" if self.without else ""
-        return f"{self.robot}{off}: {self.status}: {_STATUS_WORDS[self.status]}"
+        return f"{self.robot}{off}: {self.status}: {self.words}"
 
     @property
     def open_words(self) -> tuple[str, ...]:
@@ -151,7 +163,7 @@ class Verdict:
 
     def _repr_html_(self) -> str:
         rank = f"{self.rank} of {self.unknowns} unknowns, {self.equations} equations"
-        about = [("verdict", f"{self.status}: {_STATUS_WORDS[self.status]}"), ("rank", rank)]
+        about = [("verdict", f"{self.status}: {self.words}"), ("rank", rank)]
         about += [("readings to check others by", str(self.checks))]
         text = facts(f"layout of {self.robot!r}", about)
         text += lines("not seen by any sensor", describe(self.directions))
@@ -230,9 +242,9 @@ def _report(verdict: Verdict) -> list[str]:
         f" {most * verdict.spread * EPS:.0e} of the terms they sum"
     )
     for drop in verdict.rank_drops:
-        are = "is" if drop.lost == 1 else "are"
-        lost = f"{_plural(drop.lost, 'direction')} {are} not seen"
+        lost = _not_seen(drop.lost)
         if verdict.nullity:
+            are = "is" if drop.lost == 1 else "are"
             lost = f"{drop.lost} more {are} not seen, {verdict.nullity + drop.lost} in all"
         lines.append(f"{drop.where}, {lost}; there:")
         lines += [f"  - {text}" for text in describe(drop.directions, 3)]
@@ -242,6 +254,10 @@ def _report(verdict: Verdict) -> list[str]:
 
 def _plural(count: int, what: str) -> str:
     return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
+def _not_seen(lost: int) -> str:
+    return f"{_plural(lost, 'direction')} {'is' if lost == 1 else 'are'} not seen"
 
 
 def _open_lines(verdict: Verdict) -> list[str]:

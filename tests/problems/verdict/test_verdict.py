@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -18,6 +20,7 @@ from dynsys.model.tree import Body, KinematicTree
 from problems import Estimation
 from problems.verdict.posture import PostureRank
 from problems.verdict.repairs import usual_groups
+from problems.verdict.verdict import Status
 from sensors import AbstractSensor, Layout, published
 from sensors.yaml_input import parse_yaml
 from tests.problems.estimation.estimation_cases import FEET
@@ -76,6 +79,30 @@ def test_flat_feet_lose_two_more_directions(humanoid) -> None:
     assert "in the common plane (x, y) of l_sole and r_sole" in text
     assert "a pair of opposite torques on 'l_foot' and 'r_foot'" in text
     assert len(drop.repairs) > 1 and text.count("repair there:") == 1  # the first, by itself
+
+
+@pytest.mark.finding("W3")
+def test_the_first_line_tells_the_posture_where_not_everything_is_determined(humanoid) -> None:
+    """One torque sees the force between the feet, but not what flat feet lose beside it."""
+    hip = sensors.JointTorque("hip", "l_hip_roll", std=0.1)
+    estimation = Estimation(humanoid, two_feet(humanoid, sensors.LoadCellPlate, hip))
+    verdict = estimation.verdict(search=False, samples=4)
+    assert verdict.is_well_posed and verdict.rank_drops[0].lost == 2
+    first = (
+        "over-determined: every quantity is determined at almost every posture, and readings"
+        " check each other; in the neutral posture, 2 directions are not seen"
+    )
+    assert str(verdict).splitlines()[0].endswith(first) and verdict.headline.endswith(first)
+    assert (
+        first in verdict._repr_html_() and "almost every" in type(verdict).is_well_posed.__doc__
+    )
+
+
+@pytest.mark.finding("F9")
+def test_docs_call_the_statuses_what_verdicts_call_them() -> None:
+    page = (Path(__file__).parents[3] / "docs/howto/estimate.md").read_text(encoding="utf-8")
+    for status in get_args(Status):
+        assert f"| {status} |" in page
 
 
 @pytest.mark.slow
