@@ -400,10 +400,11 @@ class Layout:
         """Equations  Y d + b_Y - y = 0, one block per sensor, in the order of y."""
         robot = unknowns.robot
         if robot is not self.robot:
-            if fingerprint_robot(robot).digest != fingerprint_robot(self.robot).digest:
+            made_for, given = fingerprint_robot(self.robot), fingerprint_robot(robot)
+            if given.digest != made_for.digest:
                 raise LayoutError(
-                    f"the layout was made for robot {self.robot.name!r}, the unknowns are those"
-                    f" of {robot.name!r}; make a layout for it"
+                    f"the layout was made for another robot than this {robot.name!r}:"
+                    f" {given.since(made_for)}; make a layout for it"
                 )
         return tuple(block for sensor in self.sensors for block in sensor.blocks(unknowns))
 

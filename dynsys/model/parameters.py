@@ -183,7 +183,8 @@ def inertia_of(values: ArrayLike) -> Inertia:
     ten = np.asarray(values, dtype=np.longdouble)
     mass, first = ten[0], ten[1:4]
     if mass == 0 and first.any():
-        raise ModelError(f"first moment {first.tolist()} kg m of no mass; give it a mass")
+        told = ", ".join(f"{x:.4g}" for x in first)
+        raise ModelError(f"first moment [{told}] kg m of no mass; give it a mass")
     com = first / mass if mass else first
     about = np.zeros((3, 3), dtype=np.longdouble)
     about[np.triu_indices(3)] = ten[4:]

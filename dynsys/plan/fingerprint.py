@@ -65,6 +65,12 @@ class Fingerprint:
             found = ["the order of its parts has changed"]
         return found
 
+    def since(self, other: Fingerprint, shown: int = 3) -> str:
+        """The first of the differences from an earlier one, the others counted; or ''."""
+        found = self.differences(other)
+        more = f" and {len(found) - shown} more" if len(found) > shown else ""
+        return "; ".join(found[:shown]) + more
+
 
 def require_same(what: str, planned: Fingerprint | None, given: Fingerprint | None) -> None:
     """Make sure that the robot, problem or layout at hand is the one a plan was made for.
@@ -83,13 +89,11 @@ def require_same(what: str, planned: Fingerprint | None, given: Fingerprint | No
             f"the plan was made for the {planned.subject}, not for the {given.subject}; make a"
             " plan of this problem"
         )
-    if differences := given.differences(planned):
-        first = "; ".join(differences[:3])
-        more = f" and {len(differences) - 3} more" if len(differences) > 3 else ""
+    if differences := given.since(planned):
         now = given.subject if given.subject != planned.subject else f"this {what}"
         raise PlanMismatchError(
             f"the plan was made for another {what}: {planned.subject} then, {now} now. Since"
-            f" then {first}{more}. Make a new plan"
+            f" then {differences}. Make a new plan"
         )
 
 

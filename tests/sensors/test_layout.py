@@ -157,8 +157,18 @@ def test_nearest_name_and_duplicates() -> None:
         Layout(ROBOT, ["knee"])  # type: ignore[list-item]
     with pytest.raises(LayoutError, match="no component 1"):
         Layout(ROBOT, [JointTorque("t", JOINTS[1], 1)])
-    with pytest.raises(LayoutError, match="unknowns are those"):
-        small().equations(UnknownLayout(synthetic.chain(4)))
+
+
+@pytest.mark.finding("F9")
+def test_a_layout_of_another_robot_is_refused_by_what_differs() -> None:
+    heavier = ROBOT.with_parameters({f"{BODIES[1]}.mass": 7.0})
+    for other, said in (
+        (heavier, f"body '{BODIES[1]}': inertia has changed; make"),
+        (ROBOT.with_gravity([0, 0, -1.6]), "gravity has changed; make"),
+        (synthetic.chain(4), r"; .*; .* and \d+ more; make"),
+    ):
+        with pytest.raises(LayoutError, match=rf"made for another robot than .*: .*{said}"):
+            small().equations(UnknownLayout(other))
 
 
 # ---- data ------------------------------------------------------------------------------------
