@@ -66,7 +66,10 @@ class HeldVerdict:
 
     @property
     def is_well_posed(self) -> bool:
-        """True if everything that is asked for is determined at almost every state."""
+        """True if everything that is asked for is determined at almost every state.
+
+        Not at each: at those of ``rank_drops`` forces are the smallest of many.
+        """
         return not self.undetermined and not self.uncarried and self.closed
 
     def __bool__(self) -> bool:
@@ -91,7 +94,8 @@ class HeldVerdict:
         if self.kind != "inverse":
             lines.append("accelerations are determined")
         if not self.undetermined:
-            lines.append("every wrench is determined")
+            where = " at almost every configuration" if self.rank_drops else ""
+            lines.append(f"every wrench is determined{where}")
         else:
             lines.append("not determined, the smallest forces are given:")
             lines += [f"  - {words}" for words in self.directions]
@@ -100,7 +104,7 @@ class HeldVerdict:
         if self.rank_drops:
             lines.append(
                 f"at {len(self.rank_drops)} of {self.samples} sampled configurations the rank"
-                " is lower still; dense algebra answers there"
+                " is lower still; dense algebra gives the smallest forces there"
             )
         return "\n".join(lines)
 

@@ -377,6 +377,7 @@ def test_rows_that_contradict_are_named() -> None:
         problem.solve_batch(*rows, target=moves)
 
 
+@pytest.mark.finding("W3")
 def test_a_rank_that_is_lost_at_a_state() -> None:
     """A stretched planar arm held at its tip cannot move along itself."""
     robot = synthetic.chain(2)
@@ -387,6 +388,7 @@ def test_a_rank_that_is_lost_at_a_state() -> None:
     torque = np.array([1.0, 2.0])
     found = problem.solve(np.zeros(2), np.zeros(2), torque)
     assert found.fallback and verdict.rank_drops
+    assert "every wrench is determined at almost every configuration" in str(verdict)
     rows = dense_rows(robot, [tip], np.zeros(2), np.zeros(2))
     H = dynsys.crba(robot, np.zeros(2))
     free = np.linalg.solve(
