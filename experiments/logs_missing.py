@@ -8,7 +8,7 @@ or the bodies that may be touched lose contact in turn, another one every 0.3 s.
 their standard deviations are asked for, one core. Every log is a process of its own with an
 empty cache: seconds until the first answers (problem read, all code compiled), samples per
 second after that, each also of processor time, which other work on the machine does not change.
-The dense posterior answers some states again: are the same values determined, how far apart are
+The estimator answers some states again: are the same values determined, how far apart are
 the numbers, beside the largest of the log.
 """
 
@@ -47,7 +47,7 @@ RATE, PERIOD = 1000.0, 0.3
 """Samples per second; seconds between changes of contact."""
 REPEATS = 3
 COMPARED = 20
-"""States that the dense posterior answers too."""
+"""States that the estimator answers too."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +80,7 @@ class Report:
 
     @property
     def passes(self) -> bool:
-        """Whether flags are those of the dense posterior, and numbers to eight digits."""
+        """Whether flags are those of the estimator, and numbers to eight digits."""
         return self.other_flags == 0 and self.error < 1e-8
 
 
@@ -157,12 +157,12 @@ def measure(robot: str, case: str, samples: int) -> Report:
 
 
 def compared(log: Log, e: Estimate) -> tuple[int, float]:
-    """Truth values that differ from those of the dense posterior, and the largest error."""
-    dense = replace(log.estimation, backend="dense")
+    """Truth values that differ from those of the estimator, and the largest error."""
+    slow = replace(log.estimation, backend="reduced")
     flags, error = 0, 0.0
     for k in np.linspace(0, len(log.q) - 1, COMPARED).astype(int).tolist():
         on = {name: bool(np.asarray(is_up)[k]) for name, is_up in log.active.items()}
-        one = dense.solve(log.q[k], log.qd[k], log.y[k], active=on)
+        one = slow.solve(log.q[k], log.qd[k], log.y[k], active=on)
         for here, there in ((e.values, one.values), (e.std, one.std)):
             found, expected = here.torque.array, there.torque.array
             flags += int((np.isnan(found[k]) != np.isnan(expected)).sum())
@@ -190,7 +190,7 @@ def _in_a_new_process(robot: str, case: str, samples: int) -> dict[str, Any]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Show a table, or write the numbers; 1 if an answer is not that of the dense posterior."""
+    """Show a table, or write the numbers; 1 if an answer is not that of the estimator."""
     parser = argparse.ArgumentParser(prog="python -m experiments.logs_missing")
     parser.add_argument("--robots", nargs="+", default=[*ROBOTS, SINGULAR])
     parser.add_argument("--cases", nargs="+", default=list(CASES), choices=list(CASES))

@@ -4,7 +4,7 @@
                                         [--jobs 1] [--resume] [--json FILE]
 
 Each layout (:mod:`experiments.trust.layouts_cases`) is judged by its verdict, compiled, and its
-answers at random states are compared with those of the dense path. What is ill posed must be
+answers at random states are compared with those of the estimator. What is ill posed must be
 refused in the words of the verdict; what is well posed and has no kernel is listed with the
 reason. Exit status 1 if an answer is wrong.
 """
@@ -91,10 +91,10 @@ def judged(case: Case) -> Outcome:
 
 
 def _compared(case: Case, kernel: Any) -> dict[str, Any]:
-    """Largest error beside the dense path, in units of what is allowed; states unanswered."""
+    """Largest error beside the estimator, in units of what is allowed; states unanswered."""
     estimation = case.estimation
     robot, rng = estimation.robot, np.random.default_rng(0)
-    dense = replace(estimation, backend="dense")
+    slow = replace(estimation, backend="reduced")
     worst, unanswered = 0.0, 0
     for _ in range(STATES):
         q, qd = robot.random_configuration(rng), rng.normal(size=robot.nv)
@@ -105,7 +105,7 @@ def _compared(case: Case, kernel: Any) -> dict[str, Any]:
         unanswered += not finite
         if finite:
             present = np.where(weight > 0, y, np.nan)
-            e = dense.solve(q, qd, present, uncertainty=case.uncertainty)
+            e = slow.solve(q, qd, present, uncertainty=case.uncertainty)
             worst = max(worst, _error(got[0], e.torque.array) / RIGHT)
             if case.uncertainty:
                 worst = max(worst, _error(got[1], e.std.torque.array) / RIGHT_DEVIATION)

@@ -39,9 +39,9 @@ from scipy.special import chdtrc, gammaln
 from dynsys.jit import Loop
 from dynsys.system.size import without_rounding
 from dynsys.types import Array, ArrayLike, BoolArray, IntArray
+from problems.estimation.estimator import Minimiser
 from problems.measured.measured_system import MeasuredSystem
 from problems.measured.reduced import (
-    DenseSolution,
     ReducedSystem,
     WhitenedRows,
     rank_of,
@@ -439,21 +439,21 @@ def statements(
 
 def checks_at(
     measured: MeasuredSystem,
-    reduced: ReducedSystem,
+    rows: ReducedSystem,
     whitened: WhitenedRows,
-    solution: DenseSolution,
+    found: Minimiser,
 ) -> Checks:
-    """What the readings of one solved state say of each other; dense, any rank."""
+    """What the readings of one solved state say of each other; any rank."""
     exact, noisy = whitened.exact.toarray(), whitened.noisy.toarray()
     deviation = np.sqrt(measured.variance)
     unit = np.where(deviation > 0, deviation, 1.0)
-    U = solution.unexplained
-    A, size = np.asarray(noisy @ reduced.B), whitened.sizes(reduced.B_size)[0]
-    z = _held(without_rounding(exact @ reduced.B, size), size, exact * unit)
-    z = beyond_rounding(z, solution.rank.scale[:, None], 0)
+    U = found.unexplained
+    A, size = np.asarray(noisy @ rows.B), whitened.sizes(rows.B_size)[0]
+    z = _held(without_rounding(exact @ rows.B, size), size, exact * unit)
+    z = beyond_rounding(z, found.rank.scale[:, None], 0)
     moves = U @ (noisy * unit) - (U @ A) @ z
     terms = np.linalg.norm(np.abs(noisy * unit) + np.abs(A) @ np.abs(z), axis=0)
-    misfit, dof = U @ solution.residual, np.array([len(U)])
+    misfit, dof = U @ found.residual, np.array([len(U)])
     moves = np.ascontiguousarray(moves.T)
     return Checks.of(measured, moves[None], terms[None], misfit[None], dof)
 

@@ -58,7 +58,8 @@ from problems.estimation.estimate import (
     names_of,
     quantities_of,
 )
-from problems.estimation.posterior import AbstractPosterior, EncoderPosterior, PosteriorSolver
+from problems.estimation.estimator import AbstractPosterior, minimise
+from problems.estimation.posterior import EncoderPosterior, PosteriorSolver
 from problems.estimation.reduced_batch import ReducedBatch
 from problems.estimation.sensitivity import TorqueSensitivity, torque_sensitivities
 from problems.measured.measured_system import QUANTITIES, Active, MeasuredSystem, Readings
@@ -71,7 +72,7 @@ from sensors.layout import Layout
 
 __all__ = ["Estimation", "Uncertainty"]
 
-Backend: TypeAlias = Literal["auto", "llvm", "cholmod", "superlu", "dense"]
+Backend: TypeAlias = Literal["auto", "llvm", "cholmod", "superlu", "reduced"]
 
 
 def _say_what_does_not_hold(layout: Layout) -> None:
@@ -96,22 +97,22 @@ class Estimation(AbstractProblem):
 
         minimise (y - b_Y - Y d)^T C^-1 (y - b_Y - Y d)   subject to   D d + b_D = 0
 
-    As many readings as needed: LU, the noise does not change the answer. More: the constrained
-    least-squares problem above. Fewer: what is determined, the rest NaN. Readings of standard
-    deviation zero are constraints. A prior (maximum a posteriori) is never needed but may be
-    given.
+    :mod:`problems.estimation.estimator` defines the answer; all ways to it agree. With fewer
+    readings than needed: what is determined, the rest NaN. Readings of standard deviation zero
+    are constraints. A prior (maximum a posteriori) is never needed but may be given.
 
     Parameters
     ----------
     robot : the robot; contacts that the layout names need not be on it.
     layout : its sensors.
     prior : beliefs about unknowns, or the mapping ``std`` of a :class:`Prior`.
-    backend : ``llvm`` machine code for this robot and layout; ``cholmod`` (scikit-sparse, its
-        analysis reused), ``superlu`` (pivoting LU), ``dense`` (orthogonal factors in the open
-        unknowns; any rank); ``auto`` takes machine code for single states, from the first call
-        on, and for large batches, else the first of the others that is installed: the general
-        path. What the sparse ones cannot solve the last one does; ``Estimate.method`` says
-        which one did.
+    backend : ``llvm`` machine code for this robot and layout; ``reduced`` what defines the
+        answer (orthogonal factors in the open unknowns; any rank, anything missing);
+        ``cholmod`` (scikit-sparse, its analysis reused) and ``superlu`` sparse factors of all
+        unknowns, where nothing is open; ``auto`` takes machine code for single states, from
+        the first call on, and for large batches, else ``reduced``, or sparse factors where
+        some hundred unknowns are open: the general path. What the others cannot solve
+        ``reduced`` does; ``Estimate.method`` says which one did.
     plan : a plan for this robot and layout, see :meth:`plan`: :meth:`solve`,
         :meth:`solve_batch`, :meth:`compile` and :meth:`export_c` execute its order, whatever
         is asked; deviations and agreement for which it cannot be, the first two leave to the
@@ -465,17 +466,17 @@ class Estimation(AbstractProblem):
 
     def checks(self, q: Array, qd: Array, rows: Array) -> Checks:
         """What one state's readings say of each other; ``rows`` as for :meth:`posterior`."""
-        found = self._reference.dense(q, qd, rows)
-        return checks_at(self.measured, found.reduced, found.whitened, found.solution)
+        found = self._reference.reduced.at(q, qd, rows, statements=False)
+        return checks_at(self.measured, found.rows, found.whitened, found.minimiser)
 
     @cached_property
     def is_checked(self) -> BoolArray:
         """Tell which readings (size,) others check at a random state."""
         measured, robot = self.measured, self.robot
         at = Kinematics.at(robot, robot.random_configuration(0), np.zeros(robot.nv))
-        reduced = measured.reduced(at)
-        whitened = measured.whitened(np.ones(len(reduced.c), dtype=bool))
-        checks = checks_at(measured, reduced, whitened, reduced.solve(whitened))
+        rows = measured.reduced(at)
+        whitened = measured.whitened(np.ones(len(rows.c), dtype=bool))
+        checks = checks_at(measured, rows, whitened, minimise(rows, whitened))
         return np.isfinite(checks.residuals[0, : self.layout.size])
 
     def settle(self, states: int) -> None:

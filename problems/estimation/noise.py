@@ -46,7 +46,7 @@ from dynsys.recursive.inputs import finite_rows
 from dynsys.types import Array, ArrayLike, IntArray
 from problems.correlation import Autoregression, integrated_correlation
 from problems.estimation.estimation import Estimation
-from problems.estimation.posterior import PosteriorSolver
+from problems.estimation.estimator import Estimator
 from problems.inputs import ascending_times
 from problems.measured.measured_system import Active, Readings
 from sensors.layout import Layout
@@ -161,7 +161,7 @@ def estimate_noise(
         raise StateError("the log has no sample")
     readings = problem.measured.pack(y, active, len(positions))
     groups, noise = _groups(problem), _own_noise(problem)
-    solver = PosteriorSolver(problem.measured, "dense")
+    solver = Estimator(problem.measured)
 
     def left_over(k: int) -> _Samples:
         try:
@@ -235,13 +235,13 @@ def _alike(samples: list[_Samples]) -> list[tuple[IntArray, _Samples]]:
     ]
 
 
-def _left_over(solver: PosteriorSolver, q: Array, qd: Array, rows: Array) -> _Samples:
+def _left_over(solver: Estimator, q: Array, qd: Array, rows: Array) -> _Samples:
     """What laws, exact rows and unknowns leave of the noisy rows of a sample."""
-    found = solver.dense(q, qd, rows)
-    U, whitened = found.solution.unexplained, found.whitened.noisy
+    found = solver.at(q, qd, rows)
+    U, whitened = found.minimiser.unexplained, found.whitened.noisy
     at = np.flatnonzero(np.isfinite(rows) & (solver.measured.variance > 0))
     N = np.asarray(whitened.T @ U.T)[at]
-    return _Samples(at, N[None], (U @ found.solution.residual)[None])
+    return _Samples(at, N[None], (U @ found.minimiser.residual)[None])
 
 
 @dataclass(frozen=True, eq=False)

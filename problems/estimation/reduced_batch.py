@@ -6,7 +6,7 @@ One way for all states that the compiled estimator does not answer: readings mis
 contacts that come and go, layouts that leave something open, beliefs. B and c come from small
 kernels that do not depend on what is missing (:mod:`problems.estimation.response`), rows that
 are not there are left out, and orthogonal factors of the few unknowns left solve the rest
-(:mod:`problems.estimation.any_rank`). Answers are those of the dense posterior; where a rank or
+(:mod:`problems.estimation.many_states`). Answers are those of the estimator; where a rank or
 a truth value is not beyond doubt, that one is asked instead.
 """
 
@@ -26,17 +26,17 @@ from dynsys.kernel.kernel import Kernel
 from dynsys.model.tree import KinematicTree
 from dynsys.system.equations import Kinematics
 from dynsys.system.parts import part_of
-from dynsys.system.size import ROUNDING, without_rounding
+from dynsys.system.size import without_rounding
 from dynsys.types import Array, BoolArray, IntArray
-from problems.estimation.any_rank import (
+from problems.estimation.consistency import CHECKED, Checks, beyond_rounding, of_readings
+from problems.estimation.many_states import (
     ABSENT,
-    CERTAIN,
     EXACT,
     NOISY,
+    Minimisers,
     clear_rounding,
-    solve_rows,
+    minimise_many,
 )
-from problems.estimation.consistency import CHECKED, Checks, beyond_rounding, of_readings
 from problems.estimation.response import ROWS, ResponseKernels
 from problems.measured.measured_system import MeasuredSystem, Quantity
 from problems.measured.reduced import (
@@ -85,7 +85,7 @@ class ReducedAnswers:
 
     Attributes
     ----------
-    answered : (N,) False where the dense posterior must be asked.
+    answered : (N,) False where the estimator must be asked.
     arrays : quantities (N, size) by name, ``std_...`` their deviations; NaN where open.
     chi_square, degrees_of_freedom : (N,).
     residuals : (N, readings) normalised, or None if not asked for.
@@ -280,43 +280,27 @@ class _Group:
     ) -> None:
         """Answer a few states and put the answers in their places."""
         q, qd, given = states
-        n, p, m = len(q), len(self._kept), len(self._live)
         values = [name for name in found.arrays if not name.startswith("std_")]
         bias, columns = self._rows(q, qd, values)
         offset = np.ascontiguousarray(bias[ROWS][:, self._of_rows])
         rows = np.ascontiguousarray(given[:, self._live])
         present = ~np.isnan(rows)
         right = np.where(present, rows - offset, 0.0)
-        clear_rounding(columns, self._size, ROUNDING)
+        clear_rounding(columns, self._size)
         right_size = np.abs(offset) + np.abs(np.nan_to_num(rows)) + self._right_size
         whitened = _Whitened(self, columns, right, present, right_size, self._size)
-        z, scale = np.empty((n, p)), np.empty((n, p))
-        basis, counts = np.empty((n, p, p)), np.empty((n, 4), dtype=np.int64)
-        chi_square = np.empty(n)
-        explains = n if found.residuals is not None or judge is not None else 0
-        misfit, unexplained = np.zeros((explains, m)), np.zeros((explains, m, m))
-        solve_rows(
-            columns,
-            right,
-            whitened.kinds,
-            whitened.sizes,
-            whitened.right_size,
-            z,
-            scale,
-            basis,
-            counts,
-            chi_square,
-            misfit,
-            unexplained,
-        )
-        last = int(counts[:, 3].max(initial=0))
-        misfit = misfit[:, :last]
-        whitened.solved(columns, scale, unexplained[:, :last])
-        fine = counts[:, 0] == CERTAIN
+        explain = found.residuals is not None or judge is not None
+        deviate = any(name.startswith("std_") for name in found.arrays)
+        rows = columns, right, whitened.kinds, whitened.sizes, whitened.right_size
+        many = minimise_many(*rows, deviate=deviate, explain=explain)
+        last = int(many.dof.max(initial=0))
+        misfit = many.misfit[:, :last]
+        whitened.solved(columns, many.scale, many.unexplained[:, :last])
+        fine = many.certain.copy()
         for numbers in bias.values():
             fine &= np.isfinite(numbers).all(axis=1)
         sure = np.flatnonzero(fine)
-        found.chi_square[where], found.degrees_of_freedom[where] = chi_square, counts[:, 3]
+        found.chi_square[where], found.degrees_of_freedom[where] = many.chi_square, many.dof
         if found.residuals is not None:
             moves, terms = whitened.moves()
             size, along = np.linalg.norm(moves, axis=2), np.einsum("nki,ni->nk", moves, misfit)
@@ -326,15 +310,15 @@ class _Group:
                 is_checked, along / np.where(is_checked, size, 1.0), np.nan
             )
             found.residuals[where[sure]] = of_readings(self._batch.measured, whole, given)[sure]
-        self._fill_values(found, where, values, bias, (q, qd, z), sure)
-        self._fill_deviations(found, where, (q, qd, basis), counts, sure)
-        doubtful = self._open(found, where, (q, qd, basis), counts, scale, sure)
+        self._fill_values(found, where, values, bias, (q, qd, many.z), sure)
+        self._fill_deviations(found, where, (q, qd), many, sure)
+        doubtful = self._open(found, where, (q, qd), many, sure)
         fine[doubtful] = False
         if judge is not None:
             moves, terms, alone = self._moves_of_all((q, qd), whitened, present)
             sure = np.flatnonzero(fine & alone)
             some = moves[sure], terms[sure], misfit[sure]
-            judge(where[sure], Checks.of(self._batch.measured, *some, counts[sure, 3]))
+            judge(where[sure], Checks.of(self._batch.measured, *some, many.dof[sure]))
             fine &= alone
         found.answered[where] = fine
 
@@ -360,7 +344,7 @@ class _Group:
         (seen,) = batch.any_kernels.linear((ROWS,)).batch(*repeated, along)[0]
         columns = np.ascontiguousarray(seen.reshape(n, len(zeros), -1)[:, :, self._live])
         of_zeros = np.ascontiguousarray(batch.sizes[0][np.ix_(self._live, zeros)].T)
-        clear_rounding(columns, of_zeros, ROUNDING)
+        clear_rounding(columns, of_zeros)
         moves[:, rows], terms[:, rows], alone = whitened.moves_along(columns, present, of_zeros)
         unit = batch._sampled[0].B[rows, zeros]
         moves[:, rows] /= unit[:, None]
@@ -406,21 +390,21 @@ class _Group:
         self,
         found: ReducedAnswers,
         where: IntArray,
-        states: tuple[Array, Array, Array],
-        counts: IntArray,
+        states: tuple[Array, Array],
+        many: Minimisers,
         sure: IntArray,
     ) -> None:
         """Deviations: the length of what a quantity moves by along those of z."""
         names = [name for name in found.arrays if name.startswith("std_")]
         if not names or not len(sure):
             return
-        free = counts[sure, 1]
+        state, free = (*states, many.basis), many.free[sure]
         kinds = [name.removeprefix("std_") for name in names]
-        moved = _lengths(*self._movements(kinds, states, sure, 0 * free, free))
+        moved = _lengths(*self._movements(kinds, state, sure, 0 * free, free))
         for name, lengths in zip(names, moved, strict=True):
             found.arrays[name][where[sure]] = lengths
         for name, (kind, body, matrix) in found.moved.items():
-            vectors, ends = self._movements([kind], states, sure, 0 * free, free)
+            vectors, ends = self._movements([kind], state, sure, 0 * free, free)
             of_body = vectors[0].reshape(len(vectors[0]), -1, 6)[:, body]
             at_frame = np.ascontiguousarray(of_body @ matrix.T)
             (found.at_frames[name][where[sure]],) = _lengths([at_frame], ends)
@@ -448,25 +432,23 @@ class _Group:
         self,
         found: ReducedAnswers,
         where: IntArray,
-        states: tuple[Array, Array, Array],
-        counts: IntArray,
-        scale: Array,
+        states: tuple[Array, Array],
+        many: Minimisers,
         sure: IntArray,
     ) -> IntArray:
         """Make NaN what moves along unseen directions; states where that is in doubt."""
-        some = sure[counts[sure, 2] > 0]
+        some = sure[many.unseen[sure] > 0]
         names = list(dict.fromkeys(name.removeprefix("std_") for name in found.arrays))
         if not len(some) or not names:
             return np.zeros(0, dtype=np.intp)
-        moved = _lengths(
-            *self._movements(names, states, some, counts[some, 1], counts[some, 2])
-        )
+        state, places = (*states, many.basis), (many.free[some], many.unseen[some])
+        moved = _lengths(*self._movements(names, state, some, *places))
         doubtful, size = np.zeros(len(some), dtype=bool), self._batch.sizes[2]
         for name, lengths in zip(names, moved, strict=True):
             columns = self._batch._columns(name)
             if name not in self._reach:
                 self._reach[name] = self._batch.reach_of_zeros(self._zeros, columns)
-            squared = scale[some] ** 2 @ size[np.ix_(columns, self._kept)].T ** 2
+            squared = many.scale[some] ** 2 @ size[np.ix_(columns, self._kept)].T ** 2
             limit = OPEN * np.sqrt(squared + self._reach[name])
             is_open = lengths > limit
             doubtful |= ((lengths > limit / MARGIN) & (lengths < limit * MARGIN)).any(axis=1)

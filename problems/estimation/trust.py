@@ -40,7 +40,7 @@ from dynsys.system.equations import Kinematics
 from dynsys.system.response import read_blocks
 from dynsys.system.size import reading_sizes
 from dynsys.types import Array, BoolArray, IntArray, ScalarArray
-from problems.estimation.posterior import AbstractPosterior, DensePosterior
+from problems.estimation.estimator import AbstractPosterior, ReducedPosterior
 from problems.measured.measured_system import QUANTITIES, MeasuredSystem, Quantity
 from problems.measured.reduced import RANK_TOLERANCE
 from problems.trust import EPS, EPS_EXTENDED, EXTENDED, unit_quaternions
@@ -118,9 +118,10 @@ def judge_estimate(
     """
     z = _open_values(measured, answers, posterior)
     null = np.zeros((len(z), 0))
-    if isinstance(posterior, DensePosterior):
-        rank = posterior.solution.rank
-        null = rank.null / (rank.scale**2 * measured.units)[:, None]
+    if isinstance(posterior, ReducedPosterior):
+        rank, left = posterior.minimiser.rank, posterior.stated.left
+        null = np.zeros((len(z), rank.nullity))
+        null[left] = rank.null / (rank.scale**2 * measured.units[left])[:, None]
     with np.errstate(over="ignore", invalid="ignore", under="ignore", divide="ignore"):
         optimality = Optimality(OpenProblem.at(measured, state, null, z))
         columns = measured.laws.unknowns.columns

@@ -38,6 +38,7 @@ __all__ = [
     "MeasuredSystem",
     "Quantity",
     "Readings",
+    "Statements",
     "at_frame",
     "joint_covariance",
 ]
@@ -59,6 +60,35 @@ Active: TypeAlias = Mapping[str, ArrayLike]
 
 KEPT = 16
 """Sets of missing readings whose whitening is kept."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Statements:
+    """Exact readings that say what one entry of z is, whatever the state.
+
+    Most of z is known so: no external wrench on this link, or on that one.
+
+    Attributes
+    ----------
+    rows, entries, scale : (s,) reading ``rows[i]`` is ``scale[i]`` times ``z[entries[i]]``.
+    left : (k,) entries of z that none of them says.
+    others : (m,) True for all other readings.
+    blocks : equations that have some of these, whole.
+    """
+
+    rows: IntArray
+    entries: IntArray
+    scale: Array
+    left: IntArray
+    others: BoolArray
+    blocks: tuple[tuple[slice, EquationBlock], ...]
+
+    def values(self, y: Array, n: int) -> Array:
+        """z_S (n,): what they say, zero elsewhere."""
+        z = np.zeros(n)
+        z[self.entries] = y[self.rows] / self.scale
+        return z
 
 
 @final
@@ -193,14 +223,83 @@ class MeasuredSystem:
         Y = csc_array((data[~is_law], *of_readings), shape=(len(b) - n_laws, n))
         return (D, b[:n_laws]), (Y, b[n_laws:])
 
-    def reduced(self, kinematics: Kinematics, y: Array | None = None) -> ReducedSystem:
-        """Readings ``y`` (m,), zero if None, as rows of the reduced unknowns at a state."""
-        response, size = self.response.at(kinematics), self.response.sizes.at(kinematics)
-        seen = read_blocks(self.readings, kinematics, response)
-        seen_size = reading_sizes(self.readings, kinematics, size)
-        given = np.zeros(len(seen)) if y is None else y
+    def reduced(
+        self, kinematics: Kinematics, y: Array | None = None, stated: Statements | None = None
+    ) -> ReducedSystem:
+        """Readings ``y`` (m,), zero if None, as rows of the reduced unknowns at a state.
+
+        With ``stated`` of the entries that statements leave, z = z_S + K x, rows of statements
+        zero: answers are the same, and where most of z is stated take a fraction of the time.
+        """
+        n, m = self.needed, len(self.variance)
+        y = np.zeros(m) if y is None else y
+        stated = self.statements(np.zeros(m, dtype=bool)) if stated is None else stated
+        k, z = len(stated.left), stated.values(y, n)
+        directions = np.zeros((n, k + 1))
+        directions[stated.left, np.arange(k)], directions[:, k] = 1.0, z
+        d = self.response.at(kinematics, directions)  # [T K, T z_S, d_0]
+        response = np.column_stack([d[:, :k], d[:, k] + d[:, k + 1]])
+        sizes = self.response.sizes.at(kinematics)
+        size = np.column_stack([sizes[:, stated.left], sizes[:, :n] @ np.abs(z) + sizes[:, n]])
+        seen, seen_size = np.zeros((m, k + 1)), np.zeros((m, k + 1))
+        blocks = [block for _, block in stated.blocks]
+        where = np.concatenate([np.zeros(0, np.intp), *(np.r_[at] for at, _ in stated.blocks)])
+        seen[where] = read_blocks(blocks, kinematics, response)
+        seen_size[where] = reading_sizes(blocks, kinematics, size)
         whole = (response, size), (seen, seen_size)
-        return ReducedSystem.of(kinematics, *whole, given, self.units)
+        return ReducedSystem.of(kinematics, *whole, y, self.units[stated.left])
+
+    @cached_property
+    def _stating(self) -> tuple[IntArray, IntArray, Array]:
+        """Exact readings of one entry of z at every state, these entries, and their factors."""
+        place = np.full(self.laws.unknowns.size, -1)
+        place[self.response.open_columns] = np.arange(self.needed)
+        alone = np.diff(self.covariance.indptr) == 0
+        found, row = [], 0
+        for block in self.readings:
+            if block.bias is None and all(term.is_constant for term in block.terms):
+                factors = np.zeros((block.size, self.laws.unknowns.size))
+                for term in block.terms:
+                    factors[:, term.unknown.slice] += np.asarray(term.value)
+                for i, factor in enumerate(factors):
+                    (filled,) = np.nonzero(factor)
+                    if len(filled) == 1 and place[filled[0]] >= 0 and alone[row + i]:
+                        found.append((row + i, int(place[filled[0]]), factor[filled[0]]))
+            row += block.size
+        rows, entries, scale = zip(*found, strict=True) if found else ((), (), ())
+        return np.array(rows, np.intp), np.array(entries, np.intp), np.array(scale, np.float64)
+
+    @cached_property
+    def _statements(self) -> dict[bytes, Statements]:
+        return {}
+
+    def statements(self, present: BoolArray) -> Statements:
+        """What is said of single entries of z by the readings that are present."""
+        key = present.tobytes()
+        if key not in self._statements:
+            if len(self._statements) >= KEPT:
+                self._statements.clear()
+            rows, entries, scale = self._stating
+            here = np.flatnonzero(present[rows])
+            entries, first = np.unique(entries[here], return_index=True)
+            rows, scale = rows[here[first]], scale[here[first]]
+            others = np.ones(len(present), dtype=bool)
+            others[rows] = False
+            ends = np.cumsum([0, *(block.size for block in self.readings)]).tolist()
+            places = [slice(*ends[k : k + 2]) for k in range(len(self.readings))]
+            self._statements[key] = Statements(
+                rows,
+                entries,
+                scale,
+                np.setdiff1d(np.arange(self.needed), entries),
+                others,
+                tuple(
+                    (at, block)
+                    for at, block in zip(places, self.readings, strict=True)
+                    if others[at].any()
+                ),
+            )
+        return self._statements[key]
 
     @cached_property
     def usual(self) -> ReducedSystem:

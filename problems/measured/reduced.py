@@ -5,15 +5,11 @@
 
 Given z, the recursion of inverse dynamics yields every other unknown without a division, so T
 and d_0 exist at every state. Estimates, verdicts, sensor placement and the studio all ask the
-rows B z = c: which directions of z they see (rank), and which z fits them best,
-
-    minimise  |N (B z - c)|^2   subject to   E (B z - c) = 0,
-
-where N turns the noisy readings into rows of unit noise and E picks those without noise.
-Nothing is assumed of the ranks: exact rows may repeat each other, and directions of z that no
-row sees stay open. z is in natural units of the robot, and rank is judged on rows and columns
-of unit size (:mod:`dynsys.system.size`), so units and noise do not matter, and a row that
-cancels at a posture sees nothing there.
+rows B z = c which directions of z they see (rank); which z fits them best says
+:mod:`problems.estimation.estimator`. Nothing is assumed of the ranks: exact rows may repeat
+each other, and directions of z that no row sees stay open. z is in natural units of the robot,
+and rank is judged on rows and columns of unit size (:mod:`dynsys.system.size`), so units and
+noise do not matter, and a row that cancels at a posture sees nothing there.
 """
 
 from __future__ import annotations
@@ -22,7 +18,6 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-from scipy.linalg import qr, solve_triangular
 from scipy.sparse import csc_array, csr_array
 from scipy.sparse.csgraph import connected_components
 
@@ -33,7 +28,6 @@ from dynsys.types import Array, BoolArray, IntArray
 
 __all__ = [
     "RANK_TOLERANCE",
-    "DenseSolution",
     "Rank",
     "ReducedSystem",
     "WhitenedRows",
@@ -245,37 +239,7 @@ def columns_left(filled: BoolArray, clear: BoolArray) -> IntArray:
         filled = filled & ~known
 
 
-# ---- the rows at a state, and their least-squares solution ---------------------------------
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class DenseSolution:
-    """Minimiser z, and all that follows from the factors.
-
-    Attributes
-    ----------
-    z : (n,) a minimiser; unique but for the null space of ``rank``.
-    deviation : (n, k): covariance of z is deviation deviation^T.
-    rank : what all rows together see.
-    explained : (w, k) orthonormal basis of what the noisy rows can explain.
-    residual : (w,) of the noisy rows, in standard deviations.
-    violation : (e,) by how much exact rows contradict one another, in parts of their size.
-    """
-
-    z: Array
-    deviation: Array
-    rank: Rank
-    explained: Array
-    residual: Array
-    violation: Array
-
-    @property
-    def unexplained(self) -> Array:
-        """Orthonormal basis (f, w) of what no unknown explains of the noisy rows."""
-        w, explained = self.explained.shape
-        basis = qr(self.explained)[0] if explained else np.eye(w)
-        return np.asarray(basis[:, explained:].T, dtype=np.float64)
+# ---- the rows at a state ---------------------------------------------------------------------
 
 
 @final
@@ -368,40 +332,6 @@ class ReducedSystem:
         norms = [np.linalg.norm(G, 2) for G in (V_1 - inverse @ (N @ V_1), spread * inverse)]
         return max(float(singular[0] * max(norms)), spread)
 
-    def solve(self, whitened: WhitenedRows) -> DenseSolution:
-        """Minimise |N (B z - c)|^2 subject to E (B z - c) = 0, by orthogonal factors."""
-        (exact, A), (c, target) = whitened.times(self.B), whitened.times(self.c)
-        size, A_size = whitened.sizes(self.B_size)
-        constraints = without_rounding(exact, size)
-        check_finite(A, constraints, self.c)
-        rank = rank_of(np.vstack([constraints, A]), np.vstack([size, A_size]))
-        # z meets the constraints as well as they can be met
-        fixed = rank_of(constraints, size, rank.scale)
-        z = _particular(constraints, c, row_size(size), fixed)
-        violation = np.abs(constraints @ z - c)
-        terms = size @ np.abs(z) + whitened.sizes(self.c_size)[0] + size.max(axis=1, initial=0)
-        violation = violation / np.where(terms > 0, terms, 1.0)
-        # directions free under the constraints and seen by some row
-        free = _within(fixed.null / rank.scale[:, None], rank.null / rank.scale[:, None])
-        free = rank.scale[:, None] * free
-        # w minimises |A (z + free w) - target|
-        Q, R, order = qr(A @ free, mode="economic", pivoting=True)
-        misfit = target - A @ z
-        check_finite(misfit)
-        w = np.empty(free.shape[1])
-        w[order] = solve_triangular(R, Q.T @ misfit)
-        deviation = solve_triangular(R, free[:, order].T, trans="T").T
-        residual = misfit - A @ (free @ w)
-        check_finite(residual @ residual)
-        return DenseSolution(
-            z=z + free @ w,
-            deviation=deviation,
-            rank=rank,
-            explained=np.asarray(Q, dtype=np.float64),
-            residual=residual,
-            violation=violation,
-        )
-
 
 def check_finite(*numbers: Array) -> None:
     """Raise a StateError if any number is not finite."""
@@ -409,25 +339,3 @@ def check_finite(*numbers: Array) -> None:
         raise StateError(
             "the equations at this state overflow float64; check the units of q, qd and y"
         )
-
-
-def _particular(B: Array, c: Array, size: Array, rank: Rank) -> Array:
-    """Solution of B z = c of least size, in units of the scale, within what B sees."""
-    if rank.seen.shape[1] == 0:
-        return np.zeros(B.shape[1])
-    weight = 1.0 / np.where(size > 0, size, 1.0)
-    Q, R, order = qr(weight[:, None] * (B @ rank.seen), mode="economic", pivoting=True)
-    w = np.empty(rank.seen.shape[1])
-    w[order] = solve_triangular(R, Q.T @ (weight * c))
-    z = rank.seen @ w
-    w[order] = solve_triangular(R, Q.T @ (weight * (c - B @ z)))
-    return np.asarray(z + rank.seen @ w)
-
-
-def _within(basis: Array, without: Array) -> Array:
-    """Orthonormal basis of span(basis) less span(without), the latter contained in it."""
-    if without.shape[1] == 0:
-        return basis
-    inside = basis.T @ without
-    Q, _ = qr(inside, mode="full")
-    return np.asarray(basis @ Q[:, without.shape[1] :])

@@ -26,7 +26,6 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias, final
 
 import numpy as np
-from scipy.sparse import csc_array
 from scipy.sparse.linalg import splu
 
 from dynsys.errors import DynsysError, KernelBuildError
@@ -467,20 +466,15 @@ def _cost(problem: Estimation) -> Facts:
 
 
 def _operations(problem: Estimation, method: str) -> int:
-    """Operations of factorising and solving once; dense: of its largest factorisation."""
+    """Operations of factorising and solving once; reduced: of its largest factorisation."""
     measured = problem.measured
-    if method == "dense":
-        return 2 * measured.covariance.shape[0] * measured.needed**2
+    present = np.ones(len(measured.variance), dtype=bool)
+    if method == "reduced":
+        stated = measured.statements(present)
+        return 2 * int(stated.others.sum()) * len(stated.left) ** 2
     kinematics = Kinematics.at(problem.robot, *_state(problem)[:2])
     (D, _), (Y, _) = measured.at(kinematics)
-    present = np.ones(Y.shape[0], dtype=bool)
-    if Y.shape[0] == measured.needed:
-        data, _ = problem.system.values(kinematics)
-        system = problem.system
-        K = csc_array((data, system.indices, system.indptr), shape=system.shape)
-    else:
-        K = measured.saddle().at(D.data, Y.data, present).matrix
-    factors = splu(K)
+    factors = splu(measured.saddle().at(D.data, Y.data, present).matrix)
     below = np.diff(factors.L.tocsc().indptr) - 1
     right = np.diff(factors.U.tocsr().indptr) - 1
     elimination = int((below * (1 + 2 * right)).sum())

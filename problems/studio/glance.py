@@ -3,7 +3,7 @@
 The rows are those of the reduced system, B z = c with d = T(q) z + d_0
 (:mod:`problems.measured.reduced`), the same that estimates and verdicts use. T is kept while
 the posture stays, and so are the rows Y T of every sensor: adding one costs its own rows and
-one dense factorisation.
+one factorisation.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from dynsys.system.linear_system import LinearSystem
 from dynsys.system.response import LawResponse, read_blocks
 from dynsys.system.size import CONTRADICTION, natural_units, reading_sizes
 from dynsys.types import Array, BoolArray
+from problems.estimation.estimator import minimise
 from problems.measured.measured_system import joint_covariance
 from problems.measured.prior import Prior, prior_rows
 from problems.measured.reduced import ReducedSystem, WhitenedRows, whiten
@@ -207,7 +208,7 @@ class GlanceKeeper:
     def _look(self, layout: Layout, q: Array) -> Glance:
         self._move_to(q)
         reduced, whitened = self._reduced(layout), self._whiten(layout)
-        found = reduced.solve(whitened)
+        found = minimise(reduced, whitened)
         unknowns, nv = self._laws.unknowns, self.robot.nv
         torque, wrench = unknowns.columns("torque"), unknowns.columns("external_wrench")
         some = np.concatenate([torque, wrench.ravel()])

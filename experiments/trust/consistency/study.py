@@ -65,7 +65,7 @@ __all__ = [
     "table",
 ]
 
-SOLVERS = ("dense", "superlu", *(["cholmod"] if has_cholmod() else []))
+SOLVERS = ("reduced", "superlu", *(["cholmod"] if has_cholmod() else []))
 COMPILED = ("llvm", "batch", "reduced")
 BACKENDS = (*SOLVERS, *COMPILED)
 REFUSED = "refused"
@@ -298,7 +298,7 @@ def _suspects(asked: Asked, e: Estimate) -> Iterator[str]:
     Exact readings that others repeat are wrong together with these: no truth without one.
     """
     case, truth = asked.case, asked.truth
-    if e.problem.backend != "dense" and not e.shape:
+    if e.problem.backend != "reduced" and not e.shape:
         return
     measured, layout = case.estimation.measured, case.estimation.layout
     found = _checks(case, e)
@@ -324,7 +324,7 @@ def _suspects(asked: Asked, e: Estimate) -> Iterator[str]:
 
 
 def _checks(case: Case, e: Estimate) -> Checks | None:
-    """What sensors explain, by the dense system or by batches; None if these do not answer."""
+    """What sensors explain, by the estimator or by batches; None if these do not answer."""
     if not e.shape:
         return e.problem.checks(case.q, case.qd, case.rows)
     found: list[Checks] = []

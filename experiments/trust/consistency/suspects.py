@@ -122,11 +122,11 @@ def _judged(
     estimation: problems.Estimation, kinds: tuple[str, str], name: str, at: tuple[Array, ...]
 ) -> Outcome:
     q, qd, y = at
-    dense = replace(estimation, backend="dense")
-    e = dense.solve(q, qd, y)
+    slow = replace(estimation, backend="reduced")
+    e = slow.solve(q, qd, y)
     found, error = cast("list[problems.Suspect]", e.suspects), 0.0
     for suspect in found[:3]:
-        without = dense.solve(q, qd, y, active={suspect.sensor: False})
+        without = slow.solve(q, qd, y, active={suspect.sensor: False})
         lost = float(e.chi_square) - float(without.chi_square)
         dof = int(e.degrees_of_freedom) - int(without.degrees_of_freedom)
         if dof != suspect.degrees_of_freedom:

@@ -35,10 +35,10 @@ def assert_answers(
     problem: Estimation, found: ReducedAnswers, states: tuple[Array, ...]
 ) -> None:
     """Flags equal, numbers as close as rounding allows, at every state that is answered."""
-    dense = Estimation(problem.robot, problem.layout, problem.prior, backend="dense")
+    slow = Estimation(problem.robot, problem.layout, problem.prior, backend="reduced")
     unknowns = problem.measured.laws.unknowns
     for k in np.flatnonzero(found.answered).tolist():
-        posterior = dense.posterior(*(x[k] for x in states))
+        posterior = slow.posterior(*(x[k] for x in states))
         assert found.degrees_of_freedom[k] == posterior.degrees_of_freedom
         assert found.chi_square[k] == pytest.approx(posterior.chi_square, rel=1e-7, abs=1e-7)
         for kind in QUANTITIES:
@@ -54,14 +54,14 @@ def assert_answers(
                 )
         if found.residuals is not None:
             state = [x[k] for x in states]
-            residuals = dense.checks(*state).residuals
+            residuals = slow.checks(*state).residuals
             (expected,) = of_readings(problem.measured, residuals, state[2][None])
             np.testing.assert_allclose(found.residuals[k], expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("layout", [generous, on_force_sensors])
 @pytest.mark.parametrize("missing", [0.0, 0.05, 0.4])
-def test_answers_are_those_of_the_dense_posterior(humanoid, layout, missing) -> None:
+def test_answers_are_those_of_the_estimator(humanoid, layout, missing) -> None:
     problem = Estimation(humanoid, layout(humanoid))
     q, qd, y = log(problem, 12, missing)
     rows = problem.measured.pack(y, None, 12)
@@ -116,7 +116,7 @@ def test_a_batch_of_a_singular_layout_is_machine_code() -> None:
     y = np.where(given, rng.normal(size=(260, len(given))), problem.layout.constants)
     e = problem.solve_batch(q, qd, y, uncertainty="torque", outputs=("torque", "chi_square"))
     assert list(e.method).count("reduced") >= 258
-    alone = Estimation(problem.robot, problem.layout, backend="dense")
+    alone = Estimation(problem.robot, problem.layout, backend="reduced")
     for k in (0, 100, 259):
         one = alone.solve(q[k], qd[k], y[k])
         np.testing.assert_array_equal(e.determined.torque.array[k], one.determined.torque.array)
