@@ -96,14 +96,16 @@ def minimise_many(
     deviate, explain : whether deviations, and misfit and unexplained, are wanted.
     """
     n, p, m = columns.shape
-    counts, f = np.zeros((3, n), dtype=np.intp), m if explain else 0
+    count, f = np.zeros((3, n), dtype=np.intp), m if explain else 0
     unit, scale = _units(sizes, kinds != ABSENT)
     found = Minimisers(
         np.zeros(n, dtype=bool),
         np.zeros((n, p)),
         scale,
         np.zeros((n, p, p)),
-        *counts,
+        count[0],
+        count[1],
+        count[2],
         np.full(n, np.nan),
         np.zeros((n, f)),
         np.zeros((n, f, m)),
@@ -175,7 +177,7 @@ def _unseen(C: Array, some: IntArray) -> Iterator[tuple[IntArray, Array]]:
     """
     if not len(some):
         return
-    p, R = C.shape[2], np.linalg.qr(C[some], mode="r")
+    p, R = C.shape[2], np.asarray(np.linalg.qr(C[some], mode="r"))
     is_full = np.full(len(some), R.shape[1] == p)
     if R.shape[1] == p:
         is_full &= np.abs(np.diagonal(R, axis1=1, axis2=2)).min(axis=1, initial=1.0) > SEEN

@@ -291,8 +291,8 @@ class _Group:
         whitened = _Whitened(self, columns, right, present, right_size, self._size)
         explain = found.residuals is not None or judge is not None
         deviate = any(name.startswith("std_") for name in found.arrays)
-        rows = columns, right, whitened.kinds, whitened.sizes, whitened.right_size
-        many = minimise_many(*rows, deviate=deviate, explain=explain)
+        system = columns, right, whitened.kinds, whitened.sizes, whitened.right_size
+        many = minimise_many(*system, deviate=deviate, explain=explain)
         last = int(many.dof.max(initial=0))
         misfit = many.misfit[:, :last]
         whitened.solved(columns, many.scale, many.unexplained[:, :last])
