@@ -110,14 +110,15 @@ def minimise_many(
         np.zeros((n, f)),
         np.zeros((n, f, m)),
     )
-    finite = np.isfinite(columns).all(axis=(1, 2)) & np.isfinite(right).all(axis=1)
-    # x = z / scale: rows and columns of unit size
-    B = np.swapaxes(columns, 1, 2) * scale[:, None]
+    B = np.swapaxes(columns, 1, 2) * scale[:, None]  # x = z / scale
+    C = B * unit[:, :, None]  # rows and columns of unit size
+    finite = np.isfinite(B + C).all(axis=(1, 2)) & np.isfinite(right).all(axis=1)
     exact = np.flatnonzero((kinds == EXACT).any(axis=0))
     noisy = np.flatnonzero((kinds == NOISY).any(axis=0))
-    weight = np.where(kinds == EXACT, unit, 0.0)[:, exact]
-    E, e = B[:, exact] * weight[:, :, None], right[:, exact] * weight
-    for some, null in _unseen(B * unit[:, :, None], np.flatnonzero(finite)):  # 5
+    is_exact = kinds[:, exact] == EXACT
+    E = np.where(is_exact[:, :, None], C[:, exact], 0.0)
+    e = np.where(is_exact, right[:, exact] * unit[:, exact], 0.0)
+    for some, null in _unseen(C, np.flatnonzero(finite)):  # 5
         k, no_rows = null.shape[1], np.zeros((len(some), null.shape[1]))
         held, to = np.hstack([E[some], null]), np.hstack([e[some], no_rows])
         for part, x, F in _held(held, to):  # 6
