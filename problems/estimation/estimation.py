@@ -212,10 +212,10 @@ class Estimation(AbstractProblem):
         for the numbers as they are now. That code is compiled when a quantity is first asked
         for (seconds; from the cache, milliseconds). Deviations and residuals come from the
         general path until they have been asked for a handful of times, then from code of their
-        own; those named by ``uncertainty`` do from the first call. Layouts without such code,
-        missing readings and states that need pivoting go to the general path. A layout that
-        leaves something open does for :data:`FEW` calls, then to the reduced system
-        (:class:`ReducedBatch`), which is compiled then.
+        own; those named by ``uncertainty`` do from the first call. Layouts without such code or
+        that leave something open, missing readings and states that need pivoting go to the
+        general path; after :data:`FEW` such calls its rows are compiled
+        (:class:`ReducedBatch`).
 
         Parameters
         ----------
@@ -286,7 +286,7 @@ class Estimation(AbstractProblem):
 
     @cached_property
     def _calls(self) -> Iterator[int]:
-        """Numbers of the single states that such a layout was asked about."""
+        """Numbers of the single states that kernels could not answer."""
         return count()
 
     def _by_kernels(
@@ -334,7 +334,8 @@ class Estimation(AbstractProblem):
             return Estimate(self, states, None, method, None, answers)
         if usual:
             return self._by_kernels(states, wanted, states.parts())
-        if self._is_open and next(self._calls) >= FEW:
+        reduces = self.backend == "auto" and not self._reference.is_sparse
+        if reduces and next(self._calls) >= FEW:
             answers = CompiledAnswers(self._compiled, states, 1, False, few=1)
             answers.compute(EstimatorOutputs.of_estimate(("torque",), wanted))
             method = answers.method if isinstance(answers.method, str) else answers.method[0]

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EncoderPosterior", "PosteriorSolver"]
 
-MANY = 200
+MANY = 100
 """Entries of z that statements leave, above which sparse factors are faster."""
 
 
@@ -147,7 +147,7 @@ class PosteriorSolver:
         """All that one state's readings ``rows`` (m,), NaN where there is none, say."""
         present = ~np.isnan(rows)
         found: AbstractPosterior | None = None
-        if self._is_sparse and int(present.sum()) >= self.measured.needed:
+        if self.is_sparse and int(present.sum()) >= self.measured.needed:
             data, b = self.assembly.at(q, qd)
             laws, (Y, b_y) = self.measured.parts(data, b)
             c = np.where(present, rows, 0.0) - b_y
@@ -157,7 +157,7 @@ class PosteriorSolver:
         return found
 
     @cached_property
-    def _is_sparse(self) -> bool:
+    def is_sparse(self) -> bool:
         """Whether sparse factors are asked first."""
         if self.backend == "reduced" or self.measured.nullity:
             return False
