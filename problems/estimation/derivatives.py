@@ -11,9 +11,8 @@ standard deviation. D, Y and b move with q and qd by the chain rule over their r
 q along v in ``robot.integrate(q, v, 1)``; in parameters of the robot they are linear.
 
 As many readings as needed or more, missing ones too. Where K is singular, because readings
-leave something open or repeat each other, the orthogonal factors of the reduced system stand
-in for it, as they do where such a state is estimated: numbers that these do not call determined
-have NaN for derivatives, all others have some.
+leave something open or repeat each other, the factors of the estimator stand in for it: numbers
+that these do not call determined have NaN for derivatives, all others have some.
 """
 
 from __future__ import annotations
@@ -44,8 +43,8 @@ from dynsys.system.unknowns import UnknownLayout
 from dynsys.types import Array, BoolArray, IntArray, ScalarArray
 from problems.estimation.assembly import Assembly
 from problems.estimation.estimate import AbstractQuantities
+from problems.estimation.estimator import Estimator, ReducedPosterior
 from problems.estimation.factors import SuperLUFactors
-from problems.estimation.posterior import DensePosterior, PosteriorSolver
 from problems.measured.measured_system import Equations, MeasuredSystem, Quantity
 from problems.measured.prior import prior_rows
 from problems.measured.reduced import RANK_TOLERANCE, row_size
@@ -155,8 +154,8 @@ class StateSlopes:
         solution = regular.solution(c)
         self._saddle: RegularSaddle | OpenSaddle = regular
         if solution is None:
-            dense = PosteriorSolver(measured, "dense").dense(q, qd, rows)
-            self._saddle = OpenSaddle(dense, laws[0], Y, measured.response.open_columns)
+            found = Estimator(measured).at(q, qd, rows, statements=False)
+            self._saddle = OpenSaddle(found, laws[0], Y, measured.response.open_columns)
             solution = self._saddle.solution()
         self.d, self._multipliers = solution.unknowns[0], solution.multipliers[0]
         self._adjoints: dict[bytes, Lines] = {}
@@ -273,26 +272,26 @@ class OpenSaddle:
     """
 
     def __init__(
-        self, posterior: DensePosterior, D: csc_array[Any], Y: csc_array[Any], z: IntArray
+        self, posterior: ReducedPosterior, D: csc_array[Any], Y: csc_array[Any], z: IntArray
     ) -> None:
         self._posterior, self._Y = posterior, Y
         self._closed = np.setdiff1d(np.arange(D.shape[1]), z)
         self._laws = splu(csc_array(D[:, self._closed].T))
-        exact, self._noisy = posterior.whitened.times(posterior.reduced.B)
-        size = posterior.whitened.sizes(posterior.reduced.B_size)[0]
+        exact, self._noisy = posterior.whitened.times(posterior.rows.B)
+        size = posterior.whitened.sizes(posterior.rows.B_size)[0]
         self._weight = 1.0 / np.where(row_size(size) > 0, row_size(size), 1.0)
-        self._scale = posterior.solution.rank.scale
+        self._scale = posterior.minimiser.rank.scale
         self._exact = without_rounding(exact, size) * self._weight[:, None] * self._scale
 
     def solution(self) -> Lines:
         """The estimate."""
         found = self._posterior
-        noisy = found.solution.residual[None]
+        noisy = found.minimiser.residual[None]
         return self._lines(noisy, np.zeros((1, len(found.d))), found.d[None])
 
     def inverse(self, wanted: Array) -> Lines:
         """K^-1 of the lines of numbers wanted @ d; NaN where that is not determined."""
-        T, P = self._posterior.reduced.T, self._posterior.solution.deviation
+        T, P = self._posterior.rows.T, self._posterior.minimiser.deviation
         seen = (wanted @ T) @ P
         found = self._lines(seen @ (self._noisy @ P).T, wanted, -(seen @ P.T) @ T.T)
         is_open = ~self._posterior.determined(wanted, np.arange(wanted.shape[1]))
@@ -303,7 +302,7 @@ class OpenSaddle:
     def _lines(self, noisy: Array, wanted: Array, unknowns: Array) -> Lines:
         """All multipliers from those of the noisy combinations (k, w)."""
         whitened = self._posterior.whitened
-        left = (wanted @ self._posterior.reduced.T - noisy @ self._noisy) * self._scale
+        left = (wanted @ self._posterior.rows.T - noisy @ self._noisy) * self._scale
         mu = np.linalg.lstsq(self._exact.T, left.T, rcond=RANK_TOLERANCE)[0].T * self._weight
         readings = np.asarray(noisy @ whitened.noisy + mu @ whitened.exact)
         left = (wanted - np.asarray(readings @ self._Y))[:, self._closed]
