@@ -460,9 +460,9 @@ def test_operations_of_a_sparse_solve_are_those_of_its_factors() -> None:
         ],
     )
     problem = Estimation(CHAIN, layout)
-    system, (q, qd, _) = problem.system, _state(problem)
-    data, _ = system.values(Kinematics.at(CHAIN, q, qd))
-    factors = splu(csc_array((data, system.indices, system.indptr), shape=system.shape))
+    (D, _), (Y, _) = problem.measured.at(Kinematics.at(CHAIN, *_state(problem)[:2]))
+    present = np.ones(layout.size, dtype=bool)
+    factors = splu(problem.measured.saddle().at(D.data, Y.data, present).matrix)
     L, U = factors.L.toarray() != 0, factors.U.toarray() != 0
     count = 2 * int(factors.L.nnz + factors.U.nnz)
     for k in range(len(L)):  # a division, and a product and a sum for each entry to the right
