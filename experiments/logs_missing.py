@@ -158,7 +158,7 @@ def measure(robot: str, case: str, samples: int) -> Report:
 
 def compared(log: Log, e: Estimate) -> tuple[int, float]:
     """Truth values that differ from those of the estimator, and the largest error."""
-    slow = replace(log.estimation, backend="reduced")
+    slow = replace(log.estimation, backend="dense")
     flags, error = 0, 0.0
     for k in np.linspace(0, len(log.q) - 1, COMPARED).astype(int).tolist():
         on = {name: bool(np.asarray(is_up)[k]) for name, is_up in log.active.items()}

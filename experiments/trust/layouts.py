@@ -94,7 +94,7 @@ def _compared(case: Case, kernel: Any) -> dict[str, Any]:
     """Largest error beside the estimator, in units of what is allowed; states unanswered."""
     estimation = case.estimation
     robot, rng = estimation.robot, np.random.default_rng(0)
-    slow = replace(estimation, backend="reduced")
+    slow = replace(estimation, backend="dense")
     worst, unanswered = 0.0, 0
     for _ in range(STATES):
         q, qd = robot.random_configuration(rng), rng.normal(size=robot.nv)

@@ -197,7 +197,7 @@ def said_by_the_verdict(problem: Estimation) -> Iterator[None]:
         yield
     except NoOrderError as error:
         verdict = judge(problem.measured, samples=4, seed=0, search=False)
-        general = "the backends reduced, cholmod and superlu answer"
+        general = "the backends cholmod, superlu and dense answer"
         if verdict.is_well_posed:
             reason = str(error).split(": ", 1)[-1]
             text = (

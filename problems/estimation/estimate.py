@@ -423,7 +423,7 @@ class Estimate(AbstractQuantities[NamedQuantity]):
     suspects : sensors and statements that may be the wrong one where the readings disagree, the
         likeliest first; those that no data can tell from it named with each.
     suspicion : probability of each to be the wrong one, by name.
-    method : ``llvm``, ``reduced``, ``superlu`` or ``cholmod``: the way that found
+    method : ``llvm``, ``reduced``, ``superlu``, ``cholmod`` or ``dense``: the way that found
         the answer; of each state where they differ.
     values : torque, qdd ... by quantity.
     """

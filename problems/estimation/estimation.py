@@ -72,7 +72,7 @@ from sensors.layout import Layout
 
 __all__ = ["Estimation", "Uncertainty"]
 
-Backend: TypeAlias = Literal["auto", "llvm", "cholmod", "superlu", "reduced"]
+Backend: TypeAlias = Literal["auto", "llvm", "cholmod", "superlu", "dense"]
 
 
 def _say_what_does_not_hold(layout: Layout) -> None:
@@ -106,13 +106,13 @@ class Estimation(AbstractProblem):
     robot : the robot; contacts that the layout names need not be on it.
     layout : its sensors.
     prior : beliefs about unknowns, or the mapping ``std`` of a :class:`Prior`.
-    backend : ``llvm`` machine code for this robot and layout; ``reduced`` what defines the
+    backend : ``llvm`` machine code for this robot and layout; ``dense`` what defines the
         answer (orthogonal factors in the open unknowns; any rank, anything missing);
         ``cholmod`` (scikit-sparse, its analysis reused) and ``superlu`` sparse factors of all
         unknowns, where nothing is open; ``auto`` takes machine code for single states, from
-        the first call on, and for large batches, else ``reduced``, or sparse factors where
+        the first call on, and for large batches, else ``dense``, or sparse factors where
         some hundred unknowns are open: the general path. What the others cannot solve
-        ``reduced`` does; ``Estimate.method`` says which one did.
+        ``dense`` does; ``Estimate.method`` says which one did.
     plan : a plan for this robot and layout, see :meth:`plan`: :meth:`solve`,
         :meth:`solve_batch`, :meth:`compile` and :meth:`export_c` execute its order, whatever
         is asked; deviations and agreement for which it cannot be, the first two leave to the
@@ -467,7 +467,7 @@ class Estimation(AbstractProblem):
 
     def checks(self, q: Array, qd: Array, rows: Array) -> Checks:
         """What one state's readings say of each other; ``rows`` as for :meth:`posterior`."""
-        found = self._reference.reduced.at(q, qd, rows, statements=False)
+        found = self._reference.estimator.at(q, qd, rows, statements=False)
         return checks_at(self.measured, found.rows, found.whitened, found.minimiser)
 
     @cached_property

@@ -240,7 +240,7 @@ class ReducedPosterior(AbstractPosterior):
     whitened: WhitenedRows
     minimiser: Minimiser
     stated: Statements
-    method: str = "reduced"
+    method: str = "dense"
 
     @cached_property
     def d(self) -> Array:  # type: ignore[override]

@@ -136,7 +136,7 @@ class PosteriorSolver:
     """Solves a measured system at one state after the other; analyses are kept.
 
     ``backend`` ``cholmod`` or ``superlu``: by sparse factors of that library where these do.
-    ``reduced``: by :class:`~problems.estimation.estimator.Estimator`. Others: by whichever is
+    ``dense``: by :class:`~problems.estimation.estimator.Estimator`. Others: by whichever is
     faster.
     """
 
@@ -153,20 +153,20 @@ class PosteriorSolver:
             c = np.where(present, rows, 0.0) - b_y
             found = self._saddle(laws, (Y, c), present)
         if found is None or not (np.isfinite(found.d).all() and np.isfinite(found.chi_square)):
-            return self.reduced.at(q, qd, rows)
+            return self.estimator.at(q, qd, rows)
         return found
 
     @cached_property
     def is_sparse(self) -> bool:
         """Whether sparse factors are asked first."""
-        if self.backend == "reduced" or self.measured.nullity:
+        if self.backend == "dense" or self.measured.nullity:
             return False
         complete = np.ones(len(self.measured.variance), dtype=bool)
         many = len(self.measured.statements(complete).left) > MANY
         return many or self.backend in ("cholmod", "superlu")
 
     @cached_property
-    def reduced(self) -> Estimator:
+    def estimator(self) -> Estimator:
         """What defines the answer."""
         return Estimator(self.measured)
 

@@ -466,10 +466,10 @@ def _cost(problem: Estimation) -> Facts:
 
 
 def _operations(problem: Estimation, method: str) -> int:
-    """Operations of factorising and solving once; reduced: of its largest factorisation."""
+    """Operations of factorising and solving once; dense: of its largest factorisation."""
     measured = problem.measured
     present = np.ones(len(measured.variance), dtype=bool)
-    if method == "reduced":
+    if method == "dense":
         stated = measured.statements(present)
         return 2 * int(stated.others.sum()) * len(stated.left) ** 2
     kinematics = Kinematics.at(problem.robot, *_state(problem)[:2])

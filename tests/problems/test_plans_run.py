@@ -302,7 +302,7 @@ def test_states_that_a_watched_pivot_refuses_are_solved_by_pivoting() -> None:
     q, qd, y = states(est, 300)
     q[1::2] = 1e-7 * q[1::2]
     found = est.solve_batch(q, qd, y, outputs=["torque"])
-    exact = problems.Estimation(est.robot, est.layout, backend="reduced")
+    exact = problems.Estimation(est.robot, est.layout, backend="dense")
     assert set(found.method) - {"llvm"}
     for k in range(0, 300, 25):
         e = exact.solve(q[k], qd[k], y[k])

@@ -125,7 +125,7 @@ def test_readings_of_very_different_noise_are_part_of_the_promise() -> None:
     variance = case.estimation.measured.variance
     noisy = variance[variance > 0]
     assert noise_spread(variance) == pytest.approx(np.sqrt(noisy.max() / noisy.min()))
-    (one,) = compared(("aligned", 375), ("reduced",))
+    (one,) = compared(("aligned", 375), ("dense",))
     present = variance[~np.isnan(case.rows)]
     assert one.differences == () and one.error * noise_spread(present) > LOST
     verdict = case.estimation.verdict(search=False)
@@ -162,7 +162,7 @@ def asked(kind: str, rank: str) -> tuple[Case, Asked]:
 @pytest.mark.parametrize("rank", ["determined", "open"])
 def test_a_wrong_estimate_is_told(rank: str) -> None:
     case, found = asked("aligned", rank)
-    e = replace(case.estimation, backend="reduced").solve(case.q, case.qd, case.y)
+    e = replace(case.estimation, backend="dense").solve(case.q, case.qd, case.y)
     assert not [text for check in CHECKS for text in check(found, e)]
     truth = found.truth
     wrong = (
@@ -177,7 +177,7 @@ def test_a_wrong_estimate_is_told(rank: str) -> None:
 @pytest.mark.parametrize("field", ["drop", "rank"])
 def test_a_wrong_part_of_a_sensor_is_told(field: str, monkeypatch) -> None:
     case, found = asked("aligned", "determined")
-    e = replace(case.estimation, backend="reduced").solve(case.q, case.qd, case.y)
+    e = replace(case.estimation, backend="dense").solve(case.q, case.qd, case.y)
     right = e.problem.checks(case.q, case.qd, case.rows)
     wrong = replace(right, **{field: getattr(right, field) + 1})
     monkeypatch.setattr(type(e.problem), "checks", lambda *state: wrong)

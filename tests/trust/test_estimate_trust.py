@@ -70,7 +70,7 @@ def solved(edge: EstimationEdge, backend: str = "auto") -> Estimate:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("backend", ["cholmod", "superlu", "reduced", "llvm"])
+@pytest.mark.parametrize("backend", ["cholmod", "superlu", "dense", "llvm"])
 def test_every_backend_is_good_to_rounding(backend: str) -> None:
     if backend == "cholmod" and not has_cholmod():
         pytest.skip("needs scikit-sparse")
@@ -88,7 +88,7 @@ def test_cholmod_is_refined_until_light_parts_are_right() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("backend", ["auto", "superlu", "reduced", "llvm"])
+@pytest.mark.parametrize("backend", ["auto", "superlu", "dense", "llvm"])
 @pytest.mark.filterwarnings("ignore:.*(overflow|invalid value).*:RuntimeWarning")
 def test_readings_and_speeds_that_overflow_are_an_error_not_open(backend: str) -> None:
     edge = case("noise", "readings by 1e+307")

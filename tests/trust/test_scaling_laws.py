@@ -188,7 +188,7 @@ PATHS: dict[str, tuple[Callable[[Scaled], Array], Callable[[Scaled], Array]]] = 
             lambda s, backend=backend, what=what: s.estimated(backend, what),
             _unit("drive"),
         )
-        for backend in ("auto", "reduced")
+        for backend in ("auto", "dense")
         for what in ("", "std", "batch")
     },
 }

@@ -328,7 +328,7 @@ def test_estimates_without_exact_rows_have_a_bound() -> None:
         *sensors.all_joint_accelerations(CHAIN, std=0.1),
         *(sensors.ExternalWrench(f"{n} felt", n, std=0.2) for n in CHAIN.body_names),
     ]
-    problem = Estimation(CHAIN, sensors.Layout(CHAIN, own), backend="reduced")
+    problem = Estimation(CHAIN, sensors.Layout(CHAIN, own), backend="dense")
     e = problem.solve(np.ones(2), np.ones(2), np.ones(problem.layout.size))
     assert e.trust().relative_error < 1e-10
 

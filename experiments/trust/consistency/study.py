@@ -65,7 +65,7 @@ __all__ = [
     "table",
 ]
 
-SOLVERS = ("reduced", "superlu", *(["cholmod"] if has_cholmod() else []))
+SOLVERS = ("dense", "superlu", *(["cholmod"] if has_cholmod() else []))
 COMPILED = ("llvm", "batch", "reduced")
 BACKENDS = (*SOLVERS, *COMPILED)
 REFUSED = "refused"
@@ -298,7 +298,7 @@ def _suspects(asked: Asked, e: Estimate) -> Iterator[str]:
     Exact readings that others repeat are wrong together with these: no truth without one.
     """
     case, truth = asked.case, asked.truth
-    if e.problem.backend != "reduced" and not e.shape:
+    if e.problem.backend != "dense" and not e.shape:
         return
     measured, layout = case.estimation.measured, case.estimation.layout
     found = _checks(case, e)

@@ -122,7 +122,7 @@ def _judged(
     estimation: problems.Estimation, kinds: tuple[str, str], name: str, at: tuple[Array, ...]
 ) -> Outcome:
     q, qd, y = at
-    slow = replace(estimation, backend="reduced")
+    slow = replace(estimation, backend="dense")
     e = slow.solve(q, qd, y)
     found, error = cast("list[problems.Suspect]", e.suspects), 0.0
     for suspect in found[:3]:

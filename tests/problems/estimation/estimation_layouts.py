@@ -12,7 +12,7 @@ from problems import Estimation
 from sensors import AbstractSensor, Layout
 from tests.problems.estimation.estimation_cases import FEET
 
-BACKENDS = ["reduced", "superlu"] + (["cholmod"] if has_cholmod() else [])
+BACKENDS = ["dense", "superlu"] + (["cholmod"] if has_cholmod() else [])
 
 
 def inverse_dynamics(robot: KinematicTree) -> Layout:

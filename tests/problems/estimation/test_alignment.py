@@ -78,7 +78,7 @@ def test_a_sample_with_readings_missing_is_predicted_or_not_never_wrongly() -> N
     assert found.std is not None
     assert np.isnan(found.value[4, :2]).all() and np.isnan(found.std[4, :2]).all()
     assert found.value[4, 2] == pytest.approx(whole[4, 2])  # gravity and speed alone
-    slow = predict(replace(problem, backend="reduced"), "tip", q, qd, y, std=True)
+    slow = predict(replace(problem, backend="dense"), "tip", q, qd, y, std=True)
     np.testing.assert_allclose(found.value, slow.value, rtol=1e-9, atol=1e-9)
     np.testing.assert_array_equal(predict(problem, "tip", q, qd, y).value, found.value)
     kept = [0, 2, 3, 5]

@@ -51,7 +51,7 @@ def test_estimates_do_not_change_when_code_takes_over(
     y = np.where(np.isnan(known), y, known)
     first, second = problem.solve(q, qd, y), problem.solve(q, qd, y)
     np.testing.assert_allclose(second.torque.array, first.torque.array, rtol=1e-12)
-    expected = Estimation(problem.robot, problem.layout, backend="reduced").solve(q, qd, y)
+    expected = Estimation(problem.robot, problem.layout, backend="dense").solve(q, qd, y)
     np.testing.assert_allclose(second.torque.array, expected.torque.array, rtol=1e-9)
 
 

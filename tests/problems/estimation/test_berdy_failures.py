@@ -91,7 +91,7 @@ def test_noise_correlated_between_two_sensors() -> None:
 def _check_correlated(*more, correlations=()) -> None:
     robot = synthetic.chain(4)
     both = [*layout_of(robot).sensors, *sensors.all_joint_torques(robot, std=2.0), *more]
-    for backend in ("auto", "superlu", "reduced"):
+    for backend in ("auto", "superlu", "dense"):
         problem = Estimation(robot, Layout(robot, both, correlations), backend=backend)
         state = truth(problem, 3, robot.body_names)
         y = readings(problem, state)

@@ -123,7 +123,7 @@ def test_states_without_an_answer_are_solved_one_by_one() -> None:
     q, qd, y = readings_of(compiled, 5)
     y[3, :4] = np.nan  # no torque, and no acceleration of the first joint
     fast = compiled.solve_batch(q, qd, y, uncertainty="torque")
-    assert fast.method == ("llvm", "llvm", "llvm", "reduced", "llvm")
+    assert fast.method == ("llvm", "llvm", "llvm", "dense", "llvm")
     assert not fast.determined.torque.array[3].all()
     assert_same(fast, reference.solve_batch(q, qd, y, uncertainty="torque"))
 
@@ -134,7 +134,7 @@ def test_residuals_stay_when_more_is_asked_for() -> None:
     q, qd, y = readings_of(compiled, 3)
     y[1, :4] = np.nan  # no kernel answers this state
     fast = compiled.solve_batch(q, qd, y, outputs=["residual"])
-    assert fast.method == ("llvm", "reduced", "llvm")
+    assert fast.method == ("llvm", "dense", "llvm")
     assert_same(fast, reference.solve_batch(q, qd, y))  # residuals last
 
 
@@ -256,7 +256,7 @@ def test_exported_c_passes_its_own_test(tmp_path: Path) -> None:
     subprocess.run([str(program)], check=True, stdout=subprocess.DEVNULL)
 
 
-@pytest.mark.parametrize("backend", ["llvm", "reduced"])
+@pytest.mark.parametrize("backend", ["llvm", "dense"])
 def test_estimates_outlive_the_arrays_they_come_from(backend: str) -> None:
     """What is asked later belongs to the readings of then, whatever became of the arrays."""
     problem = replace(over_determined()[0], backend=backend)  # type: ignore[arg-type]

@@ -96,11 +96,11 @@ def assert_same(e: Estimate, expected: Estimate) -> None:
         (square, "llvm"),
         (correlated, "llvm"),
         (with_prior, "llvm"),
-        (undetermined, "reduced"),
+        (undetermined, "dense"),
         (repeated, "llvm"),
     ],
 )
-@pytest.mark.parametrize("slow", ["superlu", "reduced"])
+@pytest.mark.parametrize("slow", ["superlu", "dense"])
 def test_the_default_says_what_the_general_path_says(
     problem: Callable[[], Estimation], method: str, slow: str
 ) -> None:
@@ -153,8 +153,8 @@ def test_a_state_that_a_kernel_cannot_answer_is_solved_by_the_estimator() -> Non
     np.testing.assert_allclose(
         e.qdd.array, replace(problem, backend="superlu").solve(*state).qdd.array, atol=1e-10
     )
-    assert e.method == "reduced"
-    assert_same(e, replace(problem, backend="reduced").solve(*state))
+    assert e.method == "dense"
+    assert_same(e, replace(problem, backend="dense").solve(*state))
 
 
 def test_what_is_wrong_is_said_when_it_is_called() -> None:
@@ -199,7 +199,7 @@ def test_quantities_nobody_reads_are_neither_compiled_nor_computed() -> None:
 def test_late_questions_are_about_the_numbers_of_then() -> None:
     problem = problem_of()
     state = state_of(problem)
-    expected = replace(problem, backend="reduced").solve(*[x.copy() for x in state])
+    expected = replace(problem, backend="dense").solve(*[x.copy() for x in state])
     e = problem.solve(*state)
     for x in state:
         x[:] = 7.0
@@ -209,7 +209,7 @@ def test_late_questions_are_about_the_numbers_of_then() -> None:
 def test_deviations_are_compiled_after_a_handful_of_questions() -> None:
     problem = problem_of(sensors.Accelerometer("handful", TIP, std=0.123))
     state = state_of(problem)
-    expected = replace(problem, backend="reduced").solve(*state).std.qdd.array
+    expected = replace(problem, backend="dense").solve(*state).std.qdd.array
     for _ in range(HANDFUL):
         np.testing.assert_allclose(problem.solve(*state).std.qdd.array, expected, rtol=1e-9)
         in_cache = "std_qdd" in problem._compiled.calls  # compiled by an earlier run
@@ -225,7 +225,7 @@ def test_deviations_named_in_the_call_come_with_their_values() -> None:
     assert set(problem._compiled.calls) == {
         "torque external_wrench std_torque std_external_wrench"
     }
-    assert_same(e, replace(problem, backend="reduced").solve(*state_of(problem)))
+    assert_same(e, replace(problem, backend="dense").solve(*state_of(problem)))
 
 
 def test_estimates_travel_before_and_after_they_are_asked() -> None:
@@ -252,7 +252,7 @@ def test_deviations_at_frames_of_a_batch_are_not_solved_state_by_state(
     y = np.where(np.isnan(layout.constants), y, layout.constants)
     y[::3, layout.slice("head")] = np.nan if missing else 0.0
     q, qd = np.tile(state.q, (n, 1)), np.tile(state.qd, (n, 1))
-    general = replace(problem, backend="reduced")
+    general = replace(problem, backend="dense")
     expected = [general.solve(q[k], qd[k], y[k]).std.external_wrench["l_sole"] for k in (0, 1)]
     asked: list[Array] = []
     posterior = Estimation.posterior
@@ -301,7 +301,7 @@ def test_what_is_taken_in_is_copied_or_refused() -> None:
 def test_an_open_layout_goes_to_the_reduced_system_in_the_end(monkeypatch) -> None:
     monkeypatch.setattr("problems.estimation.estimation.FEW", 2)
     problem = undetermined()
-    slow = replace(problem, backend="reduced")
+    slow = replace(problem, backend="dense")
     rng, known = np.random.default_rng(0), problem.layout.constants
     y = np.where(np.isnan(known), rng.normal(size=len(known)), known)
     y[0] = np.nan  # missing readings, too
@@ -321,7 +321,7 @@ def test_an_open_layout_goes_to_the_reduced_system_in_the_end(monkeypatch) -> No
         assert found.degrees_of_freedom == expected.degrees_of_freedom
         np.testing.assert_allclose(found.chi_square, expected.chi_square, rtol=1e-8, atol=1e-9)
         assert np.isnan(found.external_wrench[TIP]).any()
-    assert methods == ["reduced", "reduced", "reduced", "reduced"]
+    assert methods == ["dense", "dense", "reduced", "reduced"]
 
 
 @pytest.mark.filterwarnings("error")

@@ -116,7 +116,7 @@ def test_missing_open_and_repeated() -> None:
 
     robot = problem.robot
     few = Layout(robot, sensors.all_joint_accelerations(robot, std=0.1))
-    blind = Estimation(robot, few, backend="reduced")
+    blind = Estimation(robot, few, backend="dense")
     J = blind.derivatives(*_at(state), np.ones(3))
     assert np.isnan(J.torque.q).all() and np.isfinite(J.acceleration.q).all()
     compare(blind, *_at(state), np.ones(3))
@@ -129,7 +129,7 @@ def test_missing_open_and_repeated() -> None:
             sensors.JointAcceleration("b", "link_1", std=0.0),
         ],
     )
-    repeated = Estimation(robot, twice, backend="reduced")
+    repeated = Estimation(robot, twice, backend="dense")
     compare(repeated, *_at(state), readings(repeated, truth(repeated, 3)))
 
 
@@ -247,7 +247,7 @@ def test_encoder_noise_is_in_every_deviation() -> None:
         expected[kind] = np.sqrt(own**2 + more.sum(axis=-1))
         assert (expected[kind] > own).any() or kind == "external_wrench"  # exact
     rows = [np.array([x] * 300) for x in (*_at(state), y)]
-    for backend in ("auto", "llvm", "superlu", "reduced"):
+    for backend in ("auto", "llvm", "superlu", "dense"):
         same = Estimation(problem.robot, layout, backend=backend)
         few, many = [x[:3] for x in rows], rows[: 3 if backend == "auto" else 0]
         answers = [same.solve(*_at(state), y), same.solve(*_at(state), y, uncertainty="all")]

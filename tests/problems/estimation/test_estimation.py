@@ -78,7 +78,7 @@ def test_square_layouts_of_real_robots(layout, which) -> None:
         y = readings(problem, state)
         e = problem.solve(state.q, state.qd, y)
         assert relative(values(problem, e), state.d) < 1e-10 and e.method == "llvm"
-        e = replace(problem, backend="reduced").solve(state.q, state.qd, y)
+        e = replace(problem, backend="dense").solve(state.q, state.qd, y)
         assert relative(values(problem, e), state.d) < promised < 1e-6
 
 
@@ -103,7 +103,7 @@ def test_noisy_readings_give_the_dense_minimiser(humanoid, backend) -> None:
 
 
 @pytest.mark.parametrize("layout", SQUARE)
-@pytest.mark.parametrize("backend", ["reduced", "superlu"])
+@pytest.mark.parametrize("backend", ["dense", "superlu"])
 def test_covariance_of_square_layouts(humanoid, layout, backend) -> None:
     problem = Estimation(humanoid, layout(humanoid), backend=backend)
     state = truth(problem, 0, FEET)
@@ -170,7 +170,7 @@ def test_exact_statements_may_repeat_each_other(humanoid) -> None:
     state = moving(problem, *standing(humanoid, 6, FEET))
     e = problem.solve(state.q, state.qd, readings(problem, state))
     assert relative(values(problem, e), state.d) < 1e-10
-    assert e.method == "reduced"
+    assert e.method == "dense"
 
 
 def test_exact_statements_that_contradict_each_other_are_named(humanoid) -> None:
@@ -197,7 +197,7 @@ def test_a_singular_covariance_makes_a_combination_exact() -> None:
             *(sensors.ExternalWrench(f"{n}/w", n, covariance=ones) for n in robot.body_names),
         ],
     )
-    problem = Estimation(robot, layout, backend="reduced")
+    problem = Estimation(robot, layout, backend="dense")
     state = truth(problem, 0, robot.body_names)
     y = readings(problem, state)
     y[problem.layout.slice("link_3/w")] += 0.3  # all six alike: possible noise
@@ -289,7 +289,7 @@ def test_numbers_and_slices_count_joints_and_bodies(humanoid) -> None:
     """``e.torque[:3]`` raised."""
     layout = forward_dynamics(humanoid)
     q, v = humanoid.random_configuration(0), np.ones(humanoid.nv)
-    problem = Estimation(humanoid, layout, backend="reduced")
+    problem = Estimation(humanoid, layout, backend="dense")
     one = problem.solve(q, v, np.ones(layout.size))
     many = problem.solve_batch([q, q], [v, v], np.ones((2, layout.size)))
     for e in (one, many):
@@ -306,8 +306,8 @@ def test_a_batch_says_in_short_what_solved_it() -> None:
     layout = forward_dynamics(robot)
     problem, some = Estimation(robot, layout), (np.zeros((900, 3)), np.zeros((900, 3)))
     assert repr(problem.solve_batch(*some, np.ones((900, layout.size)))).endswith("by llvm)")
-    e = Estimate(problem, problem.posterior, 3, ("reduced", "superlu", "reduced"))
-    assert repr(e) == "Estimate('chain3', 3 states, by reduced (2), superlu (1))"
+    e = Estimate(problem, problem.posterior, 3, ("dense", "superlu", "dense"))
+    assert repr(e) == "Estimate('chain3', 3 states, by dense (2), superlu (1))"
 
 
 def test_an_estimate_says_what_it_leaves_open() -> None:
@@ -354,7 +354,7 @@ def test_a_missing_reading_is_a_sensor_left_out(humanoid, backend) -> None:
     y = layout.unpack(noisy(problem, readings(problem, state), 2))
     gone = ("head", "l_plate", "l_knee/torque")
     rest = Layout(humanoid, [s for s in layout.sensors if s.name not in gone])
-    expected = Estimation(humanoid, rest, backend="reduced").solve(
+    expected = Estimation(humanoid, rest, backend="dense").solve(
         state.q, state.qd, {name: y[name] for name in rest.names}
     )
     holes = y | {name: np.full_like(y[name], np.nan) for name in gone}

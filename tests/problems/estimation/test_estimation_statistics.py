@@ -80,7 +80,7 @@ def test_statements_made_twice_are_no_degrees_of_freedom() -> None:
     state = truth(problem, 0)
     y = readings(problem, state)
     y[problem.layout.slice("link_1/torque")] += 0.5
-    slow = Estimation(robot, layout, backend="reduced").solve(state.q, state.qd, y)
+    slow = Estimation(robot, layout, backend="dense").solve(state.q, state.qd, y)
     assert slow.degrees_of_freedom == 2 and slow.p_value < 0.01
     many = problem.solve_batch(*(np.tile(x, (256, 1)) for x in (state.q, state.qd, y)))
     assert many.method == "llvm" and set(np.ravel(many.degrees_of_freedom)) == {2}

@@ -70,7 +70,7 @@ def test_beliefs_are_measurements_whose_means_are_constants() -> None:
     compiled = believed()
     q, qd, y = states(compiled, 5)
     fast = compiled.solve_batch(q, qd, y, uncertainty="torque")
-    slow = replace(compiled, backend="reduced").solve_batch(q, qd, y, uncertainty="torque")
+    slow = replace(compiled, backend="dense").solve_batch(q, qd, y, uncertainty="torque")
     assert fast.method == "llvm"
     assert_same(fast, slow)
     kernel = compiled.compile()
@@ -85,7 +85,7 @@ def test_missing_readings_leave_the_beliefs() -> None:
     q, qd, y = states(compiled, 10)
     y[1:, 0] = np.nan
     fast = compiled.solve_batch(q, qd, y, uncertainty="torque")
-    slow = replace(compiled, backend="reduced").solve_batch(q, qd, y, uncertainty="torque")
+    slow = replace(compiled, backend="dense").solve_batch(q, qd, y, uncertainty="torque")
     assert fast.method == ("llvm", *["reduced"] * 9)
     assert_same(fast, slow)
 
@@ -129,7 +129,7 @@ def agreeing(problem: Estimation, n: int = 4) -> tuple[Array, Array, Array]:
 
 def both_ways(problem: Estimation, q: Array, qd: Array, y: Array) -> tuple[Estimate, Estimate]:
     fast = problem.solve_batch(q, qd, y, uncertainty="torque")
-    slow = replace(problem, backend="reduced").solve_batch(q, qd, y, uncertainty="torque")
+    slow = replace(problem, backend="dense").solve_batch(q, qd, y, uncertainty="torque")
     return fast, slow
 
 
@@ -230,7 +230,7 @@ def test_rows_without_unknowns_correct_what_they_are_correlated_with(
     problem = replace(alone, layout=layout)
     q, qd, y = states(problem, 4)
     fast = problem.solve_batch(q, qd, y, outputs=("torque",), uncertainty=deviations)
-    slow = replace(problem, backend="reduced").solve_batch(q, qd, y)
+    slow = replace(problem, backend="dense").solve_batch(q, qd, y)
     assert fast.method == "llvm"
     assert np.abs(fast.torque.array - alone.solve_batch(q, qd, y).torque.array).max() > 1e-3
     assert_same(fast, slow)

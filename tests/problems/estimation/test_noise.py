@@ -108,7 +108,7 @@ def test_deviations_are_within_what_is_said_of_them(memory: float) -> None:
     std = np.sqrt(exact.measured.variance)
     states = [truth(exact, k, ["link_4"]) for k in range(n)]
     own, groups = noise._own_noise(problem), noise._groups(problem)
-    solver = PosteriorSolver(problem.measured, "reduced")
+    solver = PosteriorSolver(problem.measured, "dense")
     each = [noise._left_over(solver, s.q, s.qd, readings(exact, s)) for s in states]
     kept, apart = [], []
     for _ in range(25):
@@ -175,7 +175,7 @@ def test_two_that_only_check_each_other_keep_their_ratio() -> None:
 def test_rounding_takes_no_degrees_of_freedom(task) -> None:
     """What noisy rows see of an unknown by rounding alone explains nothing of them."""
     case = case_of(task)
-    e = replace(case.estimation, backend="reduced").solve(case.q, case.qd, case.y)
+    e = replace(case.estimation, backend="dense").solve(case.q, case.qd, case.y)
     found = estimate_noise(case.estimation, [case.q], [case.qd], case.y[None])
     assert found.chi_square[0] == pytest.approx(e.chi_square / e.degrees_of_freedom, rel=1e-6)
 

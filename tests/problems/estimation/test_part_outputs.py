@@ -79,7 +79,7 @@ def test_batches_have_deviations_of_parts(leg: Estimation, backend: str, missing
     y[:missing, lost.start] = np.nan
     e = replace(leg, backend=backend).solve_batch(q, qd, y, uncertainty=["torque", *parts])
     for k in (0, 150, 299):
-        one = replace(leg, backend="reduced").solve(q[k], qd[k], y[k])
+        one = replace(leg, backend="dense").solve(q[k], qd[k], y[k])
         for name in parts:
             kind, _, part = name.partition(".")
             np.testing.assert_allclose(

@@ -35,7 +35,7 @@ def assert_answers(
     problem: Estimation, found: ReducedAnswers, states: tuple[Array, ...]
 ) -> None:
     """Flags equal, numbers as close as rounding allows, at every state that is answered."""
-    slow = Estimation(problem.robot, problem.layout, problem.prior, backend="reduced")
+    slow = Estimation(problem.robot, problem.layout, problem.prior, backend="dense")
     unknowns = problem.measured.laws.unknowns
     for k in np.flatnonzero(found.answered).tolist():
         posterior = slow.posterior(*(x[k] for x in states))
@@ -116,7 +116,7 @@ def test_a_batch_of_a_singular_layout_is_machine_code() -> None:
     y = np.where(given, rng.normal(size=(260, len(given))), problem.layout.constants)
     e = problem.solve_batch(q, qd, y, uncertainty="torque", outputs=("torque", "chi_square"))
     assert list(e.method).count("reduced") >= 258
-    alone = Estimation(problem.robot, problem.layout, backend="reduced")
+    alone = Estimation(problem.robot, problem.layout, backend="dense")
     for k in (0, 100, 259):
         one = alone.solve(q[k], qd[k], y[k])
         np.testing.assert_array_equal(e.determined.torque.array[k], one.determined.torque.array)

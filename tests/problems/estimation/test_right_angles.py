@@ -31,7 +31,7 @@ from problems.verdict.posture import PostureRank
 from problems.verdict.repairs import repairs
 from sensors.sensor import AbstractSensor
 
-BACKENDS = ["auto", "reduced", "superlu", *(["cholmod"] if has_cholmod() else [])]
+BACKENDS = ["auto", "dense", "superlu", *(["cholmod"] if has_cholmod() else [])]
 X, Y, Z = np.eye(3)
 QUARTER = np.pi / 2
 
@@ -132,7 +132,7 @@ def test_a_batch_at_right_angles_is_answered_as_its_states_are() -> None:
     y[::3, -1] = np.nan
     answers = est.reduced.solve(q, 0 * q, y, ("qdd", "torque"), ("qdd",))
     assert answers.answered.mean() > 0.9
-    slow = estimation(robot, held(robot, Z) + torques(robot, 0.1), "reduced")
+    slow = estimation(robot, held(robot, Z) + torques(robot, 0.1), "dense")
     for k in np.flatnonzero(answers.answered)[:48].tolist():
         e = slow.solve(q[k], 0 * q[k], y[k])
         for name, known in (("qdd", e.qdd), ("torque", e.torque), ("std_qdd", e.std.qdd)):
@@ -157,7 +157,7 @@ def test_the_verdict_at_a_right_angle_tells_what_is_lost() -> None:
 def test_what_is_next_to_a_right_angle_is_told_by_its_digits() -> None:
     """1e-12 of a row's size has four digits and is no knowledge, 1e-6 of it is."""
     robot = arm((X, X), Y, Z)
-    est = estimation(robot, [*held(robot, Z), *torques(robot, 0.1)[:1]], "reduced")
+    est = estimation(robot, [*held(robot, Z), *torques(robot, 0.1)[:1]], "dense")
     for off, known in ((1e-15, False), (1e-13, False), (1e-12, False), (1e-6, True)):
         e = est.solve(STRETCHED + np.array([0.0, off]), np.zeros(2), {"t upper": 1.0})
         assert e.determined.qdd.array.tolist() == [known, known], off
@@ -291,7 +291,7 @@ def test_the_condition_number_tells_what_rounding_costs() -> None:
     """
     robot = arm((X, X), Y, Z)
     across = sensors.ExternalWrench("across", "lower", components=("fx",), value=0.0)
-    est = estimation(robot, [*held(robot, Z), across, *torques(robot, 0.1)], "reduced")
+    est = estimation(robot, [*held(robot, Z), across, *torques(robot, 0.1)], "dense")
     before = 1.0
     for angle in (1e-1, 1e-2, 1e-3, 1e-4):
         q = STRETCHED + np.array([0.3, angle])
@@ -317,7 +317,7 @@ def test_sizes_of_a_robot_with_friction() -> None:
             *sensors.zero_external_wrench_except(robot, ["link_4"]),
         ],
     )
-    problem = problems.Estimation(robot, layout, backend="reduced")
+    problem = problems.Estimation(robot, layout, backend="dense")
     q, qd = np.full(4, 0.3), np.full(4, 0.2)
     y = layout.pack(
         {f"{joint}/torque": 0.1 for joint in robot.joint_names}

@@ -58,7 +58,7 @@ def suspects_of(problem: Estimation, state: Truth, y: Array, **more: Any) -> lis
 # ---- who is named ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("backend", ["auto", "llvm", "superlu", "reduced"])
+@pytest.mark.parametrize("backend", ["auto", "llvm", "superlu", "dense"])
 @pytest.mark.parametrize("claimed", [1e-5, 1e-7])
 def test_a_precise_sensor_that_is_wrong_is_the_suspect(backend, claimed) -> None:
     robot = dynsys.synthetic.chain(2)
@@ -243,7 +243,7 @@ def test_readings_that_agree_have_no_suspects() -> None:
     assert e.suspects == [] and set(e.suspicion.values()) == {0.0}  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("backend", ["auto", "llvm", "superlu", "reduced"])
+@pytest.mark.parametrize("backend", ["auto", "llvm", "superlu", "dense"])
 def test_a_chi_square_that_is_no_number_is_no_agreement(backend) -> None:
     """Squares of 1e200 overflow; no state at all has no chi-square."""
     robot = dynsys.synthetic.chain(2)

@@ -26,7 +26,7 @@ def est() -> problems.Estimation:
             *sensors.zero_external_wrench_except(robot),
         ],
     )
-    return problems.Estimation(robot, layout, backend="reduced")
+    return problems.Estimation(robot, layout, backend="dense")
 
 
 @pytest.fixture(scope="module")

@@ -42,7 +42,7 @@ def test_glance_is_what_the_estimator_says(humanoid: KinematicTree) -> None:
         readings = {
             s.name: np.zeros(layout.sizes[s.name]) for s in layout if s.constant(1) is None
         }
-        estimate = Estimation(humanoid, layout, backend="reduced").solve(
+        estimate = Estimation(humanoid, layout, backend="dense").solve(
             q, np.zeros(humanoid.nv), readings
         )
         torque = np.asarray(estimate.std.torque)

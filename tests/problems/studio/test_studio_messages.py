@@ -95,7 +95,7 @@ def test_an_end_that_comes_after_the_answer_is_no_job(monkeypatch: pytest.Monkey
     thread.join(60)
     assert not thread.is_alive() and len(answers) == 2
     (is_last, cost), (_, failed) = answers
-    assert is_last and cost["method"] == "reduced" and "KeyError" in failed["failed"]
+    assert is_last and cost["method"] == "dense" and "KeyError" in failed["failed"]
 
 
 @pytest.mark.slow
@@ -113,7 +113,7 @@ def test_background_process_answers_gives_up_and_survives() -> None:
         background.submit("b", Job("no_such_task", CHAIN, False, UNTOUCHED), told.put)
         assert "KeyError" in told.get(timeout=PATIENCE)["failed"]
         background.submit("c", good, told.put)
-        assert told.get(timeout=PATIENCE)["method"] == "reduced"
+        assert told.get(timeout=PATIENCE)["method"] == "dense"
         process: Any = background._process
         process.kill()
         background.submit("d", good, told.put)
@@ -127,7 +127,7 @@ def test_background_process_answers_gives_up_and_survives() -> None:
             sleep(0.01)
         background.cancel("e")
         background.submit("f", good, told.put)
-        assert told.get(timeout=PATIENCE)["method"] == "reduced"
+        assert told.get(timeout=PATIENCE)["method"] == "dense"
         # a search that is stopped ends with the best it has
         heard: Queue[dict[str, Any]] = Queue()
         background.submit("g", search, told.put, heard.put)
@@ -137,7 +137,7 @@ def test_background_process_answers_gives_up_and_survives() -> None:
         assert found["seconds"] < 500 and found["plan"].operations.total == found["operations"]
         background.stop("g")  # too late: nothing happens
         background.submit("h", good, told.put)
-        assert told.get(timeout=PATIENCE)["method"] == "reduced"
+        assert told.get(timeout=PATIENCE)["method"] == "dense"
     finally:
         background.close()
     assert told.empty()
