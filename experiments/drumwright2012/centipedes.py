@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache, cached_property, partial
+from functools import cache, cached_property, lru_cache, partial
 from typing import NamedTuple, final
 
 import numpy as np
@@ -48,6 +48,7 @@ LEG_LENGTH = 0.08
 """From the knee to the foot, m: :func:`dynsys.synthetic.centipede`."""
 
 
+@lru_cache(maxsize=16)
 def feet(robot: KinematicTree) -> ContactPoints:
     """Tips of all lower legs."""
     legs = [name for name in robot.body_names if "_lower_leg_" in name]

@@ -9,7 +9,9 @@ contact approach, those that leave the least kinetic energy,
 with u = A x + b, A = J M^-1 J^T, and kappa the sum of u_n after the best impulses without
 friction, so that nothing is pushed off for the sake of friction. That paper is not among ours:
 the program is the one its author's simulator solves (Moby, ``ImpactConstraintHandlerNQP``). It
-is convex and has no complementarity; an interior-point method (clarabel) solves both phases.
+is convex and has no complementarity. Impulses that stop every contact leave the least energy of
+all: where the cones allow them they are the answer, by one Cholesky factorisation of A. Else an
+interior-point method (clarabel) solves both phases.
 
 Coulomb's law asks for x_n u_n = 0 and friction against the slip instead. Where all contacts
 stick both give u = 0. Where some slide they differ: the least energy is not left by friction
@@ -20,33 +22,52 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple, TypeAlias, final
 
 import numpy as np
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.sparse import csc_matrix, triu
 
 import dynsys
 from dynsys.loops.flat import flat_robot
+from dynsys.loops.tree_state import integrate
 from dynsys.model import synthetic
 from dynsys.model.tree import KinematicTree
-from dynsys.simulation import ContactInertia, Drives, Ground, solve_contacts
+from dynsys.simulation import ROUTES, ContactInertia, Drives, Ground, Route, solve_contacts
+from dynsys.simulation.impulses import soften
 from dynsys.types import Array
-from experiments.drumwright2012.centipedes import KD, KP, Gait, contacts_of, standing
+from experiments.drumwright2012.centipedes import (
+    KD,
+    KP,
+    PAPER_STEP,
+    Gait,
+    contacts_of,
+    standing,
+)
+from experiments.peers.timing import seconds
 
 __all__ = [
+    "DISSIPATION",
     "MODELS",
+    "SWEEPS",
     "Compared",
+    "Parts",
     "Problem",
+    "Stepping",
     "Walked",
     "compare",
     "maximum_dissipation",
+    "step_parts",
+    "stopped",
     "walked",
 ]
 
 FRICTION = Ground().friction
 INTERIOR = 1e-9
 """By how much of the largest speed kappa is widened: an interior must not be empty."""
+STOPPED = 1e-9
+"""Of the largest speed: what is left of it where all contacts stop."""
 MARGIN = 1e-3
 """Feet nearer to the plane than this (m) are contacts."""
 Model: TypeAlias = Callable[[Array, Array, float], Array]
@@ -61,6 +82,8 @@ def maximum_dissipation(A: Array, b: Array, friction: float) -> Array:
     if not len(b) or speed == 0:
         return np.zeros(len(b))
     A, b = A / inertia, b / speed
+    if (stopping := _stopping(A, b, friction)) is not None:
+        return stopping * (speed / inertia)
     c, normal = len(b) // 3, np.arange(0, len(b), 3)
     N = A[normal]
     no_friction = _minimum(A[np.ix_(normal, normal)], b[normal], -np.eye(c), np.zeros(c), [])
@@ -70,6 +93,18 @@ def maximum_dissipation(A: Array, b: Array, friction: float) -> Array:
     left = np.vstack([-N, N.sum(axis=0), cones])
     right = np.concatenate([b[normal], [kappa - b[normal].sum()], np.zeros(len(b))])
     return _minimum(A, b, left, right, [3] * c) * (speed / inertia)
+
+
+def _stopping(A: Array, b: Array, friction: float) -> Array | None:
+    """Impulses with A x + b = 0 that lie in all cones, or None."""
+    yielding = A.copy()
+    soften(yielding)
+    try:
+        x = cho_solve(cho_factor(yielding, lower=True, overwrite_a=True), -b)
+    except LinAlgError:
+        return None
+    inside = np.hypot(x[1::3], x[2::3]) <= friction * x[::3]
+    return x if inside.all() and np.abs(A @ x + b).max() < STOPPED else None
 
 
 def _minimum(P: Array, q: Array, left: Array, right: Array, cones: list[int]) -> Array:
@@ -121,10 +156,12 @@ class Problem(NamedTuple):
     respond: Callable[[Array], Array]
 
     @staticmethod
-    def of(robot: KinematicTree, q: Array, near: float = MARGIN) -> Problem:
+    def of(
+        robot: KinematicTree, q: Array, near: float = MARGIN, route: Route = "drumwright"
+    ) -> Problem:
         """All feet of a centipede that are ``near`` (m) the plane z = 0."""
         contacts = contacts_of(robot, q, near)
-        space = ContactInertia(flat_robot(robot), "drumwright").at(q, *contacts)
+        space = ContactInertia(flat_robot(robot), route).at(q, *contacts)
         return Problem(space.A, contacts.J, contacts.positions[:, 2], space.respond)
 
 
@@ -202,7 +239,114 @@ def _beside(x: Array, u: Array) -> float:
     return float(np.degrees(np.arccos(np.clip(cosine, -1.0, 1.0))).mean())
 
 
-# ---- the same walk by each model -----------------------------------------------------------
+# ---- steps of a walk by each model ---------------------------------------------------------
+
+
+@final
+class Stepping:
+    """A centipede on the gait's drives, impulses by one model, A by one route.
+
+    A gap g is open to the end of a step, u_n >= -g / dt. ``explicit``, as [DRUM] has it:
+    positions move with the velocity before the step, else with the one after it.
+    """
+
+    def __init__(
+        self,
+        segments: int,
+        dt: float,
+        model: str,
+        route: Route = "drumwright",
+        explicit: bool = False,
+    ) -> None:
+        self.robot, self.dt = synthetic.centipede(segments), dt
+        self.route, self.explicit = route, explicit
+        self._drives, self._gait = Drives(self.robot, KP, KD), Gait(self.robot)
+        self._solve = MODELS[model]
+        added = self._drives.inertia(dt)  # drives are implicit
+        self._stiff = self.robot.with_armature(self.robot.armature + added)
+
+    def start(self) -> tuple[Array, Array]:
+        """Position and velocity at rest, all feet on the plane."""
+        return standing(self.robot), np.zeros(self.robot.nv)
+
+    def problem(self, q: Array, v: Array, time: float) -> tuple[Problem, Array, Array]:
+        """Contacts at q, the velocity (nv,) without them, and what b it gives them."""
+        torque = self._drives.torque(q, v, self._gait(time + self.dt), self.dt)
+        bias = dynsys.rnea(self.robot, q, v, np.zeros(self.robot.nv))
+        problem = Problem.of(self._stiff, q, route=self.route)
+        free = v + problem.respond(self.dt * (torque - bias))
+        b = problem.J @ free
+        b[::3] += problem.gap / self.dt
+        return problem, free, b
+
+    def impulses(self, problem: Problem, b: Array) -> Array:
+        """Impulses (3 c,) by the model."""
+        return self._solve(problem.A, b, FRICTION)
+
+    def moved(
+        self, q: Array, v: Array, free: Array, problem: Problem, x: Array
+    ) -> tuple[Array, Array]:
+        """Position and velocity after a step with impulses x."""
+        after = free + problem.respond(problem.J.T @ x)
+        return integrate(self.robot, q, v if self.explicit else after, self.dt), after
+
+    def step(self, q: Array, v: Array, time: float) -> tuple[Array, Array]:
+        """Position and velocity after a step."""
+        problem, free, b = self.problem(q, v, time)
+        return self.moved(q, v, free, problem, self.impulses(problem, b))
+
+    def inertia(self, q: Array) -> Callable[[], object]:
+        """J M^-1 J^T of a step at q, as a call."""
+        space = ContactInertia(flat_robot(self._stiff), self.route)
+        return partial(space.at, q, *contacts_of(self._stiff, q, MARGIN))
+
+
+@final
+class Parts(NamedTuple):
+    """CPU seconds of a step, and of J M^-1 J^T in it, by route; of the impulses, by any."""
+
+    step: dict[Route, float]
+    inertia: dict[Route, float]
+    impulses: float
+
+
+@cache
+def step_parts(segments: int, passes: int) -> Parts:
+    """[DRUM]'s simulation, explicit Euler and maximum dissipation: one step of it, timed.
+
+    After three steps from standing; all routes in turn, in every pass.
+    """
+    steppings = {
+        route: Stepping(segments, PAPER_STEP, DISSIPATION, route, explicit=True)
+        for route in ROUTES
+    }
+    one = steppings["drumwright"]
+    (q, v), time = one.start(), 0.0
+    for _ in range(3):
+        (q, v), time = one.step(q, v, time), time + PAPER_STEP
+    problem, _, b = one.problem(q, v, time)
+    runs: dict[str, Callable[[], object]] = {"impulses": partial(one.impulses, problem, b)}
+    for route, stepping in steppings.items():
+        runs[f"step, {route}"] = partial(stepping.step, q, v, time)
+        runs[f"inertia, {route}"] = stepping.inertia(q)
+    taken = seconds(runs, passes)
+    return Parts(
+        {route: taken[f"step, {route}"] for route in ROUTES},
+        {route: taken[f"inertia, {route}"] for route in ROUTES},
+        taken["impulses"],
+    )
+
+
+def stopped(segments: int, steps: int) -> int:
+    """Steps of [DRUM]'s simulation, from standing, after which no contact moves."""
+    stepping = Stepping(segments, PAPER_STEP, DISSIPATION, explicit=True)
+    (q, v), count = stepping.start(), 0
+    for k in range(steps):
+        problem, free, b = stepping.problem(q, v, k * PAPER_STEP)
+        x = stepping.impulses(problem, b)
+        count += bool(np.abs(problem.A @ x + b).max() <= STOPPED * np.abs(b).max())
+        q, v = stepping.moved(q, v, free, problem, x)
+    return count
 
 
 @final
@@ -216,29 +360,16 @@ class Walked(NamedTuple):
 
 @cache
 def walked(segments: int, model: str, duration: float, dt: float = 1e-3) -> Walked:
-    """A walk on the gait's drives by Euler's rule, the impulses by one model; A by [DRUM].
-
-    Semi-implicit: positions move with the new velocity. A gap g is open to the end of a step,
-    u_n >= -g / dt.
-    """
-    robot = synthetic.centipede(segments)
-    drives, gait, solve = Drives(robot, KP, KD), Gait(robot), MODELS[model]
-    added = drives.inertia(dt)
-    stiff = robot.with_armature(robot.armature + added)  # drives are implicit
-    q, v, still = standing(robot), np.zeros(robot.nv), np.zeros(robot.nv)
+    """A walk on the gait's drives by Euler's semi-implicit rule, A by [DRUM]."""
+    walker = Stepping(segments, dt, model)
+    q, v = walker.start()
     start, deepest, taken = q[0], 0.0, 0.0
     steps = round(duration / dt)
     for k in range(steps):
-        torque = drives.torque(q, v, gait((k + 1) * dt), dt)
-        bias = dynsys.rnea(robot, q, v, still)
-        problem = Problem.of(stiff, q)
-        free = v + problem.respond(dt * (torque - bias))
-        b = problem.J @ free
-        b[::3] += problem.gap / dt
+        problem, free, b = walker.problem(q, v, k * dt)
         begun = time.process_time()
-        x = solve(problem.A, b, FRICTION)
+        x = walker.impulses(problem, b)
         taken += time.process_time() - begun
-        v = free + problem.respond(problem.J.T @ x)
-        q = robot.integrate(q, v, dt)
+        q, v = walker.moved(q, v, free, problem, x)
         deepest = max(deepest, -float(problem.gap.min(initial=0.0)))
     return Walked(float(q[0] - start), deepest, taken / steps)

@@ -157,6 +157,35 @@ def test_both_models_agree_on_what_sticks_and_on_a_point_mass() -> None:
     assert not contact_model.maximum_dissipation(A, np.zeros(3), 0.8).any()
 
 
+@pytest.mark.finding("P9")
+def test_a_centipede_that_stands_is_stopped_by_maximum_dissipation_as_by_coulomb() -> None:
+    """Figure 4 had no step by the paper's own method."""
+    stepping = contact_model.Stepping(2, 1e-5, contact_model.DISSIPATION, explicit=True)
+    problem, _, b = stepping.problem(*stepping.start(), 0.0)
+    x = contact_model.maximum_dissipation(problem.A, b, 0.8)
+    assert len(x) == 12 and np.abs(problem.A @ x + b).max() < 1e-9 * np.abs(b).max()
+    assert (np.hypot(x[1::3], x[2::3]) <= 0.8 * x[::3]).all()
+    coulomb = contact_model.newton(problem.A, b, 0.8)
+    np.testing.assert_allclose(x, coulomb, atol=1e-6 * np.abs(x).max())
+
+
+@pytest.mark.slow
+@pytest.mark.finding("P9")
+def test_a_step_by_maximum_dissipation_is_the_same_by_every_route() -> None:
+    steppings = [
+        contact_model.Stepping(2, 1e-5, contact_model.DISSIPATION, route, explicit=True)
+        for route in ROUTES
+    ]
+    q, v = steppings[0].start()
+    for _ in range(20):
+        after = [stepping.step(q, v, 0.0) for stepping in steppings]
+        for other in after[1:]:
+            np.testing.assert_allclose(other[1], after[0][1], atol=1e-10)
+        q, v = after[0]
+    parts = contact_model.step_parts(2, 1)
+    assert set(parts.step) == set(parts.inertia) == set(ROUTES) and parts.impulses > 0
+
+
 @pytest.mark.slow
 def test_four_routes_to_the_inertia_of_contacts_agree() -> None:
     times, errors = centipedes.inertia_seconds(3, 1)
