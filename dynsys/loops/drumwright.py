@@ -15,7 +15,7 @@ independent and go to threads.
 origin holds m |r|^2 beside the body's own moments, and what the joints feel is lost to
 cancellation, as |r|^2. Here U and D come from body frames (:mod:`dynsys.loops.articulated`) and
 only s and U are moved to the common frame, where the loss grows as |r| alone. The paper's way
-is in ``experiments.drumwright2012.runs``, its operations counted and its error measured.
+is in ``experiments.drumwright2012``, its operations counted and its error measured.
 
 Three corrections to the paper as printed, without which it does not give M^-1. Algorithm 1,
 line 5 propagates g_i u_i but not Y_i, so impulses would vanish past the first joint.

@@ -1,94 +1,132 @@
 """Operation counts of M^-1 for a chain of n one-freedom joints ([DRUM] tables 1-3).
 
-``TABLE_1`` .. ``TABLE_3`` are the paper's rows: operation -> coefficients of (n^3, n^2, n, 1)
-for multiplications and additions. :func:`inverse_count` is what the loops of
+``TABLES`` has every cell as the paper prints it: multiplications and additions of an operation,
+and the line of the paper's text it stands on. What the algorithms execute, as printed, is
+counted in :mod:`experiments.drumwright2012.printed`; :func:`inverse_count` is what the loops of
 :mod:`dynsys.loops.drumwright` execute.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from fractions import Fraction
+
+import numpy as np
 
 from dynsys.errors import ModelError
 from experiments.counting import OperationCount
 
-__all__ = ["TABLE_1", "TABLE_2", "TABLE_3", "Table", "evaluate", "inverse_count", "total"]
+__all__ = ["TABLES", "Polynomial", "evaluate", "inverse_count", "polynomial", "text", "through"]
 
-Coefficients = tuple[Fraction, Fraction, Fraction, Fraction]
-Table = dict[str, tuple[Coefficients, Coefficients]]
+Polynomial = tuple[Fraction, ...]
+"""Coefficients of 1, n, n^2, n^3."""
+TERMS = 4
 
-
-def _row(
-    multiplications: tuple[float, float, float, float],
-    additions: tuple[float, float, float, float],
-) -> tuple[Coefficients, Coefficients]:
-    m3, m2, m1, m0 = map(Fraction, multiplications)
-    a3, a2, a1, a0 = map(Fraction, additions)
-    return (m3, m2, m1, m0), (a3, a2, a1, a0)
-
-
-def _lower(coefficients: Coefficients) -> Coefficients:
-    """Coefficients of a count divided by n."""
-    n3, n2, n1, _ = coefficients
-    return Fraction(0), n3, n2, n1
-
-
-TABLE_1: Table = {
-    "spatial axes": _row((0, 0, 24, 0), (0, 0, 6, 0)),
-    "isolated inertias": _row((0, 0, 84, 0), (0, 0, 57, 0)),
-    "articulated inertias": _row((0, 0, 108, 0), (0, 0, 107, 0)),
-    "impulse propagation": _row((0, 13, 0, 0), (0, 13, 0, 0)),
-    "velocity updates": _row((0, 9.5, 0, 0), (0, 13, 0, 0)),
+Table = dict[str, tuple[str, str, int]]
+TABLES: dict[str, Table] = {
+    "table 1": {
+        "spatial axes": ("24n", "6n", 162),
+        "isolated inertias": ("84n", "57n", 163),
+        "articulated inertias": ("108n", "107n", 164),
+        "impulse propagation": ("13n^2", "13n^2", 165),
+        "velocity updates": ("19n^2/2", "26n^2/2", 166),
+        "total": ("45n^2/2 + 216n", "26n^2 + 170n", 167),
+    },
+    "table 2": {
+        "spatial axes": ("24n", "6n", 172),
+        "isolated inertias": ("84n", "57n", 173),
+        "composite inertias": ("0", "13n - 13", 174),
+        "I s vectors": ("36n", "24n", 175),
+        "elements of M": ("3n^2", "5n^2/2", 176),
+        "Cholesky (naive)": ("n^3/2 + n^2/2 + n", "n^3/2", 177),
+        "total": ("n^3/2 + 7n^2/2 + 145n", "n^3/2 + 5n^2/2 + 100n - 13", 178),
+    },
+    "table 3": {
+        "spatial axes": ("24", "6", 191),
+        "isolated inertias": ("84", "57", 192),
+        "articulated inertias": ("108n", "107n", 193),
+        "impulse propagation": ("13n", "13n", 194),
+        "velocity updates": ("19n/2", "13n", 195),
+        "total": ("261n/2 + 108", "133n + 63", 196),
+    },
 }
-"""Theta(n^2) inversion."""
-
-TABLE_2: Table = {
-    "spatial axes": _row((0, 0, 24, 0), (0, 0, 6, 0)),
-    "isolated inertias": _row((0, 0, 84, 0), (0, 0, 57, 0)),
-    "composite inertias": _row((0, 0, 0, 0), (0, 0, 13, -13)),
-    "I s vectors": _row((0, 0, 36, 0), (0, 0, 24, 0)),
-    "elements of M": _row((0, 3, 0, 0), (0, 2.5, 0, 0)),
-    "Cholesky (naive)": _row((0.5, 0.5, 1, 0), (0.5, 0, 0, 0)),
-}
-"""Composite-rigid-body algorithm and Cholesky factorisation. A Cholesky factorisation that does
-not compute what it then discards takes n^3 / 6, not n^3 / 2."""
-
-TABLE_3: Table = {
-    name: counts if name == "articulated inertias" else (_lower(counts[0]), _lower(counts[1]))
-    for name, counts in TABLE_1.items()
-}
-"""Theta(n^2) inversion, per processor of n; inertias are articulated one after the other."""
+"""Theta(n^2) inversion; composite-rigid-body algorithm and Cholesky factorisation; Theta(n^2)
+inversion per processor of n, inertias articulated one after the other."""
 
 
-def evaluate(coefficients: Coefficients, n: int) -> Fraction:
-    """Value of a count at n."""
-    c3, c2, c1, c0 = coefficients
-    return ((c3 * n + c2) * n + c1) * n + c0
-
-
-def total(table: Table, n: int) -> tuple[Fraction, Fraction]:
-    """Multiplications and additions of all rows of a table at n.
+def polynomial(printed: str) -> Polynomial:
+    """Coefficients of a count as the paper prints it.
 
     Examples
     --------
-    >>> [int(value) for value in total(TABLE_1, 100)]
-    [246600, 277000]
+    >>> [str(c) for c in polynomial("45n^2/2 - 13")]
+    ['-13', '0', '45/2', '0']
     """
-    m = sum((evaluate(row[0], n) for row in table.values()), Fraction(0))
-    return m, sum((evaluate(row[1], n) for row in table.values()), Fraction(0))
+    found = [Fraction(0)] * TERMS
+    term = r"([+-]?)(\d*)(n(?:\^(\d))?)?(?:/(\d+))?"
+    for sign, number, n, power, below in re.findall(term, printed.replace(" ", "")):
+        if number or n:
+            size = Fraction(int(number or 1), int(below or 1))
+            found[int(power or 1) if n else 0] += -size if sign == "-" else size
+    return tuple(found)
+
+
+def text(count: Polynomial) -> str:
+    """A count written as the paper does.
+
+    Examples
+    --------
+    >>> text(polynomial("26n^2/2 - 1n + n^3/6"))
+    'n^3/6 + 13n^2 - n'
+    """
+    parts = []
+    for k in reversed(range(len(count))):
+        if c := count[k]:
+            n = ("", "n", "n^2", "n^3")[k]
+            number = str(abs(c.numerator)) if abs(c.numerator) != 1 or not k else ""
+            below = f"/{c.denominator}" if c.denominator != 1 else ""
+            parts.append(("- " if c < 0 else "+ ") + number + n + below)
+    return " ".join(parts).removeprefix("+ ") or "0"
+
+
+def evaluate(count: Polynomial, n: int) -> Fraction:
+    """Value of a count at n."""
+    return sum((c * n**k for k, c in enumerate(count)), Fraction(0))
+
+
+def through(counted: Callable[[int], int]) -> Polynomial:
+    """The polynomial that a count is, from its values at n = 1 to 4; it holds at 5 and 6 too.
+
+    Raises
+    ------
+    ModelError
+        if the count is no polynomial of third degree.
+    """
+    at = np.arange(1, TERMS + 1)
+    values = [counted(int(n)) for n in at]
+    solved = np.linalg.solve(np.vander(at, increasing=True).astype(float), values)
+    found = tuple(Fraction(c).limit_denominator(12) for c in solved.tolist())
+    for n in range(1, TERMS + 3):
+        if evaluate(found, n) != counted(n):
+            raise ModelError(f"{counted(n)} operations at n = {n} are not {text(found)}")
+    return found
 
 
 def inverse_count(n: int) -> dict[str, OperationCount]:
     """What our loops execute for M^-1 of a chain, columns one by one, rows of one triangle.
 
     Column k starts at freedom k (n (n + 1) / 2 freedoms visited in all), and only rows up to k
-    are computed, the others follow by symmetry: both passes over half of the matrix.
+    are computed, the others follow by symmetry: both passes over half of the matrix. Axes and
+    inertias in the global frame are those of :mod:`experiments.drumwright2012.printed`.
     """
     if n < 1:
         raise ModelError(f"a chain has at least one joint, got {n!r}")
     half, inner = n * (n + 1) // 2, n * (n - 1) // 2
     passed = OperationCount(21, 42)  # into the parent's inertia, one triangle
     return {
+        "spatial axes": n * OperationCount(24, 18),
+        "isolated inertias": n * OperationCount(78, 57),
         "articulated inertias": n * OperationCount(42, 36, 6) + (n - 1) * passed,
         "impulse propagation": half * OperationCount(6, 6) + inner * OperationCount(6, 12),
         "velocity updates": half * OperationCount(6, 0, 1) + inner * OperationCount(6, 12),

@@ -11,11 +11,10 @@ from matplotlib.figure import Figure
 
 from dynsys.simulation import ROUTES, SimulationState
 from experiments import figures as paper_figures
-from experiments.counting import OperationCount
 from experiments.drumwright2012 import centipedes as centipede_runs
+from experiments.drumwright2012 import contact_model
 from experiments.drumwright2012 import runs as drumwright_runs
-from experiments.drumwright2012.counts import inverse_count
-from experiments.drumwright2012.rows import Sizes, figure_1_curves
+from experiments.drumwright2012.rows import Sizes, figure_1_curves, our_multiplications
 from experiments.figures import labelled_axes
 
 __all__ = ["draw_walk", "write"]
@@ -42,8 +41,9 @@ def _figure_1() -> Figure:
     n = list(range(1, 101))
     for name in figure_1_curves(1):
         axes.plot(n, [float(figure_1_curves(k)[name]) for k in n], label=name)
-    ours = [sum(inverse_count(k).values(), OperationCount()).multiplications for k in n]
-    axes.plot(n, ours, "k:", label="executed by our loops, axes and inertias given")
+    executed = [float(figure_1_curves(k, as_printed=False)["Theta(n^2)"]) for k in n]
+    axes.plot(n, executed, "--", label="Theta(n^2), as executed")
+    axes.plot(n, [our_multiplications(k) for k in n], "k:", label="executed by our loops")
     axes.legend()
     return figure
 
@@ -60,14 +60,15 @@ def _times(unit: str, sizes: Sequence[int], measured: Sequence[Mapping[str, floa
 def _figure_4(sizes: Sizes) -> Figure:
     figure, axes = labelled_axes("body segments", "CPU s per 1000 steps")
     labels = {
-        "y_factor": "Y-factor, one compiled step",
+        "y_factor": "Y-factor",
         "drumwright": "Theta(n^2)",
         "dense": "LAPACK Cholesky, back-substitution",
         "ltl": "branch-induced sparsity, back-substitution",
     }
     for route in ROUTES:
         times = [
-            1e3 * centipede_runs.step_seconds(k, route, sizes.steps(k)) for k in sizes.segments
+            1e3 * contact_model.step_parts(k, min(sizes.passes, 7)).step[route]
+            for k in sizes.segments
         ]
         axes.loglog(sizes.segments, times, ".-", label=labels[route])
     axes.legend()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 from typing import get_args
 
@@ -22,13 +23,19 @@ from experiments.drumwright2012 import centipedes as centipede_runs
 from experiments.drumwright2012 import contact_model
 from experiments.drumwright2012 import runs as drumwright_runs
 from experiments.drumwright2012.counts import (
-    TABLE_1,
-    TABLE_2,
-    TABLE_3,
-    Table,
+    TABLES,
+    Polynomial,
     evaluate,
     inverse_count,
-    total,
+    polynomial,
+    text,
+    through,
+)
+from experiments.drumwright2012.printed import (
+    COMPLETE,
+    FROM_ITS_JOINT,
+    algorithm_1,
+    executed,
 )
 from experiments.papers import paper_rows
 from experiments.papers.paper_rows import Row, row
@@ -38,20 +45,45 @@ __all__ = ["Sizes", "figures", "main", "rows"]
 
 TITLE = "Drumwright 2012: Theta(n^2) inverse inertia, centipedes"
 NOTES = (
-    "Table 1 reads as 13 multiplications per joint and column over all n^2 pairs for impulses,"
-    " though section 5.2 starts a column at its own joint, and 19 over half of the pairs for"
-    " velocities; our loops visit half in both passes: 12n^2 + .. instead of 22.5n^2 + ..",
+    "Tables 1-3 are executed as printed, on scalars that count; what the paper leaves open is"
+    " read as experiments/drumwright2012/printed.py says. Our loops visit half of the pairs in"
+    " both passes.",
     "Algorithms 1 and 2 as printed do not give M^-1: see dynsys/loops/drumwright.py.",
     "Section 6.3 resolves contacts by its reference 10, maximum dissipation, which is not among"
     " our papers: experiments/drumwright2012/contact_model.py says where its program is from."
-    " The timed steps of figure 4 have Coulomb's law by projected Gauss-Seidel.",
+    " Figure 4 is timed with it, and with Coulomb's law by projected Gauss-Seidel.",
     "Figure 2 sets the Theta(n^2) inverse against factorisations alone; the rows 'LAPACK"
     " inverse' finish the job.",
 )
 
-
-FEWER = "our loops visit half of the pairs in both passes, and one triangle of the inertias"
-MACHINE = "a time, of another machine, compiler and LAPACK"
+COUNTS: Sequence[tuple[str, Callable[[OperationCount], int]]] = (
+    (
+        "multiplications, d and s as m",
+        lambda c: c.multiplications + c.divisions + c.square_roots,
+    ),
+    ("additions", lambda c: c.additions),
+)
+SUM_OF_SIX = "a sum of six products has 5 additions, as it has in the 107n of the inertias;"
+PAIRS = "lines 7-9 go over all pairs; it is line 5 that section 5.2 starts at a column's joint"
+WHY = {
+    ("spatial axes", 1): "R u has 6, R p + x has 9, their product 3",
+    ("isolated inertias", 0): "R J R^T has 54, R c + x 9, m r 3, its product with r 12;"
+    " printed are six more",
+    ("articulated inertias", 0): "I s has 36, s I s 6, the quotient 6, the product 36; divided"
+    " after the product 114, of which the print lacks the 6 of s I s",
+    ("impulse propagation", 1): f"{SUM_OF_SIX} 13 with 6",
+    ("velocity updates", 0): PAIRS,
+    ("velocity updates", 1): PAIRS,
+    ("I s vectors", 1): f"{SUM_OF_SIX} printed are those of four products of 3 x 3 with 3,"
+    " not added up",
+    ("elements of M", 0): "n(n + 1)/2 elements of 6 products; printed are n^2/2",
+    ("elements of M", 1): "n(n + 1)/2 elements of 5 sums; printed are n^2/2",
+    ("Cholesky (naive)", 0): "the sum of an element ends at its column, n^3/6 in all",
+    ("Cholesky (naive)", 1): "the sum of an element ends at its column, n^3/6 in all",
+    ("total", 0): "the sum of the rows above as executed",
+    ("total", 1): "the sum of the rows above as executed",
+}
+"""Why what is executed is not what is printed, by row and column of :data:`COUNTS`."""
 
 
 class Sizes:
@@ -68,12 +100,13 @@ class Sizes:
         self.counted = [3, 8] if quick else [3, 10, 30]
         self.error = [10, 40] if quick else [10, 100, 300, 1000]
         self.run = (3, 20) if quick else (100, 1000)
+        self.stopped = (2, 10) if quick else (25, 1000)
         self.impacts = (2, 4) if quick else (12, 40)
         self.models = (2, 0.02) if quick else (3, 2.0)
         self.walk = (3, 0.3) if quick else (12, 4.0)
 
     def steps(self, segments: int) -> int:
-        """Timed steps of a centipede, three times over: a second or so, one of the largest."""
+        """Timed steps of a centipede, five times over: a second or so, one of the largest."""
         return 2 if self.quick else max(1, 400 // segments)
 
 
@@ -98,58 +131,37 @@ def rows(quick: bool = False) -> list[Row]:
 
 
 def table_rows() -> list[Row]:
-    """Totals of tables 1-3 as printed, against the sum of their rows."""
-    half = Fraction(1, 2)
-    printed: dict[str, tuple[Table, Callable[[int], Fraction], Callable[[int], Fraction]]] = {
-        "table 1": (
-            TABLE_1,
-            lambda n: 45 * half * n**2 + 216 * n,
-            lambda n: Fraction(26 * n**2 + 170 * n),
-        ),
-        "table 2": (
-            TABLE_2,
-            lambda n: half * n**3 + 7 * half * n**2 + 145 * n,
-            lambda n: half * n**3 + 5 * half * n**2 + 100 * n - 13,
-        ),
-        "table 3": (
-            TABLE_3,
-            lambda n: 261 * half * n + 108,
-            lambda n: Fraction(133 * n + 63),
-        ),
-    }
+    """Tables 1-3: every cell as printed, and as executed; line 5 as it is meant, too."""
     out = []
-    for table, (entries, multiplications, additions) in printed.items():
-        for n in (10, 100):
-            m, a = total(entries, n)
-            out += [
-                row(
-                    table,
-                    f"total, n = {n}",
-                    "multiplications",
-                    int(multiplications(n)),
-                    int(m),
-                    "given",
-                ),
-                row(table, f"total, n = {n}", "additions", int(additions(n)), int(a), "given"),
-            ]
+    for table, printed in TABLES.items():
+        for step, (*cells, line) in printed.items():
+            for column, (what, of) in enumerate(COUNTS):
+                found = _executed(table, step, of)
+                same = polynomial(cells[column]) == found
+                ours, why = (cells[column], "") if same else (text(found), WHY[step, column])
+                told = table, step, what, cells[column], ours
+                out.append(row(*told, why=why, lines=line))
+    for step in (FROM_ITS_JOINT, COMPLETE):
+        for what, of in COUNTS:
+            ours = text(_executed("line 5", step, of))
+            out.append(row("table 1", f"impulse propagation, {step}", what, None, ours))
     return out
 
 
+@cache
+def _executed(table: str, step: str, of: Callable[[OperationCount], int]) -> Polynomial:
+    return through(lambda n: of(executed(n)[table][step]))
+
+
 def executed_rows(sizes: Sizes) -> list[Row]:
-    """Operations our loops execute: formula against instrumented runs, beside table 1."""
+    """Operations our loops execute: formula against instrumented runs."""
     out = []
     for n in sizes.counted:
-        executed, error = drumwright_runs.executed_counts(n)
+        counted, error = drumwright_runs.executed_counts(n)
         for step, formula in inverse_count(n).items():
-            where, count = f"{step}, n = {n}", executed[step].divisions_as_multiplications
-            out.append(row("our formula", where, "executed", formula, executed[step], "ours"))
-            m, a = (float(evaluate(part, n)) for part in TABLE_1[step])
-            for what, paper, ours in (
-                ("multiplications, d as m", m, count.multiplications),
-                ("additions", a, count.additions),
-            ):
-                out.append(row("table 1", where, what, paper, ours, why=FEWER))
-        out.append(row("table 1", f"n = {n}", "error of counted M^-1", None, error))
+            where = f"{step}, n = {n}"
+            out.append(row("our formula", where, "executed", formula, counted[step], "ours"))
+        out.append(row("our formula", f"n = {n}", "error of counted M^-1", None, error))
     return out
 
 
@@ -158,38 +170,67 @@ def algorithm_rows(sizes: Sizes) -> list[Row]:
     robot = synthetic.chain(3)
     q = robot.random_configuration(0)
     H = drumwright_runs.inertia_matrix_of(robot, q)
-    wrong = float(np.abs(drumwright_runs.as_printed(robot, q) @ H - np.eye(3)).max())
-    out = [row("algorithm 1", "chain of 3, as printed", "largest of |M^-1 M - 1|", None, wrong)]
+    out = []
+    for complete, where in ((False, "as printed"), (True, f"line 5 {COMPLETE}")):
+        wrong = float(np.abs(algorithm_1(robot, q, complete) @ H - np.eye(3)).max())
+        what = "largest of |M^-1 M - 1|"
+        out.append(row("algorithm 1", f"chain of 3, {where}", what, None, wrong))
     for n in sizes.error:
         for name, error in drumwright_runs.frame_errors(n).items():
             out.append(row("algorithm 1", f"n = {n}, {name}", "relative error", None, error))
     return out
 
 
-def figure_1_curves(n: int) -> dict[str, Fraction]:
-    """Multiplications at n joints, by the tables' formulas."""
+CHOLESKY, FORMED = "Cholesky factorisation", "formation and Cholesky"
+THETA, OURS = "Theta(n^2)", "our loops"
+
+
+def figure_1_curves(n: int, as_printed: bool = True) -> dict[str, Fraction]:
+    """Multiplications at n joints, by the printed tables or by those executed.
+
+    All of them with axes and isolated inertias, but for the factorisation alone.
+    """
+
+    def of(table: str, step: str = "total") -> Fraction:
+        if as_printed:
+            return evaluate(polynomial(TABLES[table][step][0]), n)
+        return evaluate(_executed(table, step, COUNTS[0][1]), n)
+
     return {
-        "Cholesky factorisation": evaluate(TABLE_2["Cholesky (naive)"][0], n),
-        "formation and Cholesky": total(TABLE_2, n)[0],
-        "Theta(n^2)": total(TABLE_1, n)[0],
-        "Theta(n^2), n processors": total(TABLE_3, n)[0],
+        CHOLESKY: of("table 2", "Cholesky (naive)"),
+        FORMED: of("table 2"),
+        THETA: of("table 1"),
+        "Theta(n^2), n processors": of("table 3"),
     }
 
 
+def our_multiplications(n: int) -> int:
+    """Those of our loops for M^-1, divisions as well, axes and isolated inertias with them."""
+    count = sum(inverse_count(n).values(), OperationCount())
+    return count.divisions_as_multiplications.multiplications
+
+
 def figure_1_rows() -> list[Row]:
-    """Figure 1: counts, and where the curves cross."""
+    """Figure 1: executed counts, and where the curves cross, of the paper's formulas too."""
+
+    def curves(n: int, as_printed: bool = False) -> dict[str, Fraction]:
+        return {**figure_1_curves(n, as_printed), OURS: Fraction(our_multiplications(n))}
+
     out = []
     for n in (10, 20, 50, 100):
-        for name, value in figure_1_curves(n).items():
-            out.append(row("figure 1", f"{name}, n = {n}", "multiplications", None, int(value)))
-        count = sum(inverse_count(n).values(), OperationCount()).divisions_as_multiplications
-        where = f"our loops, n = {n}"
-        out.append(row("figure 1", where, "multiplications", None, count.multiplications))
-    for other in ("Cholesky factorisation", "formation and Cholesky"):
-        n = 1
-        while figure_1_curves(n)["Theta(n^2)"] >= figure_1_curves(n)[other]:
-            n += 1
-        out.append(row("figure 1", f"Theta(n^2) below {other}", "from n =", None, n))
+        found = curves(n)
+        for name, value in found.items():
+            where = f"{name}, n = {n}"
+            out.append(row("figure 1", where, "multiplications executed", None, round(value)))
+        where, what = f"n = {n}, axes and inertias in both", "our loops / algorithm as printed"
+        out.append(row("figure 1", where, what, None, float(found[OURS] / found[THETA])))
+    for name, as_printed in ((THETA, True), (THETA, False), (OURS, False)):
+        for other in (CHOLESKY, FORMED):
+            n = 1
+            while curves(n, as_printed)[name] >= curves(n, as_printed)[other]:
+                n += 1
+            how = "by the printed formulas" if as_printed else "as executed"
+            out.append(row("figure 1", f"{name} below {other}, {how}", "from n =", None, n))
     return out
 
 
@@ -218,17 +259,41 @@ def figure_2_rows(sizes: Sizes) -> list[Row]:
             where = f"Theta(n^2) inverse faster than {name}"
             ours = None if found is None else round(found)  # None: not within these sizes
             if name == "LAPACK Cholesky":
-                near = ours is not None and 65 <= ours <= 260
-                out.append(
-                    row("figure 2", where, "from n =", 130, ours, holds=near, why=MACHINE)
-                )
+                out += _crossing_rows(where, ours, sizes)
             else:
                 out.append(row("figure 2", where, "from n =", None, ours))
     last = sizes.joints[-1]
     depth = drumwright_runs.mean_depth(drumwright_runs.branched(last))
-    where, right = f"branched, n = {last}", abs(depth - 0.5) < 0.15
-    out.append(row("section 6.1", where, "depth / n", "1/2 expected", depth, holds=right))
+    told = "section 6.1", f"branched, n = {last}", "depth / n", "expected depth n/2", depth
+    right = abs(depth - 0.5) < 0.15
+    out.append(row(*told, holds=right, lines=186, within="0.15 of n, one tree drawn"))
     return out
+
+
+def _crossing_rows(where: str, ours: int | None, sizes: Sizes) -> list[Row]:
+    """Where the inverse gets faster than LAPACK, and how fast each of the two multiplies."""
+    n = max(k for k in sizes.joints if k <= (ours or k))
+    rates = drumwright_runs.rates(n, max(sizes.passes, 31))
+    equal = _equal_speed()
+    why = (
+        f"LAPACK multiplies {rates[0] / rates[1]:.1f} times as fast as our loops (n = {n});"
+        f" at equal speed the operations executed cross at n = {equal}"
+    )
+    told = "figure 2", where, "from n =", 130, ours
+    near = ours is not None and 65 <= ours <= 260
+    out = [row(*told, holds=near, why=why, lines=217, within="a factor of two")]
+    what = "multiplications per ns"
+    for name, rate in (("LAPACK's factor", rates[0]), ("Theta(n^2), both passes", rates[1])):
+        out.append(row("figure 2", f"{name}, n = {n}", what, None, 1e-9 * rate))
+    return out
+
+
+def _equal_speed() -> int:
+    """Joints from which our loops multiply less than formation and Cholesky factorisation."""
+    n = 1
+    while our_multiplications(n) >= figure_1_curves(n, as_printed=False)[FORMED]:
+        n += 1
+    return n
 
 
 def figure_3_rows(sizes: Sizes) -> list[Row]:
@@ -246,36 +311,57 @@ def figure_3_rows(sizes: Sizes) -> list[Row]:
         found = drumwright_runs.crossing(sizes.threads, slow, fast)
         out.append(row("figure 3", name, "from n =", None, found and round(found)))
     there = len(cores())
-    few = f"four threads on {there} cores, the paper's had four (virtual ones)"
-    for name, paper, slow, fast, why in (
-        ("two threads over one", 34, one, two, MACHINE),
-        ("four threads over two", 58, two, four, few if there < 4 else MACHINE),
-        ("four threads over one", 117, one, four, few if there < 4 else MACHINE),
+    why = f"threads on {there} cores, on the wall; the paper's machine had two, four virtual"
+    for name, paper, slow, fast in (
+        ("two threads over one", 34, one, two),
+        ("four threads over two", 58, two, four),
+        ("four threads over one", 117, one, four),
     ):
         gain = 100 * (slow[-1] / fast[-1] - 1)
-        where, near = f"{name}, n = {sizes.threads[-1]}", paper / 2 <= gain <= 2 * paper
-        out.append(row("figure 3", where, "percent faster", paper, gain, holds=near, why=why))
+        told = "figure 3", f"{name}, n = {sizes.threads[-1]}", "percent faster", paper, gain
+        near = paper / 2 <= gain <= 2 * paper
+        out.append(row(*told, holds=near, why=why, lines=215, within="a factor of two"))
     out.append(row("figure 3", "cores of this machine", "number", None, there))
     return out
 
 
 def figure_4_rows(sizes: Sizes) -> list[Row]:
-    """Figure 4: CPU time of a centipede's simulation by the three routes and the Y-factor."""
+    """Figure 4: CPU time of a centipede's simulation by the three routes and the Y-factor.
+
+    Its impulses by maximum dissipation, the paper's own, and by projected Gauss-Seidel.
+    """
     out = []
     for segments in sizes.segments:
-        taken = {
-            route: centipede_runs.step_seconds(segments, route, sizes.steps(segments))
-            for route in ROUTES
-        }
-        for route, value in taken.items():
-            where = f"{segments} segments, {route}"
-            out.append(row("figure 4", where, "s per 1000 steps", None, 1e3 * value))
-    where = f"{sizes.segments[-1]} segments"
-    slower = "order of magnitude"  # the abstract
-    for route in ("dense", "ltl"):
-        ratio = taken[route] / taken["drumwright"]
-        what, much = f"{route} / Theta(n^2)", ratio >= 10
-        out.append(row("figure 4", where, what, slower, ratio, holds=much, why=MACHINE))
+        parts = contact_model.step_parts(segments, min(sizes.passes, 7))
+        sweeps = centipede_runs.step_seconds(segments, sizes.steps(segments))
+        models = {contact_model.DISSIPATION: parts.step, contact_model.SWEEPS: sweeps}
+        for model, taken in models.items():
+            for route, value in taken.items():
+                where = f"{segments} segments, {model}, {route}"
+                out.append(row("figure 4", where, "s per 1000 steps", None, 1e3 * value))
+        for route in ROUTES:
+            where = f"{segments} segments, {contact_model.DISSIPATION}, {route}"
+            share = parts.inertia[route] / parts.step[route]
+            out.append(row("figure 4", where, "J M^-1 J^T / step", None, share))
+        where = f"{segments} segments, {contact_model.DISSIPATION}"
+        out.append(row("figure 4", where, "ms of impulses", None, 1e3 * parts.impulses))
+    segments, steps = sizes.stopped
+    count = contact_model.stopped(segments, steps)
+    where = f"{segments} segments, {steps} steps"
+    out.append(row("figure 4", where, "steps that stop all contacts", None, count))
+    for model, taken in models.items():
+        where = f"{sizes.segments[-1]} segments, {model}"
+        share = parts.inertia["drumwright"] / taken["drumwright"]
+        for route in ("dense", "ltl"):
+            ratio = taken[route] / taken["drumwright"]
+            alone = parts.inertia[route] / parts.inertia["drumwright"]
+            why = (
+                f"J M^-1 J^T alone is {alone:.1f} times faster, but {share:.0%} of a step by"
+                " Theta(n^2): the rest dilutes it"
+            )
+            told = "figure 4", where, f"{route} / Theta(n^2)", "order of magnitude", ratio
+            within = "10 and more"
+            out.append(row(*told, holds=ratio >= 10, why=why, lines=9, within=within))
     return out
 
 

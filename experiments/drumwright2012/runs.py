@@ -16,23 +16,23 @@ from dynsys.loops.drumwright import Freedoms, gather_impulses, update_velocities
 from dynsys.loops.tree_state import TreeState
 from dynsys.model import synthetic
 from dynsys.model.expanded import depths, expanded_parent
-from dynsys.model.spatial import Transform
 from dynsys.model.tree import KinematicTree
 from dynsys.recursive.sparse_factors import ltl_in_situ
 from dynsys.types import Array, IntArray, ScalarArray
 from experiments.counting import OperationCount, Tally
+from experiments.drumwright2012 import printed
+from experiments.drumwright2012.counts import inverse_count
 from experiments.peers.timing import seconds
 
 __all__ = [
     "FOUR",
     "ONE",
     "TWO",
-    "as_printed",
     "branched",
     "crossing",
     "executed_counts",
-    "global_frame",
     "inverse_times",
+    "rates",
     "relative_error",
     "thread_times",
 ]
@@ -40,24 +40,13 @@ __all__ = [
 ONE, TWO, FOUR = (f"Theta(n^2), {k} thread{'s' * (k > 1)}" for k in (1, 2, 4))
 
 
-def global_frame(robot: KinematicTree, q: Array) -> tuple[Array, Array]:
-    """Spatial axes (n, 6) and isolated inertias (n, 6, 6) of one-freedom joints, base frame."""
-    state = TreeState(robot, q)
-    poses = state.poses
-    s, inertia = np.empty((robot.nv, 6)), np.empty((robot.nv, 6, 6))
-    for i, pose in enumerate(poses):
-        back = Transform(pose.E.T, -(pose.E @ pose.r)).matrix()  # body -> base
-        s[i] = back @ state.tree.S[i]
-        X = pose.matrix()
-        inertia[i] = X.T @ state.tree.inertia[i] @ X
-    return s, inertia
-
-
 def solve_globally(
     robot: KinematicTree, q: Array, scalars: Callable[[Any], ScalarArray] = np.array
 ) -> tuple[ScalarArray, ScalarArray, ScalarArray]:
     """Axes, gains and D in the global frame, as [DRUM] computes them."""
-    s, inertia = (scalars(x) for x in global_frame(robot, q))
+    links = printed.links_of(robot, q, scalars)
+    s = np.array([printed.axis(link) for link in links])
+    inertia = np.array([printed.isolated(link).matrix(scalars) for link in links])
     gain, D = np.empty_like(s), scalars(robot.armature)
     articulate_globally(robot.parent, inertia, s, gain, D)
     return s, gain, D
@@ -99,8 +88,10 @@ def executed_counts(n: int) -> tuple[dict[str, OperationCount], float]:
     s, gain, D = solve_globally(robot, q, tally.scalars)
     inverse = np.zeros((n, n))
     on_plain_zeros = OperationCount(0, 6 * (n - 1))  # Y_parent + Y_k = 0 + 0: no tally sees it
-    steps = {
-        "articulated inertias": tally.count,
+    given = printed.executed(n)["table 1"]
+    steps = {step: given[step] for step in ("spatial axes", "isolated inertias")}
+    steps |= {
+        "articulated inertias": tally.count - sum(steps.values(), OperationCount()),
         "impulse propagation": on_plain_zeros,
         "velocity updates": OperationCount(),
     }
@@ -128,22 +119,6 @@ def relative_error(inverse: Array, H: Array) -> float:
     """Largest element of (inverse H - 1), relative to the sizes of its products."""
     size = np.abs(inverse) @ np.abs(H)
     return float(np.max(np.abs(inverse @ H - np.eye(len(H))) / size))
-
-
-def as_printed(robot: KinematicTree, q: Array) -> Array:
-    """M^-1 by [DRUM] algorithm 1 to the letter: line 5 without Y_i."""
-    s, gain, D = solve_globally(robot, q)
-    n, parent, out = len(D), robot.parent, np.empty((robot.nv, robot.nv))
-    for k in range(n):
-        Y, v = np.zeros((n + 1, 6)), np.zeros((n + 1, 6))
-        R = np.eye(n)[:, k]
-        for i in reversed(range(n)):
-            Y[parent[i]] += gain[i] * (R[i] - s[i] @ Y[i])
-        v[-1] = 0.0
-        for i in range(n):
-            out[i, k] = (R[i] - s[i] @ Y[i]) / D[i] - gain[i] @ v[parent[i]]
-            v[i] = v[parent[i]] + s[i] * out[i, k]
-    return out
 
 
 def frame_errors(n: int) -> dict[str, float]:
@@ -216,6 +191,29 @@ def inverse_times(n: int, passes: int) -> dict[str, float]:
         "LAPACK inverse": lambda: _lapack_inverse(form(robot)),
     }
     return seconds(runs, passes)
+
+
+@cache
+def rates(n: int, passes: int) -> tuple[float, float]:
+    """Multiplications per second of LAPACK's factorisation, and of both passes of the inverse.
+
+    Forming H, and what the passes start from, is taken off.
+    """
+    robot = synthetic.chain(n)
+    q = robot.random_configuration(0)
+    taken = seconds(
+        {
+            "formed": lambda: TreeState(robot, q).H,
+            "factor": lambda: _lapack_factor(TreeState(robot, q).H),
+            "prepared": lambda: Freedoms.at(TreeState(robot, q)),
+            "inverse": lambda: drumwright.inverse(Freedoms.at(TreeState(robot, q)), base=False),
+        },
+        passes,
+    )
+    both = (inverse_count(n)[step] for step in ("impulse propagation", "velocity updates"))
+    multiplied = sum(both, OperationCount()).divisions_as_multiplications.multiplications
+    factor = n**3 / 6 / (taken["factor"] - taken["formed"])
+    return factor, multiplied / (taken["inverse"] - taken["prepared"])
 
 
 @cache
