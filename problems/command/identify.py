@@ -17,6 +17,7 @@ from problems.command.arguments import add_flags, add_names, add_problem, second
 from problems.identification.excitation import Excitation, design
 from problems.identification.fit import Fit, Payload, Validation
 from problems.identification.identification import Identification
+from problems.identification.least_squares import LeastSquares
 from problems.identification.seen import Seen
 from problems.identification.weighted import Log
 from problems.problem_file import ProblemFile, load_problem
@@ -105,20 +106,20 @@ def run(args: argparse.Namespace) -> int:
         trials[f"held out, the last {len(rest)} samples"] = _tried(fit, rest)
     if args.validate:
         trials[args.validate] = _tried(fit, _read(problem, args.validate, args))
-    payload = None
+    payload, fits = None, {"the log itself": fit}
     if args.without or args.payload:
         if not (args.without and args.payload):
             raise LayoutError("a payload takes both --without LOG0 and --payload BODY")
         empty = _fit(identification, _read(problem, args.without, args), args)
-        payload = fit.payload(empty, args.payload)
+        payload, fits[args.without] = fit.payload(empty, args.payload), empty
     if args.output:
         _write(fit, Path(args.output))
-    told = _told(fit, seen, trials, payload)
     if args.json:
-        terminal.show_json(told)
+        terminal.show_json(_told(fits, seen, trials, payload))
     else:
+        _show_contradictions(fits)
         _show(fit, seen, trials, payload, args)
-    return 0 if seen.rank else 1
+    return 1 if any(f.least_squares.words for f in fits.values()) or not seen.rank else 0
 
 
 def _identification(problem: ProblemFile, args: argparse.Namespace) -> Identification:
@@ -187,13 +188,15 @@ def _write(fit: Fit, path: Path) -> None:
 
 
 def _told(
-    fit: Fit, seen: Seen, trials: dict[str, Validation], payload: Payload | None
+    fits: dict[str, Fit], seen: Seen, trials: dict[str, Validation], payload: Payload | None
 ) -> dict[str, Any]:
+    fit = next(iter(fits.values()))
     std = fit.std
     model = dict(zip(fit.names, fit.sought.model.tolist(), strict=True))
     size = dict(zip(fit.names, fit.scale.tolist(), strict=True))
     labels = fit.sought.layout.labels
     return {
+        "least_squares": {name: _beside(each.least_squares) for name, each in fits.items()},
         "samples": fit.n_samples,
         "rank": seen.rank,
         "parameters": {
@@ -234,6 +237,46 @@ def _told(
             "inertia": payload.inertia.tolist(),
         },
     }
+
+
+def _beside(found: LeastSquares) -> dict[str, Any]:
+    """What unconstrained least squares says of a fit."""
+    figures = zip(found.labels, found.fit.tolist(), found.rms.tolist(), strict=True)
+    return {
+        "words": list(found.words),
+        "readings": {
+            label: {"fit": _known(fit), "least_squares": _known(rms)}
+            for label, fit, rms in figures
+        },
+        "apart": [
+            {
+                "shares": dict(each.shares),
+                "deviations": each.deviations,
+                "fit": each.found,
+                "least_squares": each.asked,
+            }
+            for each in found.apart
+        ],
+    }
+
+
+def _show_contradictions(fits: dict[str, Fit]) -> None:
+    """Say first where unconstrained least squares contradicts a fit."""
+    for name, fit in fits.items():
+        if not fit.least_squares.words:
+            continue
+        terminal.show_prose(
+            f"{name}: this fit departs from its data. Unconstrained least squares on the same"
+            " readings says otherwise:"
+        )
+        for words in fit.least_squares.words:
+            terminal.show_prose(f"  - {words}")
+        terminal.show_prose(
+            "  The model's values or the constraints hold it off the data: put values nearer to"
+            " these (a payload, say) into the robot's file and fit again; --not-physical lifts"
+            " the constraints."
+        )
+        terminal.show_line()
 
 
 def _known(x: float) -> float | None:

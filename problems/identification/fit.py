@@ -12,6 +12,8 @@
 3. Physical consistency by :mod:`problems.identification.physical`.
 4. Deviations from the residuals' correlation in time and the model's natural sizes:
    H^-1 (scores + 1 / size^2) H^-1.
+5. What the model and the constraints make of it beside unconstrained least squares on the same
+   rows: :mod:`problems.identification.least_squares`.
 
 Normal equations: what data tell is compared with the model's natural sizes, so digits below
 1e-8 of the largest do not matter here; ranks are judged elsewhere, by orthogonal factors
@@ -34,6 +36,11 @@ from dynsys.model.tree import KinematicTree
 from dynsys.recursive.inputs import finite_rows
 from dynsys.types import Array, ArrayLike, BoolArray, IntArray, float_array
 from problems.correlation import Autoregression, autocovariance
+from problems.identification.least_squares import (
+    LeastSquares,
+    beside_least_squares,
+    rms,
+)
 from problems.identification.parameter_set import ParameterSet
 from problems.identification.physical import nearest_physical
 from problems.identification.regressor import OVERFLOW, check_finite
@@ -186,7 +193,11 @@ def fit_parameters(
     information = Information(G, g, _scores(samples, weighed, weight, trust, models, std))
     if not all(np.isfinite(x).all() for x in (theta, std, information.scores)):
         raise StateError(OVERFLOW)
-    return Fit(sought, theta, std, time, information, scale, physical, len(log))
+    floor = least if noise == "estimate" else std
+    beside = beside_least_squares(
+        samples, theta, information, scale, std, floor, estimate=noise == "estimate"
+    )
+    return Fit(sought, theta, std, time, information, scale, physical, len(log), beside)
 
 
 def _check_choices(noise: object, huber: object) -> None:
@@ -280,8 +291,7 @@ def _residuals(
         part, there = slice(start, start + CHUNK), rows.left > 0
         off = rows.off(theta) / weight
         own[part] = np.where(there, std * off, np.nan)
-        back = samples.shared.put_back(off[..., None], rows.there)[..., 0]
-        found[part] = np.where(there, std * back, np.nan)
+        found[part] = samples.in_units(rows, std, off)
         left.append(rows.left.sum(axis=0))
     count = np.maximum(np.isfinite(found).sum(axis=0), 1)
     return found, own, np.sum(left, axis=0) / count
@@ -458,6 +468,7 @@ class Fit:
     theta : (p,) values in the order of ``names``.
     noise : (rows,) deviation of each reading about the fit.
     correlation_time : (rows,) samples of the residual that count as one.
+    least_squares : the fit beside unconstrained least squares; its ``words`` speak against it.
     """
 
     sought: ParameterSet
@@ -468,6 +479,7 @@ class Fit:
     scale: Array
     physical: bool
     n_samples: int
+    least_squares: LeastSquares
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -592,8 +604,8 @@ class Fit:
         return Validation(
             layout.labels,
             layout.units,
-            _rms(log.y - before),
-            _rms(off),
+            rms(log.y - before),
+            rms(off),
             share,
             tuple(self._doubts(log.y, before, off)),
         )
@@ -610,7 +622,7 @@ class Fit:
     def _doubts(self, y: Array, model: Array, off: Array) -> Iterator[str]:
         """Readings (N, rows) that the model expects otherwise and the fit does not explain."""
         layout = self.sought.layout
-        left = _rms(off)
+        left = rms(off)
         for sensor in layout:
             rows = np.arange(layout.size)[layout.slice(sensor.name)]
             if sensor.constant(1) is not None or f"{sensor.name}.gain" in self.names:
@@ -661,12 +673,6 @@ class Fit:
         slope[:, 1:4] = np.eye(3) / found[0]
         centre = np.sqrt((slope @ covariance @ slope.T).diagonal())
         return Payload(body, found, np.sqrt(covariance.diagonal()), centre)
-
-
-def _rms(x: Array) -> Array:
-    """Of every column; NaN for one without numbers."""
-    with np.errstate(invalid="ignore"):
-        return np.asarray(np.sqrt(np.nansum(x**2, axis=0) / np.isfinite(x).sum(axis=0)))
 
 
 def checked_log(

@@ -137,6 +137,9 @@ class Identification:
     ) -> Fit:
         """Fit the parameters to a log; see :mod:`problems.identification.fit`.
 
+        ``fit.least_squares.words`` name readings and combinations of parameters in which the
+        fit departs from its data (:mod:`problems.identification.least_squares`).
+
         Parameters
         ----------
         q, qd, qdd : motion (N, nq), (N, nv), (N, nv).

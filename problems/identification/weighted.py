@@ -335,6 +335,11 @@ class Samples:
         size = self.sought.size
         return unit_rows(rows, b, std, weight, self.shared, self.statements, size)
 
+    def in_units(self, rows: UnitRows, std: Array, off: Array) -> Array:
+        """Residuals (n, rows) of readings, NaN for none, from those of unit rows, weights 1."""
+        back = self.shared.put_back(off[..., None], rows.there)[..., 0]
+        return np.where(rows.left > 0, std * back, np.nan)
+
     def mixed(self, start: int, std: Array) -> dict[int, tuple[IntArray, Array]]:
         """Rows that share noise with others: parameters and  s T R / s  of each in a chunk."""
         rows, b = self.raw(start)
