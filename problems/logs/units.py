@@ -45,6 +45,9 @@ ALIKE = 0.5
 """Correlation below which velocities are not those of the positions."""
 UNLIKE, LIKE = 0.3, 0.03
 """Part of its square by which a velocity is missed by one that it is not, and by itself."""
+ASKEW, BETTER = 0.003, 0.1
+"""Part of its square by which a base's way is missed in axes turned by 3 degrees; and the part
+of that by which other axes must miss it to be the right ones."""
 
 
 def doubtful_units(reader: SampleReader) -> tuple[str, ...]:
@@ -58,7 +61,7 @@ def doubtful_units(reader: SampleReader) -> tuple[str, ...]:
     motion = motion or [*_slopes(reader, stretches)]
     return (
         *motion,
-        *([] if motion else _turning(robot, stretches, reader.logged_velocities)),
+        *([] if motion else _bases(robot, stretches, reader.logged_velocities)),
         *([] if motion else _accelerations(reader, stretches)),
         *_quaternions(robot, stretches),
         *_gravity(reader.layout, stretches),
@@ -295,6 +298,14 @@ def _misfit(path: Array, travel: Array) -> tuple[str, float]:
     return "", 0.0
 
 
+def _bases(
+    robot: KinematicTree, stretches: Sequence[Samples], logged: Sequence[int]
+) -> tuple[str, ...]:
+    """Floating bases that turn, or else move, otherwise than is logged."""
+    turning = tuple(_turning(robot, stretches, logged))
+    return turning or tuple(_travelling(robot, stretches, logged))
+
+
 def _turning(
     robot: KinematicTree, stretches: Sequence[Samples], logged: Sequence[int]
 ) -> Iterator[str]:
@@ -326,11 +337,45 @@ def _turning(
         missed = {words: float(np.sum((w - turn) ** 2)) / size for words, w in written.items()}
         likely = min(missed, key=lambda words: missed[words])
         if missed[""] > UNLIKE and missed[likely] < LIKE:
-            name = robot.joint_names[i]
-            yield (
-                f"qd: the base {name!r} turns as if {likely}; ours is angular part first, in"
-                f" axes of the body: give qd by joint without qd.{name}, and it is made of q"
-            )
+            yield _base_entry(robot.joint_names[i], f"turns as if {likely}")
+
+
+def _base_entry(name: str, how: str) -> str:
+    return (
+        f"qd: the base {name!r} {how}; ours is angular part first, in axes of the body: give qd"
+        f" by joint without qd.{name}, and it is made of q"
+    )
+
+
+def _travelling(
+    robot: KinematicTree, stretches: Sequence[Samples], logged: Sequence[int]
+) -> Iterator[str]:
+    """Logged velocities of floating bases beside the ways that these make: dp/dt = R v."""
+    for i in (i for i in logged if isinstance(robot.joints[i], Free)):
+        pose, speed = robot.q_slices()[i], robot.v_slices()[i]
+        moved: dict[str, list[Array]] = {}
+        ways: list[Array] = []
+        for x in stretches:
+            known = np.isfinite(np.hstack([x.q[:, pose], x.qd[:, speed]])).all(axis=1)
+            time, q, v = x.time[known], x.q[known, pose], x.qd[known, speed]
+            to_world = Rotation.from_quat(q[:, 3:])
+            written = {
+                "": to_world.apply(v[:, 3:]),
+                "its linear part is in axes of the world": v[:, 3:],
+                "its linear part is first": to_world.apply(v[:, :3]),
+                "its linear part is first and in axes of the world": v[:, :3],
+            }
+            for words, rates in written.items():
+                pairs = [_moved([(time, q[:, k], rates[:, k])], 0) for k in range(3)]
+                moved.setdefault(words, []).extend(way - travel for way, travel in pairs)
+            ways += [way for way, _ in pairs]
+        size = float(sum(way @ way for way in ways))
+        if max(map(_span, ways), default=0.0) < MOVES:
+            continue
+        missed = {words: sum(off @ off for off in offs) / size for words, offs in moved.items()}
+        likely = min(missed, key=lambda words: missed[words])
+        if missed[""] > ASKEW and missed[likely] < BETTER * missed[""]:
+            yield _base_entry(robot.joint_names[i], f"moves as if {likely}")
 
 
 def _quaternions(robot: KinematicTree, stretches: Sequence[Samples]) -> Iterator[str]:

@@ -419,6 +419,41 @@ def test_velocities_of_the_base_by_other_conventions(written, said, humanoid, tm
     assert all(said in line and "without qd.root" in line for line in found)
 
 
+@pytest.mark.finding("W2")
+@pytest.mark.parametrize("noise", [0.0, 0.001])
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        (lambda w, v, R: (w, v), ""),
+        (lambda w, v, R: (w, R.apply(v)), "its linear part is in axes of the world;"),
+        (lambda w, v, R: (v, w), "moves as if its linear part is first;"),
+        (lambda w, v, R: (R.apply(v), w), "its linear part is first and in axes of the world;"),
+    ],
+)
+def test_a_base_that_moves_gently_tells_the_axes_of_its_velocity(
+    written, said, noise, humanoid, tmp_path
+) -> None:
+    """Walking pace and turns too slow to tell: a linear part in axes of the world passed."""
+    layout = sensors.Layout(humanoid, sensors.all_joint_torques(humanoid, std=0.1), quiet=True)
+    rate, time = 100.0, np.arange(1200) / 100.0
+    speed, turn = np.array([1.3, 1.9, 3.1]), np.array([0.3, 0.2, 0.1])
+    place = np.array([0.2, 0.1, 0.02]) * np.sin(speed * time[:, None])
+    moved = np.array([0.2, 0.1, 0.02]) * speed * np.cos(speed * time[:, None])
+    base = Rotation.from_euler("xyz", turn * np.sin(np.array([0.1, 0.2, 0.3]) * time[:, None]))
+    w = np.zeros_like(place)
+    w[:-1] = (base[:-1].inv() * base[1:]).as_rotvec() * rate
+    assert np.abs(w).max() < 0.05
+    rng = np.random.default_rng(0)
+    q = np.tile(humanoid.neutral(), (len(time), 1))
+    q[:, :3], q[:, 3:7] = place + noise * rng.normal(size=place.shape), base.as_quat()
+    qd = np.zeros((len(time), humanoid.nv))
+    qd[:, :6] = np.hstack(written(w, base.inv().apply(moved), base))
+    qd[:, :6] += 10 * noise * rng.normal(size=(len(time), 6))
+    found = doubtful_units(reader_of({"time": time, "q": q, "qd": qd}, tmp_path, layout))
+    assert len(found) == bool(said)
+    assert all(said in line and "without qd.root" in line for line in found)
+
+
 def test_what_was_differentiated_is_told_by_kind() -> None:
     words = [f"acceleration of joint 'j{k}'" for k in range(4)]
     assert _made(words) == "4 accelerations ('j0', 'j1', 'j2' ...)"
