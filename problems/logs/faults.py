@@ -58,8 +58,10 @@ def _jumps(reader: SampleReader, stretches: Sequence[Samples]) -> Iterator[str]:
         for x, q in zip(stretches, moved, strict=True):
             found = np.flatnonzero(jumps(x.time, q[:, k]))
             if len(found):
-                a, b = (q[found[0] + step, k] for step in (0, 1))
-                first = first or f"from {a:.4g} to {b:.4g} at {x.time[found[0] + 1]:.6g} s"
+                size = np.abs(np.diff(q[:, k])[found])  # a placeholder leaves turns in angles
+                at = found[np.argmax(size > 0.5 * size.max())]
+                a, b = q[at : at + 2, k]
+                first = first or f"from {a:.4g} to {b:.4g} at {x.time[at + 1]:.6g} s"
                 names.append(repr(robot.joint_names[i]))
                 break
     if names:

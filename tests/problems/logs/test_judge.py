@@ -14,6 +14,7 @@ from dynsys.errors import LogError
 from dynsys.types import Array
 from problems import Estimation
 from problems.command.solve import _made
+from problems.logs.faults import seeming_faults
 from problems.logs.files import open_log
 from problems.logs.judge import Judgement, judge_log
 from problems.logs.samples import SampleReader
@@ -452,6 +453,20 @@ def test_a_base_that_moves_gently_tells_the_axes_of_its_velocity(
     found = doubtful_units(reader_of({"time": time, "q": q, "qd": qd}, tmp_path, layout))
     assert len(found) == bool(said)
     assert all(said in line and "without qd.root" in line for line in found)
+
+
+@pytest.mark.finding("W4")
+def test_a_placeholder_among_turns_is_named_by_its_sample(tmp_path) -> None:
+    """An angle within one turn that goes on and on: its wrap at 0.01 s was named."""
+    layout = sensors.Layout(ARM, sensors.all_joint_torques(ARM, std=0.1), quiet=True)
+    time = np.arange(300) / 100.0
+    q = np.zeros((300, 4))
+    q[:, 1] = np.angle(np.exp(1j * (np.pi - 0.02 + 3 * time)))
+    good = reader_of({"time": time, "q": q}, tmp_path, layout)
+    assert not seeming_faults(good)
+    q[99, 1] = -999.0
+    (found,) = seeming_faults(reader_of({"time": time, "q": q}, tmp_path, layout))
+    assert "'link_2': jumps from " in found and "to -999 at 0.99 s" in found
 
 
 def test_what_was_differentiated_is_told_by_kind() -> None:
