@@ -196,14 +196,15 @@ def _stay(page: PageFeed, session: LiveSession, stop: Stop) -> None:
 @contextmanager
 def _sink(path: str) -> Iterator[int]:
     """File descriptor for records."""
-    if not path:
-        yield 1
-        return
     try:
+        if not path:
+            yield 1
+            return
         with open(path, "wb", buffering=0) as file:
             yield file.fileno()
     except OSError as error:
-        raise LogError(f"{path}: cannot be written: {error.strerror}") from None
+        where = path or "standard output"
+        raise LogError(f"{where}: cannot be written: {error.strerror}") from None
 
 
 def _serve(

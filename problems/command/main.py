@@ -11,8 +11,9 @@ import argparse
 import os
 import sys
 import warnings
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, redirect_stdout
+from typing import Any, TextIO, cast
 
 from threadpoolctl import threadpool_limits
 
@@ -97,25 +98,68 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command: Callable[[argparse.Namespace], int] = args.command
     try:
         check_outputs(args)
-        with warnings.catch_warnings(), _blas_threads(command):
+        with (
+            warnings.catch_warnings(),
+            _blas_threads(command),
+            redirect_stdout(cast(TextIO, _StandardOutput(sys.stdout))),
+        ):
             warnings.showwarning = _show_once(set())
             status = command(args)
-        sys.stdout.flush()
+            sys.stdout.flush()
         return status
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:  # the reader (head, less) has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _give_up_stdout()
         return DONE
     except Exception as error:  # other errors than these are defects of dynsys itself
         message = str(error)
         if isinstance(error, ModuleNotFoundError) and error.name:
             missing = f"the Python module {error.name!r} is missing"
             message = f"{missing}; 'dynsys doctor' says what to run"
+        elif isinstance(error, _StandardOutputError):
+            _give_up_stdout()
         elif not isinstance(error, DynsysError):
             raise
         sys.stderr.write(f"dynsys: error: {message}\n")
         return BAD_INPUT
+
+
+class _StandardOutputError(DynsysError):
+    """Standard output cannot be written, as on a full disk."""
+
+
+class _StandardOutput:
+    """Standard output that says in words why it cannot be written; not that a pipe broke."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        with self._told():
+            return self._stream.write(text)
+
+    def flush(self) -> None:
+        with self._told():
+            self._stream.flush()
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            words = f"standard output: cannot be written: {error.strerror}"
+            raise _StandardOutputError(words) from None
+
+
+def _give_up_stdout() -> None:
+    """Let what still waits for standard output go: Python would try again as it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _blas_threads(

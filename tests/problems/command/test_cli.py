@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import warnings
@@ -215,6 +216,33 @@ def test_closed_pipe_is_quiet() -> None:
     )
     assert done.stdout.startswith("chain")
     assert done.stderr == ""
+
+
+needs_full_disk = pytest.mark.skipif(
+    not Path("/dev/full").exists(), reason="this system has no disk that is always full"
+)
+
+
+@needs_full_disk
+@pytest.mark.finding("L7")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize(
+    "words", [["info", "--json", "synthetic:chain:3"], ["doctor"], ["completion", "bash"]]
+)
+def test_a_full_disk_is_one_line_and_status_2(words: list[str], unbuffered: str) -> None:
+    """JSON, tables and scripts: it was a traceback and status 1."""
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "problems.command.main", *words],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=Path(__file__).parents[3],
+            env=os.environ | {"PYTHONUNBUFFERED": unbuffered},
+        )
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("dynsys: error: standard output: cannot be written: ")
+    assert done.returncode == 2
 
 
 def test_warnings_are_one_line_on_stderr(

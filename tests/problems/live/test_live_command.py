@@ -57,6 +57,22 @@ def test_a_pipe_and_a_learnt_alarm(live_files: tuple[Path, Path], live: Live) ->
     assert records[-1]["estimated"] == 10 and records[-1]["latency_us"]["median"] > 0
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no disk is always full here")
+@pytest.mark.finding("L7")
+def test_records_on_a_full_disk(live_files: tuple[Path, Path]) -> None:
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [*LIVE, str(live_files[0]), "--outputs", "torque"],
+            input=b"{}\n",
+            stdout=full,
+            stderr=subprocess.PIPE,
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        )
+    last = done.stderr.decode().splitlines()[-1]
+    assert last.startswith("dynsys: error: standard output: cannot be written: ")
+    assert done.returncode == 2 and b"Traceback" not in done.stderr
+
+
 @pytest.mark.parametrize("logged", [(), ("qd",)])
 @pytest.mark.parametrize("method", ["{window: 0.1}", "{method: smoother}"])
 def test_a_replayed_log_stands_in_for_the_robot(
