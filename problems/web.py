@@ -11,7 +11,7 @@ import hmac
 import ipaddress
 import json
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from email.message import Message
@@ -34,6 +34,7 @@ __all__ = [
     "AccessRules",
     "PageHandler",
     "PageServer",
+    "host_problem",
     "is_loopback",
     "page_files",
 ]
@@ -60,6 +61,18 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def host_problem(host: str, given: Sequence[str]) -> str:
+    """Why Host headers ``given`` to a server bound to ``host`` are refused, or nothing."""
+    if len(given) != 1:
+        return "exactly one Host header is needed"
+    name = given[0].rpartition(":")[0] if _has_port(given[0]) else given[0]
+    if not is_loopback(host):
+        return ""  # any name may be ours; the token decides
+    if name.lower() not in (*LOOPBACK_NAMES, host.lower()):
+        return "the Host header does not name this machine"
+    return ""
 
 
 @final
@@ -89,15 +102,7 @@ class AccessRules:
 
     def host_problem(self, headers: Message) -> str:
         """Why the Host header is refused, or nothing."""
-        given = headers.get_all("Host") or []
-        if len(given) != 1:
-            return "exactly one Host header is needed"
-        name = given[0].rpartition(":")[0] if _has_port(given[0]) else given[0]
-        if not is_loopback(self.host):
-            return ""  # any name may be ours; the token decides
-        if name.lower() not in (*LOOPBACK_NAMES, self.host.lower()):
-            return "the Host header does not name this machine"
-        return ""
+        return host_problem(self.host, headers.get_all("Host") or [])
 
     def message_problem(self, headers: Message) -> str:
         """Why a message is refused, or nothing; the Host has been checked."""

@@ -28,6 +28,7 @@ from dynsys.errors import LogError, RefusedError
 from dynsys.types import Array
 from problems.live.session import MOST_BYTES, LiveSession
 from problems.logs.samples import Samples
+from problems.web import host_problem
 
 __all__ = [
     "Stop",
@@ -294,8 +295,9 @@ def serve_websocket(
 ) -> None:
     """A sample in every message; records go to everybody who is connected.
 
-    Pages of other sites are refused by their Origin. ``ready`` is told the port. ``replayed``:
-    samples come from a log, at some speed, and everybody listens.
+    Pages of other sites are refused by their Origin, and by the Host that they call us, since
+    a name of their own may lead here. ``ready`` is told the port. ``replayed``: samples come
+    from a log, at some speed, and everybody listens.
     """
     require_websockets()
     asyncio.run(_WebSocketDoor(session, stop, origins).serve(address, ready, replayed))
@@ -320,7 +322,12 @@ class _WebSocketDoor:
         allowed: list[Any] = [None, *self._origins]
         try:
             door = await serve(
-                self._talk, *address, origins=allowed, max_size=MOST_BYTES, compression=None
+                self._talk,
+                *address,
+                origins=allowed,
+                process_request=_host_check(address[0]),
+                max_size=MOST_BYTES,
+                compression=None,
             )
         except OSError as error:
             raise RefusedError(f"{address[0]}:{address[1]}: {error.strerror}") from None
@@ -377,6 +384,16 @@ class _WebSocketDoor:
             _tidy(self._session)
             if self._stop:
                 return
+
+
+def _host_check(host: str) -> Callable[[Any, Any], Any]:
+    """Refuses who calls a server bound to ``host`` by a name that is not this machine's."""
+
+    def check(connection: Any, request: Any) -> Any:
+        problem = host_problem(host, request.headers.get_all("Host"))
+        return connection.respond(403, f"{problem}\n") if problem else None
+
+    return check
 
 
 async def _send_all(client: Any, queue: asyncio.Queue[str]) -> None:

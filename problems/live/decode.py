@@ -37,6 +37,8 @@ __all__ = ["SampleDecoder", "causal"]
 
 FORMS = 64
 """Sets of names that are remembered: sensors that come at rates of their own make a few."""
+MOST = LARGEST**0.5
+"""Numbers are smaller: their squares are still numbers."""
 NOT_READINGS = frozenset({"time", "seq"})
 
 
@@ -108,20 +110,30 @@ class SampleDecoder:
             if not 0 < norm < math.inf:
                 raise LogError(f"the quaternion {u.tolist()} of q is none")
             u /= norm
+        self._check("q", self.q)
         if len(form.speeds_wanted) or form.accelerations:
             self._differentiate(form, time)
-        if not math.isfinite(float(self.q.sum())):
-            raise LogError(f"q: {self._first_bad('q', self.q)} is not a finite number")
-        if not math.isfinite(float(self.qd.sum())):
-            raise LogError(f"qd: {self._first_bad('qd', self.qd)} is not a finite number")
-        known = packed[~np.isnan(packed)]
-        if not float(np.abs(known).max()) < LARGEST**0.5:
-            raise LogError("a number is infinite or too large; leave out what was not measured")
-        self.missing = len(packed) - len(known)
+        self._check("qd", self.qd)
+        self._check("y", self.y)
+        self.missing = int(np.isnan(packed).sum())
 
-    def _first_bad(self, quantity: str, x: Array) -> str:
-        k = int(np.flatnonzero(~np.isfinite(x))[0]) if not np.isfinite(x).all() else 0
-        return joint_columns(self.robot, quantity)[k].partition(".")[2]
+    def _check(self, quantity: str, x: Array) -> None:
+        """Refuse numbers that nothing can be computed with; readings may be missing."""
+        fine = np.abs(x) < MOST
+        if quantity == "y":
+            fine |= np.isnan(x)
+        if fine.all():
+            return
+        k = int(np.argmin(fine))
+        value = float(x[k])
+        if quantity == "y":
+            name, out = self.layout.labels[k], "; leave out what was not measured"
+        else:
+            name, out = joint_columns(self.robot, quantity)[k].partition(".")[2], ""
+        how = "not a finite number" if math.isnan(value) else "infinite or too large"
+        if math.isfinite(value):
+            how = f"{value:.3g}, which is too large (not below {MOST:.0e})"
+        raise LogError(f"{quantity}: {name} is {how}{out}")
 
     # ---- which number is which -----------------------------------------------------------
 

@@ -32,6 +32,8 @@ LONGEST = 2.0
 """Longest window of a polynomial, s: whoever writes more means samples."""
 GAP = 5.0
 """A pause of so many usual steps, if longer than the window, is not differentiated across."""
+HALVED = 1.26
+"""Window of cubic polynomials, in periods of what they halve; zero phase halves its cut-off."""
 EVEN = 0.05
 """Largest jitter, in sampling periods, at which a filter in samples still means seconds."""
 
@@ -219,12 +221,14 @@ class Butterworth(AbstractDifferentiation):
     def fit(
         self, time: Array, x: Array, wanted: slice, at_start: bool, at_end: bool, period: float
     ) -> Array:
-        steps = np.diff(time)
+        steps, passed = np.diff(time), ", readings: true" if self.readings else ""
         if len(steps) and np.abs(steps - period).max() > EVEN * period:
             k = int(np.abs(steps - period).argmax())
             raise LogError(
                 f"a zero-phase filter needs even samples: {period:.4g} s apart as a rule, but"
-                f" {steps[k]:.4g} s after {time[k]:.6g} s; use the method smoother"
+                f" {steps[k]:.4g} s after {time[k]:.6g} s; polynomials take true times, and"
+                f" halve {self.cutoff:g} Hz alike: differentiate:"
+                f" {{window: {min(HALVED / self.cutoff, LONGEST):.3g}, smooth: true{passed}}}"
             )
         if 2 * self.cutoff * period >= 1:
             raise LogError(
@@ -243,7 +247,7 @@ class Butterworth(AbstractDifferentiation):
             k = int(np.argwhere(np.isnan(x))[0, 0])
             raise LogError(
                 "a zero-phase filter needs every sample; a value is missing at"
-                f" {time[k]:.6g} s; use the method smoother"
+                f" {time[k]:.6g} s; differentiate: {{method: smoother{passed}}} bridges gaps"
             )
         beyond = min(self.reach(period), len(time) - 1)  # what begins there has settled here
         value = sosfiltfilt(low_pass, x, axis=0, padlen=beyond)

@@ -271,6 +271,27 @@ def test_pages_of_other_sites_are_refused(session: LiveSession) -> None:
         connect(address, origin=Origin("http://localhost:8000")).close()
 
 
+@pytest.mark.finding("L8")
+def test_names_that_are_not_this_machines_are_refused(session: LiveSession) -> None:
+    """A page may point a name of its own here (DNS rebinding): it was let in."""
+    with web(session) as address:
+        port = int(address.rpartition(":")[2])
+        for host, status in (
+            ("evil.example", 403),
+            (f"evil.example:{port}", 403),
+            (f"localhost:{port}", 101),
+            (f"127.0.0.1:{port}", 101),
+        ):
+            with socket.create_connection(("127.0.0.1", port)) as client:
+                client.sendall(
+                    f"GET / HTTP/1.1\r\nHost: {host}\r\nUpgrade: websocket\r\n"
+                    "Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+                    "Sec-WebSocket-Key: x3JJHMbDL1EzLkh9GBhXDw==\r\n\r\n".encode()
+                )
+                client.settimeout(PATIENCE)
+                assert int(client.recv(4096).split()[1]) == status, host
+
+
 def test_who_reads_nothing_slows_nobody(
     live: Live, session: LiveSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

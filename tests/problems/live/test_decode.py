@@ -126,6 +126,27 @@ def test_positions_must_be_there_and_finite(live: Live) -> None:
         decoder.take(given | {"q": flat.tolist()}, 0.0)
 
 
+@pytest.mark.finding("L8")
+@pytest.mark.parametrize("derived", [False, True])
+def test_positions_and_velocities_that_are_too_large_are_called_that(
+    live: Live, derived: bool
+) -> None:
+    """Their sum is infinite: they were called not finite, or waited for others like them."""
+    problem, samples = live
+    given = sample_of(problem, samples, 0)
+    robot = problem.tree
+    plain = [i for i in range(robot.n_bodies) if robot.joints[i].nq == 1][:2]
+    joint = robot.joint_names[plain[0]]
+    large, fast = np.array(given["q"]), np.array(given["qd"])
+    large[[robot.q_slices()[i].start for i in plain]] = 1e308
+    fast[[robot.v_slices()[i].start for i in plain]] = 1e308
+    rest = {k: v for k, v in given.items() if k != "qd"} if derived else given
+    with pytest.raises(LogError, match=rf"^q: {joint} is 1e\+308, which is too large"):
+        SampleDecoder(problem).take(rest | {"q": large.tolist()}, 0.0)
+    with pytest.raises(LogError, match=rf"^qd: {joint} is 1e\+308, which is too large"):
+        SampleDecoder(problem).take(given | {"qd": fast.tolist()}, 0.0)
+
+
 def test_names_that_mean_nothing_are_named(live: Live) -> None:
     problem, samples = live
     decoder, given = SampleDecoder(problem), sample_of(problem, samples, 0)

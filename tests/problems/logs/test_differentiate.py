@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from scipy.linalg import expm
 from scipy.signal import butter, filtfilt
 
@@ -61,13 +62,36 @@ def test_zero_phase_is_that_of_scipy_and_needs_even_whole_samples() -> None:
     gap = x.copy()
     gap[77, 1] = np.nan
     with pytest.raises(
-        LogError, match=r"a value is missing at 0.616 s; use the method smoother"
+        LogError, match=r"a value is missing at 0.616 s; .*: {method: smoother} bridges gaps"
     ):
         method.fit(t, gap, slice(0, 600), True, True, 0.008)
     with pytest.raises(LogError, match=r"needs even samples"):
         method.fit(np.delete(t, 50), np.delete(x, 50, axis=0), slice(0, 9), True, True, 0.008)
     with pytest.raises(LogError, match=r"not below half the sampling rate, 62.5 Hz"):
         Butterworth(cutoff=63.0).fit(t, x, slice(0, 9), True, True, 0.008)
+
+
+@pytest.mark.finding("L8")
+def test_what_takes_uneven_samples_filters_readings_too() -> None:
+    """Samples 2 to 13 ms apart: a smoother was named, without the readings' filter."""
+    rng = np.random.default_rng(0)
+    t = np.cumsum(rng.uniform(0.002, 0.013, size=3000))
+    true = np.sin(4 * t)
+    x = (true + 0.3 * rng.normal(size=3000))[:, None]
+    with pytest.raises(LogError) as refused:
+        Butterworth(cutoff=8.0, readings=True).fit(t, x, slice(0, 9), True, True, 0.0075)
+    entry = yaml.safe_load(str(refused.value).partition("differentiate: ")[2])
+    method = Differentiation(**entry)
+    assert method.smooth and method.readings
+    value = method.fit(t, x, slice(0, 3000), True, True, 0.0075)[0, :, 0]
+    assert np.sqrt(np.mean((value - true) ** 2)) < 0.12
+    even = np.arange(4000) * 0.001
+    wave = np.cos(2 * np.pi * 8.0 * (even - 2.0))[:, None]
+    kept = [
+        m.fit(even, wave, slice(1990, 2010), False, False, 0.001)[0, 10, 0]
+        for m in (Butterworth(cutoff=8.0), method)
+    ]
+    assert kept == pytest.approx([0.5, 0.5], abs=0.02)
 
 
 def _dense_posterior(
