@@ -120,16 +120,16 @@ def test_the_condition_number_with_exact_rows_first() -> None:
 
 
 def test_readings_of_very_different_noise_are_part_of_the_promise() -> None:
-    """Their ratio counts: without it this layout would be beyond rounding."""
-    case = case_of(("aligned", 375))
+    """Their ratio counts: without it machine code of this layout would be beyond rounding."""
+    case = case_of(("any rank", 86))
     variance = case.estimation.measured.variance
     noisy = variance[variance > 0]
     assert noise_spread(variance) == pytest.approx(np.sqrt(noisy.max() / noisy.min()))
-    (one,) = compared(("aligned", 375), ("dense",))
+    (one,) = compared(("any rank", 86), ("llvm",))
     present = variance[~np.isnan(case.rows)]
     assert one.differences == () and one.error * noise_spread(present) > LOST
     verdict = case.estimation.verdict(search=False)
-    assert verdict.spread == noise_spread(variance) > 10
+    assert verdict.spread == noise_spread(variance) > 9
     promised = verdict.condition[3] * verdict.spread * EPS
     assert f"by up to about {promised:.0e} of the terms" in str(verdict)
 

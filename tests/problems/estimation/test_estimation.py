@@ -79,7 +79,7 @@ def test_square_layouts_of_real_robots(layout, which) -> None:
         e = problem.solve(state.q, state.qd, y)
         assert relative(values(problem, e), state.d) < 1e-10 and e.method == "llvm"
         e = replace(problem, backend="dense").solve(state.q, state.qd, y)
-        assert relative(values(problem, e), state.d) < promised < 1e-6
+        assert relative(values(problem, e), state.d) < min(promised, 1e-7)
 
 
 # ---- the dense oracle ------------------------------------------------------------------------
