@@ -95,7 +95,7 @@ $(VENV)/.created:
 $(VENV)/.installed: pyproject.toml | $(VENV)/.created
 	@$(pip_install)
 	echo "dynsys: installing dynsys and what it needs into $(VENV)"
-	pip_install -e .
+	pip_install -e '.[fast]'
 	touch $@
 
 # CHOLMOD makes estimation without machine code faster; it is built here, from source.

@@ -2,17 +2,62 @@
 
 ``dynsys`` is another project on the public package index, so the distribution that holds the
 packages ``dynsys``, ``sensors`` and ``problems`` has a name of its own. Every hint on what to
-install and every question about the installed version takes it from here.
+install and every question about the installed version takes it from here, and so does what says
+that an optional package is missing: an error where nothing takes its place
+(:func:`required`), a warning where something slower does (:func:`say_slow`).
 """
 
 from __future__ import annotations
 
 import platform
-from importlib import metadata
+import sys
+import warnings
+from importlib import import_module, metadata
+from importlib.util import find_spec
+from typing import Any
 
-__all__ = ["DISTRIBUTION", "install", "version", "versions"]
+from dynsys.errors import MissingPackage, SlowWarning
+
+__all__ = [
+    "DISTRIBUTION",
+    "EXTRA",
+    "install",
+    "is_installed",
+    "required",
+    "say_slow",
+    "version",
+    "versions",
+]
 
 DISTRIBUTION = "dynsys-robotics"
+
+EXTRA = {
+    "casadi": "casadi",
+    "clarabel": "identify",
+    "cvxopt": "umfpack",
+    "distributed": "dask",
+    "foxglove": "foxglove",
+    "h5py": "mat",
+    "jax": "jax",
+    "llvmlite": "fast",
+    "matplotlib": "plot",
+    "mcap": "ros",
+    "mcap_ros2": "ros",
+    "mujoco": "mujoco",
+    "numba": "fast",
+    "pandas": "tables",
+    "pyarrow": "logs",
+    "rerun": "rerun",
+    "rosbags": "ros",
+    "sksparse": "cholmod",
+    "torch": "torch",
+    "trimesh": "meshes",
+    "viser": "view",
+    "websockets": "live",
+    "xacro": "xacro",
+    "xarray": "tables",
+}
+"""Which extra brings an optional module, by the name it is imported by."""
 
 
 def install(extra: str) -> str:
@@ -22,6 +67,33 @@ def install(extra: str) -> str:
     "pip install 'dynsys-robotics[dask]'"
     """
     return f"pip install '{DISTRIBUTION}[{extra}]'"
+
+
+def is_installed(module: str) -> bool:
+    """Tell whether a module can be imported, without importing it."""
+    if module in sys.modules:
+        return sys.modules[module] is not None
+    return find_spec(module) is not None
+
+
+def required(module: str, purpose: str) -> Any:
+    """Return an optional module; MissingPackage says what to run where it is not there."""
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        package = module.partition(".")[0]
+        if (error.name or "").partition(".")[0] != package:
+            raise  # something that it needs itself
+        line = install(EXTRA[package])
+        raise MissingPackage(
+            f"{purpose} needs the Python package {package}; run: {line}"
+        ) from None
+
+
+def say_slow(what: str, extra: str = "fast") -> None:
+    """Warn that something takes longer than it need; Python's filter says a text once."""
+    text = f"{what}; {install(extra)} makes it fast"
+    warnings.warn(text, SlowWarning, stacklevel=1)
 
 
 def version(otherwise: str = "unknown") -> str:

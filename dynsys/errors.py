@@ -17,6 +17,7 @@ __all__ = [
     "LayoutWarning",
     "LogError",
     "LogWarning",
+    "MissingPackage",
     "ModelError",
     "ModelWarning",
     "NoOrderError",
@@ -28,6 +29,7 @@ __all__ = [
     "SchedulerError",
     "SimulationWarning",
     "SingularSystemError",
+    "SlowWarning",
     "StateError",
     "StructurallySingularError",
     "TooLarge",
@@ -75,6 +77,10 @@ class PlanFileError(PlanMismatchError):
 
 class TooLarge(DynsysError):
     """The core has too many orders to try all."""
+
+
+class MissingPackage(DynsysError, ImportError):
+    """An optional package is not installed; the message says which extra brings it."""
 
 
 class UnavailableOrdering(DynsysError, ImportError):
@@ -131,6 +137,10 @@ class LayoutWarning(ModelWarning):
 
 class LogWarning(UserWarning):
     """A log has what no robot gives, or lacks readings that are let go."""
+
+
+class SlowWarning(UserWarning):
+    """The answer is right, but comes late: the message says which extra makes it fast."""
 
 
 MAX_COMPARED = 2000

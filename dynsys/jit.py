@@ -3,7 +3,8 @@
 An algorithm that walks a tree or a sparse matrix element by element is clear in Python and slow
 there. A :class:`Loop` holds the source; called with arrays of plain numbers it runs numba's
 machine code, called with anything else (counting scalars, expression-graph nodes, extended
-precision) it runs the source itself. Loops may call each other.
+precision) it runs the source itself. So it does where numba is missing, and says so. Loops may
+call each other.
 
 Numba is imported, and a loop compiled, when one is first called: half a second and more that
 most uses of dynsys never need. Machine code is kept in the folder of the kernel cache
@@ -20,7 +21,7 @@ import hashlib
 import os
 import shutil
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -28,6 +29,8 @@ from types import FunctionType
 from typing import Any, Generic, ParamSpec, TypeVar, cast, final
 
 import numpy as np
+
+from dynsys.distribution import is_installed, say_slow
 
 __all__ = [
     "CACHE_OFF",
@@ -84,10 +87,10 @@ class Loop(Generic[P, R]):
     @cached_property
     def machine(self) -> Callable[P, R]:
         """Machine code for arguments of any types; the source itself where numba is missing."""
-        try:
-            from numba import typeof
-        except ImportError:
-            return self.source
+        if not is_installed("numba"):
+            return self._as_python
+
+        from numba import typeof
 
         def first(*arguments: P.args, **named: P.kwargs) -> R:
             types = tuple(map(typeof, arguments))
@@ -98,7 +101,9 @@ class Loop(Generic[P, R]):
         return first
 
     def compiled(self, signature: str) -> Callable[P, R]:
-        """Machine code for one numba signature, which arguments must fit."""
+        """Machine code for one numba signature, which arguments must fit; or the source."""
+        if not is_installed("numba"):
+            return self._as_python
         with collector_paused():
             return self._kept(lambda stored: None, signature)
 
@@ -116,6 +121,24 @@ class Loop(Generic[P, R]):
         return self._jitted(*signature)
 
     @cached_property
+    def _as_python(self) -> Callable[P, R]:
+        """The source with the sources of the loops it calls; what has no number is NaN."""
+        say_slow("loops run as plain Python, some 100 times slower than compiled")
+        linked = self._source
+
+        @functools.wraps(self.source)
+        def run(*arguments: P.args, **named: P.kwargs) -> R:
+            with np.errstate(all="ignore"):
+                return linked(*arguments, **named)
+
+        return run
+
+    @cached_property
+    def _source(self) -> Callable[P, R]:
+        """The source for other loops to call."""
+        return self._linked({name: other._source for name, other in self._calls().items()})
+
+    @cached_property
     def _callee(self) -> Callable[P, R]:
         """Machine code for other loops to call."""
         return self._jitted(no_cpython_wrapper=True, no_cfunc_wrapper=True)
@@ -124,12 +147,18 @@ class Loop(Generic[P, R]):
         """The source as numba compiles it, with machine code of the loops it calls."""
         import numba
 
-        source = cast(FunctionType, self.source)
-        callees = {name: other._callee for name, other in self._calls().items()}
-        linked = FunctionType(source.__code__, {**source.__globals__, **callees})
-        functools.update_wrapper(linked, source)
+        linked = self._linked({name: x._callee for name, x in self._calls().items()})
         njit: Any = numba.njit
         return cast(Callable[P, R], njit(*signature, **self.options, **more)(linked))
+
+    def _linked(self, callees: Mapping[str, Callable[..., Any]]) -> Callable[P, R]:
+        """The source with other functions in place of the loops it calls."""
+        source = cast(FunctionType, self.source)
+        linked = FunctionType(
+            source.__code__, {**source.__globals__, **callees}, argdefs=source.__defaults__
+        )
+        functools.update_wrapper(linked, source)
+        return cast(Callable[P, R], linked)
 
     def _calls(self) -> dict[str, Loop[Any, Any]]:
         """Loops that the source calls, by the names it has for them."""

@@ -20,7 +20,7 @@ from typing import Any, final
 
 import numpy as np
 
-from dynsys.kernel.kernel import Kernel
+from dynsys.kernel.kernel import Kernel, as_machine_code
 from dynsys.kernel.quantities import specialise
 from dynsys.types import Array
 from experiments.peers.build import Builder, find_compilers
@@ -135,7 +135,7 @@ def _of_states(task: str, kernel: Kernel, q: Array, size: int) -> Contender:
 
 
 def _loop(kernel: Kernel, arrays: Sequence[Array]) -> Callable[[int], None]:
-    loop = StateLoop(kernel.address, arrays)
+    loop = StateLoop(as_machine_code(kernel, "timing").address, arrays)
 
     def run(repeats: int, kept: Kernel = kernel) -> None:  # the code lives as long as it does
         loop(repeats)

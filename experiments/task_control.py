@@ -28,6 +28,7 @@ import numpy as np
 import pinocchio as pin
 from scipy.linalg import cho_factor, cho_solve
 
+from dynsys.kernel.kernel import as_machine_code
 from dynsys.operational import OperationalSpace
 from dynsys.operational.task_kernel import CONTROLLER
 from dynsys.types import Array
@@ -127,7 +128,7 @@ def ours(peer: PeerRobot, given: Commands) -> list[Contender]:
     for answers, outputs in ((ALL, CONTROLLER), (TORQUE, ("torque",))):
         kernel = space.compile(outputs)
         out = kernel.empty_rows(len(given.q))
-        loop = StateLoop(kernel.address, [*given.inputs, *out])
+        loop = StateLoop(as_machine_code(kernel, "timing").address, [*given.inputs, *out])
 
         def run(repeats: int, loop: StateLoop = loop, kept: Any = kernel) -> None:
             loop(repeats)

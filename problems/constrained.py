@@ -210,7 +210,7 @@ class ConstrainedDynamics:
         when somebody looks at it (:meth:`cut_packed`).
         """
         me = cast("AbstractDynamics", self)
-        if me.backend not in ("auto", "llvm"):
+        if me.backend not in ("auto", "llvm", "numpy"):
             return (lambda *arrays: None), 0, 0  # takes nothing as it is
         kernel = me._packed_held_kernel()
         (_, answer), (_, packed) = kernel.signature.outputs
@@ -404,7 +404,8 @@ class ConstrainedDynamics:
 
     @cached_property
     def _impulse_kernel(self) -> AbstractKernel:
-        return impulse_kernel(self._impulse_spec)
+        me = cast("AbstractDynamics", self)
+        return impulse_kernel(self._impulse_spec, backend=me._executes)
 
     def impulse(
         self,

@@ -105,14 +105,16 @@ class DifferentiatedDynamics:
         found = self._derivative_kernels.get(key)
         if found is None:
             spec = me._spec((ALL_DERIVATIVES,), wrenches)
-            found = self._derivative_kernels[key] = dynamics_kernel(spec, rows=key[1])
+            found = self._derivative_kernels[key] = dynamics_kernel(
+                spec, rows=key[1], backend=me._executes
+            )
         return found
 
     @cached_property
     def _is_differentiated_by_code(self) -> bool:
         """Whether derivatives have a kernel; else plain arithmetic gives them."""
         me = cast("AbstractDynamics", self)
-        return me._chosen(me.backend, "float64") == "llvm"
+        return me._chosen(me.backend, "float64") not in ("loops", "reference")
 
     @cached_property
     def _fast_derivatives(self) -> tuple[Any, tuple[int, str]]:

@@ -40,7 +40,8 @@ class InverseDynamics(AbstractDynamics):
     Parameters
     ----------
     robot : the robot.
-    backend : what answers: ``llvm``, ``loops``, ``reference`` or ``auto``, as in ``compile``.
+    backend : what answers: ``llvm``, ``numpy``, ``loops``, ``reference`` or ``auto``, as in
+        ``compile``.
     constraints : what holds the robot, or ``"file"`` for what its file says
         (:mod:`problems.constrained`). Their forces carry joints without a drive, the smallest
         that do; the torque of these joints is zero.
@@ -86,7 +87,8 @@ class ForwardDynamics(AbstractDynamics):
     Parameters
     ----------
     robot : the robot.
-    backend : what answers: ``llvm``, ``loops``, ``reference`` or ``auto``, as in ``compile``.
+    backend : what answers: ``llvm``, ``numpy``, ``loops``, ``reference`` or ``auto``, as in
+        ``compile``.
     constraints : what holds the robot, or ``"file"`` for what its file says
         (:mod:`problems.constrained`): ``solution.constraint_wrench`` has their forces by name.
 
@@ -146,7 +148,8 @@ class HybridDynamics(AbstractDynamics):
     known_acceleration : names of the joints whose acceleration is known (all freedoms of each);
         of all other joints the torque is known. A floating base's joint is called ``root``.
         ModelError if a name is no joint, or one that follows another (mimic).
-    backend : what answers: ``llvm``, ``loops``, ``reference`` or ``auto``, as in ``compile``.
+    backend : what answers: ``llvm``, ``numpy``, ``loops``, ``reference`` or ``auto``, as in
+        ``compile``.
     constraints : what holds the robot, or ``"file"`` for what its file says.
     """
 

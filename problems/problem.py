@@ -4,7 +4,7 @@ A problem of dynamics goes from its linear system to numbers in four steps:
 
     system   laws of motion and known quantities, as many equations as unknowns
     plan     the order of elimination, its exact operations, why its pivots are safe
-    compile  a kernel: machine code of the executed plan, compiled loops, or SuperLU
+    compile  a kernel: the executed plan as machine code or by NumPy, loops, or SuperLU
     solve    states through the kernel; what it cannot answer is solved by pivoting or named
 """
 
@@ -15,12 +15,12 @@ from collections.abc import Sequence, Set
 from dataclasses import fields
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
 
 from dynsys.errors import KernelBuildError, PlanMismatchError, SingularSystemError
-from dynsys.kernel.build import dynamics_kernel
+from dynsys.kernel.build import KernelBackend, dynamics_kernel
 from dynsys.kernel.c.source import export_c
 from dynsys.kernel.calls import AbstractCompiledKernel, AbstractKernel
 from dynsys.loops import LoopKernel, prefer_loops
@@ -60,7 +60,7 @@ from problems.warm import WarmMemory
 
 __all__ = ["AbstractDynamics", "AbstractProblem", "Backend", "given_plan"]
 
-Backend: TypeAlias = Literal["auto", "llvm", "loops", "reference"]
+Backend: TypeAlias = Literal["auto", "llvm", "numpy", "loops", "reference"]
 
 
 def given_plan(plan: Plan) -> Plan:
@@ -209,15 +209,17 @@ class AbstractDynamics(
         Parameters
         ----------
         plan : a plan made for this robot and problem; its steps are executed as they stand
-            (``llvm`` only). By default those of :meth:`plan`.
-        backend : ``llvm`` machine code specialised to the robot; ``loops`` compiled loops for
-            any robot, better above some hundred bodies; ``reference`` SuperLU on the assembled
-            D; ``auto`` (default) one of the first two by size, the last where H is singular at
-            every state (it then names the joints that move no inertia).
-        dtype : ``float64``, or ``float32`` (``llvm`` only).
+            (``llvm`` and ``numpy`` only). By default those of :meth:`plan`.
+        backend : ``llvm`` machine code specialised to the robot; ``numpy`` the same operations
+            one by one, as Python and NumPy do them; ``loops`` compiled loops for any robot,
+            better above some hundred bodies; ``reference`` SuperLU on the assembled D; ``auto``
+            (default) ``llvm`` (``numpy`` where the extra ``fast`` is not installed) or
+            ``loops`` by size, the last where H is singular at every state (it then names the
+            joints that move no inertia).
+        dtype : ``float64``, or ``float32`` (``llvm`` and ``numpy`` only).
         outputs : any of ``torque``, ``qdd``, ``acceleration``, ``joint_wrench``; the last two
             are (6 n_bodies,) in body coordinates. Default: what the problem asks for. And
-            derivatives (``llvm`` only), row by row: ``dtorque_dq``, ``dtorque_dqd``,
+            derivatives (where plans are executed), row by row: ``dtorque_dq``, ``dtorque_dqd``,
             ``dtorque_dqdd`` of inverse, ``dqdd_dq`` and so on of forward, ``dunknown_dq`` and
             so on of hybrid dynamics (:mod:`dynsys.plan.derivatives`), where they are inputs
             also by ``f_ext`` and ``parameters``; ``derivatives``: the first three in a row.
@@ -226,7 +228,7 @@ class AbstractDynamics(
         wrenches : True makes external wrenches (6 n_bodies,) a further input.
         parameters : names of parameters of the robot (``robot.parameters``) whose values, in
             this order, are a further input, so that a payload changes without recompiling;
-            ``llvm`` only. The kernel answers as that of ``robot.with_parameters``.
+            where plans are executed. The kernel answers as that of ``robot.with_parameters``.
         steered : True makes gains (stiffness and damping of each constraint) and target
             accelerations of their rows further inputs, behind the external wrenches.
 
@@ -245,26 +247,22 @@ class AbstractDynamics(
             return self._compiled_held(names, wrenches, steps, parameters, steered, dtype, plan,
                                        backend)  # fmt: skip
         if len(parameters) or not set(names) <= set(DYNAMICS_OUTPUTS):
-            if backend not in ("auto", "llvm"):
-                raise KernelBuildError(
-                    f"backend {backend!r} has no parameters as inputs and no derivatives; use"
-                    " llvm"
-                )
+            executes = _executing(backend, "has no parameters as inputs and no derivatives")
             spec = self._spec(names, wrenches, steps, parameters)
-            return dynamics_kernel(spec, dtype=dtype)
-        chosen = self._chosen("llvm" if plan and backend == "auto" else backend, dtype)
-        if plan is not None and chosen != "llvm":
-            raise KernelBuildError(f"backend {chosen!r} executes no plan; use llvm, or no plan")
+            return dynamics_kernel(spec, dtype=dtype, backend=executes)
+        if plan is not None:
+            backend = _executing(backend, "executes no plan")
+        chosen = self._chosen(backend, dtype, loops=plan is None)
         if chosen == "loops":
             return LoopKernel(self.robot, self.known, self.given, names, wrenches=wrenches)
-        if chosen == "llvm":
+        if chosen != "reference":
             is_planned = (names, wrenches, dtype) == (self.answers, False, "float64")
             program = (lambda: self.program) if is_planned and steps is None else None
             try:
                 spec = self._spec(names, wrenches, steps)
-                kernel = dynamics_kernel(spec, dtype=dtype, program=program)
+                kernel = dynamics_kernel(spec, dtype=dtype, program=program, backend=chosen)
             except SingularSystemError:
-                if backend == "llvm":
+                if backend != "auto":
                     raise
             else:
                 if plan is not None and is_planned:
@@ -295,16 +293,28 @@ class AbstractDynamics(
             )
         return names
 
-    def _chosen(self, backend: Backend, dtype: str) -> Backend:
-        """Backend that ``auto`` stands for; KernelBuildError if it has no such kernels."""
-        if backend not in ("auto", "llvm", "loops", "reference"):
-            raise KernelBuildError(f"there is no backend {backend!r}: llvm, loops or reference")
-        if backend == "auto":
-            plain = dtype == "float64" and prefer_loops(self.robot)
-            backend = "loops" if plain else "llvm"
-        if dtype not in ("float64", "float32") or (dtype == "float32" and backend != "llvm"):
+    def _chosen(
+        self, backend: Backend, dtype: str, loops: bool = True
+    ) -> KernelBackend | Literal["loops", "reference"]:
+        """Backend, ``auto`` for what executes plans; KernelBuildError if it has no such kernels.
+
+        ``loops`` may answer where nobody asks for one.
+        """
+        if backend not in get_args(Backend):
+            known = ", ".join(get_args(Backend)[1:])
+            raise KernelBuildError(f"there is no backend {backend!r}: {known}")
+        plain = loops and dtype == "float64"
+        if backend == "auto" and plain and prefer_loops(self.robot):
+            return "loops"
+        single = dtype == "float32" and backend not in ("loops", "reference")
+        if dtype != "float64" and not single:
             raise KernelBuildError(f"backend {backend!r} has no kernels of dtype {dtype!r}")
         return backend
+
+    @property
+    def _executes(self) -> KernelBackend:
+        """What executes plans for this problem, also where its backend does not."""
+        return "auto" if self.backend in ("loops", "reference") else self.backend
 
     def export_c(
         self,
@@ -363,7 +373,9 @@ class AbstractDynamics(
     def _packed_held_kernel(self) -> AbstractKernel:
         """Kernel of one state where constraints hold, inputs and outputs in one array."""
         spec = self._spec(self.outputs)
-        return dynamics_kernel(spec, program=lambda: self.program, packed=True)
+        return dynamics_kernel(
+            spec, program=lambda: self.program, packed=True, backend=self._executes
+        )
 
     def _compiled_held(
         self,
@@ -380,16 +392,13 @@ class AbstractDynamics(
         spec = self._spec(names, wrenches, steps, parameters, steered)
         if backend == "reference" and not parameters:
             if plan is not None:
-                raise KernelBuildError("backend 'reference' executes no plan; use llvm")
+                _executing(backend, "executes no plan")
             return DenseConstrained(spec)
-        if backend not in ("auto", "llvm"):
-            raise KernelBuildError(
-                f"backend {backend!r} has no such kernels where constraints hold; use llvm"
-            )
+        executes = _executing(backend, "has no such kernels where constraints hold")
         asked = (names, wrenches, bool(parameters), steered, dtype)
         is_planned = asked == (self.outputs, False, False, False, "float64")
         program = (lambda: self.program) if is_planned and steps is None else None
-        kernel = dynamics_kernel(spec, dtype=dtype, program=program)
+        kernel = dynamics_kernel(spec, dtype=dtype, program=program, backend=executes)
         if plan is not None and is_planned:
             self._require_counted(plan, kernel.operations)
         return kernel
@@ -693,7 +702,17 @@ class AbstractDynamics(
             return ReferenceKernel(self.system, self.given, outputs, wrenches=True)
         if self._chosen(self.backend, "float64") == "loops":
             return LoopKernel(self.robot, everything, "qdd", outputs, wrenches=True)
-        return dynamics_kernel(DynamicsSpec(self.robot, everything, "qdd", outputs, True))
+        spec = DynamicsSpec(self.robot, everything, "qdd", outputs, True)
+        return dynamics_kernel(spec, backend=self._executes)
+
+
+def _executing(backend: Backend, lacks: str) -> KernelBackend:
+    """Return a backend that executes plans; KernelBuildError says what others lack."""
+    if backend not in get_args(KernelBackend):
+        raise KernelBuildError(
+            f"backend {backend!r} {lacks}; use llvm or numpy, or leave it out"
+        )
+    return backend
 
 
 def _inputs(state: Sequence[Array], wrenches: Array | None) -> list[Array]:

@@ -289,7 +289,7 @@ class ProductsOfDynamics:
             me = cast("AbstractDynamics", self)
             me._refuse_constraints()
             spec = me._spec((name,), wrenches, None, parameters)
-            found = _Product(dynamics_kernel(spec), spec.variables)
+            found = _Product(dynamics_kernel(spec, backend=me._executes), spec.variables)
             self._products[key] = found
         return found
 

@@ -32,7 +32,7 @@ from dynsys.interop.functions import (
     lower_triangle,
 )
 from dynsys.interop.questions import DynamicsProblem, EstimationProblem
-from dynsys.kernel.kernel import Kernel
+from dynsys.kernel.kernel import Kernel, as_machine_code
 from dynsys.types import BoolArray, IntArray
 
 __all__ = ["casadi_function"]
@@ -252,7 +252,8 @@ def _library_text(nodes: Mapping[str, _Node]) -> Iterator[str]:
             types = ["const double*"] * len(reads)
             types += ["double*"] * (len(passed) - len(reads))
             kind = f"void (*)({', '.join(types)})"
-            calls += f"  (({kind}){kernel.address}ULL)({', '.join(passed)});\n"
+            address = as_machine_code(kernel, "a function of CasADi").address
+            calls += f"  (({kind}){address}ULL)({', '.join(passed)});\n"
         gathered = "".join(
             f"  if (res[{k}]) for (k = 0; k < {len(block.places)}; ++k)"
             f" res[{k}][k] = w[{name}_places{k}[k]];\n"

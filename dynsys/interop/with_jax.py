@@ -28,7 +28,7 @@ from dynsys.interop.functions import (
     lower_triangle,
 )
 from dynsys.interop.questions import DynamicsProblem, EstimationProblem
-from dynsys.kernel.kernel import Kernel
+from dynsys.kernel.kernel import Kernel, MachineKernel, as_machine_code
 from dynsys.kernel.llvm.target import compile_object, host, load_object
 from dynsys.kernel.python_entry import RUNTIME_PLACES
 from dynsys.types import float_array
@@ -162,7 +162,7 @@ class _Target:
     def __init__(self, jax: Any, kernel: Kernel) -> None:
         self._jax, self._kernel = jax, kernel
         self._name = f"dynsys_{secrets.token_hex(8)}"
-        text = _handler_text(kernel)
+        text = _handler_text(as_machine_code(kernel, "a function of JAX"))
         handler = load_object(compile_object(text, host()), ("handler",))
         kept_for_ever((kernel, handler))
         entry = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(handler.address["handler"])
@@ -190,7 +190,7 @@ _DATA, _RANK, _DIMS = 24, 32, 40  # of a buffer
 _SHORT = "no memory for the batch"
 
 
-def _handler_text(kernel: Kernel) -> str:
+def _handler_text(kernel: MachineKernel) -> str:
     """Text of ``ptr @handler(frame)``: null, or an error, after the kernel ran on the buffers.
 
     Asked for metadata it states that it follows version 0 of the interface.

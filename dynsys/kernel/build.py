@@ -1,4 +1,6 @@
-"""From a program to its kernel: from the cache where it is kept, else compiled and stored.
+"""From a program to its kernel: from the cache where it is kept, else made and stored.
+
+Machine code where llvmlite is installed, else Python and NumPy: :func:`chosen_backend`.
 
 The key of an entry names everything the machine code depends on: what the program was recorded
 from (the robot's numbers, what is known, what is asked), signature, dtype, processor, LLVM and
@@ -18,26 +20,28 @@ from dataclasses import astuple, replace
 from functools import cache as remember
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias, final
+from typing import Any, Literal, TypeAlias, final
 
-import llvmlite
 import numpy as np
 from numpy.typing import NDArray
 
-from dynsys.errors import DynsysError
+from dynsys.distribution import required, say_slow
+from dynsys.errors import DynsysError, KernelBuildError
 from dynsys.jit import collector_paused
 from dynsys.kernel.cache import Entry, KernelCache, fingerprint
-from dynsys.kernel.kernel import Kernel
+from dynsys.kernel.kernel import Kernel, MachineKernel
 from dynsys.kernel.llvm.computation import (
     AbstractComputation,
     MatrixProgram,
     Part,
+    check_dtype,
     compile_computation,
     executed_operations,
 )
 from dynsys.kernel.llvm.pair_tail import PairTail
 from dynsys.kernel.llvm.solve_tail import SolveTail
-from dynsys.kernel.llvm.target import Target, host
+from dynsys.kernel.llvm.target import Target, has_llvm, host, llvm_version
+from dynsys.kernel.numpy_kernel import NumpyKernel
 from dynsys.kernel.python_entry import CHUNK
 from dynsys.model.expanded import expanded_parent, own_supports
 from dynsys.plan.derivatives import ALL_DERIVATIVES, FACTORED
@@ -51,7 +55,7 @@ from dynsys.plan.fingerprint import (
 from dynsys.plan.held.impulse import ImpulseSpec, impulse_program
 from dynsys.plan.held.multipliers import HeldBy
 from dynsys.plan.methods import EliminationOrder
-from dynsys.plan.operations import Operations
+from dynsys.plan.operations import Operations, program_operations
 from dynsys.plan.record import DynamicsSpec, guarded_dynamics
 from dynsys.program.frames import reframe
 from dynsys.program.paired import PAIRED, lane_moments
@@ -59,16 +63,23 @@ from dynsys.program.program import Program, with_inputs
 from dynsys.program.signature import Signature
 
 __all__ = [
+    "KernelBackend",
     "build_kernel",
     "cached_estimation_kernel",
+    "chosen_backend",
     "dynamics_computation",
     "dynamics_kernel",
     "estimation_kernel",
     "impulse_kernel",
     "kernel_from",
+    "tile_width",
 ]
 
+KernelBackend: TypeAlias = Literal["auto", "llvm", "numpy"]
+
 CHECK_STATES = 3
+NO_LANES = 2**40
+"""Width of registers that no matrix fills: all code is straight-line."""
 FEWEST_FREEDOMS = 24
 """Below, straight-line code of the derivatives of forward dynamics is faster."""
 FEWEST_SUPPORTS = 4
@@ -76,6 +87,26 @@ FEWEST_SUPPORTS = 4
 derivatives of inverse dynamics is faster (a hand of short fingers)."""
 AGREEMENT = {"float64": 1e-8, "float32": 1e-2}
 """Relative agreement asked of a loaded kernel; ill-conditioned robots stay well below it."""
+
+
+def chosen_backend(backend: str = "auto") -> KernelBackend:
+    """What executes programs: machine code, or NumPy where llvmlite is missing, which is said.
+
+    KernelBuildError if there is no such backend, MissingPackage if it is not installed.
+    """
+    if backend not in ("auto", "llvm", "numpy"):
+        raise KernelBuildError(f"there is no backend {backend!r}: llvm or numpy")
+    if backend == "llvm":
+        required("llvmlite", "machine code (backend 'llvm'; 'numpy' does the same)")
+    if backend == "numpy" or has_llvm():
+        return "numpy" if backend == "numpy" else "llvm"
+    say_slow("plans are executed by NumPy, 10 to 100 times slower than by machine code")
+    return "numpy"
+
+
+def tile_width(dtype: str) -> int:
+    """Numbers of a matrix side by side in a register; without machine code more than any has."""
+    return host().tile_width(dtype) if has_llvm() else NO_LANES
 
 
 def dynamics_kernel(
@@ -86,6 +117,7 @@ def dynamics_kernel(
     cache: KernelCache | None = None,
     rows: bool = False,
     packed: bool = False,
+    backend: KernelBackend = "auto",
 ) -> Kernel:
     """Kernel of :func:`guarded_dynamics`: what it must not answer comes out as NaN.
 
@@ -93,7 +125,10 @@ def dynamics_kernel(
     for the code that is best for many states, where there are two kinds, however long it takes
     to compile. ``packed`` makes one output of a copy of the inputs and all outputs but one.
     """
-    rows = rows and (by_sweeps(spec, dtype) or by_pairs(spec, dtype))
+    backend = chosen_backend(backend)
+    if backend == "numpy":
+        program = program or (lambda: guarded_dynamics(spec, dtype))
+    rows = rows and backend == "llvm" and (by_sweeps(spec, dtype) or by_pairs(spec, dtype))
     if rows:
         program = program or (lambda: guarded_dynamics(spec, dtype))
     made: Callable[[], Program | AbstractComputation] = program or (
@@ -112,7 +147,9 @@ def dynamics_kernel(
         made, made_from = (lambda: with_inputs(recorded(), first[1])), ("packed", *made_from)
         rest = ("packed", signature.n_inputs + signature.n_outputs - first[1])
         signature = Signature(signature.inputs, (first, rest))
-    return kernel_from(made, signature, states, made_from, dtype=dtype, cache=cache)
+    return kernel_from(
+        made, signature, states, made_from, dtype=dtype, cache=cache, backend=backend
+    )
 
 
 def dynamics_computation(
@@ -138,7 +175,7 @@ def dynamics_computation(
 
 def by_pairs(spec: DynamicsSpec, dtype: str = "float64") -> bool:
     """Whether these are derivatives of inverse dynamics that lanes of freedoms give."""
-    robot, width = spec.robot, host().width(dtype)
+    robot, width = spec.robot, host().width(dtype) if has_llvm() else NO_LANES
     is_inverse = spec.outputs == (ALL_DERIVATIVES,) and bool(spec.known.all())
     is_plain = not (robot.is_coupled or spec.parameters or spec.held is not None)
     if not (is_inverse and is_plain and robot.nv >= width):
@@ -150,7 +187,7 @@ def by_pairs(spec: DynamicsSpec, dtype: str = "float64") -> bool:
 
 def by_sweeps(spec: DynamicsSpec, dtype: str = "float64") -> bool:
     """Whether these are derivatives that sweeps over factors of H give."""
-    robot, width = spec.robot, host().tile_width(dtype)
+    robot, width = spec.robot, tile_width(dtype)
     is_forward = spec.outputs == (ALL_DERIVATIVES,) and not spec.known.any()
     is_large = robot.nv >= max(FEWEST_FREEDOMS, 2 * width)
     return is_forward and is_large and not robot.is_coupled and spec.held is None
@@ -169,7 +206,12 @@ def _content(held: HeldBy, more: list[object]) -> str:
     return fingerprint_parts("", parts).digest
 
 
-def impulse_kernel(spec: ImpulseSpec, *, cache: KernelCache | None = None) -> Kernel:
+def impulse_kernel(
+    spec: ImpulseSpec,
+    *,
+    cache: KernelCache | None = None,
+    backend: KernelBackend = "auto",
+) -> Kernel:
     """Kernel of :func:`impulse_program`: velocities after an impact, and its impulses."""
     held, steps = spec.held, spec.steps or spec.held.steps
     content = _content(held, [[step.kind, step.body] for step in steps])
@@ -179,6 +221,7 @@ def impulse_kernel(spec: ImpulseSpec, *, cache: KernelCache | None = None) -> Ke
         partial(spec.admissible, CHECK_STATES, 7),
         ("impulse", fingerprint_robot(held.robot).digest, content),
         cache=cache,
+        backend=backend,
     )
 
 
@@ -188,6 +231,7 @@ def estimation_kernel(
     dtype: str = "float64",
     order: EliminationOrder | None = None,
     cache: KernelCache | None = None,
+    backend: KernelBackend = "auto",
 ) -> Kernel:
     """Kernel of the constrained weighted least squares  min |Y d + b_Y - y|_C,  D d + b_D = 0.
 
@@ -226,15 +270,16 @@ def estimation_kernel(
         _estimator(spec, order),
         dtype=dtype,
         cache=cache,
+        backend=backend,
     )
 
 
 def cached_estimation_kernel(
     spec: EstimatorSpec, order: EliminationOrder | None = None
 ) -> Kernel | None:
-    """What :func:`estimation_kernel` returns if its machine code is in the cache, else None."""
-    stored = _Stored(_estimator(spec, order), spec.signature, "float64", None, None)
-    return stored.kernel()
+    """What :func:`estimation_kernel` returns if it is in the cache, else None."""
+    made_from, backend = _estimator(spec, order), chosen_backend()
+    return _Stored(made_from, spec.signature, "float64", None, None, backend).kernel()
 
 
 def _estimator(spec: EstimatorSpec, order: EliminationOrder | None) -> tuple[object, ...]:
@@ -250,9 +295,9 @@ def build_kernel(
     target: Target | None = None,
     segment: int | None = None,
 ) -> Kernel:
-    """Compile and load without a cache, at most ``segment`` operations in one function."""
+    """Machine code without a cache, at most ``segment`` operations in one function."""
     code = compile_computation(computation, signature, dtype, target or host(), segment)
-    kernel = Kernel(code, signature, dtype)
+    kernel = MachineKernel(code, signature, dtype)
     kernel.operations = executed_operations(computation, dtype, target or host())
     if isinstance(computation, Program):
         kernel.nonzero = computation.outputs != 0
@@ -268,8 +313,9 @@ def kernel_from(
     dtype: str = "float64",
     cache: KernelCache | None = None,
     agreement: float | None = None,
+    backend: KernelBackend = "auto",
 ) -> Kernel:
-    """Kernel of a program, which is recorded only if the cache does not hold its machine code.
+    """Kernel of a program, which is recorded only if the cache does not hold it.
 
     ``made_from`` tells it from all other programs: equal parts, equal program, as long as the
     file that records it is the same.
@@ -277,7 +323,9 @@ def kernel_from(
     stored for verification, to the relative ``agreement`` of a loaded kernel with extended
     precision.
     """
-    stored = _Stored(made_from + _recorder(program), signature, dtype, agreement, cache)
+    check_dtype(dtype)
+    chosen = chosen_backend(backend)
+    stored = _Stored(made_from + _recorder(program), signature, dtype, agreement, cache, chosen)
     found = stored.kernel()
     if found is None:
         with collector_paused():
@@ -299,12 +347,14 @@ class _Stored:
         dtype: str,
         agreement: float | None,
         cache: KernelCache | None,
+        backend: KernelBackend,
     ) -> None:
         self._signature, self._dtype = signature, dtype
         self._agreement = agreement or AGREEMENT[dtype]
         self._cache = cache if cache is not None else KernelCache()
-        self._target = host()
-        kind = repr(signature), dtype, self._target.key, llvmlite.__version__, _sources()
+        self._target = host() if backend == "llvm" else None
+        by = "numpy" if self._target is None else (self._target.key, llvm_version())
+        kind = repr(signature), dtype, by, _sources()
         self._key = fingerprint("kernel", *made_from, *kind)
 
     def kernel(self) -> Kernel | None:
@@ -320,16 +370,24 @@ class _Stored:
     def built(
         self, made: Program | AbstractComputation, states: NDArray[np.longdouble]
     ) -> Kernel:
-        """Compile what was made, keep it, and load it; batches of a program when asked for."""
+        """Compile what was made, keep it, and load it; batches of a program when asked for.
+
+        NumPy executes programs only: there is no code to keep beside them.
+        """
         inputs = states.astype(np.float64)
         with np.errstate(all="ignore"):  # NaN where a watched pivot vanishes
             outputs = made.evaluate(inputs.astype(np.longdouble)).astype(np.float64)
         arrays = {"inputs": inputs, "outputs": outputs}
-        counted = executed_operations(made, self._dtype, self._target)
         parts: tuple[Part, ...] = ("one", "batch")
         if isinstance(made, Program):
             parts, arrays = ("one",), arrays | _packed(made)
-        code = self._compiled(made, *parts)
+        if self._target is not None:
+            counted = executed_operations(made, self._dtype, self._target)
+            code = self._compiled(made, *parts)
+        elif isinstance(made, Program):
+            counted, code = program_operations(made), b""
+        else:
+            raise KernelBuildError(f"NumPy executes programs, no {type(made).__name__}")
         self._cache.put(self._key, code, {"operations": astuple(counted)}, arrays)
         kernel = self._loaded(code, arrays)
         kernel.operations = counted
@@ -337,12 +395,15 @@ class _Stored:
 
     def _compiled(self, made: Program | AbstractComputation, *parts: Part) -> bytes:
         signature, dtype, target = self._signature, self._dtype, self._target
+        assert target is not None
         return compile_computation(made, signature, dtype, target, parts=parts)
 
     def _loaded(self, code: bytes, arrays: Arrays) -> Kernel:
         """Kernel whose code for batches, if it has none of its own, is found when needed."""
+        if self._target is None:
+            return NumpyKernel(_unpacked(arrays, self._signature), self._signature, self._dtype)
         later = partial(self._batch, code, arrays) if "op" in arrays else None
-        kernel = Kernel(code, self._signature, self._dtype, later)
+        kernel = MachineKernel(code, self._signature, self._dtype, later)
         if "results" in arrays:
             kernel.nonzero = arrays["results"] != 0
         return kernel
@@ -354,7 +415,7 @@ class _Stored:
         if entry is not None:
             stored = entry.payload
             with suppress(DynsysError):
-                kernel = Kernel(code, self._signature, self._dtype, lambda: stored)
+                kernel = MachineKernel(code, self._signature, self._dtype, lambda: stored)
                 if self._agrees(kernel, arrays, rows=True):
                     return stored
             self._cache.remove(key)

@@ -1,11 +1,12 @@
-"""Kernel: compiled code of one computation, called with NumPy arrays.
+"""Kernel: one computation, executed as its program says, called with NumPy arrays.
 
     kernel.one(q, qd, qdd)      one state: vectors in, vectors out
     kernel.batch(Q, QD, QDD)    many states: a row each, several side by side in SIMD registers
 
-A plan executed on the expression graph leaves a program; :mod:`dynsys.kernel.build` compiles it
-and keeps the machine code on disk. :mod:`dynsys.kernel.calls` is how it is called, and what
-kernels of any backend have in common.
+A plan executed on the expression graph leaves a program; :mod:`dynsys.kernel.build` makes a
+kernel of it and keeps that on disk: machine code, or the same operations one by one as Python
+and NumPy do them (:mod:`dynsys.kernel.numpy_kernel`). :mod:`dynsys.kernel.calls` is how it is
+called, and what kernels of any backend have in common.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, NoReturn, Self, final
 
+from dynsys.distribution import required
 from dynsys.errors import KernelBuildError
 from dynsys.kernel.calls import AbstractCompiledKernel
 from dynsys.kernel.llvm.target import FUNCTIONS, load_object
@@ -28,18 +30,28 @@ from dynsys.kernel.python_entry import (
 from dynsys.program.signature import Signature
 from dynsys.types import BoolArray
 
-__all__ = ["Kernel"]
+__all__ = ["Kernel", "MachineKernel", "as_machine_code"]
+
+
+class Kernel(AbstractCompiledKernel):
+    """What executes a program; ``operations`` are what it executes for one state, exactly."""
+
+    nonzero: BoolArray | None = None
+    """Outputs (n_outputs,) that are not zero at every state; None where that is not known."""
+
+    def __copy__(self) -> Self:
+        return self  # what it executes does not change
+
+    def __deepcopy__(self, _: object) -> Self:
+        return self
 
 
 @final
-class Kernel(AbstractCompiledKernel):
+class MachineKernel(Kernel):
     """Machine code of a program, as :mod:`dynsys.kernel.build` compiles it, loaded.
 
     ``operations`` are those of :func:`dynsys.kernel.llvm.computation.executed_operations`.
     """
-
-    nonzero: BoolArray | None = None
-    """Outputs (n_outputs,) that are not zero at every state; None where that is not known."""
 
     length_words = "{} numbers, got an array"
 
@@ -54,12 +66,6 @@ class Kernel(AbstractCompiledKernel):
         self._batch = batch  # gives the code for batches when it is needed; None: in ``code``
         self._loaded = load_object(code, FUNCTIONS if batch is None else FUNCTIONS[:2])
         self.fast = call_function(self._loaded, signature, dtype)
-
-    def __copy__(self) -> Self:
-        return self  # loaded code does not change
-
-    def __deepcopy__(self, _: object) -> Self:
-        return self
 
     def __reduce__(self) -> NoReturn:
         raise KernelBuildError(
@@ -97,3 +103,11 @@ class Kernel(AbstractCompiledKernel):
 
     def _fast_rows(self, arrays: Sequence[Any], part: int, parts: int) -> bool | None:
         return self._rows(share(part, parts), *arrays)
+
+
+def as_machine_code(kernel: Kernel, purpose: str) -> MachineKernel:
+    """Return a kernel that has an address; MissingPackage where NumPy executes it."""
+    if not isinstance(kernel, MachineKernel):
+        required("llvmlite", purpose)
+        raise KernelBuildError(f"{purpose} needs machine code, got {kernel!r}")
+    return kernel

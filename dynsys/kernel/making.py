@@ -26,7 +26,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from dynsys.kernel.kernel import Kernel
+from dynsys.kernel.kernel import Kernel, MachineKernel
 from dynsys.kernel.llvm.target import host, load_function
 from dynsys.kernel.python_entry import builtin, has_builtins, python_function
 
@@ -51,7 +51,8 @@ def maker(
 
     It has the name, signature and docstring of ``otherwise``.
     """
-    if not has_builtins() or sys.version_info[:2] not in TRIED:
+    is_tried = has_builtins() and sys.version_info[:2] in TRIED
+    if not (is_tried and isinstance(kernel, MachineKernel)):
         return portable_maker(kernel, kind, about, otherwise)
     slots = tuple(getattr(kind, "__slots__", ()))
     if len(slots) != 2 or list(slots) != sorted(slots) or kind.__basicsize__ != 32:

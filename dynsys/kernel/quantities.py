@@ -15,13 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynsys.errors import KernelBuildError
-from dynsys.kernel.build import kernel_from
+from dynsys.kernel.build import kernel_from, tile_width
 from dynsys.kernel.cache import KernelCache
 from dynsys.kernel.kernel import Kernel
 from dynsys.kernel.llvm.computation import AbstractComputation, MatrixProgram, check_dtype
 from dynsys.kernel.llvm.ltdl import ltdl_computation
 from dynsys.kernel.llvm.matrix_tails import GramTail, InertiaTail, block_starts
-from dynsys.kernel.llvm.target import host
 from dynsys.model.expanded import expanded_parent, last_freedom, own_supports
 from dynsys.model.spatial import Transform
 from dynsys.model.tree import KinematicTree
@@ -221,7 +220,7 @@ def quantity_computation(
     dtype: str = "float64",
 ) -> Program | AbstractComputation:
     """What the kernel of a quantity computes on this machine."""
-    width = host().tile_width(dtype)
+    width = tile_width(dtype)
     if quantity == "inertia":
         return inertia_matrix(robot, dtype, width)
     if quantity == "inverse_inertia":

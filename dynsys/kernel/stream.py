@@ -15,7 +15,7 @@ from functools import cache
 
 import numpy as np
 
-from dynsys.kernel.llvm.target import host, load_function
+from dynsys.kernel.llvm.target import has_llvm, host, load_function
 from dynsys.types import Array
 
 __all__ = ["LINE", "copy", "stream"]
@@ -108,7 +108,8 @@ done:
 def stream(target: Array, source: Array) -> bool:
     """Copy float64 numbers to an array of the same shape; whether all are finite.
 
-    Where rows have gaps or the target begins within a line, by an ordinary copy.
+    Where rows have gaps, the target begins within a line or there is no LLVM, by an ordinary
+    copy.
 
     Examples
     --------
@@ -128,7 +129,8 @@ def copy(target: Array, source: Array) -> bool:
 def _copied(target: Array, source: Array, by: str) -> bool:
     to, start = target.__array_interface__["data"][0], source.__array_interface__["data"][0]
     plain = target.flags.c_contiguous and source.flags.c_contiguous and not (start | to) % 8
-    if not plain or source.dtype != np.float64 or target.dtype != np.float64:
+    numbers = source.dtype == target.dtype == np.float64
+    if not (plain and numbers and has_llvm()):
         np.copyto(target, source)
         return bool(np.isfinite(source).all())
     return bool(_machine_code()[by](to, start, source.size))

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from dynsys.kernel.build import kernel_from
-from dynsys.kernel.kernel import Kernel
+from dynsys.kernel.kernel import Kernel, as_machine_code
 from dynsys.kernel.quantities import recorded, specialise
 from dynsys.operational import operational_space
 from dynsys.operational.methods.y_factor import lambda_inverse
@@ -149,7 +149,7 @@ def time_ratio(found: Mapping[str, Timed]) -> float:
 
 def _contender(name: str, kernel: Kernel, q: Array, like: Array) -> Contender:
     scratch = np.zeros((1, like[0].size))
-    loop = StateLoop(kernel.address, [q, scratch])
+    loop = StateLoop(as_machine_code(kernel, "timing").address, [q, scratch])
 
     def result() -> Array:
         return np.array([kernel.one(x)[0][0].reshape(like[0].shape) for x in q])

@@ -9,7 +9,7 @@ from typing import final
 import numpy as np
 
 from dynsys.kernel.calls import AbstractKernel
-from dynsys.kernel.kernel import Kernel
+from dynsys.kernel.kernel import MachineKernel
 from dynsys.kernel.quantities import specialise
 from dynsys.types import Array
 from experiments.peers.robots import PeerRobot, States
@@ -96,7 +96,7 @@ def _inputs(task: str, states: States) -> tuple[Array, ...]:
 def _machine_loop(
     kernel: AbstractKernel, inputs: tuple[Array, ...], out: Array
 ) -> Callable[[int], None]:
-    if not isinstance(kernel, Kernel):
+    if not isinstance(kernel, MachineKernel):
         raise TypeError(f"no machine code to time in {type(kernel).__name__}")
     return StateLoop(kernel.address, [*map(np.ascontiguousarray, inputs), out])
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import final
 
+from dynsys.distribution import EXTRA
 from problems.terminal import show_json, show_line, show_table
 
 __all__ = ["EXAMPLES", "SUMMARY", "add_arguments", "examine", "run"]
@@ -47,7 +48,8 @@ class Component:
     """One thing dynsys can use.
 
     ``found`` is a version or a short description, None where it is missing; ``without`` says
-    what happens then and ``remedy`` is the line to run.
+    what happens then and ``remedy`` is the line to run. ``extra`` of dynsys brings it, if one
+    does.
     """
 
     name: str
@@ -56,6 +58,7 @@ class Component:
     found: str | None
     without: str = ""
     remedy: str = ""
+    extra: str | None = None
 
 
 @final
@@ -87,11 +90,8 @@ REQUIRED = (
     _Package("scipy", "scipy.sparse.linalg", "sparse systems, SuperLU"),
     _Package("networkx", "networkx", "graphs: matching, orderings"),
     _Package("rich", "rich", "tables on the terminal"),
-    _Package("llvmlite", "llvmlite.binding", "machine code for one robot"),
-    _Package("numba", "numba", "compiled numeric loops"),
     _Package("pyyaml", "yaml", "YAML files"),
     _Package("shtab", "shtab", "completion in a shell"),
-    _Package("clarabel", "clarabel", "physically consistent inertias"),
     _Package("threadpoolctl", "threadpoolctl", "one thread for small matrices"),
 )
 CHOLMOD = _Package(
@@ -101,7 +101,30 @@ CHOLMOD = _Package(
     "scipy's SuperLU takes its place, slower (SuiteSparse before 7.4: <0.5 in the line below)",
     "scikit-sparse>=0.4.16,<0.6",
 )
+FAST = (
+    _Package(
+        "llvmlite",
+        "llvmlite.binding",
+        "machine code for one robot",
+        "NumPy executes plans, 10 to 100 times slower",
+        "llvmlite>=0.45",
+    ),
+    _Package(
+        "numba",
+        "numba",
+        "compiled numeric loops",
+        "loops run as Python: searches try fewer orders",
+        "numba>=0.62",
+    ),
+)
 OPTIONAL = (
+    _Package(
+        "clarabel",
+        "clarabel",
+        "physically consistent inertias",
+        "no fit(physical=True) where the data want what no body has",
+        "clarabel>=0.11",
+    ),
     _Package("mujoco", "mujoco", "reading MJCF files", "URDF files only", "mujoco>=3.1"),
     _Package("xacro", "xacro", "expanding .xacro files", "URDF files only", "xacro>=2.0"),
     _Package("matplotlib", "matplotlib", "pictures", "no pictures", "matplotlib>=3.8"),
@@ -176,15 +199,17 @@ def examine() -> Report:
     """Look at Python, packages, tools and CPU. Reads only; installs nothing."""
     components = [Component("Python", "3.11 or newer", True, platform.python_version())]
     components += [_package(item, required=True) for item in REQUIRED]
-    components += [_package(CHOLMOD, required=False), *_build_tools(), _cpu()]
+    components += [_package(item, required=False) for item in (*FAST, CHOLMOD)]
+    components += [*_build_tools(), _cpu()]
     components += [_package(item, required=False) for item in OPTIONAL]
     return Report([*components, _browser()])
 
 
 def _package(item: _Package, *, required: bool) -> Component:
-    """Import required ones and CHOLMOD for proof: a broken installation counts as missing."""
+    """Import what holds machine code for proof: a broken installation counts as missing."""
+    proven = required or item is CHOLMOD or item in FAST
     prove: Callable[[str], object] = (
-        importlib.import_module if required or item is CHOLMOD else importlib.util.find_spec
+        importlib.import_module if proven else importlib.util.find_spec
     )
     found: str | None = None
     without = item.without or "dynsys does not run"
@@ -197,7 +222,8 @@ def _package(item: _Package, *, required: bool) -> Component:
         without = f"installed but broken ({type(error).__name__}: {error}); {without}"
     wanted = item.requirement or item.distribution
     remedy = f"{sys.executable} -m pip install '{wanted}'"
-    return Component(item.distribution, item.purpose, required, found, without, remedy)
+    extra = EXTRA.get(item.module.partition(".")[0])
+    return Component(item.distribution, item.purpose, required, found, without, remedy, extra)
 
 
 def _build_tools() -> Iterator[Component]:
@@ -257,7 +283,12 @@ def _cpu() -> Component:
 def _show(report: Report) -> None:
     """Write a table, whether all that is required is here, then the lines for what is not."""
     rows = [
-        (c.name, c.found or ("MISSING" if c.required else "not installed"), c.purpose)
+        (
+            c.name,
+            c.found or ("MISSING" if c.required else "not installed"),
+            c.extra or "",
+            c.purpose,
+        )
         for c in report.components
     ]
     lines = ["", *(["Everything required is here. Optional parts:"] if report.healthy else [])]
@@ -265,9 +296,9 @@ def _show(report: Report) -> None:
         if c.found is None:
             lines += [f"{c.name}: {c.without}. To have it:", f"    {c.remedy}"]
     try:
-        show_table(("component", "found", "for"), rows)
+        show_table(("component", "found", "extra", "for"), rows)
         for line in lines:
             show_line(line)
     except ModuleNotFoundError:  # rich itself is missing
-        table = [f"{name:22}{found:28}{purpose}" for name, found, purpose in rows]
+        table = [f"{name:22}{found:28}{extra:10}{what}" for name, found, extra, what in rows]
         sys.stdout.write("\n".join([*table, *lines]) + "\n")

@@ -17,7 +17,7 @@ from typing import Any, TextIO, cast
 
 from threadpoolctl import threadpool_limits
 
-from dynsys.distribution import version
+from dynsys.distribution import EXTRA, install, version
 from dynsys.errors import DynsysError
 from problems.command import (
     calibrate,
@@ -115,8 +115,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:  # other errors than these are defects of dynsys itself
         message = str(error)
         if isinstance(error, ModuleNotFoundError) and error.name:
-            missing = f"the Python module {error.name!r} is missing"
-            message = f"{missing}; 'dynsys doctor' says what to run"
+            extra = EXTRA.get(error.name.partition(".")[0])
+            remedy = f"run: {install(extra)}" if extra else "'dynsys doctor' says what to run"
+            message = f"the Python module {error.name!r} is missing; {remedy}"
         elif isinstance(error, _StandardOutputError):
             _give_up_stdout()
         elif not isinstance(error, DynsysError):

@@ -21,6 +21,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.sparse import csc_array
 
+from dynsys.distribution import required
 from dynsys.errors import DynsysError
 from dynsys.types import Array, IntArray
 
@@ -112,7 +113,7 @@ def _solved(
 
     ``form`` is F (p, p), or its diagonal (p,).
     """
-    import clarabel  # a shared library: loaded where it is needed
+    clarabel = required("clarabel", "a fit of inertias that a body can have (physical=True)")
 
     p = len(free)
     F = np.diag(form) if form.ndim == 1 else form

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from dynsys.errors import KernelBuildError
 from dynsys.kernel.build import build_kernel, kernel_from
 from dynsys.kernel.cache import KernelCache
-from dynsys.kernel.kernel import Kernel
+from dynsys.kernel.kernel import MachineKernel
 from dynsys.kernel.llvm import target
 from dynsys.kernel.llvm.computation import program_text
 from dynsys.kernel.llvm.target import compile_object, host
@@ -182,7 +182,7 @@ def test_long_programs_are_compiled_in_pieces_side_by_side() -> None:
         assert np.array_equal(got, expected)
     for cut in (code[:12], code[: len(target.SEVERAL) + 8]):
         with pytest.raises(KernelBuildError, match="build it anew"):
-            Kernel(cut, signature)
+            MachineKernel(cut, signature)
 
 
 def test_the_collector_runs_again_after_a_program_was_made(tmp_path: Path) -> None:

@@ -1,4 +1,8 @@
-"""Target: the processor that machine code is made for; object code compiled and loaded."""
+"""Target: the processor that machine code is made for; object code compiled and loaded.
+
+LLVM (llvmlite) is loaded when the first of that is asked for: what works without machine code
+needs neither its package nor the time.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +14,9 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from typing import final
+from typing import Any, final
 
-import llvmlite.binding as llvm
-from llvmlite.binding import ffi
-
+from dynsys.distribution import is_installed, required
 from dynsys.errors import KernelBuildError
 from dynsys.kernel.llvm.text import APART
 from dynsys.kernel.python_entry import RUNTIME_PLACES, LoadedCode, runtime_addresses
@@ -25,11 +27,27 @@ __all__ = [
     "Target",
     "aarch64",
     "compile_object",
+    "has_llvm",
     "host",
+    "llvm_version",
     "load_function",
     "load_object",
     "x86_64",
 ]
+
+
+def has_llvm() -> bool:
+    """Tell whether machine code can be made and loaded: llvmlite is installed."""
+    return is_installed("llvmlite")
+
+
+def llvm_version() -> str:
+    """Version of llvmlite."""
+    return str(required("llvmlite", "machine code").__version__)
+
+
+def _llvm() -> Any:
+    return required("llvmlite.binding", "machine code")
 
 
 @final
@@ -71,6 +89,7 @@ def host(*, disable: tuple[str, ...] = ()) -> Target:
     ``host(disable=("avx",))`` is the same processor used as one that has SSE2 only: switching
     off "avx512f", "avx2" or "avx" switches off all that builds on it.
     """
+    llvm = _llvm()
     detected: dict[str, bool] = dict(llvm.get_host_cpu_features())
     off = set(disable)
     if "avx512f" in off:
@@ -130,6 +149,7 @@ def compile_object(text: str, target: Target, *, level: int = 1) -> bytes:
     KernelBuildError
         If LLVM cannot parse the text or has no code generator for the target.
     """
+    llvm = _llvm()
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     pieces = _pieces(text)
@@ -175,6 +195,8 @@ def _emitted(text: str, target: Target, level: int) -> bytes:
     All of llvmlite's functions wait for each other. The one that takes the time is called
     without that where it can be: LLVM asks no more than different contexts.
     """
+    llvm = _llvm()
+    ffi = llvm.ffi
     machine = llvm.Target.from_triple(target.triple).create_target_machine(
         cpu=target.cpu, features=target.features, opt=level, reloc="pic", codemodel="default"
     )
@@ -219,6 +241,7 @@ def load_object(code: bytes, functions: Sequence[str] = FUNCTIONS) -> LoadedCode
     KernelBuildError
         If the bytes are no object code of a kernel for this machine.
     """
+    llvm = _llvm()
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     try:
@@ -242,7 +265,7 @@ def load_object(code: bytes, functions: Sequence[str] = FUNCTIONS) -> LoadedCode
 
 def load_function(text: str, name: str) -> tuple[int, object]:
     """Address of a function of LLVM text, compiled for this processor; and what keeps it."""
-    code = compile_object(text, host())
+    code, llvm = compile_object(text, host()), _llvm()
     jit = llvm.create_lljit_compiler()
     library = llvm.JITLibraryBuilder().add_object_img(code).export_symbol(name)
     tracker = library.link(jit, name)

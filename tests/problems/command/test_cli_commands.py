@@ -45,6 +45,9 @@ def test_doctor_knows_what_every_extra_installs() -> None:
         c.remedy.partition("pip install ")[2].strip("'") for c in doctor.examine().components
     }
     assert wanted - lines == {"pycollada>=0.8", "fast-simplification>=0.1.7"}  # with trimesh
+    for c in doctor.examine().components:
+        if c.extra is not None:
+            assert c.remedy.partition("pip install ")[2].strip("'") in extras[c.extra], c.name
 
 
 def test_doctor_gives_the_line_to_run(
