@@ -12,7 +12,7 @@ from __future__ import annotations
 import platform
 import sys
 import warnings
-from importlib import import_module, metadata
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
@@ -98,6 +98,8 @@ def say_slow(what: str, extra: str = "fast") -> None:
 
 def version(otherwise: str = "unknown") -> str:
     """Return the installed version, ``otherwise`` where the packages are not installed."""
+    from importlib import metadata  # takes its time
+
     try:
         return metadata.version(DISTRIBUTION)
     except metadata.PackageNotFoundError:
@@ -106,5 +108,7 @@ def version(otherwise: str = "unknown") -> str:
 
 def versions() -> dict[str, str]:
     """Return the versions of what makes plans: dynsys, NumPy, Python."""
+    from importlib import metadata
+
     numpy, python = metadata.version("numpy"), platform.python_version()
     return {"dynsys": version(), "numpy": numpy, "python": python}

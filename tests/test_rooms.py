@@ -16,7 +16,7 @@ from problems.command import main as command
 ROOT = Path(__file__).parents[1]
 FLOORS = {
     "dynsys": (
-        "distribution errors types jit resumable cholmod superlu notebook",
+        "distribution errors types lazy jit resumable cholmod superlu notebook",
         "model",
         "recursive",
         "system",
@@ -119,6 +119,29 @@ def test_public_names_of_modules(module: str) -> None:
     offered = importlib.import_module(ALIASES.get(module, module))
     assert sorted(offered.__all__) == sorted(PUBLIC["modules"][module])
     assert not [name for name in offered.__all__ if not hasattr(offered, name)]
+
+
+@pytest.mark.parametrize("package", FLOORS)
+def test_names_load_from_where_types_say(package: str) -> None:
+    """The table of lazy names, and what type checkers read instead of it."""
+    offered = importlib.import_module(package)
+    (typed,) = (
+        node
+        for node in ast.parse((ROOT / package / "__init__.py").read_text()).body
+        if isinstance(node, ast.If)
+    )
+    names = [
+        (f"{node.module}", alias.name)
+        for node in typed.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    ]
+    assert sorted(name for _, name in names) == sorted(offered.__all__)
+    for module, name in names:
+        found = getattr(importlib.import_module(module), name)
+        assert getattr(offered, name) is found
+    with pytest.raises(AttributeError, match="no attribute 'no_such_name'"):
+        _ = offered.no_such_name
 
 
 @pytest.mark.parametrize("name", PUBLIC["classes"])

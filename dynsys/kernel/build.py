@@ -105,7 +105,7 @@ def chosen_backend(backend: str = "auto") -> KernelBackend:
 
 
 def tile_width(dtype: str) -> int:
-    """Numbers of a matrix side by side in a register; without machine code more than any has."""
+    """Numbers of a matrix side by side; without machine code more than any matrix has."""
     return host().tile_width(dtype) if has_llvm() else NO_LANES
 
 

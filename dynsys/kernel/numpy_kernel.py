@@ -159,7 +159,9 @@ def python_source(program: Program) -> str:
                 made += 1
             name[k] = free.pop()
             lines.append(f" {name[k]} = {text}")
-    outputs = ", ".join(_signed(ref, name) if ref else "0.0" for ref in program.outputs.tolist())
+    outputs = ", ".join(
+        _signed(ref, name) if ref else "0.0" for ref in program.outputs.tolist()
+    )
     inputs = "".join(f"x{k}, " for k in range(program.n_inputs))
     head = ["def function(x):", *([f" {inputs}= x"] if inputs else [])]
     return "\n".join([*head, *lines, f" return [{outputs}]\n"])

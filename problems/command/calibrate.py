@@ -17,9 +17,8 @@ from problems.estimation.noise import NoiseEstimate, SensorNoise, estimate_noise
 from problems.logs.samples import Samples
 from problems.problem_file import load_problem
 
-__all__ = ["EXAMPLES", "SUMMARY", "add_arguments", "run"]
+__all__ = ["EXAMPLES", "add_arguments", "run"]
 
-SUMMARY = "Find noise, offsets, mountings and delays of sensors from a log."
 EXAMPLES = """\
   dynsys calibrate problem.yaml log.npz         noise of every sensor
   dynsys calibrate problem.yaml log.npz --offsets

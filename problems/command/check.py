@@ -16,9 +16,8 @@ from problems.command.arguments import (
 from problems.estimation.sensitivity import TorqueSensitivity
 from problems.problem_file import load_problem
 
-__all__ = ["EXAMPLES", "SUMMARY", "add_arguments", "run"]
+__all__ = ["EXAMPLES", "add_arguments", "run"]
 
-SUMMARY = "Say what a layout determines; exit 1 if not all."
 EXAMPLES = """\
   dynsys check catalogue:nao           what two feet on load cells leave unseen
   dynsys check problem.yaml --quick    without the search for bad postures

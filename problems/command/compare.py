@@ -22,9 +22,8 @@ from problems.order_comparison import Compared, compare
 from problems.planning import PlanRequest, read_request
 from problems.terminal import number, show_line, show_prose, show_table
 
-__all__ = ["EXAMPLES", "SUMMARY", "add_arguments", "run"]
+__all__ = ["EXAMPLES", "add_arguments", "run"]
 
-SUMMARY = "Compare orders of elimination with RNEA, ABA and CRBA."
 EXAMPLES = """\
   dynsys compare example:humanoid --problem fd
   dynsys compare synthetic:chain:8 --problem published:sie_friction --plot png

@@ -17,9 +17,8 @@ from pathlib import Path
 from dynsys.model import synthetic
 from sensors import catalogue, published
 
-__all__ = ["EXAMPLES", "SHELLS", "SUMMARY", "add_arguments", "completion_script", "run"]
+__all__ = ["EXAMPLES", "SHELLS", "add_arguments", "completion_script", "run"]
 
-SUMMARY = "Print the script that completes dynsys in a shell."
 EXAMPLES = """\
   eval "$(dynsys completion bash)"     in ~/.bashrc
   eval "$(dynsys completion zsh)"      in ~/.zshrc, after compinit

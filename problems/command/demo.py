@@ -50,9 +50,8 @@ from problems.verdict.verdict import Verdict
 from problems.verdict.words import describe
 from sensors import Layout, catalogue, zero_external_wrench_except
 
-__all__ = ["EXAMPLES", "SUMMARY", "DemoResult", "DemoRow", "add_arguments", "run", "tour"]
+__all__ = ["EXAMPLES", "DemoResult", "DemoRow", "add_arguments", "run", "tour"]
 
-SUMMARY = "Tour: a humanoid from sensors to torques, ends with a report."
 EXAMPLES = """\
   dynsys demo
   dynsys demo --json"""

@@ -20,9 +20,8 @@ from problems.labels import WRENCH
 from problems.logs.samples import Samples
 from problems.problem_file import load_problem
 
-__all__ = ["EXAMPLES", "SUMMARY", "add_arguments", "run"]
+__all__ = ["EXAMPLES", "add_arguments", "run"]
 
-SUMMARY = "Find contacts in a log: when, on which link, where along it, how hard."
 EXAMPLES = """\
   dynsys detect arm.yaml log.npz --free free.npz
   dynsys detect arm.yaml log.npz --free-seconds 0 20 -o contacts.csv

@@ -19,9 +19,8 @@ from typing import final
 from dynsys.distribution import EXTRA
 from problems.terminal import show_json, show_line, show_table
 
-__all__ = ["EXAMPLES", "SUMMARY", "add_arguments", "examine", "run"]
+__all__ = ["EXAMPLES", "add_arguments", "examine", "run"]
 
-SUMMARY = "Report what is installed and the line to run for what is not."
 EXAMPLES = """\
   dynsys doctor
   dynsys doctor --json | jq '.components[] | select(.found == null) | .remedy'"""

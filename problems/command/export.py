@@ -26,9 +26,8 @@ from problems.labels import base_words
 from problems.planning import FILES, read_request, split_outputs
 from problems.problem_file import load_problem
 
-__all__ = ["EXAMPLES", "SUMMARY", "add_arguments", "run"]
+__all__ = ["EXAMPLES", "add_arguments", "run"]
 
-SUMMARY = "Write a problem as dependency-free C99 for a controller."
 EXAMPLES = """\
   dynsys export arm.urdf --problem id -o controller/dynamics
   dynsys export example:humanoid --floating-base --outputs qdd,joint_wrench -o c

@@ -22,9 +22,8 @@ from problems.identification.seen import Seen
 from problems.identification.weighted import Log
 from problems.problem_file import ProblemFile, load_problem
 
-__all__ = ["EXAMPLES", "SUMMARY", "add_arguments", "run"]
+__all__ = ["EXAMPLES", "add_arguments", "run"]
 
-SUMMARY = "Identify inertias, friction, rotors and offsets, with deviations."
 EXAMPLES = """\
   dynsys identify arm.yaml            what the sensors can see
   dynsys identify arm.yaml log.db3 -o identified.urdf

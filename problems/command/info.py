@@ -14,9 +14,8 @@ from problems.command.arguments import add_robot, robot_options
 from problems.robots import NamedRobot, read_robot
 from problems.terminal import number
 
-__all__ = ["EXAMPLES", "SUMMARY", "add_arguments", "run"]
+__all__ = ["EXAMPLES", "add_arguments", "run"]
 
-SUMMARY = "Show bodies, joints, masses and limits of a robot."
 EXAMPLES = """\
   dynsys info arm.urdf
   dynsys info example:humanoid --floating-base

@@ -25,9 +25,8 @@ from problems.verdict.repairs import FEET, point_feet
 from sensors import AbstractSensor, JointTorque, MotorTorque, from_mjcf, from_urdf
 from sensors.files import sensor_record
 
-__all__ = ["EXAMPLES", "SUMMARY", "add_arguments", "run"]
+__all__ = ["EXAMPLES", "add_arguments", "run"]
 
-SUMMARY = "Write a commented problem file for a robot, with the sensors found in its model."
 EXAMPLES = """\
   dynsys init arm.urdf
   dynsys init quadruped.urdf --floating-base -o walking.yaml"""

@@ -47,9 +47,8 @@ from problems.problem_file import ProblemFile, load_problem
 from problems.terminal import show_line
 from problems.web import AccessRules
 
-__all__ = ["EXAMPLES", "SUMMARY", "add_arguments", "run"]
+__all__ = ["EXAMPLES", "add_arguments", "run"]
 
-SUMMARY = "Estimate while samples come: JSON on standard input, UDP or WebSocket."
 EXAMPLES = """\
   dynsys live problem.yaml --udp 9870
   my_robot | dynsys live problem.yaml -o estimates.jsonl

@@ -1,7 +1,6 @@
 """The command ``dynsys``: one module per command, which declares its arguments and runs it.
 
-A command's module has a ``SUMMARY``, ``EXAMPLES`` to copy, ``add_arguments(parser)`` and
-``run(args)``, which returns the exit status: 0 done, 1 the answer is "no" (ill-posed, a peer
+A command's module has ``EXAMPLES`` to copy, ``add_arguments(parser)`` and ``run(args)``, which returns the exit status: 0 done, 1 the answer is "no" (ill-posed, a peer
 disagrees, something required is missing), 2 bad input, 130 interrupted.
 """
 
@@ -13,61 +12,39 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, redirect_stdout
-from typing import Any, TextIO, cast
-
-from threadpoolctl import threadpool_limits
+from importlib import import_module
+from typing import Any, NoReturn, TextIO, cast
 
 from dynsys.distribution import EXTRA, install, version
 from dynsys.errors import DynsysError
-from problems.command import (
-    calibrate,
-    check,
-    compare,
-    completion,
-    demo,
-    detect,
-    doctor,
-    export,
-    identify,
-    info,
-    init,
-    live,
-    place,
-    plan,
-    report,
-    simulate,
-    solve,
-    studio,
-    view,
-)
-from problems.command.arguments import check_outputs
 
 __all__ = ["main"]
 
 DONE, BAD_INPUT, INTERRUPTED = 0, 2, 130
 
-COMMANDS = (
-    info,
-    init,
-    check,
-    solve,
-    calibrate,
-    detect,
-    live,
-    place,
-    plan,
-    compare,
-    export,
-    simulate,
-    identify,
-    report,
-    studio,
-    view,
-    doctor,
-    completion,
-    demo,
-)
-"""In the order of the help."""
+COMMANDS = {
+    "info": "Show bodies, joints, masses and limits of a robot.",
+    "init": "Write a commented problem file for a robot, with the sensors found in its model.",
+    "check": "Say what a layout determines; exit 1 if not all.",
+    "solve": "Estimate every sample of a log, with uncertainty.",
+    "calibrate": "Find noise, offsets, mountings and delays of sensors from a log.",
+    "detect": "Find contacts in a log: when, on which link, where along it, how hard.",
+    "live": "Estimate while samples come: JSON on standard input, UDP or WebSocket.",
+    "place": "Choose sensors to add within a budget.",
+    "plan": "Find, price and save the order in which a problem is solved.",
+    "compare": "Compare orders of elimination with RNEA, ABA and CRBA.",
+    "export": "Write a problem as dependency-free C99 for a controller.",
+    "simulate": "Write a noisy synthetic log for a layout.",
+    "identify": "Identify inertias, friction, rotors and offsets, with deviations.",
+    "report": "Write one self-contained page on a problem, also as PDF.",
+    "studio": "Place sensors on the robot in a browser page.",
+    "view": "Show the robot and its estimates over time in a browser (viser).",
+    "doctor": "Report what is installed and the line to run for what is not.",
+    "completion": "Print the script that completes dynsys in a shell.",
+    "demo": "Tour: a humanoid from sensors to torques, ends with a report.",
+}
+"""In the order of the help, with what they are for. Only the module of the command that is run
+is loaded."""
 
 STATUS = """\
 exit status: 0 done, 1 the answer is "no", 2 bad input, 130 interrupted"""
@@ -94,9 +71,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     Errors of the user's input are one line on stderr, without a traceback; so are warnings.
     """
-    args = _parser().parse_args(arguments)
+    given = sys.argv[1:] if arguments is None else arguments
+    asked = next((word for word in given if not word.startswith("-")), "")
+    args = _parser(None if asked == "completion" else asked).parse_args(given)
     command: Callable[[argparse.Namespace], int] = args.command
     try:
+        from problems.command.arguments import check_outputs
+
         check_outputs(args)
         with (
             warnings.catch_warnings(),
@@ -171,7 +152,10 @@ def _blas_threads(
     A second thread waits for the first, spinning: 23 s of processor time in place of 1.5 for
     ``dynsys place`` on a machine that is busy. Fits of many parameters have large matrices.
     """
-    threads = None if command is identify.run else 1
+    threads = None if command.__module__ == "problems.command.identify" else 1
+    import scipy.linalg  # noqa: F401  # what is not loaded yet cannot be limited
+    from threadpoolctl import threadpool_limits
+
     limits: AbstractContextManager[object] = threadpool_limits(threads, user_api="blas")
     return limits
 
@@ -187,6 +171,13 @@ def _show_once(shown: set[str]) -> Callable[..., None]:
     return show
 
 
+class _Version(argparse.Action):
+    """The version, which is looked up only where it is asked for."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        parser.exit(0, f"dynsys {version('(not installed)')}\n")
+
+
 class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
     """Examples as they stand, and room for the longest command beside its summary."""
 
@@ -194,21 +185,25 @@ class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
         super().__init__(prog, max_help_position=26)
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(only: str | None = None) -> argparse.ArgumentParser:
+    """The command line; with the arguments of all commands, or of ``only`` one."""
     parser = argparse.ArgumentParser(
         prog="dynsys",
         description="Rigid-body dynamics as one sparse linear system D(q) d + b(q, qd) = 0.",
         epilog=FIRST_STEPS,
         formatter_class=_HelpFormatter,
     )
-    own = f"dynsys {version('(not installed)')}"
-    parser.add_argument("--version", action="version", version=own)
+    parser.add_argument("--version", action=_Version, nargs=0, help="show the version")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for module in COMMANDS:
+    for name, summary in COMMANDS.items():
+        if only is not None and name != only:
+            commands.add_parser(name, help=summary)
+            continue
+        module = import_module(f"problems.command.{name}")
         sub = commands.add_parser(
-            module.__name__.rpartition(".")[2],
-            help=module.SUMMARY,
-            description=module.SUMMARY,
+            name,
+            help=summary,
+            description=summary,
             epilog=f"examples:\n{module.EXAMPLES}\n\n{STATUS}",
             formatter_class=_HelpFormatter,
         )

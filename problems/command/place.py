@@ -13,9 +13,8 @@ from problems.placement.placement import Placement, load_candidates, place_senso
 from problems.problem_file import load_problem
 from sensors.files import sensor_record
 
-__all__ = ["EXAMPLES", "SUMMARY", "add_arguments", "run"]
+__all__ = ["EXAMPLES", "add_arguments", "run"]
 
-SUMMARY = "Choose sensors to add within a budget."
 EXAMPLES = """\
   dynsys place catalogue:nao        the least that determines all torques
   dynsys place catalogue:nao --budget 2 --picture curve.png

@@ -40,9 +40,8 @@ from problems.planning import PlanRequest, plan_task, read_request
 if TYPE_CHECKING:
     from dynsys.plan.plan import Plan
 
-__all__ = ["EXAMPLES", "SUMMARY", "add_arguments", "draw_order", "draw_plan", "run"]
+__all__ = ["EXAMPLES", "add_arguments", "draw_order", "draw_plan", "run"]
 
-SUMMARY = "Find, price and save the order in which a problem is solved."
 EXAMPLES = """\
   dynsys plan example:humanoid --floating-base -o fd.plan.json
   dynsys plan catalogue:panda --outputs torque,std.torque -o panda.plan.json

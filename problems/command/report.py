@@ -10,9 +10,8 @@ from problems import terminal
 from problems.command.arguments import KINDS, add_flags, add_robot, robot_options, robot_words
 from problems.report import Report, Subject, build_report, read_subject, write_page, write_pdf
 
-__all__ = ["EXAMPLES", "SUMMARY", "add_arguments", "build_with_bar", "run"]
+__all__ = ["EXAMPLES", "add_arguments", "build_with_bar", "run"]
 
-SUMMARY = "Write one self-contained page on a problem, also as PDF."
 EXAMPLES = """\
   dynsys report catalogue:nao -o report.html
   dynsys report problem.yaml log.npz -o report.html"""

@@ -10,9 +10,8 @@ from problems.command import arguments as shared
 from problems.command.arguments import add_flags, add_numbers, whole
 from problems.log_jobs import SimulateJob
 
-__all__ = ["EXAMPLES", "SUMMARY", "add_arguments", "run"]
+__all__ = ["EXAMPLES", "add_arguments", "run"]
 
-SUMMARY = "Write a noisy synthetic log for a layout."
 EXAMPLES = """\
   dynsys simulate catalogue:nao_slippery -o log.npz --truth
   dynsys simulate problem.yaml -o log.parquet --duration 3600 --workers 8"""

@@ -17,9 +17,8 @@ from problems.command.arguments import (
 )
 from problems.log_jobs import Finished, SolveJob
 
-__all__ = ["EXAMPLES", "SUMMARY", "add_arguments", "run"]
+__all__ = ["EXAMPLES", "add_arguments", "run"]
 
-SUMMARY = "Estimate every sample of a log, with uncertainty."
 EXAMPLES = """\
   dynsys solve problem.yaml log.mcap -o torques.parquet
   dynsys solve catalogue:nao_slippery log.npz -o out.npz --outputs torque

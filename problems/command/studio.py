@@ -26,9 +26,8 @@ from problems.studio.session import Session
 from problems.web import AccessRules
 from sensors.parameters import sensor_name
 
-__all__ = ["EXAMPLES", "SUMMARY", "add_arguments", "run"]
+__all__ = ["EXAMPLES", "add_arguments", "run"]
 
-SUMMARY = "Place sensors on the robot in a browser page."
 EXAMPLES = """\
   dynsys studio catalogue:nao
   dynsys studio problem.yaml --port 8080"""

@@ -12,9 +12,8 @@ from problems.problem_file import load_problem
 from problems.view.page import ViewPage, require_viser
 from problems.view.playback import solve_playback, touched_frames
 
-__all__ = ["EXAMPLES", "SUMMARY", "add_arguments", "run"]
+__all__ = ["EXAMPLES", "add_arguments", "run"]
 
-SUMMARY = "Show the robot and its estimates over time in a browser (viser)."
 EXAMPLES = """\
   dynsys view problem.yaml log.npz
   dynsys view catalogue:panda                     the robot and its sensors"""

@@ -18,7 +18,7 @@ import pytest
 from dynsys.errors import KernelBuildError, StateError
 from dynsys.kernel import threads as row_threads
 from dynsys.kernel.build import build_kernel
-from dynsys.kernel.kernel import MachineKernel
+from dynsys.kernel.kernel import Kernel, MachineKernel
 from dynsys.kernel.llvm.computation import compile_computation
 from dynsys.kernel.llvm.target import host
 from dynsys.kernel.python_entry import portable_call, portable_rows, share
@@ -45,11 +45,11 @@ def program() -> Program:
 
 
 @pytest.fixture(scope="module")
-def kernel(program: Program) -> MachineKernel:
+def kernel(program: Program) -> Kernel:
     return build_kernel(program, SIGNATURE)
 
 
-def test_kernels_are_their_own_copies_and_say_how_to_travel(kernel: MachineKernel) -> None:
+def test_kernels_are_their_own_copies_and_say_how_to_travel(kernel: Kernel) -> None:
     """ctypes refused with a ValueError, and halves of copies complained when they were gone."""
     for same in (copy.copy(kernel), copy.deepcopy(kernel), copy.deepcopy([kernel])[0]):
         assert same is kernel
@@ -74,7 +74,7 @@ def check(got: tuple[np.ndarray, ...], expected: list[np.ndarray], rtol: float =
 
 
 @pytest.mark.parametrize("n", [*range(10), 31, 32, 33, 100, 259])
-def test_every_number_of_states(kernel: MachineKernel, program: Program, n: int) -> None:
+def test_every_number_of_states(kernel: Kernel, program: Program, n: int) -> None:
     q, qd = states(n)
     guarded = [np.full((n + 2, size), 7.5) for size in (NV, 1)]
     got, finite = kernel.batch(q, qd, out=[g[1:-1] for g in guarded])
@@ -84,7 +84,7 @@ def test_every_number_of_states(kernel: MachineKernel, program: Program, n: int)
         assert np.all(g[[0, -1]] == 7.5)
 
 
-def test_one_state(kernel: MachineKernel, program: Program) -> None:
+def test_one_state(kernel: Kernel, program: Program) -> None:
     q, qd = (x[0] for x in states(1))
     got, finite = kernel.one(q, qd)
     assert finite is True
@@ -95,7 +95,7 @@ def test_one_state(kernel: MachineKernel, program: Program) -> None:
     check(out, expect(program, q, qd))
 
 
-def test_what_the_fast_path_refuses_is_converted(kernel: MachineKernel, program: Program) -> None:
+def test_what_the_fast_path_refuses_is_converted(kernel: Kernel, program: Program) -> None:
     q, qd = (x[0] for x in states(1))
     expected = expect(program, q, qd)
     subclass = q.view(np.recarray)
@@ -121,7 +121,7 @@ def test_what_the_fast_path_refuses_is_converted(kernel: MachineKernel, program:
     assert kernel.fast(q, qd, *out, out[0]) is None
 
 
-def test_other_interpreters_reach_the_same_code(kernel: MachineKernel, program: Program) -> None:
+def test_other_interpreters_reach_the_same_code(kernel: Kernel, program: Program) -> None:
     call = portable_call(SIGNATURE, "float64", kernel.address)
     rows = portable_rows(SIGNATURE, "float64", kernel._loaded.address["share"])
     q, qd = states(100)
@@ -139,13 +139,13 @@ def test_other_interpreters_reach_the_same_code(kernel: MachineKernel, program: 
         assert rows(share(0, 1), bad, qd, *out) is None
 
 
-def test_unpickled_arrays_take_the_fast_path(kernel: MachineKernel) -> None:
+def test_unpickled_arrays_take_the_fast_path(kernel: Kernel) -> None:
     q, qd = (pickle.loads(pickle.dumps(x[0].copy())) for x in states(1))
     assert kernel.fast(q, qd, np.empty(NV), np.empty(1)) is True
 
 
 def test_outputs_may_overlap_inputs_and_have_any_layout(
-    kernel: MachineKernel, program: Program
+    kernel: Kernel, program: Program
 ) -> None:
     q, qd = (x[0].copy() for x in states(1))
     expected = expect(program, q, qd)
@@ -162,7 +162,7 @@ def test_outputs_may_overlap_inputs_and_have_any_layout(
     check(kernel.batch(many_q, many_qd, out=out)[0], expected)
 
 
-def test_rows_of_any_stride(kernel: MachineKernel, program: Program) -> None:
+def test_rows_of_any_stride(kernel: Kernel, program: Program) -> None:
     both = np.concatenate(states(37), axis=1)
     q, qd = both[:, :NQ], both[:, NQ:]
     expected = expect(program, q, qd)
@@ -196,7 +196,7 @@ def shares(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("n", [1, 256, 257, 5000])
-def test_threads_change_nothing(kernel: MachineKernel, n: int, shares: None) -> None:
+def test_threads_change_nothing(kernel: Kernel, n: int, shares: None) -> None:
     q, qd = states(n)
     alone, _ = kernel.batch(q, qd)
     for threads in (2, 3, 16):
@@ -254,7 +254,7 @@ def test_a_part_that_cannot_be_done_is_told(shares: None) -> None:
 
 
 @pytest.mark.parametrize("pause", [0.0, 0.02])
-def test_many_callers_share_the_threads(kernel: MachineKernel, pause: float, shares: None) -> None:
+def test_many_callers_share_the_threads(kernel: Kernel, pause: float, shares: None) -> None:
     """Threads are found idle and busy, by several callers at once."""
     arguments = [states(n) for n in (300, 513, 2000, 5000)]
     expected = [kernel.batch(*pair)[0] for pair in arguments]
@@ -301,7 +301,7 @@ kernel.batch(*np.zeros((3, 200_000, 3)), threads=2)
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_threads_work_after_fork(kernel: MachineKernel, shares: None) -> None:
+def test_threads_work_after_fork(kernel: Kernel, shares: None) -> None:
     q, qd = states(1000)
     expected, _ = kernel.batch(q, qd, threads=2)
     child = os.fork()
@@ -311,7 +311,7 @@ def test_threads_work_after_fork(kernel: MachineKernel, shares: None) -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
-def test_it_says_whether_all_is_finite(kernel: MachineKernel, shares: None) -> None:
+def test_it_says_whether_all_is_finite(kernel: Kernel, shares: None) -> None:
     q, qd = states(200)
     for row in (0, 35, 199):
         for value in (0.0, np.nan):
@@ -335,12 +335,12 @@ def test_it_says_whether_all_is_finite(kernel: MachineKernel, shares: None) -> N
         ([[1, 2], [3]], np.zeros(NV), "q: expected an array of real"),
     ],
 )
-def test_wrong_arguments_of_one(kernel: MachineKernel, q: object, qd: object, message: str) -> None:
+def test_wrong_arguments_of_one(kernel: Kernel, q: object, qd: object, message: str) -> None:
     with pytest.raises(StateError, match=message):
         kernel.one(q, qd)  # type: ignore[arg-type]
 
 
-def test_wrong_arguments(kernel: MachineKernel) -> None:
+def test_wrong_arguments(kernel: Kernel) -> None:
     q, qd = states(4)
     with pytest.raises(StateError, match=r"qd: expected shape \(N, 3\)"):
         kernel.batch(q, q)
@@ -373,7 +373,7 @@ def test_code_lives_as_long_as_its_function(program: Program) -> None:
     check(out, expect(program, q, qd))
 
 
-def test_calls_leave_reference_counts_alone(kernel: MachineKernel) -> None:
+def test_calls_leave_reference_counts_alone(kernel: Kernel) -> None:
     q, qd = (x[0].copy() for x in states(1))
     out = (np.empty(NV), np.empty(1))
     counted = (q, qd, *out, None, True)

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -90,7 +91,7 @@ def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
 
 # ---- every command ------------------------------------------------------------------------
 
-EXAMPLES = {m.__name__.rpartition(".")[2]: m.EXAMPLES for m in cli.COMMANDS}
+EXAMPLES = {name: import_module(f"problems.command.{name}").EXAMPLES for name in cli.COMMANDS}
 COMMANDS = list(EXAMPLES)
 CONTRACT = (
     "info",
