@@ -18,6 +18,7 @@ from __future__ import annotations
 import functools
 import gc
 import hashlib
+import math
 import os
 import shutil
 import threading
@@ -25,7 +26,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from types import FunctionType
+from types import FunctionType, SimpleNamespace
 from typing import Any, Generic, ParamSpec, TypeVar, cast, final
 
 import numpy as np
@@ -122,7 +123,7 @@ class Loop(Generic[P, R]):
 
     @cached_property
     def _as_python(self) -> Callable[P, R]:
-        """The source with the sources of the loops it calls; what has no number is NaN."""
+        """The source with those of the loops it calls; what has no number is NaN, as in them."""
         say_slow("loops run as plain Python, some 100 times slower than compiled")
         linked = self._source
 
@@ -136,7 +137,8 @@ class Loop(Generic[P, R]):
     @cached_property
     def _source(self) -> Callable[P, R]:
         """The source for other loops to call."""
-        return self._linked({name: other._source for name, other in self._calls().items()})
+        callees = {name: other._source for name, other in self._calls().items()}
+        return self._linked({"math": _MATH, **callees})
 
     @cached_property
     def _callee(self) -> Callable[P, R]:
@@ -151,7 +153,7 @@ class Loop(Generic[P, R]):
         njit: Any = numba.njit
         return cast(Callable[P, R], njit(*signature, **self.options, **more)(linked))
 
-    def _linked(self, callees: Mapping[str, Callable[..., Any]]) -> Callable[P, R]:
+    def _linked(self, callees: Mapping[str, Any]) -> Callable[P, R]:
         """The source with other functions in place of the loops it calls."""
         source = cast(FunctionType, self.source)
         linked = FunctionType(
@@ -179,6 +181,24 @@ class Loop(Generic[P, R]):
         named = ((name, source.__globals__.get(name)) for name in source.__code__.co_names)
         own = frozenset(f"{name}={x}" for name, x in named if isinstance(x, (int, float)))
         return own.union(*(other._numbers for other in self._calls().values()))
+
+
+def _or_nan(function: Callable[[float], float]) -> Callable[[float], np.float64]:
+    """A function of the module math as compiled loops have it: NaN where it has no number."""
+
+    def found(x: float) -> np.float64:
+        try:
+            return np.float64(function(x))
+        except ValueError:
+            return np.float64(math.nan)
+
+    return found
+
+
+_MATH = SimpleNamespace(
+    **{**vars(math), **{name: _or_nan(getattr(math, name)) for name in ("sin", "cos", "sqrt")}}
+)
+"""What ``math`` means in loops that run as Python."""
 
 
 def fused(source: Callable[P, R]) -> Loop[P, R]:

@@ -296,7 +296,7 @@ class AbstractDynamics(
     def _chosen(
         self, backend: Backend, dtype: str, loops: bool = True
     ) -> KernelBackend | Literal["loops", "reference"]:
-        """Backend, ``auto`` for what executes plans; KernelBuildError if it has no such kernels.
+        """Backend, ``auto`` for what executes plans; KernelBuildError if it has no such.
 
         ``loops`` may answer where nobody asks for one.
         """

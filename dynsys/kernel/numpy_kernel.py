@@ -85,7 +85,7 @@ class NumpyKernel(Kernel):
         return NumpyKernel, (self._program, self.signature, self.dtype.name)
 
     def fast(self, *arrays: Any) -> bool | None:
-        """Inputs, then outputs, used as they are: whether all is finite; None if they don't fit."""
+        """Inputs, then outputs, used as they are: whether all is finite; None if unfit."""
         if not all_usable(arrays, self.signature, self.dtype, apart=True):
             return None
         if self.dtype != np.float64:

@@ -1,7 +1,8 @@
 """The command ``dynsys``: one module per command, which declares its arguments and runs it.
 
-A command's module has ``EXAMPLES`` to copy, ``add_arguments(parser)`` and ``run(args)``, which returns the exit status: 0 done, 1 the answer is "no" (ill-posed, a peer
-disagrees, something required is missing), 2 bad input, 130 interrupted.
+A command's module has ``EXAMPLES`` to copy, ``add_arguments(parser)`` and ``run(args)``, which
+returns the exit status: 0 done, 1 the answer is "no" (ill-posed, a peer disagrees, something
+required is missing), 2 bad input, 130 interrupted.
 """
 
 from __future__ import annotations
