@@ -40,6 +40,7 @@ __all__ = [
     "collector_paused",
     "default_folder",
     "fused",
+    "has_compiled_loops",
     "inlined",
 ]
 
@@ -62,6 +63,11 @@ def collector_paused() -> Iterator[None]:
 NATIVE = frozenset(map(np.dtype, (np.float64, np.int64, np.int32, np.int8, np.bool_)))
 OPTIONS: dict[str, Any] = {"error_model": "numpy", "nogil": True}
 """Division by zero gives inf or nan, as in NumPy; other threads may run meanwhile."""
+
+
+def has_compiled_loops() -> bool:
+    """Tell whether loops become machine code: numba is installed."""
+    return is_installed("numba")
 
 
 @final
@@ -88,7 +94,7 @@ class Loop(Generic[P, R]):
     @cached_property
     def machine(self) -> Callable[P, R]:
         """Machine code for arguments of any types; the source itself where numba is missing."""
-        if not is_installed("numba"):
+        if not has_compiled_loops():
             return self._as_python
 
         from numba import typeof
@@ -103,7 +109,7 @@ class Loop(Generic[P, R]):
 
     def compiled(self, signature: str) -> Callable[P, R]:
         """Machine code for one numba signature, which arguments must fit; or the source."""
-        if not is_installed("numba"):
+        if not has_compiled_loops():
             return self._as_python
         with collector_paused():
             return self._kept(lambda stored: None, signature)
@@ -123,7 +129,7 @@ class Loop(Generic[P, R]):
 
     @cached_property
     def _as_python(self) -> Callable[P, R]:
-        """The source with those of the loops it calls; what has no number is NaN, as in them."""
+        """The source with those of the loops it calls; what has no number is NaN."""
         say_slow("loops run as plain Python, some 100 times slower than compiled")
         linked = self._source
 

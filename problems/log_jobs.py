@@ -37,6 +37,8 @@ from dynsys.errors import (
     StateError,
     WorkersLost,
 )
+from dynsys.jit import has_compiled_loops
+from dynsys.kernel.build import best_backend
 from dynsys.plan.fingerprint import canonical_bytes
 from dynsys.resumable import content_digest, locked, replacing, run_open, seal
 from dynsys.types import Array, IntArray
@@ -261,15 +263,16 @@ def _solver(
     n_samples = reader.log.n_samples
     if n_samples < COMPILED_FROM:
         return estimation, "the general path, one by one"
+    usual = "the reduced system" if has_compiled_loops() else "the general path"
     first = reader.read(0, min(n_samples, BLOCK))
     if np.isfinite(first.y).all(axis=1).mean() < MOSTLY:
-        return estimation, "the reduced system: most have readings missing"
-    compiled = replace(estimation, backend="llvm")
+        return estimation, f"{usual}: most have readings missing"
+    compiled = replace(estimation, backend=best_backend())
     with suppress(KernelBuildError):
         wanted = EstimatorOutputs.of_estimate(judged(outputs), uncertain(outputs))
         compiled.compile(outputs=wanted.outputs, uncertainty=wanted.uncertainty)
         return compiled, "the estimator of the layout"
-    return estimation, "the reduced system: the layout has no estimator for these outputs"
+    return estimation, f"{usual}: the layout has no estimator for these outputs"
 
 
 # ---- simulating one ---------------------------------------------------------------

@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Literal, TypeAlias, get_args
 import numpy as np
 
 from dynsys.errors import KernelBuildError, PlanMismatchError, SingularSystemError
-from dynsys.kernel.build import KernelBackend, dynamics_kernel
+from dynsys.kernel.build import KernelBackend, dynamics_kernel, executing
 from dynsys.kernel.c.source import export_c
 from dynsys.kernel.calls import AbstractCompiledKernel, AbstractKernel
 from dynsys.loops import LoopKernel, prefer_loops
@@ -314,7 +314,7 @@ class AbstractDynamics(
     @property
     def _executes(self) -> KernelBackend:
         """What executes plans for this problem, also where its backend does not."""
-        return "auto" if self.backend in ("loops", "reference") else self.backend
+        return executing(self.backend)
 
     def export_c(
         self,

@@ -64,12 +64,14 @@ from dynsys.program.signature import Signature
 
 __all__ = [
     "KernelBackend",
+    "best_backend",
     "build_kernel",
     "cached_estimation_kernel",
     "chosen_backend",
     "dynamics_computation",
     "dynamics_kernel",
     "estimation_kernel",
+    "executing",
     "impulse_kernel",
     "kernel_from",
     "tile_width",
@@ -98,10 +100,21 @@ def chosen_backend(backend: str = "auto") -> KernelBackend:
         raise KernelBuildError(f"there is no backend {backend!r}: llvm or numpy")
     if backend == "llvm":
         required("llvmlite", "machine code (backend 'llvm'; 'numpy' does the same)")
-    if backend == "numpy" or has_llvm():
-        return "numpy" if backend == "numpy" else "llvm"
-    say_slow("plans are executed by NumPy, 10 to 100 times slower than by machine code")
-    return "numpy"
+    if backend == "auto":
+        backend = best_backend()
+        if backend == "numpy":
+            say_slow("plans are executed by NumPy, 10 to 100 times slower than by machine code")
+    return "llvm" if backend == "llvm" else "numpy"
+
+
+def best_backend() -> Literal["llvm", "numpy"]:
+    """What ``auto`` stands for."""
+    return "llvm" if has_llvm() else "numpy"
+
+
+def executing(backend: str) -> KernelBackend:
+    """What executes plans for a problem with a backend, also where that itself does not."""
+    return "llvm" if backend == "llvm" else "numpy" if backend == "numpy" else "auto"
 
 
 def tile_width(dtype: str) -> int:
@@ -275,11 +288,13 @@ def estimation_kernel(
 
 
 def cached_estimation_kernel(
-    spec: EstimatorSpec, order: EliminationOrder | None = None
+    spec: EstimatorSpec,
+    order: EliminationOrder | None = None,
+    backend: KernelBackend = "auto",
 ) -> Kernel | None:
     """What :func:`estimation_kernel` returns if it is in the cache, else None."""
-    made_from, backend = _estimator(spec, order), chosen_backend()
-    return _Stored(made_from, spec.signature, "float64", None, None, backend).kernel()
+    made_from, chosen = _estimator(spec, order), chosen_backend(backend)
+    return _Stored(made_from, spec.signature, "float64", None, None, chosen).kernel()
 
 
 def _estimator(spec: EstimatorSpec, order: EliminationOrder | None) -> tuple[object, ...]:

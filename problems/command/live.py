@@ -275,7 +275,12 @@ def _alarm(problem: ProblemFile, args: argparse.Namespace) -> Any:
 
 
 def _ways(took: dict[str, float]) -> str:
-    words = {"llvm": "complete", "reduced": "with readings missing", "general": "general path"}
+    words = {
+        "llvm": "complete",
+        "numpy": "complete",
+        "reduced": "with readings missing",
+        "general": "general path",
+    }
     return ", ".join(f"{1e6 * t:.0f} us {words[way]}" for way, t in took.items())
 
 

@@ -85,11 +85,12 @@ class CompiledAnswers:
 
     @property
     def method(self) -> str | tuple[str, ...]:
-        """``llvm``, or the method of each state if some needed another."""
+        """``llvm`` or ``numpy``, or the method of each state if some needed another."""
+        usual = self._estimator.method
         if not self._facts:
-            return "llvm"
+            return usual
         n = len(self._states.q)
-        return tuple(self._facts[k][2] if k in self._facts else "llvm" for k in range(n))
+        return tuple(self._facts[k][2] if k in self._facts else usual for k in range(n))
 
     # ---- computing -----------------------------------------------------------------------
 
@@ -323,8 +324,8 @@ class OneAnswer:
 
     @property
     def method(self) -> str | None:
-        """``llvm``, None where the general path answers: asks for the torques to find out."""
-        return None if self.about("torque", values) is None else "llvm"
+        """``llvm`` or ``numpy``; None where the general path answers, by asking for torques."""
+        return None if self.about("torque", values) is None else self._estimator.method
 
     def about(self, kind: Quantity, of: Of) -> Array | None:
         """Values, standard deviations or truth values; None leaves them to the general path."""

@@ -26,7 +26,13 @@ from dynsys.errors import (
     PlanMismatchError,
     nearest_name,
 )
-from dynsys.kernel.build import cached_estimation_kernel, estimation_kernel
+from dynsys.kernel.build import (
+    KernelBackend,
+    best_backend,
+    cached_estimation_kernel,
+    estimation_kernel,
+    executing,
+)
 from dynsys.kernel.c.source import export_c
 from dynsys.kernel.kernel import Kernel
 from dynsys.kernel.python_entry import FastCall
@@ -242,12 +248,21 @@ class CompiledEstimator:
     prior: Prior | None = None
     plan: Plan | None = None
     system: MeasuredSystem | None = None
+    backend: KernelBackend = "auto"
 
     @staticmethod
     def of(problem: Estimation) -> CompiledEstimator:
         """The kernels of an estimation."""
         prior, plan = problem.measured.prior, problem.executes
-        return CompiledEstimator(problem.robot, problem.layout, prior, plan, problem.measured)
+        backend = executing(problem.backend)
+        return CompiledEstimator(
+            problem.robot, problem.layout, prior, plan, problem.measured, backend
+        )
+
+    @property
+    def method(self) -> str:
+        """What executes its kernels: ``llvm`` or ``numpy``."""
+        return best_backend() if self.backend == "auto" else self.backend
 
     @cached_property
     def _measured(self) -> MeasuredSystem:
@@ -255,7 +270,8 @@ class CompiledEstimator:
 
     def __reduce__(self) -> tuple[type[CompiledEstimator], tuple[object, ...]]:
         """Travels as what it was made from; kernels come from the cache there."""
-        return CompiledEstimator, (self.robot, self.layout, self.prior, self.plan)
+        given = (self.robot, self.layout, self.prior, self.plan, None, self.backend)
+        return CompiledEstimator, given
 
     @cached_property
     def _beliefs(self) -> PriorRows:
@@ -321,11 +337,13 @@ class CompiledEstimator:
         plan = self.plan
         order = None if plan is None else plan.order
         if dtype != "float64":
-            return estimation_kernel(self.spec(outputs, switchable), dtype=dtype, order=order)
+            spec = self.spec(outputs, switchable)
+            return estimation_kernel(spec, dtype=dtype, order=order, backend=self.backend)
         key = outputs, switchable
         if key not in self._found:
             try:
-                kernel = estimation_kernel(self.spec(outputs, switchable), order=order)
+                spec = self.spec(outputs, switchable)
+                kernel = estimation_kernel(spec, order=order, backend=self.backend)
                 if plan is not None and not switchable:
                     require_cost(plan, outputs, kernel.operations)
                 self._found[key] = kernel
@@ -342,7 +360,7 @@ class CompiledEstimator:
         """The same with parameters of the robot as the last input."""
         spec = self.spec_of_parameters(outputs, switchable, names)
         order = None if self.plan is None else self.plan.order
-        return estimation_kernel(spec, dtype=dtype, order=order)
+        return estimation_kernel(spec, dtype=dtype, order=order, backend=self.backend)
 
     def spec_of_parameters(
         self, outputs: EstimatorOutputs, switchable: Names, names: Sequence[str]
@@ -393,7 +411,7 @@ class CompiledEstimator:
             try:
                 if patient and count == 1:
                     order = None if self.plan is None else self.plan.order
-                    found = cached_estimation_kernel(self.spec(outputs), order)
+                    found = cached_estimation_kernel(self.spec(outputs), order, self.backend)
                     if found is None:
                         return None
                     if self.plan is not None:

@@ -16,6 +16,7 @@ import numpy as np
 from dynsys.cholmod import has_cholmod
 from dynsys.distribution import install
 from dynsys.errors import DynsysError, KernelBuildError, LayoutWarning
+from dynsys.kernel.build import best_backend
 from dynsys.kernel.calls import AbstractKernel
 from dynsys.kernel.python_entry import FastCall
 from dynsys.kernel.taking import LARGEST, taking_kernel
@@ -72,7 +73,7 @@ from sensors.layout import Layout
 
 __all__ = ["Estimation", "Uncertainty"]
 
-Backend: TypeAlias = Literal["auto", "llvm", "cholmod", "superlu", "dense"]
+Backend: TypeAlias = Literal["auto", "llvm", "numpy", "cholmod", "superlu", "dense"]
 
 
 def _say_what_does_not_hold(layout: Layout) -> None:
@@ -106,17 +107,18 @@ class Estimation(AbstractProblem):
     robot : the robot; contacts that the layout names need not be on it.
     layout : its sensors.
     prior : beliefs about unknowns, or the mapping ``std`` of a :class:`Prior`.
-    backend : ``llvm`` machine code for this robot and layout; ``dense`` what defines the
-        answer (orthogonal factors in the open unknowns; any rank, anything missing);
-        ``cholmod`` (scikit-sparse, its analysis reused) and ``superlu`` sparse factors of all
-        unknowns, where nothing is open; ``auto`` takes machine code for single states, from
-        the first call on, and for large batches, else ``dense``, or sparse factors where
-        some hundred unknowns are open: the general path. What the others cannot solve
-        ``dense`` does; ``Estimate.method`` says which one did.
+    backend : ``llvm`` machine code for this robot and layout; ``numpy`` the same operations one
+        by one, as Python and NumPy do them; ``dense`` what defines the answer (orthogonal
+        factors in the open unknowns; any rank, anything missing); ``cholmod`` (scikit-sparse,
+        its analysis reused) and ``superlu`` sparse factors of all unknowns, where nothing is
+        open; ``auto`` takes the first (where the extra ``fast`` is not installed, the second)
+        for single states, from the first call on, and for large batches, else ``dense``, or
+        sparse factors where some hundred unknowns are open: the general path. What the others
+        cannot solve ``dense`` does; ``Estimate.method`` says which one did.
     plan : a plan for this robot and layout, see :meth:`plan`: :meth:`solve`,
         :meth:`solve_batch`, :meth:`compile` and :meth:`export_c` execute its order, whatever
         is asked; deviations and agreement for which it cannot be, the first two leave to the
-        general path. Backend ``auto`` is then ``llvm``. The problem keeps it as ``executes``.
+        general path. Backend ``auto`` is then ``llvm`` or ``numpy``. The problem keeps it as ``executes``.
     constraints : loops and contacts that hold (``"file"``: those of the robot's file), as exact
         rows; ``external_wrench["NAME"]`` is the wrench of each (:mod:`sensors.held`).
 
@@ -166,7 +168,9 @@ class Estimation(AbstractProblem):
         set_field(self, "layout", layout)
         set_field(self, "prior", Prior(prior) if isinstance(prior, Mapping) else prior)
         set_field(
-            self, "backend", "llvm" if plan is not None and backend == "auto" else backend
+            self,
+            "backend",
+            best_backend() if plan is not None and backend == "auto" else backend,
         )
         set_field(self, "executes", plan)
         if self.backend not in get_args(Backend):
@@ -179,7 +183,7 @@ class Estimation(AbstractProblem):
             )
         _ = self.system  # checks layout and prior against the robot
         if plan is not None:
-            if self.backend != "llvm":
+            if not self._only_compiled:
                 raise KernelBuildError(
                     f"backend {self.backend!r} executes no plan; use auto or llvm, or no plan"
                 )
@@ -269,9 +273,9 @@ class Estimation(AbstractProblem):
         readings, quaternions not of norm one. None where no state goes to kernels unseen:
         another backend, a robot of some hundred bodies, readings that leave something open.
         """
-        if self.backend not in ("auto", "llvm"):
+        if self.backend != "auto" and not self._only_compiled:
             return None
-        if self.backend == "llvm":
+        if self._only_compiled:
             self._compiled.kernel(EstimatorOutputs(("torque",)))  # says why there is none
         elif prefer_loops(self.robot) or self._is_open:
             return None
@@ -327,10 +331,10 @@ class Estimation(AbstractProblem):
         states = MeasuredStates(self, packed)
         with np.errstate(over="ignore"):
             usual = self._take is not None and packed.dot(packed) < LARGEST
-        if self.backend == "llvm" and not usual:
+        if self._only_compiled and not usual:
             outputs = EstimatorOutputs.of_estimate(QUANTITIES, wanted)
             answers = self._answers(states, outputs, 1, True)
-            (method,) = answers.method if isinstance(answers.method, tuple) else ("llvm",)
+            method = answers.method if isinstance(answers.method, str) else answers.method[0]
             return Estimate(self, states, None, method, None, answers)
         if usual:
             return self._by_kernels(states, wanted, states.parts())
@@ -386,14 +390,19 @@ class Estimation(AbstractProblem):
         readings = rows[:, : self.layout.size]
         states = MeasuredStates(self, (positions.copy(), velocities.copy(), readings))
         if n >= self._compiled_from:
-            answers = self._answers(states, computed, threads, self.backend == "llvm")
+            answers = self._answers(states, computed, threads, self._only_compiled)
             return Estimate(self, states, n, None, None, answers)
         return Estimate.of_many(self, states, n, quantities_of(uncertainty, "uncertainty"))
 
     @cached_property
     def _compiled_from(self) -> float:
         """States from which on a batch goes to machine code."""
-        return {"llvm": 0, "auto": COMPILED_FROM}.get(self.backend, np.inf)
+        return 0 if self._only_compiled else COMPILED_FROM if self.backend == "auto" else np.inf
+
+    @property
+    def _only_compiled(self) -> bool:
+        """Whether the estimator must be compiled, and no other way may take its place."""
+        return self.backend in ("llvm", "numpy")
 
     @cached_property
     def _memory(self) -> tuple[WarmMemory, WarmMemory]:
@@ -423,7 +432,7 @@ class Estimation(AbstractProblem):
             return None
         states = MeasuredStates(self, held)
         known = dict(zip(outputs.names, found, strict=True))
-        strict = self.backend == "llvm"
+        strict = self._only_compiled
         answers = CompiledAnswers(self._compiled, states, threads, strict, known=known)
         return Estimate(self, states, n, None, None, answers)
 
@@ -611,7 +620,7 @@ class Estimation(AbstractProblem):
         self,
         plan: Plan | None = None,
         *,
-        backend: Literal["llvm", "reference"] = "llvm",
+        backend: Literal["auto", "llvm", "numpy", "reference"] = "auto",
         dtype: str = "float64",
         outputs: Sequence[str] = ("torque",),
         uncertainty: Sequence[str] = (),
@@ -624,17 +633,19 @@ class Estimation(AbstractProblem):
         ----------
         plan : a plan made for this robot and layout; its order is executed as it stands, for
             whatever is asked. By default that of the problem, if it has one.
-        backend : ``llvm`` machine code; ``reference`` the general path, which pivots at every
-            state and so executes no plan.
+        backend : ``llvm`` machine code; ``numpy`` the same operations one by one, as Python and
+            NumPy do them; ``auto`` the first where the extra ``fast`` is installed, else the
+            second; ``reference`` the general path, which pivots at every state and so executes
+            no plan.
         outputs : ``torque``, ``qdd``, ``acceleration``, ``joint_wrench``, ``external_wrench``,
             or one joint's, body's or frame's: ``torque.l_knee``, ``external_wrench.l_sole``;
-            ``llvm`` also ``residual``, ``multiplier`` (:func:`estimation_kernel`); and
+            where plans are executed also ``residual``, ``multiplier`` (:func:`estimation_kernel`); and
             ``std.NAME``, as problem files have it, for ``uncertainty`` of NAME.
         uncertainty : quantities whose standard deviations follow as ``std_<name>``; noise of q
             and qd that the layout states counts in them, and takes longer to compile.
         switchable : sensors that may be missing; their rows of the input ``weight`` count.
         parameters : names of parameters of the robot (``robot.parameters``) whose values, in
-            this order, are the last input; ``llvm`` only. The kernel answers as that of
+            this order, are the last input; not of ``reference``. The kernel answers as that of
             ``robot.with_parameters``.
 
         Raises
@@ -649,8 +660,8 @@ class Estimation(AbstractProblem):
         if plan is not None:
             check_plan(self, plan)
         wanted = EstimatorOutputs.of(outputs, uncertainty)
-        if backend not in ("llvm", "reference"):
-            raise KernelBuildError(f"there is no backend {backend!r}: llvm, reference")
+        if backend not in ("auto", "llvm", "numpy", "reference"):
+            raise KernelBuildError(f"there is no backend {backend!r}: llvm, numpy, reference")
         if backend == "reference":
             if plan is not None or self.executes is not None:
                 raise KernelBuildError(
@@ -662,6 +673,8 @@ class Estimation(AbstractProblem):
                 )
             return ReferenceEstimator(self, wanted)
         compiled = self._compiled if plan is None else replace(self._compiled, plan=plan)
+        if backend not in ("auto", compiled.method):
+            compiled = replace(compiled, backend=backend)
         with said_by_the_verdict(self):
             if len(parameters):
                 return compiled.kernel_of_parameters(

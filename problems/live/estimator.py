@@ -22,6 +22,7 @@ import numpy as np
 from scipy.special import chdtrc
 
 from dynsys.errors import DynsysError, KernelBuildError
+from dynsys.kernel.build import best_backend
 from dynsys.kernel.calls import AbstractKernel
 from dynsys.system.parts import kind_of
 from dynsys.types import Array, IntArray
@@ -122,7 +123,7 @@ class LiveEstimator:
         problem = self.estimation
         if not self.slow:
             with suppress(KernelBuildError):
-                compiled = replace(problem, backend="llvm")
+                compiled = replace(problem, backend=best_backend())
                 self._kernel = compiled.compile(
                     outputs=self._wanted.outputs, uncertainty=self._wanted.uncertainty
                 )
@@ -160,7 +161,9 @@ class LiveEstimator:
                 arrays, measured = self._arrays, self.estimation.measured
                 chi_square = float(arrays["residual"] @ arrays["multiplier"])
                 if np.isfinite(chi_square):
-                    self._take(max(chi_square, 0.0), measured.degrees_of_freedom, "llvm")
+                    self._take(
+                        max(chi_square, 0.0), measured.degrees_of_freedom, best_backend()
+                    )
                     return
         if self._can_reduce and self._reduced(q, qd, y):
             return
