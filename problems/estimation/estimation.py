@@ -118,7 +118,8 @@ class Estimation(AbstractProblem):
     plan : a plan for this robot and layout, see :meth:`plan`: :meth:`solve`,
         :meth:`solve_batch`, :meth:`compile` and :meth:`export_c` execute its order, whatever
         is asked; deviations and agreement for which it cannot be, the first two leave to the
-        general path. Backend ``auto`` is then ``llvm`` or ``numpy``. The problem keeps it as ``executes``.
+        general path. Backend ``auto`` is then ``llvm`` or ``numpy``. The problem keeps it as
+        ``executes``.
     constraints : loops and contacts that hold (``"file"``: those of the robot's file), as exact
         rows; ``external_wrench["NAME"]`` is the wrench of each (:mod:`sensors.held`).
 
@@ -639,8 +640,8 @@ class Estimation(AbstractProblem):
             no plan.
         outputs : ``torque``, ``qdd``, ``acceleration``, ``joint_wrench``, ``external_wrench``,
             or one joint's, body's or frame's: ``torque.l_knee``, ``external_wrench.l_sole``;
-            where plans are executed also ``residual``, ``multiplier`` (:func:`estimation_kernel`); and
-            ``std.NAME``, as problem files have it, for ``uncertainty`` of NAME.
+            but for ``reference`` also ``residual``, ``multiplier``
+            (:func:`estimation_kernel`); and ``std.NAME``, as problem files have it, for ``uncertainty`` of NAME.
         uncertainty : quantities whose standard deviations follow as ``std_<name>``; noise of q
             and qd that the layout states counts in them, and takes longer to compile.
         switchable : sensors that may be missing; their rows of the input ``weight`` count.
