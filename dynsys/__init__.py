@@ -42,14 +42,8 @@ if TYPE_CHECKING:
         momentum,
         potential_energy,
     )
-    from dynsys.operational import (
-        BodyMotion,
-        CentreOfMass,
-        OperationalSpace,
-        Posture,
-        RelativeMotion,
-        operational_space,
-    )
+    from dynsys.operational.operational_space import OperationalSpace, operational_space
+    from dynsys.operational.tasks import BodyMotion, CentreOfMass, Posture, RelativeMotion
     from dynsys.plan.plan import Plan
     from dynsys.recursive import forward_kinematics
     from dynsys.recursive.sparse_factors import (

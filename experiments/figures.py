@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from dynsys.model.expanded import depths
 from dynsys.recursive.sparse_factors import support_mask
 from dynsys.types import BoolArray
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 __all__ = ["draw_pattern", "draw_tree", "labelled_axes", "save"]
 
 
 def labelled_axes(xlabel: str, ylabel: str) -> tuple[Figure, Any]:
     """Figure of one panel with a grid."""
+    from matplotlib.figure import Figure  # measuring needs no package for pictures
+
     figure = Figure(figsize=(7, 5), layout="constrained")
     axes = figure.subplots()
     axes.set_xlabel(xlabel)

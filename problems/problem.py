@@ -712,7 +712,7 @@ def _executing(backend: Backend, lacks: str) -> KernelBackend:
         raise KernelBuildError(
             f"backend {backend!r} {lacks}; use llvm or numpy, or leave it out"
         )
-    return backend
+    return executing(backend)
 
 
 def _inputs(state: Sequence[Array], wrenches: Array | None) -> list[Array]:

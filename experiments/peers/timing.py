@@ -21,9 +21,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
-import llvmlite.binding as llvm
 import numpy as np
 
+from dynsys.distribution import required
 from dynsys.kernel.llvm.target import host
 from dynsys.types import Array
 from experiments.peers.build import Compiler
@@ -286,6 +286,7 @@ class StateLoop:
         self._keep = tuple(arrays)
         self._kernel, self._n = kernel, len(arrays[0])
         strides = [array.shape[1] if len(array) == self._n else 0 for array in arrays]
+        llvm = required("llvmlite.binding", "a loop of machine code")
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
         jit = llvm.create_lljit_compiler()

@@ -35,7 +35,6 @@ from dynsys.system.equations import Kinematics
 from dynsys.types import Array
 from experiments.figures import save
 from experiments.identification import LOGS, problem_text
-from experiments.real_data.pictures import Drawn, pictures_of
 from problems import Estimation, Identification, align_sensor, predict
 from problems.detection import ContactDetector, MomentumObserver
 from problems.identification.fit import Fit
@@ -54,7 +53,7 @@ class Finding(NamedTuple):
     """Numbers of a part, and the arrays that its pictures show."""
 
     told: Told
-    drawn: Drawn
+    drawn: Mapping[str, Any]
 
 
 def _rms(x: Array) -> list[float]:
@@ -638,6 +637,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--pictures", type=Path, metavar="FOLDER", help="draw into this folder")
     options = parser.parse_args(arguments)
     if options.pictures:
+        from experiments.real_data.pictures import pictures_of  # needs matplotlib
+
         options.pictures.mkdir(parents=True, exist_ok=True)
     told = {}
     with warnings.catch_warnings():

@@ -640,8 +640,8 @@ class Estimation(AbstractProblem):
             no plan.
         outputs : ``torque``, ``qdd``, ``acceleration``, ``joint_wrench``, ``external_wrench``,
             or one joint's, body's or frame's: ``torque.l_knee``, ``external_wrench.l_sole``;
-            but for ``reference`` also ``residual``, ``multiplier``
-            (:func:`estimation_kernel`); and ``std.NAME``, as problem files have it, for ``uncertainty`` of NAME.
+            but for ``reference`` also ``residual``, ``multiplier`` (:func:`estimation_kernel`);
+            and ``std.NAME``, as problem files have it, for ``uncertainty`` of NAME.
         uncertainty : quantities whose standard deviations follow as ``std_<name>``; noise of q
             and qd that the layout states counts in them, and takes longer to compile.
         switchable : sensors that may be missing; their rows of the input ``weight`` count.
