@@ -12,6 +12,7 @@ from __future__ import annotations
 import platform
 import sys
 import warnings
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -90,8 +91,12 @@ def required(module: str, purpose: str) -> Any:
         ) from None
 
 
+@cache
 def say_slow(what: str, extra: str = "fast") -> None:
-    """Warn that something takes longer than it need; Python's filter says a text once."""
+    """Warn that something takes longer than it need; once a process.
+
+    Python's filter alone says a text again whenever somebody has used ``catch_warnings``.
+    """
     text = f"{what}; {install(extra)} makes it fast"
     warnings.warn(text, SlowWarning, stacklevel=1)
 

@@ -117,7 +117,11 @@ class NumpyKernel(Kernel):
         n = len(self.signature.inputs)
         columns = [column for x in arrays[:n] for column in np.ascontiguousarray(x.T)]
         with np.errstate(all="ignore"):
-            found = iter(self._of_arrays(columns))
+            try:
+                values = self._of_arrays(columns)
+            except ZeroDivisionError:  # of constants, which are Python's floats here too
+                values = list(self._program.evaluate(np.stack(columns, axis=1)).T)
+            found = iter(values)
             for out in arrays[n:]:
                 for k in range(out.shape[1]):
                     out[:, k] = next(found)

@@ -23,6 +23,7 @@ from dynsys.types import Array
 from problems import ForwardDynamics, HybridDynamics, InverseDynamics
 from problems.problem import Backend
 from tests import strategies
+from tests.backends import BACKENDS, best_backend
 
 
 def close(actual: Array, expected: Array, tolerance: float = 1e-9) -> None:
@@ -48,7 +49,7 @@ def test_inverse_and_forward_dynamics(
 def test_compiled_inverse_and_forward_dynamics(
     robot: KinematicTree, data: st.DataObject, seed: int
 ) -> None:
-    check_both_ways(robot, data, seed, "llvm")
+    check_both_ways(robot, data, seed, best_backend())
 
 
 @pytest.mark.parametrize("parents", [(-1, 0, -1), (-1, 0, 0), (-1, 0, 1)])
@@ -66,7 +67,7 @@ def test_followers_on_the_same_and_on_other_branches(
     robot = KinematicTree("coupled", bodies)
     q, qd, qdd = rng.normal(size=(3, 2))
     torque = rnea(robot, q, qd, qdd)
-    for backend in ("reference", "llvm"):
+    for backend in ("reference", best_backend()):
         close(ForwardDynamics(robot, backend).solve(q, qd, torque).qdd, qdd)  # type: ignore[arg-type]
 
 
@@ -97,7 +98,7 @@ def test_hybrid_dynamics_agrees_with_both(robot: KinematicTree, data: st.DataObj
 @settings(max_examples=12)
 @given(robot=strategies.trees(max_bodies=6, coupled=True), data=st.data())
 def test_compiled_hybrid_dynamics(robot: KinematicTree, data: st.DataObject) -> None:
-    check_hybrid(robot, data, "llvm")
+    check_hybrid(robot, data, best_backend())
 
 
 def check_hybrid(robot: KinematicTree, data: st.DataObject, backend: Backend) -> None:
@@ -212,7 +213,7 @@ def test_answers_may_replace_what_they_come_from() -> None:
             close(single.qdd, expected.qdd[0])
 
 
-@pytest.mark.parametrize("backend", ["llvm", "loops", "reference"])
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_answers_of_kernels_may_overlap_what_they_come_from(backend: Backend) -> None:
     robot = synthetic.chain(3)
     kernel = InverseDynamics(robot).compile(backend=backend)
@@ -223,13 +224,13 @@ def test_answers_of_kernels_may_overlap_what_they_come_from(backend: Backend) ->
     np.testing.assert_array_equal(torque, expected)
 
 
-@pytest.mark.parametrize("backend", ["llvm", "loops", "reference"])
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_kernels_say_what_they_compute(backend: Backend) -> None:
     kernel = InverseDynamics(synthetic.chain(2)).compile(backend=backend, wrenches=True)
     assert "(q (2), qd (2), qdd (2), f_ext (12) -> torque (2); float64)" in repr(kernel)
 
 
-@pytest.mark.parametrize("backend", ["llvm", "loops", "reference"])
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_batch_of_no_states(backend: Backend) -> None:
     problem = ForwardDynamics(synthetic.chain(2), backend)
     none = np.zeros((0, 2))

@@ -16,6 +16,7 @@ from dynsys.model.tree import Body, Coupling, KinematicTree
 from dynsys.recursive.rnea import rnea
 from problems import ForwardDynamics, HybridDynamics, InverseDynamics
 from problems.problem import Backend
+from tests.backends import BACKENDS
 
 BALL = Inertia(2.0, np.array([0.1, 0.0, 0.2]), 0.05 * np.eye(3))
 
@@ -36,7 +37,7 @@ def test_batches_of_wrong_shape_are_refused() -> None:
         problem.solve_batch(two, two, two, np.zeros((3, 2, 6)))
 
 
-@pytest.mark.parametrize("backend", ["llvm", "loops", "reference"])
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_quaternion_without_unit_norm_is_named_in_a_batch(backend: Backend) -> None:
     robot = synthetic.random_tree(3, 2, joint_types=["revolute", "spherical"])
     q = np.array([robot.random_configuration(k) for k in range(3)])
@@ -49,7 +50,7 @@ def test_quaternion_without_unit_norm_is_named_in_a_batch(backend: Backend) -> N
             problem.solve_batch(q, zero, zero)
 
 
-@pytest.mark.parametrize("backend", ["llvm", "loops", "reference"])
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_wrong_arguments_of_kernels_are_named(backend: Backend) -> None:
     kernel = InverseDynamics(synthetic.chain(2)).compile(backend=backend)
     x, rows = np.zeros(2), np.zeros((3, 2))
@@ -71,7 +72,7 @@ def test_wrong_arguments_of_kernels_are_named(backend: Backend) -> None:
             kernel.batch(rows, rows, rows, threads=threads)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("backend", ["llvm", "loops", "reference"])
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_an_output_too_many_is_not_taken_for_an_input(backend: Backend) -> None:
     kernel = InverseDynamics(synthetic.chain(2)).compile(backend=backend)
     x, rows = np.ones(2), np.ones((3, 2))
@@ -99,7 +100,7 @@ def test_bad_states_are_named() -> None:
             problem.solve_batch(rows, rows, rows, text)
 
 
-@pytest.mark.parametrize("backend", ["llvm", "loops", "reference"])
+@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_numbers_that_no_answer_depends_on_are_named_too(backend: Backend, bad: float) -> None:
     """Where a floating base is, and how an arm is turned about the vertical."""
@@ -116,7 +117,7 @@ def test_numbers_that_no_answer_depends_on_are_named_too(backend: Backend, bad: 
                 problem.solve_batch(rows, zero, zero)
 
 
-@pytest.mark.parametrize("backend", ["llvm", "loops", "reference"])
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_outputs_that_make_no_sense_are_named(backend: Backend) -> None:
     problem = InverseDynamics(synthetic.chain(2))
     with pytest.raises(KernelBuildError, match="output 'qdd' is an input here"):

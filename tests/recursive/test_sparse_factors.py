@@ -10,6 +10,7 @@ from hypothesis import given
 from numpy.testing import assert_allclose
 
 import dynsys
+from dynsys.distribution import say_slow
 from dynsys.errors import ModelError, SingularSystemError, SlowWarning, StateError
 from dynsys.jit import Loop
 from dynsys.model import synthetic
@@ -100,6 +101,7 @@ def test_a_robot_is_factorised_by_its_expanded_parents() -> None:
 
 def test_without_numba_the_source_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "numba", None)
+    say_slow.cache_clear()
     loop = Loop(ltdl_in_situ.source)
     H = np.array([[4.0, 2.0], [2.0, 5.0]])
     with pytest.warns(SlowWarning, match=r"pip install '.*\[fast\]'"):

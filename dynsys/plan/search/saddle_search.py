@@ -33,7 +33,7 @@ from dynsys.plan.methods import SaddleOrder
 from dynsys.plan.orders.restarts import body_levels
 from dynsys.plan.saddle_program import PRECISE, executed_estimator, lost_digits
 from dynsys.plan.search.saddle_price import DrawnRule, Pivots, Price, SaddleProblem
-from dynsys.plan.search.search import Progress, Search
+from dynsys.plan.search.search import Progress, Search, say_slow_search
 from dynsys.resumable import Serial, executor
 from dynsys.types import Array, BoolArray
 
@@ -114,6 +114,7 @@ def search_saddle(
     generations = _Generations(spec, start, search, dtype)
     if generations.bound is None:
         return start
+    say_slow_search()
     try:
         generations.report()
         with executor(search.workers, search.scheduler) as pool:

@@ -20,12 +20,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple, final
 
+from dynsys.distribution import say_slow
 from dynsys.errors import (
     DynsysError,
     SingularSystemError,
     StructurallySingularError,
     UnavailableOrdering,
 )
+from dynsys.jit import has_compiled_loops
 from dynsys.plan.operations import Operations
 from dynsys.plan.orders.dulmage_mendelsohn import BlockTriangular
 from dynsys.plan.orders.libraries import library_orderings
@@ -37,7 +39,15 @@ from dynsys.plan.search.price import SearchProblem
 from dynsys.resumable import Serial, executor
 from dynsys.system.linear_system import LinearSystem
 
-__all__ = ["Generations", "Progress", "Search", "SearchResult", "constructive", "search_order"]
+__all__ = [
+    "Generations",
+    "Progress",
+    "Search",
+    "SearchResult",
+    "constructive",
+    "say_slow_search",
+    "search_order",
+]
 
 
 @final
@@ -99,6 +109,12 @@ class SearchResult(NamedTuple):
     elite: tuple[Candidate, ...] = ()
 
 
+def say_slow_search() -> None:
+    """Warn where orders are not priced by compiled loops."""
+    if not has_compiled_loops():
+        say_slow("the search prices orders in plain Python and tries some 20 times fewer")
+
+
 def search_order(
     problem: SearchProblem, search: Search, system: LinearSystem | None = None
 ) -> SearchResult:
@@ -107,6 +123,7 @@ def search_order(
     if search.is_off:
         known = constructive(problem, search, system)
         return Generations(problem, search, known, began).result(interrupted=False)
+    say_slow_search()
     with executor(search.workers, search.scheduler) as pool:
         pool.submit(get_ready)  # other processes start while the beginnings are constructed
         known = constructive(problem, search, system)
