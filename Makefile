@@ -42,7 +42,17 @@ apt_install() { [ -n "$(APT)" ] || return 1
     >/dev/null 2>&1; }
 endef
 
-.PHONY: help test demo docs lint format setup clean
+# What makes up the public behaviour without any extra; half a minute on a quiet machine.
+PLAIN_VENV := .venv-plain
+PLAIN_TESTS := tests/test_plain.py tests/test_readme.py tests/kernel/test_numpy_kernel.py \
+  tests/kernel/test_c_export.py tests/loops/test_loop_kernel.py \
+  tests/operational/test_operational_space.py tests/problems/test_batches.py \
+  tests/problems/test_dynamics.py tests/problems/test_dynamics_errors.py \
+  tests/problems/estimation/test_compiled_estimation.py \
+  tests/problems/estimation/test_estimation.py \
+  tests/problems/estimation/test_estimation_batches.py tests/sensors tests/system
+
+.PHONY: help test plain demo docs lint format setup clean
 
 help: ## show this list
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
@@ -56,8 +66,11 @@ docs: $(VENV)/.installed ## set up, then build the documentation into build/docs
 	$(BIN)/python -m docs.build
 	echo "dynsys: open build/docs/html/index.html"
 
-test: lint $(if $(TORCH),$(VENV)/.installed-torch) ## set up, then ruff, mypy --strict and all tests; FAST=1 without the slow ones, TORCH=1 with PyTorch
+test: lint plain $(if $(TORCH),$(VENV)/.installed-torch) ## set up, then ruff, mypy --strict and all tests; FAST=1 without the slow ones, TORCH=1 with PyTorch
 	@$(BIN)/python -m pytest -q -n $(WORKERS) $(if $(FAST),-m "not slow")
+
+plain: $(PLAIN_VENV)/.installed ## in an environment without any extra, test what must work there
+	@$(PLAIN_VENV)/bin/python -m pytest -q -n $(WORKERS) -m "not slow" $(PLAIN_TESTS)
 
 lint: $(VENV)/.installed-test ## set up, then ruff and mypy --strict only
 	@$(BIN)/ruff check -q .
@@ -71,7 +84,7 @@ format: $(VENV)/.installed-test ## rewrite the sources as ruff wants them
 setup: $(VENV)/.installed-test ## virtual environment with everything for developers
 
 clean: ## remove the virtual environment and all caches
-	@rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV) $(PLAIN_VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.created:
@@ -96,6 +109,15 @@ $(VENV)/.installed: pyproject.toml | $(VENV)/.created
 	@$(pip_install)
 	echo "dynsys: installing dynsys and what it needs into $(VENV)"
 	pip_install -e '.[fast]'
+	touch $@
+
+# Of its own, not with imports blocked: nothing of the extras is there.
+$(PLAIN_VENV)/.installed: pyproject.toml | $(VENV)/.created
+	@echo "dynsys: installing dynsys without extras into $(PLAIN_VENV)"
+	$(BIN)/python -m venv --clear $(PLAIN_VENV)
+	$(PLAIN_VENV)/bin/python -m pip --disable-pip-version-check install -q -e . \
+	  hypothesis pytest pytest-xdist 2>$(PLAIN_VENV)/pip.log || \
+	  { cat $(PLAIN_VENV)/pip.log >&2; exit 1; }
 	touch $@
 
 # CHOLMOD makes estimation without machine code faster; it is built here, from source.

@@ -252,7 +252,7 @@ assert problems.InverseDynamics(big, backend="loops").compile().one(*state)[1]
 
 def test_three_uses_without_the_packages_each_notice_said_once() -> None:
     done = python(ABSENT + USES)
-    notices = [line for line in done.stderr.splitlines() if "SlowWarning" in line]
+    notices = [line for line in done.stderr.splitlines() if "SlowWarning:" in line]
     assert len(notices) == 3 and len(set(notices)) == 3
     assert all("pip install 'dynsys-robotics[fast]' makes it fast" in line for line in notices)
     assert [any(word in x for x in notices) for word in ("NumPy", "Python", "fewer")] == [

@@ -23,7 +23,7 @@ from dynsys.types import Array
 from problems import ForwardDynamics, HybridDynamics, InverseDynamics
 from problems.problem import Backend
 from tests import strategies
-from tests.backends import BACKENDS, best_backend
+from tests.backends import BACKENDS, COMPILED
 
 
 def close(actual: Array, expected: Array, tolerance: float = 1e-9) -> None:
@@ -49,7 +49,7 @@ def test_inverse_and_forward_dynamics(
 def test_compiled_inverse_and_forward_dynamics(
     robot: KinematicTree, data: st.DataObject, seed: int
 ) -> None:
-    check_both_ways(robot, data, seed, best_backend())
+    check_both_ways(robot, data, seed, COMPILED)
 
 
 @pytest.mark.parametrize("parents", [(-1, 0, -1), (-1, 0, 0), (-1, 0, 1)])
@@ -67,7 +67,7 @@ def test_followers_on_the_same_and_on_other_branches(
     robot = KinematicTree("coupled", bodies)
     q, qd, qdd = rng.normal(size=(3, 2))
     torque = rnea(robot, q, qd, qdd)
-    for backend in ("reference", best_backend()):
+    for backend in ("reference", COMPILED):
         close(ForwardDynamics(robot, backend).solve(q, qd, torque).qdd, qdd)  # type: ignore[arg-type]
 
 
@@ -98,7 +98,7 @@ def test_hybrid_dynamics_agrees_with_both(robot: KinematicTree, data: st.DataObj
 @settings(max_examples=12)
 @given(robot=strategies.trees(max_bodies=6, coupled=True), data=st.data())
 def test_compiled_hybrid_dynamics(robot: KinematicTree, data: st.DataObject) -> None:
-    check_hybrid(robot, data, best_backend())
+    check_hybrid(robot, data, COMPILED)
 
 
 def check_hybrid(robot: KinematicTree, data: st.DataObject, backend: Backend) -> None:

@@ -33,7 +33,7 @@ from dynsys.plan.search.search import Search
 from dynsys.plan.symmetric import SymmetricStep
 from problems.estimation.compiled import CompiledEstimator, EstimatorOutputs, check_cost
 from problems.problem import AbstractDynamics
-from tests.backends import best_backend
+from tests.backends import COMPILED
 from tests.kernel.exported_c import COMPILERS, compile_and_check
 from tests.model.test_tree import coupled_arm
 from tests.plan.test_plan import rewrite
@@ -227,7 +227,7 @@ def test_agreement_is_asked_beside_the_order_of_a_plan() -> None:
     e = planned.solve_batch(q, qd, y, **asked)
     pivoting = problems.Estimation(est.robot, est.layout, backend="superlu")
     expected = pivoting.solve_batch(q, qd, y, **asked)
-    assert e.method == best_backend() and (e.chi_square == 0).all()
+    assert e.method == COMPILED and (e.chi_square == 0).all()
     np.testing.assert_allclose(e.torque.array, expected.torque.array, rtol=1e-8, atol=1e-8)
     np.testing.assert_allclose(e.std.torque.array, expected.std.torque.array, rtol=1e-7)
 
@@ -304,7 +304,7 @@ def test_states_that_a_watched_pivot_refuses_are_solved_by_pivoting() -> None:
     q[1::2] = 1e-7 * q[1::2]
     found = est.solve_batch(q, qd, y, outputs=["torque"])
     exact = problems.Estimation(est.robot, est.layout, backend="dense")
-    assert set(found.method) - {best_backend()}
+    assert set(found.method) - {COMPILED}
     for k in range(0, 300, 25):
         e = exact.solve(q[k], qd[k], y[k])
         determined = e.determined.torque
@@ -488,7 +488,7 @@ def test_everything_executes_the_plan_of_the_problem(kind: str, tmp_path: Path) 
     batch = est.solve_batch(q, qd, y, outputs=["torque"])
     for k in range(5):
         e, expected = est.solve(q[k], qd[k], y[k]), exact.solve(q[k], qd[k], y[k]).torque.array
-        assert e.method == best_backend()
+        assert e.method == COMPILED
         scale = np.abs(expected).max()
         for found in (e.torque.array, batch.torque.array[k]):
             np.testing.assert_allclose(found, expected, rtol=0, atol=1e-10 * scale)

@@ -19,6 +19,7 @@ from dynsys.recursive.rnea import rnea
 from dynsys.types import Array
 from problems import Estimate, Estimation
 from problems.measured.measured_system import Quantity
+from tests.backends import COMPILED
 
 
 def over_determined() -> tuple[Estimation, Estimation]:
@@ -32,7 +33,7 @@ def over_determined() -> tuple[Estimation, Estimation]:
         ],
     )
     reference = Estimation(robot, layout, backend="superlu")
-    return Estimation(robot, layout, backend="llvm"), reference
+    return Estimation(robot, layout, backend=COMPILED), reference
 
 
 def test_outputs_are_asked_for_by_the_names_of_problem_files() -> None:
@@ -64,7 +65,7 @@ def test_batch_agrees_with_the_reference_path() -> None:
                 readings[sensor.name] = truth[:, k] + 0.1 * rng.normal(size=5)
     fast = compiled.solve_batch(q, qd, readings, uncertainty="torque")
     slow = reference.solve_batch(q, qd, readings, uncertainty="torque")
-    assert fast.method == "llvm" and slow.method != "llvm"
+    assert fast.method == COMPILED and slow.method != COMPILED
     for quantity in ("torque", "qdd", "acceleration", "joint_wrench", "external_wrench"):
         expected = getattr(slow, quantity).array
         np.testing.assert_allclose(
@@ -72,7 +73,7 @@ def test_batch_agrees_with_the_reference_path() -> None:
         )
     np.testing.assert_allclose(fast.std.torque.array, slow.std.torque.array, rtol=1e-8)
     one = compiled.solve(q[0], qd[0], {name: value[0] for name, value in readings.items()})
-    assert one.method == "llvm"
+    assert one.method == COMPILED
     np.testing.assert_allclose(one.torque.array, fast.torque.array[0], rtol=1e-9)
     np.testing.assert_allclose(one.chi_square, np.ravel(slow.chi_square)[0], rtol=1e-8)
 
@@ -112,7 +113,7 @@ def test_missing_readings_have_no_weight() -> None:
     q, qd, y = readings_of(compiled, 12)
     y[1:4, 0] = y[2, 4] = y[4:9, 1] = y[9, :4] = np.nan
     fast = compiled.solve_batch(q, qd, y)
-    assert fast.method == ("llvm", *["reduced"] * 9, "llvm", "llvm")
+    assert fast.method == (COMPILED, *["reduced"] * 9, COMPILED, COMPILED)
     assert_same(fast, reference.solve_batch(q, qd, y))
     one = compiled.solve(q[2], qd[2], y[2])
     assert_same(one, reference.solve(q[2], qd[2], y[2]))
@@ -123,7 +124,7 @@ def test_states_without_an_answer_are_solved_one_by_one() -> None:
     q, qd, y = readings_of(compiled, 5)
     y[3, :4] = np.nan  # no torque, and no acceleration of the first joint
     fast = compiled.solve_batch(q, qd, y, uncertainty="torque")
-    assert fast.method == ("llvm", "llvm", "llvm", "dense", "llvm")
+    assert fast.method == (COMPILED, COMPILED, COMPILED, "dense", COMPILED)
     assert not fast.determined.torque.array[3].all()
     assert_same(fast, reference.solve_batch(q, qd, y, uncertainty="torque"))
 
@@ -134,7 +135,7 @@ def test_residuals_stay_when_more_is_asked_for() -> None:
     q, qd, y = readings_of(compiled, 3)
     y[1, :4] = np.nan  # no kernel answers this state
     fast = compiled.solve_batch(q, qd, y, outputs=["residual"])
-    assert fast.method == ("llvm", "dense", "llvm")
+    assert fast.method == (COMPILED, "dense", COMPILED)
     assert_same(fast, reference.solve_batch(q, qd, y))  # residuals last
 
 
@@ -151,12 +152,12 @@ def test_contacts_are_switched_without_a_new_analysis() -> None:
             sensors.ExternalWrench("nothing", robot.body_names[2], value=0.0),
         ],
     )
-    compiled = Estimation(robot, layout, backend="llvm")
+    compiled = Estimation(robot, layout, backend=COMPILED)
     reference = Estimation(robot, layout, backend="superlu")
     q, qd, y = readings_of(compiled, 20)
     active = {"nothing": np.arange(20) % 2 == 0}
     fast = compiled.solve_batch(q, qd, y, active=active)
-    assert fast.method == ("llvm", "reduced") * 10
+    assert fast.method == (COMPILED, "reduced") * 10
     assert_same(fast, reference.solve_batch(q, qd, y, active=active))
 
 
@@ -172,7 +173,7 @@ def test_layouts_without_a_kernel_say_so() -> None:
     robot = synthetic.chain(3)
     layout = sensors.Layout(robot, sensors.all_joint_torques(robot, std=0.1))
     state = (np.zeros((1, 3)), np.zeros((1, 3)), np.zeros((1, 3)))
-    problem = Estimation(robot, layout, backend="llvm")
+    problem = Estimation(robot, layout, backend=COMPILED)
     lengths = []
     for _ in range(3):
         with pytest.raises(KernelBuildError) as refusal:
@@ -256,7 +257,7 @@ def test_exported_c_passes_its_own_test(tmp_path: Path) -> None:
     subprocess.run([str(program)], check=True, stdout=subprocess.DEVNULL)
 
 
-@pytest.mark.parametrize("backend", ["llvm", "dense"])
+@pytest.mark.parametrize("backend", [COMPILED, "dense"])
 def test_estimates_outlive_the_arrays_they_come_from(backend: str) -> None:
     """What is asked later belongs to the readings of then, whatever became of the arrays."""
     problem = replace(over_determined()[0], backend=backend)  # type: ignore[arg-type]

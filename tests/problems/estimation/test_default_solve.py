@@ -20,7 +20,7 @@ from problems.estimation.compiled import HANDFUL
 from problems.measured.measured_system import QUANTITIES
 from problems.robots import read_robot
 from sensors import AbstractSensor, Layout
-from tests.backends import best_backend
+from tests.backends import COMPILED
 from tests.problems.estimation.estimation_cases import FEET, moving, readings, standing
 from tests.problems.estimation.estimation_layouts import generous
 
@@ -93,12 +93,12 @@ def assert_same(e: Estimate, expected: Estimate) -> None:
 @pytest.mark.parametrize(
     ("problem", "method"),
     [
-        (problem_of, best_backend()),
-        (square, best_backend()),
-        (correlated, best_backend()),
-        (with_prior, best_backend()),
+        (problem_of, COMPILED),
+        (square, COMPILED),
+        (correlated, COMPILED),
+        (with_prior, COMPILED),
         (undetermined, "dense"),
-        (repeated, best_backend()),
+        (repeated, COMPILED),
     ],
 )
 @pytest.mark.parametrize("slow", ["superlu", "dense"])
@@ -122,7 +122,7 @@ def test_missing_readings_and_switches_go_to_the_general_path() -> None:
     y[0] = np.nan
     e = problem.solve(q, qd, y)
     assert_same(e, general.solve(q, qd, y))
-    assert best_backend() not in (e.method, switched.method)
+    assert COMPILED not in (e.method, switched.method)
 
 
 def test_exact_readings_that_contradict_each_other_are_an_error_at_once() -> None:
@@ -133,7 +133,7 @@ def test_exact_readings_that_contradict_each_other_are_an_error_at_once() -> Non
         problem.solve(q, qd, y)
 
 
-@pytest.mark.parametrize("backend", ["auto", best_backend()])
+@pytest.mark.parametrize("backend", ["auto", COMPILED])
 def test_exact_readings_of_no_unknown_are_looked_at(backend: str) -> None:
     gyro = sensors.Gyroscope("gyro", TIP, std=0.0)
     problem = problem_of(gyro, backend=backend)
@@ -150,7 +150,7 @@ def test_a_state_that_a_kernel_cannot_answer_is_solved_by_the_estimator() -> Non
     state = state_of(problem)
     problem._compiled.calls["qdd"] = lambda *arrays: False
     e = problem.solve(*state)
-    assert e.method == best_backend()
+    assert e.method == COMPILED
     np.testing.assert_allclose(
         e.qdd.array, replace(problem, backend="superlu").solve(*state).qdd.array, atol=1e-10
     )

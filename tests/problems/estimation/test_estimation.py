@@ -17,6 +17,7 @@ from dynsys.model.tree import KinematicTree
 from problems import ContradictionError, Estimation
 from problems.estimation.estimate import Estimate
 from sensors import Layout
+from tests.backends import COMPILED
 from tests.problems.estimation.estimation_cases import (
     FEET,
     dense,
@@ -305,7 +306,9 @@ def test_a_batch_says_in_short_what_solved_it() -> None:
     robot = synthetic.chain(3)
     layout = forward_dynamics(robot)
     problem, some = Estimation(robot, layout), (np.zeros((900, 3)), np.zeros((900, 3)))
-    assert repr(problem.solve_batch(*some, np.ones((900, layout.size)))).endswith("by llvm)")
+    assert repr(problem.solve_batch(*some, np.ones((900, layout.size)))).endswith(
+        f"by {COMPILED})"
+    )
     e = Estimate(problem, problem.posterior, 3, ("dense", "superlu", "dense"))
     assert repr(e) == "Estimate('chain3', 3 states, by dense (2), superlu (1))"
 
@@ -321,13 +324,13 @@ def test_an_estimate_says_what_it_leaves_open() -> None:
     assert "link_8" in stretched.undetermined()["external_wrench"]
     assert f"; {len(blind)} of 8 torques not determined)" in repr(stretched)
     bent = problem.solve(robot.random_configuration(0), np.zeros(8), y)
-    assert not any(bent.undetermined().values()) and repr(bent).endswith("by llvm)")
+    assert not any(bent.undetermined().values()) and repr(bent).endswith(f"by {COMPILED})")
 
 
 # ---- missing readings: as a sensor left out, and what is still determined --------------------
 
 
-@pytest.mark.parametrize("backend", [*BACKENDS, "auto", "llvm"])
+@pytest.mark.parametrize("backend", [*BACKENDS, "auto", COMPILED])
 def test_the_residual_of_a_missing_exact_reading_is_missing(backend) -> None:
     """It was 0, and documented as NaN; one state, few, and many."""
     robot = synthetic.chain(3)

@@ -14,6 +14,7 @@ from problems import Estimation
 from problems.estimation.compiled import EstimatorOutputs
 from problems.estimation.estimate import Estimate
 from problems.estimation.posterior import AbstractPosterior
+from tests.backends import COMPILED
 from tests.problems.estimation.estimation_cases import FEET, moving, noisy, readings, standing
 from tests.problems.estimation.estimation_layouts import (
     BACKENDS,
@@ -121,7 +122,7 @@ def test_batches_by_rows_are_about_the_numbers_of_then(n: int) -> None:
     expected = careful.solve_batch(q, qd, y, outputs="torque")
     kept = q.copy(), qd.copy(), y.copy()
     found = fast._by_rows(q, qd, y, EstimatorOutputs(("torque",)), 1)
-    assert found is not None and found.method == "llvm"
+    assert found is not None and found.method == COMPILED
     torque = found.torque.array.copy()
     for array in (q, qd, y):
         array[:] = 7.0
@@ -162,14 +163,14 @@ def test_what_is_no_plain_array_takes_the_careful_way() -> None:
     missing = y.copy()
     missing[3, 1] = np.nan
     expected = careful.solve_batch(q, qd, missing, outputs="torque")
-    assert expected.method[3] != "llvm"
+    assert expected.method[3] != COMPILED
     for readings_given in (missing, masked):
         found = fast.solve_batch(q, qd, readings_given, outputs="torque")
         np.testing.assert_array_equal(found.torque.array, expected.torque.array)
         assert found.method == expected.method
     off = {fast.layout.names[0]: False}
     switched = fast.solve_batch(q, qd, y, outputs="torque", active=off)
-    assert "llvm" not in switched.method
+    assert COMPILED not in switched.method
     with pytest.raises(LayoutError, match="y must have shape"):
         fast.solve_batch(q, qd, y[:, :-1], outputs="torque")
     with pytest.raises(StateError, match="is infinite"):
@@ -180,7 +181,7 @@ def test_what_is_no_plain_array_takes_the_careful_way() -> None:
 
 @pytest.mark.slow
 def test_positions_that_no_answer_depends_on_are_named_in_batches_too(humanoid) -> None:
-    problem = Estimation(humanoid, generous(humanoid), backend="llvm")
+    problem = Estimation(humanoid, generous(humanoid), backend=COMPILED)
     q = np.array([humanoid.random_configuration(k) for k in range(10)])
     known = problem.layout.constants
     y = np.tile(np.where(np.isnan(known), 0.0, known), (10, 1))
@@ -197,11 +198,11 @@ def test_exact_readings_that_contradict_each_other_are_named_in_batches_by_rows(
     untouched = sensors.zero_external_wrench_except(robot)
     known = sensors.all_joint_torques(robot, std=0.1)
     problem = Estimation(
-        robot, sensors.Layout(robot, [*known, *untouched, again]), backend="llvm"
+        robot, sensors.Layout(robot, [*known, *untouched, again]), backend=COMPILED
     )
     q, qd, y = readings_of(problem, 5)
     for _ in range(2):
-        assert problem.solve_batch(q, qd, y, outputs="torque").method == "llvm"
+        assert problem.solve_batch(q, qd, y, outputs="torque").method == COMPILED
     y[2, -1] = 3.0
     with pytest.raises(ContradictionError, match="state 2"):
         problem.solve_batch(q, qd, y, outputs="torque")
