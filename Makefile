@@ -42,13 +42,14 @@ apt_install() { [ -n "$(APT)" ] || return 1
     >/dev/null 2>&1; }
 endef
 
-# What makes up the public behaviour without any extra; half a minute on a quiet machine.
+# What makes up the public behaviour without any extra: a minute or two, with its installation.
 PLAIN_VENV := .venv-plain
 PLAIN_TESTS := tests/test_plain.py tests/test_readme.py tests/kernel/test_numpy_kernel.py \
   tests/kernel/test_c_export.py tests/loops/test_loop_kernel.py \
   tests/operational/test_operational_space.py tests/problems/test_batches.py \
   tests/problems/test_dynamics.py tests/problems/test_dynamics_errors.py \
-  tests/problems/estimation/test_compiled_estimation.py \
+  tests/problems/test_plans_run.py tests/problems/estimation/test_compiled_estimation.py \
+  tests/problems/estimation/test_default_solve.py \
   tests/problems/estimation/test_estimation.py \
   tests/problems/estimation/test_estimation_batches.py tests/sensors tests/system
 

@@ -20,7 +20,7 @@ from problems.estimation.compiled import HANDFUL
 from problems.measured.measured_system import QUANTITIES
 from problems.robots import read_robot
 from sensors import AbstractSensor, Layout
-from tests.backends import COMPILED
+from tests.backends import COMPILED, needs_loops
 from tests.problems.estimation.estimation_cases import FEET, moving, readings, standing
 from tests.problems.estimation.estimation_layouts import generous
 
@@ -274,6 +274,7 @@ def best(work: Callable[[], object]) -> float:
     return min(repeat(work, number=20, repeat=200))
 
 
+@needs_loops
 def test_a_call_costs_little_more_than_the_kernel() -> None:
     """Beside one concatenation of the same arrays (0.6 us): measured 3 to 4 of them."""
     problem = problem_of()
@@ -299,6 +300,7 @@ def test_what_is_taken_in_is_copied_or_refused() -> None:
     assert kernel.fast(a, b.astype(np.float32), packed) is None
 
 
+@needs_loops
 def test_an_open_layout_goes_to_the_reduced_system_in_the_end(monkeypatch) -> None:
     monkeypatch.setattr("problems.estimation.estimation.FEW", 2)
     problem = undetermined()
