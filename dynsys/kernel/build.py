@@ -103,7 +103,7 @@ def chosen_backend(backend: str = "auto") -> KernelBackend:
     if backend == "auto":
         backend = best_backend()
         if backend == "numpy":
-            say_slow("plans are executed by NumPy, 10 to 100 times slower than by machine code")
+            say_slow("plans are executed by NumPy, 10 to 60 times slower than by machine code")
     return "llvm" if backend == "llvm" else "numpy"
 
 

@@ -105,7 +105,7 @@ FAST = (
         "llvmlite",
         "llvmlite.binding",
         "machine code for one robot",
-        "NumPy executes plans, 10 to 100 times slower",
+        "NumPy executes plans, 10 to 60 times slower",
         "llvmlite>=0.45",
     ),
     _Package(

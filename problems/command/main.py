@@ -176,7 +176,8 @@ class _Version(argparse.Action):
     """The version, which is looked up only where it is asked for."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
-        parser.exit(0, f"dynsys {version('(not installed)')}\n")
+        sys.stdout.write(f"dynsys {version('(not installed)')}\n")
+        parser.exit(0)
 
 
 class _HelpFormatter(argparse.RawDescriptionHelpFormatter):

@@ -112,7 +112,7 @@ class SearchResult(NamedTuple):
 def say_slow_search() -> None:
     """Warn where orders are not priced by compiled loops."""
     if not has_compiled_loops():
-        say_slow("the search prices orders in plain Python and tries some 20 times fewer")
+        say_slow("the search prices orders in plain Python and tries some 50 times fewer")
 
 
 def search_order(
