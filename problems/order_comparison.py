@@ -160,7 +160,7 @@ def _time(program: Program, states: ScalarArray) -> float | None:
 
 
 def program_nanoseconds(program: Program, states: Array) -> float:
-    """Nanoseconds per state of a program as machine code, at inputs (n, n_inputs)."""
+    """Nanoseconds per state of a program's kernel, at inputs (n, n_inputs)."""
     signature = Signature((("x", program.n_inputs),), (("out", len(program.outputs)),))
     kernel = build_kernel(program, signature)
     return _batch_nanoseconds(kernel, np.ascontiguousarray(np.tile(states, (22, 1))[:256]))

@@ -260,6 +260,19 @@ def test_three_uses_without_the_packages_each_notice_said_once() -> None:
     ] * 3
 
 
+def test_commands_answer_without_the_packages(tmp_path: Path) -> None:
+    """``compare`` asked for machine code."""
+    asked = (
+        "compare synthetic:chain:3 --states 2 --json",
+        f"plan synthetic:chain:4 --problem published:sie_friction -o {tmp_path / 'plan.json'}",
+        "info synthetic:chain:3",
+        "doctor",
+    )
+    for line in asked:
+        command = f"from problems.command.main import main; sys.exit(main({line.split()!r}))"
+        assert "Traceback" not in python(ABSENT + command).stderr
+
+
 def test_what_needs_a_package_says_which_extra_brings_it() -> None:
     python(
         ABSENT

@@ -310,7 +310,12 @@ def build_kernel(
     target: Target | None = None,
     segment: int | None = None,
 ) -> Kernel:
-    """Machine code without a cache, at most ``segment`` operations in one function."""
+    """A kernel without a cache, at most ``segment`` operations in one function of its code.
+
+    Without a ``target`` where llvmlite is missing, NumPy executes it.
+    """
+    if target is None and isinstance(computation, Program) and chosen_backend() == "numpy":
+        return NumpyKernel(computation, signature, dtype)
     code = compile_computation(computation, signature, dtype, target or host(), segment)
     kernel = MachineKernel(code, signature, dtype)
     kernel.operations = executed_operations(computation, dtype, target or host())

@@ -74,6 +74,7 @@ class NumpyKernel(Kernel):
     """
 
     def __init__(self, program: Program, signature: Signature, dtype: str = "float64") -> None:
+        signature.require(program.n_inputs, len(program.outputs))
         super().__init__(signature, dtype, dtype, CHUNK)
         self.operations = program_operations(program)
         self.nonzero = program.outputs != 0

@@ -60,6 +60,16 @@ class Signature:
         """Numbers written per state."""
         return sum(size for _, size in self.outputs)
 
+    def require(self, n_inputs: int, n_outputs: int) -> None:
+        """KernelBuildError unless a program of these sizes can have a kernel so called."""
+        if (self.n_inputs, self.n_outputs) != (n_inputs, n_outputs):
+            raise KernelBuildError(
+                f"the signature has {self.n_inputs} inputs and {self.n_outputs} outputs, the"
+                f" program {n_inputs} and {n_outputs}"
+            )
+        if not self.inputs or not self.outputs:
+            raise KernelBuildError("a kernel needs at least one input and one output group")
+
     def check_count(self, inputs: Sequence[Any], out: Sequence[Any] | None) -> None:
         """Refuse too few or too many arrays; StateError names those that are expected."""
         if len(inputs) != len(self.inputs):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from dynsys.errors import KernelBuildError
 from dynsys.kernel.numpy_kernel import NumpyKernel
 from dynsys.program.graph import Graph
 from dynsys.program.program import Program
@@ -98,3 +99,5 @@ def test_its_arguments_are_checked_like_those_of_machine_code() -> None:
     with pytest.raises(ValueError, match="x: expected"):
         kernel.one([1.0])
     assert kernel.one([1, 2])[0][0].tolist() == [3.0, 3.0]
+    with pytest.raises(KernelBuildError, match="3 inputs"):
+        NumpyKernel(g.program([x[0]]), Signature((("x", 3),), (("y", 1),)))

@@ -135,14 +135,7 @@ def program_text(
     KernelBuildError
         If the sizes of the signature are not those of the program.
     """
-    wanted = (signature.n_inputs, signature.n_outputs)
-    if wanted != (program.n_inputs, len(program.outputs)):
-        raise KernelBuildError(
-            f"the signature has {wanted[0]} inputs and {wanted[1]} outputs, the program "
-            f"{program.n_inputs} and {len(program.outputs)}"
-        )
-    if not signature.inputs or not signature.outputs:
-        raise KernelBuildError("a kernel needs at least one input and one output group")
+    signature.require(program.n_inputs, len(program.outputs))
     text, scratch_bytes = _straight_line(
         program, signature, dtype, target, {part: part for part in parts}, segment
     )
