@@ -51,7 +51,8 @@ PLAIN_TESTS := tests/test_plain.py tests/test_readme.py tests/kernel/test_numpy_
   tests/problems/test_plans_run.py tests/problems/estimation/test_compiled_estimation.py \
   tests/problems/estimation/test_default_solve.py \
   tests/problems/estimation/test_estimation.py \
-  tests/problems/estimation/test_estimation_batches.py tests/sensors tests/system
+  tests/problems/estimation/test_estimation_batches.py \
+  tests/problems/estimation/test_many_states.py tests/sensors tests/system
 
 .PHONY: help test plain demo docs lint format setup clean
 

@@ -37,7 +37,6 @@ from dynsys.errors import (
     StateError,
     WorkersLost,
 )
-from dynsys.jit import has_compiled_loops
 from dynsys.kernel.build import best_backend
 from dynsys.plan.fingerprint import canonical_bytes
 from dynsys.resumable import content_digest, locked, replacing, run_open, seal
@@ -263,7 +262,7 @@ def _solver(
     n_samples = reader.log.n_samples
     if n_samples < COMPILED_FROM:
         return estimation, "the general path, one by one"
-    usual = "the reduced system" if has_compiled_loops() else "the general path"
+    usual = "the reduced system"
     first = reader.read(0, min(n_samples, BLOCK))
     if np.isfinite(first.y).all(axis=1).mean() < MOSTLY:
         return estimation, f"{usual}: most have readings missing"

@@ -22,7 +22,6 @@ from typing import TypeAlias, cast, final
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 
-from dynsys.jit import has_compiled_loops
 from dynsys.kernel.kernel import Kernel
 from dynsys.model.tree import KinematicTree
 from dynsys.system.equations import Kinematics
@@ -131,8 +130,7 @@ class ReducedBatch:
         """Answers at states q (N, nq), qd (N, nv) with readings (N, m), NaN where missing.
 
         ``moved`` are frames where deviations are wanted too, of quantities with deviations;
-        ``judge`` is told of all states that are answered, a few at a time. Without compiled
-        loops none is: as plain Python they take 50 to 400 times as long as the posterior.
+        ``judge`` is told of all states that are answered, a few at a time.
         """
         n, size = len(q), self.measured.layout.size
         names = (*quantities, *(f"std_{name}" for name in deviations))
@@ -146,7 +144,7 @@ class ReducedBatch:
             moved,
             {name: np.full((n, 6), np.nan) for name in moved},
         )
-        for some, holds in self._sets(rows) if has_compiled_loops() else ():
+        for some, holds in self._sets(rows):
             kept = np.setdiff1d(np.arange(self.measured.needed), self._statements[1][holds])
             group = _Group(self, kept, holds)
             step = max(DIRECTIONS // max(len(kept), 1), 1)
