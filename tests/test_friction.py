@@ -69,6 +69,7 @@ def evaluated(program: Program, *inputs: Array) -> Array:
 
 @given(strategies.trees(max_bodies=5, coupled=True), strategies.seeds, st.data())
 @settings(max_examples=25, phases=[Phase.explicit, Phase.generate])
+@pytest.mark.finding("tests that cannot fail")
 def test_dynamics_of_every_kind_agree(
     tree: KinematicTree, seed: int, data: st.DataObject
 ) -> None:
@@ -174,6 +175,7 @@ def test_machine_code_and_verbs(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("smoothing", [1e-9, 1e-12])
+@pytest.mark.finding("Z-A1")
 def test_code_keeps_the_friction_of_every_joint_however_suddenly_it_sets_in(
     smoothing: float,
 ) -> None:

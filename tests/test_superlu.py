@@ -35,6 +35,7 @@ def with_bodies_without_mass(seed: int) -> KinematicTree:
 
 
 @pytest.mark.parametrize("seed", [3, 12, 29, 43, 99])
+@pytest.mark.finding("Z-E1")
 def test_robots_without_mass_print_nothing(
     seed: int, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -68,6 +69,7 @@ def test_patterns_that_are_singular_are_not_factorised(
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.finding("L-1")
 def test_graphs_are_asked_with_indices_that_all_releases_of_scipy_take(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -82,6 +84,7 @@ def test_graphs_are_asked_with_indices_that_all_releases_of_scipy_take(
     assert {asked[0].indices.dtype, asked[0].indptr.dtype} == {np.dtype(np.int32)}
 
 
+@pytest.mark.finding("E-2")
 def test_zeros_that_a_pattern_holds_are_no_entries(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows of missing readings are zeros in their places; such matrices printed too."""
     rng = np.random.default_rng(0)
@@ -130,6 +133,7 @@ def test_layouts_that_are_singular_print_nothing(
 
 
 @pytest.mark.parametrize("method", ["auto", "dense", "ltdl", "drumwright"])
+@pytest.mark.finding("Z-E2")
 def test_the_inverse_inertia_of_no_freedom_is_empty(
     method: str, capfd: pytest.CaptureFixture[str]
 ) -> None:

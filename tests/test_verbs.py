@@ -297,6 +297,7 @@ def test_large_robots_take_the_loops(seed: int) -> None:
 
 
 @pytest.mark.parametrize("room", [0.0, 1e-9])
+@pytest.mark.finding("Y-1")
 def test_limits_that_leave_no_room_do_not_make_code_for_one_posture(room: float) -> None:
     free = random_tree(4, seed=3, joint_types=("revolute", "prismatic", "planar"))
     narrow = [
@@ -316,6 +317,7 @@ def test_limits_that_leave_no_room_do_not_make_code_for_one_posture(room: float)
 
 
 @pytest.mark.filterwarnings("error")
+@pytest.mark.finding("Z-E9")
 def test_what_overflows_is_said_once_and_in_words(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -341,13 +341,13 @@ def _all_codes(code: CodeType) -> Iterator[CodeType]:
 
 @final
 class _Recorder:
-    """Plugin of pytest: calls and seconds of every test that passes, the first that fails."""
+    """Plugin of pytest: calls and seconds of every test that passes, those that fail."""
 
     def __init__(self, *, calls: bool, longest: float = 0.0) -> None:
         self.calls = calls
         self.longest = longest
         self.tests: dict[str, dict[str, Any]] = {}
-        self.failed = ""
+        self.failures: list[str] = []
         self._called: set[str] = set()
         self._begin = time.process_time()
         if calls:
@@ -361,19 +361,22 @@ class _Recorder:
         self._called.clear()
 
     def pytest_runtest_logreport(self, report: Any) -> None:
-        if report.failed and not self.failed:
-            self.failed = report.nodeid
+        if report.failed:
+            self.failures.append(report.nodeid)
         if report.when == "call" and report.passed:
             self.tests[report.nodeid] = {"seconds": report.duration}
         if report.when == "teardown" and report.nodeid in self.tests:
             self.tests[report.nodeid]["functions"] = sorted(self._called)
 
 
-def _pytest(tests: Sequence[str], recorder: _Recorder, marked: str = "") -> int:
+def _pytest(
+    tests: Sequence[str], recorder: _Recorder, marked: str = "", *, whole: bool = False
+) -> int:
+    """Run tests, up to the first that fails unless ``whole``; the status of pytest."""
     import pytest
 
     options = ["-q", "-m", marked, "-p", "no:cacheprovider", "-p", "no:xdist"]
-    options += [] if recorder.calls else ["-x"]
+    options += [] if whole else ["-x"]
     return int(pytest.main([*options, "--rootdir", str(ROOT), *tests], plugins=[recorder]))
 
 
@@ -452,7 +455,7 @@ def _recorded(file: Path, how: _How) -> dict[str, dict[str, Any]]:
         def run() -> dict[str, Any]:
             os.environ["DYNSYS_CACHE"] = str(how.work / "cache")
             recorder = _Recorder(calls=True, longest=how.longest)
-            _pytest([str(file)], recorder, how.marked)
+            _pytest([str(file)], recorder, how.marked, whole=True)
             named = {name.partition("::")[2]: told for name, told in recorder.tests.items()}
             return {f"{file}::{name}": told for name, told in named.items()}
 
@@ -514,7 +517,7 @@ def _tried(mutant: Mutant, how: _How) -> dict[str, Any]:
 
         def run(some: list[str] = some) -> list[Any]:
             places, recorder = swap(mutant), _Recorder(calls=False)
-            return [places, _pytest(some, recorder), recorder.failed]
+            return [places, _pytest(some, recorder), recorder.failures]
 
         limit = 60.0 + 10.0 * sum(cost for cost, name in tests if name in some)
         answer = _forked(run, limit, how.work / "cache", _concerned(mutant))
@@ -524,7 +527,7 @@ def _tried(mutant: Mutant, how: _How) -> dict[str, Any]:
         elif answer[0] == 0:
             status = "not found in memory"
         elif answer[1] in (1, 2):
-            status, told["by"] = "killed", answer[2] or "collection"
+            status, told["by"] = "killed", (answer[2] or ["collection"])[0]
         elif answer[1]:
             status = f"not tried: pytest ended with status {answer[1]}"
     return told | {"status": status, "seconds": round(time.monotonic() - begin, 1)}

@@ -12,12 +12,14 @@ regression test.
 from __future__ import annotations
 
 import argparse
+import ast
 import json
 import math
 import re
 import subprocess
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +35,7 @@ from experiments.trust.realtime import allocation_free
 __all__ = [
     "SECTIONS",
     "findings",
-    "items",
+    "guards",
     "main",
     "row",
     "summary",
@@ -162,9 +164,13 @@ def _mutations(result: Sequence[Json]) -> tuple[str, str, str]:
 
 
 def _undone(result: Sequence[Json]) -> tuple[str, str, str]:
-    fixes, failing = {one["of"] for one in result}, sum(o["status"] == "fails" for o in result)
-    tried = f"{len(fixes)} fixes undone by a line, {len(result)} times with a test of theirs"
-    return tried, f"{failing} tests fail", str(len(result) - failing)
+    findings, failing = (
+        {one["of"] for one in result},
+        {t for o in result for t in o["failures"]},
+    )
+    silent = sum(one["status"] != "fails" for one in result)
+    tried = f"fixes of {len(findings)} findings undone in {len(result)} places"
+    return tried, f"{len(failing)} tests fail", str(silent)
 
 
 def _consistency(result: Sequence[Json]) -> tuple[str, str, str]:
@@ -291,7 +297,6 @@ SECTIONS: Mapping[str, Callable[[Any], list[str]]] = {
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "docs" / "results" / "trust"
 FINDINGS = Path(__file__).with_name("findings.yaml")
-ITEMS = Path(__file__).with_name("items.yaml")
 PAGE = ROOT / "docs" / "trust.md"
 
 
@@ -301,27 +306,40 @@ def findings() -> list[dict[str, Any]]:
     return sorted(found or [], key=lambda one: _natural(str(one["id"])))
 
 
-def items() -> list[dict[str, Any]]:
-    """The hostile test of the landed code, item by item."""
-    return list(yaml.safe_load(ITEMS.read_text(encoding="utf-8")))
+@cache
+def guards() -> dict[str, list[str]]:
+    """Tests that are marked with a finding, by its id: ``file::name``."""
+    found: dict[str, list[str]] = {}
+    for file in sorted((ROOT / "tests").rglob("test_*.py")):
+        text = file.read_text(encoding="utf-8")
+        if "mark.finding" not in text:
+            continue
+        for node in ast.parse(text).body:
+            if isinstance(node, ast.FunctionDef):
+                name = f"{file.relative_to(ROOT).as_posix()}::{node.name}"
+                for one in _marks(node.decorator_list):
+                    found.setdefault(one, []).append(name)
+    return found
+
+
+def _marks(decorators: Sequence[ast.expr]) -> list[str]:
+    """Ids in decorators ``pytest.mark.finding(...)``, those of single parameters too."""
+    calls = [
+        node
+        for decorator in decorators
+        for node in ast.walk(decorator)
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.mark.finding"
+    ]
+    return [str(ast.literal_eval(id)) for call in calls for id in call.args]
 
 
 def _natural(text: str) -> list[Any]:
     return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", text)]
 
 
-def without_test(found: Sequence[Json]) -> list[str]:
-    """Ids of findings, or numbers of items, of which a test is not there."""
-    missing = []
-    for one in found:
-        for test in one.get("tests", [one.get("test", "")]):
-            file, _, name = str(test).partition("::")
-            path = ROOT / file
-            name = name.split("[")[0]
-            there = file and path.is_file() and (f"def {name}(" in path.read_text() or not name)
-            if not there:
-                missing.append(str(one.get("id", one.get("item"))))
-    return missing
+def without_test(found: Sequence[Json], marked: Mapping[str, Sequence[str]]) -> list[str]:
+    """Ids of findings that no test is marked with."""
+    return [str(one["id"]) for one in found if not marked.get(str(one["id"]))]
 
 
 def _commits() -> list[tuple[str, str]]:
@@ -352,21 +370,12 @@ def _results() -> dict[str, Any]:
 
 
 def _findings_section(found: Sequence[Json], commits: Sequence[tuple[str, str]]) -> list[str]:
-    lines = ["## Failures found", "", "| id | failure | fix | regression test | commits |"]
+    lines = ["## Failures found", "", "| id | failure | fix | regression tests | commits |"]
     lines.append("|---|---|---|---|---|")
     for one in found:
-        test = f"`{one.get('test', '-')}`"
+        tests = ", ".join(f"`{test}`" for test in guards().get(str(one["id"]), ()))
         fixed = one.get("commit") or _fixed_by(str(one["id"]), commits)
-        lines.append(row(one["id"], one["failure"], one.get("fix", "-"), test, fixed))
-    return lines
-
-
-def _items_section() -> list[str]:
-    lines = ["## The silent ones, item by item", "", "| item | failure | fix | tests |"]
-    lines.append("|---|---|---|---|")
-    for one in items():
-        tests = ", ".join(f"`{test}`" for test in one["tests"])
-        lines.append(row(one["item"], one["failure"], one["fix"], tests))
+        lines.append(row(one["id"], one["failure"], one.get("fix", "-"), tests or "-", fixed))
     return lines
 
 
@@ -385,7 +394,7 @@ def text_of(results: Json, found: Sequence[Json], commits: Sequence[tuple[str, s
     for name, section in SECTIONS.items():
         if name in results:
             lines += ["", *section(results[name])]
-    lines += ["", *_items_section(), "", *_findings_section(found, commits)]
+    lines += ["", *_findings_section(found, commits)]
     return "\n".join(lines) + "\n"
 
 
@@ -396,7 +405,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     found = findings()
     text = text_of(_results(), found, _commits())
-    missing = without_test([*found, *items()])
+    missing = without_test(found, guards())
     if missing:
         print(f"no regression test: {', '.join(missing)}")
     if options.check:

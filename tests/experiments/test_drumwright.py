@@ -142,6 +142,7 @@ def test_claims_of_speed_say_what_passes_and_why_they_do_not() -> None:
         assert any(word in one.why for word in ("times as fast", "times faster", "cores"))
 
 
+@pytest.mark.finding("P-16")
 def test_lapack_is_not_judged_by_what_it_overwrote() -> None:
     """Its error came out as 0.99999."""
     assert max(drumwright_runs.frame_errors(10).values()) < 1e-12

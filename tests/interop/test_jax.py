@@ -153,6 +153,7 @@ def test_wrong_arguments_are_named() -> None:
     assert np.isnan(f(np.ones(2), np.full(2, np.nan), np.ones(2))).any()
 
 
+@pytest.mark.finding("U-10")
 def test_masks_and_byte_orders_are_not_passed_over() -> None:
     """JAX itself takes what lies in memory."""
     robot = synthetic.chain(2)

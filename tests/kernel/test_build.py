@@ -93,6 +93,7 @@ def test_code_that_computes_something_else_is_not_used(tmp_path: Path) -> None:
     assert_right(KernelCache(tmp_path / "kernels"))
 
 
+@pytest.mark.finding("P-10", "tests that cannot fail")
 def test_code_that_does_not_match_its_reference_states_is_not_used(tmp_path: Path) -> None:
     """Signed, loadable code of another robot beside the states of this one."""
     cache, other = KernelCache(tmp_path / "kernels"), KernelCache(tmp_path / "other")
@@ -106,6 +107,7 @@ def test_code_that_does_not_match_its_reference_states_is_not_used(tmp_path: Pat
 
 
 @pytest.mark.parametrize("entry", ["one", "batch"])
+@pytest.mark.finding("P-9", "item 8")
 def test_every_entry_of_loaded_code_is_verified(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entry: str
 ) -> None:

@@ -98,6 +98,7 @@ def test_least_recently_used_entries_go(tmp_path: Path) -> None:
     assert cache.size() <= 4500
 
 
+@pytest.mark.finding("Z-E3")
 def test_a_large_folder_is_not_looked_through_at_every_store(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

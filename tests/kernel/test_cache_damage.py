@@ -60,6 +60,7 @@ def test_every_flipped_byte_is_noticed() -> None:
 
 
 @pytest.mark.parametrize("dtype", [b"f,(", b"(1,", b"<f4", b"O10", b"<c8", b"|V8"])
+@pytest.mark.finding("V-3")
 def test_what_numpy_would_make_of_a_type_is_not_asked(dtype: bytes) -> None:
     """Signed, but not by us: numpy parses such texts, and ended with a SyntaxError."""
     data = pack(Entry(KEY, b"code", {"a": 1}, {"x": np.arange(2.0)}))
@@ -84,6 +85,7 @@ def test_foreign_file_under_our_name_is_removed(cache: KernelCache, content: byt
 
 
 @pytest.mark.parametrize("full", [False, True])
+@pytest.mark.finding("P-8", "item 8")
 def test_a_folder_in_place_of_an_entry_is_no_entry(cache: KernelCache, full: bool) -> None:
     """It raised IsADirectoryError."""
     put_example(cache)

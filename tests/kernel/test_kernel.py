@@ -49,6 +49,7 @@ def kernel(program: Program) -> Kernel:
     return build_kernel(program, SIGNATURE)
 
 
+@pytest.mark.finding("Y-47")
 def test_kernels_are_their_own_copies_and_say_how_to_travel(kernel: Kernel) -> None:
     """ctypes refused with a ValueError, and halves of copies complained when they were gone."""
     for same in (copy.copy(kernel), copy.deepcopy(kernel), copy.deepcopy([kernel])[0]):
@@ -273,6 +274,7 @@ def test_many_callers_share_the_threads(kernel: Kernel, pause: float, shares: No
         assert all(pool.map(call, range(6)))
 
 
+@pytest.mark.finding("K-7")
 def test_a_batch_is_done_where_no_thread_can_be_started(
     program: Program, monkeypatch: pytest.MonkeyPatch, shares: None
 ) -> None:

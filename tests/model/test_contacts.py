@@ -121,6 +121,7 @@ def hand(folder: Path, text: str, lock: dict[str, float]) -> KinematicTree:
     return dynsys.load(path, lock=lock)
 
 
+@pytest.mark.finding("W-3")
 def test_sites_are_on_the_body_that_holds_them(tmp_path: Path) -> None:
     tree = hand(tmp_path, HAND, {"curl": 0.3})
     assert {site: link_of(tree, site) for site in ON} == ON

@@ -157,6 +157,7 @@ def test_what_cannot_be_locked_is_named(
         dynsys.load(path, mimic="couple", lock=lock)  # type: ignore[arg-type]
 
 
+@pytest.mark.finding("B-9")
 def test_a_loop_that_is_locked_as_a_whole_holds_nothing_more() -> None:
     """Its ends are parts of one body; a loop of which a joint still moves goes on to hold."""
     case = four_bar()

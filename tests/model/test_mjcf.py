@@ -220,6 +220,7 @@ def test_includes_outside_the_folder_are_refused(tmp_path: Path) -> None:
             load(path)
 
 
+@pytest.mark.finding("K-2")
 def test_files_that_include_each_other_twice_are_refused_at_once(tmp_path: Path) -> None:
     for k in range(80):
         twice = f'<include file="part{k + 1}.xml"/>' * 2
@@ -262,6 +263,7 @@ def inverse(path: Path, robot: KinematicTree, seed: int) -> tuple[Any, Any]:
     return ours, theirs
 
 
+@pytest.mark.finding("item 11")
 def test_armature_of_a_free_joint_is_named(tmp_path: Path) -> None:
     head = '<default><joint armature="0.5"/></default>'
     free = '<body><joint name="root" type="free"/><geom size="0.1"/></body>'
@@ -277,6 +279,7 @@ def test_armature_of_a_free_joint_is_named(tmp_path: Path) -> None:
     np.testing.assert_allclose(*inverse(path, robot, 0), rtol=1e-11)
 
 
+@pytest.mark.finding("Z-E4")
 def test_dry_friction_of_a_free_joint_is_named(tmp_path: Path) -> None:
     head = '<default><joint frictionloss="3"/></default>'
     free = '<body name="b"><joint name="root" type="free"/><geom size="0.1"/></body>'
@@ -336,6 +339,7 @@ def test_armature_and_damping_of_actuators_count_by_the_square_of_the_gear(
 
 
 @pytest.mark.parametrize("flag", ["damper", "frictionloss", "constraint", "equality"])
+@pytest.mark.finding("Y-33")
 def test_what_a_file_switches_off_is_no_part_of_the_equations(
     tmp_path: Path, flag: str
 ) -> None:
@@ -352,6 +356,7 @@ def test_what_a_file_switches_off_is_no_part_of_the_equations(
     assert (robot.friction[0] == 0) == (flag in ("frictionloss", "constraint"))
 
 
+@pytest.mark.finding("Y-38")
 def test_negative_damping_is_none_and_named(tmp_path: Path) -> None:
     text = body_model(BALL.replace('name="j"', 'name="j" damping="-0.0132"'))
     sensor = '<sensor><jointactuatorfrc name="s" joint="j"/></sensor></mujoco>'
@@ -363,6 +368,7 @@ def test_negative_damping_is_none_and_named(tmp_path: Path) -> None:
         assert not from_mjcf(path, robot)
 
 
+@pytest.mark.finding("Y-36")
 def test_bodies_and_sites_of_one_name_are_told_apart(tmp_path: Path) -> None:
     weld = '<body pos="1 0 0"><geom size="0.1"/></body><body name="body2" pos="2 0 0"/>'
     inside = (
@@ -391,6 +397,7 @@ def test_damping_of_actuators_of_ball_joints_is_named(tmp_path: Path) -> None:
         load(path)
 
 
+@pytest.mark.finding("item 12")
 def test_includes_are_found_beside_the_including_file_as_by_mujoco(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     path = write(tmp_path, body_model('<include file="sub/a.xml"/>'))
@@ -414,6 +421,7 @@ def test_the_file_that_mujoco_would_open_is_the_one_that_is_judged(tmp_path: Pat
         load(path)  # MuJoCo opens the one beside the main file
 
 
+@pytest.mark.finding("item 12")
 def test_includes_of_a_folder_that_the_caller_trusts(tmp_path: Path) -> None:
     write(tmp_path, f"<mujocoinclude>{BALL}</mujocoinclude>", "part.xml")
     (tmp_path / "inner").mkdir()
@@ -439,6 +447,7 @@ STATED = '<inertial pos="0.1 0 0" mass="2" diaginertia="0.1 0.2 0.3"/>'
     ("compiler", "inertial", "geom"),
     [("", STATED, ""), ('inertiagrouprange="1 2"', "", ""), ("", "", 'mass="0"')],
 )
+@pytest.mark.finding("item 12")
 def test_absent_meshes_do_no_harm_where_inertias_are_explicit(
     tmp_path: Path, compiler: str, inertial: str, geom: str
 ) -> None:

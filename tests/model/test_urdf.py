@@ -251,6 +251,7 @@ def test_indefinite_inertia_is_an_error_on_a_body_and_a_warning_on_a_welded_link
         load(path)
 
 
+@pytest.mark.finding("item 12")
 def test_indefinite_inertia_is_read_on_request_and_judged_with_what_is_welded_to_it(
     tmp_path: Path,
 ) -> None:
@@ -263,12 +264,14 @@ def test_indefinite_inertia_is_read_on_request_and_judged_with_what_is_welded_to
         quiet(path)
 
 
+@pytest.mark.finding("item 7")
 def test_moments_that_are_negative_by_their_last_digit_only_warn(tmp_path: Path) -> None:
     rounded = '<inertia ixx="1e-3" iyy="1e-3" izz="-1e-8" ixy="0" ixz="0" iyz="0"/>'
     with pytest.warns(ModelWarning, match="a .*principal moment -1e-08"):
         load(one_joint(tmp_path, rounded))
 
 
+@pytest.mark.finding("item 11")
 def test_products_of_inertia_that_are_not_given_are_named(tmp_path: Path) -> None:
     path = one_joint(tmp_path, '<inertia ixx="1" iyy="1" izz="1" ixy="0.1"/>')
     with pytest.warns(ModelWarning, match="not given are read as 0, of links: a$"):
@@ -279,6 +282,7 @@ def test_products_of_inertia_that_are_not_given_are_named(tmp_path: Path) -> Non
 # ---- what other programs write ---------------------------------------------------------------
 
 
+@pytest.mark.finding("item 12")
 def test_limits_that_make_no_sense_are_none_and_share_a_warning(tmp_path: Path) -> None:
     crossed = '<limit lower="1" upper="-1" effort="-1" velocity="-2"/>'
     path = write(
@@ -317,11 +321,13 @@ def test_a_velocity_limit_of_zero_is_none_and_named(tmp_path: Path) -> None:
         (("r.urdf",), {"lock": ["j"]}, r"lock maps names of joints .*, got \['j'\]"),
     ],
 )
+@pytest.mark.finding("Y-39")
 def test_arguments_of_load_that_are_none(arguments, options, said) -> None:
     with pytest.raises(ModelError, match=said):
         load(*arguments, **options)
 
 
+@pytest.mark.finding("Y-32")
 def test_limits_without_room_are_none_and_named(tmp_path: Path) -> None:
     path = write(
         tmp_path,
@@ -335,6 +341,7 @@ def test_limits_without_room_are_none_and_named(tmp_path: Path) -> None:
     assert np.abs(robot.random_configuration(0)).min() > 0.01
 
 
+@pytest.mark.finding("Y-37")
 def test_springs_and_gravity_that_are_no_part_of_the_model_are_named(tmp_path: Path) -> None:
     spring = '<dynamics damping="0" K="7000" mu_viscous="16" mu_coulomb="0"/>'
     path = write(
@@ -357,6 +364,7 @@ def test_springs_and_gravity_that_are_no_part_of_the_model_are_named(tmp_path: P
 
 
 @pytest.mark.parametrize(("tag", "kind"), [("joint", "spherical"), ("drake:joint", "ball")])
+@pytest.mark.finding("item 12")
 def test_ball_joints_of_bullet_and_drake(tmp_path: Path, tag: str, kind: str) -> None:
     ball = joint("b", "base", "a", kind, '<dynamics damping="0.1"/>').replace("joint", tag, 1)
     path = write(tmp_path, link("base"), link("a"), ball.replace("</joint>", f"</{tag}>"))
@@ -365,6 +373,7 @@ def test_ball_joints_of_bullet_and_drake(tmp_path: Path, tag: str, kind: str) ->
     np.testing.assert_array_equal(robot.damping, 0.1)
 
 
+@pytest.mark.finding("item 12")
 def test_a_robot_that_floats_already_gets_no_second_free_joint(tmp_path: Path) -> None:
     parts = [
         *(link(name) for name in ("base", "stand", "a", "b")),
@@ -385,6 +394,7 @@ def test_a_floating_base_needs_the_name_of_its_joint(tmp_path: Path) -> None:
         quiet(path, floating_base=True)
 
 
+@pytest.mark.finding("item 12")
 def test_white_space_before_the_declaration_keeps_the_lines(tmp_path: Path) -> None:
     path = tmp_path / "r.urdf"
     content = '\n \n<?xml version="1.0"?>\n<robot name="r">\n<link/></robot>'
@@ -393,6 +403,7 @@ def test_white_space_before_the_declaration_keeps_the_lines(tmp_path: Path) -> N
         load(path)
 
 
+@pytest.mark.finding("item 12")
 def test_what_xacro_left_where_no_robot_is_read_does_no_harm(tmp_path: Path) -> None:
     shape = '<visual><geometry><mesh filename="$(find robot)/a.stl"/></geometry></visual>'
     path = write(

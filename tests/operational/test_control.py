@@ -316,6 +316,7 @@ def test_friction_is_overcome() -> None:
 @pytest.mark.parametrize(
     "method", ["auto", "y_factor", "chang_khatib", "pv_osimr", "rjk", "dense"]
 )
+@pytest.mark.finding("B-4")
 def test_a_coordinate_that_nothing_moves_disturbs_no_other(method: str) -> None:
     """A point on a joint's axis, relative to the parent: recursions leave rounding there."""
     arm = synthetic.chain(6, generic=True)
@@ -333,6 +334,7 @@ def test_a_coordinate_that_nothing_moves_disturbs_no_other(method: str) -> None:
         assert [(one.mobility, one.share) for one in x.damped] == [(0.0, 0.0)]
 
 
+@pytest.mark.finding("B-10")
 def test_a_posture_has_joints_of_their_own() -> None:
     """What was found for a follower was its leader's velocity, whatever the ratio."""
     arm = synthetic.chain(4, generic=True)

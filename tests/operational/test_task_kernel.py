@@ -131,6 +131,7 @@ def test_torque_is_fast_from_the_second_call_and_falls_back() -> None:
         assert np.isfinite(soft.torque(np.zeros(3), qd, wanted)).all()
 
 
+@pytest.mark.finding("B-6")
 def test_damping_is_the_same_by_machine_code() -> None:
     """Near a singularity the kernel leaves the state to what damps; elsewhere it answers."""
     robot = synthetic.chain(3)
@@ -152,6 +153,7 @@ def test_damping_is_the_same_by_machine_code() -> None:
 
 
 @pytest.mark.filterwarnings("error")
+@pytest.mark.finding("B-5")
 def test_coordinates_that_nothing_moves_are_not_moved_by_machine_code() -> None:
     """Their pivots are rounding, and usually are: no measure of what a pivot should be."""
     robot = synthetic.chain(5, generic=True)

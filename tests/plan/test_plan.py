@@ -83,6 +83,7 @@ def test_plans_come_back(lu_plan: Plan, symmetric_plan: Plan, tmp_path: Path) ->
         assert [path.name for path in tmp_path.iterdir()] == ["plan.json"]
 
 
+@pytest.mark.finding("P-12", "tests that cannot fail")
 def test_what_a_plan_says_of_itself(lu_plan: Plan, symmetric_plan: Plan) -> None:
     assert lu_plan.is_safe_by_argument
     assert symmetric_plan.is_safe_by_argument
@@ -192,6 +193,7 @@ HOSTILE: dict[str, Callable[[dict[str, Any]], object]] = {
 
 
 @pytest.mark.parametrize("message", HOSTILE)
+@pytest.mark.finding("Z-P2")
 def test_hostile_plans_are_refused(message: str, lu_plan: Plan, tmp_path: Path) -> None:
     path = tmp_path / "plan.json"
     lu_plan.save(path)
@@ -200,6 +202,7 @@ def test_hostile_plans_are_refused(message: str, lu_plan: Plan, tmp_path: Path) 
         Plan.load(path)
 
 
+@pytest.mark.finding("Z-P2")
 def test_damaged_files_are_refused(lu_plan: Plan, tmp_path: Path) -> None:
     path = tmp_path / "plan.json"
     lu_plan.save(path)

@@ -154,6 +154,7 @@ def test_forward_and_hybrid_dynamics(
 
 @pytest.mark.parametrize("leader", [None, "link_2"])
 @pytest.mark.parametrize("accelerated", [(), ("link_3",)])
+@pytest.mark.finding("B-1")
 def test_torques_of_tied_joints_go_on_to_the_bodies_that_carry_them(
     leader: str | None, accelerated: tuple[str, ...]
 ) -> None:
@@ -174,6 +175,7 @@ def test_torques_of_tied_joints_go_on_to_the_bodies_that_carry_them(
     close(forward.impulse(q, qd).v, after, 1e-10)
 
 
+@pytest.mark.finding("B-2")
 def test_hybrid_dynamics_tells_the_wrench_on_a_base_whose_motion_is_known() -> None:
     robot = synthetic.humanoid30()
     hands = FrameConstraint("hold", "left_arm_6", "right_arm_6")
@@ -188,6 +190,7 @@ def test_hybrid_dynamics_tells_the_wrench_on_a_base_whose_motion_is_known() -> N
     close(found.torque, expected[1], 1e-9)
 
 
+@pytest.mark.finding("B-3")
 def test_a_base_that_no_constraint_reaches_is_named() -> None:
     humanoid = synthetic.humanoid30()
     hands = FrameConstraint("hold", "left_arm_6", "right_arm_6")
@@ -197,6 +200,7 @@ def test_a_base_that_no_constraint_reaches_is_named() -> None:
         inverse.solve(q, still, still)
 
 
+@pytest.mark.finding("B-3")
 def test_rows_that_nothing_moves_are_not_moved_by_rounding() -> None:
     """J of such rows is what terms that cancel leave, about 1e-16, and no force helps."""
     robot = synthetic.chain(4, generic=True)
@@ -433,6 +437,7 @@ def test_gains_and_targets() -> None:
         problems.ForwardDynamics(robot).solve(q, qd, torque, gains=(1, 1))
 
 
+@pytest.mark.finding("B-8")
 def test_verdicts_name_the_torques_that_go_with_open_forces() -> None:
     """Those of joints whose acceleration is known; what cancels changes none of them."""
     robot = synthetic.humanoid30()
@@ -448,6 +453,7 @@ def test_verdicts_name_the_torques_that_go_with_open_forces() -> None:
 
 
 @pytest.mark.parametrize("steering", [{"gains": (100.0, 20.0)}, {"target": np.ones(6)}])
+@pytest.mark.finding("B-7")
 def test_inverse_dynamics_is_given_what_gains_and_targets_steer(steering: Any) -> None:
     robot = synthetic.humanoid30()
     foot = FrameConstraint("foot", "left_leg_6")

@@ -395,6 +395,7 @@ def test_machine_code_that_takes_the_place_of_a_method_looks_like_it() -> None:
     assert inspect.getdoc(problem.derivatives) == inspect.getdoc(InverseDynamics.derivatives)
 
 
+@pytest.mark.finding("Q-21")
 def test_no_machine_code_makes_objects_of_interpreters_it_was_not_tried_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

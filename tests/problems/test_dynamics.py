@@ -198,6 +198,7 @@ def test_batch_is_the_states_one_by_one() -> None:
     np.testing.assert_array_equal(both[0].qdd, both[1].qdd)
 
 
+@pytest.mark.finding("K-3")
 def test_answers_may_replace_what_they_come_from() -> None:
     robot = synthetic.chain(4)
     q, qd, third = np.random.default_rng(0).normal(size=(3, 5, 4))

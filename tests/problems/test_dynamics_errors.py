@@ -73,6 +73,7 @@ def test_wrong_arguments_of_kernels_are_named(backend: Backend) -> None:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.finding("K-9")
 def test_an_output_too_many_is_not_taken_for_an_input(backend: Backend) -> None:
     kernel = InverseDynamics(synthetic.chain(2)).compile(backend=backend)
     x, rows = np.ones(2), np.ones((3, 2))
@@ -102,6 +103,7 @@ def test_bad_states_are_named() -> None:
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.finding("K-8")
 def test_numbers_that_no_answer_depends_on_are_named_too(backend: Backend, bad: float) -> None:
     """Where a floating base is, and how an arm is turned about the vertical."""
     arm = KinematicTree("arm", [Body("link", -1, Revolute(), inertia=BALL)])

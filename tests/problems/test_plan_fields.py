@@ -81,6 +81,7 @@ def put(path: tuple[Step, ...], new: Any) -> Callable[[dict[str, Any]], None]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [*PLANNED, "held"])
+@pytest.mark.finding("Z-P3")
 def test_no_field_of_a_file_is_changed_in_silence(kind: str, tmp_path: Path) -> None:
     """Its checksum made to fit: refused, or other operations; nothing in between."""
     given, plan = case(kind)
@@ -108,6 +109,7 @@ def test_no_field_of_a_file_is_changed_in_silence(kind: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("kind", [*PLANNED, "held"])
+@pytest.mark.finding("Z-P1")
 def test_no_field_of_a_plan_is_replaced_in_silence(kind: str) -> None:
     """The same in memory, where there is no file to be checked."""
     given, plan = case(kind)
@@ -171,6 +173,7 @@ OTHER_ROWS: dict[str, tuple[Any, ...]] = {
 
 
 @pytest.mark.parametrize("change", OTHER_ROWS)
+@pytest.mark.finding("Z-P4")
 def test_plans_know_sensors_by_what_they_compute(
     change: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -189,6 +192,7 @@ def test_plans_know_sensors_by_what_they_compute(
     assert contents[0] == contents[1] != contents[2]
 
 
+@pytest.mark.finding("Z-P5")
 def test_plans_know_beliefs_to_the_last_digit() -> None:
     """Arrays print a few of their digits, and of long ones a few entries."""
     est = planned("redundant")[0]
@@ -206,6 +210,7 @@ def test_plans_know_beliefs_to_the_last_digit() -> None:
         est.compile(plan)
 
 
+@pytest.mark.finding("Z-P4")
 def test_rows_are_the_same_on_machines_that_round_otherwise() -> None:
     robot = synthetic.chain(4, generic=True)
     imu = sensors.Imu("tip", "link_4", xyz=(0.1, 0, 0), std=0.1)

@@ -118,6 +118,7 @@ def test_another_order_is_executed_at_its_own_cost(kind: str) -> None:
         np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-10)
 
 
+@pytest.mark.finding("Z-P6")
 def test_plans_of_steps_say_who_ordered_them() -> None:
     given = problem("forward")
     steps = given.plan().steps
@@ -164,6 +165,7 @@ def test_other_backends_execute_no_plan() -> None:
             given.compile(given.plan(), backend=backend)  # type: ignore[arg-type]
 
 
+@pytest.mark.finding("Z-P7")
 def test_exported_c_executes_the_plan(tmp_path: Path) -> None:
     given = problem("forward")
     late = given.plan(steps=late_pivots(given.plan().steps))
@@ -768,6 +770,7 @@ FOOT = """<robot name="leg"><link name="base"/><link name="left foot"><inertial>
   <axis xyz="0 1 0"/></joint></robot>"""
 
 
+@pytest.mark.finding("Y-45")
 def test_plans_know_outputs_whose_names_hold_blanks(tmp_path: Path) -> None:
     (tmp_path / "leg.urdf").write_text(FOOT)
     robot = dynsys.load(tmp_path / "leg.urdf")

@@ -192,6 +192,7 @@ def turned(axis: int, angle: float) -> Array:
 @pytest.mark.parametrize("axes", ["frame", "other"])
 @pytest.mark.parametrize("free", [0, 1, 2])
 @pytest.mark.parametrize("angle", [0.0, 1.0, 3.0, np.pi])
+@pytest.mark.finding("U-3")
 def test_errors_of_a_hinge_change_as_it_moves(axes: Axes, free: int, angle: float) -> None:
     """At any angle of the hinge: at half a turn the sine of the whole rotation is blind."""
     robot = box()
@@ -225,6 +226,7 @@ def test_errors_of_a_frame_turn_with_the_axes() -> None:
 
 
 @pytest.mark.parametrize("components", [("rx", "ry", "rz"), ("rx", "ry")])
+@pytest.mark.finding("U-4")
 def test_half_a_turn_is_not_closed(components: tuple[str, ...]) -> None:
     """The sine of half a turn is zero: frames upside down counted as closed."""
     robot, held = (

@@ -200,6 +200,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("case", BAD)
+@pytest.mark.finding("item 10")
 def test_bad_file_names_its_line(case: str, humanoid: KinematicTree, tmp_path: Path) -> None:
     text, line, message = BAD[case]
     with pytest.raises(LayoutError, match=message) as caught:
@@ -282,6 +283,7 @@ def test_names_that_look_like_numbers_are_written_in_quotes() -> None:
     assert parse_yaml(write_yaml(content), "file").plain() == content
 
 
+@pytest.mark.finding("E-6")
 def test_names_that_numpy_picked_are_names(tmp_path: Path) -> None:
     """Elements of an array of texts; saving ended in RepresenterError, plans were refused."""
     robot = synthetic.chain(3)

@@ -147,6 +147,7 @@ def test_mjcf_sensors_read_what_mujoco_simulates(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("lock", [{}, {"cell": 0.4}])
+@pytest.mark.finding("Y-35")
 def test_sensors_in_a_weld_whose_body_has_the_name_of_a_joint(
     tmp_path: Path, lock: dict[str, float]
 ) -> None:
@@ -244,6 +245,7 @@ def test_a_force_sensor_on_the_world_is_left_out_by_name(tmp_path: Path) -> None
     assert "palm_f" not in [sensor.name for sensor in found]
 
 
+@pytest.mark.finding("Y-34")
 def test_what_mujoco_does_to_readings_is_named(tmp_path: Path) -> None:
     mujoco = pytest.importorskip("mujoco")
     changes = {'cutoff="2"': "clipped at its cutoff"}
@@ -298,6 +300,7 @@ def gazebo(name: str, kind: str, inside: str = GAZEBO_POSE) -> str:
     return f'<gazebo reference="{place}">{sensor}</gazebo>'
 
 
+@pytest.mark.finding("item 11")
 def test_a_sensor_and_its_twin_in_gazebo_are_one_device(tmp_path: Path) -> None:
     text = own("a", "accelerometer") + own("a", "gyroscope") + gazebo("a", "imu")
     found, said = imported(tmp_path, text)
@@ -322,6 +325,7 @@ def test_twins_may_have_two_names_but_each_sensor_has_one_twin(tmp_path: Path) -
     assert [s.name for s in found] == ["a", "c"]
 
 
+@pytest.mark.finding("item 11")
 def test_sensors_of_one_name_at_two_places_are_two(tmp_path: Path) -> None:
     moved = '<origin xyz="1 2 3.001" rpy="0 0 3.141592653589793"/>'
     text = own("a", "imu") + own("a", "imu", moved) + own("a", "imu", "")
@@ -344,6 +348,7 @@ def test_a_twin_at_another_pose_is_named_and_left_out(tmp_path: Path) -> None:
     assert any("'ft': described for Gazebo at another pose" in line for line in said)
 
 
+@pytest.mark.finding("item 5")
 def test_deviations_of_gazebo_are_read(tmp_path: Path) -> None:
     def noise(tag: str, std: float) -> str:
         axes = (f"<{a}><noise><stddev>{std}</stddev></noise></{a}>" for a in "xyz")
@@ -407,6 +412,7 @@ PASSIVE = """<mujoco><option {fluid}/><worldbody><body name="a" pos="0 0 1" {fir
         ({"tendon": 'stiffness="1"'}, "tendons"),
     ],
 )
+@pytest.mark.finding("item 11")
 def test_actuator_forces_are_read_where_they_are_all_that_drives(
     tmp_path: Path, stated: dict[str, str], feels: str
 ) -> None:

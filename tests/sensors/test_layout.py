@@ -296,6 +296,7 @@ def test_catalogue_files_state_their_source() -> None:
         catalogue.about("icup")
 
 
+@pytest.mark.finding("item 10")
 def test_one_name_is_one_name_and_not_its_letters(humanoid: KinematicTree) -> None:
     one, listed = (zero_external_wrench_except(humanoid, x) for x in ("l_sole", ["l_sole"]))
     assert one == listed
@@ -304,6 +305,7 @@ def test_one_name_is_one_name_and_not_its_letters(humanoid: KinematicTree) -> No
         zero_external_wrench_except(humanoid, "FL_foot")
 
 
+@pytest.mark.finding("item 10")
 def test_parts_whose_names_hold_parentheses_have_groups_and_repairs() -> None:
     inertia = ROBOT.bodies[0].inertia
     foot = Body("foot (left)", -1, Revolute(), inertia=inertia, joint_name="knee (left)")
@@ -322,6 +324,7 @@ def test_parts_whose_names_hold_parentheses_have_groups_and_repairs() -> None:
     assert "knee [left]/added" in str(Estimation(robot, bare).verdict().to_json())
 
 
+@pytest.mark.finding("item 5")
 def test_the_free_joint_has_no_encoder(humanoid: KinematicTree) -> None:
     names = [s.name for s in all_joint_accelerations(humanoid, std=0.1, free=False)]
     assert "root/acceleration" not in names and len(names) == humanoid.n_bodies - 1
@@ -336,6 +339,7 @@ def test_the_free_joint_has_no_encoder(humanoid: KinematicTree) -> None:
         all_joint_accelerations(humanoid, free=True)
 
 
+@pytest.mark.finding("item 5")
 def test_deviations_that_are_assumed_are_said(tmp_path: Path) -> None:
     silent = Accelerometer("acc", BODIES[0])
     stated = JointTorque("torque", JOINTS[0], std=0.1)
@@ -359,6 +363,7 @@ def test_a_known_value_of_several_numbers_needs_no_data() -> None:
     np.testing.assert_array_equal(layout.pack({}), value)
 
 
+@pytest.mark.finding("item 5")
 def test_masked_readings_are_missing() -> None:
     layout = Layout(ROBOT, [Accelerometer("acc", BODIES[0], std=1.0)])
     reading = np.ma.masked_array([[1.0, 2.0, 3.0]] * 2, mask=[[0, 1, 0], [0, 0, 0]])
@@ -407,6 +412,7 @@ def test_groups_take_a_deviation_per_joint() -> None:
 @pytest.mark.parametrize(
     "noise", [{}, {"std": 0.0}, {"std": (0.0, 0.0)}, {"covariance": np.zeros((2, 2))}]
 )
+@pytest.mark.finding("E-9")
 def test_loops_without_noise_are_closed_however_that_is_said(noise) -> None:
     robot = synthetic.chain(4)
     loop = LoopClosure("loop", "link_1", "link_4", ("x", "y"), **noise)

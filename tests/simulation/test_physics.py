@@ -480,6 +480,7 @@ def test_a_four_bar_stays_closed_and_keeps_its_energy() -> None:
         sim.start([0.0, 0.3, 0.0])
 
 
+@pytest.mark.finding("U-7")
 def test_loops_of_a_file_hold(tmp_path: Path) -> None:
     """A MuJoCo connect: moves as constrained forward dynamics says, of first order."""
     path = tmp_path / "four_bar.xml"
@@ -529,6 +530,7 @@ def test_constraints_that_a_simulation_cannot_hold(held: object, message: str) -
 
 
 @pytest.mark.parametrize("leader", ["link_1", None])
+@pytest.mark.finding("Z-E5")
 def test_the_way_out_of_a_tied_joint_is_one(leader: str | None) -> None:
     """Words said mimic='couple', for which the simulation said mimic='independent'."""
     robot = synthetic.chain(3).with_constraints([JointConstraint("c", "link_2", leader)])
@@ -607,6 +609,7 @@ def test_a_hinge_is_put_right_at_any_angle(angle: float) -> None:
     assert_allclose(up, [0.0, 0.0, 1.0], atol=1e-8)
 
 
+@pytest.mark.finding("U-2")
 def test_states_of_another_shape_are_no_states_of_this_robot() -> None:
     """Compiled code would read beyond their ends."""
     sim = Simulation(synthetic.chain(3))

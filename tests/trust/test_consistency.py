@@ -31,6 +31,7 @@ FEW = 7
 
 
 @pytest.mark.parametrize("kind", [kind for kind in COUNTS if kind != "catalogue"])
+@pytest.mark.finding("item 6")
 def test_every_backend_agrees_with_the_oracle(kind: str) -> None:
     outcomes = [one for k in range(1, 1 + FEW) for one in compared((kind, k), SOLVERS)]
     assert len(outcomes) == FEW * len(SOLVERS)
@@ -55,6 +56,7 @@ def test_machine_code_agrees_with_the_oracle() -> None:
     ]
 
 
+@pytest.mark.finding("T-10")
 def test_machine_code_has_no_answer_to_what_is_open_at_every_state() -> None:
     """Seen once: a pivot of rounding alone, qdd of 5e15 called determined."""
     assert [one.differences for one in compared(("any rank", 4), ("llvm",))] == [()]
@@ -66,6 +68,7 @@ def test_machine_code_has_no_answer_to_what_is_open_at_every_state() -> None:
     assert case_of(("drawn", 1)).estimation.measured.open_quantities == frozenset()
 
 
+@pytest.mark.finding("U-9")
 def test_machine_code_leaves_alone_what_rests_on_something_open() -> None:
     """All torques are determined, not qdd: seen once, a torque off by 6e-4 without a word."""
     case = case_of(("any rank", 121))
@@ -78,6 +81,7 @@ def test_machine_code_leaves_alone_what_rests_on_something_open() -> None:
 
 
 @pytest.mark.parametrize("number", [56, 174, 40])
+@pytest.mark.finding("V-1")
 def test_rounding_of_the_readings_moves_the_truth_by_what_the_condition_says(
     number: int,
 ) -> None:
@@ -102,6 +106,7 @@ def test_rounding_of_the_readings_moves_the_truth_by_what_the_condition_says(
     assert 0.1 * found.condition < worst < 10 * found.condition
 
 
+@pytest.mark.finding("V-1")
 def test_the_condition_number_with_exact_rows_first() -> None:
     """E sees x + y and x + (1 + a) y; N reads x and y, and helps with what is left only."""
     rows, a = np.array([[1.0, 1.0], [1.0, 1.01], [1.0, 0.0], [0.0, 1.0]]), 0.01
@@ -119,6 +124,7 @@ def test_the_condition_number_with_exact_rows_first() -> None:
     assert 1 < condition([0, 1, 1, 1]) < 5
 
 
+@pytest.mark.finding("T-11", "V-6")
 def test_readings_of_very_different_noise_are_part_of_the_promise() -> None:
     """Their ratio counts: without it machine code of this layout would be beyond rounding."""
     case = case_of(("any rank", 86))
@@ -135,6 +141,7 @@ def test_readings_of_very_different_noise_are_part_of_the_promise() -> None:
 
 
 @pytest.mark.parametrize("task", [("any rank", 86), ("aligned, drawn", 116)])
+@pytest.mark.finding("V-2")
 def test_machine_code_takes_other_pivots_where_accurate_is_not_enough(
     task: tuple[str, int],
 ) -> None:

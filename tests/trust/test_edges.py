@@ -48,6 +48,7 @@ SAMPLE = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("family", "edge"), SAMPLE, ids=[edge.name for _, edge in SAMPLE])
+@pytest.mark.finding("G-32")
 def test_edge_is_covered_or_named(family: str, edge: Edge) -> None:
     for verdict in judge_edge(family, edge):
         assert verdict.covered, verdict
@@ -105,6 +106,7 @@ def test_large_robots_have_bounds_too(monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_allclose(solution.trust().qdd_error, small.qdd_error, rtol=1e-6)
 
 
+@pytest.mark.finding("G-30")
 def test_overflow_is_an_error_not_a_nan() -> None:
     robot = dynsys.synthetic.chain(3)
     with pytest.raises(StateError, match="overflow"):
@@ -113,6 +115,7 @@ def test_overflow_is_an_error_not_a_nan() -> None:
         problems.ForwardDynamics(robot).solve(np.zeros(3), np.zeros(3), np.full(3, 1e308))
 
 
+@pytest.mark.finding("G-34")
 def test_overflow_of_an_estimation_is_an_error() -> None:
     robot = dynsys.synthetic.chain(3)
     layout = sensors.Layout(robot, sensors.all_joint_torques(robot, std=0.1))
@@ -121,6 +124,7 @@ def test_overflow_of_an_estimation_is_an_error() -> None:
         estimation.solve(np.zeros(3), np.full(3, 1e200), np.zeros(layout.size))
 
 
+@pytest.mark.finding("G-31")
 def test_very_light_links_are_not_taken_for_rounding() -> None:
     (edge,) = (e for _, e in edges(["masses"]) if e.name == "last link 1e-20 of its mass")
     torque = exact_torque(edge.robot, edge.q, edge.qd, edge.qdd).astype(float)
@@ -139,6 +143,7 @@ def test_units_of_any_mass_are_finite() -> None:
 
 
 @pytest.mark.parametrize("length, mass", [(1e200, 1.0), (1e160, 1e200), (1e-160, 1e-200)])
+@pytest.mark.finding("Z-C2")
 def test_units_of_any_length_are_finite(length: float, mass: float) -> None:
     """A length of 1e200 in a damaged file ended in OverflowError."""
     inertia = Inertia(mass, np.zeros(3), mass * np.eye(3))
@@ -148,6 +153,7 @@ def test_units_of_any_length_are_finite(length: float, mass: float) -> None:
     assert np.isfinite([units.energy, *units.drive, *units.wrench]).all() and units.energy > 0
 
 
+@pytest.mark.finding("Z-C4")
 def test_what_no_float_holds_is_told_in_words() -> None:
     """Where singular systems are looked into, entries that overflow ended in RuntimeError."""
     assert null_vector(csc_array(np.array([[np.inf, 1.0], [1.0, np.inf]]))) is None
@@ -155,12 +161,14 @@ def test_what_no_float_holds_is_told_in_words() -> None:
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("D", [[[0.0, 0.0], [-1.0, 1e-320]], [[1e-320, 0.0], [0.0, 1.0]]])
+@pytest.mark.finding("L-2")
 def test_what_is_too_small_to_be_scaled_has_no_null_vector(D: list[list[float]]) -> None:
     """The one ended in RuntimeError of SuperLU, the other was told a null vector it has not."""
     assert null_vector(csc_array(np.array(D))) is None
 
 
 @pytest.mark.parametrize("length, mass", [(1e-6, 1e-12), (1e4, 1e9)])
+@pytest.mark.finding("Y-27")
 def test_torques_are_not_taken_for_rounding(length: float, mass: float) -> None:
     """Seen once: qdd of a robot of micrometres off by 122 %, of one of kilometres by 27 %."""
     inertia = Inertia(mass, np.array([0.5 * length, 0, 0]), 0.1 * mass * length**2 * np.eye(3))

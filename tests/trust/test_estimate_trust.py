@@ -79,6 +79,7 @@ def test_every_backend_is_good_to_rounding(backend: str) -> None:
 
 
 @pytest.mark.skipif(not has_cholmod(), reason="needs scikit-sparse")
+@pytest.mark.finding("J-1")
 def test_cholmod_is_refined_until_light_parts_are_right() -> None:
     for name in ("noise by 1e-06", "noise by 0.01"):
         estimate = solved(case("noise", name), "cholmod")
@@ -90,6 +91,7 @@ def test_cholmod_is_refined_until_light_parts_are_right() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", ["auto", "superlu", "dense", "llvm"])
 @pytest.mark.filterwarnings("ignore:.*(overflow|invalid value).*:RuntimeWarning")
+@pytest.mark.finding("J-4")
 def test_readings_and_speeds_that_overflow_are_an_error_not_open(backend: str) -> None:
     edge = case("noise", "readings by 1e+307")
     with pytest.raises(StateError, match="overflow"):
@@ -119,6 +121,7 @@ def test_open_quantities_claim_no_bound() -> None:
     assert float(trust.relative_error) < 1e-12
 
 
+@pytest.mark.finding("J-2")
 def test_what_is_singular_to_rounding_has_no_bound() -> None:
     edge = case("aligned", "gimbal at 1e-07, torques")
     estimate = solved(edge)
@@ -173,6 +176,7 @@ def test_an_estimate_without_states_says_so() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", ["auto", "llvm"])
+@pytest.mark.finding("J-3")
 def test_estimates_travel_by_pickle(backend: str) -> None:
     edge = case("noise", "noise by 100")
     estimate = solved(edge, backend)

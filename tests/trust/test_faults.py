@@ -105,6 +105,7 @@ def test_work_that_fails_by_itself_is_no_injection(tmp_path: Path) -> None:
 # ---- what was found ----------------------------------------------------------------
 
 
+@pytest.mark.finding("H-2")
 def test_robots_layouts_problems_and_plans_travel_by_pickle(
     humanoid: dynsys.KinematicTree,
 ) -> None:
@@ -139,6 +140,7 @@ def _no_space(*_: object, **__: object) -> None:
     raise OSError(28, os.strerror(28))
 
 
+@pytest.mark.finding("H-3")
 def test_plans_that_cannot_be_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """H-3: a full disk or a missing folder was an OSError with a traceback."""
     plan = problems.InverseDynamics(dynsys.synthetic.chain(2)).plan()
@@ -167,6 +169,7 @@ def _contacts(file: Path) -> None:
     ("write", "name"),
     [(_robot, "r.urdf"), (_layout, "l.yaml"), (_contacts, "c.csv"), (_contacts, "c.json")],
 )
+@pytest.mark.finding("Y-41")
 def test_files_are_written_whole_or_stay_as_they_were(
     tmp_path: Path, write: Callable[[Path], None], name: str
 ) -> None:
@@ -201,6 +204,7 @@ def test_writers_of_one_file_do_not_write_into_each_other(tmp_path: Path) -> Non
     assert file.read_text() == "first" and list(tmp_path.iterdir()) == [file]
 
 
+@pytest.mark.finding("H-4")
 def test_chunks_that_cannot_be_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """H-4: a disk that filled up under a running log was an OSError with a traceback."""
     store = ChunkStore(tmp_path, b"job", 10, 5, 2)
@@ -219,6 +223,7 @@ def test_chunks_have_the_bytes_of_numpy(tmp_path: Path) -> None:
     np.testing.assert_array_equal(next(iter(store)), rows)
 
 
+@pytest.mark.finding("H-5")
 def test_campaigns_that_cannot_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """H-5: a full disk under a campaign was an OSError, and left a temporary file."""
     task = CampaignTask({"x": 1})
@@ -251,6 +256,7 @@ def _dies_with_the_output_in_hand(job: SimulateJob) -> None:
     run_job(job)
 
 
+@pytest.mark.finding("H-10")
 def test_a_run_killed_at_its_end_leaves_nothing_behind(tmp_path: Path) -> None:
     """H-10: the output as far as it was written stayed beside it, whatever ran later."""
     job = SimulateJob("catalogue:panda", str(tmp_path / "log.npz"), duration=0.01)
@@ -282,6 +288,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.finding("Y-43")
 def test_workers_end_with_a_run_that_is_killed(tmp_path: Path) -> None:
     """They waited for tasks for ever, and held what the run had opened."""
     (tmp_path / "run.py").write_text(WORKERS)
@@ -302,6 +309,7 @@ def test_workers_end_with_a_run_that_is_killed(tmp_path: Path) -> None:
                 os.kill(worker, signal.SIGKILL)
 
 
+@pytest.mark.finding("H-6")
 def test_a_lost_cluster_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """H-6: a killed Dask scheduler was Dask's CommClosedError with a traceback."""
     monkeypatch.setattr(resumable, "executor", lambda *_: nullcontext(_LostCluster()))

@@ -81,6 +81,37 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
 
 
 @pytest.mark.parametrize(("area", "name"), REFUSED)
+@pytest.mark.finding(
+    "G-1",
+    "G-2",
+    "G-3",
+    "G-4",
+    "G-5",
+    "G-6",
+    "G-7",
+    "G-8",
+    "G-9",
+    "G-10",
+    "G-11",
+    "G-12",
+    "G-13",
+    "G-14",
+    "G-15",
+    "G-16",
+    "G-17",
+    "G-18",
+    "G-19",
+    "G-20",
+    "G-21",
+    "G-22",
+    "G-23",
+    "G-24",
+    "G-26",
+    "G-27",
+    "G-28",
+    "G-29",
+    "G-33",
+)
 def test_hostile_file_is_refused(area: str, name: str, tmp_path: Path) -> None:
     outcome = judged(area, name, tmp_path)
     assert outcome.kind == "refused", outcome
@@ -95,6 +126,7 @@ def test_mutants_are_read_or_refused(area: str) -> None:
     assert not campaign.failures
 
 
+@pytest.mark.finding("G-25")
 def test_parquet_row_groups_beyond_memory_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -50,6 +50,7 @@ def test_driven_states_are_right_or_left_to_pivoting() -> None:
     assert np.isfinite(outcome.worst)
 
 
+@pytest.mark.finding("M-1")
 def test_pivots_that_cost_digits_are_watched_more_closely() -> None:
     """Six of these states were off by up to 1e-7 when only the size of pivots was watched."""
     outcome = tried(drawn_case("exact rows", robot_named("tree 5"), 0), starts=1, states=4000)
@@ -59,6 +60,7 @@ def test_pivots_that_cost_digits_are_watched_more_closely() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.finding("Z-C1")
 def test_sensors_that_are_off_cost_no_digits_in_silence() -> None:
     """43 of such states were off by up to 7e-7: pivots fall short of their terms there.
 
@@ -72,6 +74,7 @@ def test_sensors_that_are_off_cost_no_digits_in_silence() -> None:
     assert outcome.pivoting < 1e-3
 
 
+@pytest.mark.finding("M-2")
 def test_verdict_where_the_rank_drops_beside_a_gyroscope() -> None:
     """A gyroscope, as a candidate that might repair the layout, has no unknowns."""
     case = drawn_case("square, gyroscopes", robot_named("ur5"), 42)
@@ -94,6 +97,7 @@ def test_switchable_kernels_answer_with_sensors_off(robot: str, seed: int) -> No
     assert outcome.status == "compiled" and outcome.unanswered == 0
 
 
+@pytest.mark.finding("X-4")
 def test_a_kernel_that_answers_nothing_is_refused_in_words(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

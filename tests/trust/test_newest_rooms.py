@@ -69,6 +69,7 @@ def test_times_ascend(time: Any, why: str) -> None:
         ascending_times(time, 3)
 
 
+@pytest.mark.finding("T-4")
 def test_rows_without_a_guard_are_checked() -> None:
     robot = KinematicTree("ball", [Body("a", -1, synthetic.random_tree(4, 3).joints[0])])
     assert robot.quaternion_slices
@@ -81,6 +82,7 @@ def test_rows_without_a_guard_are_checked() -> None:
         finite_rows(robot, (("q", q), ("torque", at(v, INF, 2))), "sample")
 
 
+@pytest.mark.finding("T-9")
 def test_complex_numbers_are_no_state() -> None:
     with pytest.raises(StateError, match="complex"):
         ROBOT.check_q(np.array([1j, 0.0]))
@@ -193,6 +195,7 @@ CLOCK = np.arange(2000) / 100.0
         (CLOCK, FREE, 1e9, LogError, "ask for fewer"),
     ],
 )
+@pytest.mark.finding("T-1")
 def test_no_threshold_is_better_than_one_that_never_alarms(
     time: Any, statistic: Any, per_hour: Any, error: type[DynsysError], why: str
 ) -> None:
@@ -237,6 +240,7 @@ def readings(problem: Estimation) -> dict[str, Array]:
     return found
 
 
+@pytest.mark.finding("T-3")
 def test_detectors_that_cannot_detect_are_refused() -> None:
     alarm = Alarm(10.0, 1.0, 0.1, 1.0, 0.0)
     again = sensors.ExternalWrench("again", ROBOT.body_names[-1], value=0.0)
@@ -250,6 +254,7 @@ def test_detectors_that_cannot_detect_are_refused() -> None:
         ContactDetector("panda", alarm)  # type: ignore[arg-type]
 
 
+@pytest.mark.finding("T-2")
 def test_a_log_that_nothing_checks_has_no_verdict() -> None:
     problem, (q, qd, _) = stating(), motion()
     y = readings(problem)
@@ -333,11 +338,13 @@ Y = np.asarray(dynsys.rnea(ROBOT, Q, QD, QDD))
         ((Q, QD, QDD, Y), {"sizes": [1.0]}, "by names of parameters"),
     ],
 )
+@pytest.mark.finding("T-6", "T-7")
 def test_fits_to_nonsense(log: tuple[Any, ...], choices: dict[str, Any], why: str) -> None:
     with np.errstate(all="ignore"), pytest.raises((StateError, ModelError), match=why):
         Identification(ROBOT, TORQUES).fit(*log, **choices)
 
 
+@pytest.mark.finding("T-5")
 def test_what_was_not_compared_has_no_error(fitted: Fit) -> None:
     """An rms of zero would say that readings which are not there are met exactly."""
     found = fitted.validate(Q, QD, QDD, np.where([True, False], NAN, Y))
@@ -354,6 +361,7 @@ def test_predictions_and_payloads_of_nonsense(fitted: Fit) -> None:
         fitted.payload("other", "link_2")  # type: ignore[arg-type]
 
 
+@pytest.mark.finding("T-8")
 def test_half_a_motion_is_no_motion() -> None:
     with pytest.raises(StateError, match="all three, or none"):
         Identification(ROBOT, TORQUES).verdict(Q)

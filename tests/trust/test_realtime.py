@@ -26,6 +26,7 @@ def test_exported_c_allocates_nothing_and_computes_the_same() -> None:
 
 @pytest.mark.slow
 @needs_compiler
+@pytest.mark.finding("H-7")
 def test_python_solves_without_malloc_after_warm_up() -> None:
     report, times = in_python(["chain6"], 0.1, 1000, 0, fifo=False)
     assert set(report["compute_us"]) == {"chain6 ID", "chain6 FD"}

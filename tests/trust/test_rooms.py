@@ -32,6 +32,7 @@ SOME = [
 
 
 @pytest.mark.parametrize("name", SOME)
+@pytest.mark.finding("U-1", "U-5", "U-8")
 def test_arguments_are_refused_or_mean_the_same(name: str) -> None:
     if name == "to_pandas":
         pytest.importorskip("pandas")
@@ -80,6 +81,7 @@ def test_predictions_take_what_is_masked_as_missing() -> None:
         assert not judged("predict", call, "y", change, 1).failure
 
 
+@pytest.mark.finding("U-6")
 def test_contact_points_are_rows() -> None:
     """(3, K) would be taken apart across its rows."""
     from dynsys.simulation import ContactPoints

@@ -200,6 +200,7 @@ def of_one(path: str) -> Array:
 
 
 @pytest.mark.parametrize(("length", "mass"), SCALES)
+@pytest.mark.finding("Z-S1", "Z-S3")
 def test_answers_follow_the_scaling_laws(length: float, mass: float) -> None:
     """Straight-line code took torques of 1 N m, or the robot's own, for rounding."""
     s, missed = Scaled(length, mass), {}
@@ -235,6 +236,7 @@ def made(length: float, mass: float) -> dict[str, int]:
 
 
 @pytest.mark.parametrize(("length", "mass"), [(2.0**-20, 2.0**-30), (2.0**20, 2.0**30)])
+@pytest.mark.finding("Z-S2")
 def test_programs_of_all_scales_have_as_many_operations(length: float, mass: float) -> None:
     """But for constants that happen to be one, up to two in a hundred."""
     usual = made(1.0, 1.0)
@@ -266,6 +268,7 @@ def identified(length: float, mass: float, physical: bool) -> tuple[Array, Array
 
 @pytest.mark.parametrize("physical", [False, True])
 @pytest.mark.parametrize(("length", "mass"), [*SCALES, (1e-2, 1e-3), (1e2, 1e4)])
+@pytest.mark.finding("A-5")
 def test_fits_follow_the_scaling_laws(length: float, mass: float, physical: bool) -> None:
     """A tenth of a metre was the natural length of all robots, a microjoule their least energy.
 
@@ -290,6 +293,7 @@ def test_exported_c_follows_the_scaling_laws(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("light", [1e-20, 1e-30])
+@pytest.mark.finding("Z-S4")
 def test_a_very_light_last_link_is_not_taken_for_rounding(light: float) -> None:
     """Its torque has a unit of its own; qdd of straight-line code was 180 times too large."""
     bodies = list(arm(1.0, 1.0).bodies)
@@ -302,6 +306,7 @@ def test_a_very_light_last_link_is_not_taken_for_rounding(light: float) -> None:
     np.testing.assert_allclose(found, qdd, rtol=1e-9)
 
 
+@pytest.mark.finding("G-31")
 def test_links_that_differ_by_all_digits_take_loops() -> None:
     """Straight-line code misses the third qdd by 0.2: no unit suits all of such a robot."""
     masses, lengths = (0.06, 8e-7, 5e-12, 4e-17), (2e-5, 6e3, 6e-5, 0.03)

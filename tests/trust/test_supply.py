@@ -45,6 +45,7 @@ def test_every_always_installed_package_has_a_lower_bound() -> None:
     assert set(lower_bounds()) == needed
 
 
+@pytest.mark.finding("H-1")
 def test_lower_bounds_fit_each_other() -> None:
     """H-1: numba 0.60 and 0.61 need llvmlite 0.43 and 0.44; no pip could install the bounds."""
     fast = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -55,6 +56,7 @@ def test_lower_bounds_fit_each_other() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.finding("H-8")
 def test_sparse_types_need_no_subscript_at_run_time() -> None:
     """H-8: with scipy 1.13, the lower bound, ``import dynsys`` raised TypeError."""
     text = """
@@ -76,6 +78,7 @@ else:
     assert done.returncode == 0, done.stderr[-500:]
 
 
+@pytest.mark.finding("H-9")
 def test_every_file_of_the_packages_is_in_the_wheel() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     for package, patterns in project["tool"]["setuptools"]["package-data"].items():

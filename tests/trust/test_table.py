@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from experiments.trust.table import findings, items, text_of, without_test
+from experiments.trust.table import findings, guards, text_of, without_test
 
 
 def test_every_finding_has_a_regression_test() -> None:
-    assert without_test(findings()) == []
-    assert without_test(items()) == [] and len(items()) == 14
+    assert without_test(findings(), guards()) == []
 
 
 def test_ids_are_unique_and_failures_explained() -> None:
@@ -16,20 +15,18 @@ def test_ids_are_unique_and_failures_explained() -> None:
     assert all(one["failure"] and one["fix"] for one in found)
 
 
-def test_a_finding_without_test_is_told() -> None:
-    wrong = [
-        {"id": "Z-1", "test": ""},
-        {"id": "Z-2", "test": "tests/trust/test_table.py::test_that_is_not_there"},
-        {"id": "Z-3", "test": "tests/trust/nothing.py"},
-    ]
-    assert without_test(wrong) == ["Z-1", "Z-2", "Z-3"]
+def test_tests_are_found_by_their_marks() -> None:
+    here = "tests/trust/test_table.py::test_ids_are_unique_and_failures_explained"
+    assert here not in {test for tests in guards().values() for test in tests}
+    assert "tests/model/test_parameters.py::" in "".join(guards()["F9"])  # of one parameter
+    assert without_test([{"id": "Z-1"}, {"id": "Z-2"}], {"Z-2": [here]}) == ["Z-1"]
 
 
 def test_commits_are_those_that_name_the_finding() -> None:
-    found = [{"id": "Z-1", "failure": "broke", "fix": "mended", "test": "t.py"}]
+    found = [{"id": "Z-1", "failure": "broke", "fix": "mended"}]
     commits = [("ccc", "more of Z-1"), ("bbb", "logs: mend (Z-12)"), ("aaa", "mend\n\nZ-1")]
     page = text_of({}, found, commits)
-    assert "| Z-1 | broke | mended | `t.py` | aaa, ccc |" in page
+    assert "| Z-1 | broke | mended | - | aaa, ccc |" in page
     assert "not committed yet" in text_of({}, found, [])
 
 

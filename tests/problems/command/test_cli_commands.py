@@ -240,6 +240,7 @@ def test_nothing_is_written_beyond_the_terminal(
         ("init p.yaml -o p.yaml --overwrite", "p.yaml"),
     ],
 )
+@pytest.mark.finding("Y-40")
 def test_no_command_writes_over_what_it_reads(
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,

@@ -226,6 +226,7 @@ def test_calibrate_doubts_only_values_that_it_kept(
         assert not is_said or f"some of the values kept seem too {size};" in out
 
 
+@pytest.mark.finding("Y-18")
 def test_calibrate_does_not_take_faults_for_noise(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -272,6 +273,7 @@ def test_check_says_which_noise_makes_the_deviations(
     assert told["sensitivity"][1]["position"]["link_2"] > 0.1
 
 
+@pytest.mark.finding("Z-W1")
 def test_check_without_what_does_not_hold(capsys: pytest.CaptureFixture[str]) -> None:
     """One foot may be lifted off the ice, not both: the statement of the other is needed."""
     asked = ("check", "catalogue:nao_slippery", "--quick", "--samples", "2")

@@ -18,6 +18,7 @@ NEEDS = {".parquet": "pyarrow", ".mcap": "mcap_ros2"}
 
 @pytest.mark.slow
 @pytest.mark.parametrize("entry", catalogue.names())
+@pytest.mark.finding("item 10")
 def test_every_command_and_log_format(
     entry: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

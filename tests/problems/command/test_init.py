@@ -44,6 +44,7 @@ def test_the_file_holds_what_the_model_has_and_reads_back(
 
 
 @pytest.mark.parametrize("read", [("h",), ("h", "k")])
+@pytest.mark.finding("C-22")
 def test_torques_that_the_model_measures_are_not_measured_again(
     read: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

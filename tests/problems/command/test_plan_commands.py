@@ -122,6 +122,7 @@ def test_campaign_resumes(capsys: pytest.CaptureFixture[str], tmp_path: Path) ->
     assert "8 known before" in capsys.readouterr().out
 
 
+@pytest.mark.finding("P-5")
 def test_a_campaign_tells_files_from_others_of_the_same_name(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

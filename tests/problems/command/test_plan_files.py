@@ -200,6 +200,7 @@ def test_redundant_layouts_are_planned(
 
 
 @needs_compiler
+@pytest.mark.finding("Z-W7")
 def test_export_of_statements_that_come_and_go(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

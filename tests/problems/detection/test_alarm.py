@@ -40,6 +40,7 @@ def test_promised_and_counted_alarms_agree(memory: float) -> None:
 
 
 @pytest.mark.parametrize(("learnt", "watched"), [(6, 20), (20, 6), (3, 3)])
+@pytest.mark.finding("A-11")
 def test_thresholds_hold_where_other_readings_are_missing(learnt: int, watched: int) -> None:
     """Learnt on fewer readings the alarm never ended, on more it never came.
 
@@ -68,6 +69,7 @@ def test_samples_that_nothing_checks_have_no_statistic() -> None:
 
 
 @pytest.mark.parametrize("untold", [False, True])
+@pytest.mark.finding("A-1")
 def test_hours_in_which_nothing_was_seen_are_no_hours_without_alarms(untold: bool) -> None:
     """A pause of two hours made 1914 alarms per hour of the 60 that were promised."""
     rate, counted = 100.0, 0

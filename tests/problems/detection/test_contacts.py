@@ -105,6 +105,7 @@ def _rover(folder: Path) -> KinematicTree:
 
 
 @pytest.mark.parametrize("link", ["c", "d"])
+@pytest.mark.finding("C-26")
 def test_of_links_that_nothing_tells_apart_the_smallest_force_is_told(
     link: str, tmp_path: Path
 ) -> None:
@@ -147,6 +148,7 @@ def _falling(
 
 
 @pytest.mark.parametrize("learns", [False, True])
+@pytest.mark.finding("A-11")
 def test_alarms_heed_sensors_that_are_missing(learns: bool) -> None:
     """Learnt while some were missing, it rang at every sample; the other way round at none."""
     robot = arm()
@@ -168,6 +170,7 @@ def test_alarms_heed_sensors_that_are_missing(learns: bool) -> None:
 
 
 @pytest.mark.parametrize("part", [0.2, 0.98, 1.2])
+@pytest.mark.finding("C-24")
 def test_how_well_the_place_is_known_is_honest_beyond_the_last_frame(part: float) -> None:
     """It was the end, +- 0, wherever beyond it a force acted."""
     robot, rng, inside = arm(), np.random.default_rng(0), []

@@ -178,6 +178,7 @@ def test_noise_of_the_predictions_is_not_taken_for_motion() -> None:
         assert (np.abs(found.offset) < 4 * found.offset_std).all()
 
 
+@pytest.mark.finding("Z-W6")
 def test_rows_weigh_as_much_as_their_predictions_are_worth() -> None:
     """Accelerations that are predicted badly do not spoil what angular velocities tell.
 
@@ -239,6 +240,7 @@ def test_a_prediction_knows_how_its_rows_err_together() -> None:
         ({"turn": False, "offset": False}, "delay"),
     ],
 )
+@pytest.mark.finding("Y-30")
 def test_a_robot_that_stands_still_tells_no_mounting(held, untold: str) -> None:
     problem, log = swinging_log(0.0, 0)
     with pytest.raises(StateError, match=rf"'imu' .* too little .* to tell its {untold};"):

@@ -75,6 +75,7 @@ def test_small_and_large_right_hand_sides_lose_no_digits(scale: float) -> None:
 
 
 @pytest.mark.parametrize("factor", [3.0, 1.0 + 1e-9])
+@pytest.mark.finding("Y-4")
 def test_kernels_are_of_what_sensors_compute_and_not_of_their_names(
     factor: float, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -82,6 +82,7 @@ def test_offset_of_the_difference_of_two_sensors() -> None:
 
 
 @pytest.mark.parametrize("memory", [0.0, 0.9])
+@pytest.mark.finding("A-9")
 def test_deviations_hold_where_noise_lasts(memory: float) -> None:
     """33 % lay within two deviations where ten samples were worth hardly more than one."""
     robot = synthetic.random_tree(3, seed=1, joint_types=("revolute",))
@@ -107,6 +108,7 @@ def test_deviations_hold_where_noise_lasts(memory: float) -> None:
 
 
 @pytest.mark.parametrize("claimed", [1e-3, 1e-7])
+@pytest.mark.finding("Y-22")
 def test_how_precise_a_sensor_claims_to_be_hides_no_offset_and_shows_none(claimed) -> None:
     """An offset is known as well as the others check it; that of a pair is not one's alone."""
     robot, n = synthetic.chain(2), 70
@@ -138,6 +140,7 @@ def test_how_precise_a_sensor_claims_to_be_hides_no_offset_and_shows_none(claime
 
 @pytest.mark.parametrize("std", [0.0, None])
 @pytest.mark.parametrize("find", [calibrate_offsets, estimate_noise])
+@pytest.mark.finding("Z-E7")
 def test_layouts_without_noise_are_refused_in_words(
     find: Callable[..., object], std: float | None
 ) -> None:

@@ -130,6 +130,7 @@ def test_states_without_an_answer_are_solved_one_by_one() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.finding("K-1")
 def test_residuals_stay_when_more_is_asked_for() -> None:
     compiled, reference = over_determined()
     q, qd, y = readings_of(compiled, 3)
@@ -258,6 +259,7 @@ def test_exported_c_passes_its_own_test(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("backend", [COMPILED, "dense"])
+@pytest.mark.finding("K-6")
 def test_estimates_outlive_the_arrays_they_come_from(backend: str) -> None:
     """What is asked later belongs to the readings of then, whatever became of the arrays."""
     problem = replace(over_determined()[0], backend=backend)  # type: ignore[arg-type]
@@ -274,6 +276,7 @@ def test_estimates_outlive_the_arrays_they_come_from(backend: str) -> None:
     np.testing.assert_allclose(single.std.qdd.array, expected[0])
 
 
+@pytest.mark.finding("Y-12")
 def test_deviations_of_what_an_exact_statement_says_while_it_is_on() -> None:
     """Of the force of a foot that may be free: zero, not the root of what rounding leaves."""
     robot = synthetic.chain(3, generic=True)

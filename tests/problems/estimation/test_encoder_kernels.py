@@ -288,6 +288,7 @@ def resting(problem: Estimation) -> Array:
     return np.where(np.isnan(said), 0.5, said)
 
 
+@pytest.mark.finding("E-5")
 def test_what_is_open_takes_no_deviation_from_the_rest() -> None:
     """The torques beyond a touched link are what they are if nothing touches it."""
     problem, rng = touched(), np.random.default_rng(0)
@@ -311,6 +312,7 @@ def test_what_is_open_takes_no_deviation_from_the_rest() -> None:
     assert_same(many.std.torque.array[0, 1:], many.std.torque.array[1, 1:])
 
 
+@pytest.mark.finding("E-3")
 def test_deviations_at_a_frame_may_be_all_that_a_batch_is_asked() -> None:
     problem = touched()
     y = resting(problem)

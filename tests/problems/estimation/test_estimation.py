@@ -286,6 +286,7 @@ def test_a_quantity_is_a_mapping_of_names() -> None:
     assert list(e.external_wrench.keys()) == list(robot.body_names)
 
 
+@pytest.mark.finding("P-13", "item 10")
 def test_numbers_and_slices_count_joints_and_bodies(humanoid) -> None:
     """``e.torque[:3]`` raised."""
     layout = forward_dynamics(humanoid)
@@ -331,6 +332,7 @@ def test_an_estimate_says_what_it_leaves_open() -> None:
 
 
 @pytest.mark.parametrize("backend", [*BACKENDS, "auto", COMPILED])
+@pytest.mark.finding("P-14", "item 10")
 def test_the_residual_of_a_missing_exact_reading_is_missing(backend) -> None:
     """It was 0, and documented as NaN; one state, few, and many."""
     robot = synthetic.chain(3)

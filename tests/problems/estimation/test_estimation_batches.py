@@ -180,6 +180,7 @@ def test_what_is_no_plain_array_takes_the_careful_way() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.finding("X-3")
 def test_positions_that_no_answer_depends_on_are_named_in_batches_too(humanoid) -> None:
     problem = Estimation(humanoid, generous(humanoid), backend=COMPILED)
     q = np.array([humanoid.random_configuration(k) for k in range(10)])

@@ -64,6 +64,7 @@ def test_residuals_are_unit_normal() -> None:
     assert (found[:, ~checked] == 0).all()
 
 
+@pytest.mark.finding("Y-3")
 def test_statements_made_twice_are_no_degrees_of_freedom() -> None:
     """Machine code, for one state and for many, counts as the dense system does."""
     robot = dynsys.synthetic.chain(2)

@@ -59,6 +59,7 @@ def of_forces(length: float, mass: float) -> tuple[problems.Estimation, Array]:
 
 
 @pytest.mark.parametrize(("length", "mass"), SCALES)
+@pytest.mark.finding("Y-2")
 def test_torques_that_an_unseen_moment_changes_are_open(length: float, mass: float) -> None:
     """Those of the crane were 'determined', with a deviation."""
     est, q = of_forces(length, mass)

@@ -99,6 +99,7 @@ def arm(stds: dict[str, float]) -> Layout:
 
 
 @pytest.mark.parametrize("memory", [0.0, 0.7])
+@pytest.mark.finding("X-1")
 def test_deviations_are_within_what_is_said_of_them(memory: float) -> None:
     """Many logs; wrist sensors are checked by 1 %, accelerations stated 100 times too large."""
     true = {"f": 0.2, "m": 0.02, "acceleration": 0.01, "torque": 0.3}
@@ -150,6 +151,7 @@ def test_estimates_are_as_honest_after_as_before() -> None:
     assert found.layout["force"].std == 0.2 and found.layout["moment"].std == 0.02
 
 
+@pytest.mark.finding("X-2")
 def test_two_that_only_check_each_other_keep_their_ratio() -> None:
     robot = synthetic.chain(2)
     two = Layout(
@@ -180,6 +182,7 @@ def test_rounding_takes_no_degrees_of_freedom(task) -> None:
     assert found.chi_square[0] == pytest.approx(e.chi_square / e.degrees_of_freedom, rel=1e-6)
 
 
+@pytest.mark.finding("Y-23")
 def test_samples_that_are_none_are_named() -> None:
     problem = Estimation((made := layout(TRUE)).robot, made)
     q, qd = np.zeros((5, 3)), np.zeros((5, 3))

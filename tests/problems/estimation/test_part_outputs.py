@@ -125,6 +125,7 @@ def test_parts_in_c(leg: Estimation, tmp_path: Path) -> None:
     assert f"ok {array_name('external_wrench.sole-plate')}" in done.stdout
 
 
+@pytest.mark.finding("W-2")
 def test_wrenches_through_a_fixed_joint_are_not_those_of_the_body(leg: Estimation) -> None:
     """The name of a fixed joint was answered by the wrench of the knee, moved there."""
     _, inputs = asked(leg)

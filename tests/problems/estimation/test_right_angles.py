@@ -82,6 +82,7 @@ def test_a_stretched_arm_without_torque_sensors_is_not_determined(
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("std", [0.0, 0.1])
+@pytest.mark.finding("item 0")
 def test_a_stretched_arm_with_torque_sensors_answers(backend: str, std: float) -> None:
     """Exact torques were called a contradiction. The answer: the tip moves along the arm only.
 
@@ -107,6 +108,7 @@ def snapped(robot: KinematicTree, q: Array) -> Kinematics:
     return Kinematics(robot, exact.qd, X_up, tuple(X.matrix() for X in X_up), exact.velocity)
 
 
+@pytest.mark.finding("R-1", "item 0")
 def test_arms_at_right_angles_see_what_they_see_without_rounding() -> None:
     """144 of these 1296 arms saw a direction that does not exist, or none that does."""
     axes, points = (X, Y, Z), (X, Y, Z)
@@ -141,6 +143,7 @@ def test_a_batch_at_right_angles_is_answered_as_its_states_are() -> None:
             )
 
 
+@pytest.mark.finding("R-4")
 def test_the_verdict_at_a_right_angle_tells_what_is_lost() -> None:
     robot = arm((X, X), Y, Z)
     across = sensors.ExternalWrench("across", "lower", components=("fx",), value=0.0)
@@ -164,6 +167,7 @@ def test_what_is_next_to_a_right_angle_is_told_by_its_digits() -> None:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.finding("R-2", "item 7", "tests that cannot fail")
 def test_one_unit_in_the_last_place_is_no_contradiction(backend: str) -> None:
     """An exact accelerometer on a slider across gravity reads 9.81, or the number beside it."""
     bodies = [Body("slider", -1, Prismatic(X), inertia=Inertia(1.0, np.zeros(3), np.eye(3)))]
@@ -208,6 +212,7 @@ def test_sizes_bound_the_numbers_and_grow_with_the_length_of_a_chain() -> None:
 # ---- thresholds, each with what falls on either side ---------------------------------------
 
 
+@pytest.mark.finding("tests that cannot fail")
 def test_a_repair_suffices_at_every_posture_not_at_one() -> None:
     """A force along the lower link turns the shoulder, but not where the arm is stretched."""
     robot = arm((X, X), Y, Z)
@@ -230,6 +235,7 @@ def test_a_repair_suffices_at_every_posture_not_at_one() -> None:
     assert words(bent, stretched)
 
 
+@pytest.mark.finding("tests that cannot fail")
 def test_a_posture_that_sees_less_is_a_rank_drop_not_the_rule(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -244,6 +250,7 @@ def test_a_posture_that_sees_less_is_a_rank_drop_not_the_rule(
     assert drop.where == "in a random posture" and drop.lost == 1
 
 
+@pytest.mark.finding("tests that cannot fail")
 def test_nearly_equal_noise_is_noise() -> None:
     """Two readings of correlation 1 - 1e-7 differ by little noise, not by none."""
     for gap, unit, none in ((1e-7, 2, 0), (1e-12, 2, 0), (0.0, 1, 1)):
@@ -267,6 +274,7 @@ def test_nearly_equal_noise_is_noise() -> None:
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("extra", [0, 1, 2])
+@pytest.mark.finding("tests that cannot fail")
 def test_degrees_of_freedom_where_something_is_open(backend: str, extra: int) -> None:
     """So many torque sensors more than one on a joint check each other; the arm stays open."""
     robot = arm((X, X), Y, Z)
@@ -284,6 +292,7 @@ def test_degrees_of_freedom_where_something_is_open(backend: str, extra: int) ->
     assert e.std.torque.array[0] == pytest.approx(0.5 / np.sqrt(1 + extra))
 
 
+@pytest.mark.finding("R-3", "item 6")
 def test_the_condition_number_tells_what_rounding_costs() -> None:
     """At an angle a from stretched the contact sees qdd by sin a, the torques the force by it.
 

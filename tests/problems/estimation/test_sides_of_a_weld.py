@@ -269,6 +269,7 @@ def test_the_reading_within_an_untouched_body_is_predicted(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("touched", ON)
+@pytest.mark.finding("W-1")
 def test_sensors_in_welds_read_what_mujoco_says(tmp_path: Path, touched: str) -> None:
     """A push at a site, MuJoCo's own readings, and what the estimate makes of them."""
     mujoco = pytest.importorskip("mujoco")
@@ -320,6 +321,7 @@ LINKAGE = """<mujoco model="linkage"><option gravity="0 0 -9.81"/><worldbody>
 
 
 @pytest.mark.parametrize("end", ["rocker", "tip"])
+@pytest.mark.finding("Y-10")
 def test_loops_of_a_file_hold_the_link_that_the_file_names(tmp_path: Path, end: str) -> None:
     mujoco = pytest.importorskip("mujoco")
     path = tmp_path / "linkage.xml"

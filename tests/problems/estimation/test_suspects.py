@@ -60,6 +60,7 @@ def suspects_of(problem: Estimation, state: Truth, y: Array, **more: Any) -> lis
 
 @pytest.mark.parametrize("backend", ["auto", "llvm", "superlu", "dense"])
 @pytest.mark.parametrize("claimed", [1e-5, 1e-7])
+@pytest.mark.finding("N-1", "item 1")
 def test_a_precise_sensor_that_is_wrong_is_the_suspect(backend, claimed) -> None:
     robot = dynsys.synthetic.chain(2)
     right = [sensors.JointTorque(f"right {k}", "link_1", std=1.0) for k in range(3)]
@@ -96,6 +97,7 @@ def pushed(problem: Estimation, seed: int, link: str) -> tuple[Truth, Array]:
 
 
 @pytest.mark.parametrize("link", BODIES)
+@pytest.mark.finding("N-2", "item 1")
 def test_a_push_on_a_link_said_to_be_untouched_is_named(link) -> None:
     """Of all links that could explain it, not the one with most freedoms: the last."""
     problem = redundant_arm(std=0.01)
@@ -120,6 +122,7 @@ def test_what_no_data_can_separate_is_named_together() -> None:
     assert "no_contact' or" in str(first) or "torque' or" in str(first)
 
 
+@pytest.mark.finding("Z-W5")
 def test_links_that_explain_a_push_alike_are_named_together() -> None:
     """A force at the joint between two links may act on either."""
     robot = dynsys.synthetic.chain(4)
@@ -154,6 +157,7 @@ def test_links_that_explain_a_push_alike_are_named_together() -> None:
 
 
 @pytest.mark.parametrize("n", [4, 7])
+@pytest.mark.finding("E-1")
 def test_a_push_along_an_axis_is_not_blamed_on_one_link_alone(n) -> None:
     """A force at a joint, along an axis of the link beyond, may act on the link before it."""
     robot = dynsys.synthetic.chain(n)
@@ -218,6 +222,7 @@ def test_beliefs_are_suspects_too() -> None:
 # ---- what is said of it ----------------------------------------------------------------------
 
 
+@pytest.mark.finding("N-4", "tests that cannot fail")
 def test_what_is_left_is_judged_by_what_is_left_of_the_freedoms() -> None:
     """All of a suspect is what solving without it says."""
     problem = redundant_arm(sensors.Accelerometer("tip", BODIES[-1], std=0.1))
@@ -244,6 +249,7 @@ def test_readings_that_agree_have_no_suspects() -> None:
 
 
 @pytest.mark.parametrize("backend", ["auto", "llvm", "superlu", "dense"])
+@pytest.mark.finding("Y-25")
 def test_a_chi_square_that_is_no_number_is_no_agreement(backend) -> None:
     """Squares of 1e200 overflow; no state at all has no chi-square."""
     robot = dynsys.synthetic.chain(2)
@@ -369,6 +375,7 @@ def test_residuals_of_a_batch_take_no_dense_system_each(monkeypatch) -> None:
 # ---- the study, small ------------------------------------------------------------------------
 
 
+@pytest.mark.finding("N-3", "item 1")
 def test_the_culprit_is_among_the_suspects_of_random_layouts() -> None:
     found = [
         tried("exact rows" if c == "exact" else k, c, 31 + s)

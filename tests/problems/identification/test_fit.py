@@ -60,6 +60,7 @@ def test_a_clean_log_gives_a_robot_that_moves_alike(arm, truth) -> None:
 
 
 @pytest.mark.parametrize("sought", [{"friction": ["link_1"]}, {"friction": False}])
+@pytest.mark.finding("Y-28", "Y-29")
 def test_the_robot_found_has_no_friction_that_the_fit_did_not_count(sought) -> None:
     robot = dynsys.synthetic.chain(3)
     stated = {f"{j}.{k}": 0.5 for j in robot.joint_names for k in ("viscous", "coulomb")}
@@ -293,6 +294,7 @@ def test_ground_forces_alone_tell_the_mass_of_a_floating_robot(walker: Kinematic
 
 
 @pytest.mark.parametrize("std", [0.1, 1e-4])
+@pytest.mark.finding("A-2")
 def test_what_is_stated_exactly_adds_no_noise_to_predictions(
     walker: KinematicTree, std: float
 ) -> None:
@@ -386,6 +388,7 @@ def test_an_exact_reading_needs_a_deviation(walker: KinematicTree) -> None:
         ident.fit(*states, np.zeros((50, 6)))
 
 
+@pytest.mark.finding("A-6")
 def test_an_exact_reading_needs_a_deviation_wherever_the_log_begins() -> None:
     """A cart that starts at rest: no parameter had a part in its first reading."""
     inertia = Inertia(2.0, np.zeros(3), 0.1 * np.eye(3))
@@ -417,6 +420,7 @@ def test_a_payload_is_the_difference_of_two_logs(arm, truth) -> None:
     assert np.linalg.eigvalsh(pseudo_inertia(found.values))[0] > 0
 
 
+@pytest.mark.finding("A-4")
 def test_precise_readings_are_found_to_be_precise() -> None:
     """Rounding of what nothing tells was taken for noise: 57 times the true one, unsaid."""
     robot = dynsys.synthetic.random_tree(5, seed=1, joint_types=("revolute",))
@@ -433,6 +437,7 @@ def test_precise_readings_are_found_to_be_precise() -> None:
 
 @pytest.mark.parametrize("physical", [False, True])
 @pytest.mark.parametrize("noise", [0.0, 1e-12, 1e-8])
+@pytest.mark.finding("A-8")
 def test_the_readings_of_the_model_itself_give_the_model(noise: float, physical: bool) -> None:
     """A first trial in simulation: refused as not physical, or torques 6e7 times too large."""
     for seed in (3, 8):
@@ -449,6 +454,7 @@ def test_the_readings_of_the_model_itself_give_the_model(noise: float, physical:
         assert (off < 4 * np.sqrt(np.diag(fit.covariance))).all()
 
 
+@pytest.mark.finding("A-7")
 def test_readings_that_the_log_lacks_keep_the_noise_that_is_stated(arm, truth) -> None:
     """A hundredth of it was taken, so that no band held what such a sensor reads later."""
     part = Identification(
@@ -466,6 +472,7 @@ def test_readings_that_the_log_lacks_keep_the_noise_that_is_stated(arm, truth) -
 
 
 @pytest.mark.parametrize("gaps", ["some", "most", "tenth"])
+@pytest.mark.finding("A-3")
 def test_deviations_hold_where_readings_are_missing(arm, gaps: str) -> None:
     """Noise that lasts, and gaps: with 80 % missing, 65 % lay within two deviations."""
     off = []

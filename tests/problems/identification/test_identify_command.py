@@ -56,6 +56,7 @@ def write_log(path: Path, seed: int = 0) -> Path:
     ("times", "said"),
     [(1.0, None), (1e3, "the model expects 0.00"), (-1.0, "the model expects -")],
 )
+@pytest.mark.finding("Y-19")
 def test_readings_that_no_parameters_make_are_named(
     times: float, said: str | None, problem: Path, tmp_path: Path, capsys
 ) -> None:
@@ -78,6 +79,7 @@ def test_readings_that_no_parameters_make_are_named(
         assert all(x in text and str(said) in x for x in doubts)
 
 
+@pytest.mark.finding("Y-20")
 def test_a_reading_that_the_log_lacks_is_null(problem: Path, tmp_path: Path, capsys) -> None:
     """It was NaN, which is no JSON: a ValueError."""
     log = write_log(tmp_path / "a.npz")
@@ -187,6 +189,7 @@ def test_limits_of_position_and_speed_are_kept() -> None:
     assert np.abs(found.qd).max() <= 0.7
 
 
+@pytest.mark.finding("A-10")
 def test_joints_that_follow_stay_within_their_limits() -> None:
     """Only those of the joint that leads were kept: 1.85 rad for 0.3, 3.5 rad/s for 1."""
     bodies = list(dynsys.synthetic.chain(3).bodies)

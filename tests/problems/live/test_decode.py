@@ -165,6 +165,7 @@ def test_many_sets_of_names_do_not_fill_the_memory(live: Live) -> None:
 
 
 @pytest.mark.parametrize("null", [None, [None] * 6, [float("nan")] * 6])
+@pytest.mark.finding("Y-9")
 def test_a_statement_that_comes_as_null_does_not_hold(null: object, tmp_path: Path) -> None:
     """As NaN in a log says: the tip is touched now."""
     (tmp_path / "problem.yaml").write_text(
@@ -188,6 +189,7 @@ def test_a_statement_that_comes_as_null_does_not_hold(null: object, tmp_path: Pa
 
 
 @pytest.mark.parametrize("null", [None, [None] * 14])
+@pytest.mark.finding("Z-M4")
 def test_where_all_readings_come_as_null_no_statement_holds(
     null: object, tmp_path: Path
 ) -> None:
@@ -205,6 +207,7 @@ def test_where_all_readings_come_as_null_no_statement_holds(
 
 
 @pytest.mark.parametrize("parts", [("held", "held"), ("held[0:6]", "held[6:12]")])
+@pytest.mark.finding("Z-M1")
 def test_an_array_that_comes_as_null_is_missing_to_all_who_read_it(
     parts: tuple[str, str], tmp_path: Path
 ) -> None:
@@ -233,6 +236,7 @@ def test_an_array_that_comes_as_null_is_missing_to_all_who_read_it(
     ],
 )
 @pytest.mark.parametrize("null", [False, True])
+@pytest.mark.finding("Z-M3")
 def test_sensors_whose_names_are_exchanged_lend_each_other_nothing(
     log: str, null: bool, tmp_path: Path
 ) -> None:
@@ -265,6 +269,7 @@ def test_what_comes_as_null_is_what_the_robot_calls_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("one_by_one", [False, True])
+@pytest.mark.finding("Y-8")
 def test_accelerations_that_come_are_those_of_a_log(one_by_one: bool, tmp_path: Path) -> None:
     (tmp_path / "problem.yaml").write_text(
         "robot: synthetic:centipede:1\n"
@@ -308,6 +313,7 @@ FOLLOWED = """\
 
 
 @pytest.mark.parametrize("is_given", [False, True])
+@pytest.mark.finding("E-8")
 def test_joints_that_follow_have_accelerations_of_their_own(
     is_given: bool, tmp_path: Path
 ) -> None:
@@ -386,6 +392,7 @@ def test_velocities_and_accelerations_of_the_past(live: Live) -> None:
 
 
 @pytest.mark.parametrize("every", [2, 3])
+@pytest.mark.finding("Z-B1")
 def test_velocities_that_come_now_and_then_are_not_slopes_with_zeros_between(
     every: int, tmp_path: Path
 ) -> None:

@@ -105,6 +105,7 @@ def test_what_is_open_is_nan_and_everything_missing_is_an_answer(live: Live) -> 
 
 
 @pytest.mark.parametrize("way", ["llvm", "reduced", "general"])
+@pytest.mark.finding("C-21")
 def test_p_values_mean_the_same_where_nothing_checks_a_sample(way: str) -> None:
     """One in e.p_value and in solved logs, NaN here."""
     robot = dynsys.synthetic.chain(3)

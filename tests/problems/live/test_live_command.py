@@ -75,6 +75,7 @@ def test_records_on_a_full_disk(live_files: tuple[Path, Path]) -> None:
 
 @pytest.mark.parametrize("logged", [(), ("qd",)])
 @pytest.mark.parametrize("method", ["{window: 0.1}", "{method: smoother}"])
+@pytest.mark.finding("C-23")
 def test_a_replayed_log_stands_in_for_the_robot(
     method: str, logged: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

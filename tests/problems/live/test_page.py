@@ -175,6 +175,7 @@ def interval(session: LiveSession, **other: Any) -> Interval:
     return plain._replace(**other)
 
 
+@pytest.mark.finding("Z-F1")
 def test_before_the_first_sample_the_page_waits(
     live: Live, feed: tuple[PageFeed, Recorded]
 ) -> None:

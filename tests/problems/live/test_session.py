@@ -164,6 +164,7 @@ def test_an_alarm_learnt_on_free_motion_looks_at_chi_square() -> None:
     assert told is not None and told["state"] == "begins"
 
 
+@pytest.mark.finding("A-11")
 def test_an_alarm_heeds_degrees_of_freedom() -> None:
     """With readings missing a chi-square of 40 is as improbable as 52 with all."""
     for free, begins in ((20, False), (12, True), (0, False)):

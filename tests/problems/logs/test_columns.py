@@ -72,6 +72,7 @@ def test_joints_and_rates() -> None:
     np.testing.assert_allclose(content["time"][:, 0], [0.0, 0.02])
 
 
+@pytest.mark.finding("Z-M2")
 def test_joints_whose_names_are_exchanged_lend_each_other_nothing() -> None:
     """The log calls each by the name of the other; the torque of one was not logged."""
     logged = Held(**{"q.left": [[1.0]], "q.right": [[2.0]], "effort.left": [[3.0]]})
@@ -245,6 +246,7 @@ def test_effort_is_what_a_motor_torque_reads(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("own", [False, True])
+@pytest.mark.finding("C-22")
 def test_one_effort_is_not_two_readings(own: bool, tmp_path: Path) -> None:
     """Torques had 0.71 of their true deviation, and a check that always agreed."""
     robot = dynsys.synthetic.chain(1)
@@ -264,6 +266,7 @@ def test_one_effort_is_not_two_readings(own: bool, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("own", [False, True])
+@pytest.mark.finding("C-28")
 def test_one_acceleration_is_not_two_readings(own: bool, tmp_path: Path) -> None:
     robot = dynsys.synthetic.chain(1)
     more = sensors.JointAcceleration("more", robot.joint_names[0], std=1)
@@ -280,6 +283,7 @@ def test_one_acceleration_is_not_two_readings(own: bool, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("turned", ["{from: [w, i, j, k], as: wxyz}", "{from: [i, j, k, w]}"])
+@pytest.mark.finding("C-25")
 def test_quaternions_come_as_four_columns(turned: str, tmp_path: Path) -> None:
     """The entry that a doubt about their order names was refused of every CSV file."""
     log, path = tmp_path / "log.csv", tmp_path / "problem.yaml"

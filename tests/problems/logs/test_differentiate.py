@@ -34,6 +34,7 @@ def test_a_window_means_the_same_time_at_every_rate(rate: float) -> None:
 
 
 @pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.finding("Z-B2")
 def test_polynomials_do_not_reach_across_a_pause(causal: bool) -> None:
     t = np.concatenate([np.arange(200) * 0.005, 4.0 + np.arange(200) * 0.005])
     x = np.where(t < 2, t**3 - t, np.sin(2 * (t - 4)))[:, None]
@@ -204,6 +205,7 @@ def test_stretches_of_a_log_are_those_of_the_whole(
 
 
 @pytest.mark.parametrize("cutoff", [3.0, 10.0, 40.0])
+@pytest.mark.finding("C-27")
 def test_a_wheel_that_turns_at_the_ends_of_a_log_is_not_braked(cutoff: float) -> None:
     """A low pass that had not settled there: 164 rad/s^2 in place of none, 2 rad off."""
     time = np.arange(2500) / 250.0

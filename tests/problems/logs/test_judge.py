@@ -94,6 +94,7 @@ def test_a_wrong_sign_is_named(tmp_path) -> None:
 
 
 @pytest.mark.parametrize("name", [f"{ARM.joint_names[2]}/torque", "base_ft"])
+@pytest.mark.finding("Y-24")
 def test_an_offset_is_no_unit(name, tmp_path) -> None:
     """A torque that changes little was called 9 times too large; readings in N mm still are."""
     arrays, place = {k: x[:600] for k, x in content().items()}, ARM_PROBLEM.layout.slice(name)
@@ -109,6 +110,7 @@ def test_an_offset_is_no_unit(name, tmp_path) -> None:
     ("times", "said"),
     [(-1.0, "in N m have the wrong sign"), (1e3, "in N m are about 1e+03 times too large")],
 )
+@pytest.mark.finding("Y-13")
 def test_all_torques_of_another_sign_or_unit_are_named_together(times, said, tmp_path) -> None:
     """Each by itself says nothing of the others: an untouched link was blamed, and no unit."""
     arrays = content()
@@ -120,6 +122,7 @@ def test_all_torques_of_another_sign_or_unit_are_named_together(times, said, tmp
     assert found.words.endswith(found.factor)
 
 
+@pytest.mark.finding("Y-14")
 def test_a_spike_names_its_sensor_whatever_others_do_by_chance(tmp_path) -> None:
     """The last line named whom the samples suspect of which one in a hundred is odd."""
     arrays = content()
@@ -141,6 +144,7 @@ def test_a_push_of_40_ms_is_an_event(tmp_path) -> None:
     assert event.push == pytest.approx(60, rel=0.05)
 
 
+@pytest.mark.finding("Z-W5")
 def test_links_that_the_readings_cannot_tell_apart_are_both_named(tmp_path) -> None:
     """A push at the joint of two links may act on either; a force explains it on both."""
     found = judged(content(60.0, (0.6, 0.64, 0.48)), tmp_path)
@@ -207,6 +211,7 @@ def test_one_sensor_that_is_a_little_wrong_is_still_named(tmp_path) -> None:
         (lambda x: {k: 0 * x[k] for k in ("q", "qd", "y")}, "gravity taken out"),
     ],
 )  # fmt: skip
+@pytest.mark.finding("N-6", "V-4", "Y-16", "item 2")
 def test_units_that_cannot_be(change, said, tmp_path) -> None:
     arrays = content()
     found = doubtful_units(reader_of(arrays | change(arrays), tmp_path, ARM_PROBLEM.layout))
@@ -222,6 +227,7 @@ def test_units_that_cannot_be(change, said, tmp_path) -> None:
         (lambda t: -t, "sample 1: time does not ascend"),
     ],
 )
+@pytest.mark.finding("V-5")
 def test_times_of_which_no_rate_follows_are_named(time, said, tmp_path) -> None:
     """Velocities are to be made; the rate of NaN ended with a ValueError, of zero likewise."""
     arrays = content()
@@ -244,6 +250,7 @@ def test_times_of_which_no_rate_follows_are_named(time, said, tmp_path) -> None:
         ("at rest", [1, 1, 1, 1], ""),
     ],
 )
+@pytest.mark.finding("Z-B5")
 def test_accelerations_are_compared_with_velocities(given, times, said, tmp_path) -> None:
     """Torques follow them, and nothing else may check them."""
     time, rng = np.arange(N) / RATE, np.random.default_rng(0)
@@ -298,6 +305,7 @@ UNCHECKED = sensors.Layout(
         (lambda x: {k: v[np.r_[:500, 800:1200]] for k, v in x.items()}, ""),
     ],
 )  # fmt: skip
+@pytest.mark.finding("Y-15")
 def test_what_no_robot_gives_is_named_where_nothing_checks_it(change, said, tmp_path) -> None:
     """All of this was answered, with status 0: only readings that check each other told."""
     problem, whole = Estimation(ARM, UNCHECKED), content()
@@ -353,6 +361,7 @@ DEGREES = "q: 'free' beyond two turns in up to"
     ],
 )
 @pytest.mark.parametrize("samples", [600, 8000])
+@pytest.mark.finding("C-20")
 def test_wheels_turn_on_and_on(samples, limit, angle, velocity, said, tmp_path) -> None:
     """Angles alone of a wheel, hundreds of rad, were said to be degrees."""
     text = f'<limit effort="1" velocity="{limit}"/>' if limit else ""
@@ -405,6 +414,7 @@ def test_quaternions_with_the_real_part_first(humanoid, tmp_path) -> None:
         (lambda w, v, R: (0 * w, v), ""),  # unlike all: no word, for others to say
     ],
 )
+@pytest.mark.finding("Y-11")
 def test_velocities_of_the_base_by_other_conventions(written, said, humanoid, tmp_path) -> None:
     layout = sensors.Layout(humanoid, sensors.all_joint_torques(humanoid, std=0.1), quiet=True)
     time = np.arange(600) / RATE
@@ -490,6 +500,7 @@ layout:
 """
 
 
+@pytest.mark.finding("N-5", "item 2")
 def test_solve_ends_with_what_the_log_says_of_the_model(capsys, tmp_path) -> None:
     spec, log, out = tmp_path / "arm.yaml", tmp_path / "log.npz", tmp_path / "out.npz"
     spec.write_text(PROBLEM)
@@ -524,6 +535,7 @@ def test_solve_ends_with_what_the_log_says_of_the_model(capsys, tmp_path) -> Non
         ["detect", "--free-seconds", "0", "50"],
     ],
 )
+@pytest.mark.finding("Y-17")
 def test_every_command_that_reads_a_log_says_what_cannot_be(command, capsys, tmp_path) -> None:
     """They took milliseconds for seconds and sensors without data without a word."""
     spec, log = tmp_path / "arm.yaml", tmp_path / "log.npz"
@@ -566,6 +578,7 @@ def test_the_report_says_on_the_terminal_what_the_log_says(capsys, tmp_path) -> 
     assert not told["log"]["judgement"]["agrees"]
 
 
+@pytest.mark.finding("Y-21")
 def test_arrays_that_nothing_reads_are_named(capsys, tmp_path) -> None:
     """A misspelt statement held on, misspelt velocities were differentiated, in silence."""
     spec, log, out = tmp_path / "arm.yaml", tmp_path / "log.npz", tmp_path / "out.npz"

@@ -115,6 +115,7 @@ def test_no_output_replaces_the_log_it_is_made_from(problem_file: Path) -> None:
     assert digest(log) == before
 
 
+@pytest.mark.finding("Y-46")
 def test_no_output_becomes_part_of_the_bag_it_is_made_from(problem_file: Path) -> None:
     """The run ended, all work done, with "has changed while it was read", again and again."""
     bag = problem_file.parent / "bag"
@@ -160,6 +161,7 @@ def expected(job: SolveJob) -> bytes:
     return Path(other.output).read_bytes()
 
 
+@pytest.mark.finding("P-1", "item 4")
 def test_a_log_replaced_by_one_of_equal_size_and_time_is_another(problem_file: Path) -> None:
     """Identity was path, size and time: 720 of 2000 rows were those of the old log."""
     log = simulated(problem_file)
@@ -205,6 +207,7 @@ def _a_folder(file: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [_zeroed, _short, _empty, _flipped, _swapped])
+@pytest.mark.finding("P-2", "item 4")
 def test_damaged_chunks_are_computed_again(
     problem_file: Path, damage: Callable[[Path], None]
 ) -> None:
@@ -236,6 +239,7 @@ def test_a_disk_that_loses_what_is_written_is_not_tried_for_ever(tmp_path: Path)
         run_open(Lossy(), lambda k: k, lambda k, x: None)
 
 
+@pytest.mark.finding("P-6")
 def test_a_chunk_that_a_late_worker_of_another_job_writes_does_not_count(
     tmp_path: Path,
 ) -> None:
@@ -256,6 +260,7 @@ def _with(problem: Path, **changes: Any) -> Callable[[], None]:
     return change
 
 
+@pytest.mark.finding("P-11", "tests that cannot fail")
 def test_every_change_of_the_problem_begins_anew(problem_file: Path) -> None:
     """Prior, differentiation and topics could change, and no test noticed."""
     simulated(problem_file)
@@ -302,6 +307,7 @@ def test_every_setting_of_a_simulation_begins_anew(problem_file: Path) -> None:
     assert len(seen) == 1 + len(vars(job)) - 5 + 1
 
 
+@pytest.mark.finding("P-3", "item 4")
 def test_two_runs_on_one_output_refuse(problem_file: Path) -> None:
     """They deleted each other's chunks."""
     simulated(problem_file)
@@ -344,6 +350,7 @@ def test_a_problem_that_changes_before_a_worker_reads_it_is_refused(problem_file
 # ---- samples that cannot be solved ----------------------------------------------------------
 
 
+@pytest.mark.finding("P-7", "item 10")
 def test_one_sample_that_overflows_is_missing_and_named(problem_file: Path) -> None:
     """It ended the whole job, as 'state 50' for sample 65."""
     log = simulated(problem_file)
@@ -387,6 +394,7 @@ def test_a_contradiction_names_the_sample_of_the_log(problem_file: Path) -> None
         run_job(solving(problem_file, "out.npz", chunk=30))
 
 
+@pytest.mark.finding("P-4")
 def test_unpacked_messages_are_those_of_the_bag_and_whole(problem_file: Path) -> None:
     """A bag replaced by another was solved from what had been unpacked of the old one."""
     pytest.importorskip("mcap_ros2")

@@ -62,6 +62,7 @@ def _angles_apart(q: Array, expected: Array) -> Array:
 
 
 @pytest.mark.parametrize("written", ["joint", "wxyz", "rpy", "odometry"])
+@pytest.mark.finding("Y-6")
 def test_rotations_with_times_of_their_own_take_the_shorter_way(
     written: str, tmp_path: Path
 ) -> None:
@@ -96,6 +97,7 @@ def test_rotations_with_times_of_their_own_take_the_shorter_way(
 
 
 @pytest.mark.parametrize("written", ["joint", "deg", "states"])
+@pytest.mark.finding("Z-B3")
 def test_angles_of_joints_with_times_of_their_own_go_on_over_the_ends_of_a_turn(
     written: str, tmp_path: Path
 ) -> None:
@@ -167,6 +169,7 @@ def _write_odometry(
 # ---- differentiation -----------------------------------------------------------------------
 
 
+@pytest.mark.finding("Y-7")
 def test_signs_of_quaternions_do_not_count_across_missing_samples(tmp_path: Path) -> None:
     robot = dynsys.synthetic.humanoid30()
     layout = sensors.Layout(robot, [sensors.JointTorque("t", robot.joint_names[1], value=0.0)])
@@ -235,6 +238,7 @@ def test_missing_velocities_and_accelerations_are_made(problem_file: Path) -> No
 
 
 @pytest.mark.parametrize("method", [Differentiation(0.1, smooth=True), Smoother()])
+@pytest.mark.finding("Y-5")
 def test_angles_logged_within_one_turn_go_on_over_its_ends(tmp_path: Path, method) -> None:
     """An encoder that jumps from pi to -pi made velocities of a turn in a sample."""
     robot = dynsys.synthetic.chain(2)
@@ -256,6 +260,7 @@ def test_angles_logged_within_one_turn_go_on_over_its_ends(tmp_path: Path, metho
     assert np.abs(wrapped.qd - [3.0, -2.0]).max() < 0.3
 
 
+@pytest.mark.finding("Z-B4")
 def test_angles_within_one_turn_may_be_rounded_beyond_it() -> None:
     """3.142 and -3.142 are more than a turn apart."""
     robot = dynsys.synthetic.chain(1)

@@ -94,6 +94,7 @@ def test_compressed_archives_and_empty_cells_are_read(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found["b"][:, 0], [2, np.nan, 4])
 
 
+@pytest.mark.finding("Y-44")
 def test_csv_files_keep_names_whatever_they_hold(tmp_path: Path) -> None:
     names = ('say "hi"', "a,b", 'x",y', '"', "plain")
     write_log(tmp_path / "log.csv", [Group("a", names)], [np.arange(10.0).reshape(2, 5)])
@@ -106,6 +107,7 @@ def test_csv_files_keep_names_whatever_they_hold(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.finding("Z-M5")
 def test_a_blank_line_is_a_missing_reading_of_the_only_column(tmp_path: Path, end: str) -> None:
     """It was passed over, so that all later readings came a sample early."""
     (tmp_path / "log.csv").write_text(end.join(["a", "1", "", "3", "  ", "5", ""]), newline="")
@@ -117,6 +119,7 @@ def test_a_blank_line_is_a_missing_reading_of_the_only_column(tmp_path: Path, en
             np.testing.assert_array_equal(found, wanted)
 
 
+@pytest.mark.finding("Z-C3")
 def test_names_of_a_damaged_parquet_file_are_refused(tmp_path: Path) -> None:
     """A name that is no text ended in UnicodeDecodeError."""
     pyarrow, parquet = map(pytest.importorskip, ("pyarrow", "pyarrow.parquet"))
@@ -208,6 +211,7 @@ def test_layout_errors_are_of_the_family() -> None:
     assert issubclass(LogError, DynsysError) and issubclass(LayoutError, DynsysError)
 
 
+@pytest.mark.finding("item 5")
 def test_an_array_that_appears_twice_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "log.npz"
     for mode, value in (("w", 0.0), ("a", 1.0)):

@@ -39,6 +39,7 @@ def test_chunks_of_noise_and_of_zeros_are_read(block: int, stores_size: bool) ->
 
 
 @pytest.mark.parametrize("stores_size", [False, True])
+@pytest.mark.finding("K-5")
 def test_bombs_are_refused_whatever_they_state(stores_size: bool) -> None:
     with pytest.raises(LogError, match="may unpack to"):
         check(lz4.compress(bytes(MAX_CHUNK + 2**22), store_size=stores_size))
@@ -58,6 +59,7 @@ def test_what_is_no_lz4_is_left_to_the_decoder() -> None:
     check(lz4.compress(bytes(2**20))[:20])
 
 
+@pytest.mark.finding("Z-C5")
 def test_damaged_lengths_of_records_take_no_memory(tmp_path: Path) -> None:
     """A record that states two gigabytes: the reader asked for so many."""
     writers = pytest.importorskip("mcap.writer", reason="mcap is not installed")

@@ -158,6 +158,7 @@ def soft_layout(*more: sensors.AbstractSensor) -> sensors.Layout:
     )
 
 
+@pytest.mark.finding("item 5")
 def test_statements_with_a_deviation_hold_up_to_it() -> None:
     layout = soft_layout()
     simulation = Simulation(layout, Trajectory.random(layout.robot, 1.0), rate=500)

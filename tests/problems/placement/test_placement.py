@@ -73,6 +73,7 @@ def test_the_result_is_the_best_of_all_sets(budget: float) -> None:
     np.testing.assert_allclose(result.least_std, best, rtol=1e-6)
 
 
+@pytest.mark.finding("Y-31")
 def test_a_better_set_that_the_proof_meets_is_the_answer() -> None:
     """Where greedy steps and exchanges end at another: against all sets."""
     robot = dynsys.synthetic.random_tree(3, seed=6)
@@ -187,6 +188,7 @@ def test_a_budget_that_is_no_amount_is_refused(budget: float) -> None:
         place_sensors(layout.robot, layout, candidates, budget=budget)
 
 
+@pytest.mark.finding("Z-E6")
 def test_nothing_is_placed_where_exact_readings_say_all() -> None:
     """LAPACK was asked about no unknowns: 'unexpected array size'."""
     robot = dynsys.synthetic.chain(2)
@@ -208,6 +210,7 @@ layout:
 """
 
 
+@pytest.mark.finding("Z-W2")
 def test_what_is_offered_a_file_with_constraints_accepts(tmp_path: Path) -> None:
     """The contact of a constraint is a frame of the estimate, but none that a layout names."""
     path, goal = tmp_path / "held.yaml", "external_wrench.pin"
@@ -232,6 +235,7 @@ def test_what_is_offered_a_file_with_constraints_accepts(tmp_path: Path) -> None
     assert frames == ["link_1", "link_2", "link_3"]
 
 
+@pytest.mark.finding("Z-W4")
 def test_loops_are_closed_where_sets_are_compared(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -250,6 +254,7 @@ def test_loops_are_closed_where_sets_are_compared(
     np.testing.assert_array_equal(seen, layout.configurations(3, 0))
 
 
+@pytest.mark.finding("Z-W3")
 def test_beliefs_count_in_what_is_known(tmp_path: Path, capsys) -> None:
     """A problem whose prior determines all needs nothing, and knows it as well as solve."""
     path = tmp_path / "believed.yaml"

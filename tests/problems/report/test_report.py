@@ -201,6 +201,7 @@ def test_undetermined_problem_says_what_is_missing() -> None:
     assert "2 of 3" in cards and "time per solve" not in cards and "operations" not in cards
 
 
+@pytest.mark.finding("K-4")
 def test_square_problem_without_any_order_has_a_page() -> None:
     robot = dynsys.synthetic.chain(3)
     first, second, _ = sensors.all_joint_torques(robot)
@@ -214,6 +215,7 @@ def test_square_problem_without_any_order_has_a_page() -> None:
     assert "✗ no" in text and "operations per solve</dt>" not in text
 
 
+@pytest.mark.finding("Z-E8")
 def test_a_page_of_known_torques_and_unknown_contacts_is_made() -> None:
     """It ended with KeyError: 'torque'."""
     robot = dynsys.synthetic.chain(2)

@@ -61,6 +61,7 @@ def test_page_names_everything_once_escaped(report: Report, arm: Estimation) -> 
     assert all(digest in parsed.text for digest in report.provenance.fingerprints.values())
 
 
+@pytest.mark.finding("item 9")
 def test_no_name_opens_or_ends_a_script(arm: Estimation) -> None:
     """Inside <script>, ``<!--<script>`` makes browsers skip the next </script>."""
     names = ("<!--<script>", "</script>", "a & b")

@@ -50,6 +50,7 @@ def test_extremes_of_every_pixel_are_kept(n) -> None:
                 assert len(shown) and np.isnan(shown).all()
 
 
+@pytest.mark.finding("N-7", "item 3")
 def test_a_push_nobody_expects_is_named_in_the_report(tmp_path) -> None:
     subject = estimation_subject("arm.yaml", ARM_PROBLEM)
     log = log_part(subject, solve_log(subject, long_log(60.0, tmp_path)))

@@ -103,6 +103,7 @@ def told(limits: tuple[float | None, ...], hand_std: float) -> list[str]:
     return [one["words"] for one in facts["coarse"]]
 
 
+@pytest.mark.finding("Q-20")
 def test_what_is_determined_but_coarse_beside_what_the_robot_carries_is_told() -> None:
     assert told((11.0, 11.0, 11.0), 9.0) == []
     torque, force = told((11.0, 9.0, 11.0), 11.0)  # worst first

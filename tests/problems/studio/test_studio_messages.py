@@ -57,6 +57,7 @@ BAD_MESSAGES = (
 
 
 @pytest.mark.parametrize("body", BAD_MESSAGES, ids=lambda body: repr(body[:40]))
+@pytest.mark.finding("item 9")
 def test_bad_messages_are_refused(body: bytes) -> None:
     with pytest.raises(RefusedError):
         parse_message(body)

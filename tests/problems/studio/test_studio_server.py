@@ -192,6 +192,7 @@ def drips(server: StudioServer, count: int) -> list[socket.socket]:
     return lines
 
 
+@pytest.mark.finding("item 9")
 def test_connections_that_drip_lock_nobody_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

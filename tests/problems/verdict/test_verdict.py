@@ -334,6 +334,7 @@ def foot_on_ice() -> Estimation:
     )
 
 
+@pytest.mark.finding("Z-W1")
 def test_what_is_lost_where_a_statement_does_not_hold_is_told() -> None:
     """As the estimate without it says: NaN for what is not determined."""
     problem = foot_on_ice()
@@ -372,6 +373,7 @@ def test_a_layout_is_judged_without_what_does_not_hold() -> None:
 
 
 @pytest.mark.parametrize("frames", [(1,), (0, 1), ("link_1", "link_2")])
+@pytest.mark.finding("E-7")
 def test_bodies_by_number_and_robots_touched_everywhere_are_judged(frames) -> None:
     """One ended in "no body or frame '1'", the others in ValueError of NumPy."""
     robot = synthetic.chain(2)

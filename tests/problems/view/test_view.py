@@ -264,6 +264,7 @@ URDF = """<robot name="{0}"><link name="base"/><link name="{0}"><inertial><mass 
   </robot>"""
 
 
+@pytest.mark.finding("Y-42")
 def test_names_of_the_robot_are_no_markup_of_the_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
