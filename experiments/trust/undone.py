@@ -148,7 +148,9 @@ def _said(tests: Sequence[str], work: Path, without: Undone | None = None) -> di
 
 def tried(one: Undone, tests: Sequence[str], work: Path) -> dict[str, Any]:
     """What the tests of a finding say with the fix, and without it."""
-    found = _said(tests, work) if tests else {"status": "no test has its mark", "failures": []}
+    found: dict[str, Any] = {"status": "no test has its mark", "failures": []}
+    if tests:
+        found = _said(tests, work)
     if found["status"] == "passes":
         found = _said(tests, work, one)
     elif tests:
