@@ -54,7 +54,7 @@ PLAIN_TESTS := tests/test_plain.py tests/test_readme.py tests/kernel/test_numpy_
   tests/problems/estimation/test_estimation_batches.py \
   tests/problems/estimation/test_many_states.py tests/sensors tests/system
 
-.PHONY: help test plain demo docs lint format setup clean
+.PHONY: help test trust plain demo docs lint format setup clean
 
 help: ## show this list
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
@@ -69,7 +69,11 @@ docs: $(VENV)/.installed ## set up, then build the documentation into build/docs
 	echo "dynsys: open build/docs/html/index.html"
 
 test: lint plain $(if $(TORCH),$(VENV)/.installed-torch) ## set up, then ruff, mypy --strict and all tests; FAST=1 without the slow ones, TORCH=1 with PyTorch
-	@$(BIN)/python -m pytest -q -n $(WORKERS) $(if $(FAST),-m "not slow")
+	@$(BIN)/python -m pytest -q -n $(WORKERS) -m "not trust $(if $(FAST),and not slow)"
+
+trust: $(VENV)/.installed-test ## set up, then what guards rarely and costs much: tables of the papers, every campaign of docs/trust.md (hours, resumed)
+	@$(BIN)/python -m pytest -q -n $(WORKERS) -m trust
+	$(BIN)/python -m experiments.trust --jobs 2
 
 plain: $(PLAIN_VENV)/.installed ## in an environment without any extra, test what must work there
 	@$(PLAIN_VENV)/bin/python -m pytest -q -n $(WORKERS) -m "not slow" $(PLAIN_TESTS)

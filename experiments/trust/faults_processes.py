@@ -228,10 +228,10 @@ def _campaign(folder: str) -> Campaign:
                 "problem": "published:sie_friction_fy",
                 "floating_base": False,
                 "seed": seed,
-                "evaluations": 40,
+                "evaluations": 10,
             }
         )
-        for n in (4, 5)
+        for n in (3, 4)
         for seed in range(3)
     )
     return Campaign(Path(folder), tasks)

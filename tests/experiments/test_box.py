@@ -48,6 +48,7 @@ def test_box_and_grasps_are_as_commanded_at_an_instant() -> None:
     assert controller.coupling < 1e-9  # the posture moves no hand
 
 
+@pytest.mark.trust
 def test_the_box_follows_its_spline_and_is_pressed_as_commanded(motion: box.PutDown) -> None:
     air = motion.in_the_air
     assert 0.8 < motion.time[air][-1] / motion.task.lowering < 1.05
@@ -58,6 +59,7 @@ def test_the_box_follows_its_spline_and_is_pressed_as_commanded(motion: box.PutD
     assert error < 0.01 * box.SQUEEZE and 1.7 < error / half < 2.3  # the torque is held
 
 
+@pytest.mark.trust
 def test_the_floor_has_the_weight_in_the_end_and_nothing_comes_from_nowhere(
     motion: box.PutDown,
 ) -> None:

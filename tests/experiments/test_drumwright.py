@@ -183,6 +183,7 @@ def test_linear_fit_of_a_line() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.trust
 @pytest.mark.parametrize("experiment", [drumwright2012, chang_khatib2001])
 def test_command_line_prints_rows_and_writes_figures(
     experiment: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -13,6 +13,7 @@ from problems import Estimation
 
 
 @pytest.mark.slow
+@pytest.mark.trust
 def test_truth_dense_oracle_and_scatter() -> None:
     checks = list(
         measure(

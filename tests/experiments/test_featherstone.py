@@ -24,6 +24,7 @@ from experiments.papers.paper_rows import Row, differing, row, tally
 
 
 @pytest.mark.slow
+@pytest.mark.trust
 def test_every_number_of_2005_comes_out() -> None:
     rows = featherstone2005.rows()
     assert [row for row in rows if row.agrees is False and row.basis != "claim"] == []
@@ -35,6 +36,7 @@ def test_every_number_of_2005_comes_out() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.trust
 def test_every_number_of_2010_comes_out() -> None:
     rows = featherstone2010.rows(quick=True)
     assert tally(rows) == (47, 48)

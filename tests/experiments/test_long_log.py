@@ -10,6 +10,7 @@ from experiments.long_log import measure
 
 
 @pytest.mark.slow
+@pytest.mark.trust
 def test_a_killed_worker_changes_nothing(tmp_path: Path) -> None:
     report = measure(
         tmp_path,

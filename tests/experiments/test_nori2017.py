@@ -244,6 +244,7 @@ def test_counts_by_the_published_rules_are_checked() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.trust
 def test_rows_do_not_depend_on_the_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     few = [(feet_rows, ()), (published_set_rows, (4,))]
     monkeypatch.setattr(nori2017, "jobs", lambda quick: few)
@@ -252,6 +253,7 @@ def test_rows_do_not_depend_on_the_workers(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.slow
+@pytest.mark.trust
 @umfpack
 def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert nori2017.main(["--quick", "--json", "--plot", str(tmp_path)]) == 0

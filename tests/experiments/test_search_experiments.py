@@ -65,6 +65,7 @@ def test_triangular_claims_are_checked(quantity: str, value: float | str) -> Non
 
 
 @pytest.mark.slow
+@pytest.mark.trust
 def test_workers_find_the_same(capsys: pytest.CaptureFixture[str]) -> None:
     system = load_cell_system(chain(5, taper=1.0), net_wrench=False)
     problem = SearchProblem.of(system, ("torque",))

@@ -15,6 +15,7 @@ from experiments.task_control import ALL, BAR, NATIVE, OURS, Route, commands, co
 
 
 @pytest.mark.slow
+@pytest.mark.trust
 def test_every_route_gives_the_same_torque_and_ours_is_faster() -> None:
     peer = peer_robot("talos")
     given = commands(peer, 2)

@@ -218,8 +218,8 @@ def test_counts_are_kept_beside_the_code(tmp_path: object) -> None:
 
 
 def every_kernel() -> Iterator[tuple[str, AbstractKernel]]:
-    """Kernels of every public kind, of a robot large enough for lanes and tiles."""
-    robot = synthetic.chain(24)
+    """Kernels of every public kind."""
+    robot = synthetic.chain(8)
     tip, small = robot.body_names[-1], synthetic.chain(3)
     for quantity in QUANTITIES:
         body = tip if quantity in ("jacobian", "pose") else None

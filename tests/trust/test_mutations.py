@@ -62,6 +62,8 @@ def test_constants_are_exchanged_wherever_they_were_imported() -> None:
     assert cache.STALE_SECONDS == 3600.0
 
 
+@pytest.mark.slow
+@pytest.mark.trust
 def test_tests_that_call_it_are_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The one that is noticed is killed; the one that is not, or is not called, is said so."""
     tests = tmp_path / "test_small.py"

@@ -96,7 +96,14 @@ def test_this_python_is_among_those_found() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", COMMANDS[:2], ids=lambda command: command[0])
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param(command, marks=pytest.mark.trust if command[0] == "demo" else [])
+        for command in COMMANDS[:2]
+    ],
+    ids=lambda command: command[0],
+)
 def test_commands_need_no_network(command: tuple[str, ...], tmp_path: Path) -> None:
     assert offline_command(command, tmp_path, ROOT) == ""
 

@@ -44,6 +44,7 @@ def test_tests_that_never_fail_are_named() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.trust
 def test_what_no_test_notices_is_told(tmp_path: Path) -> None:
     entries = [e for e in yaml.safe_load(undone.UNDONE.read_text()) if e["of"] == "T-9"]
     listed, out = tmp_path / "undone.yaml", tmp_path / "rows.jsonl"

@@ -14,10 +14,15 @@ from sensors import catalogue
 from tests.problems.command.command_line import run, run_json
 
 NEEDS = {".parquet": "pyarrow", ".mcap": "mcap_ros2"}
+SMALL = ("nao", "nao_slippery", "panda", "solo12")
+ENTRIES = [
+    pytest.param(name, marks=[] if name in SMALL else pytest.mark.trust)
+    for name in catalogue.names()
+]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("entry", catalogue.names())
+@pytest.mark.parametrize("entry", ENTRIES)
 @pytest.mark.finding("item 10")
 def test_every_command_and_log_format(
     entry: str, capsys: pytest.CaptureFixture[str], tmp_path: Path

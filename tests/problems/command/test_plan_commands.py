@@ -106,8 +106,8 @@ def test_bad_problems_are_one_line(
 @pytest.mark.slow
 def test_campaign_resumes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     asked = [
-        "plan", "synthetic:auto_tree:5:1:1.5:1", "synthetic:auto_tree:6:1:1.5:1", "--problem",
-        "published:sie_friction", "--problem", "fd", "--seeds", "2", "--evaluations", "60",
+        "plan", "synthetic:auto_tree:4:1:1.5:1", "synthetic:auto_tree:5:1:1.5:1", "--problem",
+        "published:sie_friction", "--problem", "fd", "--seeds", "2", "--evaluations", "6",
         "--campaign", str(tmp_path), "--json",
     ]  # fmt: skip
     assert main(asked) == 0
