@@ -22,10 +22,10 @@ from dynsys.errors import ModelWarning
 from dynsys.model import synthetic
 from dynsys.plan.orders.orders import OrderingContext
 from dynsys.plan.orders.recursive_orders import RootToLeaf
-from experiments import studio_pictures
 from experiments.drumwright2012.centipedes import walk
 from experiments.figures import draw_pattern, draw_tree, symmetric_pattern
 from experiments.performance_page import ROOT, load
+from experiments.studio import pictures
 from problems import ForwardDynamics
 from problems.command import main as cli
 from problems.command.plan import draw_order, draw_plan
@@ -127,17 +127,17 @@ def centipede(path: Path) -> None:
 
 def studio(path: Path) -> None:
     """Draw studio with a humanoid as research platforms are equipped, its meshes and all."""
-    studio_pictures.picture(path, "catalogue:talos", meshes=True)
+    pictures.picture(path, "catalogue:talos", meshes=True)
 
 
 def studio_before(path: Path) -> None:
     """Draw studio with a biped on load cells: what no sensor sees."""
-    studio_pictures.picture(path, "catalogue:nao")
+    pictures.picture(path, "catalogue:nao")
 
 
 def studio_after(path: Path) -> None:
     """Draw the same after a repair that the verdict offers: a torque sensor in a knee."""
-    studio_pictures.picture(path, "catalogue:nao", ["[data-repair='4']"])
+    pictures.picture(path, "catalogue:nao", ["[data-repair='4']"])
 
 
 def estimate_over_time(path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The time until the first answer is measured in processes of their own."""
+"""Times of answers: the first ones, those of threads, those without the extra ``fast``."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import pytest
 
 from dynsys.model import synthetic
 from experiments import threads
+from experiments.plain import table
 from experiments.start_up import PROBLEMS, measure
 
 
@@ -22,3 +23,12 @@ def test_threads_are_timed_in_turns() -> None:
     rows = threads.measure({"arm": synthetic.chain(2)}, (0.05,), turns=3)
     assert [row["task"] for row in rows] == ["ID", "FD"]
     assert all(row["states"] > 1 and row["times_faster"] > 0 for row in rows)
+
+
+def test_times_with_and_without_machine_code_stand_beside_each_other() -> None:
+    fast = {"dynamics": [0.1, 9e-7, 1.5e-5], "search": 1500}
+    plain = {"dynamics": [0.03, 1.2e-5, 4.4e-4], "search": 24}
+    assert table(fast, plain).splitlines()[2:] == [
+        "| dynamics | 100 ms / 30 ms | 900 ns / 12 us | 15 us / 440 us |",
+        "| search: orders priced | | | 1500 / 24 |",
+    ]

@@ -1,8 +1,8 @@
 """How long studio takes to answer a change: the time from a message to the whole answer.
 
-    python -m experiments.studio_latency                 table
-    python -m experiments.studio_latency --repeats 50
-    python -m experiments.studio_latency --json
+    python -m experiments.studio.latency                 table
+    python -m experiments.studio.latency --repeats 50
+    python -m experiments.studio.latency --json
 
 Messages go over HTTP to a server in this process, as the page sends them: a sensor is added,
 the posture is moved, the sensor is removed. Processor time is told too, which other work on the

@@ -1,0 +1,1 @@
+"""The studio: how soon it answers, and pictures of its page."""
