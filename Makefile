@@ -122,7 +122,7 @@ $(PLAIN_VENV)/.installed: pyproject.toml | $(VENV)/.created
 	@echo "dynsys: installing dynsys without extras into $(PLAIN_VENV)"
 	$(BIN)/python -m venv --clear $(PLAIN_VENV)
 	$(PLAIN_VENV)/bin/python -m pip --disable-pip-version-check install -q -e . \
-	  hypothesis pytest pytest-xdist 2>$(PLAIN_VENV)/pip.log || \
+	  hypothesis pytest pytest-timeout pytest-xdist 2>$(PLAIN_VENV)/pip.log || \
 	  { cat $(PLAIN_VENV)/pip.log >&2; exit 1; }
 	touch $@
 

@@ -147,7 +147,7 @@ def lowest(root: Path, bounds: Mapping[str, str], given: Path | None = None) -> 
     """Install exactly the lower bounds and run the fast tests."""
     pinned = [f"{name}=={version}" for name, version in bounds.items()]
     with _folder(given) as folder:
-        tools = ["pytest>=8.2", "hypothesis>=6.100", "jsonschema>=4.20"]
+        tools = ["pytest>=8.2", "pytest-timeout>=2.3", "hypothesis>=6.100", "jsonschema>=4.20"]
         inside, wrong = _environment(sys.executable, folder / "lowest", [*pinned, *tools])
         if wrong:
             return {"ok": False, "bounds": dict(bounds), "install": wrong}
