@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -47,6 +48,10 @@ COMMANDS = {
 """In the order of the help, with what they are for. Only the module of the command that is run
 is loaded."""
 
+ENDED_BY_CTRL_C = ("live", "plan", "studio", "view")
+"""They say that Ctrl-C ends them. It does, also where a shell has switched it off, as for what
+a script runs in the background; there it stays off for others: their work is to be finished."""
+
 STATUS = """\
 exit status: 0 done, 1 the answer is "no", 2 bad input, 130 interrupted"""
 
@@ -83,6 +88,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with (
             warnings.catch_warnings(),
             _blas_threads(command),
+            _interrupts(asked),
             redirect_stdout(cast(TextIO, _StandardOutput(sys.stdout))),
         ):
             warnings.showwarning = _show_once(set())
@@ -159,6 +165,20 @@ def _blas_threads(
 
     limits: AbstractContextManager[object] = threadpool_limits(threads, user_api="blas")
     return limits
+
+
+@contextmanager
+def _interrupts(name: str) -> Iterator[None]:
+    """Let Ctrl-C end a command that promises it."""
+    before = signal.getsignal(signal.SIGINT)
+    if name not in ENDED_BY_CTRL_C or before is not signal.SIG_IGN:
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _show_once(shown: set[str]) -> Callable[..., None]:

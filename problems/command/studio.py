@@ -78,20 +78,24 @@ def run(args: argparse.Namespace) -> int:
             # the first page finds its session, and perhaps the verdict, ready
             ready.append(Session(token_urlsafe(16), problem, folder, background, log))
             ready[0].act("hello", {})
-            if args.json:
-                terminal.show_json({"address": server.address, "robot": problem.tree.name})
-            else:
-                terminal.show_line(f"studio: {server.address}  (Ctrl-C ends it)")
-            sys.stdout.flush()  # whoever reads a pipe waits for the address
-            if not args.no_browser and has_display():
-                webbrowser.open(server.address)
             try:
+                _tell(args, server.address, problem.tree.name)
+                if not args.no_browser and has_display():
+                    webbrowser.open(server.address)
                 server.serve_forever(poll_interval=0.1)
             except KeyboardInterrupt:
                 terminal.show_line()
     finally:
         background.close()
     return 0
+
+
+def _tell(args: argparse.Namespace, address: str, robot: str) -> None:
+    if args.json:
+        terminal.show_json({"address": address, "robot": robot})
+    else:
+        terminal.show_line(f"studio: {address}  (Ctrl-C ends it)")
+    sys.stdout.flush()  # whoever reads a pipe waits for the address
 
 
 def _problem(args: argparse.Namespace) -> tuple[ProblemFile, Path | None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import warnings
@@ -195,6 +196,33 @@ def test_interrupt_is_status_130(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(demo, "tour", interrupted)
     assert cli.main(["demo"]) == 130
+
+
+def ctrl_c(_: object) -> int:
+    signal.raise_signal(signal.SIGINT)
+    return 0
+
+
+@pytest.mark.parametrize(
+    ("name", "status"), [*((name, 130) for name in cli.ENDED_BY_CTRL_C), ("doctor", 0)]
+)
+def test_interrupts_that_a_shell_switched_off(
+    name: str, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it does for what a script runs in the background."""
+    monkeypatch.setattr(f"problems.command.{name}.run", ctrl_c)
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        assert cli.main([name] if name == "doctor" else [name, "catalogue:panda"]) == status
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_what_says_that_ctrl_c_ends_it_is_ended_by_it() -> None:
+    sources = Path(cli.__file__).parent.glob("*.py")
+    says = {path.stem for path in sources if "Ctrl-C" in path.read_text()}
+    assert says == {"main", *cli.ENDED_BY_CTRL_C}
 
 
 def test_defects_of_our_own_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
