@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from problems.command import main as cli
+from tests.processes import LIMIT
 
 ROOT = Path(__file__).parents[1]
 LANGUAGES = {"python", "yaml", "bash", "text", "{toctree}"}
@@ -60,7 +61,7 @@ def run_page_apart(page: Path, folder: Path) -> None:
         "run_page(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), pytest.MonkeyPatch())"
     )
     command = [sys.executable, "-c", code, str(page), str(folder)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=LIMIT)
     assert done.returncode == 0, done.stderr
 
 
@@ -92,7 +93,9 @@ def _run_line(line: str) -> None:
     if words[0] == "dynsys":
         assert cli.main(words[1:]) == 0, line
     elif shutil.which(words[0]):
-        done = subprocess.run(["bash", "-c", line], capture_output=True, text=True)
+        done = subprocess.run(
+            ["bash", "-c", line], capture_output=True, text=True, timeout=LIMIT
+        )
         assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
     else:
         assert words[0] in ("cc", "./controller/selftest"), line

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from dynsys.distribution import DISTRIBUTION
+from tests.processes import LIMIT
 
 ROOT = Path(__file__).parents[1]
 BUILD = "from setuptools.build_meta import build_editable as b; import sys; b(sys.argv[1])"
@@ -33,7 +34,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
         (clone / package / "__init__.py").write_text("answer: int = 42\n")
         (clone / package / "py.typed").touch()
     command = [sys.executable, "-c", BUILD, str(wheels)]
-    done = subprocess.run(command, cwd=clone, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=clone, capture_output=True, text=True, timeout=LIMIT)
     assert done.returncode == 0, done.stderr[-800:]
     (wheel,) = wheels.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
@@ -50,7 +51,9 @@ def test_editable_install_imports_from_anywhere(
     above, site = installed
     ask = f"import site; site.addsitedir({str(site)!r}); import {package} as p; print(p.answer)"
     command = [sys.executable, "-S", "-E", "-c", ask]
-    done = subprocess.run(command, cwd=above / place, capture_output=True, text=True)
+    done = subprocess.run(
+        command, cwd=above / place, capture_output=True, text=True, timeout=LIMIT
+    )
     assert done.stdout.strip() == "42", done.stderr
 
 
@@ -67,9 +70,13 @@ def test_editable_install_is_a_path_that_type_checkers_read(
 @pytest.mark.slow
 def test_dynsys_is_run_by_its_name() -> None:
     run = [sys.executable, "-m", "dynsys"]
-    done = subprocess.run([*run, "--version"], cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run(
+        [*run, "--version"], cwd=ROOT, capture_output=True, text=True, timeout=LIMIT
+    )
     assert done.returncode == 0 and done.stdout.startswith("dynsys ")
-    done = subprocess.run([*run, "info", "no.urdf"], cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run(
+        [*run, "info", "no.urdf"], cwd=ROOT, capture_output=True, text=True, timeout=LIMIT
+    )
     assert done.returncode == 2 and done.stderr.startswith("dynsys: error: ")
 
 

@@ -20,6 +20,7 @@ from dynsys.errors import KernelBuildError, PlanMismatchError
 from dynsys.kernel.build import best_backend
 from dynsys.types import Array
 from tests.kernel.exported_c import COMPILERS, compile_and_check
+from tests.processes import LIMIT
 
 ROOT = Path(__file__).parents[1]
 HEAVY = ("llvmlite", "numba", "clarabel", "sksparse", "matplotlib")
@@ -30,7 +31,9 @@ ABSENT = f"import sys; sys.modules.update(dict.fromkeys({HEAVY!r}))\n"
 def python(text: str, *options: str) -> subprocess.CompletedProcess[str]:
     """Run text in a process of its own, from the root, without a kernel cache."""
     command = [sys.executable, *options, "-c", text]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=LIMIT
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     return done
 

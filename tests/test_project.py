@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from experiments import make_humanoid
+from tests.processes import LIMIT
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("dynsys", "sensors", "problems")
@@ -27,6 +28,10 @@ WRITERS = {
     "problems/command/doctor.py",
     "problems/command/main.py",
 }
+LIMITED = ("subprocess.run", "socket.create_connection", "urllib.request.urlopen")
+"""Calls of tests that say after how many seconds they give up."""
+STARTS = ROOT / "tests" / "processes.py"
+"""The one file of the tests that starts processes which run beside them."""
 ENTRY = ROOT / "dynsys" / "__main__.py"
 """Runs the command line, which is in problems: the one file that imports upwards."""
 CITATION = re.compile(r"(?<![\w\])])\[([A-Z][A-Z0-9]+)\]")
@@ -109,6 +114,27 @@ def test_no_paths_of_one_machine() -> None:
     assert not wrong
 
 
+def has_no_limit(call: ast.Call) -> bool:
+    name = ast.unparse(call.func)
+    if name in LIMITED or name.endswith(".communicate"):
+        return "timeout" not in {option.arg for option in call.keywords}
+    return name.endswith((".join", ".wait")) and not (call.args or call.keywords)
+
+
+def test_tests_wait_for_nothing_without_a_limit() -> None:
+    wrong = [
+        f"{path.relative_to(ROOT)}:{node.lineno} {ast.unparse(node)}"
+        for path in sources("tests")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call)
+        and (
+            has_no_limit(node)
+            or (ast.unparse(node.func) == "subprocess.Popen" and path != STARTS)
+        )
+    ]
+    assert not wrong
+
+
 @pytest.mark.parametrize("path", sources("experiments"), ids=lambda path: path.stem)
 def test_experiments_import_without_side_effects(
     path: Path, capsys: pytest.CaptureFixture[str]
@@ -127,7 +153,12 @@ def test_ci_runs_exactly_make_test() -> None:
     commands = (ROOT / ".ci" / "run").read_text().splitlines()
     assert commands[-1] == "exec make test"
     plan = subprocess.run(
-        ["make", "-n", "test"], cwd=ROOT, capture_output=True, text=True, check=True
+        ["make", "-n", "test"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=LIMIT,
     )
     for tool in ("ruff check", "ruff format", "mypy", "pytest"):
         assert tool in plan.stdout

@@ -11,12 +11,14 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from typing import Any, final
 
 __all__ = [
     "Outcome",
     "Skipped",
+    "forks",
     "killed_at_work",
     "own_cache",
     "small_disk",
@@ -24,6 +26,10 @@ __all__ = [
     "with_wrong",
 ]
 
+LIMIT = 300.0
+"""Seconds within which a process begins, says the next word, or ends."""
+ATTEMPTS = 50
+"""Processes that may be over before they are killed, until one is not."""
 _READ_ONLY, _REMOUNT = 1, 32  # MS_RDONLY, MS_REMOUNT
 
 
@@ -53,21 +59,44 @@ def with_wrong(meaning: str, wrong: Collection[str]) -> str:
     return meaning if not wrong else f"{meaning}; WRONG: {'; '.join(sorted(set(wrong))[:6])}"
 
 
-def _started(target: Callable[..., None], arguments: tuple[Any, ...]) -> tuple[Any, Connection]:
-    """A process that has just begun with ``target``, and where it will say that it is done.
+def forks() -> ForkServerContext:
+    """Processes that are forked from one which has imported the packages and has no threads.
 
-    It is forked from a server that has imported the packages: the time until it is killed is
-    time of the work, not of imports.
+    Locks that a thread holds where a process is forked are held for ever in the child.
     """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["experiments.trust.faults_processes"])
+    return context
+
+
+@contextlib.contextmanager
+def _started(
+    target: Callable[..., None], arguments: tuple[Any, ...]
+) -> Iterator[tuple[Any, Connection]]:
+    """A process that has just begun with ``target``, and where it will say that it is done.
+
+    The time until it is killed is time of the work, not of imports. It ends with the block.
+    """
+    context = forks()
     here, there = context.Pipe()
     given = (there, os.environ.get("DYNSYS_CACHE"), target, arguments)
     process = context.Process(target=_begin, args=given)
     process.start()
     there.close()
-    here.recv_bytes()
-    return process, here
+    try:
+        with here:
+            _heard(here)
+            yield process, here
+    finally:
+        process.kill()
+        process.join(LIMIT)
+
+
+def _heard(pipe: Connection) -> bytes:
+    """What the process at the other end says within the limit."""
+    if not pipe.poll(LIMIT):
+        raise RuntimeError(f"a process said nothing for {LIMIT:.0f} s")
+    return pipe.recv_bytes()
 
 
 def _begin(
@@ -83,7 +112,7 @@ def _begin(
 def _is_done(pipe: Connection) -> bool:
     """Whether the process at the other end has said that it is done; False if it died."""
     try:
-        return pipe.recv_bytes() == b"done"
+        return _heard(pipe) == b"done"
     except EOFError:
         return False
 
@@ -98,30 +127,29 @@ def killed_at_work(
     Raises
     ------
     RuntimeError
-        where the work fails by itself.
+        where the work fails by itself, or is over however soon it is killed.
     """
-    while True:
+    for _ in range(ATTEMPTS):
         arguments = fresh()
-        process, pipe = _started(target, arguments)
-        process.join(delay)
-        process.kill()
-        process.join()
-        with pipe:
+        with _started(target, arguments) as (process, pipe):
+            process.join(delay)
+            process.kill()
+            process.join(LIMIT)
             if not _is_done(pipe):
                 if process.exitcode == -signal.SIGKILL:
                     return arguments
                 raise RuntimeError(f"{target.__name__}: exit code {process.exitcode}, unkilled")
         delay *= 0.9
+    raise RuntimeError(f"{target.__name__}: over before any of {ATTEMPTS} kills")
 
 
 def undisturbed(target: Callable[..., None], arguments: tuple[Any, ...]) -> float:
     """Run ``target`` in a process to its end; seconds."""
-    process, pipe = _started(target, arguments)
-    begin = time.perf_counter()
-    with pipe:
+    with _started(target, arguments) as (process, pipe):
+        begin = time.perf_counter()
         done = _is_done(pipe)
-    seconds = time.perf_counter() - begin
-    process.join()
+        seconds = time.perf_counter() - begin
+        process.join(LIMIT)
     if not done:
         raise RuntimeError(f"{target.__name__}: exit code {process.exitcode}, unkilled")
     return seconds

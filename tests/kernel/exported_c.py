@@ -17,6 +17,7 @@ from dynsys.model.tree import KinematicTree
 from dynsys.program.graph import Graph
 from dynsys.program.program import Program
 from dynsys.program.signature import Signature
+from tests.processes import LIMIT
 
 COMPILERS = [name for name in ("gcc", "clang") if shutil.which(name)]
 STRICT = "-std=c99 -pedantic -Wall -Wextra -Werror -Wconversion -Wshadow".split()
@@ -28,8 +29,8 @@ def compile_and_check(
 ) -> str:
     """Compile strictly, run the self-test, return what it prints."""
     command = [compiler or COMPILERS[0], *STRICT, *flags, f"{name}.c", f"{name}_selftest.c"]
-    subprocess.run([*command, "-lm", "-o", "selftest"], cwd=folder, check=True)
-    done = subprocess.run([folder / "selftest"], capture_output=True, text=True)
+    subprocess.run([*command, "-lm", "-o", "selftest"], cwd=folder, check=True, timeout=LIMIT)
+    done = subprocess.run([folder / "selftest"], capture_output=True, text=True, timeout=LIMIT)
     assert done.returncode == 0, done.stdout
     return done.stdout
 
@@ -40,7 +41,7 @@ def call(
     """Outputs of the compiled function at each state, through ctypes."""
     library = folder / f"{name}.so"
     command = [COMPILERS[0], *STRICT, "-O1", "-shared", "-fPIC", f"{name}.c", "-lm"]
-    subprocess.run([*command, "-o", str(library)], cwd=folder, check=True)
+    subprocess.run([*command, "-o", str(library)], cwd=folder, check=True, timeout=LIMIT)
     function = getattr(ctypes.CDLL(str(library)), name)
     function.restype = None
     cuts = np.cumsum([size for _, size in signature.inputs])[:-1]

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
 import sys
-import time
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,6 +27,7 @@ from dynsys.plan.record import DynamicsSpec, guarded_dynamics
 from dynsys.recursive.aba import aba
 from dynsys.recursive.rnea import rnea
 from problems import ForwardDynamics
+from tests.processes import started
 
 ROBOT = synthetic.chain(4)
 ALL = np.ones(4, dtype=bool)
@@ -165,25 +164,18 @@ sys.exit(0 if cache.status().hits >= int(sys.argv[2]) else 3)
 """
 
 
-def start(folder: Path, hits: int = 0) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, "-c", COMPILE, str(folder), str(hits)])
+def compiling(folder: Path, hits: int = 0) -> AbstractContextManager[subprocess.Popen[bytes]]:
+    return started([sys.executable, "-c", COMPILE, str(folder), str(hits)])
 
 
 @pytest.mark.slow
 def test_processes_that_compile_the_same_kernel_all_get_it_right(tmp_path: Path) -> None:
-    processes = [start(tmp_path / "kernels") for _ in range(3)]
-    assert [process.wait(120) for process in processes] == [0, 0, 0]
-    assert start(tmp_path / "kernels", hits=1).wait(120) == 0
-
-
-@pytest.mark.slow
-def test_killed_compilers_leave_nothing_that_harms(tmp_path: Path) -> None:
-    for delay in (0.6, 0.9, 1.2):
-        process = start(tmp_path / "kernels")
-        time.sleep(delay)
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait(60)
-    assert_right(KernelCache(tmp_path / "kernels"))
+    with ExitStack() as stack:
+        processes = [stack.enter_context(compiling(tmp_path / "kernels")) for _ in range(3)]
+    assert [process.returncode for process in processes] == [0, 0, 0]
+    with compiling(tmp_path / "kernels", hits=1) as process:
+        pass
+    assert process.returncode == 0
 
 
 @pytest.mark.slow

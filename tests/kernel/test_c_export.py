@@ -21,6 +21,7 @@ from dynsys.program.signature import Signature
 from dynsys.recursive.aba import aba_scalars
 from dynsys.recursive.rnea import rnea_scalars
 from tests.kernel.exported_c import COMPILERS, compile_and_check, dynamics, needs_compiler
+from tests.processes import LIMIT
 
 needs_cmake = pytest.mark.skipif(
     not (COMPILERS and shutil.which("cmake") and shutil.which("make")),
@@ -48,9 +49,9 @@ def test_cmake_builds_all_kernels_of_a_folder(tmp_path: Path) -> None:
         ["cmake", "-S", str(tmp_path / "c"), "-B", str(build)],
         ["cmake", "--build", str(build)],
     ):
-        done = subprocess.run(command, capture_output=True, text=True)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT)
         assert done.returncode == 0, done.stdout + done.stderr
-    done = subprocess.run(["ctest"], cwd=build, capture_output=True, text=True)
+    done = subprocess.run(["ctest"], cwd=build, capture_output=True, text=True, timeout=LIMIT)
     assert done.returncode == 0 and "out of 2" in done.stdout, done.stdout
 
 
@@ -79,7 +80,7 @@ def test_header_from_cpp(tmp_path: Path) -> None:
         ],
         ["./use"],
     ):
-        subprocess.run(command, cwd=tmp_path, check=True)
+        subprocess.run(command, cwd=tmp_path, check=True, timeout=LIMIT)
 
 
 USE_ARRAYS = """
@@ -122,8 +123,10 @@ def test_arrays_and_spans_of_cpp(tmp_path: Path, standard: str) -> None:
         [COMPILERS[0], "-std=c99", "-O1", "-c", "chain_id.c"],
         ["g++", f"-std={standard}", *strict, "use.cpp", "chain_id.o", "-o", "use"],
     ):
-        subprocess.run(command, cwd=tmp_path, check=True)
-    done = subprocess.run(["./use"], cwd=tmp_path, check=True, capture_output=True)
+        subprocess.run(command, cwd=tmp_path, check=True, timeout=LIMIT)
+    done = subprocess.run(
+        ["./use"], cwd=tmp_path, check=True, capture_output=True, timeout=LIMIT
+    )
     *numbers, label, rest = done.stdout.decode().split("\n", 4)
     want = program.evaluate(np.array([0.1, -0.7, 2.0, 0, 0, 0, 0, 3.0, 0]))
     assert np.allclose([float(x) for x in numbers], want, rtol=1e-13)

@@ -30,6 +30,7 @@ from tests.kernel.exported_c import (
     needs_compiler,
     relative_error,
 )
+from tests.processes import LIMIT
 
 CASES: dict[str, tuple[Callable[[], KinematicTree], Any, str, str]] = {
     "chain_id": (lambda: synthetic.chain(6), rnea_scalars, "qdd", "torque"),
@@ -91,9 +92,14 @@ def test_only_sine_and_cosine_are_called(tmp_path: Path) -> None:
     program, signature, states = dynamics(synthetic.humanoid30(), rnea_scalars, "qdd", "torque")
     export_c(tmp_path, "robot_id", program, signature, states[:1])
     command = [COMPILERS[0], "-std=c99", "-O1", "-fno-stack-protector", "-c", "robot_id.c"]
-    subprocess.run(command, cwd=tmp_path, check=True)
+    subprocess.run(command, cwd=tmp_path, check=True, timeout=LIMIT)
     symbols = subprocess.run(
-        ["nm", "robot_id.o"], cwd=tmp_path, capture_output=True, text=True, check=True
+        ["nm", "robot_id.o"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=LIMIT,
     ).stdout.split("\n")
     undefined = {line.split()[-1] for line in symbols if " U " in line}
     assert undefined - {"_GLOBAL_OFFSET_TABLE_"} <= {"sin", "cos", "sincos"}
@@ -240,6 +246,6 @@ def test_self_test_fails_when_the_kernel_is_wrong(tmp_path: Path) -> None:
     for wrong in ("torque[0] = 1e-11 + ", "torque[0] = 0.0 / 0.0 * ", "torque[0] = 0 * "):
         source.write_text(correct.replace(output, "    " + wrong))
         command = [COMPILERS[0], "-O1", "chain_id.c", "chain_id_selftest.c", "-lm", "-o", "st"]
-        subprocess.run(command, cwd=tmp_path, check=True)
-        done = subprocess.run([tmp_path / "st"], capture_output=True, text=True)
+        subprocess.run(command, cwd=tmp_path, check=True, timeout=LIMIT)
+        done = subprocess.run([tmp_path / "st"], capture_output=True, text=True, timeout=LIMIT)
         assert done.returncode == 1 and done.stdout.startswith("FAILED torque")

@@ -23,7 +23,9 @@ from dynsys.kernel.cache import (
     pack,
     unpack,
 )
+from experiments.trust.faults_common import forks
 from tests.kernel.cache_entries import KEY, OTHER, entry_file, put_example
+from tests.processes import LIMIT
 
 pytestmark = pytest.mark.usefixtures("no_cache_variable")
 
@@ -130,11 +132,15 @@ def test_absurd_lengths_are_refused_without_reading(cache: KernelCache) -> None:
 # ---- many processes ----------------------------------------------------------------------
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-of_threads = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+
+
+def cache_of_child(folder: str, **options: int) -> KernelCache:
+    os.environ.pop("DYNSYS_CACHE", None)  # what it was where children are forked
+    return KernelCache(folder, **options)
 
 
 def write_for_ever(folder: str, ready: Event) -> None:
-    cache = KernelCache(folder)
+    cache = cache_of_child(folder)
     ready.set()
     for k in count(1):
         cache.put(KEY, bytes([k % 256]) * 2_000_000, {"k": k})
@@ -142,20 +148,21 @@ def write_for_ever(folder: str, ready: Event) -> None:
 
 @pytest.mark.slow
 @needs_fork
-@of_threads
 def test_killed_writers_leave_whole_entries_or_none(tmp_path: Path) -> None:
     cache = KernelCache(tmp_path / "kernels")
     assert cache.folder is not None
-    context = multiprocessing.get_context("fork")
+    context = forks()
     rng = random.Random(1)
     for _ in range(8):
         ready = context.Event()
         writer = context.Process(target=write_for_ever, args=(str(cache.folder), ready))
         writer.start()
-        assert ready.wait(60)
-        time.sleep(rng.uniform(0, 0.03))
-        writer.kill()
-        writer.join()
+        try:
+            assert ready.wait(LIMIT)
+            time.sleep(rng.uniform(0, 0.03))
+        finally:
+            writer.kill()
+        writer.join(LIMIT)
         entry = cache.get(KEY)
         if entry is not None:
             assert entry.payload == bytes([entry.metadata["k"] % 256]) * 2_000_000
@@ -171,7 +178,7 @@ def test_killed_writers_leave_whole_entries_or_none(tmp_path: Path) -> None:
 
 
 def hammer(folder: str, number: int, failures: multiprocessing.Queue[str]) -> None:
-    cache = KernelCache(folder, limit_bytes=400_000)
+    cache = cache_of_child(folder, limit_bytes=400_000)
     keys = [fingerprint(k) for k in range(3)]
     rng = random.Random(number)
     for step in range(40):
@@ -188,18 +195,17 @@ def hammer(folder: str, number: int, failures: multiprocessing.Queue[str]) -> No
 
 
 @needs_fork
-@of_threads
 def test_processes_writing_and_reading_the_same_keys(tmp_path: Path) -> None:
-    context = multiprocessing.get_context("fork")
-    failures = context.Queue()
+    context = forks()
+    failures, folder = context.Queue(), str(tmp_path / "kernels")
     workers = [
-        context.Process(target=hammer, args=(str(tmp_path / "kernels"), k, failures))
+        context.Process(target=hammer, args=(folder, k, failures), daemon=True)
         for k in range(3)
     ]
     for worker in workers:
         worker.start()
     for worker in workers:
-        worker.join()
+        worker.join(LIMIT)
     assert [worker.exitcode for worker in workers] == [0, 0, 0]
     assert failures.empty(), failures.get()
     names = [path.name for path in (tmp_path / "kernels").iterdir()]

@@ -6,6 +6,7 @@ import copy
 import gc
 import os
 import pickle
+import signal
 import subprocess
 import sys
 import threading
@@ -26,6 +27,7 @@ from dynsys.kernel.threads import SharedRows
 from dynsys.program.graph import Graph
 from dynsys.program.program import Program
 from dynsys.program.signature import Signature
+from tests.processes import LIMIT
 
 NQ, NV = 7, 3
 SIGNATURE = Signature((("q", NQ), ("qd", NV)), (("torque", NV), ("energy", 1)))
@@ -298,7 +300,7 @@ kernel = InverseDynamics(chain(3)).compile()
 kernel.batch(*np.zeros((3, 200_000, 3)), threads=2)
 """
     for _ in range(3):
-        subprocess.run([sys.executable, "-c", program], check=True, timeout=240)
+        subprocess.run([sys.executable, "-c", program], check=True, timeout=LIMIT)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -308,6 +310,8 @@ def test_threads_work_after_fork(kernel: Kernel, shares: None) -> None:
     expected, _ = kernel.batch(q, qd, threads=2)
     child = os.fork()
     if child == 0:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(round(LIMIT))
         got, _ = kernel.batch(q, qd, threads=2)
         os._exit(0 if np.array_equal(got[0], expected[0]) else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

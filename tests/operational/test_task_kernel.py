@@ -30,6 +30,7 @@ from dynsys.operational.task_kernel import OUTPUTS
 from dynsys.types import Array
 from experiments.peers.build import find_compilers
 from tests.operational.test_control import moving
+from tests.processes import LIMIT
 
 
 def chain_of(kinds: Sequence[str]) -> list[Body]:
@@ -232,5 +233,7 @@ def test_c_export_passes_its_own_test(tmp_path: Path) -> None:
     assert {path.name for path in files} >= {"reach.c", "reach.h", "reach_selftest.c"}
     program = tmp_path / "test"
     sources = [str(tmp_path / "reach.c"), str(tmp_path / "reach_selftest.c")]
-    subprocess.run(["gcc", "-O1", "-o", str(program), *sources, "-lm"], check=True)
-    subprocess.run([str(program)], check=True)
+    subprocess.run(
+        ["gcc", "-O1", "-o", str(program), *sources, "-lm"], check=True, timeout=LIMIT
+    )
+    subprocess.run([str(program)], check=True, timeout=LIMIT)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections import Counter
@@ -20,6 +19,7 @@ from dynsys.errors import CampaignError, WorkersLost
 from dynsys.plan.search.campaign import Campaign, CampaignTask, Outcome
 from dynsys.resumable import Serial
 from tests.plan.campaign_tasks import failing, square
+from tests.processes import started
 
 ROOT = Path(__file__).parents[2]
 
@@ -150,12 +150,11 @@ def test_killed_coordinator_goes_on(tmp_path: Path) -> None:
         f"campaign(Path({str(tmp_path)!r}), 8, may_be_held=True).run(square)\n"
     )
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    child = subprocess.Popen([sys.executable, "-c", program], env=environment)
-    while 3 not in counts(tmp_path, "begun"):
-        assert child.poll() is None
-        time.sleep(0.02)
-    os.kill(child.pid, signal.SIGKILL)
-    child.wait()
+    with started([sys.executable, "-c", program], env=environment) as child:
+        while 3 not in counts(tmp_path, "begun"):
+            assert child.poll() is None
+            time.sleep(0.02)
+        child.kill()
     (tmp_path / "marks" / "hold 3").unlink()
     assert len(work.outcomes()) == 3
     assert work.run(square).computed == 5

@@ -16,6 +16,7 @@ from dynsys.types import Array
 from problems import ForwardDynamics, HybridDynamics, InverseDynamics, warm
 from problems.problem import AbstractDynamics, Backend
 from problems.warm import WarmMemory
+from tests.processes import LIMIT
 
 Copying = Callable[[Array, Array], bool]
 ROBOT = synthetic.random_tree(4, 2, joint_types=["revolute", "free", "spherical"])
@@ -96,11 +97,12 @@ def test_threads_do_not_get_the_same_memory(monkeypatch: pytest.MonkeyPatch) -> 
             if not (same and np.array_equal(solution.qdd, given[seed][2])):
                 wrong.append(seed)
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in given]
+    threads = [threading.Thread(target=work, args=(seed,), daemon=True) for seed in given]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        thread.join(LIMIT)
+        assert not thread.is_alive()
     assert not wrong
 
 

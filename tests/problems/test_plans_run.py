@@ -37,6 +37,7 @@ from tests.backends import COMPILED
 from tests.kernel.exported_c import COMPILERS, compile_and_check
 from tests.model.test_tree import coupled_arm
 from tests.plan.test_plan import rewrite
+from tests.processes import LIMIT
 
 PROBLEMS = ("inverse", "forward", "hybrid")
 ROBOT = synthetic.random_tree(6, seed=3)
@@ -760,7 +761,9 @@ def test_files_are_accepted_in_other_processes(tmp_path: Path) -> None:
         "    assert planned(kind)[1].digest == plan.digest\n"
     )
     environment = {**os.environ, "PYTHONHASHSEED": "7"}
-    subprocess.run([sys.executable, "-c", code, str(tmp_path)], env=environment, check=True)
+    subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)], env=environment, check=True, timeout=LIMIT
+    )
 
 
 FOOT = """<robot name="leg"><link name="base"/><link name="left foot"><inertial>

@@ -16,7 +16,6 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Executor
 from contextlib import nullcontext, suppress
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -35,11 +34,12 @@ from dynsys.errors import (
 )
 from dynsys.plan.search.campaign import Campaign, CampaignTask
 from experiments.trust.faults import FAULTS, inject
-from experiments.trust.faults_common import Outcome, killed_at_work, undisturbed
+from experiments.trust.faults_common import Outcome, forks, killed_at_work, undisturbed
 from problems.command import detect
 from problems.command.main import main
 from problems.log_jobs import ChunkStore, SimulateJob, run_chunks, run_job
 from problems.robots import read_robot
+from tests.processes import LIMIT, started
 
 SMALL: dict[str, dict[str, Any]] = {
     "threads": {"threads": 6, "rounds": 1},
@@ -260,9 +260,9 @@ def _dies_with_the_output_in_hand(job: SimulateJob) -> None:
 def test_a_run_killed_at_its_end_leaves_nothing_behind(tmp_path: Path) -> None:
     """H-10: the output as far as it was written stayed beside it, whatever ran later."""
     job = SimulateJob("catalogue:panda", str(tmp_path / "log.npz"), duration=0.01)
-    process = get_context("fork").Process(target=_dies_with_the_output_in_hand, args=(job,))
+    process = forks().Process(target=_dies_with_the_output_in_hand, args=(job,), daemon=True)
     process.start()
-    process.join()
+    process.join(LIMIT)
     assert process.exitcode == 9
     assert [path.name for path in tmp_path.iterdir()] == ["log.npz.partial"]
     run_job(job)
@@ -292,8 +292,8 @@ if __name__ == "__main__":
 def test_workers_end_with_a_run_that_is_killed(tmp_path: Path) -> None:
     """They waited for tasks for ever, and held what the run had opened."""
     (tmp_path / "run.py").write_text(WORKERS)
-    with subprocess.Popen(
-        [sys.executable, str(tmp_path / "run.py")],
+    with started(
+        [sys.executable, tmp_path / "run.py"],
         env=os.environ | {"PYTHONPATH": str(Path(dynsys.__file__).parents[1])},
         stdout=subprocess.PIPE,
     ) as run:

@@ -19,6 +19,7 @@ from experiments.trust.supply import (
     pythons,
     table_text,
 )
+from tests.processes import LIMIT
 
 
 def test_every_dependency_has_a_reason() -> None:
@@ -73,7 +74,7 @@ else:
     raise SystemExit("still subscriptable: this test tests nothing")
 """
     done = subprocess.run(
-        [sys.executable, "-c", text], cwd=ROOT, capture_output=True, text=True
+        [sys.executable, "-c", text], cwd=ROOT, capture_output=True, text=True, timeout=LIMIT
     )
     assert done.returncode == 0, done.stderr[-500:]
 
@@ -118,4 +119,4 @@ def main(arguments):
     return 0
 """
     text = WATCH.replace("from problems.command.main import main\n", wanting)
-    assert subprocess.run([sys.executable, "-c", text]).returncode == 17
+    assert subprocess.run([sys.executable, "-c", text], timeout=LIMIT).returncode == 17

@@ -14,6 +14,7 @@ from experiments.trust import undone
 from experiments.trust.mutations import ROOT
 from experiments.trust.table import guards
 from experiments.trust.undone import Undone, all_undone, deaf, swap
+from tests.processes import LIMIT
 
 
 def test_fixes_are_of_findings_that_tests_are_marked_with() -> None:
@@ -56,7 +57,7 @@ def test_what_no_test_notices_is_told(tmp_path: Path) -> None:
         f"sys.exit(undone.main(['--json', {str(out)!r}]))"
     )
     ran = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=600
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=LIMIT
     )
     assert ran.returncode == 1, ran.stderr
     told = [json.loads(line)["status"] for line in out.read_text().splitlines()]

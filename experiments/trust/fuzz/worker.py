@@ -87,7 +87,7 @@ class Worker:
                 self.stop()
             return outcome
         except EOFError:
-            self._process.join()
+            self._process.join(SECONDS_LIMIT)
             code = self._process.exitcode
             self.stop()
             return Outcome("crash", f"exit code {code}", f"the process ended with {code}")
@@ -96,7 +96,7 @@ class Worker:
         """End the process."""
         if self._process is not None:
             self._process.kill()
-            self._process.join()
+            self._process.join(SECONDS_LIMIT)
             self._pipe.close()
             self._process = None
 

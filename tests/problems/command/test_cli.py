@@ -16,6 +16,7 @@ from problems.command import demo
 from problems.command import main as cli
 from problems.robots import read_robot
 from tests.problems.command.command_line import run, run_json
+from tests.processes import LIMIT
 
 BROKEN = {
     "broken XML": ("<robot name='r'><link name='a'>", "humanoid.urdf"),
@@ -240,7 +241,11 @@ def test_closed_pipe_is_quiet() -> None:
         f"'{sys.executable}' -m problems.command.main info synthetic:chain:1500 | head -n 1"
     )
     done = subprocess.run(
-        ["bash", "-c", command], capture_output=True, text=True, cwd=Path(__file__).parents[3]
+        ["bash", "-c", command],
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parents[3],
+        timeout=LIMIT,
     )
     assert done.stdout.startswith("chain")
     assert done.stderr == ""
@@ -267,6 +272,7 @@ def test_a_full_disk_is_one_line_and_status_2(words: list[str], unbuffered: str)
             text=True,
             cwd=Path(__file__).parents[3],
             env=os.environ | {"PYTHONUNBUFFERED": unbuffered},
+            timeout=LIMIT,
         )
     (line,) = done.stderr.splitlines()
     assert line.startswith("dynsys: error: standard output: cannot be written: ")

@@ -16,6 +16,7 @@ import pytest
 from problems.command import doctor
 from problems.command import main as cli
 from tests.problems.command.command_line import run, run_json
+from tests.processes import LIMIT
 
 # ---- doctor, demo, version ----------------------------------------------------------------
 
@@ -156,7 +157,7 @@ def test_export_writes_c_that_tests_itself(
     command = next(line for line in out.splitlines() if line.strip().startswith("cc "))
     done = subprocess.run(
         ["bash", "-c", command.replace("cc", compiler, 1)],
-        cwd=folder, capture_output=True, text=True,
+        cwd=folder, capture_output=True, text=True, timeout=LIMIT,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     assert "ok torque" in done.stdout

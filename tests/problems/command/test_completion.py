@@ -12,6 +12,7 @@ import pytest
 
 from problems.command import main as cli
 from problems.command.completion import SHELLS, completion_script
+from tests.processes import LIMIT
 
 SCRIPTS = {shell: completion_script(cli._parser(), shell) for shell in SHELLS}
 
@@ -55,7 +56,7 @@ def ask(shell: str, script: str, line: str, folder: Path) -> list[str]:
         capture_output=True,
         text=True,
         cwd=folder,
-        timeout=240,
+        timeout=LIMIT,
         env={"PATH": "/usr/bin:/bin", "HOME": str(folder)},
     )
     assert done.stderr == ""

@@ -23,6 +23,7 @@ from tests.kernel.exported_c import call, compile_and_check, needs_compiler
 from tests.plan.test_plan import rewrite
 from tests.problems.command.command_line import run, run_json
 from tests.problems.test_plans_run import anew, pull_late, sequences
+from tests.processes import LIMIT
 
 LIBRARY = """
 import sys, numpy as np, dynsys, problems
@@ -64,7 +65,11 @@ def other_process(*words: object) -> str:
     folder = Path(problems.__file__).parents[1]
     environment = os.environ | {"PYTHONPATH": str(folder)}
     done = subprocess.run(
-        [sys.executable, *map(str, words)], env=environment, capture_output=True, text=True
+        [sys.executable, *map(str, words)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -20,6 +20,7 @@ from dynsys.types import Array
 from problems import Estimate, Estimation
 from problems.measured.measured_system import Quantity
 from tests.backends import COMPILED
+from tests.processes import LIMIT
 
 
 def over_determined() -> tuple[Estimation, Estimation]:
@@ -254,8 +255,10 @@ def test_exported_c_passes_its_own_test(tmp_path: Path) -> None:
     files = compiled.export_c(tmp_path, outputs=["torque"], uncertainty=["torque"])
     sources = [str(f) for f in files if f.suffix == ".c"]
     program = tmp_path / "test"
-    subprocess.run(["cc", "-O1", "-o", str(program), *sources, "-lm"], check=True)
-    subprocess.run([str(program)], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(
+        ["cc", "-O1", "-o", str(program), *sources, "-lm"], check=True, timeout=LIMIT
+    )
+    subprocess.run([str(program)], check=True, stdout=subprocess.DEVNULL, timeout=LIMIT)
 
 
 @pytest.mark.parametrize("backend", [COMPILED, "dense"])

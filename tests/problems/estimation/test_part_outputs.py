@@ -15,6 +15,7 @@ import sensors
 from dynsys.errors import KernelBuildError, LayoutError, ModelError
 from dynsys.system.parts import array_name
 from problems import Estimation, InverseDynamics
+from tests.processes import LIMIT
 
 URDF = """<robot name="leg"><link name="base"/>{links}
   <joint name="hip" type="revolute"><parent link="base"/><child link="thigh"/>
@@ -119,7 +120,13 @@ def test_parts_in_c(leg: Estimation, tmp_path: Path) -> None:
     assert "std_external_wrench_sole_plate" in text and '"sole-plate.tx"' in text
     build = "cc -O2 estimation.c estimation_selftest.c -lm -o selftest && ./selftest"
     done = subprocess.run(
-        build, shell=True, cwd=tmp_path / "c", capture_output=True, text=True, check=False
+        build,
+        shell=True,
+        cwd=tmp_path / "c",
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=LIMIT,
     )
     assert done.returncode == 0, done.stderr
     assert f"ok {array_name('external_wrench.sole-plate')}" in done.stdout

@@ -55,7 +55,7 @@ def running(serve: Callable[[Stop], None]) -> Iterator[Stop]:
         except BaseException as error:
             errors.append(error)
 
-    thread = threading.Thread(target=body)
+    thread = threading.Thread(target=body, daemon=True)
     thread.start()
     try:
         yield stop
@@ -89,14 +89,15 @@ def piped(session: LiveSession, data: bytes) -> list[dict[str, Any]]:
         with os.fdopen(sink, "rb") as stream:
             found.extend(stream)
 
-    threads = [threading.Thread(target=write), threading.Thread(target=read)]
+    threads = [threading.Thread(target=target, daemon=True) for target in (write, read)]
     for thread in threads:
         thread.start()
     serve_pipe(session, Stop(PATIENCE), inside, outside)
     os.close(inside)
     os.close(outside)
     for thread in threads:
-        thread.join()
+        thread.join(PATIENCE)
+        assert not thread.is_alive()
     return [json.loads(line) for line in found]
 
 
@@ -201,7 +202,9 @@ def test_datagrams_are_answered_to_their_sender(live: Live, session: LiveSession
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as gone:
             gone.connect(("127.0.0.1", port[0]))
             gone.send(b"{}")  # who sends and leaves
+        end = monotonic() + PATIENCE
         while session.counts.samples < 32:
+            assert monotonic() < end
             sleep(0.01)
     assert [r["type"] for r in records] == ["hello", "refused", *["estimate"] * 30]
     assert session.counts.lost == session.counts.dropped == 0
@@ -282,13 +285,12 @@ def test_names_that_are_not_this_machines_are_refused(session: LiveSession) -> N
             (f"localhost:{port}", 101),
             (f"127.0.0.1:{port}", 101),
         ):
-            with socket.create_connection(("127.0.0.1", port)) as client:
+            with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as client:
                 client.sendall(
                     f"GET / HTTP/1.1\r\nHost: {host}\r\nUpgrade: websocket\r\n"
                     "Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
                     "Sec-WebSocket-Key: x3JJHMbDL1EzLkh9GBhXDw==\r\n\r\n".encode()
                 )
-                client.settimeout(PATIENCE)
                 assert int(client.recv(4096).split()[1]) == status, host
 
 
@@ -303,7 +305,8 @@ def test_who_reads_nothing_slows_nobody(
     big = new_session(live[0], ("torque", "std.torque", "acceleration", "joint_wrench", "qdd"))
     line = sample_of(*live, 0)
     with web(big) as address, connect(address) as robot:
-        with socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2]))) as deaf:
+        port = int(address.rpartition(":")[2])
+        with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as deaf:
             deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             key = "x3JJHMbDL1EzLkh9GBhXDw=="
             deaf.sendall(

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
 from contextlib import nullcontext, suppress
+from functools import partial
 from pathlib import Path
 from time import monotonic, sleep
 from types import SimpleNamespace
@@ -27,29 +29,22 @@ from problems.logs.samples import Samples
 from problems.problem_file import ProblemFile, load_problem
 from tests.problems.command.command_line import run
 from tests.problems.live.live_cases import answered, new_session, sample_of
+from tests.processes import LIMIT, dynsys_started
 
 Live = tuple[ProblemFile, Samples]
 LIVE = [sys.executable, "-m", "problems.command.main", "live"]
 
 
-def started(*arguments: object, **options: Any) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [*LIVE, *map(str, arguments)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
-        **options,
-    )
+live_started = partial(dynsys_started, "live", stdin=subprocess.PIPE)
 
 
 def test_a_pipe_and_a_learnt_alarm(live_files: tuple[Path, Path], live: Live) -> None:
     data = b"\n".join(json.dumps(sample_of(*live, k)).encode() for k in range(10))
-    with started(
+    with live_started(
         live_files[0], "--outputs", "torque", "--json", "--free", live_files[1],
         "--false-alarms-per-hour", 100,
     ) as child:  # fmt: skip
-        out, err = child.communicate(data + b"\n{\n", timeout=120)
+        out, err = child.communicate(data + b"\n{\n", timeout=LIMIT)
     records = [json.loads(line) for line in out.splitlines()]
     assert child.returncode == 0 and b"Traceback" not in err, err
     assert b"false alarms per hour" in err and b"is ready" in err
@@ -67,6 +62,7 @@ def test_records_on_a_full_disk(live_files: tuple[Path, Path]) -> None:
             stdout=full,
             stderr=subprocess.PIPE,
             env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+            timeout=LIMIT,
         )
     last = done.stderr.decode().splitlines()[-1]
     assert last.startswith("dynsys: error: standard output: cannot be written: ")
@@ -103,7 +99,7 @@ def test_a_replayed_log_stands_in_for_the_robot(
 
 
 def test_a_reader_that_goes_away_ends_it(live_files: tuple[Path, Path]) -> None:
-    with started(live_files[0], "--outputs", "torque", "--replay", live_files[1]) as child:
+    with live_started(live_files[0], "--outputs", "torque", "--replay", live_files[1]) as child:
         assert child.stdout is not None and child.stderr is not None
         child.stdout.readline()
         child.stdout.close()
@@ -112,9 +108,7 @@ def test_a_reader_that_goes_away_ends_it(live_files: tuple[Path, Path]) -> None:
 
 
 def test_an_interrupt_ends_it_in_order(live_files: tuple[Path, Path]) -> None:
-    import signal
-
-    with started(live_files[0], "--outputs", "torque", "--udp", 0) as child:
+    with live_started(live_files[0], "--outputs", "torque", "--udp", 0) as child:
         assert child.stderr is not None
         for line in child.stderr:
             if b"UDP: 127.0.0.1" in line:

@@ -39,7 +39,7 @@ from problems.studio.shapes import pose_numbers
 from problems.web import HEADER, TOKEN_HEADER, AccessRules
 from tests.problems.command.command_line import run
 from tests.problems.live.live_cases import answered, new_session, sample_of
-from tests.problems.live.test_live_command import started
+from tests.problems.live.test_live_command import live_started
 
 Live = tuple[ProblemFile, Samples]
 PATIENCE = 120.0
@@ -259,14 +259,15 @@ def test_hostile_names_stay_within_their_event(live: Live, session: LiveSession)
 def serving(session: LiveSession, token: str = "") -> Iterator[LiveServer]:
     page = LivePage(setup_of(session))
     with LiveServer(AccessRules("127.0.0.1", token), 0, page) as server:
-        thread = Thread(target=server.serve_forever, args=(0.02,))
+        thread = Thread(target=server.serve_forever, args=(0.02,), daemon=True)
         thread.start()
         try:
             yield server
         finally:
             server.is_over = True
             server.shutdown()
-            thread.join()
+            thread.join(PATIENCE)
+            assert not thread.is_alive()
 
 
 def opened(port: int, token: str = "", **headers: str) -> HTTPResponse:
@@ -363,7 +364,8 @@ def test_a_page_that_does_not_read_is_let_go(
     answered(session, sample_of(*live, 0) | {"time": 99.0})
     monkeypatch.setattr(web, "REQUEST_SECONDS", 0.3)
     with serving(session) as server:
-        sleeper = socket.create_connection(("127.0.0.1", server.server_address[1]))
+        address = ("127.0.0.1", server.server_address[1])
+        sleeper = socket.create_connection(address, timeout=PATIENCE)
         sleeper.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         head = f"POST /events HTTP/1.1\r\nHost: localhost\r\n{HEADER}: 1\r\n"
         head += "Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
@@ -383,7 +385,7 @@ def test_a_page_that_does_not_read_is_let_go(
 
 def test_a_log_is_shown_and_the_page_stays(live_files: tuple[Path, Path]) -> None:
     given = (live_files[0], "--outputs", "torque,std.torque", "--replay", live_files[1])
-    with started(*given, "--page", 0, "--token", TOKEN) as child:
+    with live_started(*given, "--page", 0, "--token", TOKEN) as child:
         assert child.stderr is not None and child.stdout is not None
         Thread(target=child.stdout.read, daemon=True).start()
         words = b""
@@ -434,7 +436,7 @@ def test_a_process_that_ends_is_noticed(live: Live, session: LiveSession) -> Non
     try:
         assert made.address.startswith("http://127.0.0.1:")
         made._process.kill()
-        made._process.join()
+        made._process.join(PATIENCE)
         for k in range(3):
             answered(session, sample_of(*live, k) | {"time": 120.0 + k})
             made._next = 0.0

@@ -17,7 +17,7 @@ import pytest
 from problems.problem_file import load_problem
 from tests.problems.chromium import chromium, requested
 from tests.problems.live.live_cases import new_session
-from tests.problems.live.test_live_command import started
+from tests.problems.live.test_live_command import live_started
 
 pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
 from selenium.webdriver.common.action_chains import ActionChains
@@ -84,7 +84,7 @@ def log(arm: tuple[Path, Path]) -> Path:
 @contextmanager
 def live(*arguments: object) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
     """``dynsys live`` and the address of its page."""
-    with started(*arguments, "--page", 0) as child:
+    with live_started(*arguments, "--page", 0) as child:
         assert child.stderr is not None and child.stdout is not None
         Thread(target=child.stdout.read, daemon=True).start()
         for line in child.stderr:

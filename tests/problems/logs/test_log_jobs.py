@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -22,6 +20,7 @@ from dynsys.types import Array
 from problems.log_jobs import ChunkStore, SimulateJob, SolveJob, _meaning, forget, run_job
 from problems.logs import LogError
 from tests.problems.logs.log_cases import digest, simulated, solving
+from tests.processes import dynsys_started
 
 
 @pytest.mark.slow
@@ -70,12 +69,9 @@ def test_a_killed_process_leaves_no_output_and_can_go_on(problem_file: Path) -> 
     log = simulated(problem_file)
     output = problem_file.parent / "out.npz"
     arguments = ["solve", str(problem_file), str(log), "-o", str(output), "--chunk", "2"]
-    with subprocess.Popen(
-        [sys.executable, "-m", "problems.command.main", *arguments]
-    ) as process:
-        deadline = time.monotonic() + 120
+    with dynsys_started(*arguments, stdout=None, stderr=None) as process:
         while not list(problem_file.parent.glob("out.npz.partial/*/0*.chunk")):
-            assert time.monotonic() < deadline and process.poll() is None
+            assert process.poll() is None
             time.sleep(0.02)
         os.kill(process.pid, signal.SIGKILL)
     assert not output.exists()

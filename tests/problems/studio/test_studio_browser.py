@@ -6,10 +6,7 @@ Needs Debian's packages chromium and chromium-driver, and selenium.
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -27,7 +24,8 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
-ROOT = Path(__file__).parents[3]
+from tests.processes import dynsys_started, told_by
+
 PATIENCE = 240.0
 """Seconds that a busy machine may take for anything."""
 CHAIN = "robot: synthetic:chain:3\nlayout:\n  sensors:\n    - "
@@ -177,33 +175,18 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def address(folder: Path) -> Iterator[str]:
-    command = [
-        sys.executable,
-        "-m",
-        "problems.command.main",
+    words = ["--no-browser", "--port", "0", "--json", "--folder", folder]
+    hours = 3600.0  # all tests of this file share it
+    with dynsys_started(
         "studio",
-        str(folder / "start.yaml"),
-    ]
-    command += ["--no-browser", "--port", "0", "--json", "--folder", str(folder)]
-    process = subprocess.Popen(
-        command,
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={k: v for k, v in os.environ.items() if k != "PYTHONUNBUFFERED"},
-        # a shell starts what it runs in the background with this signal switched off
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
-    assert process.stdout is not None
-    text = ""
-    while not text.endswith("}\n"):
-        line = process.stdout.readline()
-        assert line, "studio did not start"
-        text += line
-    yield str(json.loads(text)["address"])
-    process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=PATIENCE) == 0
-    process.stdout.close()
+        folder / "start.yaml",
+        *words,
+        seconds=hours,
+        stderr=None,
+    ) as process:
+        yield str(told_by(process)["address"])
+        process.send_signal(signal.SIGINT)
+    assert process.returncode == 0
 
 
 @pytest.fixture

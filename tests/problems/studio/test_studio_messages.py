@@ -86,7 +86,7 @@ def test_an_end_that_comes_after_the_answer_is_no_job(monkeypatch: pytest.Monkey
     monkeypatch.setattr(worker.signal, "signal", lambda *_: None)
     monkeypatch.setattr(worker.os, "nice", lambda _: None)
     page, far_end = Pipe()
-    thread = threading.Thread(target=worker.serve, args=(far_end,))
+    thread = threading.Thread(target=worker.serve, args=(far_end,), daemon=True)
     thread.start()
     with page:
         for word in (Job("cost", CHAIN, False, UNTOUCHED), worker.END):

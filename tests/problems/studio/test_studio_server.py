@@ -46,13 +46,14 @@ def serving(folder: Path, token: str = "") -> Iterator[StudioServer]:
         return Session(name, problem, Folder(folder), Patient())
 
     with StudioServer(AccessRules("127.0.0.1", token), 0, begin) as server:
-        thread = Thread(target=server.serve_forever, args=(0.02,))
+        thread = Thread(target=server.serve_forever, args=(0.02,), daemon=True)
         thread.start()
         try:
             yield server
         finally:
             server.shutdown()
-            thread.join()
+            thread.join(PATIENCE)
+            assert not thread.is_alive()
 
 
 @pytest.fixture(scope="module")
@@ -175,7 +176,8 @@ def test_large_long_and_broken_messages_are_refused(server: StudioServer) -> Non
 
 def test_garbage_on_the_line_does_not_stop_the_server(server: StudioServer) -> None:
     for sent in (b"\x00\xff\r\n\r\n", b"GET / HTTP/9\r\n\r\n", b"POST /message HTTP/1.1\r\n"):
-        with socket.create_connection(("127.0.0.1", server.server_address[1])) as line:
+        address = ("127.0.0.1", server.server_address[1])
+        with socket.create_connection(address, timeout=PATIENCE) as line:
             line.sendall(sent)
     assert ask(server, "GET", "/")[0] == 200
 

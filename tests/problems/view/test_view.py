@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import os
 import re
 import signal
-import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator
@@ -31,9 +28,12 @@ from problems.view.playback import MOST, Playback, solve_playback, touched_frame
 from problems.view.scene import FORCE, RobotScene, hull_of
 from tests.problems.chromium import chromium
 from tests.problems.command.command_line import run
+from tests.processes import dynsys_started, told_by
 
 LOG = str(bundled("humanoid_log.npz"))
 PATIENCE = 240.0
+SOON = 60.0
+"""Seconds until an interrupted page has ended, on a busy machine."""
 
 
 @pytest.fixture(scope="module")
@@ -375,22 +375,11 @@ def test_without_a_log_joints_have_sliders(
 @pytest.mark.slow
 def test_the_command_tells_its_address_and_ends_when_interrupted() -> None:
     pytest.importorskip("viser")
-    words = ["view", str(bundled("humanoid.yaml")), "--json", "--no-browser", "--port", "18792"]
-    with subprocess.Popen(
-        [sys.executable, "-m", "problems.command.main", *words],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
-    ) as child:
-        assert child.stdout is not None and child.stderr is not None
-        text = b""
-        while b"}" not in text:
-            line = child.stdout.readline()
-            assert line
-            text += line
-        told = json.loads(text)
+    words = ["view", bundled("humanoid.yaml"), "--json", "--no-browser", "--port", "0"]
+    with dynsys_started(*words) as child:
+        told = told_by(child)
         child.send_signal(signal.SIGINT)
-        err = child.stderr.read()
+        _, err = child.communicate(timeout=SOON)
     assert told["address"].startswith("http://127.0.0.1:") and not told["meshes"]
     assert child.returncode == 0 and b"Traceback" not in err, err
 
