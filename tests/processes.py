@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -44,6 +45,11 @@ def dynsys_started(*words: object, **options: Any) -> Iterator[subprocess.Popen[
     command = [sys.executable, "-m", "problems.command.main", *map(str, words)]
     with started(command, **pipes | {"env": environment} | options) as child:
         yield child
+
+
+def in_background() -> None:
+    """Called in a child before it begins: Ctrl-C is off, as in a script's background jobs."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def told_by(child: subprocess.Popen[bytes]) -> Any:

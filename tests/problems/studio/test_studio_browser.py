@@ -24,7 +24,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
-from tests.processes import dynsys_started, told_by
+from tests.processes import dynsys_started, in_background, told_by
 
 PATIENCE = 240.0
 """Seconds that a busy machine may take for anything."""
@@ -183,6 +183,7 @@ def address(folder: Path) -> Iterator[str]:
         *words,
         seconds=hours,
         stderr=None,
+        preexec_fn=in_background,
     ) as process:
         yield str(told_by(process)["address"])
         process.send_signal(signal.SIGINT)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,6 +33,7 @@ from problems.web import (
     is_loopback,
 )
 from tests.problems.studio.studio_cases import CHAIN, UNTOUCHED, Patient
+from tests.processes import dynsys_started, in_background, told_by
 
 TOKEN = "letters0and1digits"
 PATIENCE = 60.0
@@ -321,3 +323,16 @@ def test_a_port_in_use_and_a_missing_folder_are_told(
     assert "--port" in capsys.readouterr().err
     assert cli.main(["studio", CHAIN, "--no-browser", "--folder", str(tmp_path / "no")]) == 2
     assert "no such folder" in capsys.readouterr().err
+
+
+# ---- the command ---------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_the_command_ends_when_interrupted(tmp_path: Path) -> None:
+    words = ["studio", "--no-browser", "--port", 0, "--json", "--folder", tmp_path]
+    with dynsys_started(*words, preexec_fn=in_background) as child:
+        assert told_by(child)["address"].startswith("http://127.0.0.1:")
+        child.send_signal(signal.SIGINT)
+        _, err = child.communicate(timeout=PATIENCE)
+    assert child.returncode == 0 and b"Traceback" not in err, err

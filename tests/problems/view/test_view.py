@@ -28,7 +28,7 @@ from problems.view.playback import MOST, Playback, solve_playback, touched_frame
 from problems.view.scene import FORCE, RobotScene, hull_of
 from tests.problems.chromium import chromium
 from tests.problems.command.command_line import run
-from tests.processes import dynsys_started, told_by
+from tests.processes import dynsys_started, in_background, told_by
 
 LOG = str(bundled("humanoid_log.npz"))
 PATIENCE = 240.0
@@ -376,7 +376,7 @@ def test_without_a_log_joints_have_sliders(
 def test_the_command_tells_its_address_and_ends_when_interrupted() -> None:
     pytest.importorskip("viser")
     words = ["view", bundled("humanoid.yaml"), "--json", "--no-browser", "--port", "0"]
-    with dynsys_started(*words) as child:
+    with dynsys_started(*words, preexec_fn=in_background) as child:
         told = told_by(child)
         child.send_signal(signal.SIGINT)
         _, err = child.communicate(timeout=SOON)
