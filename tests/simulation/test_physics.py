@@ -63,8 +63,6 @@ def limp(seed: int, bodies: int = 6) -> KinematicTree:
 @given(robot=trees(max_bodies=6), seed=seeds)
 @settings(deadline=None, max_examples=40)
 def test_inertia_and_bias_are_those_of_the_recursions(robot: KinematicTree, seed: int) -> None:
-    if robot.is_coupled:
-        return
     rng = np.random.default_rng(seed)
     flat = flat_robot(robot)
     bodies, H = bodies_of(flat), np.zeros((robot.nv, robot.nv))
