@@ -259,7 +259,12 @@ def local_cluster(workers: int) -> Any:
     distributed: Any = import_module("distributed")
     with config.set({f"distributed.nanny.pre-spawn-environ.{k}": KEPT for k in KEEPING}):
         return distributed.LocalCluster(
-            n_workers=workers, threads_per_worker=1, dashboard_address=None, silence_logs=50
+            n_workers=workers,
+            threads_per_worker=1,
+            dashboard_address=None,
+            # it serves pages without the dashboard, too: at 8787 where no port is given
+            scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},
+            silence_logs=50,
         )
 
 

@@ -357,7 +357,8 @@ def _cluster(folder: Path, workers: int) -> Iterator[tuple[str, list[subprocess.
             stderr=subprocess.DEVNULL,
         )
 
-    processes = [start("scheduler", "--port", "0", "--host", "127.0.0.1")]
+    anywhere = ("--host", "127.0.0.1", "--port", "0", "--dashboard-address", "127.0.0.1:0")
+    processes = [start("scheduler", *anywhere)]
     try:
         _wait_for(place.exists)
         processes += [start("worker", "--nthreads", "1", "--no-nanny") for _ in range(workers)]

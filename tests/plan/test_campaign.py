@@ -175,3 +175,11 @@ def test_dask_worker_killed_midway(tmp_path: Path) -> None:
     assert_complete(work)
     done = counts(tmp_path, "done")
     assert set(done.values()) == {1} and len(done) == 7
+
+
+@pytest.mark.filterwarnings("error:Port")
+def test_dask_clusters_take_ports_that_are_free() -> None:
+    pytest.importorskip("distributed")
+    with resumable.local_cluster(0) as one, resumable.local_cluster(0) as other:
+        pages = {cluster.scheduler.http_server.port for cluster in (one, other)}
+    assert len(pages) == 2

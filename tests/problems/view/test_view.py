@@ -218,7 +218,7 @@ def forces(picture: bytes) -> int:
 @pytest.fixture(scope="module")
 def page(humanoid: ProblemFile, playback: Playback) -> Iterator[ViewPage]:
     pytest.importorskip("viser")
-    page = ViewPage(humanoid, playback, port=18_790)
+    page = ViewPage(humanoid, playback, port=0)
     yield page
     page.close()
 
@@ -281,7 +281,7 @@ def test_names_of_the_robot_are_no_markup_of_the_page(
     sensors.Layout(robot, sensors.all_joint_torques(robot, std=1.0)).save(tmp_path / "l.yaml")
     one, force = np.ones((1, 1)), np.ones((1, 1, 3))
     playback = Playback(one[0], one, one, one, (HOSTILE,), force, force, one[0], 1)
-    page = ViewPage(load_problem(tmp_path / "p.yaml"), playback, port=18_791)
+    page = ViewPage(load_problem(tmp_path / "p.yaml"), playback, port=0)
     shown.append(page._said.content.splitlines()[-1])
     page.close()
     title, _, row = (re.sub(r"\\[!-/:-@[-`{-~]", "", words) for words in shown)
@@ -355,7 +355,7 @@ def test_without_a_log_joints_have_sliders(
         + "</robot>"
     )
     problem = ProblemFile(str(tmp_path / "r.urdf"), {"sensors": []})
-    page = ViewPage(problem, None, port=18_791)
+    page = ViewPage(problem, None, port=0)
     try:
         found = {name: (s.min, s.max, s.value) for name, s in shown.items()}
         assert found["held"] == (0.5, 1.5, 0.5)
