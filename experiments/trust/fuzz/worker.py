@@ -71,7 +71,9 @@ class Worker:
             context = multiprocessing.get_context("fork")
             self._pipe, other = context.Pipe()
             self._process = context.Process(
-                target=_serve, args=(other, self._check, self._coverage), daemon=True
+                target=_serve,
+                args=(self._pipe, other, self._check, self._coverage),
+                daemon=True,
             )
             self._process.start()
             other.close()
@@ -101,7 +103,10 @@ class Worker:
             self._process = None
 
 
-def _serve(pipe: Connection, check: Callable[[Path], None], coverage: bool) -> None:
+def _serve(
+    far_end: Connection, pipe: Connection, check: Callable[[Path], None], coverage: bool
+) -> None:
+    far_end.close()  # of the process that asks: when that ends, however it ends, so does this
     warnings.simplefilter("ignore")
     quiet = os.open(os.devnull, os.O_WRONLY)
     os.dup2(quiet, 2)
