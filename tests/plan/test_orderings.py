@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import time
 
@@ -23,7 +24,7 @@ from dynsys.plan.orders.dulmage_mendelsohn import (
     coarse_decomposition,
     matching,
 )
-from dynsys.plan.orders.libraries import Cholmod, SuperLU, Umfpack
+from dynsys.plan.orders.libraries import Cholmod, SuperLU, Umfpack, UmfpackLibrary
 from dynsys.plan.orders.markowitz import Markowitz
 from dynsys.plan.orders.orders import (
     AbstractOrdering,
@@ -267,6 +268,17 @@ def test_orders_must_be_permutations() -> None:
     with pytest.raises(StructurallySingularError, match="always zero"):
         exchange = csc_array(np.array([[0, 1], [1, 0]], dtype=bool))
         symbolic_lu(exchange, Natural().order(exchange))
+
+
+def test_the_system_is_asked_for_its_libraries_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It answers through a process of its own, some 20 ms each time."""
+    there = UmfpackLibrary.find() is not None
+
+    def started(*_: object, **__: object) -> None:
+        raise AssertionError("a process was started")
+
+    monkeypatch.setattr(subprocess, "Popen", started)
+    assert (UmfpackLibrary.find() is not None) == there
 
 
 def test_missing_libraries_say_so(monkeypatch: pytest.MonkeyPatch) -> None:

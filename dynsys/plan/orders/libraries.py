@@ -9,8 +9,9 @@ inside the wheel of cvxopt or with the system. What is missing raises
 from __future__ import annotations
 
 import ctypes
-from ctypes.util import find_library
+import ctypes.util
 from dataclasses import dataclass
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal, final
@@ -27,6 +28,9 @@ from dynsys.superlu import factorised
 from dynsys.types import IntArray
 
 __all__ = ["Cholmod", "SuperLU", "Umfpack", "UmfpackLibrary", "library_orderings"]
+
+find_library = cache(ctypes.util.find_library)
+"""Asked once for every name: it starts a process."""
 
 
 def _sampled(pattern: Pattern, context: OrderingContext) -> csc_array[np.float64]:
