@@ -19,7 +19,6 @@ import functools
 import gc
 import hashlib
 import math
-import os
 import shutil
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -32,13 +31,11 @@ from typing import Any, Generic, ParamSpec, TypeVar, cast, final
 import numpy as np
 
 from dynsys.distribution import is_installed, say_slow
+from dynsys.private_folder import default_folder, is_private
 
 __all__ = [
-    "CACHE_OFF",
-    "CACHE_VARIABLE",
     "Loop",
     "collector_paused",
-    "default_folder",
     "fused",
     "has_compiled_loops",
     "inlined",
@@ -117,7 +114,7 @@ class Loop(Generic[P, R]):
     def _kept(self, load: Callable[[Any], object], *signature: str) -> Callable[P, R]:
         """Machine code from the disk, if ``load`` can take it there, or from the compiler."""
         folder = _folder(self)
-        if folder is not None and _is_private(folder):
+        if folder is not None and is_private(folder.parent) and is_private(folder):
             try:
                 with _numba_folder(folder):
                     stored = self._jitted(*signature, cache=True)
@@ -219,23 +216,7 @@ def inlined(source: Callable[P, R]) -> Loop[P, R]:
 
 # ---- where machine code is kept --------------------------------------------------------------
 
-CACHE_VARIABLE = "DYNSYS_CACHE"
-CACHE_OFF = frozenset({"off", "0", "no", "false"})
 _FOLDER_LOCK = threading.Lock()
-
-
-def default_folder() -> Path | None:
-    """``$DYNSYS_CACHE`` or ``dynsys`` in ``$XDG_CACHE_HOME`` or ``~/.cache``; None if off."""
-    chosen = os.environ.get(CACHE_VARIABLE, "").strip()
-    if chosen.lower() in CACHE_OFF:
-        return None
-    try:
-        if chosen:
-            return Path(chosen).expanduser().absolute()
-        base = os.environ.get("XDG_CACHE_HOME", "")
-        return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "dynsys"
-    except RuntimeError:  # no home folder
-        return None
 
 
 def _folder(loop: Loop[Any, Any]) -> Path | None:
@@ -246,18 +227,6 @@ def _folder(loop: Loop[Any, Any]) -> Path | None:
     for path in sorted(path for room in loop._rooms for path in room.glob("*.py")):
         digest.update(path.read_bytes())
     return base / f"loops-{digest.hexdigest()[:16]}"
-
-
-def _is_private(folder: Path) -> bool:
-    """Make the folder; whether it and the one above are this user's alone, as code must be."""
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if os.name != "posix":
-            return True
-        infos = [folder.stat(), folder.parent.stat()]
-    except OSError:
-        return False
-    return all(i.st_uid == os.geteuid() and not i.st_mode & 0o022 for i in infos)
 
 
 @contextmanager

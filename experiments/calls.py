@@ -33,7 +33,7 @@ import pinocchio as pin
 
 import dynsys
 import problems
-from dynsys.jit import CACHE_VARIABLE
+from dynsys.private_folder import CACHE_VARIABLE
 from dynsys.types import Array
 from experiments.peers.robots import PeerRobot, peer_robot
 from problems.terminal import show_table

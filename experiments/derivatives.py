@@ -37,11 +37,11 @@ import pinocchio as pin
 import dynsys
 import problems
 from dynsys.interop import PinocchioMap
-from dynsys.jit import CACHE_VARIABLE
 from dynsys.kernel.build import dynamics_computation
 from dynsys.model import synthetic
 from dynsys.model.tree import KinematicTree
 from dynsys.plan.record import dynamics_program, guarded_dynamics
+from dynsys.private_folder import CACHE_VARIABLE
 from dynsys.program.program import Op, Program
 from dynsys.recursive.rnea import rnea_scalars
 from dynsys.types import Array

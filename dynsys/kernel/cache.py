@@ -47,8 +47,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynsys.errors import KernelBuildError
-from dynsys.jit import CACHE_OFF, CACHE_VARIABLE, default_folder
 from dynsys.plan.fingerprint import canonical_bytes
+from dynsys.private_folder import CACHE_OFF, CACHE_VARIABLE, default_folder, foreign_access
 
 __all__ = [
     "CacheStatus",
@@ -220,7 +220,7 @@ class KernelCache:
             return None
         info = os.fstat(descriptor)
         regular = stat.S_ISREG(info.st_mode)
-        wrong = _foreign_access(info) if regular else "is not a regular file"
+        wrong = foreign_access(info) if regular else "is not a regular file"
         if wrong:
             os.close(descriptor)
             self._rejected += 1
@@ -241,7 +241,7 @@ class KernelCache:
         return entry
 
     def _folder_is_private(self, folder: Path) -> bool:
-        wrong = _foreign_access(folder.stat())
+        wrong = foreign_access(folder.stat())
         if wrong:
             self._problem = (
                 f"cache folder {folder} {wrong}: no code is loaded from there; "
@@ -421,7 +421,7 @@ def fingerprint(*parts: Any) -> str:
         raise KernelBuildError(f"cannot make a fingerprint of it: {error}") from error
 
 
-# ---- files that belong to this user alone, written whole or not at all -----------------------
+# ---- files written whole or not at all -----------------------------------------------------
 
 
 def _write_whole(path: Path, data: bytes) -> None:
@@ -448,14 +448,3 @@ def _remove_same(path: Path, info: os.stat_result) -> None:
         now = path.lstat()
         if (now.st_dev, now.st_ino) == (info.st_dev, info.st_ino):
             path.unlink()
-
-
-def _foreign_access(info: os.stat_result) -> str:
-    """Why code from a file or folder must not be trusted; empty if it is ours alone."""
-    if os.name != "posix":
-        return ""
-    if info.st_uid != os.geteuid():
-        return f"belongs to another user (uid {info.st_uid})"
-    if info.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        return "can be written by other users"
-    return ""

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from dynsys.jit import default_folder
 from dynsys.kernel.cache import KernelCache
+from dynsys.private_folder import default_folder
 from tests.kernel.cache_entries import KEY, OTHER, entry_file, put_example
 
 pytestmark = pytest.mark.usefixtures("no_cache_variable")
