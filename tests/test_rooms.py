@@ -16,7 +16,8 @@ from problems.command import main as command
 ROOT = Path(__file__).parents[1]
 FLOORS = {
     "dynsys": (
-        "distribution errors types lazy private_folder jit resumable cholmod superlu notebook",
+        "distribution errors types lazy private_folder resumable sources jit cholmod superlu"
+        " notebook",
         "model",
         "recursive",
         "system",

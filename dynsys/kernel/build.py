@@ -4,8 +4,8 @@ Machine code where llvmlite is installed, else Python and NumPy: :func:`chosen_b
 
 The key of an entry names everything the machine code depends on: what the program was recorded
 from (the robot's numbers, what is known, what is asked), signature, dtype, processor, LLVM and
-the sources of dynsys itself. A loaded kernel must reproduce the reference states stored beside
-it before it is used; otherwise the entry is thrown away and built anew.
+what the sources of dynsys itself say. A loaded kernel must reproduce the reference states
+stored beside it before it is used; otherwise the entry is thrown away and built anew.
 
 Code for one state and code for batches are entries of their own, each compiled when it is first
 needed; the program is stored beside the first, so that nothing is planned twice.
@@ -13,7 +13,6 @@ needed; the program is stored beside the first, so that nothing is planned twice
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import astuple, replace
@@ -61,6 +60,7 @@ from dynsys.program.frames import reframe
 from dynsys.program.paired import PAIRED, lane_moments
 from dynsys.program.program import Program, with_inputs
 from dynsys.program.signature import Signature
+from dynsys.sources import meaning
 
 __all__ = [
     "KernelBackend",
@@ -514,25 +514,24 @@ LIBRARY = Path(__file__).parents[1]
 
 
 def _recorder(program: Callable[..., object]) -> tuple[str, ...]:
-    """Hash of the file whose function records a program, if it is none of :func:`_sources`."""
+    """What the file says that records a program, if it is none of :func:`_sources`."""
     code = getattr(program, "__code__", None)
     if code is None or LIBRARY in Path(code.co_filename).parents:
         return ()
-    return (_file_hash(code.co_filename),)
+    return (_said_by(code.co_filename),)
 
 
 @remember
-def _file_hash(path: str) -> str:
+def _said_by(path: str) -> str:
     try:
-        return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+        return meaning([Path(path)])[0]
     except OSError:  # of a session that somebody types
         return ""
 
 
 @remember
 def _sources() -> str:
-    """Hash of the library's own sources: other sources, other code."""
-    digest = hashlib.sha256()
-    for path in sorted(LIBRARY.rglob("*.py")):
-        digest.update(str(path.relative_to(LIBRARY)).encode() + b"\0" + path.read_bytes())
-    return digest.hexdigest()
+    """What the library's own sources say: other sources, other code."""
+    paths = sorted(LIBRARY.rglob("*.py"))
+    names = [path.relative_to(LIBRARY).as_posix() for path in paths]
+    return fingerprint("sources", names, meaning(paths))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from contextlib import AbstractContextManager, ExitStack
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 from numpy.typing import ArrayLike
 
+import dynsys
 from dynsys.errors import SingularSystemError
 from dynsys.kernel.build import dynamics_kernel
 from dynsys.kernel.cache import KernelCache
@@ -29,6 +31,7 @@ from dynsys.recursive.rnea import rnea
 from problems import ForwardDynamics
 from tests.processes import started
 
+LIBRARY = Path(dynsys.__file__).parent
 ROBOT = synthetic.chain(4)
 ALL = np.ones(4, dtype=bool)
 
@@ -152,6 +155,39 @@ def test_code_for_batches_is_compiled_when_there_is_one(tmp_path: Path) -> None:
     assert wrong is not None
     cache.put(other.stem, wrong.payload)  # code, but not for batches
     np.testing.assert_allclose(rows(cache), [expected()] * 3, rtol=1e-12)
+
+
+TAKE = """
+import sys
+from dynsys.kernel.cache import KernelCache
+from dynsys.kernel.taking import taking_kernel
+cache = KernelCache(sys.argv[1])
+kernel = taking_kernel([("q", 2)], cache=cache)
+assert kernel.one([1.0, 2.0])[1]
+print(cache.status().hits)
+"""
+
+
+@pytest.mark.slow
+def test_edited_comments_keep_kernels_and_edited_numbers_do_not(tmp_path: Path) -> None:
+    library = shutil.copytree(
+        LIBRARY, tmp_path / "dynsys", ignore=shutil.ignore_patterns("__pycache__")
+    )
+    here = {"PYTHONPATH": str(tmp_path), "DYNSYS_CACHE": str(tmp_path / "kernels")}
+
+    def hits() -> int:
+        command = [sys.executable, "-c", TAKE, str(tmp_path / "kernels")]
+        told = subprocess.check_output(
+            command, env=os.environ | here, cwd=tmp_path, timeout=120
+        )
+        return int(told)
+
+    edited = library / "kernel" / "taking.py"
+    assert hits() == 0
+    edited.write_text("# Vectors\n\n" + edited.read_text().replace("Sum of the", "The sum of"))
+    assert hits() == 1
+    edited.write_text(edited.read_text().replace("LARGEST = 1e150", "LARGEST = 1e140"))
+    assert hits() == 0
 
 
 COMPILE = """
