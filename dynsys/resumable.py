@@ -8,7 +8,8 @@ bytes and of all that they were computed from. So a killed process loses the tas
 computing and no other, a second run of the same work goes on with what is open
 (:func:`run_open`), and what is damaged, or was left behind by other work, is computed again.
 What goes into a seal is content (:func:`content_digest`), never names, sizes or times. Where
-two processes must not do the same work, one holds a lock (:func:`locked`).
+two processes must not do the same work, one holds a lock (:func:`locked`); where they need
+not, one waits for the other (:func:`in_turn`).
 
 Tasks are pure functions of their arguments: it does not matter who computes one, nor that one
 is computed again. What the files hold, and what becomes of them in the end, is left to the
@@ -22,6 +23,7 @@ import hashlib
 import multiprocessing
 import os
 import signal
+import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import (
     FIRST_COMPLETED,
@@ -46,6 +48,7 @@ __all__ = [
     "Serial",
     "content_digest",
     "executor",
+    "in_turn",
     "local_cluster",
     "locked",
     "replacing",
@@ -59,6 +62,8 @@ Result = TypeVar("Result")
 
 IN_FLIGHT = 2
 """Tasks handed out per worker: one being worked on, one waiting."""
+POLL, PATIENCE = 0.02, 120.0
+"""Seconds between looks at a lock, and until :func:`in_turn` does without it."""
 KEEPING, KEPT = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_"), 1 << 25
 """Settings of the C library's allocator, and bytes up to which freed memory is kept."""
 
@@ -150,8 +155,35 @@ def locked(path: Path) -> Iterator[bool]:
                 continue
             except BlockingIOError:
                 file = None
-            yield file is not None
+            try:
+                yield file is not None
+            finally:
+                if file is not None:  # children forked meanwhile hold the file open, too
+                    fcntl.flock(file, fcntl.LOCK_UN)
             return
+
+
+@contextmanager
+def in_turn(path: Path, patience: float = PATIENCE) -> Iterator[None]:
+    """Wait while another process or thread holds the lock, then hold it; the file goes after.
+
+    For work that several may do at once without harm, but need not: so they do where there are
+    no locks, where the folder cannot be written, and when ``patience`` seconds have passed.
+    """
+    end, is_ours = time.monotonic() + patience, False
+    with ExitStack() as held:
+        with suppress(OSError):
+            while not (is_ours := held.enter_context(locked(path))):
+                held.close()
+                if time.monotonic() > end:
+                    break
+                time.sleep(POLL)
+        try:
+            yield
+        finally:
+            if is_ours:
+                with suppress(OSError):
+                    path.unlink()
 
 
 # ---- who works ------------------------------------------------------------------------------

@@ -8,13 +8,14 @@ what the sources of dynsys itself say. A loaded kernel must reproduce the refere
 stored beside it before it is used; otherwise the entry is thrown away and built anew.
 
 Code for one state and code for batches are entries of their own, each compiled when it is first
-needed; the program is stored beside the first, so that nothing is planned twice.
+needed; the program is stored beside the first, so that nothing is planned twice. Of several
+processes that need the same code at once, one compiles it and the others wait.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import astuple, replace
 from functools import cache as remember
 from functools import partial
@@ -348,8 +349,11 @@ def kernel_from(
     stored = _Stored(made_from + _recorder(program), signature, dtype, agreement, cache, chosen)
     found = stored.kernel()
     if found is None:
-        with collector_paused():
-            found = stored.built(program(), states() if callable(states) else states)
+        with stored.making() as is_there:
+            found = stored.kernel() if is_there else None
+            if found is None:
+                with collector_paused():
+                    found = stored.built(program(), states() if callable(states) else states)
     return found
 
 
@@ -386,6 +390,10 @@ class _Stored:
         if kernel is None:
             self._cache.remove(self._key)
         return kernel
+
+    def making(self) -> AbstractContextManager[bool]:
+        """See :meth:`KernelCache.making`."""
+        return self._cache.making(self._key)
 
     def built(
         self, made: Program | AbstractComputation, states: NDArray[np.longdouble]
@@ -431,17 +439,26 @@ class _Stored:
     def _batch(self, code: bytes, arrays: Arrays) -> bytes:
         """Code for batches beside ``code`` for one state: stored and right, or made now."""
         key = fingerprint("batch", self._key)
+        found = self._stored_batch(key, code, arrays)
+        if found is None:
+            with self._cache.making(key) as is_there:
+                found = self._stored_batch(key, code, arrays) if is_there else None
+                if found is None:
+                    found = self._compiled(_unpacked(arrays, self._signature), "batch")
+                    self._cache.put(key, found)
+        return found
+
+    def _stored_batch(self, key: str, code: bytes, arrays: Arrays) -> bytes | None:
         entry = self._cache.get(key)
-        if entry is not None:
-            stored = entry.payload
-            with suppress(DynsysError):
-                kernel = MachineKernel(code, self._signature, self._dtype, lambda: stored)
-                if self._agrees(kernel, arrays, rows=True):
-                    return stored
-            self._cache.remove(key)
-        made = self._compiled(_unpacked(arrays, self._signature), "batch")
-        self._cache.put(key, made)
-        return made
+        if entry is None:
+            return None
+        stored = entry.payload
+        with suppress(DynsysError):
+            kernel = MachineKernel(code, self._signature, self._dtype, lambda: stored)
+            if self._agrees(kernel, arrays, rows=True):
+                return stored
+        self._cache.remove(key)
+        return None
 
     def _verified(self, entry: Entry) -> Kernel | None:
         """The loaded kernel if it reproduces its reference states, else None."""

@@ -48,7 +48,14 @@ from numpy.typing import NDArray
 
 from dynsys.errors import KernelBuildError
 from dynsys.plan.fingerprint import canonical_bytes
-from dynsys.private_folder import CACHE_OFF, CACHE_VARIABLE, default_folder, foreign_access
+from dynsys.private_folder import (
+    CACHE_OFF,
+    CACHE_VARIABLE,
+    default_folder,
+    foreign_access,
+    is_private,
+)
+from dynsys.resumable import in_turn
 
 __all__ = [
     "CacheStatus",
@@ -67,7 +74,7 @@ LOOK_SHARE = 64
 """A larger one, on average, each time that this part of the limit has been written."""
 _KEY = re.compile(r"[0-9a-f]{64}")
 _ENTRY = re.compile(r"[0-9a-f]{64}\.kernel")
-_TEMPORARY = re.compile(r"\.[0-9a-f]{64}\.[0-9]+-[0-9a-f]+\.tmp")
+_TEMPORARY = re.compile(r"\.[0-9a-f]{64}\.([0-9]+-[0-9a-f]+\.tmp|lock)")
 CAREFULLY = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK if os.name == "posix" else 0
 """Flags to open with: no links are followed, no pipe is waited for."""
 
@@ -177,6 +184,18 @@ class KernelCache:
                     self._trim(keep=path.name)
         except OSError as error:
             self._problem = f"cannot write to the cache folder: {error}"
+
+    @contextlib.contextmanager
+    def making(self, key: str) -> Iterator[bool]:
+        """Make an entry when nobody else is at it; whether there is one by then.
+
+        The others are threads and processes of this user, waited for with some patience.
+        """
+        path = self._path(key)
+        with contextlib.ExitStack() as turn:
+            if path is not None and is_private(path.parent):
+                turn.enter_context(in_turn(path.parent / f".{key}.lock"))
+            yield path is not None and path.exists()
 
     def remove(self, key: str) -> None:
         """Forget one entry; nothing happens if there is none."""

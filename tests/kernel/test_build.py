@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +20,7 @@ from numpy.typing import ArrayLike
 
 import dynsys
 from dynsys.errors import SingularSystemError
+from dynsys.kernel import build
 from dynsys.kernel.build import dynamics_kernel
 from dynsys.kernel.cache import KernelCache
 from dynsys.kernel.calls import Answer
@@ -28,6 +33,7 @@ from dynsys.model.tree import Body, KinematicTree
 from dynsys.plan.record import DynamicsSpec, guarded_dynamics
 from dynsys.recursive.aba import aba
 from dynsys.recursive.rnea import rnea
+from dynsys.resumable import PATIENCE
 from problems import ForwardDynamics
 from tests.processes import started
 
@@ -191,27 +197,78 @@ def test_edited_comments_keep_kernels_and_edited_numbers_do_not(tmp_path: Path) 
 
 
 COMPILE = """
-import sys
-from tests.kernel.test_build import assert_right
+import os, sys, time
+from pathlib import Path
+from dynsys.kernel import build
 from dynsys.kernel.cache import KernelCache
-cache = KernelCache(sys.argv[1])
+from tests.kernel.test_build import assert_right, rows
+
+folder, others = Path(sys.argv[1]), int(sys.argv[2])
+compiled = build.compile_computation
+
+def counted(*given, **named):
+    (part,) = named["parts"]
+    print(part, flush=True)
+    while len(list(folder.glob(f"{part}-*"))) < others:
+        time.sleep(0.01)
+    time.sleep(0.5)  # for others to begin, too
+    return compiled(*given, **named)
+
+build.compile_computation = counted
+cache = KernelCache(folder / "kernels")
+(folder / f"one-{os.getpid()}").touch()
 assert_right(cache)
-sys.exit(0 if cache.status().hits >= int(sys.argv[2]) else 3)
+(folder / f"batch-{os.getpid()}").touch()
+rows(cache)
 """
 
 
-def compiling(folder: Path, hits: int = 0) -> AbstractContextManager[subprocess.Popen[bytes]]:
-    return started([sys.executable, "-c", COMPILE, str(folder), str(hits)])
+def compiler(folder: Path, others: int) -> AbstractContextManager[subprocess.Popen[bytes]]:
+    """A process that says what it compiles, and goes on when ``others`` have asked, too."""
+    command = [sys.executable, "-c", COMPILE, str(folder), str(others)]
+    return started(command, stdout=subprocess.PIPE)
 
 
 @pytest.mark.slow
-def test_processes_that_compile_the_same_kernel_all_get_it_right(tmp_path: Path) -> None:
+def test_of_processes_that_need_the_same_kernel_one_compiles_it(tmp_path: Path) -> None:
     with ExitStack() as stack:
-        processes = [stack.enter_context(compiling(tmp_path / "kernels")) for _ in range(3)]
+        processes = [stack.enter_context(compiler(tmp_path, 3)) for _ in range(3)]
+        told = [process.communicate()[0] for process in processes]
     assert [process.returncode for process in processes] == [0, 0, 0]
-    with compiling(tmp_path / "kernels", hits=1) as process:
-        pass
-    assert process.returncode == 0
+    assert sorted(b"".join(told).split()) == [b"batch", b"one"]
+    assert {path.suffix for path in (tmp_path / "kernels").iterdir()} == {".kernel"}
+
+
+@pytest.mark.slow
+def test_killed_compilers_leave_nothing_that_harms(tmp_path: Path) -> None:
+    with compiler(tmp_path, others=2) as process:
+        assert process.stdout is not None and process.stdout.readline() == b"one\n"
+        process.kill()
+    start = time.monotonic()
+    assert_right(KernelCache(tmp_path / "kernels"))
+    assert time.monotonic() - start < PATIENCE / 2, "waited for a process that is dead"
+    assert [path.suffix for path in (tmp_path / "kernels").iterdir()] == [".kernel"]
+
+
+def test_of_threads_that_need_the_same_kernel_one_compiles_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled, asked = build.compile_computation, threading.Barrier(2)
+    parts: list[tuple[str, ...]] = []
+
+    def counted(*given: Any, **named: Any) -> bytes:
+        parts.append(named["parts"])
+        time.sleep(0.3)  # for the other to begin, too
+        return compiled(*given, **named)
+
+    def answer(_: int) -> None:
+        asked.wait(60)
+        assert_right(KernelCache(tmp_path / "kernels"))
+
+    monkeypatch.setattr(build, "compile_computation", counted)
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(answer, range(2)))
+    assert parts == [("one",)]
 
 
 @pytest.mark.slow
