@@ -8,9 +8,10 @@ call each other.
 
 Numba is imported, and a loop compiled, when one is first called: half a second and more that
 most uses of dynsys never need. Machine code is kept in the folder of the kernel cache
-(``DYNSYS_CACHE``), below a name made from the sources of all loops that went into it: numba
-itself would not notice an edited callee in another file. A damaged folder is removed. Without
-a folder that is this user's alone, loops are compiled in every process.
+(``DYNSYS_CACHE``), below a name made from what the sources say of all loops that went into it:
+numba itself would not notice an edited callee in another file, and takes an edited comment for
+other code. Of several processes that need it at once, one compiles it. A damaged folder is
+removed. Without a folder that is this user's alone, loops are compiled in every process.
 """
 
 from __future__ import annotations
@@ -25,13 +26,15 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from types import FunctionType, SimpleNamespace
+from types import CodeType, FunctionType, SimpleNamespace
 from typing import Any, Generic, ParamSpec, TypeVar, cast, final
 
 import numpy as np
 
 from dynsys.distribution import is_installed, say_slow
 from dynsys.private_folder import default_folder, is_private
+from dynsys.resumable import in_turn
+from dynsys.sources import meaning
 
 __all__ = [
     "Loop",
@@ -116,8 +119,8 @@ class Loop(Generic[P, R]):
         folder = _folder(self)
         if folder is not None and is_private(folder.parent) and is_private(folder):
             try:
-                with _numba_folder(folder):
-                    stored = self._jitted(*signature, cache=True)
+                with in_turn(folder.with_suffix(".lock")), _numba_folder(folder):
+                    stored = self._jitted(*signature, kept_as=_stamp(self, folder))
                     load(stored)
                     return stored
             except Exception:  # full, read-only or damaged: pickles fail in every way
@@ -148,13 +151,23 @@ class Loop(Generic[P, R]):
         """Machine code for other loops to call."""
         return self._jitted(no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
-    def _jitted(self, *signature: str, **more: Any) -> Callable[P, R]:
-        """The source as numba compiles it, with machine code of the loops it calls."""
+    def _jitted(
+        self, *signature: str, kept_as: Path | None = None, **more: Any
+    ) -> Callable[P, R]:
+        """The source as numba compiles it, with machine code of the loops it calls.
+
+        ``kept_as`` : the file that numba takes it to be from, and keeps it for.
+        """
         import numba
 
-        linked = self._linked({name: x._callee for name, x in self._calls().items()})
+        linked: Any = self._linked({name: x._callee for name, x in self._calls().items()})
+        if kept_as is not None:
+            linked.__code__ = linked.__code__.replace(
+                co_filename=str(kept_as), co_firstlineno=1
+            )
+        options = self.options | {"cache": kept_as is not None} | more
         njit: Any = numba.njit
-        return cast(Callable[P, R], njit(*signature, **self.options, **more)(linked))
+        return cast(Callable[P, R], njit(*signature, **options)(linked))
 
     def _linked(self, callees: Mapping[str, Any]) -> Callable[P, R]:
         """The source with other functions in place of the loops it calls."""
@@ -172,10 +185,10 @@ class Loop(Generic[P, R]):
         return {name: value for name, value in named.items() if isinstance(value, Loop)}
 
     @cached_property
-    def _rooms(self) -> frozenset[Path]:
-        """Folders of the source and of all that it calls: the machine code depends on these."""
-        own = Path(cast(FunctionType, self.source).__code__.co_filename).parent
-        return frozenset({own}).union(*(other._rooms for other in self._calls().values()))
+    def _files(self) -> frozenset[Path]:
+        """Files of the source and of all that it calls."""
+        own = Path(cast(FunctionType, self.source).__code__.co_filename)
+        return frozenset({own}).union(*(other._files for other in self._calls().values()))
 
     @cached_property
     def _numbers(self) -> frozenset[str]:
@@ -220,13 +233,27 @@ _FOLDER_LOCK = threading.Lock()
 
 
 def _folder(loop: Loop[Any, Any]) -> Path | None:
+    """Folder named by all that the machine code depends on; None if that is in no file."""
     base = default_folder()
-    if base is None:
+    if base is None or not all(path.is_file() for path in loop._files):
         return None
-    digest = hashlib.sha256(repr(sorted(loop._numbers)).encode())
-    for path in sorted(path for room in loop._rooms for path in room.glob("*.py")):
-        digest.update(path.read_bytes())
-    return base / f"loops-{digest.hexdigest()[:16]}"
+    code = cast(FunctionType, loop.source).__code__
+    constants = [x for x in code.co_consts if not isinstance(x, (str, CodeType))]
+    own = (loop.__module__, code.co_qualname, code.co_names, constants)
+    paths = sorted(
+        path for room in {x.parent for x in loop._files} for path in room.glob("*.py")
+    )
+    names = [path.name for path in paths]
+    said = own, sorted(loop._numbers), names, meaning([Path(__file__), *paths])
+    return base / f"loops-{hashlib.sha256(repr(said).encode()).hexdigest()[:16]}"
+
+
+def _stamp(loop: Loop[Any, Any], folder: Path) -> Path:
+    """File that never changes, for numba to look at in place of the source: an empty one."""
+    stamp = folder / f"{loop.__module__}.py"
+    if not stamp.exists():
+        stamp.touch()
+    return stamp
 
 
 @contextmanager

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import numba
 import numpy as np
@@ -96,6 +99,27 @@ def test_compiled_loops_go_to_the_cache_folder(
     assert numba.config.CACHE_DIR == before
 
 
+def _times(number: int) -> Callable[[float], float]:
+    if number == 2:
+
+        def times(x: float) -> float:
+            return 2.0 * x
+    else:
+
+        def times(x: float) -> float:
+            return 3.0 * x
+
+    return times
+
+
+def test_loops_of_one_name_are_told_apart_by_their_constants(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DYNSYS_CACHE", str(tmp_path / "cache"))
+    for _ in range(2):
+        assert [Loop(_times(n)).compiled("float64(float64)")(1.0) for n in (2, 3)] == [2.0, 3.0]
+
+
 def test_without_a_usable_folder_loops_are_compiled_anyway(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -117,3 +141,68 @@ def test_a_damaged_file_is_compiled_anew(
     for path in tmp_path.rglob("*.nb?"):
         path.write_bytes(path.read_bytes()[:7])
     assert Loop(_plus_one).compiled("float64(float64)")(1.0) == 2.0
+
+
+SPRINGS = '''"""Springs."""
+
+from dynsys.jit import Loop, inlined
+
+@inlined
+def _pull(x):
+    """Return the force."""
+    return -2.0 * x
+
+@Loop
+def force(x):
+    return _pull(x) + 0.5
+'''
+FORCE = """
+import sys, time
+from pathlib import Path
+from springs import force
+
+Path(sys.argv[1]).touch()
+while len(list(Path().glob("asked-*"))) < int(sys.argv[2]):
+    time.sleep(0.01)
+print(sum(force.compiled("float64(float64)").stats.cache_misses.values()))
+"""
+
+
+def compilations(folder: Path, processes: int = 1) -> int:
+    """Times that so many processes, which begin together, compile the loop of springs.py."""
+    where = {"DYNSYS_CACHE": str(folder / "cache"), "PYTHONDONTWRITEBYTECODE": "1"}
+    where["PYTHONPATH"] = os.pathsep.join([str(folder), str(Path(jit.__file__).parents[1])])
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", FORCE, f"asked-{k}", str(processes)],
+            env=os.environ | where,
+            cwd=folder,
+            stdout=subprocess.PIPE,
+        )
+        for k in range(processes)
+    ]
+    return sum(int(process.communicate(timeout=120)[0]) for process in started)
+
+
+@pytest.mark.slow
+def test_edited_comments_keep_machine_code_and_edited_numbers_do_not(tmp_path: Path) -> None:
+    springs = tmp_path / "springs.py"
+    springs.write_text(SPRINGS)
+    assert compilations(tmp_path) == 1
+    springs.write_text("# Hooke\n\n" + SPRINGS.replace("Return the force.", "It pulls."))
+    assert compilations(tmp_path) == 0
+    springs.write_text(SPRINGS.replace("2.0", "3.0"))
+    assert compilations(tmp_path) == 1
+
+
+@pytest.mark.slow
+def test_of_processes_that_need_the_same_loop_one_compiles_it(tmp_path: Path) -> None:
+    (tmp_path / "springs.py").write_text(SPRINGS)
+    assert compilations(tmp_path, processes=3) == 1
+
+
+def test_loops_of_no_file_are_not_kept() -> None:
+    """Nothing would tell that what they call has been edited."""
+    names: dict[str, Any] = {}
+    exec(compile("def typed(x):\n    return x", "<typed>", "exec"), names)
+    assert jit._folder(Loop(names["typed"])) is None
