@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ import pytest
 from dynsys import jit
 from dynsys.jit import Loop, fused, inlined
 from dynsys.types import Array
-from tests.processes import LIMIT
+from tests.processes import LIMIT, started
 
 FACTOR = 3.0
 
@@ -172,16 +173,15 @@ def compilations(folder: Path, processes: int = 1) -> int:
     """Times that so many processes, which begin together, compile the loop of springs.py."""
     where = {"DYNSYS_CACHE": str(folder / "cache"), "PYTHONDONTWRITEBYTECODE": "1"}
     where["PYTHONPATH"] = os.pathsep.join([str(folder), str(Path(jit.__file__).parents[1])])
-    started = [
-        subprocess.Popen(
-            [sys.executable, "-c", FORCE, f"asked-{k}", str(processes)],
-            env=os.environ | where,
-            cwd=folder,
-            stdout=subprocess.PIPE,
-        )
-        for k in range(processes)
-    ]
-    return sum(int(process.communicate(timeout=120)[0]) for process in started)
+    options = {"env": os.environ | where, "cwd": folder, "stdout": subprocess.PIPE}
+    with ExitStack() as stack:
+        all_started = [
+            stack.enter_context(
+                started([sys.executable, "-c", FORCE, f"asked-{k}", str(processes)], **options)
+            )
+            for k in range(processes)
+        ]
+        return sum(int(process.communicate(timeout=LIMIT)[0]) for process in all_started)
 
 
 @pytest.mark.slow

@@ -35,7 +35,7 @@ from dynsys.recursive.aba import aba
 from dynsys.recursive.rnea import rnea
 from dynsys.resumable import PATIENCE
 from problems import ForwardDynamics
-from tests.processes import started
+from tests.processes import LIMIT, started
 
 LIBRARY = Path(dynsys.__file__).parent
 ROBOT = synthetic.chain(4)
@@ -233,7 +233,7 @@ def compiler(folder: Path, others: int) -> AbstractContextManager[subprocess.Pop
 def test_of_processes_that_need_the_same_kernel_one_compiles_it(tmp_path: Path) -> None:
     with ExitStack() as stack:
         processes = [stack.enter_context(compiler(tmp_path, 3)) for _ in range(3)]
-        told = [process.communicate()[0] for process in processes]
+        told = [process.communicate(timeout=LIMIT)[0] for process in processes]
     assert [process.returncode for process in processes] == [0, 0, 0]
     assert sorted(b"".join(told).split()) == [b"batch", b"one"]
     assert {path.suffix for path in (tmp_path / "kernels").iterdir()} == {".kernel"}
