@@ -34,13 +34,16 @@ __all__ = ["Demand", "Glance", "GlanceKeeper"]
 
 POSTURES = 8
 """Random postures at which the largest torque of gravity is looked for."""
+NOTHING = 1e-9
+"""Torque of gravity, in the robot's weight times 1 m, that is rounding."""
 
 
 class Demand(NamedTuple):
     """What the robot's drives and contacts carry: deviations are large or small beside it.
 
     ``torque`` (nv,) is the limit of each freedom or, where the file states none (``limited``
-    (nv,) is False), its largest torque of gravity, the base turned any way; ``weight`` is in N.
+    (nv,) is False), its largest torque of gravity, the base turned any way: 0 where nothing is
+    off a joint's axis. ``weight`` is in N.
     """
 
     torque: Array
@@ -60,7 +63,9 @@ class Demand(NamedTuple):
             q = robot.random_configuration(seed)
             torques = [rnea(turned, q, rest, rest) for turned in along]
             held = np.maximum(held, np.linalg.norm(torques, axis=0))
-        return cls(np.where(limited, limit, held), limited, g * robot.total_mass)
+        weight = g * robot.total_mass
+        held[held < NOTHING * weight] = 0.0
+        return cls(np.where(limited, limit, held), limited, weight)
 
 
 @final

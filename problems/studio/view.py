@@ -90,22 +90,23 @@ def glance_facts(robot: KinematicTree, glance: Glance) -> Facts:
 
 def _coarse(robot: KinematicTree, glance: Glance, wrenches: Sequence[Facts]) -> list[Facts]:
     """Torques and contact forces known coarsely beside what the robot carries; worst first."""
-    demand, found = glance.demand, []
-    part = glance.torque_std / np.where(demand.torque > 0.0, demand.torque, np.inf)
+    demand, std, found = glance.demand, glance.torque_std, []
+    of_nothing = np.where(std > EXACT, np.inf, 0.0)
+    part = np.divide(std, demand.torque, out=of_nothing, where=demand.torque > 0.0)
     for i, where in own_freedoms(robot):
         k = where.start + int(np.argmax(part[where]))
         carried = "its limit is" if demand.limited[k] else "no limit stated; gravity takes"
         what = f"torque of {robot.joint_names[i]}"
-        std = f"± {glance.torque_std[k]:.3g} {joint_unit(robot, i)}"
-        found.append((part[k], what, std, f"{carried} {demand.torque[k]:.3g}"))
+        deviation = f"± {std[k]:.3g} {joint_unit(robot, i)}"
+        found.append((part[k], what, deviation, f"{carried} {demand.torque[k]:.3g}"))
     for wrench in wrenches:
         largest = max(wrench["std"][3:])
         weighs = f"the robot weighs {demand.weight:.3g}"
         what = f"force at {wrench['frame']}"
         found.append((largest / demand.weight, what, f"± {largest:.3g} N", weighs))
     return [
-        {"what": f"{what} {std}", "words": f"{what} {std} ({beside})"}
-        for part, what, std, beside in sorted(found, reverse=True)
+        {"what": f"{what} {deviation}", "words": f"{what} {deviation} ({beside})"}
+        for part, what, deviation, beside in sorted(found, reverse=True)
         if part > COARSE
     ]
 

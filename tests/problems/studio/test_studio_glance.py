@@ -116,6 +116,21 @@ def test_what_is_determined_but_coarse_beside_what_the_robot_carries_is_told() -
     assert float(base.split()[-1].strip(")")) > 2 * float(tip.split()[-1].strip(")"))
 
 
+@pytest.mark.parametrize("axis", [(0.0, 0.0, 1.0), (0.6, 0.0, 0.8)])
+def test_a_drive_that_carries_nothing_and_has_no_limit_is_never_known_finely(
+    axis: tuple[float, float, float],
+) -> None:
+    """A wheel: gravity takes nothing of it, or what rounding leaves."""
+    wheel = Inertia(1.0, 0.1 * np.array(axis), 0.01 * np.eye(3))
+    robot = KinematicTree("wheel", [Body("wheel", -1, Revolute(axis), inertia=wheel)])
+    untouched = sensors.zero_external_wrench_except(robot)
+    for std, words in ((1e-6, ["± 1e-06 N m (no limit stated; gravity takes 0)"]), (0.0, [])):
+        layout = sensors.Layout(robot, [sensors.JointTorque("t", "wheel", std=std), *untouched])
+        facts = glance_facts(robot, GlanceKeeper(robot).look(layout, np.array([0.3])))
+        assert facts["complete"]
+        assert [one["words"].partition("wheel ")[2] for one in facts["coarse"]] == words
+
+
 def test_unseen_forces_point_where_no_sensor_looks(humanoid: KinematicTree) -> None:
     """On two load-cell soles, equal and opposite forces on the feet stay unseen."""
     layout = sensors.catalogue.load("nao", humanoid)
