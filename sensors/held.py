@@ -51,7 +51,7 @@ from sensors.yaml_input import Item
 if TYPE_CHECKING:
     from sensors.layout import Layout
 
-__all__ = ["constraints_schema", "held_by", "is_far_end", "read_constraints"]
+__all__ = ["closes", "constraints_schema", "held_by", "is_far_end", "read_constraints"]
 
 MOTION, FAR_END = "motion", "/other"
 AXES_OF_LOOPS = {dynamics: loop for loop, dynamics in AXES_OF.items()}
@@ -89,6 +89,11 @@ def is_far_end(robot: KinematicTree, i: int) -> bool:
     if first == name or first not in robot.body_names or not is_contact(robot, i):
         return False
     return is_contact(robot, robot.body_index(first))
+
+
+def closes(held: LoopClosure) -> bool:
+    """Tell whether a loop says where its frames meet: not if made of what is held anywhere."""
+    return held.frame_a != -1 or held.name != sensor_name(str(held.frame_b), MOTION)
 
 
 def _about_joints(held: JointConstraint) -> str:

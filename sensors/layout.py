@@ -30,7 +30,7 @@ from sensors.correlations import Correlation, check_correlations, sparse_blocks
 from sensors.encoders import EncoderNoise, encoder_deviations, encoder_record
 from sensors.files import ENCODERS, file_content, read_entries, save_content
 from sensors.force_torque import TOUCHED
-from sensors.held import held_by
+from sensors.held import closes, held_by
 from sensors.sensor import AbstractSensor, SensorRows
 from sensors.sides import Sides, states_zero
 from sensors.yaml_input import Item, read_yaml
@@ -192,7 +192,7 @@ class Layout:
         """What must be closed at a configuration for exact loop closures to hold."""
         pairs = zip(self.sensors, self.covariances, strict=True)
         exact = (s for s, noise in pairs if isinstance(s, LoopClosure) and not noise.any())
-        return tuple(s.constraint for s in exact if isinstance(s.frame_a, str))
+        return tuple(s.constraint for s in exact if closes(s))
 
     def configurations(self, count: int, seed: int | np.random.Generator) -> list[Array]:
         """Random q (nq,) at which the layout's loops are closed, where any can be found."""

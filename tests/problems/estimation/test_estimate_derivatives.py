@@ -13,9 +13,11 @@ from dynsys.model import synthetic
 from dynsys.model.constraints import FrameConstraint
 from dynsys.model.spatial import Transform
 from dynsys.model.tree import KinematicTree
+from dynsys.recursive.constraint_rows import dense_rows
 from dynsys.types import Array
 from problems import Estimation, ForwardDynamics, InverseDynamics
 from problems.estimation.derivatives import EstimateDerivatives
+from problems.estimation.sensitivity import random_motions
 from problems.measured.measured_system import QUANTITIES
 from problems.report.estimates import uncertainty_part
 from sensors import Layout
@@ -313,6 +315,34 @@ def test_sensitivity_and_report_stand_where_exact_loops_are_closed() -> None:
     assert [part.std for part in found] == pytest.approx(expected)
     for joint, std in zip(uncertainty_part(est, None).joints, expected, strict=True):
         assert (joint.low, joint.high) == pytest.approx((std, std))
+
+
+@pytest.mark.finding("F8")
+@pytest.mark.parametrize("as_sensor", [True, False])
+@pytest.mark.parametrize("ends", [("link_1", "link_5"), ("link_5", -1), (-1, "link_5")])
+def test_random_motions_close_exact_loops_and_keep_them_closed(
+    ends: tuple[str | int, str | int], as_sensor: bool
+) -> None:
+    robot = synthetic.chain(5, generic=True)
+    loop = sensors.LoopClosure("pin", *ends, components=("x", "y"))
+    told = [
+        *sensors.all_joint_torques(robot, std=0.1),
+        *sensors.zero_external_wrench_except(robot),
+    ]
+    layout = Layout(robot, [*told, loop] if as_sensor else told, quiet=True)
+    est = Estimation(robot, layout, constraints=[] if as_sensor else [loop])
+    for q, qd, _ in zip(*random_motions(est, 4, 0), strict=True):
+        rows = dense_rows(robot, [loop.constraint], q, qd)
+        np.testing.assert_allclose(rows.error, 0, atol=1e-8)
+        np.testing.assert_allclose(rows.velocity, 0, atol=1e-10)
+        assert np.linalg.norm(qd) > 0.1
+
+
+def test_what_is_held_anywhere_is_no_loop() -> None:
+    robot = synthetic.chain(5, generic=True)
+    still = FrameConstraint("tip", "link_5", components=("x", "y"))
+    layout = Layout(robot, sensors.all_joint_torques(robot, std=0.1), quiet=True)
+    assert not Estimation(robot, layout, constraints=[still]).layout.loops
 
 
 def many_states(est: Estimation, n: int) -> tuple[Array, Array, Array]:
