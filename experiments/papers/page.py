@@ -468,18 +468,19 @@ def page() -> str:
         " does not hold stands first. A number counts as **reproduced** only where the paper"
         " prints it (each row names the lines of its text), our code computed it without the"
         " paper's, and all its digits are the same. What was typed from a paper is **given**;"
-        " values read off a curve or printed by a paper's scripts are counted apart.",
+        " values read off a curve or printed by a paper's scripts are counted apart. Lines are"
+        " those of the papers' texts in `../shared/papers`, where a checkout has them.",
         "",
         "## What papers claim and does not hold",
         "",
-        "| paper | where | the paper says | here | why |",
-        "|---|---|---|---|---|",
+        "| paper | where | the paper says | on line | here | why |",
+        "|---|---|---|---|---|---|",
         *refuted,
         "",
         "## Numbers that do not come out",
         "",
-        "| paper | where | rows | printed | here | why |",
-        "|---|---|---|---|---|---|",
+        "| paper | where | rows | printed | on line | here | why |",
+        "|---|---|---|---|---|---|---|",
         *(line for paper, rows, _, _ in told for line in _disagreements(paper, rows)),
         "",
         "Printed algorithms that do not do what they say: [DRUM] algorithms 1 and 2 (M^-1 comes"
@@ -523,7 +524,7 @@ def _claims_refuted(paper: Paper, rows: Sequence[Row]) -> Iterator[str]:
         if one.basis == "claim":
             where = f"{one.table}: {one.row}, {one.quantity}"
             why = one.why or paper.why
-            yield _cells(f"[{paper.key}]", where, one.paper, _number(one.ours), why)
+            yield _cells(f"[{paper.key}]", where, one.paper, one.lines, _number(one.ours), why)
 
 
 def _count_line(paper: Paper, rows: Sequence[Row]) -> str:
@@ -571,8 +572,8 @@ def _disagreements(paper: Paper, rows: Sequence[Row]) -> Iterator[str]:
         worst = max(several, key=_distance)
         of = f" ({_APART[basis]})" if basis in _APART else ""
         where = f"{table}{of}: {worst.row}, {worst.quantity}"
-        key, printed, here = f"[{paper.key}]", worst.paper, _number(worst.ours)
-        yield _cells(key, where, len(several), printed, here, why)
+        printed, line, here = worst.paper, worst.lines or "-", _number(worst.ours)
+        yield _cells(f"[{paper.key}]", where, len(several), printed, line, here, why)
 
 
 def _distance(row: Row) -> float:

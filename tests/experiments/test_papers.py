@@ -98,6 +98,8 @@ def test_what_differs_is_told_first_with_its_reason() -> None:
         for one in differing(rows):
             assert f"| [{paper.key}] | {one.table}" in first
             assert one.why or paper.why != "not explained"
+            if one.basis == "claim":
+                assert f" | {one.paper} | {one.lines} | " in first
     assert "**differs**" in rest and "**differs**" not in first
 
 
@@ -131,6 +133,7 @@ def test_results_are_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         "quantity": "LU | fast",
         "paper": 3,
         "ours": 4,
+        "lines": "12",
     }
     file = tmp_path / "rows.json"
     file.write_text(json.dumps([found, {**found, "paper": None}]))
@@ -138,7 +141,7 @@ def test_results_are_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         papers.main(["--check"])
     assert papers.main(["--take", f"nori2017={file}"]) == 0
     text = (tmp_path / "papers.md").read_text()
-    assert "| [NORI] | figure 2, load cells: N = 2, LU / fast | 1 | 3 | 4 |" in text
+    assert "| [NORI] | figure 2, load cells: N = 2, LU / fast | 1 | 3 | 12 | 4 |" in text
     assert "**differs**: 0 of 1 numbers reproduced; 1 numbers of ours" in text
     with pytest.raises(SystemExit):
         papers.main(["--take", "nobody=there"])
