@@ -130,7 +130,8 @@ class Estimator:
         found = minimise(left, whitened)
         wrong = np.flatnonzero(found.violation > CONTRADICTION)
         if len(wrong) and statements and len(stated.rows):
-            self.at(q, qd, rows, statements=False)  # names statements that have a part in it
+            # in parts of all of z, and by name if statements have a part in it
+            return self.at(q, qd, rows, statements=False)
         if len(wrong):
             labels = measured.labels(np.unique(whitened.exact[wrong].indices))
             listed = ", ".join(labels[:8]) + (" ..." if len(labels) > 8 else "")

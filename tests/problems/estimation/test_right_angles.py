@@ -192,6 +192,28 @@ def test_one_unit_in_the_last_place_is_no_contradiction(backend: str) -> None:
             solved(9.81, one)
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_rounding_of_a_reading_of_what_is_stated_is_no_contradiction(backend: str) -> None:
+    """Nothing touches the link, and an exact sensor of its wrench reads 1e-17 N."""
+    robot = dynsys.synthetic.chain(1)
+    (link,) = robot.body_names
+    some = [
+        *torques(robot, 0.1),
+        sensors.ExternalWrench("free", link, value=0.0),
+        sensors.ExternalWrench("felt", link, xyz=(0.1, 0.2, 0.3), rpy=(1.0, 2.0, 3.0), std=0.0),
+    ]
+    est = estimation(robot, some, backend)
+
+    def solved(felt: float) -> Array:
+        y = {f"t {robot.joint_names[0]}": 1.0, "felt": [0.0] * 5 + [felt]}
+        return np.array(est.solve([0.3], [0.0], y).qdd.array)
+
+    for felt in (1e-17, 1e-12):
+        assert solved(felt) == pytest.approx(solved(0.0))
+    with pytest.raises(ContradictionError, match="felt"):
+        solved(1e-6)
+
+
 def test_sizes_bound_the_numbers_and_grow_with_the_length_of_a_chain() -> None:
     rng = np.random.default_rng(3)
     for n in (4, 30):
