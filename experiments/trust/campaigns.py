@@ -71,6 +71,7 @@ CAMPAIGNS: Mapping[str, Campaign] = {
     "consistency": _one("consistency", "--jobs", "2"),
     "edges": _one("edges"),
     "encoder_noise": _one("consistency.encoder_noise", ending=".json"),
+    "estimator": _one("estimator"),
     "faults": _one("faults", ending=".json"),
     "fuzz": _one("fuzz", "--seconds", "600"),
     "held": _one("held"),

@@ -189,6 +189,15 @@ def _consistency(result: Sequence[Json]) -> tuple[str, str, str]:
     return tried, told, str(len(facts["differences"]))
 
 
+def _estimator(result: Sequence[Json]) -> tuple[str, str, str]:
+    count = Counter(one["status"] for one in result)
+    counts = ", ".join(f"{number} {status}" for status, number in count.most_common())
+    numbers, unknown = (sum(one[key] for one in result) for key in ("numbers", "open"))
+    tried = f"{numbers} estimates ({unknown} of them open) of {len(result)} layouts ({counts})"
+    worst = f"{max(one['error'] for one in result):.1e} off Newton and Euler in world axes"
+    return tried, worst, str(sum(bool(one["differences"]) for one in result))
+
+
 def _suspects(result: Sequence[Json]) -> tuple[str, str, str]:
     first, missed = (sum(one["place"] == k for one in result) for k in (1, 0))
     tried = f"{len(result)} layouts with one wrong sensor, ordinary, far too precise, or exact"
@@ -222,6 +231,7 @@ _DESCRIBED: Mapping[str, Callable[[Any], tuple[str, str, str]]] = {
     "mutations": _mutations,
     "undone": _undone,
     "consistency": _consistency,
+    "estimator": _estimator,
     "suspects": _suspects,
 }
 
