@@ -293,6 +293,30 @@ else:
     )
 
 
+def test_without_clarabel_least_squares_identifies_and_the_way_to_it_is_named() -> None:
+    python(
+        ABSENT
+        + """
+import dynsys, numpy as np, problems, sensors
+from dynsys.errors import MissingPackage
+arm = dynsys.synthetic.chain(2)
+layout = sensors.Layout(arm, sensors.all_joint_torques(arm, std=0.1))
+ident = problems.Identification(arm, layout)
+rng = np.random.default_rng(0)
+q, qd, qdd = rng.normal(size=(3, 50, 2))
+y = -5.0 * dynsys.rnea(arm, q, qd, qdd)  # masses below zero
+assert np.isfinite(list(ident.fit(q, qd, qdd, y, physical=False).values.values())).all()
+try:
+    ident.fit(q, qd, qdd, y)
+except MissingPackage as error:
+    text = str(error)
+    assert "physical=False, --not-physical" in text and "[identify]" in text
+else:
+    raise SystemExit("no error")
+"""
+    )
+
+
 def test_importing_loads_what_is_asked_for() -> None:
     python("import dynsys, problems, sys; assert 'numpy' not in sys.modules")
     help_page = (

@@ -113,7 +113,10 @@ def _solved(
 
     ``form`` is F (p, p), or its diagonal (p,).
     """
-    clarabel = required("clarabel", "a fit of inertias that a body can have (physical=True)")
+    purpose = (
+        "holding inertias to what bodies can have (not so by physical=False, --not-physical)"
+    )
+    clarabel = required("clarabel", purpose)
 
     p = len(free)
     F = np.diag(form) if form.ndim == 1 else form
