@@ -52,7 +52,8 @@ PLAIN_TESTS := tests/test_plain.py tests/test_readme.py tests/kernel/test_numpy_
   tests/problems/estimation/test_default_solve.py \
   tests/problems/estimation/test_estimation.py \
   tests/problems/estimation/test_estimation_batches.py \
-  tests/problems/estimation/test_many_states.py tests/sensors tests/system
+  tests/problems/estimation/test_many_states.py \
+  tests/problems/estimation/test_one_answer.py tests/sensors tests/system
 
 .PHONY: help test trust plain demo docs lint format setup clean
 
