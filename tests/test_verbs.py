@@ -21,6 +21,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import dynsys
 from dynsys import recursive, verbs
 from dynsys.errors import ModelError, SingularSystemError, StateError
+from dynsys.model import synthetic
 from dynsys.model.joints import JOINT_TYPES
 from dynsys.model.spatial import Inertia, Transform
 from dynsys.model.synthetic import chain, random_tree
@@ -327,3 +328,11 @@ def test_what_overflows_is_said_once_and_in_words(
     for verb in (dynsys.rnea, dynsys.aba):
         with pytest.raises(StateError, match=f"{verb.__name__} at this state overflows"):
             verb(robot, np.ones(3), fast, np.zeros(3))
+
+
+def test_recursions_that_overflow_are_errors(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("DYNSYS_CACHE", str(tmp_path / "empty"))  # no machine code at first
+    with pytest.raises(StateError, match="rnea at this state overflows float64"):
+        dynsys.rnea(synthetic.chain(2), np.zeros(2), np.full(2, 1e200), np.zeros(2))

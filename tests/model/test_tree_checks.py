@@ -7,11 +7,12 @@ import re
 import numpy as np
 import pytest
 
-from dynsys.errors import ModelError
+from dynsys.errors import ModelError, StateError, nearest_name
 from dynsys.model.joints import Revolute
 from dynsys.model.spatial import Inertia, Transform
 from dynsys.model.tree import Body, Coupling, Frame, KinematicTree
 from tests.model.test_tree import arm
+from tests.robots import CHAIN
 
 
 def inertia(moments: list[float], mass: float = 1.0) -> Inertia:
@@ -132,3 +133,14 @@ def test_what_is_no_inertia_at_all_is_never_accepted(wrong: Inertia) -> None:
 def test_massless_body_and_rounded_triangle_are_accepted() -> None:
     assert arm(inertia=Inertia.zero()).total_mass == 1.0
     assert arm(inertia=inertia([1.0, 1.0, 2.0005])).n_bodies == 2
+
+
+def test_one_name_is_proposed_the_nearest() -> None:
+    assert nearest_name("elbow", ["elbow_1", "elbows", "knee"]) == "; did you mean 'elbows'?"
+    assert nearest_name("elbow", ["knee"]) == ""
+
+
+@pytest.mark.finding("T-9")
+def test_complex_numbers_are_no_state() -> None:
+    with pytest.raises(StateError, match="complex"):
+        CHAIN.check_q(np.array([1j, 0.0]))

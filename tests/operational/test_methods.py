@@ -14,7 +14,7 @@ from dynsys.operational import OperationalSpace, operational_space
 from dynsys.operational.methods import auto
 from dynsys.operational.methods.auto import UNITS, choose, features
 from dynsys.operational.methods.chang_khatib import plan_recursion
-from dynsys.operational.methods.pv_osimr import reduce_tree
+from dynsys.operational.methods.pv_osimr import compose_chains, reduce_tree
 from dynsys.operational.sparse_jacobian import ancestor
 from tests import oracles
 from tests.recursive.trees import parents
@@ -119,3 +119,17 @@ def test_a_long_chain_is_left_to_a_recursion() -> None:
     long = OperationalSpace(synthetic.chain(300), [299]).space
     assert choose(long) in ("chang_khatib", "pv_osimr")
     assert set(features(long)) == set(UNITS)
+
+
+def test_every_chain_is_composed_to_its_end() -> None:
+    """Psi = L_1 L_2 ... L_k, omega = M_k + L_k^T omega L_k, of chains of two and three."""
+    rng = np.random.default_rng(0)
+    L, M = rng.normal(size=(2, 5, 6, 6))
+    psi, omega = np.empty((2, 2, 6, 6))
+    compose_chains.source(
+        np.array([-1, 0]), np.array([0, 2, 5]), np.arange(5), L, M, psi, omega
+    )
+    np.testing.assert_allclose(psi[1], L[2] @ L[3] @ L[4], rtol=1e-12)
+    inner = M[3] + L[3].T @ M[2] @ L[3]
+    np.testing.assert_allclose(omega[1], M[4] + L[4].T @ inner @ L[4], rtol=1e-12)
+    np.testing.assert_allclose(omega[0], M[1] + L[1].T @ M[0] @ L[1], rtol=1e-12)

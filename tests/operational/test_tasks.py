@@ -26,6 +26,7 @@ from dynsys.program.frames import reframe
 from dynsys.recursive.kinematics import transforms
 from dynsys.types import Array, ScalarArray
 from tests import oracles, strategies
+from tests.robots import CHAIN
 
 
 def every_kind(a: str, b: str, c: str) -> dict[str, AbstractTask]:
@@ -138,3 +139,9 @@ def test_what_is_no_task_is_said() -> None:
         as_levels([[tip], tip])
     assert len(as_levels([[tip, 0], [CentreOfMass()]])) == 2
     assert len(as_levels([tip, 0])) == 1
+
+
+def test_coordinates_of_one_unit_are_alike_within_a_task() -> None:
+    """Three turns, three displacements, the centre of mass; every joint is of its own kind."""
+    space = TaskSpace(CHAIN, [BodyMotion(CHAIN.body_names[1]), CentreOfMass(), Posture()])
+    assert space.alike.tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 4]

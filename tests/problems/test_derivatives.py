@@ -7,7 +7,7 @@ import inspect
 import pickle
 import sys
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -30,7 +30,7 @@ from problems import ForwardDynamics, HybridDynamics, InverseDynamics
 from problems.problem import AbstractDynamics
 from tests import strategies
 from tests.kernel.exported_c import call, compile_and_check, needs_compiler
-from tests.robots import ROBOTS, robot_path
+from tests.robots import CHAIN, ROBOTS, coupled_with_friction, robot_path
 
 STEP = 2.0**-10
 LARGE = {"tiago", "pr2", "g1", "icub", "romeo", "simple", "talos"}
@@ -422,3 +422,26 @@ def test_no_machine_code_makes_objects_of_interpreters_it_was_not_tried_on(
         told.append([problem.derivatives(*state).qd for _ in range(2)])
         assert inspect.isbuiltin(problem.derivatives) == (version < (3, 14))
     np.testing.assert_array_equal(*told)
+
+
+@pytest.mark.parametrize("backend", ["llvm", "reference"])
+@pytest.mark.parametrize("kind", [InverseDynamics, ForwardDynamics])
+def test_derivatives_of_coupled_joints_with_friction(kind: Any, backend: str) -> None:
+    robot = coupled_with_friction()
+    problem = kind(robot, backend)
+    state = np.random.default_rng(1).normal(size=(3, robot.nv))
+    J = problem.derivatives(*state)
+    answer = "torque" if kind is InverseDynamics else "qdd"
+    for k, found in enumerate((J.q, J.qd, J._part(2))):
+        for freedom in range(robot.nv):
+            step = np.zeros_like(state)
+            step[k, freedom] = 1e-6
+            ends = [getattr(problem.solve(*(state + s)), answer) for s in (step, -step)]
+            np.testing.assert_allclose(found[:, freedom], (ends[0] - ends[1]) / 2e-6, atol=1e-6)
+
+
+def test_derivatives_are_not_written_where_nothing_may_be() -> None:
+    out = np.zeros(12)
+    out.setflags(write=False)
+    with pytest.raises(StateError, match="read-only"):
+        InverseDynamics(CHAIN).derivatives([0, 0], [0, 0], [0, 0], out=out)

@@ -24,6 +24,7 @@ from problems import ForwardDynamics, HybridDynamics, InverseDynamics
 from problems.problem import Backend
 from tests import strategies
 from tests.backends import BACKENDS, COMPILED
+from tests.robots import CHAIN
 
 
 def close(actual: Array, expected: Array, tolerance: float = 1e-9) -> None:
@@ -281,3 +282,9 @@ def test_third_argument_has_a_name_of_its_own(
     for method in (problem.solve, problem.solve_batch):
         assert list(inspect.signature(method).parameters)[:4] == ["q", "qd", third, "f_ext"]
         assert "f_ext" in (inspect.getdoc(method) or "")
+
+
+def test_equations_without_terms_have_no_residual() -> None:
+    robot = KinematicTree("weightless", CHAIN.bodies, gravity=np.zeros(3))
+    solution = InverseDynamics(robot).solve(*np.zeros((3, robot.nv)))
+    assert solution.residual == 0.0

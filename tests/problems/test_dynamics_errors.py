@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from dynsys.model.spatial import Inertia
 from dynsys.model.tree import Body, Coupling, KinematicTree
 from dynsys.recursive.rnea import rnea
 from problems import ForwardDynamics, HybridDynamics, InverseDynamics
+from problems.inputs import ascending_times
 from problems.problem import Backend
 from tests.backends import BACKENDS
 
@@ -202,3 +204,27 @@ def test_light_fingers_are_not_singular() -> None:
     torque = rnea(robot, q, np.ones(4), qdd)
     solved = ForwardDynamics(robot).solve(q, np.ones(4), torque).qdd
     np.testing.assert_allclose(solved, qdd, rtol=1e-3, atol=4e-3)
+
+
+INF = float("inf")
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("time", "why"),
+    [
+        ([0.0, 1.0], "shape \\(3,\\)"),
+        ([0.0, 2.0, 1.0], "sample 2 is 1 after 2"),
+        ([0.0, 0.0, 1.0], "sample 1 is 0 after 0"),
+        ([0.0, NAN, 1.0], "sample 1 is nan"),
+        ([0.0, 1.0, INF], "sample 2 is inf"),
+        ([-INF, 1.0, 2.0], "sample 0 is -inf"),
+        (np.ma.masked_array([0.0, 1.0, 2.0], [0, 1, 0]), "sample 1 is nan"),
+        ("abc", "not numeric"),
+        (np.arange(3) * 1j, "complex"),
+        (None, "shape"),
+    ],
+)
+def test_times_ascend(time: Any, why: str) -> None:
+    with pytest.raises(StateError, match=why):
+        ascending_times(time, 3)

@@ -11,12 +11,16 @@ from numpy.testing import assert_allclose
 
 from dynsys import synthetic
 from dynsys.errors import StateError
+from dynsys.model.body import Body
+from dynsys.model.tree import KinematicTree
 from dynsys.recursive import aba, rnea
 from dynsys.recursive.crba import crba_scalars
+from dynsys.recursive.inputs import finite_rows
 from dynsys.recursive.kinematics import transforms
 from dynsys.recursive.rnea import net_wrenches, rnea_scalars
 from dynsys.types import Array
 from tests import oracles, strategies
+from tests.motions import at
 from tests.recursive import scalars
 
 
@@ -119,3 +123,20 @@ def test_wrong_vectors_are_named(function: Callable[..., Array], third: str) -> 
     ):
         with pytest.raises(StateError, match=message):
             function(robot, *arguments)
+
+
+INF = float("inf")
+NAN = float("nan")
+
+
+@pytest.mark.finding("T-4")
+def test_rows_without_a_guard_are_checked() -> None:
+    robot = KinematicTree("ball", [Body("a", -1, synthetic.random_tree(4, 3).joints[0])])
+    assert robot.quaternion_slices
+    q, v = np.tile(robot.neutral(), (4, 1)), np.zeros((4, robot.nv))
+    assert len(finite_rows(robot, (("q", q), ("qd", v)))) == 2
+    for bad, why in ((3.0 * q, "norm 3"), (0.0 * q, "norm 0"), (NAN * q, "nan")):
+        with pytest.raises(StateError, match=f"sample 2: .*{why}"):
+            finite_rows(robot, (("q", np.r_[q[:2], bad[2:]]), ("qd", v)), "sample")
+    with pytest.raises(StateError, match=r"sample 2: torque.*inf"):
+        finite_rows(robot, (("q", q), ("torque", at(v, INF, 2))), "sample")

@@ -7,8 +7,11 @@ import pytest
 
 from dynsys.model import synthetic
 from dynsys.model.spatial import Transform
+from dynsys.system.unknowns import UnknownLayout
 from dynsys.types import Array
 from sensors import Accelerometer, AngularAccelerometer, Gyroscope, Imu, RigidContact
+from sensors.mounting import varying_term
+from tests.robots import CHAIN
 from tests.sensors.truth import OFFSET, RPY, TOLERANCE, XYZ, Motion, with_frames
 
 
@@ -84,3 +87,15 @@ def test_rigid_contact(motion: Motion, holds: str) -> None:
     reading = motion.reading(RigidContact("c", "tool", xyz=XYZ, holds=holds))
     np.testing.assert_allclose(reading, expected[-len(reading) :], atol=TOLERANCE * 10)
     assert len(reading) == (6 if holds == "pose" else 3)
+
+
+def test_the_pattern_of_a_term_is_where_it_is_not_zero() -> None:
+    unknown = UnknownLayout(CHAIN).block("torque", 0)
+    values = [np.array([[0.0, 1.0, 0.3, 0.0]]), np.array([[0.0, 1.0, 0.0, 1e-17]])]
+    term = varying_term(
+        (0, 1),  # type: ignore[arg-type]
+        unknown,
+        lambda state: values[state],  # type: ignore[index, call-overload]
+        lambda state: np.ones((1, 4)),
+    )
+    assert np.asarray(term.pattern).tolist() == [[False, True, True, False]]

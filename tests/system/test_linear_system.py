@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.sparse import csc_array
 
 from dynsys.errors import ModelError, StateError
 from dynsys.model import synthetic
@@ -15,11 +16,14 @@ from dynsys.model.joints import Fixed, Revolute
 from dynsys.model.tree import Body, KinematicTree
 from dynsys.recursive.crba import crba
 from dynsys.recursive.rnea import rnea
+from dynsys.system.diagnosis import describe_singularity, null_vector
 from dynsys.system.equations import EquationBlock, Kinematics, Term
 from dynsys.system.laws import known
 from dynsys.system.linear_system import LinearSystem
 from dynsys.types import Array
+from problems import ForwardDynamics
 from tests import oracles, strategies
+from tests.robots import CHAIN
 from tests.systems import forward_system, inverse_system, known_values
 
 
@@ -261,3 +265,22 @@ def test_bad_states_are_refused() -> None:
         system.assemble([0.0], [0.0, 0.0])
     with pytest.raises(StateError, match="14 finite numbers"):
         system.assemble([0.0, 0.0], [0.0, 0.0], [1.0])
+
+
+def test_null_vectors_have_a_largest_entry_of_one() -> None:
+    """Whatever the scales of the columns: what is open is told in parts of it."""
+    D = np.array([[1.0, 2e-6, 0.0], [0.0, 4e-6, 5e3], [1.0, 6e-6, 5e3]])
+    found = null_vector(csc_array(D))
+    assert found is not None and np.abs(found).max() == pytest.approx(1.0)
+    np.testing.assert_allclose(D @ found, 0.0, atol=1e-9)
+    assert null_vector(csc_array(D + np.eye(3))) is None
+
+
+def test_what_a_null_vector_moves_is_asked_in_parts_of_it() -> None:
+    """Sizes do not matter, and neither does rounding beside the joint that moves."""
+    system = ForwardDynamics(CHAIN).system
+    x = np.zeros(system.unknowns.size)
+    where = [block.slice for block in system.unknowns.blocks if block.kind == "qdd"]
+    x[where[0]], x[where[1]] = 1.0, 1e-9
+    for size in (1e-7, 1.0, 1e7):
+        assert "joint 'link_1' is" in describe_singularity(system, size * x)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,8 +20,10 @@ from experiments.trust.edges_estimation import (
     judge_estimation_edge,
 )
 from experiments.trust.edges_oracle import exact_unknowns
+from problems import Estimation
 from problems.estimation.estimate import Estimate
 from problems.measured.measured_system import QUANTITIES
+from tests.robots import CHAIN
 
 SAMPLE = {
     "feet": (
@@ -234,3 +237,14 @@ def test_exact_readings_that_repeat_others_leave_the_bounds_alone() -> None:
         found.append(problem.solve(q, qd, y).trust())
     assert float(found[1].relative_error) < 1e-10
     np.testing.assert_allclose(found[1].qdd_error, found[0].qdd_error, rtol=10)
+
+
+def test_estimates_without_exact_rows_have_a_bound() -> None:
+    own: list[Any] = [
+        *sensors.all_joint_torques(CHAIN, std=0.1),
+        *sensors.all_joint_accelerations(CHAIN, std=0.1),
+        *(sensors.ExternalWrench(f"{n} felt", n, std=0.2) for n in CHAIN.body_names),
+    ]
+    problem = Estimation(CHAIN, sensors.Layout(CHAIN, own), backend="dense")
+    e = problem.solve(np.ones(2), np.ones(2), np.ones(problem.layout.size))
+    assert e.trust().relative_error < 1e-10

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import re
 import shlex
 import shutil
@@ -10,13 +11,21 @@ import sys
 import tomllib
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from dynsys.model import synthetic
 from problems.command import doctor
 from problems.command import main as cli
+from problems.command.arguments import joint_at
+from problems.command.info import _cells
+from problems.command.solve import _show
+from problems.labels import base_words
 from tests.problems.command.command_line import run, run_json
 from tests.processes import LIMIT
+from tests.robots import CHAIN
 
 # ---- doctor, demo, version ----------------------------------------------------------------
 
@@ -256,3 +265,33 @@ def test_no_command_writes_over_what_it_reads(
     status, _, err = run(capsys, *words.split())
     assert status == 2 and "would replace what it is made from" in err
     assert Path(lost).read_text() == "robot: synthetic:chain:2\n"
+
+
+def test_limits_on_one_side_are_shown() -> None:
+    body: dict[str, Any] = {"number": 1, "body": "b", "parent": -1, "joint": "j", "mass": 1.0}
+    body |= {"type": "revolute", "follows": None, "effort_limit": [None]}
+    assert "1.5" in _cells(body | {"lower": [None], "upper": [1.5]})[6]
+    assert "-0.5" in _cells(body | {"lower": [-0.5], "upper": [None]})[6]
+    assert _cells(body | {"lower": [None], "upper": [None]})[6] == "-"
+
+
+def test_the_rate_of_a_resumed_job_counts_what_was_done(capsys: Any) -> None:
+    done: Any = SimpleNamespace(
+        n_samples=1000, resumed=600, seconds=2.0, missing_rows=0, failed=(), unused=()
+    )
+    told = {"differentiated": [], "sensors_without_data": [], "by": "llvm"}
+    _show("out.npz", done, told)
+    text = capsys.readouterr().out
+    assert "(200 per s)" in text and "600 of them" in text
+
+
+def test_a_joint_and_its_value() -> None:
+    assert joint_at("a=b=0.5") == ("a=b", 0.5)
+    for text in ("=0.5", "knee=", "knee=nan", "knee=inf", "knee"):
+        with pytest.raises(argparse.ArgumentTypeError, match="JOINT=VALUE"):
+            joint_at(text)
+
+
+def test_a_robot_stands_on_a_free_joint_or_does_not() -> None:
+    assert base_words(CHAIN) == "fixed base"
+    assert base_words(synthetic.humanoid30()) == "floating base"

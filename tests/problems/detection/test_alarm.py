@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy.signal import lfilter
 from scipy.stats import genpareto
 
-from dynsys.errors import LogError
+from dynsys.errors import DynsysError, LogError, StateError
 from problems.detection.alarm import (
     Alarm,
     _tail,
@@ -122,3 +124,48 @@ def test_bad_input_is_named() -> None:
         calibrate_alarm([0, 1, 2], [0, 1, 2], 1.0)
     with pytest.raises(LogError, match="must be positive"):
         calibrate_alarm(np.arange(99), np.arange(99), 0.0)
+
+
+INF = float("inf")
+NAN = float("nan")
+FREE = np.random.default_rng(0).chisquare(3, size=2000)
+CLOCK = np.arange(2000) / 100.0
+
+
+@pytest.mark.parametrize(
+    ("time", "statistic", "per_hour", "error", "why"),
+    [
+        (CLOCK[::-1], FREE, 1.0, StateError, "must ascend"),
+        (0.0 * CLOCK, FREE, 1.0, StateError, "must ascend"),
+        (CLOCK[:-1], FREE, 1.0, StateError, "shape"),
+        (np.r_[CLOCK[:-1], NAN], FREE, 1.0, StateError, "sample 1999 is nan"),
+        (CLOCK, np.r_[FREE[:-1], INF], 1.0, StateError, "1999 is infinite"),
+        (CLOCK, FREE[:, None], 1.0, StateError, "shape \\(N,\\)"),
+        (CLOCK, ["x"] * 2000, 1.0, StateError, "not numeric"),
+        (CLOCK, np.full(2000, 3.0), 1.0, LogError, "3 at every sample"),
+        (CLOCK, FREE, "1", LogError, "must be positive, got '1'"),
+        (CLOCK, FREE, 1e9, LogError, "ask for fewer"),
+    ],
+)
+@pytest.mark.finding("T-1")
+def test_no_threshold_is_better_than_one_that_never_alarms(
+    time: Any, statistic: Any, per_hour: Any, error: type[DynsysError], why: str
+) -> None:
+    with pytest.raises(error, match=why):
+        calibrate_alarm(time, statistic, per_hour)
+
+
+def test_masked_and_missing_statistics_are_left_out() -> None:
+    holes = FREE > 8.0
+    masked = calibrate_alarm(CLOCK, np.ma.masked_array(FREE, holes), 60.0)
+    missing = calibrate_alarm(CLOCK, np.where(holes, NAN, FREE), 60.0)
+    assert masked == missing
+    assert masked.threshold < calibrate_alarm(CLOCK, FREE, 60.0).threshold
+
+
+def test_an_alarm_has_a_threshold() -> None:
+    for threshold in (NAN, INF):
+        with pytest.raises(LogError, match="no alarm"):
+            Alarm(threshold, 1.0, 0.1, 1.0, 0.0)
+    with pytest.raises(StateError, match="shape"):
+        Alarm(1.0, 1.0, 0.1, 1.0, 0.0).events(CLOCK, FREE[:-1])

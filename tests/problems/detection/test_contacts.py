@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
 import dynsys
 import sensors
-from dynsys.errors import LayoutError
+from dynsys.errors import LayoutError, StateError
 from dynsys.model.spatial import Transform
 from dynsys.model.tree import Frame, KinematicTree
+from dynsys.types import Array
 from problems import Estimation
-from problems.detection import ContactDetector
-from problems.detection.alarm import Alarm
-from problems.detection.contacts import _place
+from problems.detection import Alarm, ContactDetector
+from problems.detection.contacts import _checked, _nearest, _place
 from problems.logs.simulate import Trajectory
 from problems.measured.simulated_readings import TrueReadings
+from tests.motions import REST, TIME, N, motion
+from tests.problems.estimation.estimation_layouts import torques_and_accelerations
+from tests.robots import CHAIN
 
 RATE = 100.0
 
@@ -250,3 +255,86 @@ def test_what_cannot_detect_contacts_is_said() -> None:
     y = np.zeros((3, layout.size))
     with pytest.raises(LayoutError, match="nothing checks that the links are untouched"):
         ContactDetector.calibrated(Estimation(robot, layout), *states[:3], y)
+
+
+NAN = float("nan")
+
+
+def test_a_wrench_that_is_open_has_six_components() -> None:
+    problem = torques_and_accelerations()
+    detector = ContactDetector(problem, Alarm(10.0, 1.0, 0.1, 1.0, 0.0))
+    y = np.zeros(problem.layout.size)
+    wrench, covariance = detector._wrench("link_1", np.ones(2), np.zeros(2), y)
+    assert wrench.shape == (6,) and covariance.shape == (6, 6)
+    assert np.isnan(wrench).all() and np.isnan(covariance).all()
+
+
+def test_one_degree_of_freedom_checks() -> None:
+    e: Any = SimpleNamespace(degrees_of_freedom=np.array([1, 0]), chi_square=np.ones(2))
+    found, alarm = _checked(e), Alarm(10.0, 1.0, 0.1, 1.0, 0.0)
+    seen = alarm.comparable(found.chi_square, found.degrees_of_freedom)
+    np.testing.assert_array_equal(seen, [1.0, NAN])
+
+
+@pytest.mark.parametrize("force", [(1.0, 0.0, 1.0), (0.3, -2.0, -0.7), (0.0, 5.0, 0.0)])
+def test_where_an_oblique_force_meets_the_link(force: tuple[float, ...]) -> None:
+    place, f = np.array([0.0, 0.0, 0.4]), np.array(force)
+    wrench = np.concatenate([np.cross(place, f), f])
+    assert _nearest(np.array([0.0, 0.0, 1.0]), wrench) == pytest.approx(0.4)
+
+
+def stating(more: list[Any] | None = None, without: bool = False) -> Estimation:
+    own = [
+        *sensors.all_joint_torques(CHAIN, std=0.05),
+        *sensors.all_joint_accelerations(CHAIN, std=0.05),
+        *([] if without else sensors.zero_external_wrench_except(CHAIN)),
+        *(more or []),
+    ]
+    return Estimation(CHAIN, sensors.Layout(CHAIN, own))
+
+
+def readings(problem: Estimation) -> dict[str, Array]:
+    q, qd, qdd = motion()
+    torque, rng = np.asarray(dynsys.rnea(CHAIN, q, qd, qdd)), np.random.default_rng(3)
+    found = {}
+    for k, joint in enumerate(CHAIN.joint_names):
+        noise = rng.normal(scale=0.05, size=(2, N))
+        found |= {f"{joint}/torque": torque[:, k] + noise[0]}
+        found |= {f"{joint}/acceleration": qdd[:, k] + noise[1]}
+    return found
+
+
+@pytest.mark.finding("T-3")
+def test_detectors_that_cannot_detect_are_refused() -> None:
+    alarm = Alarm(10.0, 1.0, 0.1, 1.0, 0.0)
+    again = sensors.ExternalWrench("again", CHAIN.body_names[-1], value=0.0)
+    with pytest.raises(LayoutError, match=f"link {CHAIN.body_names[-1]!r}.*keep one"):
+        ContactDetector(stating([again]), alarm)
+    with pytest.raises(LayoutError, match="a statement that fails"):
+        ContactDetector(stating(without=True), alarm)
+    with pytest.raises(LayoutError, match="needs an Alarm"):
+        ContactDetector(stating(), None)  # type: ignore[arg-type]
+    with pytest.raises(LayoutError, match="Estimation, got 'panda'"):
+        ContactDetector("panda", alarm)  # type: ignore[arg-type]
+
+
+@pytest.mark.finding("T-2")
+def test_a_log_that_nothing_checks_has_no_verdict() -> None:
+    problem, (q, qd, _) = stating(), motion()
+    y = readings(problem)
+    detector = ContactDetector.calibrated(problem, TIME, q, qd, y, per_hour=1000.0)
+    gone = {name: NAN * value for name, value in y.items()}
+    with pytest.raises(LayoutError, match="nothing checks"):
+        detector.events(TIME, q, qd, gone)
+    assert np.isnan(detector.statistic(q[0], qd[0], {name: NAN for name in y}))
+    joint = f"{CHAIN.joint_names[0]}/torque"
+    pushed = y | {joint: y[joint] + np.where((TIME > 1) & (TIME < 2), 9.0, 0.0)}
+    for value in pushed.values():
+        value[75] = NAN  # amid the push: no sample of it, and no end of it either
+    (contact,) = detector.events(TIME, q, qd, pushed)
+    assert (contact.start, contact.end) == pytest.approx((1.02, 1.98))
+    for time in (TIME[::-1], TIME[:-1], "abc"):
+        with pytest.raises(StateError, match="time"):
+            detector.events(time, q, qd, y)  # type: ignore[arg-type]
+    with pytest.raises(StateError, match="no sample"):
+        detector.events([], REST[:0], REST[:0], np.zeros((0, problem.layout.size)))

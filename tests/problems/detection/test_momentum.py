@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import dynsys
-from dynsys.errors import StateError
+from dynsys.errors import ModelError, StateError
+from dynsys.model import synthetic
 from problems.detection.momentum import MomentumObserver, momentum_rates
+from tests.motions import REST, TIME, at
+from tests.robots import CHAIN, coupled_with_friction
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -54,3 +60,45 @@ def test_bad_input_is_named() -> None:
         MomentumObserver(robot, gain=0.0)
     with pytest.raises(StateError, match="times must ascend"):
         MomentumObserver(robot).run([0.0, 0.0], *np.zeros((3, 2, 2)))
+
+
+INF = float("inf")
+NAN = float("nan")
+
+
+def test_momentum_of_coupled_joints() -> None:
+    robot = coupled_with_friction()
+    q, qd, qdd = np.random.default_rng(2).normal(size=(3, robot.nv))
+    p, beta = momentum_rates(robot, q, qd)
+    np.testing.assert_allclose(p, dynsys.crba(robot, q) @ qd, atol=1e-12)
+    steps = [(dt, robot.integrate(q, qd + 0.5 * dt * qdd, dt)) for dt in (-1e-5, 1e-5)]
+    before, after = (momentum_rates(robot, there, qd + dt * qdd)[0] for dt, there in steps)
+    torque = np.asarray(dynsys.rnea(robot, q, qd, qdd)) - robot.friction_torque(qd)
+    np.testing.assert_allclose((after - before) / 2e-5, torque + beta, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("call", "why"),
+    [
+        (lambda m: m.run(TIME, at(REST, NAN), REST, REST), "sample 7: q"),
+        (lambda m: m.run(TIME, REST, at(REST, INF), REST), "sample 7: qd"),
+        (lambda m: m.run(TIME, REST, REST, at(REST, NAN)), "sample 7: torque"),
+        (lambda m: m.run(TIME[::-1], REST, REST, REST), "times must ascend"),
+        (lambda m: m.run("abc", REST, REST, REST), "time is not numeric"),
+        (lambda m: m.run(TIME, REST[:, :1], REST, REST), "shape"),
+        (lambda m: replace(m, gain="5"), "must be positive, got '5'"),
+        (lambda m: replace(m, robot="panda"), "needs a robot"),
+    ],
+)
+def test_the_momentum_observer_names_what_is_wrong(
+    call: Callable[[MomentumObserver], object], why: str
+) -> None:
+    with pytest.raises((StateError, ModelError), match=why):
+        call(MomentumObserver(CHAIN))
+
+
+def test_a_momentum_that_overflows_is_named() -> None:
+    robot = synthetic.random_tree(3, 0)
+    q, v = np.tile(robot.neutral(), (9, 1)), np.zeros((9, robot.nv))
+    with np.errstate(all="ignore"), pytest.raises(StateError, match=r"sample 7: .*overflows"):
+        MomentumObserver(robot).run(TIME[:9], q, at(v, 1e200), v)

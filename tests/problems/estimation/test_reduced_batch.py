@@ -16,6 +16,7 @@ from problems.estimation.consistency import of_readings
 from problems.estimation.estimate import deviations, values
 from problems.estimation.reduced_batch import ReducedAnswers
 from problems.measured.measured_system import QUANTITIES
+from problems.measured.reduced import rank_of
 from problems.problem_file import load_problem
 from tests.problems.estimation.estimation_cases import FEET, moving, noisy, readings, standing
 from tests.problems.estimation.estimation_layouts import generous, on_force_sensors
@@ -167,3 +168,11 @@ def test_positions_that_are_none_are_said_to_be(humanoid) -> None:
     q[130, humanoid.quaternion_slices[0]] *= 1.5
     with pytest.raises(StateError, match="state 130"):
         problem.solve_batch(q, qd, y, outputs=("torque",))
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+def test_what_is_open_does_not_depend_on_units(scale: float) -> None:
+    rank = rank_of(np.array([[1.0, 0.0]]))
+    size = np.ones((1, 2))
+    assert not rank.is_open(scale * np.array([[1.0, 1e-10]]), scale * size)[0]
+    assert rank.is_open(scale * np.array([[1.0, 1e-6]]), scale * size)[0]

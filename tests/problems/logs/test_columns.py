@@ -14,6 +14,10 @@ import scipy.io
 import dynsys
 import sensors
 from dynsys.errors import DynsysError, LogError
+from dynsys.model.body import Body
+from dynsys.model.joints import Revolute, Spherical
+from dynsys.model.tree import KinematicTree
+from problems.labels import entry_names
 from problems.logs import SampleReader, open_log
 from problems.logs.columns import Column, Columns, MappedLog
 from problems.logs.source import AbstractLog
@@ -338,3 +342,10 @@ log:
     path.write_text(text.replace("sign: [1, 1, -1]", "sign: [1, -1]"))
     with pytest.raises(DynsysError, match="sign has 2 numbers, from has 3"):
         load_problem(path)
+
+
+def test_freedoms_have_numbers_only_where_a_joint_has_several() -> None:
+    bodies = [Body("a", -1, Revolute([0, 0, 1])), Body("b", 0, Spherical())]
+    robot = KinematicTree("two", [*bodies, Body("c", 1, Revolute([0, 1, 0]))])
+    a, b, c = robot.joint_names
+    assert entry_names(robot)["qd"] == [a, f"{b}[0]", f"{b}[1]", f"{b}[2]", c]

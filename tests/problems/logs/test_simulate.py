@@ -19,6 +19,7 @@ from problems.logs.samples import rates
 from problems.logs.simulate import Recorded, Simulation, Trajectory
 from problems.measured.simulated_readings import NearestMotion, TrueReadings
 from problems.problem_file import load_problem
+from tests.robots import CHAIN
 
 
 @pytest.mark.slow
@@ -292,3 +293,8 @@ def test_a_layout_that_denies_the_contacts_is_told(tmp_path: Path) -> None:
         Simulation(touched, recorded).motion(0, 150)
     with pytest.raises(StateError, match="another robot"):
         Recorded.read(dynsys.synthetic.chain(3), path)
+
+
+def test_random_motions_without_limits_swing_within_one() -> None:
+    q = Trajectory.random(CHAIN, 30.0, seed=1).at(np.linspace(0, 30.0, 400))[0]
+    assert 0.7 < np.abs(q).max() <= 1.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,10 +19,11 @@ from dynsys.types import Array
 from problems.command.main import main
 from problems.placement import search
 from problems.placement.placement import Candidate, load_candidates, place_sensors, save_curve
-from problems.placement.search import Score
+from problems.placement.search import Score, Search
 from problems.problem_file import load_problem
 from problems.verdict.repairs import usual_groups
 from sensors.files import sensor_record
+from tests.robots import CHAIN
 
 
 def rms_std(layout: sensors.Layout, states: int, seed: int) -> float:
@@ -269,3 +271,61 @@ def test_beliefs_count_in_what_is_known(tmp_path: Path, capsys) -> None:
     e = problem.estimation.solve(q, np.zeros(2), problem.sensors.constants)
     rms = np.sqrt(np.mean(np.square(e.std.torque.array)))
     assert told["chosen"] == [] and told["std"] == pytest.approx(rms, rel=1e-6)
+
+
+class Board:
+    """Scores by how many of the wanted candidates are chosen."""
+
+    def __init__(self, wanted: set[int]) -> None:
+        self.wanted, self.evaluations = wanted, 0
+
+    def score(self, chosen: frozenset[int]) -> Score:
+        self.evaluations += 1
+        return Score(0, 0, float(len(self.wanted - chosen)))
+
+
+def searching(wanted: set[int], costs: list[float], evaluations: int) -> Search:
+    board: Any = Board(wanted)
+    return Search(board, costs, evaluations)
+
+
+def test_sensors_are_exchanged_for_others_that_cost_no_more() -> None:
+    assert searching({1}, [2.0, 1.0, 3.0], 0)._exchanged(frozenset({0})) == {1}
+    assert searching({1}, [2.0, 2.0, 3.0], 0)._exchanged(frozenset({0})) == {1}
+    assert searching({2}, [2.0, 1.0, 3.0], 0)._exchanged(frozenset({0})) == {0}
+
+
+def test_a_proof_has_the_evaluations_that_are_left_to_it() -> None:
+    """However many were made before it."""
+    search = searching({0, 1}, [1.0, 1.0, 1.0], 50)
+    search.board.evaluations = 40
+    assert search.prove(frozenset({0}), 1.0)[1]
+
+
+def test_sensors_are_placed_by_several_states() -> None:
+    torque = sensors.JointTorque("t", CHAIN.joint_names[0], std=0.1)
+    layout = sensors.Layout(
+        CHAIN,
+        [
+            *sensors.zero_external_wrench_except(CHAIN),
+            *sensors.all_joint_accelerations(CHAIN, std=1.0),
+        ],
+    )
+    one, many = (place_sensors(CHAIN, layout, [torque], budget=1, states=n).std for n in (1, 5))
+    assert many != pytest.approx(one, rel=1e-6)
+
+
+def test_a_picture_is_high_enough_for_its_words(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    layout = sensors.Layout(CHAIN, sensors.zero_external_wrench_except(CHAIN))
+    offers = [Candidate(sensors.JointTorque(f"t {j}", j), 1.0) for j in CHAIN.joint_names]
+    save_curve(place_sensors(CHAIN, layout, offers), tmp_path / "curve.png")
+    header = (tmp_path / "curve.png").read_bytes()[16:24]
+    width, height = int.from_bytes(header[:4], "big"), int.from_bytes(header[4:], "big")
+    assert height == round(width * 4.0 / 7.6)
+
+
+def test_no_budget_buys_nothing() -> None:
+    layout = sensors.Layout(CHAIN, sensors.zero_external_wrench_except(CHAIN, []))
+    shoulder = sensors.JointTorque("shoulder", CHAIN.joint_names[0], std=0.1)
+    assert place_sensors(CHAIN, layout, [shoulder], budget=0).chosen == ()

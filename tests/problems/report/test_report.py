@@ -22,10 +22,11 @@ from problems.report import (
     render,
     timing,
 )
-from problems.report.orders import orders_part
+from problems.report.orders import _symmetric, orders_part
 from problems.report.robot import robot_part
 from problems.report.sparsity import saddle
 from problems.report.timing import pinocchio_model
+from tests.problems.estimation.estimation_layouts import torques_and_accelerations
 from tests.problems.report.report_page import Page
 
 
@@ -224,3 +225,11 @@ def test_a_page_of_known_torques_and_unknown_contacts_is_made() -> None:
     page = render(build_report(subject, timed=False))
     assert "torques determined" in page and "2 of 2" in page
     assert "what is not: see below" in page
+
+
+@pytest.mark.slow
+def test_orders_are_listed_by_what_they_cost() -> None:
+    before: Any = None
+    rows = _symmetric(torques_and_accelerations(), before).rows
+    costs = [row.elimination for row in rows if row.executed is None]
+    assert costs == sorted(costs) and len(set(costs)) > 1  # type: ignore[type-var]

@@ -29,10 +29,27 @@ from problems.report import (
     write_page,
     write_pdf,
 )
-from problems.report.estimates import around_zero, ticks
+from problems.report.estimates import (
+    LEFT,
+    RIGHT,
+    WIDTH,
+    _Frame,
+    _wrench_deviations,
+    around_zero,
+    ticks,
+)
 from problems.report.markup import count
-from problems.report.robot import JointDeviation, _joints, robot_part
+from problems.report.robot import (
+    MARGIN,
+    BodyPart,
+    JointDeviation,
+    _base,
+    _joints,
+    _ruler,
+    robot_part,
+)
 from problems.report.sparsity import assembled, eliminated, matrix
+from tests.problems.estimation.estimation_layouts import torques_and_accelerations
 from tests.problems.report.report_page import Page
 
 # ---- the page -------------------------------------------------------------------------
@@ -174,3 +191,37 @@ def test_logs_that_do_not_fit_are_named(arm: Estimation, tmp_path: Path) -> None
         build_report(subject, log=tmp_path / "bad.npz", timed=False)
     with pytest.raises(DynsysError, match="no such log"):
         build_report(subject, log=tmp_path / "none.npz", timed=False)
+
+
+NAN = float("nan")
+
+
+def test_the_base_is_joined_to_the_first_bodies_only() -> None:
+    bodies = [
+        BodyPart(n, parent, n, "revolute", 1, 1.0, 0, (x, 0.0, 1.0), (0.0, 0.0, 0.0))
+        for n, parent, x in (("a", -1, 1.0), ("b", 0, 2.0), ("c", 1, 3.0))
+    ]
+    drawn = _base(bodies, lambda p: (10.0 * p[0], 10.0 * p[2]))
+    assert 'd="M0.0 0.0L10.0 10.0"' in drawn
+
+
+def test_the_ruler_ends_at_the_margin() -> None:
+    drawn = _ruler(45.0, 300.0, 100.0)  # 2 m are 90 long
+    x = 300.0 - MARGIN / 2 - 90.0
+    assert f"M{x:.1f} 88.0v4h90.0v-4" in drawn and f'x="{x + 45.0:.1f}"' in drawn
+    assert ">2 m<" in drawn
+
+
+def test_samples_fill_the_width_of_a_picture() -> None:
+    x = _Frame(np.array([5.0, 6.0, 9.0]), 0.0, 1.0, 0.0, 1.0).x
+    wide = WIDTH - LEFT - RIGHT
+    np.testing.assert_allclose(x, [LEFT, LEFT + wide / 4, LEFT + wide])
+    assert around_zero(0.7) == [-0.5, 0.0, 0.5]
+
+
+def test_deviations_of_a_wrench_that_is_mostly_open_are_left_out() -> None:
+    std = np.full((4, 2, 6), 0.5)
+    std[:3, 0, 0] = NAN  # open in three samples of four
+    std[:1, 0, 1] = NAN
+    first, _ = _wrench_deviations(torques_and_accelerations(), std)
+    assert list(first.components.values())[:3] == [None, 0.5, 0.5]

@@ -9,18 +9,23 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.sparse.linalg import splu
 
 import dynsys
 import sensors
 from dynsys.errors import DynsysError, LayoutError, RefusedError
 from dynsys.model.tree import KinematicTree
+from dynsys.system.equations import Kinematics
+from problems import Estimation
 from problems.problem_file import load_problem
 from problems.studio import palette
+from problems.studio.background import _operations, _state
 from problems.studio.contacts import declared_frames
+from problems.studio.palette import with_usual_noise
 from problems.studio.server import ACTIONS
 from problems.studio.shapes import MOST_TRIANGLES
 from tests.problems.studio.studio_cases import UNTOUCHED, act, session_on, torques, work
-from tests.robots import robot_path
+from tests.robots import CHAIN, robot_path
 
 
 def test_adding_sensors_determines_torques_step_by_step(tmp_path: Path) -> None:
@@ -353,3 +358,27 @@ def test_any_order_of_actions_is_done_or_refused(seed: int, tmp_path: Path) -> N
         done += 1
         json.dumps(view, allow_nan=False)
     assert done > 20
+
+
+def test_usual_noise_of_some_components() -> None:
+    some = sensors.ExternalWrench("some", "link_1", components=("fx", "ty", "fz"))
+    assert with_usual_noise(some).std == (0.5, 0.05, 0.5)
+
+
+def test_operations_of_a_sparse_solve_are_those_of_its_factors() -> None:
+    layout = sensors.Layout(
+        CHAIN,
+        [
+            *sensors.all_joint_accelerations(CHAIN, std=0.5),
+            *sensors.zero_external_wrench_except(CHAIN),
+        ],
+    )
+    problem = Estimation(CHAIN, layout)
+    (D, _), (Y, _) = problem.measured.at(Kinematics.at(CHAIN, *_state(problem)[:2]))
+    present = np.ones(layout.size, dtype=bool)
+    factors = splu(problem.measured.saddle().at(D.data, Y.data, present).matrix)
+    L, U = factors.L.toarray() != 0, factors.U.toarray() != 0
+    count = 2 * int(factors.L.nnz + factors.U.nnz)
+    for k in range(len(L)):  # a division, and a product and a sum for each entry to the right
+        count += int(L[k + 1 :, k].sum()) * (1 + 2 * int(U[k, k + 1 :].sum()))
+    assert _operations(problem, "superlu") == count

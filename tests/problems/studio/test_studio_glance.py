@@ -11,7 +11,7 @@ import pytest
 import dynsys
 import sensors
 from dynsys.errors import StateError
-from dynsys.model.joints import Revolute
+from dynsys.model.joints import Revolute, Spherical
 from dynsys.model.spatial import Inertia, Transform
 from dynsys.model.tree import Body, Coupling, KinematicTree
 from problems import Estimation
@@ -19,7 +19,8 @@ from problems.measured.prior import Prior
 from problems.studio import posture, shapes
 from problems.studio.contacts import contact_frames
 from problems.studio.glance import GlanceKeeper
-from problems.studio.view import glance_facts
+from problems.studio.view import estimate_facts, glance_facts
+from tests.robots import CHAIN
 
 # ---- glance ----------------------------------------------------------------------------------
 
@@ -202,3 +203,20 @@ def test_sliders_and_positions_are_the_same_posture(seed: int) -> None:
     robot.check_q(posture.first_posture(robot))
     with pytest.raises(StateError, match="sliders"):
         posture.from_sliders(robot, [0.0])
+
+
+def test_masses_of_a_scene_have_four_digits() -> None:
+    robot = CHAIN.with_parameters({"link_1.mass": 1.23456789}, physical=False)
+    assert shapes.scene(robot)["bodies"][0]["mass"] == 1.2346
+
+
+def test_the_torque_shown_of_a_ball_joint_is_its_largest() -> None:
+    bodies = [Body("a", -1, Spherical(), inertia=CHAIN.bodies[0].inertia)]
+    robot = KinematicTree("ball", bodies)
+    own = [sensors.ExternalWrench("free", "a", value=0.0)]
+    layout = sensors.Layout(robot, [*own, *sensors.all_joint_torques(robot, std=0.1)])
+    e = Estimation(robot, layout).solve(
+        robot.neutral(), np.zeros(3), {layout.names[1]: [1, -7, 2]}
+    )
+    glance = GlanceKeeper(robot).look(layout, robot.neutral())
+    assert estimate_facts(e, glance)["torques"] == pytest.approx([7.0])

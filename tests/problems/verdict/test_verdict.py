@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import get_args
+from types import SimpleNamespace
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -17,13 +18,16 @@ from dynsys.model import synthetic
 from dynsys.model.joints import Free, Revolute
 from dynsys.model.spatial import Inertia
 from dynsys.model.tree import Body, KinematicTree
+from dynsys.system.unknowns import UnknownLayout
 from problems import Estimation
 from problems.verdict.posture import PostureRank
-from problems.verdict.repairs import usual_groups
-from problems.verdict.verdict import Status
+from problems.verdict.repairs import MANY_FEET, point_feet, usual_groups
+from problems.verdict.verdict import Status, _repair_lines
+from problems.verdict.words import _parts
 from sensors import AbstractSensor, Layout, published
 from sensors.yaml_input import parse_yaml
 from tests.problems.estimation.estimation_cases import FEET
+from tests.robots import CHAIN
 
 
 def two_feet(
@@ -384,3 +388,22 @@ def test_bodies_by_number_and_robots_touched_everywhere_are_judged(frames) -> No
         repaired = sensors.Layout(robot, [*plates, *repair.sensors], quiet=True)
         assert Estimation(robot, repaired).verdict(search=False).is_well_posed
         assert ("but 'link_2'" in repair.words) == ("nothing touches" in repair.words)
+
+
+def test_what_moves_most_comes_first_whichever_way() -> None:
+    unknowns = UnknownLayout(CHAIN)
+    d = np.zeros(unknowns.size)
+    d[unknowns.block("torque", 0).slice], d[unknowns.block("torque", 1).slice] = 1.0, -5.0
+    assert [part.amount for part in _parts(unknowns.blocks, d, d != 0)] == [-5.0, 1.0]
+
+
+def test_repairs_are_shown_whole() -> None:
+    repair = SimpleNamespace(words="w", yaml="\n".join(f"line {k}" for k in range(9)))
+    verdict: Any = SimpleNamespace(repairs=[repair])
+    assert [line.strip() for line in _repair_lines(verdict)[-9:]] == repair.yaml.splitlines()
+
+
+def test_feet_are_points_where_they_are_many() -> None:
+    feet = [f"leg_{k}_foot" for k in range(MANY_FEET)]
+    assert point_feet(feet[:-1]) == ()
+    assert [sensor.frame for sensor in point_feet([*feet, "hand"])] == feet
