@@ -7,7 +7,7 @@ import os
 import pytest
 from hypothesis import HealthCheck, settings
 
-from dynsys.model.tree import KinematicTree
+from dynsys import KinematicTree
 from problems.robots import read_robot
 
 # Inherited by the workers of pytest-xdist: with one per core, more threads only wait.

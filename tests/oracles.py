@@ -13,8 +13,8 @@ from typing import TypeVar
 import numpy as np
 from scipy.spatial.transform import Rotation
 
+from dynsys import KinematicTree
 from dynsys.model.joints import AbstractJoint, Planar
-from dynsys.model.tree import KinematicTree
 from dynsys.types import Array
 
 __all__ = [

@@ -6,10 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from dynsys.model import synthetic
+from dynsys import KinematicTree, synthetic
 from dynsys.model.body import Body, Coupling
 from dynsys.model.joints import Revolute
-from dynsys.model.tree import KinematicTree
 from experiments.example_robots import ROBOTS, all_urdf_files, robot_path, robots_folder
 
 __all__ = [

@@ -13,10 +13,11 @@ import numpy as np
 from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 
+from dynsys import KinematicTree
 from dynsys.model.joints import JOINT_TYPES, AbstractJoint, Helical
 from dynsys.model.spatial import Inertia, Transform
 from dynsys.model.synthetic import cloud_inertia, random_rotation
-from dynsys.model.tree import Body, Coupling, KinematicTree
+from dynsys.model.tree import Body, Coupling
 from dynsys.types import Array
 
 __all__ = [

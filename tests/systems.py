@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from dynsys.model.tree import KinematicTree
+from dynsys import KinematicTree, LinearSystem
 from dynsys.system.laws import known_inputs
-from dynsys.system.linear_system import LinearSystem
 from dynsys.types import Array
 
 

@@ -13,11 +13,11 @@ from numpy.testing import assert_allclose
 import dynsys
 import problems
 import sensors
+from dynsys import KinematicTree, LinearSystem
 from dynsys.errors import NoOrderError
 from dynsys.loops import LoopKernel
 from dynsys.model.joints import Fixed
 from dynsys.model.parameters import joint_parameter_names
-from dynsys.model.tree import KinematicTree
 from dynsys.plan.fingerprint import fingerprint_robot
 from dynsys.plan.lu_program import lu_estimator
 from dynsys.plan.record import DynamicsSpec, dynamics_program
@@ -25,7 +25,6 @@ from dynsys.plan.recursion import recursion_estimator
 from dynsys.plan.saddle_program import EstimatorSpec, saddle_estimator
 from dynsys.program.program import Program
 from dynsys.recursive import aba, rnea
-from dynsys.system.linear_system import LinearSystem
 from dynsys.types import Array
 from problems.measured.simulated_readings import TrueReadings
 from sensors import Layout

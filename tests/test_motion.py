@@ -11,18 +11,16 @@ from hypothesis import assume, given, settings
 from numpy.testing import assert_allclose
 
 import dynsys
-from dynsys import motion, recursive, verbs
-from dynsys.errors import ModelError, StateError
+from dynsys import KinematicTree, ModelError, StateError, motion, recursive, synthetic, verbs
 from dynsys.model.joints import JOINT_TYPES, Revolute
 from dynsys.model.spatial import Inertia, Transform
-from dynsys.model.synthetic import random_tree
-from dynsys.model.tree import Body, KinematicTree
+from dynsys.model.tree import Body
 from dynsys.types import Array
 from tests import strategies
 from tests.test_verbs import fresh, moving
 
 NAMES = tuple(motion._VERBS)
-EVERY_JOINT = random_tree(len(JOINT_TYPES), 4, joint_types=list(JOINT_TYPES))
+EVERY_JOINT = synthetic.random_tree(len(JOINT_TYPES), 4, joint_types=list(JOINT_TYPES))
 
 
 def asked(name: str, q: Array, qd: Array) -> tuple[Array, ...]:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from dynsys.model.tree import KinematicTree
+from dynsys import KinematicTree
 from tests import oracles, strategies
 
 

@@ -16,7 +16,7 @@ import pytest
 import dynsys
 import problems
 import sensors
-from dynsys.errors import KernelBuildError, PlanMismatchError
+from dynsys import KernelBuildError, PlanMismatchError
 from dynsys.kernel.build import best_backend
 from dynsys.types import Array
 from tests.kernel.exported_c import COMPILERS, compile_and_check

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from problems import Prior
 from problems.logs import Butterworth, Differentiation, Smoother
 from problems.logs.columns import Column, Columns
-from problems.measured.prior import Prior
 from problems.problem_file import ProblemFile, load_problem, save_problem
 from sensors import Layout, catalogue
 from tests.sensors import every_sensor

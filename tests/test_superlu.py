@@ -10,15 +10,13 @@ from scipy.sparse import csc_array
 from scipy.sparse.csgraph import structural_rank
 
 import sensors
+from dynsys import InverseInertia, KinematicTree, SingularSystemError, synthetic
 from dynsys.cholmod import has_cholmod
-from dynsys.errors import ContradictionError, SingularSystemError
-from dynsys.loops.inverse_inertia import InverseInertia
-from dynsys.model import synthetic
 from dynsys.model.joints import Fixed
 from dynsys.model.spatial import Inertia
-from dynsys.model.tree import Body, KinematicTree
+from dynsys.model.tree import Body
 from dynsys.superlu import factorised
-from problems import Estimation, ForwardDynamics
+from problems import ContradictionError, Estimation, ForwardDynamics
 from problems.estimation.estimation import Backend
 from problems.estimation.factors import SuperLUFactors
 

@@ -19,13 +19,18 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 import dynsys
-from dynsys import recursive, verbs
-from dynsys.errors import ModelError, SingularSystemError, StateError
-from dynsys.model import synthetic
+from dynsys import (
+    KinematicTree,
+    ModelError,
+    SingularSystemError,
+    StateError,
+    recursive,
+    synthetic,
+    verbs,
+)
 from dynsys.model.joints import JOINT_TYPES
 from dynsys.model.spatial import Inertia, Transform
-from dynsys.model.synthetic import chain, random_tree
-from dynsys.model.tree import Body, KinematicTree
+from dynsys.model.tree import Body
 from dynsys.types import Array
 from tests import strategies
 
@@ -66,7 +71,7 @@ def moving(robot: KinematicTree, n: int, seed: int = 0) -> tuple[Array, Array, A
     return q, rng.normal(size=(n, robot.nv)), rng.normal(size=(n, robot.nv))
 
 
-EVERY_JOINT = random_tree(len(JOINT_TYPES), 4, joint_types=list(JOINT_TYPES))
+EVERY_JOINT = synthetic.random_tree(len(JOINT_TYPES), 4, joint_types=list(JOINT_TYPES))
 
 
 def agrees(state: strategies.State, way: str) -> None:
@@ -133,7 +138,7 @@ def test_a_batch_is_its_states_one_by_one(way: str) -> None:
 
 
 def test_empty_batches_and_lists() -> None:
-    robot = chain(3)
+    robot = synthetic.chain(3)
     none = np.zeros((0, 3))
     assert dynsys.rnea(robot, none, none, none).shape == (0, 3)
     assert dynsys.crba(robot, none).shape == (0, 3, 3)
@@ -184,7 +189,7 @@ def test_errors_are_those_of_the_recursions(way: str) -> None:
 
 
 def test_states_and_batches_do_not_mix() -> None:
-    robot = chain(3)
+    robot = synthetic.chain(3)
     q, qd, x = moving(robot, 4)
     for wrong in ((q, qd[0], x), (q[0], qd, x), (q[0], qd[0], x), (q, qd, x[0])):
         with pytest.raises(StateError, match=r"is a batch of states, \w+ is not"):
@@ -223,7 +228,7 @@ def empty_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 @pytest.mark.usefixtures("empty_cache")
 def test_the_second_call_compiles_and_the_disk_remembers() -> None:
-    robot = chain(2)
+    robot = synthetic.chain(2)
     q, qd, qdd = (row[0] for row in moving(robot, 1))
     dynsys.rnea(robot, q, qd, qdd)
     assert code(robot, "rnea") is None
@@ -232,7 +237,7 @@ def test_the_second_call_compiles_and_the_disk_remembers() -> None:
     again = fresh(robot)
     dynsys.rnea(again, q, qd, qdd)
     assert code(again, "rnea") is not None
-    other = chain(3)
+    other = synthetic.chain(3)
     q, qd, qdd = moving(other, verbs.FEW + 1)
     dynsys.rnea(other, q[:5], qd[:5], qdd[:5])
     assert code(other, "rnea") is None
@@ -242,7 +247,7 @@ def test_the_second_call_compiles_and_the_disk_remembers() -> None:
 
 @pytest.mark.usefixtures("empty_cache")
 def test_going_over_all_bodies_does_not_compile_all_of_them() -> None:
-    robot = chain(4)
+    robot = synthetic.chain(4)
     q = robot.random_configuration(0)
     with patch.object(verbs, "BODIES", 1):
         for _ in range(3):
@@ -260,7 +265,7 @@ def test_going_over_all_bodies_does_not_compile_all_of_them() -> None:
 
 
 def test_results_are_new_arrays_and_the_robot_can_go() -> None:
-    robot = chain(3)
+    robot = synthetic.chain(3)
     q, qd, x = (row[0] for row in moving(robot, 1))
     before = q.copy()
     asked = ((dynsys.rnea, qd, x), (dynsys.aba, qd, x), (dynsys.crba,), (dynsys.jacobian, 2))
@@ -282,7 +287,7 @@ def test_results_are_new_arrays_and_the_robot_can_go() -> None:
 @settings(max_examples=10)
 @given(st.integers(0, 2**32 - 1))
 def test_large_robots_take_the_loops(seed: int) -> None:
-    robot = random_tree(120, seed)
+    robot = synthetic.random_tree(120, seed)
     assert robot.nv > verbs.MOST_JACOBIAN
     q, qd, x = (row[0] for row in moving(robot, 1, seed))
     body = robot.n_bodies - 1
@@ -300,7 +305,7 @@ def test_large_robots_take_the_loops(seed: int) -> None:
 @pytest.mark.parametrize("room", [0.0, 1e-9])
 @pytest.mark.finding("Y-1")
 def test_limits_that_leave_no_room_do_not_make_code_for_one_posture(room: float) -> None:
-    free = random_tree(4, seed=3, joint_types=("revolute", "prismatic", "planar"))
+    free = synthetic.random_tree(4, seed=3, joint_types=("revolute", "prismatic", "planar"))
     narrow = [
         replace(body, lower=np.zeros(body.joint.nq), upper=np.full(body.joint.nq, room))
         for body in free.bodies
@@ -324,7 +329,7 @@ def test_what_overflows_is_said_once_and_in_words(
 ) -> None:
     """NumPy warned beside the error, and aba found no inertia in bodies that have some."""
     monkeypatch.setenv("DYNSYS_CACHE", str(tmp_path / "empty"))  # no machine code at first
-    robot, fast = chain(3), np.full(3, 1e200)
+    robot, fast = synthetic.chain(3), np.full(3, 1e200)
     for verb in (dynsys.rnea, dynsys.aba):
         with pytest.raises(StateError, match=f"{verb.__name__} at this state overflows"):
             verb(robot, np.ones(3), fast, np.zeros(3))

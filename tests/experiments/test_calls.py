@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from dynsys import synthetic
 from dynsys.interop import PinocchioMap
-from dynsys.model import synthetic
 from experiments import calls
 from experiments.peers.robots import PeerRobot, to_pinocchio
 from sensors import published

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dynsys.model import synthetic
+from dynsys import synthetic
 from tests.robots import robots_folder
 
 pytest.importorskip("pinocchio")

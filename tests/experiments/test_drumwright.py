@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dynsys.errors import ModelError
-from dynsys.model import synthetic
+from dynsys import ModelError, synthetic
 from dynsys.simulation import ROUTES
 from experiments import calibrate
 from experiments.chang_khatib2001 import rows as chang_khatib2001

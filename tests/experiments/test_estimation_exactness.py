@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import sensors
-from dynsys.model import synthetic
+from dynsys import synthetic
 from experiments import estimation_exactness
 from experiments.estimation_exactness import Check, dense_posterior, measure
 from problems import Estimation

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dynsys.errors import DynsysError, TooLarge
-from dynsys.model import synthetic
+from dynsys import DynsysError, LinearSystem, synthetic
+from dynsys.errors import TooLarge
 from dynsys.plan.orders.dulmage_mendelsohn import BlockTriangular
 from dynsys.plan.orders.markowitz import Markowitz
 from dynsys.plan.orders.orders import OrderingContext, PivotOrder
@@ -15,7 +15,6 @@ from dynsys.plan.search.local import by_blocks, neighbour
 from dynsys.plan.search.price import SearchProblem
 from dynsys.plan.search.search import Search, constructive
 from dynsys.system.laws import known, known_inputs
-from dynsys.system.linear_system import LinearSystem
 from experiments.nori2017.exhaustive import (
     GENERAL,
     UNIT,

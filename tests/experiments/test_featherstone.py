@@ -10,8 +10,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import dynsys
-from dynsys.model import synthetic
-from dynsys.operational import operational_space
+from dynsys import operational_space, synthetic
 from experiments.featherstone2005 import rows as featherstone2005
 from experiments.featherstone2005.axial_screws import ScrewRobot
 from experiments.featherstone2005.counts import crba_count, crba_sums

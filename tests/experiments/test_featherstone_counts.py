@@ -10,21 +10,18 @@ from hypothesis import given, settings
 from numpy.testing import assert_allclose
 
 import dynsys
-from dynsys.errors import ModelError
-from dynsys.model import synthetic
-from dynsys.model.expanded import expanded_parent
-from dynsys.recursive.sparse_factors import (
-    ltdl_in_situ,
-    ltl_in_situ,
+from dynsys import (
+    ModelError,
     mul_L,
     mul_LT,
     solve_L,
     solve_LT,
     solve_ltdl,
     solve_ltl,
-    support_mask,
-    tree_sums,
+    synthetic,
 )
+from dynsys.model.expanded import expanded_parent
+from dynsys.recursive.sparse_factors import ltdl_in_situ, ltl_in_situ, support_mask, tree_sums
 from dynsys.types import IntArray
 from experiments.chang_khatib2001 import rows as chang_khatib
 from experiments.chang_khatib2001.counts import (

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 import dynsys
-from dynsys.errors import LayoutError
+from dynsys import LayoutError
 from dynsys.plan.orders.libraries import Umfpack, UmfpackLibrary
 from dynsys.plan.record import body_quantities
 from dynsys.plan.recursion import recursion_estimator

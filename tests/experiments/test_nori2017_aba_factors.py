@@ -7,14 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dynsys.errors import ModelError
-from dynsys.model import synthetic
-from dynsys.model.tree import Body, Coupling, KinematicTree
+from dynsys import KinematicTree, LinearSystem, ModelError, synthetic
+from dynsys.model.tree import Body, Coupling
 from dynsys.plan.lu import symbolic_lu
 from dynsys.plan.orders.orders import PivotOrder
 from dynsys.recursive.aba import aba
 from dynsys.system.equations import Kinematics
-from dynsys.system.linear_system import LinearSystem
 from experiments.nori2017.aba_factors import aba_factors, aba_order
 from tests import strategies
 from tests.systems import forward_system, known_values

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
+from dynsys import KinematicTree, synthetic
 from dynsys.errors import UnavailableOrdering
-from dynsys.model import synthetic
-from dynsys.model.tree import KinematicTree
 from dynsys.plan.lu import symbolic_lu
 from dynsys.plan.operations import Operations
 from dynsys.plan.orders.libraries import Umfpack

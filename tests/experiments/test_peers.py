@@ -10,8 +10,7 @@ import pytest
 
 pytest.importorskip("pinocchio")
 
-from dynsys.errors import ModelError
-from dynsys.model import synthetic
+from dynsys import ModelError, synthetic
 from dynsys.recursive import aba, crba, rnea
 from experiments.peers.build import Builder, Compiler, find_compilers
 from experiments.peers.dynamics import (

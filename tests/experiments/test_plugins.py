@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from dynsys import synthetic
 from dynsys.interop import casadi_function
-from dynsys.model import synthetic
 from experiments.plugins.__main__ import main
 from experiments.plugins.friction import fit_friction
 from experiments.plugins.trajectory import swing, symbolic_torque

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from dynsys.model import synthetic
+from dynsys import synthetic
 from dynsys.plan.search.price import SearchProblem
 from experiments import search_workers, triangularise
 from experiments.example_robots import ROBOTS, all_urdf_files

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dynsys.model import synthetic
+from dynsys import synthetic
 from experiments import threads
 from experiments.plain import table
 from experiments.start_up import PROBLEMS, measure

@@ -8,11 +8,15 @@ from typing import NamedTuple
 import numpy as np
 
 import sensors
-from dynsys.model import synthetic
-from dynsys.model.tree import KinematicTree
+from dynsys import KinematicTree, synthetic
 from dynsys.types import Array
-from problems import Estimation, ForwardDynamics, HybridDynamics, InverseDynamics
-from problems.problem import AbstractDynamics
+from problems import (
+    AbstractDynamics,
+    Estimation,
+    ForwardDynamics,
+    HybridDynamics,
+    InverseDynamics,
+)
 
 PARAMETERS = ("link_2.mass", "link_1.viscous", "link_2.coulomb")
 

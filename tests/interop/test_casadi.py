@@ -8,12 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dynsys.errors import KernelBuildError
+from dynsys import KernelBuildError, synthetic
 from dynsys.interop import casadi_function
 from dynsys.interop.with_casadi import COMPILERS
-from dynsys.model import synthetic
-from problems import InverseDynamics
-from problems.problem import AbstractDynamics
+from problems import AbstractDynamics, InverseDynamics
 from tests.interop.cases import (
     PARAMETERS,
     check_derivatives,

@@ -8,10 +8,15 @@ from hypothesis import Phase, given, settings
 
 import dynsys
 import sensors
-from dynsys.errors import DynsysError, KernelBuildError, ModelError, StateError
+from dynsys import (
+    DynsysError,
+    KernelBuildError,
+    KinematicTree,
+    ModelError,
+    StateError,
+    synthetic,
+)
 from dynsys.interop.functions import PlainFunction, imported, lower_triangle
-from dynsys.model import synthetic
-from dynsys.model.tree import KinematicTree
 from dynsys.plan.record import DynamicsSpec, watched_dynamics
 from dynsys.program.graph import Graph
 from dynsys.program.guards import guarded

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dynsys.errors import StateError
+from dynsys import StateError, synthetic
 from dynsys.interop import torch_function
-from dynsys.model import synthetic
 from problems import ForwardDynamics, InverseDynamics
 from tests.interop.cases import (
     PARAMETERS,

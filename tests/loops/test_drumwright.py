@@ -9,22 +9,23 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 import dynsys
-from dynsys.errors import ModelError, SingularSystemError, StateError
+from dynsys import (
+    InverseInertia,
+    KinematicTree,
+    ModelError,
+    SingularSystemError,
+    StateError,
+    inverse_inertia,
+    inverse_inertia_times,
+    synthetic,
+)
 from dynsys.loops import drumwright
 from dynsys.loops.drumwright import Freedoms
 from dynsys.loops.flat import flat_robot
-from dynsys.loops.inverse_inertia import (
-    InverseInertia,
-    Method,
-    Sizes,
-    choose,
-    inverse_inertia,
-    inverse_inertia_times,
-)
+from dynsys.loops.inverse_inertia import Method, Sizes, choose
 from dynsys.loops.tree_state import TreeState
-from dynsys.model import synthetic
 from dynsys.model.joints import Revolute
-from dynsys.model.tree import Body, KinematicTree
+from dynsys.model.tree import Body
 from tests import oracles
 from tests.strategies import seeds, trees
 

@@ -11,11 +11,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import dynsys
-from dynsys.errors import KernelBuildError, ModelError, StateError
+from dynsys import KernelBuildError, KinematicTree, ModelError, StateError, synthetic
 from dynsys.loops import LoopInertiaMatrix, LoopKernel, crba, prefer_loops
 from dynsys.loops.loop_kernel import estimated_operations
-from dynsys.model.synthetic import chain, humanoid30, random_tree
-from dynsys.model.tree import KinematicTree
 from dynsys.plan.record import DynamicsSpec, body_quantities, dynamics_program
 from dynsys.types import Array, BoolArray
 from tests import strategies
@@ -102,9 +100,11 @@ def test_forward_dynamics_agrees_with_the_recursion(data: st.DataObject) -> None
 @pytest.mark.parametrize(
     "robot",
     [
-        chain(1000),
-        random_tree(2000, 5, joint_types=["revolute"]),
-        random_tree(300, 7, joint_types=["revolute", "prismatic", "spherical", "planar"]),
+        synthetic.chain(1000),
+        synthetic.random_tree(2000, 5, joint_types=["revolute"]),
+        synthetic.random_tree(
+            300, 7, joint_types=["revolute", "prismatic", "spherical", "planar"]
+        ),
     ],
     ids=["chain 1000", "tree 2000", "mixed tree 300"],
 )
@@ -124,7 +124,7 @@ def test_large_robots(robot: KinematicTree) -> None:
 
 @pytest.mark.slow
 def test_batch_equals_single_states_in_any_layout() -> None:
-    robot = random_tree(12, 3, joint_types=["revolute", "free", "helical"])
+    robot = synthetic.random_tree(12, 3, joint_types=["revolute", "free", "helical"])
     states = [state(robot, seed) for seed in range(7)]
     q, qd, given_ = (np.array(column) for column in zip(*states, strict=True))
     kernel = LoopKernel(robot, np.zeros(robot.nv, dtype=bool), "given", ("qdd", "torque"))
@@ -148,14 +148,14 @@ def test_batch_equals_single_states_in_any_layout() -> None:
 
 
 def test_no_states() -> None:
-    robot = chain(3)
+    robot = synthetic.chain(3)
     kernel = LoopKernel(robot, np.ones(3, dtype=bool), "qdd", ("torque",))
     (torque,), finite = kernel.batch(*[np.zeros((0, 3))] * 3, threads=4)
     assert torque.shape == (0, 3) and finite
 
 
 def test_workspaces_keep_nothing_from_one_state_to_the_next() -> None:
-    robot = random_tree(15, 2)
+    robot = synthetic.random_tree(15, 2)
     q, qd, torque = state(robot)
     kernel = LoopKernel(robot, np.zeros(robot.nv, dtype=bool), "given", OUTPUTS)
     before, finite = kernel.one(q, qd, torque)
@@ -172,7 +172,7 @@ def test_workspaces_keep_nothing_from_one_state_to_the_next() -> None:
 
 
 def test_many_turns_cost_no_more_than_their_rounding() -> None:
-    robot = chain(6)
+    robot = synthetic.chain(6)
     q, qd, qdd = state(robot)
     kernel = LoopKernel(robot, np.ones(6, dtype=bool), "qdd", ("torque",))
     for turns in (0.0, 1e3, 1e6, -1e9):
@@ -183,7 +183,7 @@ def test_many_turns_cost_no_more_than_their_rounding() -> None:
 
 
 def test_single_precision_outputs() -> None:
-    robot = chain(5)
+    robot = synthetic.chain(5)
     q, qd, qdd = (x.astype(np.float32) for x in state(robot))
     kernel = LoopKernel(robot, np.ones(5, dtype=bool), "qdd", ("torque",), dtype="float32")
     (torque,), _ = kernel.one(q, qd, qdd)
@@ -192,7 +192,7 @@ def test_single_precision_outputs() -> None:
 
 
 def test_signature_is_that_of_the_straight_line_program() -> None:
-    robot = random_tree(4, 1)
+    robot = synthetic.random_tree(4, 1)
     known = np.ones(robot.nv, dtype=bool)
     kernel = LoopKernel(robot, known, "qdd", ("joint_wrench", "torque"), wrenches=True)
     names = [
@@ -209,7 +209,7 @@ def test_signature_is_that_of_the_straight_line_program() -> None:
 @pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize("kind", ["spherical", "free"])
 def test_quaternion_without_unit_norm_is_not_answered(kind: str, known: bool) -> None:
-    robot = random_tree(3, 2, joint_types=["revolute", kind])
+    robot = synthetic.random_tree(3, 2, joint_types=["revolute", kind])
     assert kind in [joint.kind for joint in robot.joints]
     q, qd, given = state(robot)
     kernel = LoopKernel(robot, np.full(robot.nv, known), "given", ("torque", "qdd"))
@@ -226,7 +226,7 @@ def test_quaternion_without_unit_norm_is_not_answered(kind: str, known: bool) ->
 
 
 def test_wrong_arguments_are_named() -> None:
-    robot = chain(3)
+    robot = synthetic.chain(3)
     good = np.zeros(3)
     kernel = LoopKernel(robot, np.ones(3, dtype=bool), "qdd", ("torque",))
     with pytest.raises(StateError, match=r"qd: expected shape \(3\), got \(2,\)"):
@@ -248,7 +248,7 @@ def test_wrong_arguments_are_named() -> None:
 
 
 def test_wrong_requests_are_named() -> None:
-    robot = random_tree(3, 0, joint_types=["spherical"])
+    robot = synthetic.random_tree(3, 0, joint_types=["spherical"])
     mixed = np.ones(robot.nv, dtype=bool)
     mixed[1] = False
     with pytest.raises(ModelError, match="freedoms of one joint go together"):
@@ -262,7 +262,7 @@ def test_wrong_requests_are_named() -> None:
 
 
 def test_arrays_that_fit_are_used_as_they_are() -> None:
-    robot = chain(3)
+    robot = synthetic.chain(3)
     kernel = LoopKernel(robot, np.zeros(3, dtype=bool), "torque", ("qdd",))
     q, qd, torque = state(robot)
     (expected,), _ = kernel.one(list(q), list(qd), list(torque))
@@ -279,7 +279,7 @@ def test_arrays_that_fit_are_used_as_they_are() -> None:
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_numbers_that_no_answer_depends_on_must_be_finite(bad: float) -> None:
-    robot = random_tree(4, 1, joint_types=["free", "revolute"])
+    robot = synthetic.random_tree(4, 1, joint_types=["free", "revolute"])
     free = next(k for k, joint in enumerate(robot.joints) if joint.nq == 7)
     assert robot.parent[free] == -1
     q, qd, given = (np.array([x, x]) for x in state(robot))
@@ -295,14 +295,16 @@ def test_numbers_that_no_answer_depends_on_must_be_finite(bad: float) -> None:
 
 
 def test_usual_robots_get_straight_line_code_and_large_ones_loops() -> None:
-    assert not prefer_loops(humanoid30())
-    assert not prefer_loops(chain(100))
-    assert prefer_loops(chain(300))
-    assert prefer_loops(chain(10), limit=1000)
+    assert not prefer_loops(synthetic.humanoid30())
+    assert not prefer_loops(synthetic.chain(100))
+    assert prefer_loops(synthetic.chain(300))
+    assert prefer_loops(synthetic.chain(10), limit=1000)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("robot", [chain(20), humanoid30(), random_tree(12, 1)])
+@pytest.mark.parametrize(
+    "robot", [synthetic.chain(20), synthetic.humanoid30(), synthetic.random_tree(12, 1)]
+)
 def test_estimate_is_within_a_factor_of_two(robot: KinematicTree) -> None:
     spec = DynamicsSpec(robot, np.zeros(robot.nv, dtype=bool), "torque", ("qdd",))
     program = dynamics_program(spec)

@@ -9,12 +9,11 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 import dynsys
+from dynsys import KinematicTree, synthetic
 from dynsys.loops import flat
 from dynsys.loops.tree_state import TreeState, integrate
-from dynsys.model import synthetic
 from dynsys.model.spatial import Transform
 from dynsys.model.synthetic import random_rotation
-from dynsys.model.tree import KinematicTree
 from dynsys.recursive.kinematics import poses, transforms
 from tests.strategies import seeds, trees
 

@@ -10,9 +10,8 @@ import pytest
 
 import dynsys
 import problems
-from dynsys.errors import ModelError, ModelWarning
-from dynsys.model.constraints import FrameConstraint, JointConstraint, row_slices
-from dynsys.model.tree import KinematicTree
+from dynsys import FrameConstraint, JointConstraint, KinematicTree, ModelError, ModelWarning
+from dynsys.model.constraints import row_slices
 from dynsys.recursive.constraint_rows import closest_configuration, dense_rows
 
 INERTIAL = '<inertial pos="0.1 0.02 0" mass="1" diaginertia="0.01 0.02 0.03"/>'

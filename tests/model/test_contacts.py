@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 
 import dynsys
-from dynsys import Contact, ModelError
-from dynsys.model import synthetic
+from dynsys import Contact, KinematicTree, ModelError, synthetic
 from dynsys.model.contacts import link_of, welds_before
 from dynsys.model.spatial import Inertia, Transform, rotation_from_rpy
-from dynsys.model.tree import Frame, KinematicTree, Weld
+from dynsys.model.tree import Frame, Weld
 from tests.oracles import inverse_dynamics
 
 SIDE = Transform(rotation_from_rpy(np.array([0.3, 0.1, -0.7])), np.array([0.2, 0.0, -0.1]))

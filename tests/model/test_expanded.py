@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dynsys.errors import ModelError
+from dynsys import KinematicTree, ModelError, synthetic
 from dynsys.model.expanded import depths, expanded_parent, last_freedom
 from dynsys.model.joints import Fixed, Free, Revolute, Spherical
-from dynsys.model.synthetic import chain
-from dynsys.model.tree import Body, Coupling, KinematicTree
+from dynsys.model.tree import Body, Coupling
 from tests import oracles, strategies
 
 
@@ -90,7 +89,7 @@ def test_fixed_joints_are_skipped() -> None:
 
 
 def test_chain_of_single_freedoms_is_its_own_expansion() -> None:
-    robot = chain(6)
+    robot = synthetic.chain(6)
     np.testing.assert_array_equal(expanded_parent(robot), robot.parent)
     assert depths(robot.parent).tolist() == [1, 2, 3, 4, 5, 6]
 

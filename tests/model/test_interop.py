@@ -9,10 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dynsys.errors import ModelError, ModelWarning, StateError
+from dynsys import KinematicTree, ModelError, ModelWarning, StateError, load
 from dynsys.interop import MujocoMap, PinocchioMap, from_pinocchio
-from dynsys.model.readers import load
-from dynsys.model.tree import KinematicTree
 from dynsys.recursive import rnea
 from tests.model.test_mjcf import MODEL
 from tests.robots import ROBOTS, robot_path

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from dynsys.errors import ModelError
+from dynsys import KinematicTree, ModelError
 from dynsys.model import joints as kinds
 from dynsys.model.joints import JOINT_TYPES, AbstractJoint
-from dynsys.model.tree import Body, KinematicTree
+from dynsys.model.tree import Body
 from tests import oracles, strategies
 from tests.strategies import ALL_KINDS, seeds
 

@@ -13,15 +13,14 @@ from numpy.testing import assert_allclose
 
 import dynsys
 import sensors
-from dynsys.errors import ModelError
+from dynsys import KinematicTree, ModelError, forward_kinematics
 from dynsys.model.body import Body, Frame
 from dynsys.model.joints import Free
 from dynsys.model.spatial import Transform, rotation_from_rpy
 from dynsys.model.synthetic import cloud_inertia
-from dynsys.model.tree import KinematicTree
-from dynsys.recursive import forward_kinematics, rnea
+from dynsys.recursive import rnea
 from experiments.constrained.robots import four_bar
-from problems.dynamics import ForwardDynamics
+from problems import ForwardDynamics
 from problems.measured.simulated_readings import TrueReadings
 from sensors import Layout
 from tests import strategies

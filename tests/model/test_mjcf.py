@@ -13,12 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dynsys.errors import ModelError, ModelWarning
+from dynsys import KinematicTree, ModelError, ModelWarning, forward_kinematics, load
 from dynsys.interop import MujocoMap
-from dynsys.model.readers import load
-from dynsys.model.tree import KinematicTree
-from dynsys.recursive import forward_kinematics, rnea
-from sensors.mjcf_sensors import from_mjcf
+from dynsys.recursive import rnea
+from sensors import from_mjcf
 
 mujoco = pytest.importorskip("mujoco")
 

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from dynsys.errors import StateError
+from dynsys import KinematicTree, StateError
 from dynsys.model.joints import JOINT_TYPES
 from dynsys.model.spatial import Inertia, Transform
-from dynsys.model.tree import Body, KinematicTree
+from dynsys.model.tree import Body
 from dynsys.types import Array
 from tests import oracles, strategies
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from numpy.testing import assert_allclose
 
 import dynsys
-from dynsys.errors import ModelError
+from dynsys import KinematicTree, ModelError
 from dynsys.model.body import Body, Coupling, Frame
 from dynsys.model.joints import Free, Prismatic, Revolute, Spherical
 from dynsys.model.parameters import (
@@ -21,7 +21,6 @@ from dynsys.model.parameters import (
     inertial_values,
 )
 from dynsys.model.spatial import Inertia, Transform
-from dynsys.model.tree import KinematicTree
 from dynsys.program.graph import Graph
 from dynsys.types import Array
 from tests import strategies

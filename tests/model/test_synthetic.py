@@ -8,10 +8,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from dynsys.errors import ModelError
-from dynsys.model import synthetic
+from dynsys import KinematicTree, ModelError, synthetic
 from dynsys.model.expanded import depths, expanded_parent
-from dynsys.model.tree import KinematicTree
 from tests import oracles
 
 MAKERS: dict[str, Callable[[], KinematicTree]] = {

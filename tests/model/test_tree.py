@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 import dynsys
-from dynsys.errors import ModelError, StateError
+from dynsys import KinematicTree, ModelError, StateError
 from dynsys.model.joints import Fixed, Free, Planar, Prismatic, Revolute, Spherical
 from dynsys.model.spatial import Inertia, Transform
 from dynsys.model.synthetic import cloud_inertia
-from dynsys.model.tree import Body, Coupling, Frame, KinematicTree
+from dynsys.model.tree import Body, Coupling, Frame
 from tests import oracles, strategies
 
 UNIT = Inertia(1.0, np.zeros(3), np.eye(3))

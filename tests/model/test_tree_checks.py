@@ -7,10 +7,11 @@ import re
 import numpy as np
 import pytest
 
-from dynsys.errors import ModelError, StateError, nearest_name
+from dynsys import KinematicTree, ModelError, StateError
+from dynsys.errors import nearest_name
 from dynsys.model.joints import Revolute
 from dynsys.model.spatial import Inertia, Transform
-from dynsys.model.tree import Body, Coupling, Frame, KinematicTree
+from dynsys.model.tree import Body, Coupling, Frame
 from tests.model.test_tree import arm
 from tests.robots import CHAIN
 

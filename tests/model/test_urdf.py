@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dynsys.errors import ModelError, ModelWarning
-from dynsys.model.readers import load
+from dynsys import ModelError, ModelWarning, load
 from tests.model.urdf_text import LIMIT, UNIT, joint, link, quiet, write
 from tests.robots import all_urdf_files, robot_path
 

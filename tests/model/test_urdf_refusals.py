@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from dynsys.errors import ModelError
-from dynsys.model.readers import load, xml_input
+from dynsys import ModelError, load
+from dynsys.model.readers import xml_input
 from tests.model.urdf_text import UNIT, joint, link, quiet, write
 
 # ---- failure modes ---------------------------------------------------------------------------

@@ -16,12 +16,11 @@ from numpy.testing import assert_allclose
 
 import dynsys
 import sensors
-from dynsys.errors import ModelError, ModelWarning
+from dynsys import KinematicTree, ModelError, ModelWarning, forward_kinematics
 from dynsys.model.body import Frame
 from dynsys.model.joints import Cylindrical, Planar
 from dynsys.model.spatial import Inertia, Transform, rotation_from_rpy, rpy_of
-from dynsys.model.tree import KinematicTree
-from dynsys.recursive import forward_kinematics, rnea
+from dynsys.recursive import rnea
 from dynsys.types import Array
 from problems.measured.simulated_readings import TrueReadings
 from sensors import Layout

@@ -9,7 +9,7 @@ import pytest
 
 import dynsys
 import sensors
-from dynsys.errors import ModelError
+from dynsys import ModelError
 
 ARM = """<?xml version="1.0"?>
 <robot name="arm" xmlns:xacro="http://www.ros.org/wiki/xacro">

@@ -5,9 +5,7 @@ from __future__ import annotations
 import warnings
 from pathlib import Path
 
-from dynsys.errors import ModelWarning
-from dynsys.model.readers import load
-from dynsys.model.tree import KinematicTree
+from dynsys import KinematicTree, ModelWarning, load
 
 UNIT = '<inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/>'
 INERTIAL = f'<inertial><mass value="1"/><origin xyz="0 0.1 0"/>{UNIT}</inertial>'

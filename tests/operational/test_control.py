@@ -11,20 +11,23 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 import dynsys
-from dynsys import recursive
-from dynsys.errors import ModelError, SingularSystemError, StateError
-from dynsys.model import synthetic
-from dynsys.model.body import Coupling
-from dynsys.model.spatial import Transform
-from dynsys.model.tree import Frame, KinematicTree
-from dynsys.operational import (
+from dynsys import (
     BodyMotion,
     CentreOfMass,
+    KinematicTree,
+    ModelError,
     OperationalSpace,
     Posture,
     RelativeMotion,
+    SingularSystemError,
+    StateError,
     operational_space,
+    recursive,
+    synthetic,
 )
+from dynsys.model.body import Coupling
+from dynsys.model.spatial import Transform
+from dynsys.model.tree import Frame
 from dynsys.operational.hierarchy import Levels
 from dynsys.types import Array
 from tests import strategies

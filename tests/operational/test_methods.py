@@ -8,9 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from dynsys.model import synthetic
-from dynsys.model.tree import KinematicTree
-from dynsys.operational import OperationalSpace, operational_space
+from dynsys import KinematicTree, OperationalSpace, operational_space, synthetic
 from dynsys.operational.methods import auto
 from dynsys.operational.methods.auto import UNITS, choose, features
 from dynsys.operational.methods.chang_khatib import plan_recursion

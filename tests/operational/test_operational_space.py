@@ -8,19 +8,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from dynsys.errors import ModelError, SingularSystemError, StateError
-from dynsys.model import synthetic
+from dynsys import (
+    BodyMotion,
+    CentreOfMass,
+    KinematicTree,
+    ModelError,
+    OperationalSpace,
+    RelativeMotion,
+    SingularSystemError,
+    StateError,
+    operational_space,
+    synthetic,
+)
 from dynsys.model.expanded import expanded_parent
 from dynsys.model.joints import Revolute
 from dynsys.model.spatial import Transform
-from dynsys.model.tree import Body, Frame, KinematicTree
-from dynsys.operational import (
-    BodyMotion,
-    CentreOfMass,
-    OperationalSpace,
-    RelativeMotion,
-    operational_space,
-)
+from dynsys.model.tree import Body, Frame
 from dynsys.operational.method import method_names
 from dynsys.operational.methods.rjk import needed_blocks
 from dynsys.operational.methods.y_factor import lambda_inverse

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
+from dynsys import ltdl, ltl
 from dynsys.operational.methods.y_factor import lambda_inverse
 from dynsys.operational.sparse_jacobian import (
     Supports,
@@ -17,7 +18,6 @@ from dynsys.operational.sparse_jacobian import (
     null_space_projection,
     yd_factors,
 )
-from dynsys.recursive.sparse_factors import ltdl, ltl
 from dynsys.types import IntArray
 from experiments.featherstone2010.counts import (
     dense_counts,

@@ -12,20 +12,23 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from dynsys.errors import KernelBuildError, SingularSystemError, StateError
-from dynsys.kernel.cache import KernelCache
-from dynsys.model import synthetic
-from dynsys.model.joints import JOINT_TYPES, Free, Revolute
-from dynsys.model.spatial import Transform
-from dynsys.model.synthetic import cloud_inertia, random_rotation
-from dynsys.model.tree import Body, Frame, KinematicTree
-from dynsys.operational import (
+from dynsys import (
     BodyMotion,
     CentreOfMass,
+    KernelBuildError,
+    KinematicTree,
     OperationalSpace,
     Posture,
     RelativeMotion,
+    SingularSystemError,
+    StateError,
+    synthetic,
 )
+from dynsys.kernel.cache import KernelCache
+from dynsys.model.joints import JOINT_TYPES, Free, Revolute
+from dynsys.model.spatial import Transform
+from dynsys.model.synthetic import cloud_inertia, random_rotation
+from dynsys.model.tree import Body, Frame
 from dynsys.operational.task_kernel import OUTPUTS
 from dynsys.types import Array
 from experiments.peers.build import find_compilers

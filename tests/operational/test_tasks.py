@@ -7,21 +7,20 @@ import pytest
 from hypothesis import given, settings
 from numpy.testing import assert_allclose
 
-from dynsys.errors import ModelError
-from dynsys.model import synthetic
-from dynsys.model.spatial import Transform
-from dynsys.model.synthetic import random_rotation
-from dynsys.model.tree import Frame, KinematicTree
-from dynsys.operational.moving_frames import MovingFrames
-from dynsys.operational.tasks import (
-    AbstractTask,
+from dynsys import (
     BodyMotion,
     CentreOfMass,
+    KinematicTree,
+    ModelError,
     Posture,
     RelativeMotion,
-    TaskSpace,
-    as_levels,
+    synthetic,
 )
+from dynsys.model.spatial import Transform
+from dynsys.model.synthetic import random_rotation
+from dynsys.model.tree import Frame
+from dynsys.operational.moving_frames import MovingFrames
+from dynsys.operational.tasks import AbstractTask, TaskSpace, as_levels
 from dynsys.program.frames import reframe
 from dynsys.recursive.kinematics import transforms
 from dynsys.types import Array, ScalarArray

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dynsys.model.tree import KinematicTree
+from dynsys import KinematicTree, LinearSystem
 from dynsys.system.equations import EquationBlock, Term
 from dynsys.system.laws import known, known_inputs
-from dynsys.system.linear_system import LinearSystem
 from dynsys.system.unknowns import UnknownLayout
 from dynsys.types import Array
 

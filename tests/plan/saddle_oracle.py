@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import null_space
 
-from dynsys.model.tree import KinematicTree
+from dynsys import KinematicTree, LinearSystem
 from dynsys.system.equations import EquationBlock
-from dynsys.system.linear_system import LinearSystem
 from dynsys.types import Array
 
 

@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from dynsys.model.tree import KinematicTree
+from dynsys import KinematicTree, LinearSystem
 from dynsys.plan.orders.orders import Pattern, PivotOrder
 from dynsys.system.equations import EquationBlock, Term
 from dynsys.system.laws import known
-from dynsys.system.linear_system import LinearSystem
 
 SEEN = [0, 1, 3, 4, 5]
 """Components a load cell on a slippery floor gives: all but the moment about z."""

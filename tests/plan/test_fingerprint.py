@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dynsys.model import synthetic
+from dynsys import synthetic
 from dynsys.model.spatial import Inertia
 from dynsys.model.tree import Body
 from dynsys.plan.fingerprint import canonical_bytes, fingerprint_robot

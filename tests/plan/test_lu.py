@@ -9,9 +9,7 @@ import pytest
 from hypothesis import given, settings
 from scipy.sparse import csc_array
 
-from dynsys.errors import SingularSystemError
-from dynsys.model import synthetic
-from dynsys.model.tree import KinematicTree
+from dynsys import KinematicTree, LinearSystem, SingularSystemError, synthetic
 from dynsys.plan.lu import ScalarSolution, entries_by_row, factor_and_solve, symbolic_lu
 from dynsys.plan.operations import Operations, lu_operations, program_operations
 from dynsys.plan.orders.dulmage_mendelsohn import BlockTriangular
@@ -26,7 +24,6 @@ from dynsys.program.graph import Graph
 from dynsys.program.simplify import simplify
 from dynsys.recursive.aba import aba
 from dynsys.system.equations import Kinematics
-from dynsys.system.linear_system import LinearSystem
 from dynsys.types import Array, ScalarArray
 from tests import strategies
 from tests.plan.counting import elimination_operations

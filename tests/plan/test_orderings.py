@@ -13,10 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csc_array
 
-from dynsys.errors import StructurallySingularError, UnavailableOrdering
-from dynsys.model import synthetic
-from dynsys.model.readers import load
-from dynsys.model.tree import KinematicTree
+from dynsys import KinematicTree, StructurallySingularError, load, synthetic
+from dynsys.errors import UnavailableOrdering
 from dynsys.plan.lu import symbolic_lu
 from dynsys.plan.orders.dulmage_mendelsohn import (
     BlockTriangular,

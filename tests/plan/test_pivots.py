@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from dynsys.errors import SingularSystemError
-from dynsys.model import synthetic
+from dynsys import KinematicTree, SingularSystemError, synthetic
 from dynsys.model.joints import Revolute
 from dynsys.model.spatial import Inertia
-from dynsys.model.tree import Body, KinematicTree
+from dynsys.model.tree import Body
 from dynsys.plan.orders.markowitz import Markowitz
 from dynsys.plan.orders.orders import OrderingContext, PivotOrder
 from dynsys.plan.orders.recursive_orders import LeafToRoot, RootToLeaf

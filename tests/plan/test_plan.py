@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dynsys.errors import PlanFileError, PlanMismatchError
-from dynsys.model import synthetic
-from dynsys.model.tree import KinematicTree
+from dynsys import KinematicTree, Plan, PlanMismatchError, synthetic
+from dynsys.errors import PlanFileError
 from dynsys.plan.fingerprint import (
     Fingerprint,
     fingerprint_parts,
@@ -25,7 +24,6 @@ from dynsys.plan.operations import Operations
 from dynsys.plan.orders.orders import OrderingContext
 from dynsys.plan.orders.recursive_orders import LeafToRoot
 from dynsys.plan.pivots import PlannedPivot, planned_pivots, symmetric_pivots
-from dynsys.plan.plan import Plan
 from dynsys.plan.symmetric import symmetric_steps
 from tests.plan.systems import changed
 from tests.systems import forward_system, inverse_system

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 
 import dynsys
-from dynsys.errors import NoOrderError, PlanMismatchError
-from dynsys.model.tree import KinematicTree
+from dynsys import KinematicTree, PlanMismatchError
+from dynsys.errors import NoOrderError
 from dynsys.plan.estimator_spec import ESTIMATES, EstimatorSpec
 from dynsys.plan.methods import RecursionOrder
 from dynsys.plan.operations import program_operations

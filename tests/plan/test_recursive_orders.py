@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse.linalg import spsolve_triangular
 
-from dynsys.model import synthetic
-from dynsys.model.tree import KinematicTree
+from dynsys import KinematicTree, synthetic
 from dynsys.plan.orders.recursive_orders import rnea_order
 from dynsys.recursive.rnea import rnea
 from tests import strategies

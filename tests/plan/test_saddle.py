@@ -10,16 +10,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import dynsys
-from dynsys.errors import KernelBuildError
+from dynsys import KernelBuildError, KinematicTree, LinearSystem
 from dynsys.kernel.build import estimation_kernel
 from dynsys.kernel.cache import KernelCache
-from dynsys.model.tree import KinematicTree
 from dynsys.plan.estimator import estimator_program
 from dynsys.plan.estimator_spec import ESTIMATES, EstimatorSpec
 from dynsys.plan.saddle_program import _Place
 from dynsys.system.equations import EquationBlock, Term
 from dynsys.system.laws import known, known_inputs
-from dynsys.system.linear_system import LinearSystem
 from dynsys.system.unknowns import UnknownLayout
 from dynsys.types import Array
 from tests.plan.saddle_layouts import linear, noise, rich_layout, state_of

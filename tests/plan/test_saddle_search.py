@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dynsys.model import synthetic
+from dynsys import LinearSystem, synthetic
 from dynsys.plan.estimator import estimator_program, planned_estimator
 from dynsys.plan.estimator_spec import EstimatorSpec, PlannedEstimator, failures
 from dynsys.plan.methods import SaddleOrder
@@ -36,7 +36,6 @@ from dynsys.plan.search.saddle_search import (
 )
 from dynsys.plan.search.search import Progress, Search
 from dynsys.system.laws import known_inputs
-from dynsys.system.linear_system import LinearSystem
 from experiments.trust.consistency.cases import case_of
 from tests.plan.saddle_layouts import linear, noise
 

@@ -15,8 +15,8 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import spearmanr
 
+from dynsys import LinearSystem, synthetic
 from dynsys.errors import SchedulerError
-from dynsys.model import synthetic
 from dynsys.plan.orders.markowitz import Markowitz
 from dynsys.plan.orders.orders import OrderingContext, PivotOrder
 from dynsys.plan.orders.recursive_orders import RootToLeaf
@@ -34,7 +34,6 @@ from dynsys.plan.search.search import (
     search_order,
 )
 from dynsys.resumable import executor
-from dynsys.system.linear_system import LinearSystem
 from experiments.nori2017.exhaustive import estimate
 from problems.order_comparison import program_nanoseconds
 from tests.plan.systems import load_cell_system

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from dynsys import synthetic
 from dynsys.kernel.stream import LINE, TOGETHER, copy, stream
-from dynsys.model import synthetic
 from dynsys.types import Array
-from problems import ForwardDynamics, HybridDynamics, InverseDynamics, warm
-from problems.problem import AbstractDynamics, Backend
+from problems import AbstractDynamics, ForwardDynamics, HybridDynamics, InverseDynamics, warm
+from problems.problem import Backend
 from problems.warm import WarmMemory
 from tests.processes import LIMIT
 

@@ -15,19 +15,20 @@ from hypothesis import strategies as st
 import dynsys
 import problems
 import sensors
-from dynsys.errors import (
-    ContradictionError,
+from dynsys import (
+    FrameConstraint,
+    JointConstraint,
     KernelBuildError,
+    KinematicTree,
     ModelError,
     PlanMismatchError,
     SingularSystemError,
     StateError,
+    synthetic,
 )
 from dynsys.interop.functions import PlainFunction
-from dynsys.model import synthetic
-from dynsys.model.constraints import MOTIONS, Constraint, FrameConstraint, JointConstraint
+from dynsys.model.constraints import MOTIONS, Constraint
 from dynsys.model.spatial import Transform
-from dynsys.model.tree import KinematicTree
 from dynsys.plan.held.impulse import ImpulseSpec, impulse_program
 from dynsys.plan.held.multipliers import HeldBy
 from dynsys.plan.record import DynamicsSpec, guarded_dynamics
@@ -35,6 +36,7 @@ from dynsys.plan.symmetric import SymmetricStep
 from dynsys.recursive.constraint_rows import dense_rows
 from dynsys.types import Array, BoolArray
 from experiments.constrained.robots import HELD_BY_HINGE, four_bar, stewart_platform
+from problems import ContradictionError
 from problems.constrained import DenseConstrained, dense_impulse
 from tests import oracles, strategies
 from tests.kernel.exported_c import COMPILERS, compile_and_check

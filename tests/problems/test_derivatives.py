@@ -14,20 +14,17 @@ import pytest
 from hypothesis import Phase, given, settings
 
 import dynsys
-from dynsys.errors import KernelBuildError, SingularSystemError, StateError
+from dynsys import KernelBuildError, KinematicTree, SingularSystemError, StateError, synthetic
 from dynsys.kernel import build
 from dynsys.kernel.llvm.computation import MatrixProgram
 from dynsys.kernel.llvm.pair_tail import PairTail
 from dynsys.kernel.llvm.solve_tail import SolveTail
-from dynsys.model import synthetic
-from dynsys.model.tree import KinematicTree
 from dynsys.plan.derivatives import Way, dense_derivatives, ways_to_record
 from dynsys.plan.operations import program_operations
 from dynsys.plan.record import SAMPLES, DynamicsSpec, _recorded_dynamics, dynamics_program
 from dynsys.types import Array, BoolArray
 from experiments.example_robots import load_quietly, pinocchio_model_of
-from problems import ForwardDynamics, HybridDynamics, InverseDynamics
-from problems.problem import AbstractDynamics
+from problems import AbstractDynamics, ForwardDynamics, HybridDynamics, InverseDynamics
 from tests import strategies
 from tests.kernel.exported_c import call, compile_and_check, needs_compiler
 from tests.robots import CHAIN, ROBOTS, coupled_with_friction, robot_path

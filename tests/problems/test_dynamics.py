@@ -12,11 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dynsys.errors import ModelError
-from dynsys.model import synthetic
+from dynsys import KinematicTree, ModelError, synthetic
 from dynsys.model.joints import Free, Revolute
 from dynsys.model.spatial import Inertia, Transform
-from dynsys.model.tree import Body, Coupling, Frame, KinematicTree
+from dynsys.model.tree import Body, Coupling, Frame
 from dynsys.recursive.aba import aba
 from dynsys.recursive.rnea import rnea
 from dynsys.types import Array

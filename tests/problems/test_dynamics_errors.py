@@ -9,11 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dynsys.errors import KernelBuildError, ModelError, SingularSystemError, StateError
-from dynsys.model import synthetic
+from dynsys import (
+    KernelBuildError,
+    KinematicTree,
+    ModelError,
+    SingularSystemError,
+    StateError,
+    synthetic,
+)
 from dynsys.model.joints import Free, Revolute, Spherical
 from dynsys.model.spatial import Inertia
-from dynsys.model.tree import Body, Coupling, KinematicTree
+from dynsys.model.tree import Body, Coupling
 from dynsys.recursive.rnea import rnea
 from problems import ForwardDynamics, HybridDynamics, InverseDynamics
 from problems.inputs import ascending_times

@@ -12,8 +12,7 @@ from numpy.testing import assert_allclose
 import dynsys
 import problems
 import sensors
-from dynsys.errors import KernelBuildError, ModelError
-from dynsys.model.tree import KinematicTree
+from dynsys import KernelBuildError, KinematicTree, ModelError
 from dynsys.plan.record import DynamicsSpec, dynamics_program
 from dynsys.recursive import aba, rnea
 from dynsys.types import Array

@@ -14,17 +14,14 @@ import pytest
 import dynsys
 import problems
 import sensors
-from dynsys.errors import PlanMismatchError
-from dynsys.model import synthetic
-from dynsys.model.constraints import FrameConstraint
+from dynsys import FrameConstraint, PlanMismatchError, synthetic
 from dynsys.plan.estimator_spec import block_digests
 from dynsys.system.equations import EquationBlock, Kinematics, Term
 from dynsys.system.unknowns import UnknownLayout
+from problems import AbstractDynamics
 from problems.planning import PlanRequest
-from problems.problem import AbstractDynamics
-from sensors import sensor
+from sensors import AbstractSensor, SensorRows, sensor
 from sensors.parameters import JointName
-from sensors.sensor import AbstractSensor, SensorRows
 from tests.plan.test_plan import rewrite
 from tests.problems.test_plans_run import PLANNED, planned
 

@@ -19,8 +19,8 @@ import pytest
 import dynsys
 import problems
 import sensors
-from dynsys.errors import KernelBuildError, PlanFileError, PlanMismatchError
-from dynsys.model import synthetic
+from dynsys import KernelBuildError, PlanMismatchError, synthetic
+from dynsys.errors import PlanFileError
 from dynsys.plan import estimator
 from dynsys.plan.estimator import estimator_program
 from dynsys.plan.lu_program import lu_estimator
@@ -31,8 +31,8 @@ from dynsys.plan.saddle_elimination import PivotRule
 from dynsys.plan.saddle_program import saddle_estimator, saddle_order, saddle_program
 from dynsys.plan.search.search import Search
 from dynsys.plan.symmetric import SymmetricStep
+from problems import AbstractDynamics
 from problems.estimation.compiled import CompiledEstimator, EstimatorOutputs, check_cost
-from problems.problem import AbstractDynamics
 from tests.backends import COMPILED
 from tests.kernel.exported_c import COMPILERS, compile_and_check
 from tests.model.test_tree import coupled_arm

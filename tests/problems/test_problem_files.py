@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 import yaml
 
-from dynsys.errors import DynsysError
-from dynsys.model.readers import load as load_robot
+from dynsys import DynsysError, rnea
+from dynsys import load as load_robot
 from dynsys.recursive.constraint_rows import dense_rows
-from dynsys.verbs import rnea
 from problems.command.main import main
 from problems.logs.columns import Column, Columns
 from problems.problem_file import load_problem, problem_schema, save_problem

@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import Phase, given, settings
 
-from dynsys.errors import ModelError, SingularSystemError, StateError
-from dynsys.model import synthetic
-from dynsys.model.tree import KinematicTree
+from dynsys import KinematicTree, ModelError, SingularSystemError, StateError, synthetic
 from dynsys.plan.record import DynamicsSpec, dynamics_program
 from dynsys.types import Array
 from problems import ForwardDynamics, InverseDynamics

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 import dynsys
-from dynsys.errors import ModelError
-from dynsys.model.tree import KinematicTree
+from dynsys import KinematicTree, ModelError
 from dynsys.types import Array
 from problems import visuals
 from problems.visuals import Visual, names_meshes, read_visuals, simplified

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from dynsys.model.tree import KinematicTree
+from dynsys import KinematicTree
 from dynsys.plan.record import sample_states
 from dynsys.program.graph import Graph
 from dynsys.program.program import Program

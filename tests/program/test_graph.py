@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dynsys.model import synthetic
+from dynsys import synthetic
 from dynsys.program.graph import Graph, Scalar
 from dynsys.program.program import (
     Op,

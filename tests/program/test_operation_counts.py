@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dynsys.model import synthetic
-from dynsys.model.tree import KinematicTree
+from dynsys import KinematicTree, synthetic
 from dynsys.plan.operations import Operations, program_operations
 from dynsys.plan.record import SAMPLES, DynamicsSpec, dynamics_program, sample_states
 from dynsys.program.frames import reframe

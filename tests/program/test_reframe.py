@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dynsys.model import synthetic
+from dynsys import synthetic
 from dynsys.plan.record import (
     DynamicsSpec,
     cheapest_accurate,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dynsys.model.tree import KinematicTree
+from dynsys import KinematicTree
 from dynsys.types import Array, ScalarArray
 
 __all__ = ["Dual", "duals", "moving", "position_rates", "rates", "values"]

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from numpy.testing import assert_allclose
 
-from dynsys import synthetic
-from dynsys.errors import SingularSystemError
+from dynsys import KinematicTree, SingularSystemError, synthetic
 from dynsys.model.spatial import Inertia
-from dynsys.model.tree import Coupling, KinematicTree
+from dynsys.model.tree import Coupling
 from dynsys.recursive import aba, rnea
 from dynsys.recursive.aba import aba_scalars, factor_ldl, solve_ldl
 from dynsys.recursive.rnea import rnea_scalars

@@ -7,21 +7,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dynsys.errors import ModelError
-from dynsys.model import synthetic
-from dynsys.model.body import Body
-from dynsys.model.constraints import (
-    Axes,
-    Constraint,
+from dynsys import (
     FrameConstraint,
     JointConstraint,
-    checked_constraints,
+    KinematicTree,
+    ModelError,
+    forward_kinematics,
+    synthetic,
 )
+from dynsys.model.body import Body
+from dynsys.model.constraints import Axes, Constraint, checked_constraints
 from dynsys.model.joints import Free
 from dynsys.model.spatial import Inertia, Transform, rotation_from_rpy
-from dynsys.model.tree import KinematicTree
 from dynsys.recursive.constraint_rows import closest_configuration, dense_rows
-from dynsys.recursive.kinematics import forward_kinematics
 from dynsys.types import Array
 from tests import oracles, strategies
 

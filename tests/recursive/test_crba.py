@@ -7,9 +7,7 @@ import pytest
 from hypothesis import given
 from numpy.testing import assert_allclose
 
-from dynsys import synthetic
-from dynsys.errors import StateError
-from dynsys.model.tree import KinematicTree
+from dynsys import KinematicTree, StateError, synthetic
 from dynsys.recursive import crba, rnea
 from dynsys.recursive.common_frame import (
     Freedoms,

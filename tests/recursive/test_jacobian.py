@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from numpy.testing import assert_allclose
 
-from dynsys import synthetic
-from dynsys.errors import ModelError, StateError
+from dynsys import ModelError, StateError, synthetic
 from dynsys.recursive import jacobian
 from dynsys.recursive.jacobian import jacobian_scalars
 from dynsys.recursive.kinematics import transforms, velocities

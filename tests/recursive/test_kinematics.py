@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given
 from numpy.testing import assert_allclose
 
-from dynsys import forward_kinematics, synthetic
-from dynsys.errors import ModelError, StateError
+from dynsys import KinematicTree, ModelError, StateError, forward_kinematics, synthetic
 from dynsys.model.spatial import Transform
 from dynsys.model.synthetic import random_rotation
-from dynsys.model.tree import Frame, KinematicTree
+from dynsys.model.tree import Frame
 from dynsys.recursive.kinematics import external_wrenches, poses, transforms, velocities
 from tests import oracles, strategies
 

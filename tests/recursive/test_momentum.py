@@ -7,12 +7,10 @@ import pytest
 from hypothesis import assume, given, settings
 from numpy.testing import assert_allclose
 
-from dynsys import interop, recursive
-from dynsys.errors import ModelError
+from dynsys import KinematicTree, ModelError, interop, recursive, synthetic
 from dynsys.model.joints import Revolute
 from dynsys.model.spatial import Inertia, Transform
-from dynsys.model.synthetic import chain, random_tree
-from dynsys.model.tree import Body, KinematicTree
+from dynsys.model.tree import Body
 from dynsys.types import Array
 from tests import oracles, strategies
 
@@ -96,7 +94,8 @@ def test_power_and_momentum_balance(state: strategies.State) -> None:
 
 def test_momentum_of_a_free_robot_changes_by_its_weight() -> None:
     drawn = (
-        random_tree(6, k, joint_types=["free", "revolute", "spherical"]) for k in range(99)
+        synthetic.random_tree(6, k, joint_types=["free", "revolute", "spherical"])
+        for k in range(99)
     )
     robot = next(r for r in drawn if r.joints[0].kind == "free" and (r.parent[1:] >= 0).all())
     rng = np.random.default_rng(3)
@@ -163,7 +162,7 @@ def test_against_pinocchio() -> None:
 
 
 def test_rotors_count_in_energy_only() -> None:
-    robot = chain(3)
+    robot = synthetic.chain(3)
     geared = robot.with_armature(np.array([1.0, 2.0, 3.0]))
     q, qd = np.zeros(3), np.ones(3)
     more = recursive.kinetic_energy(geared, q, qd) - recursive.kinetic_energy(robot, q, qd)

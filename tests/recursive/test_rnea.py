@@ -9,10 +9,8 @@ import pytest
 from hypothesis import given
 from numpy.testing import assert_allclose
 
-from dynsys import synthetic
-from dynsys.errors import StateError
+from dynsys import KinematicTree, StateError, synthetic
 from dynsys.model.body import Body
-from dynsys.model.tree import KinematicTree
 from dynsys.recursive import aba, rnea
 from dynsys.recursive.crba import crba_scalars
 from dynsys.recursive.inputs import finite_rows

@@ -10,24 +10,29 @@ from hypothesis import given
 from numpy.testing import assert_allclose
 
 import dynsys
-from dynsys.distribution import say_slow
-from dynsys.errors import ModelError, SingularSystemError, SlowWarning, StateError
-from dynsys.jit import Loop
-from dynsys.model import synthetic
-from dynsys.model.expanded import expanded_parent
-from dynsys.recursive.sparse_factors import (
+from dynsys import (
+    ModelError,
+    SingularSystemError,
+    StateError,
     ltdl,
-    ltdl_in_situ,
-    ltdl_scalars,
     ltl,
-    ltl_scalars,
     mul_L,
     mul_LT,
-    solve,
     solve_L,
     solve_LT,
     solve_ltdl,
     solve_ltl,
+    synthetic,
+)
+from dynsys.distribution import say_slow
+from dynsys.errors import SlowWarning
+from dynsys.jit import Loop
+from dynsys.model.expanded import expanded_parent
+from dynsys.recursive.sparse_factors import (
+    ltdl_in_situ,
+    ltdl_scalars,
+    ltl_scalars,
+    solve,
     support_mask,
 )
 from dynsys.types import IntArray

@@ -10,22 +10,22 @@ from hypothesis import given
 from numpy.testing import assert_allclose
 from scipy.linalg import solve_triangular
 
-from dynsys.model import synthetic
-from dynsys.model.expanded import expanded_parent
-from dynsys.model.tree import KinematicTree
-from dynsys.operational import operational_space
-from dynsys.operational.sparse_jacobian import yd_factors
-from dynsys.operational.tasks import BodyMotion, TaskSpace
-from dynsys.recursive.crba import crba
-from dynsys.recursive.kinematics import transforms
-from dynsys.recursive.sparse_factors import (
+from dynsys import (
+    BodyMotion,
+    KinematicTree,
     ltdl,
     ltl,
     mul_L,
+    operational_space,
     solve_L,
-    support_mask,
-    tree_sums,
+    synthetic,
 )
+from dynsys.model.expanded import expanded_parent
+from dynsys.operational.sparse_jacobian import yd_factors
+from dynsys.operational.tasks import TaskSpace
+from dynsys.recursive.crba import crba
+from dynsys.recursive.kinematics import transforms
+from dynsys.recursive.sparse_factors import support_mask, tree_sums
 from dynsys.types import Array, IntArray
 from tests.recursive.trees import parents, random_factor, random_inertia
 from tests.strategies import seeds

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 import sensors as kinds
-from dynsys.model import synthetic
+from dynsys import KinematicTree, synthetic
 from dynsys.model.spatial import Inertia, Transform
-from dynsys.model.tree import Frame, KinematicTree, Weld
+from dynsys.model.tree import Frame, Weld
 from tests.sensors.truth import SIDE
 
 

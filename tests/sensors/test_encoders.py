@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 import sensors
-from dynsys.errors import LayoutError
-from dynsys.model import synthetic
+from dynsys import LayoutError, synthetic
 from sensors import Layout
 
 HUMANOID = synthetic.humanoid30()

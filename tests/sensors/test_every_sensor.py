@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dynsys import LinearSystem
 from dynsys.program.graph import Graph
 from dynsys.system.equations import Kinematics
-from dynsys.system.linear_system import LinearSystem
 from dynsys.system.unknowns import UnknownLayout
 from dynsys.types import ScalarArray
 from sensors import AbstractSensor, Layout, sensor_kinds

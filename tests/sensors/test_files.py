@@ -8,9 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dynsys.errors import LayoutError
-from dynsys.model import synthetic
-from dynsys.model.tree import KinematicTree
+from dynsys import KinematicTree, LayoutError, synthetic
 from sensors import (
     Accelerometer,
     ExternalWrench,

@@ -8,10 +8,8 @@ import numpy as np
 import pytest
 
 import dynsys
-from dynsys import Contact
-from dynsys.model import synthetic
+from dynsys import Contact, KinematicTree, synthetic
 from dynsys.model.spatial import Transform
-from dynsys.model.tree import KinematicTree
 from dynsys.types import Array
 from sensors import (
     ActionReaction,

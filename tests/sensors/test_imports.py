@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 import dynsys
-from dynsys.errors import LayoutError, ModelWarning
+from dynsys import LayoutError, ModelWarning
 from dynsys.types import Array
 from experiments.example_robots import robot_path, robots_folder
 from sensors import (
+    AbstractSensor,
     Accelerometer,
     ForceTorque,
     Gyroscope,
@@ -24,7 +25,6 @@ from sensors import (
     from_urdf,
 )
 from sensors.mounting import offset, rpy_of
-from sensors.sensor import AbstractSensor
 from tests.sensors.truth import Motion
 
 URDF = """<robot name="r">

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dynsys.model import synthetic
+from dynsys import synthetic
 from dynsys.model.spatial import Transform
 from dynsys.system.unknowns import UnknownLayout
 from dynsys.types import Array

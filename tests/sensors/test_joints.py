@@ -7,10 +7,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from dynsys.errors import LayoutError
-from dynsys.model import synthetic
+from dynsys import KinematicTree, LayoutError, synthetic
 from dynsys.model.spatial import Transform
-from dynsys.model.tree import Body, Coupling, KinematicTree
+from dynsys.model.tree import Body, Coupling
 from dynsys.system.unknowns import UnknownLayout
 from sensors import (
     JointAcceleration,

@@ -11,11 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dynsys.errors import LayoutError, LayoutWarning, StateError
-from dynsys.model import synthetic
+from dynsys import KinematicTree, LayoutError, LinearSystem, StateError, synthetic
+from dynsys.errors import LayoutWarning
 from dynsys.model.joints import Revolute
-from dynsys.model.tree import Body, KinematicTree
-from dynsys.system.linear_system import LinearSystem
+from dynsys.model.tree import Body
 from dynsys.system.unknowns import UnknownLayout
 from experiments.example_robots import robot_path, robots_folder
 from problems import Estimation

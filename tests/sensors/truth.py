@@ -8,12 +8,11 @@ from functools import cached_property
 
 import numpy as np
 
+from dynsys import KinematicTree, LinearSystem, forward_kinematics
 from dynsys.model.spatial import Transform, rotation_from_rpy
-from dynsys.model.tree import Frame, KinematicTree
-from dynsys.recursive.kinematics import forward_kinematics
+from dynsys.model.tree import Frame
 from dynsys.recursive.rnea import rnea
 from dynsys.system.equations import Kinematics
-from dynsys.system.linear_system import LinearSystem
 from dynsys.types import Array
 from problems import InverseDynamics
 from sensors import AbstractSensor

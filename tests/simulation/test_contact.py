@@ -10,11 +10,9 @@ from numpy.testing import assert_allclose
 from scipy.optimize import nnls
 
 import dynsys
-from dynsys.errors import ModelError, StateError
+from dynsys import KinematicTree, ModelError, StateError, synthetic
 from dynsys.loops.flat import flat_robot
 from dynsys.loops.tree_state import TreeState
-from dynsys.model import synthetic
-from dynsys.model.tree import KinematicTree
 from dynsys.simulation import ROUTES, ContactInertia, ContactPoints, Ground, solve_contacts
 from dynsys.types import Array
 from tests import oracles

@@ -15,13 +15,21 @@ from hypothesis import given, settings
 from numpy.testing import assert_allclose
 
 import dynsys
-from dynsys import Contact, FrameConstraint, JointConstraint
-from dynsys.errors import ModelError, SimulationWarning, SingularSystemError, StateError
+from dynsys import (
+    Contact,
+    FrameConstraint,
+    JointConstraint,
+    KinematicTree,
+    ModelError,
+    SingularSystemError,
+    StateError,
+    synthetic,
+)
+from dynsys.errors import SimulationWarning
 from dynsys.loops.flat import flat_robot
-from dynsys.model import synthetic
 from dynsys.model.joints import Free, Prismatic, Revolute
 from dynsys.model.spatial import Inertia, Transform
-from dynsys.model.tree import Body, Frame, KinematicTree, Shape
+from dynsys.model.tree import Body, Frame, Shape
 from dynsys.recursive import aba, crba, rnea
 from dynsys.recursive.constraint_rows import dense_rows
 from dynsys.simulation import Closure, ContactPoints, Drives, Ground, Simulation

@@ -10,11 +10,10 @@ import pytest
 from numpy.testing import assert_allclose
 
 import dynsys
-from dynsys.errors import ModelError, StateError
-from dynsys.model import synthetic
+from dynsys import KinematicTree, ModelError, StateError, synthetic
 from dynsys.model.joints import Free, Prismatic
 from dynsys.model.spatial import Inertia, Transform
-from dynsys.model.tree import Body, KinematicTree
+from dynsys.model.tree import Body
 from dynsys.simulation import ROUTES, ContactPoints, Drives, Ground, Simulation, step
 from dynsys.simulation.impulses import CLOSURE, CONTACT, _newton_step
 from experiments.drumwright2012.centipedes import Gait, feet, standing

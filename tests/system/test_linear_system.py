@@ -10,16 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csc_array
 
-from dynsys.errors import ModelError, StateError
-from dynsys.model import synthetic
+from dynsys import KinematicTree, LinearSystem, ModelError, StateError, synthetic
 from dynsys.model.joints import Fixed, Revolute
-from dynsys.model.tree import Body, KinematicTree
+from dynsys.model.tree import Body
 from dynsys.recursive.crba import crba
 from dynsys.recursive.rnea import rnea
 from dynsys.system.diagnosis import describe_singularity, null_vector
 from dynsys.system.equations import EquationBlock, Kinematics, Term
 from dynsys.system.laws import known
-from dynsys.system.linear_system import LinearSystem
 from dynsys.types import Array
 from problems import ForwardDynamics
 from tests import oracles, strategies

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csc_array
 
-from dynsys.errors import KernelBuildError
+from dynsys import KernelBuildError
 from experiments.trust.consistency import encoder_noise
 from experiments.trust.consistency.cases import COUNTS, Case, case_of, tasks
 from experiments.trust.consistency.oracle import kinematics_at, truth_at

@@ -12,12 +12,11 @@ from scipy.sparse import csc_array
 import dynsys
 import problems
 import sensors
-from dynsys.errors import SingularSystemError, StateError
+from dynsys import KinematicTree, SingularSystemError, StateError
 from dynsys.model.body import Body
 from dynsys.model.joints import Revolute
 from dynsys.model.natural import NaturalUnits
 from dynsys.model.spatial import Inertia, Transform
-from dynsys.model.tree import KinematicTree
 from dynsys.system.diagnosis import null_vector
 from experiments.trust.edges import judge_edge
 from experiments.trust.edges_cases import Edge, edges

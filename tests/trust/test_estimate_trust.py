@@ -11,8 +11,8 @@ import pytest
 import dynsys
 import problems
 import sensors
+from dynsys import StateError
 from dynsys.cholmod import has_cholmod
-from dynsys.errors import StateError
 from dynsys.types import Array
 from experiments.trust.edges_estimation import (
     ESTIMATION_FAMILIES,
@@ -20,8 +20,7 @@ from experiments.trust.edges_estimation import (
     judge_estimation_edge,
 )
 from experiments.trust.edges_oracle import exact_unknowns
-from problems import Estimation
-from problems.estimation.estimate import Estimate
+from problems import Estimate, Estimation
 from problems.measured.measured_system import QUANTITIES
 from tests.robots import CHAIN
 

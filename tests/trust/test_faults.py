@@ -25,13 +25,8 @@ import pytest
 import dynsys
 import problems
 import sensors
-from dynsys import resumable
-from dynsys.errors import (
-    CampaignError,
-    DynsysError,
-    LogError,
-    PlanFileError,
-)
+from dynsys import DynsysError, resumable
+from dynsys.errors import CampaignError, LogError, PlanFileError
 from dynsys.plan.search.campaign import Campaign, CampaignTask
 from experiments.trust.faults import FAULTS, inject
 from experiments.trust.faults_common import Outcome, forks, killed_at_work, undisturbed

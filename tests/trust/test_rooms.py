@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dynsys
-from dynsys.errors import ModelError, StateError
+from dynsys import ModelError, StateError
 from dynsys.types import float_array
 from experiments.trust.rooms.calls import CALLS
 from experiments.trust.rooms.campaign import CHANGES, Call, judged, outcomes

@@ -18,11 +18,10 @@ import pytest
 import dynsys
 import problems
 import sensors
+from dynsys import FrameConstraint, KinematicTree
 from dynsys.model.body import Body
-from dynsys.model.constraints import FrameConstraint
 from dynsys.model.joints import Prismatic, Revolute
 from dynsys.model.spatial import Inertia, Transform, rotation_about
-from dynsys.model.tree import KinematicTree
 from dynsys.plan.operations import program_operations
 from dynsys.plan.record import DynamicsSpec, dynamics_program
 from dynsys.program.signature import Signature

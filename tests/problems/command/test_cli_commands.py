@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from dynsys.model import synthetic
+from dynsys import synthetic
 from problems.command import doctor
 from problems.command import main as cli
 from problems.command.arguments import joint_at

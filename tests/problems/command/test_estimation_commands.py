@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dynsys.model import synthetic
+from dynsys import synthetic
+from problems import NoiseEstimate
 from problems.command.calibrate import _show
-from problems.estimation.noise import NoiseEstimate, SensorNoise
+from problems.estimation.noise import SensorNoise
 from problems.problem_file import load_problem
 from sensors import Layout
 from tests.problems.command.command_line import run, run_json

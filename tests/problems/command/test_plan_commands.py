@@ -9,13 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dynsys.errors import KernelBuildError, LayoutError
-from dynsys.model import synthetic
-from dynsys.plan.plan import Plan
+from dynsys import KernelBuildError, LayoutError, Plan, synthetic
 from dynsys.plan.search.search import Search
-from problems import order_comparison
+from problems import Estimation, order_comparison
 from problems.command.main import main
-from problems.estimation.estimation import Estimation
 from problems.order_comparison import compare
 from problems.planning import plan_task, read_request
 from sensors import Layout, published

@@ -14,8 +14,7 @@ import pytest
 import dynsys
 import problems
 import sensors
-from dynsys.errors import ModelError, PlanMismatchError
-from dynsys.model import synthetic
+from dynsys import ModelError, PlanMismatchError, synthetic
 from problems.log_jobs import SimulateJob, SolveJob, run_job
 from problems.problem_file import load_problem
 from sensors import published

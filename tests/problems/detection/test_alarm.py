@@ -9,7 +9,8 @@ import pytest
 from scipy.signal import lfilter
 from scipy.stats import genpareto
 
-from dynsys.errors import DynsysError, LogError, StateError
+from dynsys import DynsysError, StateError
+from dynsys.errors import LogError
 from problems.detection.alarm import (
     Alarm,
     _tail,

@@ -11,9 +11,9 @@ import pytest
 
 import dynsys
 import sensors
-from dynsys.errors import LayoutError, StateError
+from dynsys import KinematicTree, LayoutError, StateError
 from dynsys.model.spatial import Transform
-from dynsys.model.tree import Frame, KinematicTree
+from dynsys.model.tree import Frame
 from dynsys.types import Array
 from problems import Estimation
 from problems.detection import Alarm, ContactDetector

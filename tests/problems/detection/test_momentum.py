@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 import dynsys
-from dynsys.errors import ModelError, StateError
-from dynsys.model import synthetic
+from dynsys import ModelError, StateError, synthetic
 from problems.detection.momentum import MomentumObserver, momentum_rates
 from tests.motions import REST, TIME, at
 from tests.robots import CHAIN, coupled_with_friction

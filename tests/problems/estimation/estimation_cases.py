@@ -8,11 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import svd
 
-from dynsys.model.tree import KinematicTree
+from dynsys import KinematicTree
 from dynsys.system.equations import Kinematics
 from dynsys.types import Array
-from problems import Estimation, InverseDynamics
-from problems.estimation.estimate import Estimate
+from problems import Estimate, Estimation, InverseDynamics
 from problems.measured.measured_system import QUANTITIES
 
 FEET = ("l_foot", "r_foot")

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 import sensors
+from dynsys import KinematicTree, synthetic
 from dynsys.cholmod import has_cholmod
-from dynsys.model import synthetic
-from dynsys.model.tree import KinematicTree
 from problems import Estimation
 from sensors import AbstractSensor, Layout
 from tests.problems.estimation.estimation_cases import FEET

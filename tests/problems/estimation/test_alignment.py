@@ -10,7 +10,7 @@ from scipy.spatial.transform import Rotation
 
 import dynsys
 import sensors
-from dynsys.errors import LayoutError, StateError
+from dynsys import LayoutError, StateError
 from problems import Estimation, align_sensor, predict
 from problems.estimation.predict import Predictor
 from problems.logs.simulate import Trajectory

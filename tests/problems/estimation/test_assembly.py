@@ -19,7 +19,7 @@ from problems.estimation.assembly import Assembly
 from problems.estimation.factors import CholmodFactors, SuperLUFactors
 from problems.identification.regressor import Regressor
 from problems.measured.simulated_readings import TrueReadings
-from sensors.sensor import SensorRows
+from sensors import SensorRows
 from tests.problems.estimation.estimation_layouts import small
 
 

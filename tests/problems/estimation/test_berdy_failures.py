@@ -10,9 +10,7 @@ import pytest
 
 import dynsys
 import sensors
-from dynsys.errors import LayoutError
-from dynsys.model import synthetic
-from dynsys.model.tree import KinematicTree
+from dynsys import KinematicTree, LayoutError, synthetic
 from problems import Estimation, Prior
 from sensors import Layout
 from tests.problems.estimation.estimation_cases import (

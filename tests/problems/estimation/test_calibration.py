@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 import sensors
-from dynsys.errors import LayoutError
-from dynsys.model import synthetic
+from dynsys import LayoutError, synthetic
 from experiments.identification import correlated, motion
 from problems import Estimation, calibrate_offsets, estimate_noise
 from problems.measured.simulated_readings import TrueReadings

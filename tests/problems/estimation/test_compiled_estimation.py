@@ -12,9 +12,7 @@ import numpy as np
 import pytest
 
 import sensors
-from dynsys import Plan
-from dynsys.errors import KernelBuildError, PlanMismatchError, StateError
-from dynsys.model import synthetic
+from dynsys import KernelBuildError, Plan, PlanMismatchError, StateError, synthetic
 from dynsys.recursive.rnea import rnea
 from dynsys.types import Array
 from problems import Estimate, Estimation

@@ -11,11 +11,10 @@ import numpy as np
 import pytest
 
 import sensors
-from dynsys.errors import ContradictionError, LayoutError, StateError
+from dynsys import LayoutError, StateError, synthetic
 from dynsys.kernel.taking import taking_kernel
-from dynsys.model import synthetic
 from dynsys.types import Array
-from problems import Estimate, Estimation, Prior
+from problems import ContradictionError, Estimate, Estimation, Prior
 from problems.estimation.compiled import HANDFUL
 from problems.measured.measured_system import QUANTITIES
 from problems.robots import read_robot

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 import sensors
-from dynsys.errors import KernelBuildError
-from dynsys.model import synthetic
+from dynsys import KernelBuildError, KinematicTree, synthetic
 from dynsys.model.spatial import Transform
-from dynsys.model.tree import Frame, KinematicTree
+from dynsys.model.tree import Frame
 from dynsys.plan import estimator
 from dynsys.plan.estimator import estimator_program, planned_estimator
 from dynsys.plan.operations import program_operations

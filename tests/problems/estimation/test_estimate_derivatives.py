@@ -8,15 +8,18 @@ import numpy as np
 import pytest
 
 import sensors
-from dynsys.errors import KernelBuildError, ModelError, StateError
-from dynsys.model import synthetic
-from dynsys.model.constraints import FrameConstraint
+from dynsys import (
+    FrameConstraint,
+    KernelBuildError,
+    KinematicTree,
+    ModelError,
+    StateError,
+    synthetic,
+)
 from dynsys.model.spatial import Transform
-from dynsys.model.tree import KinematicTree
 from dynsys.recursive.constraint_rows import dense_rows
 from dynsys.types import Array
-from problems import Estimation, ForwardDynamics, InverseDynamics
-from problems.estimation.derivatives import EstimateDerivatives
+from problems import EstimateDerivatives, Estimation, ForwardDynamics, InverseDynamics
 from problems.estimation.sensitivity import random_motions
 from problems.measured.measured_system import QUANTITIES
 from problems.report.estimates import uncertainty_part

@@ -10,12 +10,9 @@ import pytest
 import dynsys
 import problems
 import sensors
+from dynsys import KernelBuildError, KinematicTree, LayoutError, StateError, synthetic
 from dynsys.cholmod import has_cholmod
-from dynsys.errors import KernelBuildError, LayoutError, StateError
-from dynsys.model import synthetic
-from dynsys.model.tree import KinematicTree
-from problems import ContradictionError, Estimation
-from problems.estimation.estimate import Estimate
+from problems import ContradictionError, Estimate, Estimation
 from sensors import Layout
 from tests.backends import COMPILED
 from tests.problems.estimation.estimation_cases import (

@@ -8,11 +8,9 @@ import numpy as np
 import pytest
 
 import sensors
-from dynsys.errors import ContradictionError, KernelBuildError, LayoutError, StateError
-from dynsys.model import synthetic
-from problems import Estimation
+from dynsys import KernelBuildError, LayoutError, StateError, synthetic
+from problems import ContradictionError, Estimate, Estimation
 from problems.estimation.compiled import EstimatorOutputs
-from problems.estimation.estimate import Estimate
 from problems.estimation.posterior import AbstractPosterior
 from tests.backends import COMPILED
 from tests.problems.estimation.estimation_cases import FEET, moving, noisy, readings, standing

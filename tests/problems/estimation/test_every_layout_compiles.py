@@ -11,16 +11,12 @@ import pytest
 
 import dynsys
 import sensors
-from dynsys.errors import (
-    ContradictionError,
-    KernelBuildError,
-    NoOrderError,
-    PlanMismatchError,
-)
+from dynsys import KernelBuildError, PlanMismatchError
+from dynsys.errors import NoOrderError
 from dynsys.kernel.build import estimation_kernel
 from dynsys.kernel.cache import KernelCache
 from dynsys.types import Array
-from problems import Estimate, Estimation, Prior
+from problems import ContradictionError, Estimate, Estimation, Prior
 from problems.estimation.compiled import EstimatorOutputs
 from problems.measured.measured_system import Quantity
 

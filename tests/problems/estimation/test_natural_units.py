@@ -14,14 +14,13 @@ import pytest
 
 import problems
 import sensors
+from dynsys import KinematicTree, LinearSystem
 from dynsys.model.body import Body
 from dynsys.model.joints import Prismatic, Revolute
 from dynsys.model.spatial import Inertia, Transform
-from dynsys.model.tree import KinematicTree
-from dynsys.system.linear_system import LinearSystem
 from dynsys.system.size import natural_units
 from dynsys.types import Array
-from sensors.sensor import AbstractSensor
+from sensors import AbstractSensor
 
 X, Y, Z = np.eye(3)
 SCALES = [(1e-3, 1e-6), (1.0, 1.0), (100.0, 1e5), (1e4, 1e9)]

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 import sensors
-from dynsys.errors import ContradictionError, StateError
-from dynsys.model import synthetic
+from dynsys import StateError, synthetic
 from experiments.trust.consistency.cases import case_of
-from problems import Estimation, estimate_noise
+from problems import ContradictionError, Estimation, estimate_noise
 from problems.estimation import noise
 from problems.estimation.posterior import PosteriorSolver
 from sensors import Layout

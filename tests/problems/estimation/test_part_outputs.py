@@ -12,7 +12,7 @@ import pytest
 
 import dynsys
 import sensors
-from dynsys.errors import KernelBuildError, LayoutError, ModelError
+from dynsys import KernelBuildError, LayoutError, ModelError
 from dynsys.system.parts import array_name
 from problems import Estimation, InverseDynamics
 from tests.processes import LIMIT

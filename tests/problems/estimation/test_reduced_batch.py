@@ -9,9 +9,9 @@ import pytest
 
 import dynsys
 import sensors
-from dynsys.errors import ContradictionError, StateError
+from dynsys import StateError
 from dynsys.types import Array
-from problems import Estimation, Prior
+from problems import ContradictionError, Estimation, Prior
 from problems.estimation.consistency import of_readings
 from problems.estimation.estimate import deviations, values
 from problems.estimation.reduced_batch import ReducedAnswers

@@ -15,21 +15,20 @@ import pytest
 import dynsys
 import problems
 import sensors
+from dynsys import KinematicTree, LinearSystem
 from dynsys.cholmod import has_cholmod
-from dynsys.errors import ContradictionError
 from dynsys.model.body import Body
 from dynsys.model.joints import Prismatic, Revolute
 from dynsys.model.spatial import Inertia, Transform
-from dynsys.model.tree import KinematicTree
 from dynsys.system.equations import Kinematics
-from dynsys.system.linear_system import LinearSystem
 from dynsys.system.response import LawResponse
 from dynsys.types import Array
+from problems import ContradictionError
 from problems.measured.measured_system import MeasuredSystem
 from problems.measured.reduced import noise_axes
 from problems.verdict.posture import PostureRank
 from problems.verdict.repairs import repairs
-from sensors.sensor import AbstractSensor
+from sensors import AbstractSensor
 
 BACKENDS = ["auto", "dense", "superlu", *(["cholmod"] if has_cholmod() else [])]
 X, Y, Z = np.eye(3)

@@ -10,13 +10,18 @@ import pytest
 
 import dynsys
 import sensors
-from dynsys import Contact, FrameConstraint, JointConstraint
-from dynsys.errors import LayoutError, LayoutWarning
-from dynsys.model import synthetic
+from dynsys import (
+    Contact,
+    FrameConstraint,
+    JointConstraint,
+    KinematicTree,
+    LayoutError,
+    forward_kinematics,
+    synthetic,
+)
+from dynsys.errors import LayoutWarning
 from dynsys.model.constraints import MOTIONS
 from dynsys.model.spatial import Transform, rotation_from_rpy
-from dynsys.model.tree import KinematicTree
-from dynsys.recursive.kinematics import forward_kinematics
 from dynsys.types import Array
 from problems import Estimation, ForwardDynamics
 from problems.measured.simulated_readings import TrueReadings

@@ -12,13 +12,10 @@ import pytest
 
 import dynsys
 import sensors
-from dynsys.errors import LayoutError
-from dynsys.model.tree import KinematicTree
-from problems import Estimation, Identification
-from problems.estimation.predict import predict
+from dynsys import KinematicTree, LayoutError
+from problems import Candidate, Estimation, Identification, place_sensors, predict
 from problems.logs.simulate import Simulation, Trajectory
 from problems.measured.simulated_readings import TrueReadings
-from problems.placement.placement import Candidate, place_sensors
 from sensors import ForceTorque, Layout, zero_external_wrench_except
 from tests.model.test_contacts import CURL, FELT, HAND, ON, hand
 from tests.sensors.test_forces import CUT

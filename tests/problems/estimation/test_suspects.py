@@ -10,12 +10,12 @@ from scipy.stats import chi2
 
 import dynsys
 import sensors
-from dynsys.errors import StateError
+from dynsys import StateError
 from dynsys.system.equations import Kinematics
 from dynsys.types import Array, IntArray
 from experiments.trust.consistency.suspects import CULPRITS, KINDS, SAME, table, tried
-from problems import Estimation, Prior
-from problems.estimation.consistency import Checks, Suspect, log_tail
+from problems import Estimation, Prior, Suspect
+from problems.estimation.consistency import Checks, log_tail
 from problems.estimation.outputs import parse_outputs
 from problems.live.estimator import LiveEstimator
 from tests.problems.estimation.estimation_cases import (

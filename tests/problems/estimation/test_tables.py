@@ -11,8 +11,9 @@ import pytest
 import dynsys
 import problems
 import sensors
-from dynsys.errors import LayoutError, ReportError, StateError
-from problems.estimation.estimate import Estimate
+from dynsys import LayoutError, StateError
+from dynsys.errors import ReportError
+from problems import Estimate
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import sensors
-from dynsys.model.tree import KinematicTree
+from dynsys import KinematicTree
 from dynsys.types import Array
 from problems.measured.simulated_readings import TrueReadings
 from sensors import Layout

@@ -8,11 +8,11 @@ from scipy.optimize import minimize
 
 import dynsys
 import sensors
-from dynsys.errors import LayoutError, StateError
+from dynsys import KinematicTree, LayoutError, StateError
 from dynsys.model.joints import Free, Prismatic, Revolute
 from dynsys.model.parameters import inertial_values
 from dynsys.model.spatial import Inertia, Transform
-from dynsys.model.tree import Body, KinematicTree
+from dynsys.model.tree import Body
 from experiments.identification import changed, correlated, motion, torque_layout
 from problems import Identification
 from problems.correlation import Autoregression

@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 import dynsys
-from dynsys.errors import StateError
+from dynsys import KinematicTree, StateError
 from dynsys.model.body import Coupling
-from dynsys.model.tree import KinematicTree
 from experiments.identification import (
     LOGS,
     REFERENCE,

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import dynsys
+from dynsys import KinematicTree
 from dynsys.model.parameters import BODY_PARAMETERS
-from dynsys.model.tree import KinematicTree
 from experiments.identification import changed, correlated, motion, torque_layout
 from problems import Identification
 from problems.command.main import main

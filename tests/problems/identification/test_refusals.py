@@ -9,7 +9,7 @@ import pytest
 
 import dynsys
 import sensors
-from dynsys.errors import LayoutError, ModelError, StateError
+from dynsys import LayoutError, ModelError, StateError
 from problems import Identification
 from problems.identification.excitation import design
 from problems.identification.fit import Fit

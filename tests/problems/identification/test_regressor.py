@@ -9,15 +9,14 @@ import pytest
 
 import dynsys
 import sensors
-from dynsys.errors import LayoutError, ModelError
+from dynsys import KinematicTree, LayoutError, ModelError
 from dynsys.model.body import Coupling
 from dynsys.model.joints import Free
 from dynsys.model.parameters import BODY_PARAMETERS
-from dynsys.model.tree import KinematicTree
 from experiments.example_robots import ROBOTS
 from experiments.identification import changed, mixed_layout, regressor_error, torque_layout
+from problems import Identification
 from problems.identification import regressor as module
-from problems.identification.identification import Identification
 from sensors import Layout
 from tests.problems.identification.identification_cases import random_states, readings
 

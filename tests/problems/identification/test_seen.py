@@ -7,7 +7,7 @@ import pytest
 
 import dynsys
 import sensors
-from dynsys.model.tree import KinematicTree
+from dynsys import KinematicTree
 from experiments.identification import dense_rank, mixed_layout, motion, torque_layout
 from problems import Identification
 from problems.identification.seen import generic_states

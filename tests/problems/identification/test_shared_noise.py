@@ -7,7 +7,7 @@ import pytest
 
 import dynsys
 import sensors
-from dynsys.errors import LayoutError
+from dynsys import LayoutError
 from experiments.identification import changed, motion
 from problems import Identification
 from problems.identification.weighted import SharedNoise

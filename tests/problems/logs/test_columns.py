@@ -13,10 +13,10 @@ import scipy.io
 
 import dynsys
 import sensors
-from dynsys.errors import DynsysError, LogError
+from dynsys import DynsysError, KinematicTree
+from dynsys.errors import LogError
 from dynsys.model.body import Body
 from dynsys.model.joints import Revolute, Spherical
-from dynsys.model.tree import KinematicTree
 from problems.labels import entry_names
 from problems.logs import SampleReader, open_log
 from problems.logs.columns import Column, Columns, MappedLog

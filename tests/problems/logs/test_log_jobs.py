@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 import yaml
 
-from dynsys.errors import ContradictionError
 from dynsys.resumable import run_open
 from dynsys.types import Array
+from problems import ContradictionError
 from problems.log_jobs import ChunkStore, SimulateJob, SolveJob, _meaning, forget, run_job
 from problems.logs import LogError
 from tests.problems.logs.log_cases import digest, simulated, solving

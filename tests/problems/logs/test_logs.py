@@ -13,7 +13,7 @@ import pytest
 
 import dynsys
 import sensors
-from dynsys.errors import DynsysError, LayoutError
+from dynsys import DynsysError, LayoutError
 from dynsys.types import Array
 from problems.labels import Group
 from problems.log_jobs import run_job

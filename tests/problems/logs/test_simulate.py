@@ -11,7 +11,7 @@ from scipy.stats import chi2
 import dynsys
 import problems
 import sensors
-from dynsys.errors import DynsysError, LayoutError, StateError
+from dynsys import DynsysError, LayoutError, StateError
 from dynsys.simulation import ContactPoints, Drives, Record
 from dynsys.simulation import Simulation as ContactSimulation
 from problems.command.main import main as command_main

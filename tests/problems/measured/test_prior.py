@@ -10,9 +10,7 @@ import pytest
 import dynsys
 import problems
 import sensors
-from dynsys import Contact, FrameConstraint
-from dynsys.errors import LayoutError
-from dynsys.model import synthetic
+from dynsys import Contact, FrameConstraint, LayoutError, synthetic
 from dynsys.types import Array
 from sensors import Layout
 

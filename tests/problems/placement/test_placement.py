@@ -14,11 +14,12 @@ import yaml
 import dynsys
 import problems
 import sensors
-from dynsys.errors import LayoutError
+from dynsys import LayoutError
 from dynsys.types import Array
+from problems import Candidate, place_sensors
 from problems.command.main import main
 from problems.placement import search
-from problems.placement.placement import Candidate, load_candidates, place_sensors, save_curve
+from problems.placement.placement import load_candidates, save_curve
 from problems.placement.search import Score, Search
 from problems.problem_file import load_problem
 from problems.verdict.repairs import usual_groups

@@ -12,11 +12,10 @@ import numpy as np
 import pytest
 
 import dynsys
-from dynsys.errors import DynsysError, LogError
-from dynsys.model.tree import KinematicTree
+from dynsys import DynsysError, KinematicTree, LinearSystem
+from dynsys.errors import LogError
 from dynsys.plan.orders.libraries import SuperLU
 from dynsys.plan.orders.orders import OrderingContext
-from dynsys.system.linear_system import LinearSystem
 from problems import Estimation, ForwardDynamics
 from problems.command import main as cli
 from problems.report import (

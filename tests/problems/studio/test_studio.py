@@ -13,8 +13,8 @@ from scipy.sparse.linalg import splu
 
 import dynsys
 import sensors
-from dynsys.errors import DynsysError, LayoutError, RefusedError
-from dynsys.model.tree import KinematicTree
+from dynsys import DynsysError, KinematicTree, LayoutError
+from dynsys.errors import RefusedError
 from dynsys.system.equations import Kinematics
 from problems import Estimation
 from problems.problem_file import load_problem

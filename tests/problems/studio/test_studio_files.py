@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 import dynsys
 import sensors
-from dynsys.errors import DynsysError, LayoutError, RefusedError
+from dynsys import DynsysError, LayoutError
+from dynsys.errors import RefusedError
 from problems.command import main as cli
 from problems.problem_file import load_problem
 from problems.studio.files import LAYOUTS, Folder

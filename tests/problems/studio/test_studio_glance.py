@@ -10,12 +10,11 @@ import pytest
 
 import dynsys
 import sensors
-from dynsys.errors import StateError
+from dynsys import KinematicTree, StateError
 from dynsys.model.joints import Revolute, Spherical
 from dynsys.model.spatial import Inertia, Transform
-from dynsys.model.tree import Body, Coupling, KinematicTree
-from problems import Estimation
-from problems.measured.prior import Prior
+from dynsys.model.tree import Body, Coupling
+from problems import Estimation, Prior
 from problems.studio import posture, shapes
 from problems.studio.contacts import contact_frames
 from problems.studio.glance import GlanceKeeper

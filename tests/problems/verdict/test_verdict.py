@@ -13,11 +13,10 @@ import pytest
 import yaml
 
 import sensors
-from dynsys.errors import LayoutError
-from dynsys.model import synthetic
+from dynsys import KinematicTree, LayoutError, synthetic
 from dynsys.model.joints import Free, Revolute
 from dynsys.model.spatial import Inertia
-from dynsys.model.tree import Body, KinematicTree
+from dynsys.model.tree import Body
 from dynsys.system.unknowns import UnknownLayout
 from problems import Estimation
 from problems.verdict.posture import PostureRank
