@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -13,9 +10,16 @@ import dynsys
 from dynsys import KinematicTree, ModelError, StateError, synthetic
 from dynsys.model.joints import Free, Prismatic
 from dynsys.model.spatial import Inertia, Transform
-from dynsys.model.tree import Body
-from dynsys.simulation import ROUTES, ContactPoints, Drives, Ground, Simulation, step
-from dynsys.simulation.impulses import CLOSURE, CONTACT, _newton_step
+from dynsys.model.tree import Body, Frame
+from dynsys.simulation import (
+    ROUTES,
+    Closure,
+    ContactPoints,
+    Drives,
+    Ground,
+    Simulation,
+    solve_contacts,
+)
 from experiments.drumwright2012.centipedes import Gait, feet, standing
 from tests.robots import CHAIN
 
@@ -195,11 +199,16 @@ def test_ground_without_slop_or_friction_is_ground() -> None:
             Ground(**wrong)
 
 
-def test_dry_friction_may_differ_with_the_direction() -> None:
-    """Of a slider of 2 kg: 1.5 N against +x, 2.5 N against -x; it is pushed by 2 N."""
+def cart() -> KinematicTree:
+    """A slider of 2 kg along x."""
     inertia = Inertia(2.0, np.zeros(3), np.eye(3))
     place = Transform(np.eye(3), np.zeros(3))
-    robot = KinematicTree("slider", [Body("cart", -1, Prismatic([1, 0, 0]), place, inertia)])
+    return KinematicTree("slider", [Body("cart", -1, Prismatic([1, 0, 0]), place, inertia)])
+
+
+def test_dry_friction_may_differ_with_the_direction() -> None:
+    """Of the cart: 1.5 N against +x, 2.5 N against -x; it is pushed by 2 N."""
+    robot = cart()
     (joint,) = robot.joint_names
     dry = {f"{joint}.coulomb": 1.5, f"{joint}.coulomb_minus": 2.5}
     simulation = Simulation(robot.with_parameters(dry), None, 1e-2)
@@ -208,86 +217,51 @@ def test_dry_friction_may_differ_with_the_direction() -> None:
         np.testing.assert_allclose(end.v, speed, atol=2e-2)  # it is smooth near rest
 
 
-def test_the_first_body_is_a_body_where_loops_close() -> None:
-    """Frames of two closures, on the first body and on the base; how far the second opens."""
-    rng = np.random.default_rng(1)
-    E, own = np.linalg.qr(rng.normal(size=(2, 1, 3, 3)))[0]
-    motion = SimpleNamespace(E=E, r=rng.normal(size=(1, 3)))
-    at = rng.normal(size=(2, 2, 3))
-    setup = SimpleNamespace(
-        closure_body=np.array([[-1, -1], [0, -1]]),
-        closure_E=np.broadcast_to(own, (2, 2, 3, 3)),
-        closure_r=at,
-        closure_rows=np.ones((2, 6)),
-        radius=(),
-        limit=(),
-        dry=(),
-    )
-    axes, origin = step.closure_frame.source(motion, setup, 1, 0)  # type: ignore[arg-type]
-    np.testing.assert_allclose(axes, own[0] @ E[0])
-    np.testing.assert_allclose(origin, motion.r[0] + E[0].T @ at[1, 0])
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(step, "closure_frame", step.closure_frame.source)
-        opens = []
-        for place in range(6, 12):
-            given: Any = (motion, setup, np.zeros(0), CLOSURE, place, np.empty(3))
-            opens.append(step._violation.source(*given))
-    turn = axes @ own[0].T
-    np.testing.assert_allclose(opens[:3], 0.5 * (turn - turn.T)[[1, 2, 0], [2, 0, 1]])
-    np.testing.assert_allclose(opens[3:], axes @ (origin - at[1, 1]))
+def test_of_several_closures_each_is_put_right() -> None:
+    """Two boxes that are held to the base, each a little off in every direction."""
+    names, inertia = ("first", "second"), Inertia(1.0, np.zeros(3), np.diag([1.0, 1.25, 1.5]))
+    base = {"base": Frame(-1, Transform.identity())}
+    bodies = [Body(name, -1, Free(), inertia=inertia) for name in names]
+    robot = KinematicTree("boxes", bodies, frames=base, gravity=np.zeros(3))
+    sim = Simulation(robot, closures=[Closure(name, name, "base") for name in names])
+    off = 1e-5 * np.array([3.0, -2, 4, 1, 5, -3, -1, 4, 2, -5, 2, 3])
+    state, _ = sim.run(sim.start(robot.integrate(robot.neutral(), off, 1.0)), 3)
+    assert_allclose(robot.difference(robot.neutral(), state.q), 0.0, atol=1e-9)
 
 
-@pytest.mark.parametrize("left", [0.0, 1.0])
-def test_impulses_that_are_not_found_are_told(left: float, monkeypatch: Any) -> None:
-    def find(*given: Any) -> None:
-        given[-1][2] = left
-
-    monkeypatch.setattr(step, "find_impulses", find)
-    rows = SimpleNamespace(offset=np.ones(1), J=np.zeros((1, 1)), blocks=None)
-    numbers = np.full(20, 1e-9)
-    setup = SimpleNamespace(numbers=numbers, newton_rows=0, sweeps=1)
-    now = SimpleNamespace(scalars=np.zeros(30))
-    x = np.zeros(1)
-    step.settle.source(setup, rows, np.eye(1), x, x, now)  # type: ignore[arg-type]
-    assert now.scalars[step.CONVERGED] == (left == 0.0)
-    assert now.scalars[step.RESIDUAL] == left
+@pytest.mark.parametrize("dt", [1e-3, 0.1])
+def test_work_of_drives_that_yield_within_a_step(dt: float) -> None:
+    """However stiff they are beside the step: it is the energy that a cart gains."""
+    robot = cart()
+    sim = Simulation(robot, dt=dt, drives=Drives(robot, 300.0, 20.0))
+    _, record = sim.run(sim.start([0.0], [2.0]), 3, lambda time: np.array([0.4]))
+    assert_allclose(record.drive_work[:-1], np.diff(record.energy), rtol=1e-9)
 
 
-def test_work_of_drives_that_yield_within_a_step() -> None:
-    """A drive whose torque falls by added * change / dt works by what is left of it."""
-    setup = SimpleNamespace(numbers=np.full(20, 0.1), damping=np.zeros(1), constant=np.zeros(1))
-    now = SimpleNamespace(
-        v=np.array([2.0]), change=np.array([1.0]), scalars=np.zeros(30), kept=np.zeros(0)
-    )
-    rows = SimpleNamespace(blocks=SimpleNamespace(kind=()))
-    torque, added = np.array([7.0]), np.array([0.3])
-    step._account.source(setup, now, rows, np.zeros(0), torque, added)  # type: ignore[arg-type]
-    np.testing.assert_allclose(now.scalars[step.DRIVE_WORK], (0.1 * 7.0 - 0.3) * 2.5)
+def test_wrenches_on_a_free_tree_change_its_momentum_about_its_centre_of_mass() -> None:
+    """Also those of bodies far from its root, by as much as they turn it at half the step."""
+    robot = synthetic.humanoid30().with_gravity(np.zeros(3))
+    rng, dt = np.random.default_rng(2), 1e-3
+    q, v = robot.random_configuration(rng), 0.1 * rng.normal(size=robot.nv)
+    body = robot.body_names[-1]
+    sim, push = Simulation(robot, dt=dt), rng.normal(size=6)
+    torque = np.r_[rng.normal(size=6), np.zeros(robot.nv - 6)]
+    end, record = sim.run(sim.start(q, v), 1, torque=torque, wrenches={body: push})
+    before, after = (dynsys.centroidal_momentum(robot, *s) for s in ((q, v), (end.q, end.v)))
+    middle, total = dynsys.centre_of_mass(robot, record.q[0]), np.zeros(6)
+    for name, wrench in ((robot.body_names[0], torque[:6]), (body, push)):
+        here = dynsys.forward_kinematics(robot, record.q[0], name)
+        n, f = here.E.T @ wrench[:3], here.E.T @ wrench[3:]
+        total += np.r_[n + np.cross(here.r - middle, f), f]
+    assert_allclose(after - before, dt * total, rtol=1e-9)
 
 
-def test_impulse_on_a_free_tree_is_about_its_centre_of_mass() -> None:
-    rng = np.random.default_rng(2)
-    E = np.linalg.qr(rng.normal(size=(2, 3, 3)))[0]
-    r, wrench, torque = rng.normal(size=(2, 3)), rng.normal(size=(2, 6)), rng.normal(size=6)
-    origin, mass, centre = rng.normal(size=3), np.array([1.0, 3.0]), rng.normal(size=(2, 3))
-    first_moment = mass[:, None] * (centre - origin)
-    bodies = SimpleNamespace(tree=[0, 0], root=[0], first=[0, 6], S=np.eye(6))
-    motion = SimpleNamespace(E=E, r=r, origin=origin, inertia=np.c_[mass, first_moment])
-    now, out = SimpleNamespace(wrench=wrench), np.zeros((1, 6))
-    step._tree_impulses.source(bodies, motion, now, torque, 0.1, out)  # type: ignore[arg-type]
-    own = wrench + np.vstack([torque, np.zeros(6)])
-    middle = mass @ centre / mass.sum()
-    n, f = (np.einsum("ikj,ik->ij", E, part) for part in (own[:, :3], own[:, 3:]))
-    turning = n + np.cross(r - middle, f)
-    np.testing.assert_allclose(out[0], 0.1 * np.r_[turning.sum(axis=0), f.sum(axis=0)])
-
-
-def test_a_step_of_newton_stays_at_a_contact_that_slides() -> None:
-    """Friction 0.5 against the sliding velocity: impulses that are right are kept."""
+def test_impulses_of_a_contact_that_slides_are_kept() -> None:
+    """Friction 0.5 against the sliding velocity: impulses that are right are an answer."""
     A = np.array([[2.0, 0.3, 0.1], [0.3, 1.5, 0.2], [0.1, 0.2, 1.0]])
     right = np.array([1.0, 0.5 * 0.6, 0.5 * 0.8])
     u = np.array([0.0, -0.6, -0.8])
-    blocks = SimpleNamespace(kind=[CONTACT], row=[0], limit=[0.5])
-    x, G, g, order = right.copy(), np.zeros((3, 3)), np.zeros(3), np.zeros(3, np.intp)
-    assert _newton_step.source(A, u - A @ x, blocks, u, x, G, g, order)  # type: ignore[arg-type]
-    np.testing.assert_allclose(x, right, rtol=1e-12)
+    for start in (right, None):
+        found = solve_contacts(A, u - A @ right, 0.5, start=start)
+        assert found.converged and found.sweeps == 0
+        assert_allclose(found.x, right, rtol=1e-9)
