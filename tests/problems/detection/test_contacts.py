@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,11 +16,10 @@ from dynsys.model.tree import Frame
 from dynsys.types import Array
 from problems import Estimation
 from problems.detection import Alarm, ContactDetector
-from problems.detection.contacts import _checked, _nearest, _place
+from problems.detection.contacts import _place
 from problems.logs.simulate import Trajectory
 from problems.measured.simulated_readings import TrueReadings
 from tests.motions import REST, TIME, N, motion
-from tests.problems.estimation.estimation_layouts import torques_and_accelerations
 from tests.robots import CHAIN
 
 RATE = 100.0
@@ -260,27 +258,14 @@ def test_what_cannot_detect_contacts_is_said() -> None:
 NAN = float("nan")
 
 
-def test_a_wrench_that_is_open_has_six_components() -> None:
-    problem = torques_and_accelerations()
-    detector = ContactDetector(problem, Alarm(10.0, 1.0, 0.1, 1.0, 0.0))
-    y = np.zeros(problem.layout.size)
-    wrench, covariance = detector._wrench("link_1", np.ones(2), np.zeros(2), y)
-    assert wrench.shape == (6,) and covariance.shape == (6, 6)
-    assert np.isnan(wrench).all() and np.isnan(covariance).all()
-
-
 def test_one_degree_of_freedom_checks() -> None:
-    e: Any = SimpleNamespace(degrees_of_freedom=np.array([1, 0]), chi_square=np.ones(2))
-    found, alarm = _checked(e), Alarm(10.0, 1.0, 0.1, 1.0, 0.0)
-    seen = alarm.comparable(found.chi_square, found.degrees_of_freedom)
-    np.testing.assert_array_equal(seen, [1.0, NAN])
-
-
-@pytest.mark.parametrize("force", [(1.0, 0.0, 1.0), (0.3, -2.0, -0.7), (0.0, 5.0, 0.0)])
-def test_where_an_oblique_force_meets_the_link(force: tuple[float, ...]) -> None:
-    place, f = np.array([0.0, 0.0, 0.4]), np.array(force)
-    wrench = np.concatenate([np.cross(place, f), f])
-    assert _nearest(np.array([0.0, 0.0, 1.0]), wrench) == pytest.approx(0.4)
+    """The torque of one joint of two is never read."""
+    some, (q, qd, _) = stating(), motion()
+    y = readings(some)
+    y[f"{CHAIN.joint_names[1]}/torque"][:] = NAN
+    assert (some.solve_batch(q, qd, y).degrees_of_freedom == 1).all()
+    detector = ContactDetector.calibrated(some, TIME, q, qd, y, per_hour=1000.0)
+    assert detector.statistic(q[0], qd[0], {name: value[0] for name, value in y.items()}) > 0
 
 
 def stating(more: list[Any] | None = None, without: bool = False) -> Estimation:
@@ -333,6 +318,8 @@ def test_a_log_that_nothing_checks_has_no_verdict() -> None:
         value[75] = NAN  # amid the push: no sample of it, and no end of it either
     (contact,) = detector.events(TIME, q, qd, pushed)
     assert (contact.start, contact.end) == pytest.approx((1.02, 1.98))
+    assert contact.wrench.shape == (6,) and contact.covariance.shape == (6, 6)
+    assert np.isnan(contact.wrench).all() and np.isnan(contact.covariance).all()  # two checks
     for time in (TIME[::-1], TIME[:-1], "abc"):
         with pytest.raises(StateError, match="time"):
             detector.events(time, q, qd, y)  # type: ignore[arg-type]
