@@ -9,19 +9,17 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
+import numpy as np
 import pytest
 
-from dynsys import synthetic
+from dynsys import KinematicTree, synthetic
 from problems.command import doctor
 from problems.command import main as cli
 from problems.command.arguments import joint_at
-from problems.command.info import _cells
-from problems.command.solve import _show
 from problems.labels import base_words
 from tests.problems.command.command_line import run, run_json
 from tests.processes import LIMIT
@@ -267,22 +265,16 @@ def test_no_command_writes_over_what_it_reads(
     assert Path(lost).read_text() == "robot: synthetic:chain:2\n"
 
 
-def test_limits_on_one_side_are_shown() -> None:
-    body: dict[str, Any] = {"number": 1, "body": "b", "parent": -1, "joint": "j", "mass": 1.0}
-    body |= {"type": "revolute", "follows": None, "effort_limit": [None]}
-    assert "1.5" in _cells(body | {"lower": [None], "upper": [1.5]})[6]
-    assert "-0.5" in _cells(body | {"lower": [-0.5], "upper": [None]})[6]
-    assert _cells(body | {"lower": [None], "upper": [None]})[6] == "-"
-
-
-def test_the_rate_of_a_resumed_job_counts_what_was_done(capsys: Any) -> None:
-    done: Any = SimpleNamespace(
-        n_samples=1000, resumed=600, seconds=2.0, missing_rows=0, failed=(), unused=()
-    )
-    told = {"differentiated": [], "sensors_without_data": [], "by": "llvm"}
-    _show("out.npz", done, told)
-    text = capsys.readouterr().out
-    assert "(200 per s)" in text and "600 of them" in text
+def test_limits_on_one_side_are_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    limits = ((-np.inf, 1.5), (-0.5, np.inf), (-np.inf, np.inf))
+    chain = synthetic.chain(3).bodies
+    bodies = [replace(b, lower=a, upper=c) for b, (a, c) in zip(chain, limits, strict=True)]
+    KinematicTree("limited", bodies).to_urdf(tmp_path / "limited.urdf")
+    _, out, _ = run(capsys, "info", tmp_path / "limited.urdf")
+    rows = [line.split() for line in out.splitlines() if line[:1].isdigit()]
+    assert [row[-2] for row in rows] == ["-..1.5", "-0.5..-", "-"]
 
 
 def test_a_joint_and_its_value() -> None:

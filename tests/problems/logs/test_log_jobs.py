@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
 from collections.abc import Callable
@@ -17,6 +18,7 @@ import yaml
 from dynsys.resumable import run_open
 from dynsys.types import Array
 from problems import ContradictionError
+from problems.command.main import main
 from problems.log_jobs import ChunkStore, SimulateJob, SolveJob, _meaning, forget, run_job
 from problems.logs import LogError
 from tests.problems.logs.log_cases import digest, simulated, solving
@@ -405,3 +407,19 @@ def test_unpacked_messages_are_those_of_the_bag_and_whole(problem_file: Path) ->
     simulated(problem_file, "log.mcap", seed=1)
     assert run_job(job).resumed == 0
     assert output.read_bytes() == expected(job)
+
+
+def test_the_rate_of_a_resumed_job_counts_what_was_done(
+    problem_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = simulated(problem_file)
+    job = solving(problem_file, "out.npz", chunk=1)
+    interrupted(job, after=90)
+    assert main(["solve", str(problem_file), str(log), "-o", job.output, "--chunk", "1"]) in (
+        0,
+        1,
+    )
+    told = capsys.readouterr().out
+    assert "90 of them from an interrupted run" in told
+    seconds, rate = map(float, re.findall(r"100 samples in (\S+) s \((\d+) per s\)", told)[0])
+    assert (seconds - 0.05) * (rate - 0.5) < 10

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -275,31 +276,33 @@ def test_beliefs_count_in_what_is_known(tmp_path: Path, capsys) -> None:
 
 
 class Board:
-    """Scores by how many of the wanted candidates are chosen."""
+    """Scores of sets, smaller is better."""
 
-    def __init__(self, wanted: set[int]) -> None:
-        self.wanted, self.evaluations = wanted, 0
+    def __init__(self, value: Callable[[frozenset[int]], float]) -> None:
+        self.value, self.evaluations = value, 0
 
     def score(self, chosen: frozenset[int]) -> Score:
         self.evaluations += 1
-        return Score(0, 0, float(len(self.wanted - chosen)))
+        return Score(0, 0, self.value(chosen))
 
 
-def searching(wanted: set[int], costs: list[float], evaluations: int) -> Search:
-    board: Any = Board(wanted)
-    return Search(board, costs, evaluations)
-
-
-def test_sensors_are_exchanged_for_others_that_cost_no_more() -> None:
-    assert searching({1}, [2.0, 1.0, 3.0], 0)._exchanged(frozenset({0})) == {1}
-    assert searching({1}, [2.0, 2.0, 3.0], 0)._exchanged(frozenset({0})) == {1}
-    assert searching({2}, [2.0, 1.0, 3.0], 0)._exchanged(frozenset({0})) == {0}
+@pytest.mark.parametrize(
+    ("costs", "found"), [((1, 1, 1), {1, 2}), ((1.5, 1, 1.5), {1, 2}), ((1, 1, 1.5), {0, 1})]
+)
+def test_sensors_are_exchanged_for_others_that_cost_no_more(
+    costs: tuple[float, ...], found: set[int]
+) -> None:
+    """The first tells most by itself; the others together tell all."""
+    left = {(): 10.0, (0,): 2.0, (1,): 6.0, (2,): 7.0, (0, 1): 1.0, (0, 2): 1.5}
+    board: Any = Board(lambda chosen: left.get(tuple(sorted(chosen)), 0.0))
+    assert Search(board, list(costs), 0).best(2.5)[0] == found
 
 
 def test_a_proof_has_the_evaluations_that_are_left_to_it() -> None:
     """However many were made before it."""
-    search = searching({0, 1}, [1.0, 1.0, 1.0], 50)
-    search.board.evaluations = 40
+    board: Any = Board(lambda chosen: float(len({0, 1} - chosen)))
+    search = Search(board, [1.0, 1.0, 1.0], 50)
+    board.evaluations = 40
     assert search.prove(frozenset({0}), 1.0)[1]
 
 

@@ -22,11 +22,10 @@ from problems.report import (
     render,
     timing,
 )
-from problems.report.orders import _symmetric, orders_part
+from problems.report.orders import orders_part
 from problems.report.robot import robot_part
 from problems.report.sparsity import saddle
 from problems.report.timing import pinocchio_model
-from tests.problems.estimation.estimation_layouts import torques_and_accelerations
 from tests.problems.report.report_page import Page
 
 
@@ -228,8 +227,7 @@ def test_a_page_of_known_torques_and_unknown_contacts_is_made() -> None:
 
 
 @pytest.mark.slow
-def test_orders_are_listed_by_what_they_cost() -> None:
-    before: Any = None
-    rows = _symmetric(torques_and_accelerations(), before).rows
-    costs = [row.elimination for row in rows if row.executed is None]
-    assert costs == sorted(costs) and len(set(costs)) > 1  # type: ignore[type-var]
+def test_orders_are_listed_by_what_they_cost(report: Report) -> None:
+    assert report.orders is not None
+    costs = [row.elimination or 0 for row in report.orders.rows if row.executed is None]
+    assert costs == sorted(costs) and len(set(costs)) > 1

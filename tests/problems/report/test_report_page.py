@@ -32,23 +32,21 @@ from problems.report.estimates import (
     LEFT,
     RIGHT,
     WIDTH,
-    _Frame,
-    _wrench_deviations,
     around_zero,
+    estimates_section,
+    solve_log,
     ticks,
+    uncertainty_part,
 )
 from problems.report.markup import count
 from problems.report.robot import (
     MARGIN,
-    BodyPart,
     JointDeviation,
-    _base,
     _joints,
-    _ruler,
     robot_part,
+    skeletons,
 )
 from problems.report.sparsity import assembled, eliminated, matrix
-from tests.problems.estimation.estimation_layouts import torques_and_accelerations
 from tests.problems.report.report_page import Page
 
 # ---- the page -------------------------------------------------------------------------
@@ -196,31 +194,51 @@ NAN = float("nan")
 
 
 def test_the_base_is_joined_to_the_first_bodies_only() -> None:
-    bodies = [
-        BodyPart(n, parent, n, "revolute", 1, 1.0, 0, (x, 0.0, 1.0), (0.0, 0.0, 0.0))
-        for n, parent, x in (("a", -1, 1.0), ("b", 0, 2.0), ("c", 1, 3.0))
-    ]
-    drawn = _base(bodies, lambda p: (10.0 * p[0], 10.0 * p[2]))
-    assert 'd="M0.0 0.0L10.0 10.0"' in drawn
+    drawn = skeletons(robot_part(dynsys.synthetic.balanced_tree(3), None))
+    bases = re.findall(
+        r'<path class="link" d="([^"]*)"/><path class="axis"[^>]*><title>', drawn
+    )
+    assert [lines.count("M") for lines in bases] == [1, 1]
 
 
-def test_the_ruler_ends_at_the_margin() -> None:
-    drawn = _ruler(45.0, 300.0, 100.0)  # 2 m are 90 long
-    x = 300.0 - MARGIN / 2 - 90.0
-    assert f"M{x:.1f} 88.0v4h90.0v-4" in drawn and f'x="{x + 45.0:.1f}"' in drawn
-    assert ">2 m<" in drawn
+def test_rulers_are_as_long_as_they_say_and_end_at_the_margin() -> None:
+    robot = robot_part(dynsys.synthetic.chain(3), None)
+    first, second = (np.array(body.position) for body in robot.bodies[:2])
+    views = re.findall(r"<svg.*?</svg>", skeletons(robot), re.DOTALL)
+    for drawn, axes in zip(views, ([1, 2], [0, 2]), strict=True):
+        numbers = r'viewBox="0 0 (\d+).*?class="link" d="M(\S+) (\S+?)L(\S+) ([\d.]+)'
+        width, x1, y1, x2, y2 = map(float, re.findall(numbers, drawn)[0])
+        bar = r'd="M(\S+) \S+v4h(\S+)v-4"/><text class="ruler" x="(\S+)"[^>]*>(\S+) m<'
+        x, length, middle, metres = map(float, re.findall(bar, drawn)[0])
+        scale = np.hypot(x2 - x1, y2 - y1) / np.linalg.norm((second - first)[axes])
+        assert length == pytest.approx(metres * scale, rel=0.01)
+        assert x + length == pytest.approx(width - MARGIN / 2, abs=0.7)
+        assert middle == pytest.approx(x + length / 2, abs=0.1)
 
 
-def test_samples_fill_the_width_of_a_picture() -> None:
-    x = _Frame(np.array([5.0, 6.0, 9.0]), 0.0, 1.0, 0.0, 1.0).x
-    wide = WIDTH - LEFT - RIGHT
-    np.testing.assert_allclose(x, [LEFT, LEFT + wide / 4, LEFT + wide])
+def test_samples_fill_the_width_of_a_picture(report: Report) -> None:
+    assert report.log is not None
+    for series in report.log.torques:
+        drawn = estimates_section(replace(report.log, torques=[series], wrenches=[]))
+        (line,) = re.findall(
+            r'class="estimate" d="M(\d[^"]*L[^"]*)"/><path class="truth"', drawn
+        )
+        x = [float(point.split()[0]) for point in line.split("L")]
+        assert (min(x), max(x)) == (LEFT, WIDTH - RIGHT)
+        np.testing.assert_allclose(np.diff(x, 2), 0.0, atol=0.21)  # at an even pace
+
+
+def test_ticks_around_zero_are_round() -> None:
     assert around_zero(0.7) == [-0.5, 0.0, 0.5]
 
 
-def test_deviations_of_a_wrench_that_is_mostly_open_are_left_out() -> None:
-    std = np.full((4, 2, 6), 0.5)
-    std[:3, 0, 0] = NAN  # open in three samples of four
-    std[:1, 0, 1] = NAN
-    first, _ = _wrench_deviations(torques_and_accelerations(), std)
+def test_deviations_of_a_wrench_that_is_mostly_open_are_left_out(
+    arm: Estimation, arm_log: Path
+) -> None:
+    solved = solve_log(estimation_subject("arm.yaml", arm), arm_log)
+    std = np.full((4, arm.robot.n_bodies, 6), 0.5)
+    std[:3, 0, 0] = np.nan  # open in three samples of four
+    std[:1, 0, 1] = np.nan
+    stds = {"torque": solved.stds["torque"][:4], "external_wrench": std}
+    first = uncertainty_part(arm, replace(solved, stds=stds)).wrenches[0]
     assert list(first.components.values())[:3] == [None, 0.5, 0.5]

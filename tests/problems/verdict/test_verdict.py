@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, get_args
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -17,16 +16,13 @@ from dynsys import KinematicTree, LayoutError, synthetic
 from dynsys.model.joints import Free, Revolute
 from dynsys.model.spatial import Inertia
 from dynsys.model.tree import Body
-from dynsys.system.unknowns import UnknownLayout
 from problems import Estimation
 from problems.verdict.posture import PostureRank
 from problems.verdict.repairs import MANY_FEET, point_feet, usual_groups
-from problems.verdict.verdict import Status, _repair_lines
-from problems.verdict.words import _parts
+from problems.verdict.verdict import Status
 from sensors import AbstractSensor, Layout, published
 from sensors.yaml_input import parse_yaml
 from tests.problems.estimation.estimation_cases import FEET
-from tests.robots import CHAIN
 
 
 def two_feet(
@@ -389,17 +385,24 @@ def test_bodies_by_number_and_robots_touched_everywhere_are_judged(frames) -> No
         assert ("but 'link_2'" in repair.words) == ("nothing touches" in repair.words)
 
 
-def test_what_moves_most_comes_first_whichever_way() -> None:
-    unknowns = UnknownLayout(CHAIN)
-    d = np.zeros(unknowns.size)
-    d[unknowns.block("torque", 0).slice], d[unknowns.block("torque", 1).slice] = 1.0, -5.0
-    assert [part.amount for part in _parts(unknowns.blocks, d, d != 0)] == [-5.0, 1.0]
+def test_what_moves_most_comes_first_whichever_way(humanoid) -> None:
+    problem = Estimation(humanoid, two_feet(humanoid, sensors.LoadCellPlate))
+    (direction,) = problem.verdict(search=False, samples=2).directions
+    amounts = [part.amount for part in direction.parts]
+    assert amounts == sorted(amounts, key=lambda amount: -abs(amount))
+    assert min(amounts) < 0 < max(amounts)
 
 
-def test_repairs_are_shown_whole() -> None:
-    repair = SimpleNamespace(words="w", yaml="\n".join(f"line {k}" for k in range(9)))
-    verdict: Any = SimpleNamespace(repairs=[repair])
-    assert [line.strip() for line in _repair_lines(verdict)[-9:]] == repair.yaml.splitlines()
+def test_repairs_are_shown_whole(humanoid) -> None:
+    """Each in words, the first as lines of the file."""
+    layout = Layout(humanoid, sensors.zero_external_wrench_except(humanoid, FEET))
+    verdict = Estimation(humanoid, layout).verdict(search=False, samples=2)
+    told = [line.strip() for line in str(verdict).splitlines()]
+    lines = [line.strip() for line in verdict.repairs[0].yaml.strip().splitlines()]
+    assert len(lines) > 1
+    at = told.index(lines[0])
+    assert told[at : at + len(lines)] == lines
+    assert {f"- {repair.words}" for repair in verdict.repairs} <= set(told)
 
 
 def test_feet_are_points_where_they_are_many() -> None:
