@@ -364,3 +364,13 @@ def test_a_backend_that_is_none_is_named() -> None:
     for problem in (problems.InverseDynamics(arm), problems.Estimation(arm, layout)):
         with pytest.raises(KernelBuildError, match=r"no backend 'gpu': .*llvm, numpy"):
             problem.compile(backend="gpu")  # type: ignore[arg-type]
+
+
+def test_a_search_for_a_matching_may_meet_every_row() -> None:
+    """Of a full pattern with a row too many; Python minds the ends of arrays."""
+    python(
+        ABSENT + "import numpy as np; from scipy.sparse import csc_array\n"
+        "from dynsys.plan.orders.dulmage_mendelsohn import matching\n"
+        "found = matching(csc_array(np.ones((5, 4), dtype=bool)))\n"
+        "assert sorted(found.tolist()) == [-1, 0, 1, 2, 3]"
+    )

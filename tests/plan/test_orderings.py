@@ -18,7 +18,6 @@ from dynsys.errors import UnavailableOrdering
 from dynsys.plan.lu import symbolic_lu
 from dynsys.plan.orders.dulmage_mendelsohn import (
     BlockTriangular,
-    _augmented,
     block_triangular,
     coarse_decomposition,
     matching,
@@ -289,11 +288,3 @@ def test_missing_libraries_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sksparse.cholmod", None)
     with pytest.raises(UnavailableOrdering, match="cholmod"):
         Cholmod().order(csc_array(np.eye(2, dtype=bool)))
-
-
-def test_a_search_for_a_path_may_meet_every_row() -> None:
-    """Five rows on four columns in a chain: the last row's search visits all of them."""
-    start = np.array([0, 2, 4, 6, 7, 8])
-    cols = np.array([0, 1, 1, 2, 2, 3, 3, 0])
-    found = _augmented.source(5, 4, start, cols)
-    assert sorted(found.tolist()) == [-1, 0, 1, 2, 3]

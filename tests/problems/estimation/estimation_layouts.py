@@ -10,7 +10,6 @@ from dynsys.cholmod import has_cholmod
 from problems import Estimation
 from sensors import AbstractSensor, Layout
 from tests.problems.estimation.estimation_cases import FEET
-from tests.robots import CHAIN
 
 BACKENDS = ["dense", "superlu"] + (["cholmod"] if has_cholmod() else [])
 
@@ -84,12 +83,3 @@ def small() -> Estimation:
         correlations=[("link_1/torque", "link_2/torque", [[0.1]])],
     )
     return Estimation(robot, layout)
-
-
-def torques_and_accelerations() -> Estimation:
-    own = [
-        *sensors.all_joint_torques(CHAIN, std=0.05),
-        *sensors.all_joint_accelerations(CHAIN, std=0.05),
-        *sensors.zero_external_wrench_except(CHAIN),
-    ]
-    return Estimation(CHAIN, sensors.Layout(CHAIN, own))
