@@ -36,7 +36,7 @@ dynsys completion fish > ~/.config/fish/completions/dynsys.fish
 def command_pages() -> Iterator[tuple[str, str]]:
     """Yield (path, Markdown) of the one page."""
     with mock.patch.dict(os.environ, {"COLUMNS": "88"}):
-        parser = cli._parser()
+        parser = cli.command_parser()
         subparsers = next(
             action
             for action in parser._actions

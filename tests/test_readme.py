@@ -26,12 +26,12 @@ def test_commands_of_the_table_parse() -> None:
     lines = re.findall(r"`dynsys ([^`]+)`", COMMANDS)
     assert len(lines) >= 12
     for line in lines:
-        cli._parser().parse_args(shlex.split(line))
+        cli.command_parser().parse_args(shlex.split(line))
 
 
 def test_every_command_is_in_the_table() -> None:
     named = {line.split()[0] for line in re.findall(r"`dynsys ([^`]+)`", COMMANDS)}
-    commands = re.findall(r"^    (\w+) ", cli._parser().format_help(), re.M)
+    commands = re.findall(r"^    (\w+) ", cli.command_parser().format_help(), re.M)
     assert len(commands) >= 12
     assert set(commands) <= named
 

@@ -154,7 +154,7 @@ def test_public_names_of_classes(name: str) -> None:
 
 
 def test_commands_and_their_options() -> None:
-    parser = command._parser()
+    parser = command.command_parser()
     action = next(a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
     assert set(action.choices) == set(PUBLIC["commands"])
     for name, sub in action.choices.items():

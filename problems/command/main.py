@@ -20,7 +20,7 @@ from typing import Any, NoReturn, TextIO, cast
 from dynsys.distribution import EXTRA, install, version
 from dynsys.errors import DynsysError
 
-__all__ = ["main"]
+__all__ = ["command_parser", "main"]
 
 DONE, BAD_INPUT, INTERRUPTED = 0, 2, 130
 
@@ -79,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     given = sys.argv[1:] if arguments is None else arguments
     asked = next((word for word in given if not word.startswith("-")), "")
-    args = _parser(None if asked == "completion" else asked).parse_args(given)
+    args = command_parser(None if asked == "completion" else asked).parse_args(given)
     command: Callable[[argparse.Namespace], int] = args.command
     try:
         from problems.command.arguments import check_outputs
@@ -207,7 +207,7 @@ class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
         super().__init__(prog, max_help_position=26)
 
 
-def _parser(only: str | None = None) -> argparse.ArgumentParser:
+def command_parser(only: str | None = None) -> argparse.ArgumentParser:
     """The command line; with the arguments of all commands, or of ``only`` one."""
     parser = argparse.ArgumentParser(
         prog="dynsys",

@@ -144,7 +144,7 @@ def test_examples_of_the_help_parse(command: str) -> None:
     assert found
     for line in found:
         words = re.split(r"\s{4,}", line.strip())[0]
-        cli._parser().parse_args(shlex.split(words))
+        cli.command_parser().parse_args(shlex.split(words))
 
 
 # ---- export -------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from problems.command import main as cli
 from problems.command.completion import SHELLS, completion_script
 from tests.processes import LIMIT
 
-SCRIPTS = {shell: completion_script(cli._parser(), shell) for shell in SHELLS}
+SCRIPTS = {shell: completion_script(cli.command_parser(), shell) for shell in SHELLS}
 
 BASH_HARNESS = """
 COMP_LINE=$1 COMP_POINT=${#1} COMP_WORDBREAKS=" :="
@@ -135,7 +135,7 @@ def test_the_command_prints_the_script(capsys: pytest.CaptureFixture[str], shell
 
 def test_every_command_and_option_is_in_every_script() -> None:
     subparsers = next(
-        a for a in cli._parser()._actions if isinstance(a, argparse._SubParsersAction)
+        a for a in cli.command_parser()._actions if isinstance(a, argparse._SubParsersAction)
     )
     for script in SCRIPTS.values():
         for name, command in subparsers.choices.items():
