@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 from unittest.mock import patch
 
@@ -19,12 +20,19 @@ from dynsys.types import Array
 from tests import strategies
 from tests.test_verbs import fresh, moving
 
-NAMES = tuple(motion._VERBS)
+NAMES = (
+    "centre_of_mass centre_of_mass_jacobian centroidal_momentum centroidal_momentum_bias"
+    " centroidal_momentum_matrix coriolis_matrix kinetic_energy momentum potential_energy"
+).split()
 EVERY_JOINT = synthetic.random_tree(len(JOINT_TYPES), 4, joint_types=list(JOINT_TYPES))
 
 
+def takes_speeds(name: str) -> bool:
+    return "qd" in inspect.signature(getattr(dynsys, name)).parameters
+
+
 def asked(name: str, q: Array, qd: Array) -> tuple[Array, ...]:
-    return (q, qd)[: len(motion._VERBS[name].vectors)]
+    return (q, qd)[: 1 + takes_speeds(name)]
 
 
 def close(found: Any, expected: Any) -> None:
@@ -81,7 +89,7 @@ def test_errors_are_those_of_the_recursions(name: str) -> None:
             with pytest.raises(StateError) as found:
                 verb(robot, *asked(name, bad, qd[0]))
             assert str(found.value) == str(expected.value)
-        if motion._VERBS[name].vectors[-1] == "qd":
+        if takes_speeds(name):
             bad = qd[0].copy()
             bad[-1] = np.nan
             with pytest.raises(StateError, match=r"qd\[.*is nan"):

@@ -116,7 +116,7 @@ def test_fewest_operations_of_small_robots() -> None:
         ("panda_description/urdf/panda.urdf", 1, 5169),
     ):
         robot = load_quietly(robot_path(path), False)
-        spec = InverseDynamics(robot)._spec(("derivatives",))
+        spec = spec_of(InverseDynamics(robot), "derivatives")
         assert len(ways_to_record(robot, spec.known)) == ways
         assert program_operations(dynamics_program(spec)).total <= at_most
         if "hyq" in path:
@@ -155,7 +155,7 @@ class BesidePinocchio:
 
     def ours(self, kind: type[AbstractDynamics]) -> Array:
         """Derivatives of the answer with respect to q, qd and the third input."""
-        program = dynamics_program(kind(self.robot)._spec(("derivatives",)))
+        program = dynamics_program(spec_of(kind(self.robot), "derivatives"))
         return program.evaluate(self.x).reshape(3, self.robot.nv, self.robot.nv)
 
 
@@ -183,6 +183,11 @@ def test_forward_dynamics_against_pinocchio(path: str, floating: bool) -> None:
     for a, b in zip(ours[:2], theirs[:2], strict=True):
         close(a, np.linalg.pinv(T) @ b @ T, 1e-9)
     close(ours[2], np.linalg.inv(dynsys.crba(both.robot, both.q)), 1e-9)
+
+
+def spec_of(problem: AbstractDynamics, *outputs: str) -> DynamicsSpec:
+    """What kernels of a problem are asked for."""
+    return DynamicsSpec(problem.robot, problem.known, problem.given, outputs)
 
 
 def three_problems(robot: KinematicTree) -> list[AbstractDynamics]:
@@ -306,7 +311,7 @@ def test_exported_c_has_them(tmp_path: Path) -> None:
     problem.export_c(tmp_path, outputs=outputs)
     compile_and_check(tmp_path, "forwarddynamics")
     q, qd, third, _ = state_of(robot, 3)
-    signature = problem._spec(tuple(outputs)).signature
+    signature = spec_of(problem, *outputs).signature
     (found,) = call(tmp_path, "forwarddynamics", signature, np.array([[*q, *qd, *third]]))
     J = problem.derivatives(q, qd, third)
     matrices = found[robot.nv :].reshape(3, robot.nv, robot.nv)
@@ -320,7 +325,7 @@ def test_large_robots_are_solved_by_sweeps(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(build, "FEWEST_FREEDOMS", 16)
     robot = synthetic.random_tree(12, 3)
     problem, state = ForwardDynamics(robot), state_of(robot, 2)[:3]
-    spec = problem._spec(("derivatives",))
+    spec = spec_of(problem, "derivatives")
     made = build.dynamics_computation(spec)
     assert isinstance(made, MatrixProgram) and isinstance(made.tail, SolveTail)
     x = np.concatenate(state).astype(np.longdouble)
@@ -342,9 +347,14 @@ def test_large_robots_are_solved_by_sweeps(monkeypatch: pytest.MonkeyPatch) -> N
     assert kernel.operations is not None
     # lanes of overlapping blocks and masks counted: 1.54 times on vectors of 512 bits
     assert kernel.operations.total < 1.6 * sum(straight.count().values())
-    problem_rows = problem._derivative_kernel(False, 300)
-    assert problem_rows is not problem._derivative_kernel(False)
-    close(problem_rows.one(*state)[0][0], expected, 1e-10)
+    many = problem.derivatives_batch(*(np.array([part] * 300) for part in state))
+    for all_of_them in (problem.derivatives(*state), many):
+        for ours, matrix in zip(
+            (all_of_them.q, all_of_them.qd, all_of_them.torque),
+            expected.reshape(3, robot.nv, robot.nv),
+            strict=True,
+        ):
+            close(ours[-1] if ours.ndim == 3 else ours, matrix, 1e-10)
 
 
 @pytest.mark.parametrize("seed", [2, 5, 11])
@@ -376,7 +386,7 @@ def test_freedoms_side_by_side(seed: int, monkeypatch: pytest.MonkeyPatch) -> No
 def test_lanes_refuse_what_straight_line_code_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
     """A quaternion that is none and a number that is none make an answer not finite."""
     robot = synthetic.humanoid30()
-    spec = InverseDynamics(robot)._spec(("derivatives",))
+    spec = spec_of(InverseDynamics(robot), "derivatives")
     assert build.by_pairs(spec)
     kernel = build.build_kernel(build.dynamics_computation(spec), spec.signature)
     q, qd, qdd, _ = state_of(robot, 3)
@@ -429,7 +439,7 @@ def test_derivatives_of_coupled_joints_with_friction(kind: Any, backend: str) ->
     state = np.random.default_rng(1).normal(size=(3, robot.nv))
     J = problem.derivatives(*state)
     answer = "torque" if kind is InverseDynamics else "qdd"
-    for k, found in enumerate((J.q, J.qd, J._part(2))):
+    for k, found in enumerate((J.q, J.qd, J.qdd if answer == "torque" else J.torque)):
         for freedom in range(robot.nv):
             step = np.zeros_like(state)
             step[k, freedom] = 1e-6

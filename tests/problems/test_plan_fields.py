@@ -175,7 +175,7 @@ def test_plans_know_sensors_by_what_they_compute(
     change: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The class of a sensor may have other rows tomorrow, under the same name."""
-    monkeypatch.setattr(sensor, "_KINDS", dict(sensor._KINDS))
+    monkeypatch.setattr(sensor, "_KINDS", dict(sensors.sensor_kinds()))
     then, again, now = (
         gauged(*how) for how in ((lambda kin: 1.0,), (lambda kin: 1.0,), OTHER_ROWS[change])
     )

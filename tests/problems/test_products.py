@@ -172,7 +172,7 @@ def test_exported_c_has_them(tmp_path: Path) -> None:
     problem, outputs = ForwardDynamics(robot), ("qdd", "jvp", "vjp", "hvp")
     problem.export_c(tmp_path, outputs=outputs, wrenches=True)
     compile_and_check(tmp_path, "forwarddynamics")
-    spec = problem._spec(outputs, True)
+    spec = DynamicsSpec(robot, problem.known, problem.given, outputs, True)
     x = spec.samples(1, 3).astype(float)
     (found,) = call(tmp_path, "forwarddynamics", spec.signature, x)
     expected = dynamics_program(spec).evaluate(x.astype(np.longdouble))[0].astype(float)

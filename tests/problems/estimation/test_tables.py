@@ -13,6 +13,7 @@ import problems
 import sensors
 from dynsys import LayoutError, StateError
 from dynsys.errors import ReportError
+from dynsys.types import Array
 from problems import Estimate
 
 
@@ -30,11 +31,22 @@ def est() -> problems.Estimation:
     return problems.Estimation(robot, layout, backend="dense")
 
 
-@pytest.fixture(scope="module")
-def batch(est: problems.Estimation) -> Estimate:
+def given(est: problems.Estimation) -> tuple[Array, Array, dict[str, Array]]:
+    """Five states and readings of the sensors that have any."""
     rng = np.random.default_rng(0)
     readings = {n: rng.normal(size=(5, est.layout.sizes[n])) for n in est.layout.names[:4]}
-    return est.solve_batch(rng.normal(size=(5, 3)), rng.normal(size=(5, 3)), readings)
+    return rng.normal(size=(5, 3)), rng.normal(size=(5, 3)), readings
+
+
+def alone(est: problems.Estimation, k: int) -> Estimate:
+    """The estimate of one of them."""
+    q, qd, readings = given(est)
+    return est.solve(q[k], qd[k], {name: value[k] for name, value in readings.items()})
+
+
+@pytest.fixture(scope="module")
+def batch(est: problems.Estimation) -> Estimate:
+    return est.solve_batch(*given(est))
 
 
 def test_a_table_has_the_columns_of_dynsys_solve(batch: Estimate) -> None:
@@ -58,8 +70,7 @@ def test_a_table_has_the_columns_of_dynsys_solve(batch: Estimate) -> None:
 def test_one_state_is_one_row(est: problems.Estimation, batch: Estimate) -> None:
     pytest.importorskip("pandas")
     names = ("torque", "acceleration", "std.qdd", "residual", "suspects", "p_value")
-    states = batch._states()
-    one = est.solve(states.q[2], states.qd[2], states.y[2])
+    one = alone(est, 2)
     assert np.allclose(one.to_pandas(*names), batch.to_pandas(*names).iloc[[2]], equal_nan=True)
 
 
@@ -116,9 +127,7 @@ def test_a_picture_shows_bands(batch: Estimate, tmp_path: Path) -> None:
     widest = batch.problem.robot.joint_names[int(np.argmax(np.abs(batch.torque.array).max(0)))]
     top = (batch.torque[widest] + 2 * batch.std.torque[widest]).max()
     assert band.max() == pytest.approx(top)
-    states = batch._states()
-    one = batch.problem.solve(states.q[0], states.qd[0], states.y[0])
-    assert len(one.plot("qdd").get_yticks()) == 3
+    assert len(alone(batch.problem, 0).plot("qdd").get_yticks()) == 3
     with pytest.raises(LayoutError, match="plot draws one of"):
         batch.plot("p_value")
 

@@ -198,7 +198,8 @@ def test_a_log_of_such_statements_is_consistent_with_them() -> None:
     columns = [c for group in simulation.groups() for c in group.columns]
     y = {
         name: rows[:, [columns.index(label) for label in layout.labels[layout.slice(name)]]]
-        for name in simulation._measured
+        for name in layout.names
+        if columns.count(layout.labels[layout.slice(name)][0])
     }
     nq, nv = layout.robot.nq, layout.robot.nv
     estimation = problems.Estimation(layout.robot, layout)

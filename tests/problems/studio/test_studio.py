@@ -295,7 +295,7 @@ def test_answers_to_an_older_layout_are_dropped(tmp_path: Path) -> None:
     for _, done, _ in old.values():
         done({"status": "of another layout", "plan": "of another layout"})
     assert act(session, "look")["tasks"]["verdict"] == {"state": "pending"}
-    assert session._answers.plan is None
+    assert act(session, "save", file="it", overwrite=False)["saved"] == "it.yaml"
 
 
 def test_of_two_equal_questions_the_last_is_answered(tmp_path: Path) -> None:
@@ -306,7 +306,7 @@ def test_of_two_equal_questions_the_last_is_answered(tmp_path: Path) -> None:
     act(session, "search", seconds=2)
     first({"operations": 1, "plan": "the first"})
     assert act(session, "look")["tasks"]["search"] == {"state": "pending"}
-    assert session._answers.plan is None
+    assert act(session, "save", file="it", overwrite=False)["saved"] == "it.yaml"
     background.waiting["s/search"][1]({"operations": 2, "plan": "the last"})
     assert act(session, "look")["tasks"]["search"] == {"state": "done", "operations": 2}
 
