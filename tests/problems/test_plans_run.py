@@ -437,7 +437,7 @@ def test_turned_joints_belong_to_the_order() -> None:
 def test_another_rule_gives_another_order_at_its_own_cost() -> None:
     """What a search does: orders of other rules are priced by executing them."""
     est = redundant()
-    spec = est._compiled.spec(EstimatorOutputs(("torque",)))
+    spec = CompiledEstimator.of(est).spec(EstimatorOutputs(("torque",)))
     rng = np.random.default_rng(0)
     rules = [
         PivotRule(),
