@@ -13,7 +13,6 @@ import sensors
 from dynsys.errors import LogError
 from dynsys.types import Array
 from problems import Estimation
-from problems.command.solve import _made
 from problems.logs.faults import seeming_faults
 from problems.logs.files import open_log
 from problems.logs.judge import Judgement, judge_log
@@ -26,6 +25,7 @@ from tests.problems.command.command_line import run, run_json
 
 ARM = dynsys.synthetic.chain(4)
 LINKS = ARM.body_names
+FIRST_OF_LINKS = "('link_1', 'link_2', 'link_3' ...)"
 ARM_PROBLEM = Estimation(
     ARM,
     sensors.Layout(
@@ -479,13 +479,6 @@ def test_a_placeholder_among_turns_is_named_by_its_sample(tmp_path) -> None:
     assert "'link_2': jumps from " in found and "to -999 at 0.99 s" in found
 
 
-def test_what_was_differentiated_is_told_by_kind() -> None:
-    words = [f"acceleration of joint 'j{k}'" for k in range(4)]
-    assert _made(words) == "4 accelerations ('j0', 'j1', 'j2' ...)"
-    both = _made(["velocity of joint 'a'", *words[:2]])
-    assert both == "1 velocity ('a') and 2 accelerations ('j0', 'j1')"
-
-
 # ---- the command -----------------------------------------------------------------------------
 
 
@@ -549,6 +542,27 @@ def test_every_command_that_reads_a_log_says_what_cannot_be(command, capsys, tmp
     np.savez(log, **{k: v[:100] for k, v in arrays.items()})
     _, _, told = run(capsys, command[0], spec, log, *command[1:])
     assert f"{log}: units? time: a sample every 1 s; in ms that would be 1000 Hz" in told
+
+
+@pytest.mark.parametrize(
+    ("gone", "words"),
+    [
+        (["link_2/acceleration"], "1 acceleration ('link_2')"),
+        ([f"{k}/acceleration" for k in LINKS], f"4 accelerations {FIRST_OF_LINKS}"),
+        (
+            ["qd", "link_1/acceleration", "link_3/acceleration"],
+            f"4 velocities {FIRST_OF_LINKS} and 2 accelerations ('link_1', 'link_3')",
+        ),
+    ],
+)
+def test_what_was_differentiated_is_told_by_kind(gone, words, capsys, tmp_path) -> None:
+    spec, log, out = tmp_path / "arm.yaml", tmp_path / "log.npz", tmp_path / "out.npz"
+    spec.write_text(PROBLEM)
+    assert run(capsys, "simulate", spec, "-o", log, "--duration", 0.1)[0] == 0
+    with np.load(log) as whole:
+        np.savez(log, **{k: v for k, v in dict(whole).items() if k not in gone})
+    _, text, _ = run(capsys, "solve", spec, log, "-o", out)
+    assert f"{words} made by" in text
 
 
 def test_sensors_without_data_are_told(capsys, tmp_path) -> None:
