@@ -30,7 +30,7 @@ from problems.measured.simulated_readings import TrueReadings
 from sensors import Layout
 from tests import strategies
 from tests.kernel.exported_c import call, compile_and_check, needs_compiler
-from tests.problems.estimation.estimation_layouts import BACKENDS
+from tests.problems.estimation.estimation_cases import BACKENDS
 
 CLOSE = {"rtol": 1e-8, "atol": 1e-8}
 

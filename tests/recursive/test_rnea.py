@@ -18,8 +18,8 @@ from dynsys.recursive.kinematics import transforms
 from dynsys.recursive.rnea import net_wrenches, rnea_scalars
 from dynsys.types import Array
 from tests import oracles, strategies
-from tests.motions import at
 from tests.recursive import scalars
+from tests.robots import at
 
 
 @pytest.mark.slow

@@ -19,8 +19,7 @@ from problems.detection import Alarm, ContactDetector
 from problems.detection.contacts import _place
 from problems.logs.simulate import Trajectory
 from problems.measured.simulated_readings import TrueReadings
-from tests.motions import REST, TIME, N, motion
-from tests.robots import CHAIN
+from tests.robots import CHAIN, REST, TIME, N, motion
 
 RATE = 100.0
 

@@ -11,8 +11,7 @@ import pytest
 import dynsys
 from dynsys import ModelError, StateError, synthetic
 from problems.detection.momentum import MomentumObserver, momentum_rates
-from tests.motions import REST, TIME, at
-from tests.robots import CHAIN, coupled_with_friction
+from tests.robots import CHAIN, REST, TIME, at, coupled_with_friction
 
 
 @pytest.mark.parametrize("seed", range(6))

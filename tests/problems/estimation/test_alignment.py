@@ -15,8 +15,7 @@ from problems import Estimation, align_sensor, predict
 from problems.estimation.predict import Predictor
 from problems.logs.simulate import Trajectory
 from problems.measured.simulated_readings import TrueReadings
-from tests.problems.estimation.estimation_cases import noisy, readings, truth
-from tests.problems.estimation.estimation_layouts import small
+from tests.problems.estimation.estimation_cases import noisy, readings, small, truth
 
 RATE = 200.0
 

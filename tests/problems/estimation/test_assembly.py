@@ -20,7 +20,7 @@ from problems.estimation.factors import CholmodFactors, SuperLUFactors
 from problems.identification.regressor import Regressor
 from problems.measured.simulated_readings import TrueReadings
 from sensors import SensorRows
-from tests.problems.estimation.estimation_layouts import small
+from tests.problems.estimation.estimation_cases import small
 
 
 @pytest.mark.parametrize("prior", [None, Prior({"qdd": 2.0}, {"qdd": 0.3})])

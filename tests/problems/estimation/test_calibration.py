@@ -13,8 +13,14 @@ from experiments.identification import correlated, motion
 from problems import Estimation, calibrate_offsets, estimate_noise
 from problems.measured.simulated_readings import TrueReadings
 from sensors import Layout
-from tests.problems.estimation.estimation_cases import FEET, noisy, readings, truth
-from tests.problems.estimation.estimation_layouts import on_force_sensors, small
+from tests.problems.estimation.estimation_cases import (
+    FEET,
+    noisy,
+    on_force_sensors,
+    readings,
+    small,
+    truth,
+)
 
 
 def test_offsets_are_found_from_a_log() -> None:

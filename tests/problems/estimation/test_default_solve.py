@@ -21,8 +21,13 @@ from problems.measured.measured_system import QUANTITIES
 from problems.robots import read_robot
 from sensors import AbstractSensor, Layout
 from tests.backends import COMPILED, needs_loops
-from tests.problems.estimation.estimation_cases import FEET, moving, readings, standing
-from tests.problems.estimation.estimation_layouts import generous
+from tests.problems.estimation.estimation_cases import (
+    FEET,
+    generous,
+    moving,
+    readings,
+    standing,
+)
 
 ROBOT = synthetic.chain(3)
 TIP = ROBOT.body_names[-1]

@@ -25,8 +25,13 @@ from problems.live.estimator import LiveEstimator
 from problems.measured.measured_system import QUANTITIES
 from sensors import Layout
 from tests.kernel.exported_c import call, compile_and_check, needs_compiler
-from tests.problems.estimation.estimation_cases import noisy, readings, truth
-from tests.problems.estimation.estimation_layouts import inverse_dynamics, small
+from tests.problems.estimation.estimation_cases import (
+    inverse_dynamics,
+    noisy,
+    readings,
+    small,
+    truth,
+)
 
 NOISE = {"position_std": 0.1, "velocity_std": 0.5}
 

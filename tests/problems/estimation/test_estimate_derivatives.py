@@ -26,13 +26,17 @@ from problems.measured.measured_system import QUANTITIES
 from problems.report.estimates import uncertainty_part
 from sensors import Layout
 from tests.interop.cases import estimation
-from tests.problems.estimation.estimation_cases import FEET, noisy, readings, truth, values
-from tests.problems.estimation.estimation_layouts import (
+from tests.problems.estimation.estimation_cases import (
+    FEET,
     forward_dynamics,
     generous,
     inverse_dynamics,
+    noisy,
     on_force_sensors,
+    readings,
     small,
+    truth,
+    values,
 )
 
 STEP = 1e-3

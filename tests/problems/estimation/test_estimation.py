@@ -16,22 +16,20 @@ from problems import ContradictionError, Estimate, Estimation
 from sensors import Layout
 from tests.backends import COMPILED
 from tests.problems.estimation.estimation_cases import (
+    BACKENDS,
     FEET,
+    SQUARE,
     dense,
+    forward_dynamics,
+    generous,
     moving,
     noisy,
+    on_force_sensors,
     readings,
     relative,
     standing,
     truth,
     values,
-)
-from tests.problems.estimation.estimation_layouts import (
-    BACKENDS,
-    SQUARE,
-    forward_dynamics,
-    generous,
-    on_force_sensors,
 )
 from tests.robots import ROBOTS, robot_path, robots_folder
 

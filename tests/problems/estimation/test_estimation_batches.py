@@ -12,12 +12,16 @@ from dynsys import KernelBuildError, LayoutError, StateError, synthetic
 from problems import ContradictionError, Estimate, Estimation
 from problems.estimation.posterior import AbstractPosterior
 from tests.backends import COMPILED
-from tests.problems.estimation.estimation_cases import FEET, moving, noisy, readings, standing
-from tests.problems.estimation.estimation_layouts import (
+from tests.problems.estimation.estimation_cases import (
     BACKENDS,
+    FEET,
     forward_dynamics,
     generous,
+    moving,
+    noisy,
     on_force_sensors,
+    readings,
+    standing,
 )
 from tests.problems.estimation.test_compiled_estimation import over_determined, readings_of
 

@@ -13,13 +13,14 @@ from problems.estimation.outputs import parse_outputs
 from problems.live.estimator import LiveEstimator
 from tests.problems.estimation.estimation_cases import (
     FEET,
+    generous,
     moving,
     noisy,
     readings,
+    small,
     standing,
     truth,
 )
-from tests.problems.estimation.estimation_layouts import generous, small
 
 
 @pytest.mark.slow

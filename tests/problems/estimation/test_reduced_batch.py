@@ -18,8 +18,15 @@ from problems.estimation.reduced_batch import ReducedAnswers
 from problems.measured.measured_system import QUANTITIES
 from problems.measured.reduced import rank_of
 from problems.problem_file import load_problem
-from tests.problems.estimation.estimation_cases import FEET, moving, noisy, readings, standing
-from tests.problems.estimation.estimation_layouts import generous, on_force_sensors
+from tests.problems.estimation.estimation_cases import (
+    FEET,
+    generous,
+    moving,
+    noisy,
+    on_force_sensors,
+    readings,
+    standing,
+)
 
 
 def log(problem: Estimation, n: int, missing: float, seed: int = 0) -> tuple[Array, ...]:

@@ -21,13 +21,14 @@ from problems.live.estimator import LiveEstimator
 from tests.problems.estimation.estimation_cases import (
     FEET,
     Truth,
+    generous,
     moving,
     noisy,
+    on_force_sensors,
     readings,
     standing,
     truth,
 )
-from tests.problems.estimation.estimation_layouts import generous, on_force_sensors
 
 ARM = dynsys.synthetic.chain(7)
 BODIES, JOINTS = ARM.body_names, ARM.joint_names

@@ -13,8 +13,7 @@ from dynsys import LayoutError, ModelError, StateError
 from problems import Identification
 from problems.identification.excitation import design
 from problems.identification.fit import Fit
-from tests.motions import at, motion
-from tests.robots import CHAIN
+from tests.robots import CHAIN, at, motion
 
 INF = float("inf")
 NAN = float("nan")
