@@ -325,7 +325,7 @@ def test_sensitivity_and_report_stand_where_exact_loops_are_closed() -> None:
         assert (joint.low, joint.high) == pytest.approx((std, std))
 
 
-@pytest.mark.finding("F8")
+@pytest.mark.finding("F8", "Q-22")
 @pytest.mark.parametrize("as_sensor", [True, False])
 @pytest.mark.parametrize("ends", [("link_1", "link_5"), ("link_5", -1), (-1, "link_5")])
 def test_random_motions_close_exact_loops_and_keep_them_closed(
@@ -346,6 +346,7 @@ def test_random_motions_close_exact_loops_and_keep_them_closed(
         assert np.linalg.norm(qd) > 0.1
 
 
+@pytest.mark.finding("Q-22")
 def test_what_is_held_anywhere_is_no_loop() -> None:
     robot = synthetic.chain(5, generic=True)
     still = FrameConstraint("tip", "link_5", components=("x", "y"))

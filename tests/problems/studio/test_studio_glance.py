@@ -116,6 +116,7 @@ def test_what_is_determined_but_coarse_beside_what_the_robot_carries_is_told() -
     assert float(base.split()[-1].strip(")")) > 2 * float(tip.split()[-1].strip(")"))
 
 
+@pytest.mark.finding("Q-23")
 @pytest.mark.parametrize("axis", [(0.0, 0.0, 1.0), (0.6, 0.0, 0.8)])
 def test_a_drive_that_carries_nothing_and_has_no_limit_is_never_known_finely(
     axis: tuple[float, float, float],
