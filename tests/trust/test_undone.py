@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -13,7 +15,7 @@ import yaml
 from experiments.trust import undone
 from experiments.trust.mutations import ROOT
 from experiments.trust.table import guards
-from experiments.trust.undone import Undone, all_undone, deaf, swap
+from experiments.trust.undone import Undone, all_undone, deaf, swap, tried
 from tests.processes import LIMIT
 
 
@@ -42,6 +44,25 @@ def test_a_fix_that_is_not_there_is_refused() -> None:
 def test_tests_that_never_fail_are_named() -> None:
     rows = [{"of": "a", "failures": ["t"]}, {"of": "a", "failures": []}]
     assert deaf(rows, {"a": ["t", "u"], "b": ["v"]}) == ["u"]
+
+
+@pytest.mark.parametrize("status", ["passes", "fails"])
+def test_what_tests_say_with_the_fixes_is_asked_once(
+    status: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs: list[Undone | None] = []
+
+    def said(tests: Sequence[str], work: Path, without: Undone | None = None) -> dict[str, Any]:
+        runs.append(without)
+        return {"status": "fails" if without else status, "failures": ["t"]}
+
+    monkeypatch.setattr(undone, "_said", said)
+    fixes = [one for one in all_undone() if one.of == "item 5"]
+    told = [tried(one, ["t"], tmp_path)["status"] for one in fixes]
+    assert len(told) > 1 and set(told) == {
+        "fails" if status == "passes" else "fails, with the fix, too"
+    }
+    assert runs == [None, *(fixes if status == "passes" else [])]
 
 
 @pytest.mark.slow
