@@ -279,6 +279,18 @@ def test_a_full_disk_is_one_line_and_status_2(words: list[str], unbuffered: str)
     assert done.returncode == 2
 
 
+@needs_full_disk
+@pytest.mark.finding("L7")
+def test_the_command_line_itself_tells_of_a_full_disk(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What waits to be written is given up: the stream can be closed."""
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        assert cli.main(["completion", "bash"]) == 2
+    assert capsys.readouterr().err.startswith("dynsys: error: standard output: cannot be wri")
+
+
 def test_warnings_are_one_line_on_stderr(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

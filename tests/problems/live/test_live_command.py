@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -20,7 +21,7 @@ import pytest
 
 from dynsys.errors import LogError
 from dynsys.recursive.kinematics import poses, transforms
-from problems.command.live import _samples
+from problems.command.live import _samples, _sink
 from problems.live import foxglove
 from problems.live.decode import SampleDecoder
 from problems.live.foxglove import FoxgloveSource
@@ -67,6 +68,13 @@ def test_records_on_a_full_disk(live_files: tuple[Path, Path]) -> None:
     last = done.stderr.decode().splitlines()[-1]
     assert last.startswith("dynsys: error: standard output: cannot be written: ")
     assert done.returncode == 2 and b"Traceback" not in done.stderr
+
+
+@pytest.mark.finding("L7")
+def test_records_that_cannot_be_written_are_told_by_the_command_itself() -> None:
+    said = "^standard output: cannot be written: No space left"
+    with pytest.raises(LogError, match=said), _sink(""):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 @pytest.mark.parametrize("logged", [(), ("qd",)])
