@@ -70,7 +70,7 @@ docs: $(VENV)/.installed ## set up, then build the documentation into build/docs
 	echo "dynsys: open build/docs/html/index.html"
 
 test: lint plain $(if $(TORCH),$(VENV)/.installed-torch) ## set up, then ruff, mypy --strict and all tests; FAST=1 without the slow ones, TORCH=1 with PyTorch
-	@$(BIN)/python -m pytest -q -n $(WORKERS) -m "not trust $(if $(FAST),and not slow)"
+	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile -m "not trust $(if $(FAST),and not slow)"
 
 trust: $(VENV)/.installed-test ## set up, then what guards rarely and costs much: tables of the papers, every campaign of docs/trust.md (hours, resumed)
 	@$(BIN)/python -m pytest -q -n $(WORKERS) -m trust

@@ -17,6 +17,7 @@ def motion() -> box.PutDown:
     return box.put_down(quick=True)
 
 
+@pytest.mark.trust
 def test_the_augmented_object_has_the_inertia_of_the_closed_chain() -> None:
     """Dense oracle: H restricted to the motions that both grasps allow."""
     held = box.scene()

@@ -110,6 +110,7 @@ def test_asimo_of_table_3_is_the_synthetic_one() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.trust
 @pytest.mark.parametrize("experiment", [featherstone2005, featherstone2010])
 def test_command_line_prints_rows_and_writes_figures(
     experiment: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]

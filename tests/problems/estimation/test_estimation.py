@@ -60,7 +60,10 @@ def test_more_readings_than_needed_recover_the_truth(humanoid, backend) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("layout", SQUARE[:2])
-@pytest.mark.parametrize("which", [17, 20], ids=["icub", "talos"])
+@pytest.mark.parametrize(
+    "which",
+    [pytest.param(17, marks=pytest.mark.trust, id="icub"), pytest.param(20, id="talos")],
+)
 def test_square_layouts_of_real_robots(layout, which) -> None:
     path, floating = ROBOTS[which]
     if robots_folder() is None:
