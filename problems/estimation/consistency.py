@@ -39,7 +39,7 @@ from scipy.special import chdtrc, gammaln
 from dynsys.jit import Loop
 from dynsys.system.size import without_rounding
 from dynsys.types import Array, ArrayLike, BoolArray, IntArray
-from problems.estimation.estimator import Minimiser
+from problems.estimation.estimator import Minimiser, least
 from problems.measured.measured_system import MeasuredSystem
 from problems.measured.reduced import (
     ReducedSystem,
@@ -449,7 +449,8 @@ def checks_at(
     unit = np.where(deviation > 0, deviation, 1.0)
     U = found.unexplained
     A, size = np.asarray(noisy @ rows.B), whitened.sizes(rows.B_size)[0]
-    z = _held(without_rounding(exact @ rows.B, size), size, exact * unit)
+    E = without_rounding(exact @ rows.B, size)
+    z = least(E, exact * unit, row_size(size), rank_of(E, size))  # together if E repeats rows
     z = beyond_rounding(z, found.rank.scale[:, None], 0)
     moves = U @ (noisy * unit) - (U @ A) @ z
     terms = np.linalg.norm(np.abs(noisy * unit) + np.abs(A) @ np.abs(z), axis=0)
@@ -462,13 +463,3 @@ def beyond_rounding(z: Array, scale: Array, axis: int) -> Array:
     """Directions z with entries that are rounding, in natural units, made zero."""
     parts = np.abs(z) / scale
     return np.where(parts > ROUNDED * parts.max(axis=axis, keepdims=True, initial=0.0), z, 0.0)
-
-
-def _held(constraints: Array, size: Array, wrong: Array) -> Array:
-    """By how much z (n, m) moves when exact rows are wrong by (e, m); together if repeated."""
-    sizes = row_size(size)
-    weight = 1.0 / np.where(sizes > 0, sizes, 1.0)[:, None]
-    seen = rank_of(constraints, size).seen
-    if not seen.shape[1]:
-        return np.zeros((constraints.shape[1], wrong.shape[1]))
-    return np.asarray(seen @ np.linalg.lstsq(weight * (constraints @ seen), weight * wrong)[0])

@@ -61,6 +61,7 @@ __all__ = [
     "Estimator",
     "Minimiser",
     "ReducedPosterior",
+    "least",
     "minimise",
 ]
 
@@ -184,7 +185,7 @@ def minimise(rows: ReducedSystem, whitened: WhitenedRows) -> Minimiser:
     rank = rank_of(np.vstack([E, N]), np.vstack([E_size, N_size]))
     fixed = rank_of(E, E_size, rank.scale)
     # E x_E = e, as well as exact rows can be met
-    x = _least(E, e, row_size(E_size), fixed)
+    x = least(E, e, row_size(E_size), fixed)
     size = E_size @ np.abs(x) + whitened.sizes(rows.c_size)[0] + E_size.max(axis=1, initial=0)
     violation = np.abs(E @ x - e) / np.where(size > 0, size, 1.0)
     # F: free under the exact rows, and seen by some row
@@ -208,15 +209,18 @@ def minimise(rows: ReducedSystem, whitened: WhitenedRows) -> Minimiser:
     )
 
 
-def _least(E: Array, e: Array, size: Array, rank: Rank) -> Array:
-    """Solution of E x = e of least size, within what E sees; refined once."""
-    x = np.zeros(E.shape[1])
+def least(E: Array, e: Array, size: Array, rank: Rank) -> Array:
+    """Solution of E x = e, for e (rows,) or (rows, m), of least size within what E sees.
+
+    Refined once: what a right side has no part in stays rounding of the solution.
+    """
+    x = np.zeros(E.shape[1:] + e.shape[1:])
     if rank.seen.shape[1]:
         weight = 1.0 / np.where(size > 0, size, 1.0)
         Q, R, order = qr(weight[:, None] * (E @ rank.seen), mode="economic", pivoting=True)
-        w = np.empty(rank.seen.shape[1])
+        w = np.empty(rank.seen.shape[1:] + e.shape[1:])
         for _ in range(2):
-            w[order] = solve_triangular(R, Q.T @ (weight * (e - E @ x)))
+            w[order] = solve_triangular(R, (Q.T * weight) @ (e - E @ x))
             x = x + rank.seen @ w
     return x
 
