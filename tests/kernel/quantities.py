@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dynsys.model.tree import KinematicTree
+from dynsys import KinematicTree
 from dynsys.types import Array
 
 TOLERANCE = 1e-10

@@ -19,17 +19,16 @@ import pytest
 from numpy.typing import ArrayLike
 
 import dynsys
-from dynsys.errors import SingularSystemError
+from dynsys import KinematicTree, SingularSystemError, synthetic
 from dynsys.kernel import build
 from dynsys.kernel.build import dynamics_kernel
 from dynsys.kernel.cache import KernelCache
 from dynsys.kernel.calls import Answer
 from dynsys.kernel.kernel import Kernel
 from dynsys.kernel.quantities import quantity_kernel
-from dynsys.model import synthetic
 from dynsys.model.joints import Revolute
 from dynsys.model.spatial import Inertia, Transform
-from dynsys.model.tree import Body, KinematicTree
+from dynsys.model.tree import Body
 from dynsys.plan.record import DynamicsSpec, guarded_dynamics
 from dynsys.recursive.aba import aba
 from dynsys.recursive.rnea import rnea

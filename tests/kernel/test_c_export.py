@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dynsys.errors import KernelBuildError, StateError
+from dynsys import KernelBuildError, StateError, synthetic
 from dynsys.kernel.c.source import c_source, export_c
 from dynsys.kernel.c.text import Code
-from dynsys.model import synthetic
 from dynsys.program.graph import Graph
 from dynsys.program.program import Program
 from dynsys.program.signature import Signature

@@ -12,11 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dynsys.errors import KernelBuildError
+from dynsys import KernelBuildError, KinematicTree, synthetic
 from dynsys.kernel.c.source import c_source, export_c
 from dynsys.kernel.c.text import Code
-from dynsys.model import synthetic
-from dynsys.model.tree import KinematicTree
 from dynsys.program.graph import Graph, Scalar
 from dynsys.program.program import Op, Program
 from dynsys.program.signature import Signature

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dynsys.errors import KernelBuildError
+from dynsys import KernelBuildError
 from dynsys.kernel.cache import FEW_FILES, LOOK_SHARE, KernelCache, fingerprint
 from tests.kernel.cache_entries import KEY, OTHER, entry_file, put_example
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from dynsys.errors import KernelBuildError
+from dynsys import KernelBuildError
 from dynsys.kernel.build import build_kernel, kernel_from
 from dynsys.kernel.cache import KernelCache
 from dynsys.kernel.kernel import MachineKernel

@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from dynsys.errors import KernelBuildError, StateError
+from dynsys import KernelBuildError, StateError
 from dynsys.kernel import threads as row_threads
 from dynsys.kernel.build import build_kernel
 from dynsys.kernel.kernel import Kernel, MachineKernel
@@ -294,9 +294,9 @@ def test_a_batch_is_done_where_no_thread_can_be_started(
 def test_a_process_ends_while_threads_wait() -> None:
     program = """
 import numpy as np
-from dynsys.model.synthetic import chain
+from dynsys import synthetic
 from problems import InverseDynamics
-kernel = InverseDynamics(chain(3)).compile()
+kernel = InverseDynamics(synthetic.chain(3)).compile()
 kernel.batch(*np.zeros((3, 200_000, 3)), threads=2)
 """
     for _ in range(3):

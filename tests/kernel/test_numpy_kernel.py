@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from dynsys.errors import KernelBuildError
+from dynsys import KernelBuildError
 from dynsys.kernel.numpy_kernel import NumpyKernel
 from dynsys.program.graph import Graph
 from dynsys.program.program import Program

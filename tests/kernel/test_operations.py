@@ -12,6 +12,7 @@ import pytest
 import dynsys
 import problems
 import sensors
+from dynsys import KinematicTree, specialise, synthetic
 from dynsys.interop.functions import PlainFunction
 from dynsys.kernel import build, quantities
 from dynsys.kernel.build import build_kernel
@@ -29,11 +30,8 @@ from dynsys.kernel.quantities import (
     inertia_matrix,
     inverse_inertia_matrix,
     operational_matrix,
-    specialise,
 )
-from dynsys.model import synthetic
 from dynsys.model.expanded import expanded_parent
-from dynsys.model.tree import KinematicTree
 from dynsys.plan.operations import Operations, program_operations
 from dynsys.program.program import Program
 from dynsys.program.signature import Signature

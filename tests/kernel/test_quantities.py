@@ -9,18 +9,26 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dynsys.errors import KernelBuildError, ModelError, SingularSystemError
+from dynsys import (
+    KernelBuildError,
+    KinematicTree,
+    ModelError,
+    SingularSystemError,
+    forward_kinematics,
+    ltdl,
+    operational_space,
+    specialise,
+    synthetic,
+)
 from dynsys.kernel import quantities
 from dynsys.kernel.cache import KernelCache
 from dynsys.kernel.kernel import Kernel
 from dynsys.kernel.llvm.ltdl import ltdl_computation
 from dynsys.kernel.llvm.matrix_tails import own_supports
-from dynsys.kernel.quantities import Quantity, quantity_computation, specialise
-from dynsys.model import synthetic
+from dynsys.kernel.quantities import Quantity, quantity_computation
 from dynsys.model.expanded import expanded_parent
 from dynsys.model.spatial import Transform
-from dynsys.model.tree import Coupling, Frame, KinematicTree
-from dynsys.operational import operational_space
+from dynsys.model.tree import Coupling, Frame
 from dynsys.recursive.common_frame import articulated_freedoms, composite_freedoms
 from dynsys.recursive.crba import crba
 from dynsys.recursive.inverse import (
@@ -29,8 +37,6 @@ from dynsys.recursive.inverse import (
     operational_inverse,
 )
 from dynsys.recursive.jacobian import jacobian
-from dynsys.recursive.kinematics import forward_kinematics
-from dynsys.recursive.sparse_factors import ltdl
 from dynsys.types import Array
 from tests.kernel.quantities import TOLERANCE, close, square, states
 

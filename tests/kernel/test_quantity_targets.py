@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from dynsys import KinematicTree, ltdl, synthetic
 from dynsys.kernel.build import build_kernel
 from dynsys.kernel.kernel import Kernel
 from dynsys.kernel.llvm.computation import MatrixProgram
@@ -16,13 +17,10 @@ from dynsys.kernel.quantities import (
     inverse_inertia_matrix,
     operational_matrix,
 )
-from dynsys.model import synthetic
 from dynsys.model.expanded import expanded_parent
-from dynsys.model.tree import KinematicTree
 from dynsys.program.signature import Signature
 from dynsys.recursive.crba import crba
 from dynsys.recursive.jacobian import jacobian
-from dynsys.recursive.sparse_factors import ltdl
 from tests.kernel.quantities import close, square, states
 
 BODIES = [5, 9, 20]

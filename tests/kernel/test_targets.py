@@ -7,11 +7,10 @@ import platform
 import numpy as np
 import pytest
 
-from dynsys.errors import KernelBuildError
+from dynsys import KernelBuildError, synthetic
 from dynsys.kernel.build import build_kernel
 from dynsys.kernel.llvm.computation import program_text
 from dynsys.kernel.llvm.target import Target, aarch64, compile_object, host, x86_64
-from dynsys.model import synthetic
 from dynsys.program.program import Program
 from dynsys.program.signature import Signature
 from dynsys.recursive.rnea import rnea_scalars

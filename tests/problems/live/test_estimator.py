@@ -7,7 +7,7 @@ import pytest
 
 import dynsys
 import sensors
-from dynsys.errors import DynsysError
+from dynsys import DynsysError
 from problems import Estimation
 from problems.command.demo_log import bundled
 from problems.estimation.outputs import parse_outputs, rows_of, uncertain
