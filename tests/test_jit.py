@@ -55,7 +55,7 @@ def test_loops_call_each_other() -> None:
 
 
 def test_a_damaged_cache_is_rebuilt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jit, "_folder", lambda loop: tmp_path)
+    monkeypatch.setenv("DYNSYS_CACHE", str(tmp_path / "cache"))
     assert Loop(_sum)(np.ones(3)) == 3.0
     kept = list(tmp_path.rglob("*.nb?"))
     assert len(kept) == 2
@@ -73,14 +73,16 @@ def test_other_scalars_run_the_source() -> None:
 
 
 def test_kept_machine_code_depends_on_constants_of_callees(
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Numba itself looks at the file of the outermost function only."""
-    before = jit._folder(fused(_add_scaled.source))
-    assert before == jit._folder(fused(_add_scaled.source))
-    monkeypatch.setitem(globals(), "FACTOR", 4.0)
-    monkeypatch.setitem(globals(), "_scaled", inlined(_scaled.source))
-    assert before is None or jit._folder(fused(_add_scaled.source)) != before
+    monkeypatch.setenv("DYNSYS_CACHE", str(tmp_path / "cache"))
+    for factor in (3.0, 4.0):
+        monkeypatch.setitem(globals(), "FACTOR", factor)
+        monkeypatch.setitem(globals(), "_scaled", inlined(_scaled.source))
+        out = np.zeros(2)
+        fused(_add_scaled.source)(np.ones(2), out)
+        assert (out == factor).all()
 
 
 # ---- where machine code is kept -----------------------------------------------------------
@@ -94,9 +96,9 @@ def test_compiled_loops_go_to_the_cache_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = numba.config.CACHE_DIR
-    monkeypatch.setattr(jit, "_folder", lambda loop: tmp_path / "loops")
+    monkeypatch.setenv("DYNSYS_CACHE", str(tmp_path / "cache"))
     assert Loop(_plus_one).compiled("float64(float64)")(1.0) == 2.0
-    assert list((tmp_path / "loops").rglob("*.nbc"))
+    assert list((tmp_path / "cache").rglob("*.nbc"))
     assert numba.config.CACHE_DIR == before
 
 
@@ -128,8 +130,8 @@ def test_without_a_usable_folder_loops_are_compiled_anyway(
     shared = tmp_path / "shared"
     shared.mkdir()
     shared.chmod(0o777)
-    for folder in (None, tmp_path / "file" / "loops", shared):
-        monkeypatch.setattr(jit, "_folder", lambda loop, folder=folder: folder)
+    for folder in ("off", str(tmp_path / "file" / "loops"), str(shared)):
+        monkeypatch.setenv("DYNSYS_CACHE", folder)
         assert Loop(_plus_one).compiled("float64(float64)")(1.0) == 2.0
     assert not list(shared.iterdir())
 
@@ -137,7 +139,7 @@ def test_without_a_usable_folder_loops_are_compiled_anyway(
 def test_a_damaged_file_is_compiled_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jit, "_folder", lambda loop: tmp_path)
+    monkeypatch.setenv("DYNSYS_CACHE", str(tmp_path / "cache"))
     Loop(_plus_one).compiled("float64(float64)")
     for path in tmp_path.rglob("*.nb?"):
         path.write_bytes(path.read_bytes()[:7])
@@ -201,8 +203,10 @@ def test_of_processes_that_need_the_same_loop_one_compiles_it(tmp_path: Path) ->
     assert compilations(tmp_path, processes=3) == 1
 
 
-def test_loops_of_no_file_are_not_kept() -> None:
+def test_loops_of_no_file_are_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing would tell that what they call has been edited."""
+    monkeypatch.setenv("DYNSYS_CACHE", str(tmp_path / "cache"))
     names: dict[str, Any] = {}
     exec(compile("def typed(x):\n    return x", "<typed>", "exec"), names)
-    assert jit._folder(Loop(names["typed"])) is None
+    assert Loop(names["typed"]).compiled("float64(float64)")(2.0) == 2.0
+    assert not (tmp_path / "cache").exists()

@@ -126,7 +126,7 @@ def test_what_the_fast_path_refuses_is_converted(kernel: Kernel, program: Progra
 
 def test_other_interpreters_reach_the_same_code(kernel: Kernel, program: Program) -> None:
     call = portable_call(SIGNATURE, "float64", kernel.address)
-    rows = portable_rows(SIGNATURE, "float64", kernel._loaded.address["share"])
+    rows = portable_rows(SIGNATURE, "float64", kernel.batch_address)
     q, qd = states(100)
     out = (np.empty((100, NV)), np.empty((100, 1)))
     assert rows(share(0, 2), q, qd, *out) is True

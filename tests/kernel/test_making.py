@@ -17,10 +17,10 @@ from dynsys.program.signature import Signature
 
 
 class Answer:
-    __slots__ = ("_numbers", "_words")
+    __slots__ = ("numbers", "words")
 
     def __init__(self, numbers: np.ndarray, words: object) -> None:
-        self._numbers, self._words = numbers, words
+        self.numbers, self.words = numbers, words
 
 
 class Backwards:
@@ -40,10 +40,10 @@ def test_made_or_handed_on(kernel: Kernel, make: Any) -> None:
     a, b, about = np.arange(1.0, 4.0), np.array([2.0, 5.0]), ("words", 7)
     other = make(kernel, Answer, about, lambda *args, **named: (args, named))
     answer = other(a, b)
-    assert type(answer) is Answer and answer._words is about
-    np.testing.assert_array_equal(answer._numbers, [0.5, 10.0, 3.0])
-    assert answer._numbers.flags.owndata and answer._numbers.flags.writeable
-    assert other(a, b)._numbers is not answer._numbers
+    assert type(answer) is Answer and answer.words is about
+    np.testing.assert_array_equal(answer.numbers, [0.5, 10.0, 3.0])
+    assert answer.numbers.flags.owndata and answer.numbers.flags.writeable
+    assert other(a, b).numbers is not answer.numbers
     zero = np.array([0.0, 5.0])
     for args, named in (
         ((), {}),
@@ -84,4 +84,4 @@ def test_nothing_is_lost_or_dropped_too_early(kernel: Kernel) -> None:
     answer = made(a, b)
     del made
     gc.collect()
-    assert gc.is_tracked(answer) and answer._words is about and answer._numbers.sum() == 3.0
+    assert gc.is_tracked(answer) and answer.words is about and answer.numbers.sum() == 3.0

@@ -32,7 +32,9 @@ from dynsys.kernel.quantities import (
     operational_matrix,
 )
 from dynsys.model.expanded import expanded_parent
+from dynsys.plan.held.impulse import ImpulseSpec
 from dynsys.plan.operations import Operations, program_operations
+from dynsys.plan.record import DynamicsSpec
 from dynsys.program.program import Program
 from dynsys.program.signature import Signature
 from dynsys.types import ScalarArray
@@ -121,14 +123,19 @@ def humanoid() -> KinematicTree:
     return robot.with_parameters({name: 0.7})
 
 
-def lanes(robot: KinematicTree) -> tuple[Program | AbstractComputation, Signature]:
-    spec = problems.InverseDynamics(robot)._spec(("derivatives",))
+def derivatives(
+    problem: problems.AbstractDynamics,
+) -> tuple[Program | AbstractComputation, Signature]:
+    spec = DynamicsSpec(problem.robot, problem.known, problem.given, ("derivatives",))
     return build.dynamics_computation(spec), spec.signature
+
+
+def lanes(robot: KinematicTree) -> tuple[Program | AbstractComputation, Signature]:
+    return derivatives(problems.InverseDynamics(robot))
 
 
 def sweeps(robot: KinematicTree) -> tuple[Program | AbstractComputation, Signature]:
-    spec = problems.ForwardDynamics(robot)._spec(("derivatives",))
-    return build.dynamics_computation(spec), spec.signature
+    return derivatives(problems.ForwardDynamics(robot))
 
 
 def matrix(
@@ -224,8 +231,9 @@ def every_kernel() -> Iterator[tuple[str, AbstractKernel]]:
         bodies = robot.body_names[-3:] if quantity == "operational_space_inverse" else ()
         yield quantity, specialise(robot, quantity, body, bodies=bodies)  # type: ignore[arg-type]
     for problem in (problems.InverseDynamics(robot), problems.ForwardDynamics(robot)):
-        for states in (1, 10**4):
-            yield "derivatives", problem._derivative_kernel(False, states)
+        yield "derivatives", problem.compile(outputs=["derivatives"])
+        spec = DynamicsSpec(problem.robot, problem.known, problem.given, ("derivatives",))
+        yield "derivatives of many states", build.dynamics_kernel(spec, rows=True)
     for problem in (
         problems.ForwardDynamics(small),
         problems.HybridDynamics(small, ["link_2"]),
@@ -239,7 +247,8 @@ def every_kernel() -> Iterator[tuple[str, AbstractKernel]]:
     held = problems.ForwardDynamics(synthetic.chain(7), constraints=hinge)
     yield "held", held.compile()
     yield "held, steered", held.compile(steered=True)
-    yield "impulses", held._impulse_kernel
+    assert held.held is not None
+    yield "impulses", build.impulse_kernel(ImpulseSpec(held.held))
     yield "tasks", dynsys.OperationalSpace(robot, [tip]).compile()
     layout = sensors.Layout(
         small,
