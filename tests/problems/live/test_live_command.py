@@ -236,38 +236,59 @@ def test_foxglove_connects_and_sees_joints_robot_wrenches_and_estimates(live: Li
         source.close()
 
 
-class Recorded:
-    """Messages of Foxglove as plain values, and a channel that keeps the last of them."""
+class Messages:
+    """Messages of Foxglove as plain values."""
 
     LinePrimitiveLineType = SimpleNamespace(LineList="pairs")
 
     def __getattr__(self, name: str) -> Any:
         return lambda *given, **fields: SimpleNamespace(given=given, **fields)
 
-    def log(self, message: Any, log_time: int) -> None:
-        self.last = message
+
+class FoxgloveKeeps:
+    """In place of the package: serves nobody, and keeps what each topic was told."""
+
+    def __init__(self) -> None:
+        self.told: dict[str, list[Any]] = {}
+        self.Context, self.messages = object, Messages()
+        kinds = ("JointStates", "FrameTransforms", "SceneUpdate", "Log")
+        self.channels = SimpleNamespace(**{f"{kind}Channel": self.Channel for kind in kinds})
+
+    def Channel(self, topic: str, **_: Any) -> Any:
+        kept = self.told.setdefault(topic, [])
+        return SimpleNamespace(log=lambda message, log_time: kept.append(message))
+
+    def start_server(self, **_: Any) -> Any:
+        return SimpleNamespace(port=0, stop=lambda: None)
 
 
-def test_foxglove_is_told_of_every_joint_and_link_where_it_is(live: Live) -> None:
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Any]]:
+    """What Foxglove is told, by topic."""
+    double: Any = FoxgloveKeeps()
+    monkeypatch.setitem(sys.modules, "foxglove", double)
+    return double.told
+
+
+def test_foxglove_is_told_of_every_joint_and_link_where_it_is(
+    live: Live, told: dict[str, list[Any]]
+) -> None:
     problem, samples = live
     session, robot = new_session(problem, ("torque",)), problem.tree
     answered(session, sample_of(problem, samples, 7))
-    source, joints, scene = object.__new__(FoxgloveSource), Recorded(), Recorded()
-    source._messages, source._wrenches = Recorded(), {}
-    source._joints, source._tf, source._scene = joints, Recorded(), scene
-    source._show_joints(session, 0)
-    source._show_bodies(session, 0)
+    FoxgloveSource(session, "127.0.0.1", 0).show(0.0, session)
+    (joints,), (scene,) = told["/joint_states"], told["/dynsys/scene"]
     # joints of one coordinate: others have no position that is one number
     places = [robot.q_slices()[i].start for i, j in enumerate(robot.joints) if j.nq == 1]
     torque = dict(zip(session.estimator.columns, session.estimator.row, strict=True))
-    shown = [(s.name, s.position, s.effort) for s in joints.last.joints]
+    shown = [(s.name, s.position, s.effort) for s in joints.joints]
     assert 0 < len(places) < robot.n_bodies and [s[1] for s in shown] == [
         session.decoder.q[k] for k in places
     ]
     assert all(effort == torque[f"torque.{name}"] for name, _, effort in shown)
     # a line from each body to the one that carries it, also to the first
     origin = [pose.r for pose in poses(robot, transforms(robot, session.decoder.q))]
-    (lines,) = scene.last.entities[0].lines
+    (lines,) = scene.entities[0].lines
     drawn = np.array([[point.x, point.y, point.z] for point in lines.points])
     carried = [(origin[p], origin[i]) for i, p in enumerate(robot.parent) if p >= 0]
     assert 0 in robot.parent
@@ -289,23 +310,17 @@ def _messages(viewer: Any, topics: dict[int, str]) -> dict[str, bytes]:
 
 
 def test_the_viewer_is_shown_pictures_not_samples(
-    live: Live, monkeypatch: pytest.MonkeyPatch
+    live: Live, told: dict[str, list[Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("foxglove")
     now = 1.0
     monkeypatch.setattr(foxglove, "perf_counter", lambda: now)
     problem, samples = live
     session: LiveSession = new_session(problem, ("torque",))
     source = FoxgloveSource(session, "127.0.0.1", 0)
-    pictures: list[int] = []
-    source._show_bodies = lambda *_: pictures.append(1)  # type: ignore[method-assign]
-    try:
-        answered(session, sample_of(problem, samples, 0))
-        for _ in range(20):
-            source.show(0.0, session)
-        assert len(pictures) == 1
-        now += 1.01 / foxglove.RATE
+    answered(session, sample_of(problem, samples, 0))
+    for _ in range(20):
         source.show(0.0, session)
-    finally:
-        source.close()
-    assert len(pictures) == 2
+    assert len(told["/tf"]) == len(told["/dynsys/scene"]) == 1
+    now += 1.01 / foxglove.RATE
+    source.show(0.0, session)
+    assert len(told["/tf"]) == len(told["/dynsys/scene"]) == 2

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import math
 import pickle
 import signal
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.client import HTTPConnection, HTTPResponse
+from io import StringIO
+from multiprocessing import active_children
 from pathlib import Path
 from threading import Thread
-from time import monotonic, perf_counter, sleep
+from time import monotonic, sleep
 from typing import Any
 
 import numpy as np
@@ -60,11 +63,19 @@ def session(live: Live) -> LiveSession:
 
 
 class Recorded:
-    """Keeps what a feed sends."""
+    """The line of a feed to its process, which answers at once: keeps what is sent."""
 
     def __init__(self) -> None:
         self.sent: list[Any] = []
         self.is_full = False
+
+    def makefile(self, mode: str) -> StringIO:
+        return StringIO("http://nowhere\n")
+
+    def close(self) -> None:
+        pass
+
+    settimeout = setblocking = setsockopt = lambda self, *_: None
 
     def send(self, data: memoryview) -> int:
         if self.is_full:
@@ -73,15 +84,31 @@ class Recorded:
         return len(data)
 
 
+class Clock:
+    """The clock of a feed: every interval is over, or none is."""
+
+    is_due = True
+
+    def __call__(self) -> float:
+        return math.inf if self.is_due else -math.inf
+
+
 @pytest.fixture
-def feed(session: LiveSession, monkeypatch: pytest.MonkeyPatch) -> tuple[PageFeed, Recorded]:
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr("problems.live.feed.perf_counter", made)
+    return made
+
+
+@pytest.fixture
+def feed(
+    session: LiveSession, monkeypatch: pytest.MonkeyPatch, clock: Clock
+) -> tuple[PageFeed, Recorded]:
     """A feed without its process."""
+    line = Recorded()
     monkeypatch.setattr("problems.live.feed.get_context", lambda _: _NoProcess())
-    monkeypatch.setattr(PageFeed, "_begin", lambda self: "http://nowhere")
-    made, line = PageFeed(setup_of(session)), Recorded()
-    made._line.close()
-    made._line = line  # type: ignore[assignment]
-    return made, line
+    monkeypatch.setattr("problems.live.feed.socketpair", lambda: (line, Recorded()))
+    return PageFeed(setup_of(session)), line
 
 
 class _NoProcess:
@@ -96,11 +123,10 @@ class _NoProcess:
 
 
 def test_what_lasts_one_sample_is_in_its_interval(
-    live: Live, session: LiveSession, feed: tuple[PageFeed, Recorded]
+    live: Live, session: LiveSession, feed: tuple[PageFeed, Recorded], clock: Clock
 ) -> None:
     made, line = feed
     rows, p = [], []
-    made._next = perf_counter() + 1e6
     for k in range(10):
         given = sample_of(*live, k) | {"time": 50.0 + 0.001 * k}
         if k == 4:  # a contradiction for one sample
@@ -108,8 +134,7 @@ def test_what_lasts_one_sample_is_in_its_interval(
         answered(session, given)
         rows.append(session.estimator.row.copy())
         p.append(session.estimator.p_value)
-        if k == 9:
-            made._next = 0.0
+        clock.is_due = k == 9
         made.show(50.0 + 0.001 * k, session)
     (told,) = line.sent
     np.testing.assert_array_equal(told.low, np.min(rows, axis=0))
@@ -128,7 +153,6 @@ def test_a_page_that_does_not_keep_up_gets_longer_intervals(
     low = []
     for k in range(6):
         line.is_full = 0 < k < 5
-        made._next = 0.0
         answered(session, sample_of(*live, k) | {"time": 60.0 + 0.001 * k})
         low.append(session.estimator.row.copy())
         made.show(60.0 + 0.001 * k, session)
@@ -137,18 +161,17 @@ def test_a_page_that_does_not_keep_up_gets_longer_intervals(
 
 
 def test_refusals_and_pauses_are_told(
-    live: Live, session: LiveSession, feed: tuple[PageFeed, Recorded]
+    live: Live, session: LiveSession, feed: tuple[PageFeed, Recorded], clock: Clock
 ) -> None:
     made, line = feed
-    made._next = perf_counter() + 1e6
+    clock.is_due = False
     answered(session, sample_of(*live, 0) | {"time": 70.0})
     made.show(70.0, session)
     answered(session, b"{")
     made.show(70.0, session)
     assert not line.sent
-    made._next = 0.0
+    clock.is_due = True
     made.idle(session)
-    made._next = 0.0
     made.idle(session)  # nothing is new
     (told,) = line.sent
     assert told.samples == 1 and "no JSON" in told.refusal
@@ -190,7 +213,6 @@ def test_before_the_first_sample_the_page_waits(
     (_, now) = events(next(page.watch()))[-1]
     assert now["state"] == "waiting" and now["counts"]["samples"] == 0
     assert answered(session, {"q": [0]})["type"] == "refused"
-    made._next = 0.0
     made.show(0.0, session)
     page.take(line.sent[-1])
     assert events(next(page.watch()))[-1][1]["state"] == "refusing"
@@ -234,9 +256,10 @@ def test_arrows_are_the_wrenches_at_their_frames() -> None:
     )
     page = LivePage(Setup("127.0.0.1", "", 0, robot, groups, 1e-3, ("", None)))
     q, wrench = robot.random_configuration(3), np.array([1.0, 2.0, 3.0, 10.0, 20.0, 30.0])
-    zeros = np.zeros(6)
-    x = Interval(0.0, 0.1, 1, zeros, zeros, wrench, 1, 1, q, False, [], {}, (0.0, 0.0), "")
-    (arrow,) = page._posture(x)["estimate"]["wrenches"]
+    zeros, counts = np.zeros(6), {"estimated": 1, "samples": 1}
+    x = Interval(0.0, 0.1, 1, zeros, zeros, wrench, 1, 1, q, False, [], counts, (0.0, 0.0), "")
+    page.take(x)
+    (arrow,) = events(next(page.watch()))[-1][1]["estimate"]["wrenches"]
     sole = dynsys.forward_kinematics(robot, q, "l_sole")
     turn = np.asarray(sole.E).T
     np.testing.assert_allclose(arrow["point"], np.asarray(sole.r), atol=1e-4)
@@ -363,6 +386,7 @@ def test_a_page_that_does_not_read_is_let_go(
 ) -> None:
     answered(session, sample_of(*live, 0) | {"time": 99.0})
     monkeypatch.setattr(web, "REQUEST_SECONDS", 0.3)
+    monkeypatch.setattr(page_server, "MOST_PAGES", 1)
     with serving(session) as server:
         address = ("127.0.0.1", server.server_address[1])
         sleeper = socket.create_connection(address, timeout=PATIENCE)
@@ -370,13 +394,16 @@ def test_a_page_that_does_not_read_is_let_go(
         head = f"POST /events HTTP/1.1\r\nHost: localhost\r\n{HEADER}: 1\r\n"
         head += "Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
         sleeper.sendall(head.encode())
-        end, count = monotonic() + PATIENCE, 0
-        while not count or server._room._value < MOST_PAGES:  # type: ignore[attr-defined]
+        assert sleeper.recv(15) == b"HTTP/1.1 200 OK"
+        end, waited = monotonic() + PATIENCE, 0
+        while (other := opened(address[1])).status == 503:
             assert monotonic() < end
             event = {"type": "alarm", "words": "x" * 200_000}
             server.page.take(interval(session, events=[event]))
-            count += 1
+            waited += 1
             sleep(0.02)
+        assert waited and other.status == 200
+        other.close()
         sleeper.close()
 
 
@@ -431,15 +458,17 @@ def test_where_no_page_is_served(
     assert status == 2 and words in err and "Traceback" not in err
 
 
+@pytest.mark.usefixtures("clock")
 def test_a_process_that_ends_is_noticed(live: Live, session: LiveSession) -> None:
+    before = set(active_children())
     made = PageFeed(setup_of(session))
+    (process,) = set(active_children()) - before
     try:
         assert made.address.startswith("http://127.0.0.1:")
-        made._process.kill()
-        made._process.join(PATIENCE)
+        process.kill()
+        process.join(PATIENCE)
         for k in range(3):
             answered(session, sample_of(*live, k) | {"time": 120.0 + k})
-            made._next = 0.0
             made.show(120.0 + k, session)
         assert made.is_gone
     finally:

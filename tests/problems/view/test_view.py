@@ -216,11 +216,30 @@ def forces(picture: bytes) -> int:
 
 
 @pytest.fixture(scope="module")
-def page(humanoid: ProblemFile, playback: Playback) -> Iterator[ViewPage]:
-    pytest.importorskip("viser")
-    page = ViewPage(humanoid, playback, port=0)
-    yield page
+def shown(
+    humanoid: ProblemFile, playback: Playback
+) -> Iterator[tuple[ViewPage, dict[str, Any]]]:
+    """A page, and its controls by their labels."""
+    gui, controls = pytest.importorskip("viser").GuiApi, {}
+
+    def kept(add: Any) -> Any:
+        def added(self: Any, label: str, *rest: Any, **named: Any) -> Any:
+            controls[label] = add(self, label, *rest, **named)
+            return controls[label]
+
+        return added
+
+    with pytest.MonkeyPatch.context() as patched:
+        for name in ("add_checkbox", "add_dropdown", "add_slider"):
+            patched.setattr(gui, name, kept(getattr(gui, name)))
+        page = ViewPage(humanoid, playback, port=0)
+    yield page, controls
     page.close()
+
+
+@pytest.fixture(scope="module")
+def page(shown: tuple[ViewPage, dict[str, Any]]) -> ViewPage:
+    return shown[0]
 
 
 @pytest.mark.slow
@@ -306,29 +325,35 @@ return free * step * step;"""
 """Pixels of the picture that nothing covers, once the controls are there."""
 
 
-def test_the_page_is_served_on_loopback_alone_and_plays(page: ViewPage) -> None:
+def test_the_page_is_served_on_loopback_alone_and_plays(
+    shown: tuple[ViewPage, dict[str, Any]],
+) -> None:
+    page, controls = shown
+    time, playing = controls["time [s]"], controls["play"]
     assert page.address.startswith("http://127.0.0.1:")
     with urllib.request.urlopen(page.address, timeout=30) as answer:
         assert b"<html" in answer.read().lower()
-    page._playing.value = True
-    begin, left = float(page._slider.value), iter(range(12))
+    playing.value = True
+    begin, left = float(time.value), iter(range(12))
     page.play(lambda: next(left, None) is None)
-    assert float(page._slider.value) > begin
-    page._playing.value = False
+    assert float(time.value) > begin
+    playing.value = False
 
 
 def test_at_half_the_speed_half_of_the_time_passes(
-    page: ViewPage, monkeypatch: pytest.MonkeyPatch
+    shown: tuple[ViewPage, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    page, controls = shown
+    time, playing, speed = (controls[label] for label in ("time [s]", "play", "speed"))
     clock = count(step=0.1)
     monkeypatch.setattr("problems.view.page.perf_counter", clock.__next__)
     monkeypatch.setattr("problems.view.page.sleep", lambda _: None)
-    page._playing.value = True
-    for speed, passed in (("0.5", 0.05), ("2", 0.2)):
-        page._speed.value, page._slider.value = speed, 0.0
+    playing.value = True
+    for chosen, passed in (("0.5", 0.05), ("2", 0.2)):
+        speed.value, time.value = chosen, 0.0
         page.play(iter([False, True]).__next__)
-        assert float(page._slider.value) == pytest.approx(passed)
-    page._playing.value, page._speed.value = False, "1"
+        assert float(time.value) == pytest.approx(passed)
+    playing.value, speed.value = False, "1"
 
 
 def test_without_a_log_joints_have_sliders(
