@@ -20,10 +20,12 @@ from problems.command.demo_log import bundled, demo_log, demo_problem
 
 @pytest.fixture(scope="module")
 def tour(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, demo.DemoResult]]:
-    """All steps of one run, each with what was known after it."""
+    """All steps of one run, whose search is short, each with what was known after it."""
     steps: list[tuple[str, demo.DemoResult]] = []
     folder = tmp_path_factory.mktemp("demo")
-    demo.tour(states=2, output=folder, tell=lambda name, result: steps.append((name, result)))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(demo, "EVALUATIONS", 20)
+        demo.tour(states=2, output=folder, tell=lambda *told: steps.append(told))
     return steps
 
 
