@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -617,9 +617,9 @@ def test_an_order_changed_in_the_file_is_refused_or_costs_what_it_does(
     kind: str, change: str, tmp_path: Path
 ) -> None:
     """Signed anew, so that only its execution can tell: never the old kernel in silence."""
-    given = KINDS[kind]()
+    given, plan = planned(kind)
     path = tmp_path / "p.json"
-    given.plan().save(path)
+    plan.save(path)
     with pytest.raises(PlanFileError, match="checksum"):
         path.with_suffix(".unsigned").write_text(path.read_text().replace("0", "1", 1))
         dynsys.Plan.load(path.with_suffix(".unsigned"))
@@ -634,9 +634,9 @@ def test_an_order_changed_in_the_file_is_refused_or_costs_what_it_does(
 @pytest.mark.parametrize("kind", ["square", "redundant"])
 def test_an_order_changed_in_the_file_changes_the_kernel(kind: str, tmp_path: Path) -> None:
     """Asked for other outputs than those it states the cost of, the changed order runs."""
-    est = KINDS[kind]()
+    est, plan = planned(kind)
     path = tmp_path / "p.json"
-    est.plan().save(path)
+    plan.save(path)
     usual = est.compile(dynsys.Plan.load(path), outputs=["qdd"])
     rewrite(path, lambda plan: [pull_late(entries) for entries in sequences(plan)])
     with pytest.raises(PlanMismatchError, match="not as it was made"):
@@ -674,6 +674,7 @@ def test_an_order_of_ones_own_is_priced_described_and_executed(
             est.plan(order=no_order)  # type: ignore[arg-type]
 
 
+@cache
 def planned(kind: str) -> tuple[AbstractDynamics | problems.Estimation, dynsys.Plan]:
     if kind == "square, LU":
         est = load_cells(4)
