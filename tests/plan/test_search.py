@@ -105,11 +105,11 @@ def test_blocks_come_one_after_the_other_and_neighbours_are_orders(
 
 @pytest.mark.slow
 def test_search_improves_and_repeats(cells: LinearSystem, problem: SearchProblem) -> None:
-    search = Search(evaluations=3000, seed=3)
+    search = Search(evaluations=1500, seed=3)
     first, second = (search_order(problem, search, cells) for _ in range(2))
     assert first.best.order == second.best.order
     assert first.best.operations == second.best.operations
-    assert first.evaluations == 3000
+    assert first.evaluations == 1500
     assert first.best.operations.total < first.constructive.operations.total
     assert first.best.safety >= search.threshold
     assert problem.exact(first.best.order) == first.best.operations
@@ -119,11 +119,11 @@ def test_search_improves_and_repeats(cells: LinearSystem, problem: SearchProblem
 
 @pytest.mark.slow
 def test_workers_do_not_change_the_result(cells: LinearSystem, problem: SearchProblem) -> None:
-    search = Search(evaluations=4100, seed=1)
+    search = Search(evaluations=2100, seed=1)
     alone = search_order(problem, search, cells)
     together = search_order(problem, replace(search, workers=2), cells)
     assert alone.best.order == together.best.order
-    assert alone.evaluations == together.evaluations == 4100
+    assert alone.evaluations == together.evaluations == 2100
 
 
 @pytest.mark.slow
