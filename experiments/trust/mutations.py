@@ -59,12 +59,15 @@ PACKAGES = ("dynsys", "sensors", "problems")
 MORE_TESTS: Mapping[str, tuple[str, ...]] = {
     "dynsys": (
         "tests/test_jit.py",
+        "tests/test_resumable.py",
+        "tests/test_sources.py",
         "tests/test_verbs.py",
         "tests/model/test_interop.py",
         "tests/plan/test_campaign.py",
         "tests/problems/logs/test_log_jobs.py",
         "tests/trust/test_faults.py",
     ),
+    "dynsys/kernel": ("tests/problems/test_batches.py",),
     "dynsys/loops": ("tests/recursive", "tests/operational"),
     "dynsys/system": ("tests/plan/test_lu.py",),
     "problems": ("tests/trust/test_estimate_trust.py", "tests/problems/logs/test_log_jobs.py"),
