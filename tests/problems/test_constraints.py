@@ -65,7 +65,7 @@ def state(robot: KinematicTree, seed: int = 0) -> tuple[Array, Array, Array]:
 @st.composite
 def held_robots(draw: st.DrawFn) -> tuple[KinematicTree, tuple[Constraint, ...], Array]:
     """A tree, some constraints whose rows are independent at some q, and that q."""
-    robot = draw(strategies.trees(3, coupled=True))
+    robot = draw(strategies.trees(6, coupled=True))
     seed = draw(strategies.seeds)
     rng = np.random.default_rng(seed)
     constraints: list[Constraint] = []
